@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 import structlog
 
-from queue_scheduler.api_registration.api_service import NAME, ApiServices, ServiceReference
+from queue_scheduler.api_registration.api_service import (
+    NAME,
+    ApiService,
+    ApiServices,
+    ServiceReference,
+)
 from queue_scheduler.visibility.ca_bundle import (
     has_authority,
     with_authority,
@@ -26,6 +32,9 @@ MAX_MISSING_SECONDS: Final = 3600.0
 each time the APIService is there, no namespace is deleted for a minute."""
 LASTING_SECONDS: Final = 600.0
 """One that was there for so long was not deleted because nobody answered."""
+
+GONE_SECONDS: Final = 2.0
+"""Between deleting an APIService and creating it again: the API server is to see both."""
 
 log = structlog.get_logger("visibility")
 
@@ -76,12 +85,28 @@ class Registration:
             log.info("created the APIService", apiservice=NAME)
             self._note_there()
             return
+        if seen.spec.service is None:
+            self._replace(seen, authority)
+            return
         self._note_there()
         bundle = seen.spec.ca_bundle
         if seen.spec.service == self._service and has_authority(bundle, authority):
             return
         self._services.update(seen, self._service, with_authority(bundle, authority, now))
         log.info("the API server knows where to ask", apiservice=NAME)
+
+    def _replace(self, seen: ApiService, authority: bytes) -> None:
+        """Replace an APIService without a Service, as the chart installs it.
+
+        The API server shows the OpenAPI of an APIService only if it had a Service from its creation
+        on (`OpenAPIAggregationController.AddAPIService` of kube-aggregator).
+        """
+        with suppress(NotFound):  # another replica does the same
+            self._services.delete(seen)
+        self._clock.sleep(GONE_SECONDS)
+        # Who installs one wants the API: it is not awaited for how long it is gone.
+        self._there_since, self._gone_since, self._pause = None, None, 0.0
+        self._publish_once(authority)
 
     def _note_there(self) -> None:
         if self._there_since is None:

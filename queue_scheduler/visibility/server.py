@@ -94,6 +94,7 @@ class VisibilityServer:
             workers=WORKERS,
             max_body=MAX_BODY_BYTES,
             read_head=read_every_header,
+            takes_chunks=True,  # kubectl create --raw, and the API server behind it
             observe=program.metrics.ports.of_port("visibility"),
         )
         self._threads = [

@@ -9,6 +9,7 @@ import pytest
 
 from queue_scheduler.visibility.ca_bundle import has_authority
 from queue_scheduler.visibility.registration import (
+    GONE_SECONDS,
     LASTING_SECONDS,
     MISSING_SECONDS,
     TRIES,
@@ -41,13 +42,42 @@ def test_one_that_is_missing_is_created() -> None:
     assert has_authority(bundle(services), OWN)
 
 
-def test_one_that_is_there_is_filled_in_once() -> None:
+def test_one_without_a_service_is_replaced_once() -> None:
+    """One that is given a Service later has no OpenAPI in the API server."""
+    services, registration, clock = desk()
+    services.put(None)
+    began = clock.monotonic()
+    registration.publish(OWN)
+    registration.publish(OWN)
+    assert services.writes == ["delete", "create"]
+    assert services.read().spec.service == SERVICE
+    assert clock.monotonic() - began == GONE_SECONDS
+
+
+def test_one_that_is_installed_again_is_replaced_at_once() -> None:
     services, registration, _ = desk()
+    registration.publish(OWN)
+    services.now = None
+    with pytest.raises(NotFound):
+        registration.publish(OWN)
     services.put(None)
     registration.publish(OWN)
-    registration.publish(OWN)
-    assert services.writes == ["update"]
-    assert services.read().spec.service == SERVICE
+    assert services.writes == ["create", "delete", "create"]
+
+
+def test_two_replicas_that_replace_one_publish_both() -> None:
+    services, registration, _ = desk()
+    services.put(None)
+
+    def act() -> None:
+        services.now = None
+
+    services.before_write = act
+    registration.publish(OTHER)
+    Registration(services, SERVICE, VirtualClock()).publish(OWN)
+    assert services.writes == ["create", "update"]
+    assert has_authority(bundle(services), OTHER)
+    assert has_authority(bundle(services), OWN)
 
 
 def test_another_replica_keeps_its_authority() -> None:

@@ -46,7 +46,7 @@ class Desk:
         self.clock = VirtualClock()
         self.server = FakeApiServer(clock=self.clock, rng=random.Random(7))
         self.services = FakeApiServices()
-        self.services.put(None)
+        self.services.put(SERVICE)
         self.contexts = RecordedContexts()
         self.is_ready = True
         flow = FlowControl(0, 1, self.clock)
