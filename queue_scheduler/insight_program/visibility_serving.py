@@ -30,13 +30,17 @@ log = structlog.get_logger("visibility")
 
 
 def open_visibility(
-    program: LocalProgram, flags: VisibilityFlags, build: Callable[[Rights], ASGIApp]
+    program: LocalProgram,
+    flags: VisibilityFlags,
+    is_ready: Callable[[], bool],
+    build: Callable[[Rights], ASGIApp],
 ) -> VisibilityServer:
     """Open the port of the aggregated API; return its server, not yet started.
 
     Args:
         program: The process.
         flags: The flags of the API.
+        is_ready: Returns whether there is anything to answer from.
         build: Returns the application; called at the first request.
 
     Raises:
@@ -57,4 +61,4 @@ def open_visibility(
     listener = open_listener(parse_address(flags.address, ADDRESS_FLAG), ADDRESS_FLAG)
     port = listener.getsockname()[1]
     log.info("listening", flag=ADDRESS_FLAG, address=flags.address, port=port)
-    return VisibilityServer(program, client, listener, flags.service, build)
+    return VisibilityServer(program, client, listener, flags.service, is_ready, build)

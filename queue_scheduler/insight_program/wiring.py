@@ -162,7 +162,12 @@ class Insight:
             open_visibility,
         )
 
-        return open_visibility(self._program, flags, self._build_visibility_app)
+        return open_visibility(
+            self._program,
+            flags,
+            lambda: self._engine.followed is not None,
+            self._build_visibility_app,
+        )
 
     def _build_visibility_app(self, rights: Rights) -> ASGIApp:
         from queue_scheduler.visibility.app import build_visibility_app  # noqa: PLC0415 - as above

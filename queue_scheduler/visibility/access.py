@@ -25,6 +25,7 @@ from shared_api.access_review import (
     review,
 )
 from shared_api.client.errors import ApiFailure, Forbidden
+from shared_api.client.flow_control import FlowControl, Lane
 from shared_api.client.resource_client import ResourceClient, ResourceType
 from shared_api.process.clock import Clock
 
@@ -36,6 +37,10 @@ FAILED_SECONDS: Final = 1.0
 worker waiting."""
 MAX_REMEMBERED: Final = 1000
 """Most cached answers of each kind, which bounds what callers with random tokens can take."""
+TOKENS_PER_SECOND: Final = 20.0
+TOKENS_AT_ONCE: Final = 40
+"""New tokens that are reviewed, as by the other programs. More are refused at once: clients with
+random tokens must not keep the workers waiting, which answer the API server's own callers."""
 MASTERS: Final = "system:masters"
 """The group that may do everything: the API server asks no authorizer about it either, and its own
 check whether this API is available comes as one of them."""
@@ -89,6 +94,7 @@ class ReviewedAccess:
         self._client = client
         self._tokens: _Cache[TokenResult] = _Cache(clock)
         self._verdicts: _Cache[AccessVerdict] = _Cache(clock)
+        self._token_flow = FlowControl(TOKENS_PER_SECOND, TOKENS_AT_ONCE, clock)
         self._trouble = TroubleLog()
 
     def identify(self, token: str) -> TokenResult:
@@ -97,6 +103,8 @@ class ReviewedAccess:
         known = self._tokens.get(key)
         if known is not None:
             return known
+        if not self._token_flow.acquire(Lane.NORMAL, 0.0):
+            return TokenResult(None, HTTPStatus.SERVICE_UNAVAILABLE)
         try:
             who = review(self._client, TOKEN_REVIEWS, {"token": token})
         except ApiFailure as failure:

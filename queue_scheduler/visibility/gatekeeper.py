@@ -89,7 +89,7 @@ class Gatekeeper:
             if result.caller is not None:
                 return result.caller
             if result.status is HTTPStatus.SERVICE_UNAVAILABLE:
-                text = "the API server could not be asked who this is: ask again"
+                text = "the API server could not be asked yet who this is: ask again"
                 return status_answer(HTTPStatus.SERVICE_UNAVAILABLE, text)
         return status_answer(HTTPStatus.UNAUTHORIZED, "Unauthorized")
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 import structlog
 
-from queue_scheduler.api_registration.api_service import NAME, ApiServices, ServiceReference
+from queue_scheduler.api_registration.api_service import (
+    NAME,
+    ApiService,
+    ApiServices,
+    ServiceReference,
+)
 from queue_scheduler.visibility.ca_bundle import (
     has_authority,
     with_authority,
@@ -21,6 +27,14 @@ TRIES: Final = 5
 MISSING_SECONDS: Final = 60.0
 """How long an APIService that was there must be gone before it is created again: whoever uninstalls
 the chart deletes it first, and this program a moment later."""
+MAX_MISSING_SECONDS: Final = 3600.0
+"""The same when it has been deleted again and again: the API server cannot reach this program, and
+each time the APIService is there, no namespace is deleted for a minute."""
+LASTING_SECONDS: Final = 600.0
+"""One that was there for so long was not deleted because nobody answered."""
+
+GONE_SECONDS: Final = 2.0
+"""Between deleting an APIService and creating it again: the API server is to see both."""
 
 log = structlog.get_logger("visibility")
 
@@ -38,8 +52,9 @@ class Registration:
         self._services = services
         self._service = service
         self._clock = clock
-        self._was_there = False
+        self._there_since: float | None = None  # None: it has not been seen since it was gone
         self._gone_since: float | None = None
+        self._pause = 0.0  # for how long it must be gone; a first one is created at once
 
     def publish(self, authority: bytes) -> None:
         """Make the API server trust an authority, and ask the Service.
@@ -70,6 +85,9 @@ class Registration:
             log.info("created the APIService", apiservice=NAME)
             self._note_there()
             return
+        if seen.spec.service is None:
+            self._replace(seen, authority)
+            return
         self._note_there()
         bundle = seen.spec.ca_bundle
         if seen.spec.service == self._service and has_authority(bundle, authority):
@@ -77,15 +95,35 @@ class Registration:
         self._services.update(seen, self._service, with_authority(bundle, authority, now))
         log.info("the API server knows where to ask", apiservice=NAME)
 
+    def _replace(self, seen: ApiService, authority: bytes) -> None:
+        """Replace an APIService without a Service, as the chart installs it.
+
+        The API server shows the OpenAPI of an APIService only if it had a Service from its creation
+        on (`OpenAPIAggregationController.AddAPIService` of kube-aggregator).
+        """
+        with suppress(NotFound):  # another replica does the same
+            self._services.delete(seen)
+        self._clock.sleep(GONE_SECONDS)
+        # Who installs one wants the API: it is not awaited for how long it is gone.
+        self._there_since, self._gone_since, self._pause = None, None, 0.0
+        self._publish_once(authority)
+
     def _note_there(self) -> None:
-        self._was_there, self._gone_since = True, None
+        if self._there_since is None:
+            self._there_since = self._clock.monotonic()
+        self._gone_since = None
 
     def _may_create(self) -> bool:
         """Return whether it has never been seen, or is gone for long enough."""
         now = self._clock.monotonic()
         if self._gone_since is None:
             self._gone_since = now
-        return not self._was_there or now - self._gone_since >= MISSING_SECONDS
+            if self._there_since is not None:
+                lasted = now - self._there_since >= LASTING_SECONDS
+                longer = MISSING_SECONDS if lasted else max(MISSING_SECONDS, 2 * self._pause)
+                self._pause = min(longer, MAX_MISSING_SECONDS)
+            self._there_since = None
+        return now - self._gone_since >= self._pause
 
     def withdraw(self, authority: bytes) -> None:
         """Take this replica's authority back; the last one deletes the APIService.

@@ -38,6 +38,7 @@ import structlog
 from msgspec.structs import replace
 
 from shared_api.process.clock import Clock
+from shared_api.process.http_chunks import ChunkedBody, is_chunked
 from shared_api.process.http_exchange import (
     MAX_HEAD_BYTES,
     Answer,
@@ -140,6 +141,7 @@ class _Connection:
     """One accepted socket."""
 
     __slots__ = (
+        "chunks",
         "client",
         "deadline",
         "length",
@@ -162,7 +164,10 @@ class _Connection:
         self.request: Request | None = None
         """Once its head is complete."""
         self.length = 0
-        """Of the request's body, in bytes; for one that is discarded, of what is still to come."""
+        """Of the request's body, in bytes; for one that is discarded, of what is still to come; for
+        one in chunks, the longest that there may be."""
+        self.chunks: ChunkedBody | None = None
+        """The body, if it is sent in chunks."""
         self.refusal: Answer | None = None
         """The answer, once all of a body that is too long has been discarded."""
         self.unsent = memoryview(b"")
@@ -184,6 +189,7 @@ class ConnectionGate:
             answers that never wait.
         max_body: The longest body of a POST that is received, in bytes; 0: no body is read.
         read_head: Reads the head of a request.
+        takes_chunks: Whether a body may be sent in chunks, without its length.
         observe: Called with the outcome of each connection.
     """
 
@@ -198,6 +204,7 @@ class ConnectionGate:
         workers: int = 0,
         max_body: int = 0,
         read_head: ReadHead = read_request,
+        takes_chunks: bool = False,
         observe: Observer = lambda _: None,
     ) -> None:
         self._listener = listener
@@ -208,6 +215,7 @@ class ConnectionGate:
         self._worker_count = workers
         self._max_body = max_body
         self._read_head = read_head
+        self._takes_chunks = takes_chunks
         self._observe = observe
         self._workers: list[LoopThread] = []
         # Ordered by age, oldest first: dicts keep the order of insertion.
@@ -383,7 +391,7 @@ class ConnectionGate:
     def _take_head(self, connection: _Connection) -> None:
         try:
             request = self._read_head(bytes(connection.received), connection.client)
-            length = body_length(request) if self._max_body else 0
+            length = self._body_length(connection, request)
         except BadRequestError as bad:
             self._reply(connection, bad.answer)
             return
@@ -397,6 +405,14 @@ class ConnectionGate:
         else:
             self._ask(connection, request)
 
+    def _body_length(self, connection: _Connection, request: Request) -> int:
+        if not self._max_body:
+            return 0
+        if self._takes_chunks and is_chunked(request):
+            connection.chunks = ChunkedBody(self._max_body)
+            return self._max_body
+        return body_length(request)
+
     def _receive_body(self, connection: _Connection) -> None:
         """Begin to receive a body, whose first bytes may have come with the head."""
         length = connection.length
@@ -405,7 +421,9 @@ class ConnectionGate:
             connection.refusal = say(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
         elif not self._has_place_for_body():
             connection.refusal = say(HTTPStatus.SERVICE_UNAVAILABLE, "many requests; ask again")
-        if connection.refusal is not None and length > MAX_DISCARDED:
+        # Of a body in chunks nobody knows how much there would be to discard.
+        is_endless = length > MAX_DISCARDED or connection.chunks is not None
+        if connection.refusal is not None and is_endless:
             self._reply(connection, connection.refusal)
             return
         del connection.received[: head_length(connection.received)]
@@ -432,8 +450,21 @@ class ConnectionGate:
             received.clear()
             if connection.length <= 0:
                 self._reply(connection, connection.refusal)
+        elif connection.chunks is not None:
+            self._take_chunks(connection, connection.chunks)
         elif connection.request is not None and len(received) >= length:
             self._ask(connection, replace(connection.request, body=bytes(received[:length])))
+
+    def _take_chunks(self, connection: _Connection, chunks: ChunkedBody) -> None:
+        piece = bytes(connection.received)
+        connection.received.clear()
+        try:
+            is_complete = chunks.take(piece)
+        except BadRequestError as bad:
+            self._reply(connection, bad.answer)
+            return
+        if is_complete and connection.request is not None:
+            self._ask(connection, replace(connection.request, body=bytes(chunks.content)))
 
     def _ask(self, connection: _Connection, request: Request) -> None:
         connection.received.clear()

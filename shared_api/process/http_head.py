@@ -33,7 +33,7 @@ def read_every_header(head: bytes, client: Client | None = None) -> Request:
         raise BadRequestError(say(HTTPStatus.BAD_REQUEST, "nothing is upgraded here")) from None
     except httptools.HttpParserError as error:
         raise BadRequestError(say(HTTPStatus.BAD_REQUEST)) from error
-    if not seen.is_complete or not seen.target.isascii():
+    if not seen.is_complete:
         raise BadRequestError(say(HTTPStatus.BAD_REQUEST))
     method = parser.get_method().decode("ascii")
     target = seen.target.decode("ascii")

@@ -342,3 +342,9 @@ def test_the_help_names_the_gate_that_has_an_effect(capsys: pytest.CaptureFixtur
     assert "only ElasticQuotaTreeCheckAvailableQuota is heeded" in " ".join(
         capsys.readouterr().out.split()
     )
+
+
+@pytest.mark.parametrize(("text", "want"), [("", None), ("30s", 30.0), ("2m", 120.0)])
+def test_how_long_the_aggregated_api_may_be_unavailable(text: str, want: float | None) -> None:
+    flags = parse_flags([f"--withdraw-visibility-after={text}"] if text else [])
+    assert flags.withdraw_visibility_seconds == want

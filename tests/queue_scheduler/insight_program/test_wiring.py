@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -374,3 +376,11 @@ def test_a_folder_that_may_not_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "feed.sock").mkdir()
     with pytest.raises(FlagError, match="no socket can be made there"):
         build(tmp_path)
+
+
+def test_the_aggregated_api_costs_nothing_where_it_is_off() -> None:
+    costly = ("cryptography", "kubernetes", "queue_scheduler.visibility.server")
+    program = "queue_scheduler.insight_program.__main__"
+    code = f"import sys, {program}; print([x for x in {costly!r} if x in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -69,11 +69,15 @@ def api_service_definition() -> dict[str, Any]:
 
 
 def build_fake_server() -> FakeApiServer:
-    """Return an API server with the ConfigMap and an APIService that is not served yet."""
+    """Return an API server with the ConfigMap and an APIService that trusts nobody yet.
+
+    It has a Service: the server in memory has no server-side apply, by which one is created.
+    """
     server = FakeApiServer(clock=SystemClock(), rng=random.Random(7))
     server.direct.create(api_service_definition())
     named = {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService"}
-    server.direct.create({**named, "metadata": {"name": API_SERVICE}, "spec": {}})
+    spec = {"service": SERVICE.as_written()}
+    server.direct.create({**named, "metadata": {"name": API_SERVICE}, "spec": spec})
     meta = {"name": "extension-apiserver-authentication", "namespace": "kube-system"}
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": trust_data()}
     server.direct.create(config)
@@ -142,7 +146,9 @@ def served(folder: Path) -> Iterator[Served]:
         listener = open_listener(Address("127.0.0.1", 0), "--visibility-address")
         app = Starlette(routes=[Route("/{path:path}", echo, methods=["GET", "POST"])])
         port = listener.getsockname()[1]
-        server = VisibilityServer(program, client, listener, SERVICE, lambda _rights: app)
+        server = VisibilityServer(
+            program, client, listener, SERVICE, lambda: True, lambda _rights: app
+        )
         server.look_after()
         server.start()
         try:

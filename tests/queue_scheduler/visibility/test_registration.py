@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from base64 import b64encode
 
 import pytest
 
 from queue_scheduler.visibility.ca_bundle import has_authority
-from queue_scheduler.visibility.registration import MISSING_SECONDS, TRIES, Registration
+from queue_scheduler.visibility.registration import (
+    GONE_SECONDS,
+    LASTING_SECONDS,
+    MISSING_SECONDS,
+    TRIES,
+    Registration,
+)
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.client_certificates import make_authority
@@ -35,13 +42,42 @@ def test_one_that_is_missing_is_created() -> None:
     assert has_authority(bundle(services), OWN)
 
 
-def test_one_that_is_there_is_filled_in_once() -> None:
+def test_one_without_a_service_is_replaced_once() -> None:
+    """One that is given a Service later has no OpenAPI in the API server."""
+    services, registration, clock = desk()
+    services.put(None)
+    began = clock.monotonic()
+    registration.publish(OWN)
+    registration.publish(OWN)
+    assert services.writes == ["delete", "create"]
+    assert services.read().spec.service == SERVICE
+    assert clock.monotonic() - began == GONE_SECONDS
+
+
+def test_one_that_is_installed_again_is_replaced_at_once() -> None:
     services, registration, _ = desk()
+    registration.publish(OWN)
+    services.now = None
+    with pytest.raises(NotFound):
+        registration.publish(OWN)
     services.put(None)
     registration.publish(OWN)
-    registration.publish(OWN)
-    assert services.writes == ["update"]
-    assert services.read().spec.service == SERVICE
+    assert services.writes == ["create", "delete", "create"]
+
+
+def test_two_replicas_that_replace_one_publish_both() -> None:
+    services, registration, _ = desk()
+    services.put(None)
+
+    def act() -> None:
+        services.now = None
+
+    services.before_write = act
+    registration.publish(OTHER)
+    Registration(services, SERVICE, VirtualClock()).publish(OWN)
+    assert services.writes == ["create", "update"]
+    assert has_authority(bundle(services), OTHER)
+    assert has_authority(bundle(services), OWN)
 
 
 def test_another_replica_keeps_its_authority() -> None:
@@ -89,6 +125,28 @@ def test_one_that_is_deleted_is_created_again_only_later() -> None:
     clock.advance(1)
     registration.publish(OWN)
     assert services.writes == ["create", "create"]
+
+
+def seconds_until_created(
+    services: FakeApiServices, registration: Registration, clock: VirtualClock
+) -> float:
+    """Delete it; return how long it takes until it is created again."""
+    services.now, before = None, clock.monotonic()
+    created = services.writes.count("create")
+    while services.writes.count("create") == created:
+        with contextlib.suppress(NotFound):
+            registration.publish(OWN)
+        clock.advance(10)
+    return clock.monotonic() - before - 10
+
+
+def test_one_that_is_deleted_again_and_again_is_created_less_often() -> None:
+    services, registration, clock = desk()
+    registration.publish(OWN)
+    waits = [seconds_until_created(services, registration, clock) for _ in range(9)]
+    assert waits == [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]
+    clock.advance(LASTING_SECONDS)
+    assert seconds_until_created(services, registration, clock) == MISSING_SECONDS
 
 
 def test_the_last_replica_deletes_it() -> None:

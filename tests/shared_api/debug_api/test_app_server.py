@@ -23,7 +23,7 @@ from shared_api.debug_api.app_server import AppServer
 from shared_api.debug_api.http_over_socket import encode_request
 from shared_api.process.alarm import Alarm
 from shared_api.process.clock import SystemClock
-from shared_api.process.http_exchange import Request, read_request
+from shared_api.process.http_exchange import Answer, Request, read_request
 from shared_api.process.loop_thread import LoopThread, run_once
 
 PATIENCE_SECONDS = 60.0
@@ -32,7 +32,8 @@ IS_ASKED, GO_ON = threading.Event(), threading.Event()
 
 def heard(request: AppRequest) -> Response:
     pairs = [(name.decode(), value.decode("latin-1")) for name, value in request.headers.raw]
-    return JSONResponse({"headers": pairs, "client": request.scope["client"]})
+    told = {"client": request.scope["client"], "state": request.scope["state"]}
+    return JSONResponse({"headers": pairs, **told})
 
 
 def cookies(_request: AppRequest) -> Response:
@@ -258,6 +259,29 @@ def test_no_program_imports_the_web_framework_before_the_first_request(program: 
     code = f"import sys, {program}.__main__; print([x for x in {costly!r} if x in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_state_of_a_request_reaches_the_application_beside_it() -> None:
+    with running() as server:
+        asked = Request("GET", "/heard", {}, state={"who": "ann"})
+        assert json.loads(server.ask(asked).body)["state"] == {"who": "ann"}
+        assert json.loads(server.ask(get("/heard")).body)["state"] == {}
+
+
+def test_refusals_have_the_form_that_is_asked_for() -> None:
+    def problem(status: HTTPStatus, detail: str) -> Answer:
+        return Answer(status.value, f"no: {detail}".encode())
+
+    server = AppServer(
+        lambda: APP,
+        server=("127.0.0.1", 80),
+        scheme="http",
+        clock=SystemClock(),
+        problem=problem,
+    )
+    server.end()
+    with capture_logs():
+        assert server.ask(get("/heard")).body.startswith(b"no: the answer broke off")
 
 
 def test_after_the_end_a_request_fails_at_once() -> None:

@@ -8,7 +8,7 @@ import ssl
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from structlog.testing import capture_logs
@@ -463,3 +463,54 @@ def test_more_bodies_than_fit_into_memory_are_refused() -> None:
         assert heard(port.connect(post(b"late"))).startswith(b"HTTP/1.0 503 ")
         port.work()
         assert len(port.asked) == MAX_BODIES
+
+
+# --- bodies in chunks -----------------------------------------------------------------------------
+
+CHUNKED: Final = b"POST /it HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.fixture
+def chunks() -> Iterator[Port]:
+    """A port that takes bodies of up to 100 bytes, in chunks as well."""
+    with opened(max_body=100, takes_chunks=True) as port:
+        yield port
+
+
+def test_a_body_may_be_sent_in_chunks(chunks: Port) -> None:
+    client = chunks.connect()
+    sent = CHUNKED + b"3\r\nabc\r\n2;x=y\r\n\r\n\r\n0\r\nsum: 1\r\n\r\n"
+    for number in range(len(sent)):
+        client.sendall(sent[number : number + 1])
+        chunks.step()
+    assert heard(client).endswith(b"hello")
+    assert [each.body for each in chunks.asked] == [b"abc\r\n"]
+    assert heard(chunks.connect(post(b"whole"))).endswith(b"hello")
+
+
+@pytest.mark.parametrize(
+    ("sent", "want"),
+    [
+        pytest.param(CHUNKED + b"x\r\n", 400, id="no length"),
+        pytest.param(CHUNKED + b"3\r\nabcd\r\n", 400, id="a chunk that is longer than it says"),
+        pytest.param(CHUNKED + b"65\r\n" + b"x" * 101, 413, id="a chunk that is too long"),
+        pytest.param(CHUNKED + b"1\r\nx\r\n" * 101, 413, id="too many chunks"),
+        pytest.param(CHUNKED + b"1;%s\r\n" % (b"x" * 900), 413, id="much around them"),
+        pytest.param(CHUNKED[:-2] + b"Content-Length: 1\r\n\r\n", 400, id="with a length as well"),
+        pytest.param(CHUNKED.replace(b"chunked", b"gzip"), 400, id="in another way"),
+    ],
+)
+def test_a_body_that_is_not_sent_well_is_refused(chunks: Port, sent: bytes, want: int) -> None:
+    assert heard(chunks.connect(sent)).startswith(b"HTTP/1.0 %d " % want)
+    assert not chunks.asked
+
+
+def test_chunks_that_do_not_come_in_time_are_not_awaited(chunks: Port) -> None:
+    chunks.connect(CHUNKED + b"3\r\na")
+    chunks.clock.advance(BODY_SECONDS)
+    chunks.step()
+    assert (chunks.outcomes, chunks.asked) == ({Outcome.LATE: 1}, [])
+
+
+def test_a_port_that_takes_no_chunks_asks_for_the_length(taking: Port) -> None:
+    assert heard(taking.connect(CHUNKED)).startswith(b"HTTP/1.0 411 ")
