@@ -40,7 +40,7 @@ from tests.cluster.program_process import INSIGHT, ProgramProcess
 PAIRS: Final = 10
 SHARED_PAIRS: Final = 4
 """Pairs in which the insight program has the priority of the others."""
-UNITS: Final = 600
+UNITS: Final = 1200
 RELEASES: Final = 100
 STANDING: Final = 1000
 QUEUES: Final = 10
@@ -186,7 +186,9 @@ def _started(
         try:
             started["scheduler"] = programs.start(SCHEDULER, *ours)
             if is_on:
-                _await_following(started["scheduler"])
+                _await(started["scheduler"], "koord_queue_insight_feed_connected", 1)
+                # The first state is on disk: what a start costs is over.
+                _await(started["insight"], "koord_queue_insight_record_age_seconds", 0)
             yield started
         finally:
             if is_on:
@@ -201,11 +203,12 @@ def _start_insight(folder: Path) -> ProgramProcess:
     return insight
 
 
-def _await_following(scheduler: ProgramProcess) -> None:
+def _await(program: ProgramProcess, metric: str, least: float) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while _metric(scheduler, "koord_queue_insight_feed_connected") < 1:
+    while not _metric(program, metric) >= least:  # not a number at first
         if time.monotonic() > deadline:
-            raise TimeoutError("the insight program does not follow")
+            msg = f"{metric} stayed below {least:g}"
+            raise TimeoutError(msg)
         time.sleep(0.1)
 
 
