@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -19,13 +20,24 @@ _REASONS: Final = {
     HTTPStatus.UNAUTHORIZED: "Unauthorized",
     HTTPStatus.FORBIDDEN: "Forbidden",
     HTTPStatus.NOT_FOUND: "NotFound",
-    HTTPStatus.SERVICE_UNAVAILABLE: "ServiceUnavailable",
+    HTTPStatus.METHOD_NOT_ALLOWED: "MethodNotAllowed",
+    HTTPStatus.NOT_ACCEPTABLE: "NotAcceptable",
+    HTTPStatus.GONE: "Expired",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "RequestEntityTooLarge",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "UnsupportedMediaType",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "Invalid",
+    HTTPStatus.TOO_MANY_REQUESTS: "TooManyRequests",
     HTTPStatus.INTERNAL_SERVER_ERROR: "InternalError",
+    HTTPStatus.SERVICE_UNAVAILABLE: "ServiceUnavailable",
 }
+"""What client-go compares an error's reason with (`metav1.StatusReason`)."""
 
 
 def status_answer(
-    status: HTTPStatus, message: str, details: dict[str, Any] | None = None
+    status: HTTPStatus,
+    message: str,
+    details: Mapping[str, Any] | None = None,
+    retry_after: int | None = None,
 ) -> Answer:
     """Return an answer with a `Status` object.
 
@@ -33,9 +45,12 @@ def status_answer(
         status: HTTP status code.
         message: For a person.
         details: Group, kind and name of the object that it is about.
+        retry_after: Seconds after which to ask again; None: `RETRY_SECONDS` with a 503.
     """
-    late = status is HTTPStatus.SERVICE_UNAVAILABLE
-    about = (details or {}) | ({"retryAfterSeconds": RETRY_SECONDS} if late else {})
+    if retry_after is None and status is HTTPStatus.SERVICE_UNAVAILABLE:
+        retry_after = RETRY_SECONDS
+    late = {} if retry_after is None else {"retryAfterSeconds": retry_after}
+    about = {**(details or {}), **late}
     body = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -46,7 +61,7 @@ def status_answer(
         **({"details": about} if about else {}),
         "code": status.value,
     }
-    headers = (("Retry-After", str(RETRY_SECONDS)),) if late else ()
+    headers = (("Retry-After", str(retry_after)),) if late else ()
     return Answer(status.value, msgspec.json.encode(body), "application/json", headers)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 import structlog
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -14,30 +13,9 @@ from starlette.responses import Response
 
 from queue_scheduler.debug_api.engine_state import NoStateError
 from queue_scheduler.visibility.caller import GROUP
-
-JSON: Final = "application/json"
-
-RETRY_SECONDS: Final = 2
-"""When to ask again, where nothing else is said: a scheduler fills its caches in some seconds."""
+from queue_scheduler.visibility.status_answers import status_answer
 
 log = structlog.get_logger("visibility")
-
-_REASONS: Final = {
-    HTTPStatus.BAD_REQUEST: "BadRequest",
-    HTTPStatus.UNAUTHORIZED: "Unauthorized",
-    HTTPStatus.FORBIDDEN: "Forbidden",
-    HTTPStatus.NOT_FOUND: "NotFound",
-    HTTPStatus.METHOD_NOT_ALLOWED: "MethodNotAllowed",
-    HTTPStatus.NOT_ACCEPTABLE: "NotAcceptable",
-    HTTPStatus.GONE: "Expired",
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "RequestEntityTooLarge",
-    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "UnsupportedMediaType",
-    HTTPStatus.UNPROCESSABLE_ENTITY: "Invalid",
-    HTTPStatus.TOO_MANY_REQUESTS: "TooManyRequests",
-    HTTPStatus.INTERNAL_SERVER_ERROR: "InternalError",
-    HTTPStatus.SERVICE_UNAVAILABLE: "ServiceUnavailable",
-}
-"""What client-go compares an error's reason with (`metav1.StatusReason`)."""
 
 
 class StatusError(Exception):
@@ -48,7 +26,7 @@ class StatusError(Exception):
         message: For a person.
         resource: Plural name of the kind that is asked for; "": none.
         name: Name of the object that is asked for; "": none.
-        retry_after: Seconds after which to ask again; None: nothing is said.
+        retry_after: Seconds after which to ask again; None: a usual time with a 503.
     """
 
     def __init__(
@@ -81,26 +59,12 @@ def not_found(resource: str, name: str, why: str = "") -> StatusError:
 
 def status_response(error: StatusError, headers: Mapping[str, str] | None = None) -> Response:
     """Return a refusal as a `Status` object."""
-    details: dict[str, Any] = {}
-    if error.resource:
-        details |= {"group": GROUP, "kind": error.resource}
+    details = {"group": GROUP, "kind": error.resource} if error.resource else {}
     if error.name:
         details["name"] = error.name
-    shown = dict(headers or {})
-    if error.retry_after is not None:
-        details["retryAfterSeconds"] = error.retry_after
-        shown["Retry-After"] = str(error.retry_after)
-    status = {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": error.message,
-        "reason": _REASONS.get(error.code, ""),
-        **({"details": details} if details else {}),
-        "code": error.code.value,
-    }
-    return Response(msgspec.json.encode(status), error.code, shown, JSON)
+    answer = status_answer(error.code, error.message, details, error.retry_after)
+    shown = {**(headers or {}), **dict(answer.headers)}
+    return Response(answer.body, answer.status, shown, answer.content_type)
 
 
 def _answer_refusal(_request: Request, error: Exception) -> Response:
@@ -119,14 +83,11 @@ def _answer_http(request: Request, error: Exception) -> Response:
     headers = dict(error.headers or {})
     told = headers.pop("Retry-After", "")
     retry_after = int(told) if told else None
-    if code is HTTPStatus.SERVICE_UNAVAILABLE:
-        retry_after = retry_after or RETRY_SECONDS
     return status_response(StatusError(code, message, retry_after=retry_after), headers)
 
 
 def _answer_no_state(_request: Request, error: Exception) -> Response:
-    code = HTTPStatus.SERVICE_UNAVAILABLE
-    return status_response(StatusError(code, str(error), retry_after=RETRY_SECONDS))
+    return status_response(StatusError(HTTPStatus.SERVICE_UNAVAILABLE, str(error)))
 
 
 def answer_failure(request: Request, error: Exception) -> Response:
