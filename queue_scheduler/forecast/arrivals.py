@@ -46,7 +46,10 @@ SPEED: Final = 0.5
 the same way."""
 
 LEAST_SECONDS: Final = 60.0
-"""Nothing is drawn from less: it says little, and a week has too many pieces of that length."""
+"""Nothing is drawn from less: it says little."""
+TIMES_KNOWN: Final = 10.0
+"""What is known of some time goes on for so many times as long: the first minutes after a start say
+nothing about a week."""
 
 
 class PastArrival(msgspec.Struct, frozen=True, gc=False):
@@ -79,15 +82,17 @@ class ArrivalHistory:
 
         Args:
             moment: The time from which on.
-            seconds: For how long.
+            seconds: For how long; for less if little is known.
             seed: Of all that is drawn.
             path: The number of the path; each has its own arrivals.
         """
         epoch = moment.wall.timestamp()
         span = epoch - self._since
+        if span < LEAST_SECONDS:
+            return
         piece = min(PIECE_SECONDS, span)
         count = 0
-        for number in range(ceil(seconds / piece) if span >= LEAST_SECONDS else 0):
+        for number in range(ceil(min(seconds, TIMES_KNOWN * span) / piece)):
             start = number * piece
             drawn = self._repeat(epoch, start, piece, uniform(seed, path, f"piece {number}"))
             if not number:

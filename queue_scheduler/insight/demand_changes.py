@@ -133,21 +133,31 @@ def _ask_for_less(question: Question, missing: Amounts, demand: _Total | _Reques
         return None
     changed = {key: amount for key, amount in asked.items() if amount != demand.asked[key]}
     more = [demand.edit(question, {**asked, key: asked[key] + 1}) for key in changed]
-    texts = [
-        f"at most {format_amount(key, amount)} of {key}" if amount else f"no {key}"
-        for key, amount in sorted(changed.items())
-    ]
     patches = patch_owner(question.record, of_unit=demand.patch(changed))
-    how = "Patch it" if patches else "Make the job again"
     return Change(
         kind=ChangeKind.REQUEST,
-        description=f"{how} so that {demand.whose} requests {', '.join(texts)}.",
+        description=_describe_request(demand.whose, changed, can_patch=bool(patches)),
         sufficient=True,
         minimal=not any(question.trials.attempt(edit).starts for edit in more),
         also_starts=outcome.also,
         patches=patches,
         edits=(demand.edit(question, asked),),
     )
+
+
+def _describe_request(whose: str, asked: Amounts, *, can_patch: bool) -> str:
+    """Say what a unit may request at most; `asked`: the resources of which it is less than now."""
+    texts = [
+        f"at most {format_amount(key, amount)} of {key}" if amount else f"no {key}"
+        for key, amount in sorted(asked.items())
+    ]
+    if not any(asked.values()):
+        # Few jobs can do without: it is a fact about the quota rather than advice.
+        return (
+            f"Nothing is left for it: it would start only if {whose} requested {', '.join(texts)}."
+        )
+    how = "Patch it" if can_patch else "Make the job again"
+    return f"{how} so that {whose} requests {', '.join(texts)}."
 
 
 # --- fewer pods -----------------------------------------------------------------------------------

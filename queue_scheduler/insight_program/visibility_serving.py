@@ -34,6 +34,7 @@ log = structlog.get_logger("visibility")
 def open_visibility(
     program: LocalProgram,
     flags: VisibilityFlags,
+    is_ready: Callable[[], bool],
     build: Callable[[Rights, Callable[[str], Namespace | None]], ASGIApp],
 ) -> VisibilityServer:
     """Open the port of the aggregated API; return its server, not yet started.
@@ -41,6 +42,7 @@ def open_visibility(
     Args:
         program: The process.
         flags: The flags of the API.
+        is_ready: Returns whether there is anything to answer from.
         build: Returns the application, given the rights of callers and what reads a namespace;
             called at the first request.
 
@@ -66,4 +68,4 @@ def open_visibility(
     def build_app(rights: Rights) -> ASGIApp:
         return build(rights, namespace_reader(client))
 
-    return VisibilityServer(program, client, listener, flags.service, build_app)
+    return VisibilityServer(program, client, listener, flags.service, is_ready, build_app)

@@ -163,7 +163,12 @@ class Insight:
             open_visibility,
         )
 
-        return open_visibility(self._program, flags, self._build_visibility_app)
+        return open_visibility(
+            self._program,
+            flags,
+            lambda: self._engine.followed is not None,
+            self._build_visibility_app,
+        )
 
     def _build_visibility_app(
         self, rights: Rights, namespace: Callable[[str], Namespace | None]

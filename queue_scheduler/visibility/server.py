@@ -46,6 +46,7 @@ class VisibilityServer:
         client: The client of the API server.
         listener: The socket of the port, already listening.
         service: The Service that leads to the port.
+        is_ready: Returns whether there is anything to answer from.
         build: Returns the application; called at the first request, on a thread of the server.
     """
 
@@ -55,6 +56,7 @@ class VisibilityServer:
         client: ResourceClient,
         listener: socket.socket,
         service: ServiceReference,
+        is_ready: Callable[[], bool],
         build: Callable[[Rights], ASGIApp],
     ) -> None:
         clock = self._clock = program.clock
@@ -67,6 +69,7 @@ class VisibilityServer:
             Registration(ApiServices(client), service, clock),
             contexts,
             clock,
+            is_ready,
             owner=socket.gethostname(),
             names=(domain, f"{domain}.cluster.local"),
         )

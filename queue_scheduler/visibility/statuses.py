@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 import structlog
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -13,9 +14,30 @@ from starlette.responses import Response
 
 from queue_scheduler.debug_api.engine_state import NoStateError
 from queue_scheduler.visibility.caller import GROUP
-from queue_scheduler.visibility.status_answers import status_answer
+
+JSON: Final = "application/json"
+
+RETRY_SECONDS: Final = 2
+"""When to ask again, where nothing else is said: a scheduler fills its caches in some seconds."""
 
 log = structlog.get_logger("visibility")
+
+_REASONS: Final = {
+    HTTPStatus.BAD_REQUEST: "BadRequest",
+    HTTPStatus.UNAUTHORIZED: "Unauthorized",
+    HTTPStatus.FORBIDDEN: "Forbidden",
+    HTTPStatus.NOT_FOUND: "NotFound",
+    HTTPStatus.METHOD_NOT_ALLOWED: "MethodNotAllowed",
+    HTTPStatus.NOT_ACCEPTABLE: "NotAcceptable",
+    HTTPStatus.GONE: "Expired",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "RequestEntityTooLarge",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "UnsupportedMediaType",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "Invalid",
+    HTTPStatus.TOO_MANY_REQUESTS: "TooManyRequests",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "InternalError",
+    HTTPStatus.SERVICE_UNAVAILABLE: "ServiceUnavailable",
+}
+"""What client-go compares an error's reason with (`metav1.StatusReason`)."""
 
 
 class StatusError(Exception):
@@ -59,12 +81,28 @@ def not_found(resource: str, name: str, why: str = "") -> StatusError:
 
 def status_response(error: StatusError, headers: Mapping[str, str] | None = None) -> Response:
     """Return a refusal as a `Status` object."""
-    details = {"group": GROUP, "kind": error.resource} if error.resource else {}
+    details: dict[str, Any] = {}
+    if error.resource:
+        details |= {"group": GROUP, "kind": error.resource}
     if error.name:
         details["name"] = error.name
-    answer = status_answer(error.code, error.message, details, error.retry_after)
-    shown = {**(headers or {}), **dict(answer.headers)}
-    return Response(answer.body, answer.status, shown, answer.content_type)
+    shown, retry_after = dict(headers or {}), error.retry_after
+    if retry_after is None and error.code is HTTPStatus.SERVICE_UNAVAILABLE:
+        retry_after = RETRY_SECONDS
+    if retry_after is not None:
+        details["retryAfterSeconds"] = retry_after
+        shown["Retry-After"] = str(retry_after)
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": error.message,
+        "reason": _REASONS.get(error.code, ""),
+        **({"details": details} if details else {}),
+        "code": error.code.value,
+    }
+    return Response(msgspec.json.encode(status), error.code, shown, JSON)
 
 
 def _answer_refusal(_request: Request, error: Exception) -> Response:

@@ -37,6 +37,9 @@ LOOK_SECONDS: Final = 15.0
 watched: a watch of one object would need a connection of its own all the time, for what changes
 every few months."""
 
+WAIT_SECONDS: Final = 1.0
+"""Between two looks whether there is anything to answer from."""
+
 _TRUST: Final = "whom the API server lets ask"
 _REGISTRATION: Final = "registration of the aggregated API"
 _READER_ROLE: Final = "Role extension-apiserver-authentication-reader in kube-system"
@@ -50,6 +53,8 @@ class Upkeep:
         registration: Tells the API server of this replica.
         contexts: TLS of the port.
         clock: The time.
+        is_ready: Returns whether there is anything to answer from. Before, the pod is not ready
+            either: the API server would find nobody behind the Service.
         owner: Name of this replica, for its certificate.
         names: DNS names under which the API server asks.
     """
@@ -60,6 +65,7 @@ class Upkeep:
         registration: Registration,
         contexts: TlsContexts,
         clock: Clock,
+        is_ready: Callable[[], bool],
         *,
         owner: str,
         names: Sequence[str],
@@ -68,6 +74,7 @@ class Upkeep:
         self._registration = registration
         self._contexts = contexts
         self._clock = clock
+        self._is_ready = is_ready
         self._owner, self._names = owner, names
         self._trouble = TroubleLog()
         self._trust: ClientTrust | None = None
@@ -77,6 +84,8 @@ class Upkeep:
 
     def step(self) -> float:
         """Look once; return the seconds until the next look."""
+        if self._certificate is None and not self._is_ready():
+            return WAIT_SECONDS
         trust = self._read_trust()
         if trust is not None and trust != self._trust:
             self._believe(trust)

@@ -14,10 +14,13 @@ from itertools import cycle, islice, product
 from typing import Any, Final, cast
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.debug_api.dump_routes import Dumps
+from queue_scheduler.debug_api.engine_state import State
 from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.debug_api.views import view_explanation, with_changes
 from queue_scheduler.debug_api.what_if_routes import view_what_if
 from queue_scheduler.decision import Moment
+from queue_scheduler.dump.contents import Settings
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from queue_scheduler.what_if.at_once import answer_at_once
@@ -59,6 +62,7 @@ def run(*, quick: bool = False) -> list[Figure]:
     engine = _LockedEngine(load.engine)
     slow = places[: SLOW_ANSWERS // 4 if quick else SLOW_ANSWERS]
     what_if = _ask_what_if(engine.shared, 3 if quick else 10)
+    dump = _take_dumps(engine.shared, 3 if quick else 10)
     alone, slow_alone = _ask(engine.shared, places), _ask(engine.shared, slow, changes=True)
     load.engine = cast("Engine", engine)
     stop = threading.Event()
@@ -70,6 +74,7 @@ def run(*, quick: bool = False) -> list[Figure]:
     note = f"{PENDING} pending in {QUEUES} queues, {len(places)} answers; control: alone"
     return [
         *what_if,
+        dump,
         Figure(name="explain_ms", value=percentile(alone, 0.5), unit="ms", note="alone; median"),
         Figure(
             name="explain_p99_ms",
@@ -115,6 +120,17 @@ def _ask_what_if(shared: SharedEngine, times: int) -> list[Figure]:
         said = f"{note}: {started} units start; median of {times}"
         found.append(Figure(name=name, value=percentile(took, 0.5), unit="ms", note=said))
     return found
+
+
+def _take_dumps(shared: SharedEngine, times: int) -> Figure:
+    dumps = Dumps(lambda: State(shared.fork(), NOW), lambda: True, Settings())
+    took, data = [], b""
+    for _ in range(times):
+        began = time.perf_counter()
+        data = dumps.take((), compress=False)
+        took.append(1e3 * (time.perf_counter() - began))
+    note = f"{len(data) / 1e6:.1f} MB; median of {times}"
+    return Figure(name="dump_ms", value=percentile(took, 0.5), unit="ms", note=note)
 
 
 def _decide(load: EngineLoad, stop: threading.Event) -> None:

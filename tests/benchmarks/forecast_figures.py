@@ -34,8 +34,8 @@ MINUTE = Moment(60.0, datetime(2026, 1, 1, 0, 1, tzinfo=UTC))
 
 def run(*, quick: bool) -> list[Figure]:
     """Return the figures."""
-    renewals = [_renewal(pending) for pending in ((100,) if quick else (1_000, 10_000))]
-    return [*renewals, _horizon(100 if quick else 1_000)]
+    sizes = (100,) if quick else (1_000, 10_000)
+    return [*map(_renewal, sizes), *map(_horizon, sizes)]
 
 
 def _renewal(pending: int) -> Figure:

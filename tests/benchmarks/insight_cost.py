@@ -127,11 +127,13 @@ def _play_pairs(world: ClusterWorld, shape: Shape, count: int, *, priority: int)
 
 def _describe(pair: Pair, number: int) -> str:
     on, off = (each.load for each in pair)
+    cpu = ", ".join(
+        f"{name} {on.cpu_ms_per_unit(name):.2f} and {off.cpu_ms_per_unit(name):.2f}"
+        for name in OTHERS
+    )
     return (
         f"  pair {number}: {on.units_per_second:.1f} and {off.units_per_second:.1f} units/s,"
-        f" ratio {pair.ratio:.3f}, by CPU {pair.cpu_ratio:.3f};"
-        f" scheduler {on.cpu_ms_per_unit('scheduler'):.2f} and"
-        f" {off.cpu_ms_per_unit('scheduler'):.2f} ms/unit, insight"
+        f" ratio {pair.ratio:.3f}, by CPU {pair.cpu_ratio:.3f}; ms/unit: {cpu}, insight"
         f" {on.cpu_ms_per_unit('insight'):.2f}"
     )
 

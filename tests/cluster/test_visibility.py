@@ -39,7 +39,7 @@ def cluster(controlplane_binaries: Path) -> Iterator[Aggregated]:
         for name in WAITING:
             world.create_unit(name, "team", cpu=2)
         until(found.available, OWN_TIMES_SECONDS)
-        until(lambda: succeeds(found, "get", "pu", "-A"), OWN_TIMES_SECONDS)
+        until(lambda: succeeds(found, "get", "pu"), OWN_TIMES_SECONDS)  # discovery follows later
         until(lambda: len(names(found, "-A")) == len(WAITING) + 1, OWN_TIMES_SECONDS)
         yield found
 

@@ -122,6 +122,14 @@ def test_with_less_than_a_day_known_the_rate_is_kept() -> None:
     assert 1700 <= len(drawn) <= 1800
 
 
+@pytest.mark.usefixtures("only_days")
+def test_what_is_known_of_minutes_does_not_go_on_for_a_week() -> None:
+    past = [PastArrival(NOW - 120.0 + 10.0 * number, unit("blue")) for number in range(12)]
+    drawn = sample(ArrivalHistory(past, NOW - 120.0))
+    assert len(drawn) == 120
+    assert drawn[-1].now - MOMENT.now <= 1200.0
+
+
 def test_no_path_slows_down_for_want_of_knowledge() -> None:
     """Of the hours before the first known one it is not taken that nothing arrived then."""
     past = [PastArrival(NOW - 60.0 * ago, unit("blue")) for ago in range(180, 0, -1)]

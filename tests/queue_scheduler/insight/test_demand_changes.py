@@ -78,6 +78,6 @@ def test_a_unit_may_have_to_request_nothing() -> None:
     cluster.wait("new", cpu=2)
     change = the(cluster.changes("new"), "request")
     assert (change.description, change.minimal) == (
-        "Patch it so that the unit requests no cpu.",
+        "Nothing is left for it: it would start only if the unit requested no cpu.",
         True,
     )

@@ -16,9 +16,11 @@ import pytest
 
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.local_program import EXIT_USAGE
+from tests.queue_scheduler.insight_kit import Sender
 from tests.queue_scheduler.insight_process import (
     PATIENCE_SECONDS,
     await_true,
+    follow,
     process_as_before,
     running,
 )
@@ -64,7 +66,7 @@ def ask(server: FakeApiServer, port: int, folder: Path) -> httpx.Response:
     context.load_cert_chain(*PROXY.write(folder, "proxy"))
     with httpx.Client(verify=context, trust_env=False, timeout=PATIENCE_SECONDS) as client:
         return client.get(
-            f"https://127.0.0.1:{port}{LIST}",
+            f"https://127.0.0.1:{port}{LIST.replace('team', 'default')}",
             headers={"X-Remote-User": "ann"},
             extensions={"sni_hostname": "insight.queue.svc"},
         )
@@ -76,12 +78,16 @@ def test_it_publishes_itself_and_answers(
     server = build_fake_server()
     with server.serve_http() as face:
         kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", face.url)
-        with running(tmp_path, ADDRESS, SERVICE, f"--kubeconfig={kubeconfig}") as (insight, _):
+        with running(tmp_path, ADDRESS, SERVICE, f"--kubeconfig={kubeconfig}") as (insight, local):
+            sender = Sender(tmp_path)
+            sender.add_unit("a")
+            follow(sender, local)
             await_true(lambda: "caBundle" in spec_of(server))
             (port,) = ports_of(capsys.readouterr().err)
             answer = ask(server, port, tmp_path)
-            assert (answer.status_code, answer.json()["kind"]) == (503, "Status")
-            assert "no state yet" in answer.json()["message"]
+            assert answer.status_code == 200
+            assert [each["metadata"]["name"] for each in answer.json()["items"]] == ["a"]
+            sender.feed.close()
             names = {thread.name for thread in insight.threads()}
             assert {"visibility-server", "visibility-upkeep"} <= names
             assert "visibility-api" not in names, "it is in one step forever"

@@ -146,7 +146,9 @@ def served(folder: Path) -> Iterator[Served]:
         listener = open_listener(Address("127.0.0.1", 0), "--visibility-address")
         app = Starlette(routes=[Route("/{path:path}", echo, methods=["GET", "POST"])])
         port = listener.getsockname()[1]
-        server = VisibilityServer(program, client, listener, SERVICE, lambda _rights: app)
+        server = VisibilityServer(
+            program, client, listener, SERVICE, lambda: True, lambda _rights: app
+        )
         server.look_after()
         server.start()
         try:

@@ -14,7 +14,7 @@ from queue_scheduler.debug_api.engine_state import NoStateError
 from queue_scheduler.debug_api.views import OF_OTHERS
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.visibility.openapi import BASE
-from queue_scheduler.visibility.status_answers import RETRY_SECONDS
+from queue_scheduler.visibility.statuses import RETRY_SECONDS
 from shared_api.testing.object_builders import job_body
 from shared_api.well_known_labels import QUOTA_NAME
 from tests.queue_scheduler.forecast.forecast_kit import renew

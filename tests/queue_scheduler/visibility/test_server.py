@@ -114,7 +114,7 @@ def test_a_review_that_cannot_be_made_is_asked_again(api: Served) -> None:
         answer = api.ask(identity=PROXY, headers=[("X-Remote-User", "emil")])
     finally:
         api.fake.faults.clear()
-    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
     assert answer.json()["reason"] == "ServiceUnavailable"
 
 

@@ -13,7 +13,7 @@ from queue_scheduler.visibility.ca_bundle import has_authority, read_bundle
 from queue_scheduler.visibility.registration import Registration
 from queue_scheduler.visibility.serving_certificate import RENEWED_AFTER, VALID
 from queue_scheduler.visibility.tls_contexts import TlsContexts
-from queue_scheduler.visibility.upkeep import LOOK_SECONDS, Upkeep
+from queue_scheduler.visibility.upkeep import LOOK_SECONDS, WAIT_SECONDS, Upkeep
 from shared_api.client.errors import ApiFailure, Forbidden
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
@@ -48,11 +48,18 @@ class Desk:
         self.services = FakeApiServices()
         self.services.put(SERVICE)
         self.contexts = RecordedContexts()
+        self.is_ready = True
         flow = FlowControl(0, 1, self.clock)
         client = ResourceClient(self.server, flow=flow, clock=self.clock, rng=random.Random(1))
         registration = Registration(self.services, SERVICE, self.clock)
         self.upkeep = Upkeep(
-            client, registration, self.contexts, self.clock, owner="pod", names=("a.b.svc",)
+            client,
+            registration,
+            self.contexts,
+            self.clock,
+            lambda: self.is_ready,
+            owner="pod",
+            names=("a.b.svc",),
         )
         if config:
             self.write_config(PROXIES.pem)
@@ -87,6 +94,18 @@ def test_it_is_served_and_published_once() -> None:
     assert desk.services.writes == ["update"]
     assert 0 < desk.upkeep.seconds_left() < VALID.total_seconds()
     assert desk.upkeep.certificates is not None
+
+
+def test_nothing_is_published_before_there_is_anything_to_answer_from() -> None:
+    desk = Desk()
+    desk.is_ready = False
+    assert [desk.upkeep.step() for _ in range(3)] == [WAIT_SECONDS] * 3
+    assert not desk.server.journal
+    desk.is_ready = True
+    desk.steps()
+    desk.is_ready = False
+    desk.steps()
+    assert desk.services.writes == ["update"]
 
 
 def test_without_the_config_map_nothing_is_published() -> None:
