@@ -147,6 +147,9 @@ def test_a_unit_is_explained_and_foreseen(cluster: Aggregated) -> None:
     told = json.loads(kubectl(*of_unit, "--subresource=explain"))
     assert told["kind"] == "UnitExplanation"
     assert told["status"]["summary"].startswith("It waits in queue team, at position 3: ")
+    head, row = kubectl(*of_unit[:3], "--subresource=explain").splitlines()
+    assert head.split() == ["NAME", "VERDICT", "SUMMARY"]
+    assert row.split()[:2] == ["wait-01", "waiting"]
     forecast = (*of_unit, "--subresource=forecast")
     until(lambda: succeeds(cluster, *forecast), OWN_TIMES_SECONDS)
     assert json.loads(kubectl(*forecast))["status"]["queue"] == "team"

@@ -237,6 +237,8 @@ def test_an_explanation_is_the_debug_apis(client: httpx.Client) -> None:
     assert all(each["verified"] for each in told["changes"])
     assert told["changes"]
     assert client.get(path).json()["status"]["changes"] is None
+    row = client.get(path, headers=TABLE).json()["rows"][0]["cells"]
+    assert row == ["big", "waiting", told["summary"]]
     admitted = client.get(units_path(name="run", below="explain")).json()["status"]
     assert admitted["verdict"] == "admitted"
     assert refusal_of(client.get(units_path(name="none", below="explain"))) == (404, "NotFound")
@@ -250,6 +252,8 @@ def test_a_forecast_is_the_last_one(desk: Desk, client: httpx.Client) -> None:
     renew(desk.forecasts)
     got = client.get(path).raise_for_status().json()
     assert (got["kind"], got["status"]["queue"]) == ("UnitForecast", "team")
+    row = client.get(path, headers=TABLE).json()["rows"][0]["cells"]
+    assert (row[0], len(row)) == ("big", 6)
     start = got["status"]["startP50"]
     assert client.get(units_path(name="big")).json()["status"]["startP50"] == start
 
