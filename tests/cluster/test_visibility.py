@@ -155,12 +155,14 @@ def test_a_unit_is_explained_and_foreseen(cluster: Aggregated) -> None:
 def test_a_manifest_is_tried(cluster: Aggregated) -> None:
     body = job_body("train", requests={"cpu": 2}, metadata={"labels": {QUOTA_LABEL: "team"}})
     path = f"{BASE}/namespaces/default/tries"
-    text = as_manifest([body])
+    lost = {**body, "metadata": {**body["metadata"], "namespace": "nowhere"}}
+    text = as_manifest([body, lost])
     got = json.loads(
         cluster.world.plane.kubectl("create", "--raw", path, "--filename", "-", input=text)
     )
-    (job,) = got["status"]["jobs"]
+    job, other = got["status"]["jobs"]
     assert (job["name"], job["startsNow"], job["position"]) == ("train", False, len(WAITING) + 2)
+    assert "nowhere" in other["errors"][0]["message"], "namespaces are looked up"
 
 
 @pytest.mark.parametrize(
