@@ -10,12 +10,14 @@ from starlette.types import ASGIApp
 
 from queue_scheduler.insight_program.flags import ADDRESS_FLAG, VisibilityFlags
 from queue_scheduler.visibility.caller import Rights
+from queue_scheduler.visibility.namespaces import namespace_reader
 from queue_scheduler.visibility.server import VisibilityServer
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.http_transport import HttpTransport
 from shared_api.client.kube_config import load_connection
 from shared_api.client.resource_client import ResourceClient
 from shared_api.local_program import VERSION, LocalProgram
+from shared_api.objects.namespace import Namespace
 from shared_api.process.probes import open_listener, parse_address
 
 QPS: Final = 50.0
@@ -33,7 +35,7 @@ def open_visibility(
     program: LocalProgram,
     flags: VisibilityFlags,
     is_ready: Callable[[], bool],
-    build: Callable[[Rights], ASGIApp],
+    build: Callable[[Rights, Callable[[str], Namespace | None]], ASGIApp],
 ) -> VisibilityServer:
     """Open the port of the aggregated API; return its server, not yet started.
 
@@ -41,7 +43,8 @@ def open_visibility(
         program: The process.
         flags: The flags of the API.
         is_ready: Returns whether there is anything to answer from.
-        build: Returns the application; called at the first request.
+        build: Returns the application, given the rights of callers and what reads a namespace;
+            called at the first request.
 
     Raises:
         AddressError: The address cannot be used.
@@ -61,4 +64,8 @@ def open_visibility(
     listener = open_listener(parse_address(flags.address, ADDRESS_FLAG), ADDRESS_FLAG)
     port = listener.getsockname()[1]
     log.info("listening", flag=ADDRESS_FLAG, address=flags.address, port=port)
-    return VisibilityServer(program, client, listener, flags.service, is_ready, build)
+
+    def build_app(rights: Rights) -> ASGIApp:
+        return build(rights, namespace_reader(client))
+
+    return VisibilityServer(program, client, listener, flags.service, is_ready, build_app)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -41,6 +41,7 @@ from queue_scheduler.insight_program.sources import NoPast, Past, Sources
 from queue_scheduler.reporting.forecast_metrics import ForecastMetrics
 from queue_scheduler.setup.plugin_loading import load_run_time_model
 from shared_api.local_program import Check, LocalProgram
+from shared_api.objects.namespace import Namespace
 from shared_api.process.local_socket import PathTooLongError, listen_at
 from shared_api.process.loop_thread import LoopThread, stop_all
 from shared_api.program_flags import FlagError
@@ -169,7 +170,9 @@ class Insight:
             self._build_visibility_app,
         )
 
-    def _build_visibility_app(self, rights: Rights) -> ASGIApp:
+    def _build_visibility_app(
+        self, rights: Rights, namespace: Callable[[str], Namespace | None]
+    ) -> ASGIApp:
         from queue_scheduler.visibility.app import build_visibility_app  # noqa: PLC0415 - as above
         from queue_scheduler.visibility.sources import VisibilitySources  # noqa: PLC0415 - as above
 
@@ -181,6 +184,7 @@ class Insight:
             clock=self._clock,
             forecasts=self._forecasts,
             foresee=new_units.answer,
+            namespace=namespace,
         )
         return build_visibility_app(sources, rights)
 

@@ -15,7 +15,7 @@ Answers name no unit of a namespace in which the caller may not list `pendinguni
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from http import HTTPStatus
 from typing import Annotated, Any, Final
@@ -44,7 +44,6 @@ from queue_scheduler.visibility.resources import (
     TRIES,
     ListMetaView,
     ObjectMetaView,
-    PendingUnit,
     PendingUnitList,
     Try,
     UnitExplanation,
@@ -58,7 +57,15 @@ from queue_scheduler.visibility.statuses import (
     answer_failure,
     bad_request,
 )
-from queue_scheduler.visibility.tables import INCLUDES, build_table
+from queue_scheduler.visibility.tables import (
+    COLUMNS,
+    EXPLANATION_COLUMNS,
+    FORECAST_COLUMNS,
+    INCLUDES,
+    Columns,
+    ShownT,
+    build_table,
+)
 from shared_api.access_review import ResourceRight
 from shared_api.debug_api.access import MayRead, asked_once
 from shared_api.debug_api.json_body import JSON, YAML, BodyReader, PostedBody
@@ -122,7 +129,7 @@ class _Pages:
         found = [each for each in page if may_read(each.unit.metadata.namespace)] if hides else page
         units = [self._lists.show(each, may_read) for each in found]
         if as_table:
-            return self._answer_table(request, units, metadata)
+            return self._answer_table(request, COLUMNS, units, metadata)
         return answer(
             PendingUnitList(metadata=metadata, items=units, others=len(page) - len(found))
         )
@@ -135,24 +142,28 @@ class _Pages:
         self._sources.check_state()
         found = self._lists.unit(request.path_params["namespace"], request.path_params["name"])
         unit = self._lists.show(found, self._may_read(caller_of(request)))
-        return self._answer_table(request, [unit], ListMetaView()) if as_table else answer(unit)
+        return self._answer_one(request, COLUMNS, unit, as_table=as_table)
 
     def explain(self, request: Request) -> Response:
         """Why a unit waits."""
+        as_table = wants_table(request)
         self._sources.check_state()
         where = request.path_params
         with_changes = is_set(parameters_of(request), "changes")
         ask = self._api.explain_with_changes if with_changes else self._api.explain
         told = ask(where["namespace"], where["name"])
         told = explain_without_others(told, self._may_read(caller_of(request)))
-        return answer(UnitExplanation(metadata=_meta_of(request), status=told))
+        view = UnitExplanation(metadata=_meta_of(request), status=told)
+        return self._answer_one(request, EXPLANATION_COLUMNS, view, as_table=as_table)
 
     def forecast(self, request: Request) -> Response:
         """When a unit starts."""
+        as_table = wants_table(request)
         self._sources.check_state()
         where = request.path_params
         told = self._sources.forecasts.of_unit(where["namespace"], where["name"])
-        return answer(UnitForecast(metadata=_meta_of(request), status=told))
+        view = UnitForecast(metadata=_meta_of(request), status=told)
+        return self._answer_one(request, FORECAST_COLUMNS, view, as_table=as_table)
 
     # --- manifests ----------------------------------------------------------------------------
 
@@ -190,14 +201,21 @@ class _Pages:
             reason = verdict.reason or f"{caller.user} may not {right}"
             raise StatusError(verdict.status, reason, resource=TRIES)
 
+    def _answer_one(
+        self, request: Request, columns: Columns, view: ShownT, *, as_table: bool
+    ) -> Response:
+        if not as_table:
+            return answer(view)
+        return self._answer_table(request, columns, [view], ListMetaView())
+
     def _answer_table(
-        self, request: Request, units: list[PendingUnit], metadata: ListMetaView
+        self, request: Request, columns: Columns, shown: Sequence[ShownT], metadata: ListMetaView
     ) -> Response:
         include = parameters_of(request).get("includeObject", INCLUDES[0])
         if include not in INCLUDES:
             raise bad_request(f"includeObject is to be one of {', '.join(INCLUDES)}")
-        table = build_table(units, metadata, self._sources.clock.now(), include)
-        return answer_json(table)
+        now = self._sources.clock.now()
+        return answer_json(build_table(columns, shown, metadata, now, include))
 
 
 def build_visibility_app(sources: VisibilitySources, rights: Rights) -> ASGIApp:

@@ -11,7 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from queue_scheduler.visibility.resources import KindView
-from queue_scheduler.visibility.statuses import JSON, StatusError
+from queue_scheduler.visibility.statuses import StatusError
+from shared_api.debug_api.json_body import JSON
 
 _ANY_JSON: Final = frozenset({JSON, "application/*", "*/*"})
 _TABLE: Final = {"as": "Table", "g": "meta.k8s.io", "v": "v1"}

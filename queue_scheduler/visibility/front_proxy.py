@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import msgspec
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.x509.oid import NameOID
 
 from queue_scheduler.visibility.ca_bundle import read_certificates
@@ -194,7 +194,7 @@ def _has_signed(authority: x509.Certificate, certificate: x509.Certificate, now:
         return False
     try:
         certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
         return False
     return True
 

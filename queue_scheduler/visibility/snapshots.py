@@ -29,8 +29,8 @@ MAX_OF_CALLER: Final = 2
 """So that a caller who begins lists and never goes on takes none from others."""
 
 MAX_UNITS: Final = 800_000
-"""Units in all states that are kept, of which each has one entry of some 100 bytes; a state of more
-is kept alone. What the engine has replaced since then is held in addition, for `KEPT_SECONDS`."""
+"""Units in all states that are kept, each with entries of some 50 bytes; a state of more is kept
+alone. What the engine has replaced since then is held in addition, for `KEPT_SECONDS`."""
 
 _ID_BYTES: Final = 12
 _MAC_BYTES: Final = 16

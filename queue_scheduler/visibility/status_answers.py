@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from queue_scheduler.visibility.caller import GROUP, Caller
-from queue_scheduler.visibility.statuses import JSON, RETRY_SECONDS, StatusError, status_response
+from queue_scheduler.visibility.statuses import JSON, StatusError, status_response
 from shared_api.access_review import PathRight, ResourceRight
 from shared_api.process.http_exchange import Answer
 
@@ -21,10 +21,10 @@ def status_answer(
         resource: Plural name of the kind that is asked for; "": none.
         name: Name of the object that is asked for; "": none.
     """
-    retry_after = RETRY_SECONDS if status is HTTPStatus.SERVICE_UNAVAILABLE else None
-    error = StatusError(status, message, resource=resource, name=name, retry_after=retry_after)
-    headers = () if retry_after is None else (("Retry-After", str(retry_after)),)
-    return Answer(status.value, bytes(status_response(error).body), JSON, headers)
+    response = status_response(StatusError(status, message, resource=resource, name=name))
+    told = response.headers.get("Retry-After")
+    headers = () if told is None else (("Retry-After", told),)
+    return Answer(status.value, bytes(response.body), JSON, headers)
 
 
 def forbidden_answer(caller: Caller, right: ResourceRight | PathRight) -> Answer:

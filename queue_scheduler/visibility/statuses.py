@@ -48,7 +48,7 @@ class StatusError(Exception):
         message: For a person.
         resource: Plural name of the kind that is asked for; "": none.
         name: Name of the object that is asked for; "": none.
-        retry_after: Seconds after which to ask again; None: nothing is said.
+        retry_after: Seconds after which to ask again; None: a usual time with a 503.
     """
 
     def __init__(
@@ -86,10 +86,12 @@ def status_response(error: StatusError, headers: Mapping[str, str] | None = None
         details |= {"group": GROUP, "kind": error.resource}
     if error.name:
         details["name"] = error.name
-    shown = dict(headers or {})
-    if error.retry_after is not None:
-        details["retryAfterSeconds"] = error.retry_after
-        shown["Retry-After"] = str(error.retry_after)
+    shown, retry_after = dict(headers or {}), error.retry_after
+    if retry_after is None and error.code is HTTPStatus.SERVICE_UNAVAILABLE:
+        retry_after = RETRY_SECONDS
+    if retry_after is not None:
+        details["retryAfterSeconds"] = retry_after
+        shown["Retry-After"] = str(retry_after)
     status = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -119,14 +121,11 @@ def _answer_http(request: Request, error: Exception) -> Response:
     headers = dict(error.headers or {})
     told = headers.pop("Retry-After", "")
     retry_after = int(told) if told else None
-    if code is HTTPStatus.SERVICE_UNAVAILABLE:
-        retry_after = retry_after or RETRY_SECONDS
     return status_response(StatusError(code, message, retry_after=retry_after), headers)
 
 
 def _answer_no_state(_request: Request, error: Exception) -> Response:
-    code = HTTPStatus.SERVICE_UNAVAILABLE
-    return status_response(StatusError(code, str(error), retry_after=RETRY_SECONDS))
+    return status_response(StatusError(HTTPStatus.SERVICE_UNAVAILABLE, str(error)))
 
 
 def answer_failure(request: Request, error: Exception) -> Response:

@@ -1,16 +1,22 @@
-"""Units as a `Table`: the columns of `kubectl get`."""
+"""Units, explanations and forecasts as a `Table`: the columns of `kubectl get`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
-from queue_scheduler.visibility.resources import ListMetaView, PendingUnit
+from queue_scheduler.visibility.resources import (
+    ListMetaView,
+    PendingUnit,
+    UnitExplanation,
+    UnitForecast,
+)
 from shared_api.durations import human_duration
 from shared_api.timestamps import read_time
 
 Json = dict[str, Any]
+ShownT = TypeVar("ShownT", PendingUnit, UnitExplanation, UnitForecast)
 
 NONE: Final = "<none>"
 UNKNOWN: Final = "<unknown>"
@@ -22,16 +28,20 @@ INCLUDES: Final = ("Metadata", "Object", "None")
 
 class _Column(NamedTuple):
     name: str
-    cell: Callable[[PendingUnit, datetime], object]
+    cell: Callable[[Any, datetime], object]
     says: str
     type: str = "string"
     format: str = ""
     priority: int = 0
 
 
-def _starts_in(unit: PendingUnit, now: datetime) -> str:
-    start = read_time(unit.status.start_p50)
-    return UNKNOWN if start is None else human_duration(max(0.0, (start - now).total_seconds()))
+Columns = tuple[_Column, ...]
+
+
+def _until(text: str | None, now: datetime) -> str:
+    """Return how long it is until a time; one that has passed is now."""
+    moment = read_time(text)
+    return UNKNOWN if moment is None else human_duration(max(0.0, (moment - now).total_seconds()))
 
 
 def _age(unit: PendingUnit, now: datetime) -> str:
@@ -44,8 +54,12 @@ def _job(unit: PendingUnit, _now: datetime) -> str:
     return f"{job.kind}/{job.name}" if job.name else NONE
 
 
+_NAME: Final = _Column(
+    "Name", lambda shown, _: shown.metadata.name, "Name of the unit.", format="name"
+)
+
 COLUMNS: Final = (
-    _Column("Name", lambda unit, _: unit.metadata.name, "Name of the unit.", format="name"),
+    _NAME,
     _Column("Queue", lambda unit, _: unit.spec.queue or NONE, "The queue that it waits in."),
     _Column(
         "Position",
@@ -57,7 +71,11 @@ COLUMNS: Final = (
         lambda unit, _: unit.status.refusal.reason if unit.status.refusal else NONE,
         "Why it waits.",
     ),
-    _Column("Starts In", _starts_in, "Until its median start by the last forecast."),
+    _Column(
+        "Starts In",
+        lambda unit, now: _until(unit.status.start_p50, now),
+        "Until its median start by the last forecast.",
+    ),
     _Column("Age", _age, "Since it was created."),
     _Column("Quota", lambda unit, _: unit.spec.quota or NONE, "Its quota.", priority=1),
     _Column(
@@ -77,13 +95,38 @@ COLUMNS: Final = (
 )
 
 
+EXPLANATION_COLUMNS: Final = (
+    _NAME,
+    _Column("Verdict", lambda told, _: told.status.verdict, "Where the unit stands."),
+    _Column("Summary", lambda told, _: told.status.summary, "What keeps it there."),
+)
+
+FORECAST_COLUMNS: Final = (
+    _NAME,
+    _Column("Starts In", lambda told, now: _until(told.status.start_p50, now), "The median."),
+    _Column("Earliest", lambda told, now: _until(told.status.start_p10, now), "One of ten."),
+    _Column("Latest", lambda told, now: _until(told.status.start_p90, now), "Nine of ten."),
+    _Column("Ends In", lambda told, now: _until(told.status.end_p50, now), "The median."),
+    _Column(
+        "Age",
+        lambda told, _: human_duration(told.status.age_seconds),
+        "Since the forecast was made.",
+    ),
+)
+
+
 def build_table(
-    units: Sequence[PendingUnit], metadata: ListMetaView, now: datetime, include: str
+    columns: Columns,
+    shown: Sequence[ShownT],
+    metadata: ListMetaView,
+    now: datetime,
+    include: str,
 ) -> Json:
-    """Return units as a `Table`.
+    """Return objects as a `Table`.
 
     Args:
-        units: The rows.
+        columns: Those of their kind.
+        shown: The rows.
         metadata: Of the page.
         now: The time, for ages.
         include: What each row has of its object: one of `INCLUDES`.
@@ -100,20 +143,20 @@ def build_table(
                 "description": each.says,
                 "priority": each.priority,
             }
-            for each in COLUMNS
+            for each in columns
         ],
-        "rows": [_row(unit, now, include) for unit in units],
+        "rows": [_row(columns, each, now, include) for each in shown],
     }
 
 
-def _row(unit: PendingUnit, now: datetime, include: str) -> Json:
-    row: Json = {"cells": [each.cell(unit, now) for each in COLUMNS]}
+def _row(columns: Columns, shown: ShownT, now: datetime, include: str) -> Json:
+    row: Json = {"cells": [each.cell(shown, now) for each in columns]}
     if include == "Object":
-        row["object"] = unit.model_dump(by_alias=True)
+        row["object"] = shown.model_dump(by_alias=True)
     elif include == "Metadata":
         row["object"] = {
             "kind": "PartialObjectMetadata",
             "apiVersion": "meta.k8s.io/v1",
-            "metadata": unit.metadata.model_dump(by_alias=True),
+            "metadata": shown.metadata.model_dump(by_alias=True),
         }
     return row

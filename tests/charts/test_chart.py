@@ -450,6 +450,12 @@ def test_the_aggregated_api_is_reached_through_its_service() -> None:
     assert flags is not None
     service = of_kind(objects, "Service")[flags.service.name]
     assert service["metadata"]["namespace"] == flags.service.namespace
+    sticky = [
+        name
+        for name, each in of_kind(objects, "Service").items()
+        if each["spec"].get("sessionAffinity") == "ClientIP"
+    ]
+    assert sticky == [flags.service.name], "one replica keeps the pages of a list"
     assert [port["port"] for port in service["spec"]["ports"]] == [flags.service.port]
     ports = {port["name"]: port["containerPort"] for port in insight["ports"]}
     assert flags.address == f":{ports[service['spec']['ports'][0]['targetPort']]}"

@@ -39,6 +39,7 @@ def cluster(controlplane_binaries: Path) -> Iterator[Aggregated]:
         for name in WAITING:
             world.create_unit(name, "team", cpu=2)
         until(found.available, OWN_TIMES_SECONDS)
+        until(lambda: succeeds(found, "get", "pu"), OWN_TIMES_SECONDS)  # discovery follows later
         until(lambda: len(names(found, "-A")) == len(WAITING) + 1, OWN_TIMES_SECONDS)
         yield found
 
@@ -146,6 +147,9 @@ def test_a_unit_is_explained_and_foreseen(cluster: Aggregated) -> None:
     told = json.loads(kubectl(*of_unit, "--subresource=explain"))
     assert told["kind"] == "UnitExplanation"
     assert told["status"]["summary"].startswith("It waits in queue team, at position 3: ")
+    head, row = kubectl(*of_unit[:3], "--subresource=explain").splitlines()
+    assert head.split() == ["NAME", "VERDICT", "SUMMARY"]
+    assert row.split()[:2] == ["wait-01", "waiting"]
     forecast = (*of_unit, "--subresource=forecast")
     until(lambda: succeeds(cluster, *forecast), OWN_TIMES_SECONDS)
     assert json.loads(kubectl(*forecast))["status"]["queue"] == "team"
@@ -154,12 +158,14 @@ def test_a_unit_is_explained_and_foreseen(cluster: Aggregated) -> None:
 def test_a_manifest_is_tried(cluster: Aggregated) -> None:
     body = job_body("train", requests={"cpu": 2}, metadata={"labels": {QUOTA_LABEL: "team"}})
     path = f"{BASE}/namespaces/default/tries"
-    text = as_manifest([body])
+    lost = {**body, "metadata": {**body["metadata"], "namespace": "nowhere"}}
+    text = as_manifest([body, lost])
     got = json.loads(
         cluster.world.plane.kubectl("create", "--raw", path, "--filename", "-", input=text)
     )
-    (job,) = got["status"]["jobs"]
+    job, other = got["status"]["jobs"]
     assert (job["name"], job["startsNow"], job["position"]) == ("train", False, len(WAITING) + 2)
+    assert "nowhere" in other["errors"][0]["message"], "namespaces are looked up"
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,8 @@ PROXIES = make_authority("front-proxy-ca", NOW)
 USERS = make_authority("cluster-ca", NOW)
 PROXY = sign_client(PROXIES, "aggregator", now=NOW)
 API_SERVICE = "v1alpha1.visibility.koord-queue"
-LIST = "/apis/visibility.koord-queue/v1alpha1/namespaces/team/pendingunits"
+BASE = "/apis/visibility.koord-queue/v1alpha1"
+LIST = f"{BASE}/namespaces/team/pendingunits"
 
 
 def trust_data(proxies: Identity = PROXIES) -> dict[str, str]:

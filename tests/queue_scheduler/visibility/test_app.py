@@ -14,6 +14,7 @@ from queue_scheduler.debug_api.engine_state import NoStateError
 from queue_scheduler.debug_api.views import OF_OTHERS
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.visibility.openapi import BASE
+from queue_scheduler.visibility.statuses import RETRY_SECONDS
 from shared_api.testing.object_builders import job_body
 from shared_api.well_known_labels import QUOTA_NAME
 from tests.queue_scheduler.forecast.forecast_kit import renew
@@ -236,6 +237,8 @@ def test_an_explanation_is_the_debug_apis(client: httpx.Client) -> None:
     assert all(each["verified"] for each in told["changes"])
     assert told["changes"]
     assert client.get(path).json()["status"]["changes"] is None
+    row = client.get(path, headers=TABLE).json()["rows"][0]["cells"]
+    assert row == ["big", "waiting", told["summary"]]
     admitted = client.get(units_path(name="run", below="explain")).json()["status"]
     assert admitted["verdict"] == "admitted"
     assert refusal_of(client.get(units_path(name="none", below="explain"))) == (404, "NotFound")
@@ -249,6 +252,8 @@ def test_a_forecast_is_the_last_one(desk: Desk, client: httpx.Client) -> None:
     renew(desk.forecasts)
     got = client.get(path).raise_for_status().json()
     assert (got["kind"], got["status"]["queue"]) == ("UnitForecast", "team")
+    row = client.get(path, headers=TABLE).json()["rows"][0]["cells"]
+    assert (row[0], len(row)) == ("big", 6)
     start = got["status"]["startP50"]
     assert client.get(units_path(name="big")).json()["status"]["startP50"] == start
 
@@ -282,6 +287,10 @@ def test_who_may_not_create_an_object_may_not_try_it(desk: Desk, client: httpx.C
     assert refusal_of(client.post(TRIES, json=elsewhere, headers=ann)) == (403, "Forbidden")
     desk.rights.kinds.clear()
     assert refusal_of(client.post(TRIES, json=body, headers=ann)) == (403, "Forbidden")
+    desk.rights.status = HTTPStatus.SERVICE_UNAVAILABLE
+    answer = client.post(TRIES, json=body)
+    assert refusal_of(answer) == (503, "ServiceUnavailable")
+    assert int(answer.headers["retry-after"]) > 0
 
 
 def test_before_the_engine_has_a_state_clients_come_back(desk: Desk) -> None:
@@ -294,8 +303,8 @@ def test_before_the_engine_has_a_state_clients_come_back(desk: Desk) -> None:
         open_ones = [client.get(path) for path in ("/readyz", "/apis", "/openapi/v2", BASE)]
     for answer in answers:
         assert refusal_of(answer) == (503, "ServiceUnavailable")
-        assert answer.headers["retry-after"] == "2"
-        assert answer.json()["details"]["retryAfterSeconds"] == 2
+        assert answer.headers["retry-after"] == str(RETRY_SECONDS)
+        assert answer.json()["details"]["retryAfterSeconds"] == RETRY_SECONDS
     assert [each.status_code for each in open_ones] == [200] * 4
 
 

@@ -13,6 +13,7 @@ from shared_api.process.http_exchange import MAX_HEAD_BYTES
 from tests.client_certificates import Identity, make_authority, sign_client
 from tests.queue_scheduler.visibility.server_kit import (
     API_SERVICE,
+    BASE,
     LIST,
     NOW,
     PROXIES,
@@ -116,6 +117,24 @@ def test_a_review_that_cannot_be_made_is_asked_again(api: Served) -> None:
         api.fake.faults.clear()
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
     assert answer.json()["reason"] == "ServiceUnavailable"
+
+
+@pytest.mark.parametrize(
+    ("user", "path", "want"),
+    [
+        pytest.param("system:kube-aggregator", BASE, 200, id="the aggregator discovers"),
+        pytest.param("system:aggregator", "/openapi/v3", 200, id="it fetches schemas"),
+        pytest.param("system:kube-aggregator", LIST, 503, id="it reads no objects"),
+        pytest.param("fred", BASE, 503, id="others are reviewed"),
+    ],
+)
+def test_discovery_goes_on_without_reviews(api: Served, user: str, path: str, want: int) -> None:
+    api.fake.faults.fail(403, times=10)
+    try:
+        answer = api.ask(path, identity=PROXY, headers=[("X-Remote-User", user)])
+    finally:
+        api.fake.faults.clear()
+    assert answer.status_code == want
 
 
 def test_bodies_and_heads_are_bounded(api: Served) -> None:

@@ -46,7 +46,7 @@ def unit(*, is_known: bool = True) -> PendingUnit:
 
 
 def cells(*units: PendingUnit) -> list[list[Any]]:
-    rows = build_table(units, ListMetaView(), NOW, "None")["rows"]
+    rows = build_table(COLUMNS, units, ListMetaView(), NOW, "None")["rows"]
     return [row["cells"] for row in rows]
 
 
@@ -55,7 +55,7 @@ def test_the_columns_are_those_of_kubectl() -> None:
     narrow = [column.name for column in COLUMNS if not column.priority]
     assert narrow == ["Name", "Queue", "Position", "Reason", "Starts In", "Age"]
     assert wide == ["Quota", "Priority", "Job", "Message"]
-    got = build_table([], ListMetaView(), NOW, "None")["columnDefinitions"]
+    got = build_table(COLUMNS, [], ListMetaView(), NOW, "None")["columnDefinitions"]
     assert [each["priority"] for each in got] == [0] * len(narrow) + [1] * len(wide)
     assert got[0]["format"] == "name"
 
@@ -78,7 +78,7 @@ def test_a_start_that_is_overdue_is_now() -> None:
     [("Metadata", "PartialObjectMetadata"), ("Object", "PendingUnit"), ("None", "")],
 )
 def test_a_row_has_as_much_of_its_object_as_is_asked_for(include: str, want: str) -> None:
-    table = build_table([unit()], ListMetaView(continue_="x"), NOW, include)
+    table = build_table(COLUMNS, [unit()], ListMetaView(continue_="x"), NOW, include)
     (row,) = table["rows"]
     assert (row.get("object", {}).get("kind", ""), table["metadata"]) == (want, {"continue": "x"})
     if want:
