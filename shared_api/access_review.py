@@ -141,7 +141,7 @@ class AccessReviewer:
 
     def _ask(self, token: str, right: Right) -> ReviewResult:
         try:
-            who = self._review(TOKEN_REVIEWS, {"token": token})
+            who = review(self._client, TOKEN_REVIEWS, {"token": token})
             if not who.get("authenticated"):
                 return self._refuse(HTTPStatus.UNAUTHORIZED, "the token is not valid")
             user = who.get("user", {})
@@ -155,11 +155,8 @@ class AccessReviewer:
         return self._refuse(HTTPStatus.FORBIDDEN, f"{name} may not {right}")
 
     def _may(self, user: dict[str, Any], right: ResourceRight | PathRight) -> bool:
-        answer = self._review(SUBJECT_ACCESS_REVIEWS, access_spec(user, right))
+        answer = review(self._client, SUBJECT_ACCESS_REVIEWS, access_spec(user, right))
         return bool(answer.get("allowed"))
-
-    def _review(self, kind: ResourceType[Review], spec: dict[str, Any]) -> dict[str, Any]:
-        return review(self._client, kind, spec)
 
     def _refuse(self, status: HTTPStatus, detail: str) -> ReviewResult:
         return ReviewResult(status, detail, self._clock.monotonic() + REFUSED_SECONDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -66,13 +67,7 @@ class Registration:
             NotFound: The APIService has just been deleted; it is created again later.
             ApiFailure: The API server refuses, or does not answer.
         """
-        for left in reversed(range(TRIES)):
-            try:
-                self._publish_once(authority)
-                return
-            except Conflict:
-                if not left:
-                    raise
+        _despite_conflicts(lambda: self._publish_once(authority))
 
     def _publish_once(self, authority: bytes) -> None:
         now = self._clock.now()
@@ -131,15 +126,8 @@ class Registration:
         Raises:
             ApiFailure: The API server refuses, or does not answer.
         """
-        for left in reversed(range(TRIES)):
-            try:
-                self._withdraw_once(authority)
-                return
-            except NotFound:
-                return
-            except Conflict:
-                if not left:
-                    raise
+        with suppress(NotFound):
+            _despite_conflicts(lambda: self._withdraw_once(authority))
 
     def _withdraw_once(self, authority: bytes) -> None:
         seen = self._services.read()
@@ -151,3 +139,18 @@ class Registration:
         else:
             self._services.delete(seen)
             log.info("deleted the APIService: no replica is left that serves it", apiservice=NAME)
+
+
+def _despite_conflicts(write: Callable[[], None]) -> None:
+    """Read and write again when another replica has written in between.
+
+    Raises:
+        Conflict: It has, at each try.
+    """
+    for left in reversed(range(TRIES)):
+        try:
+            write()
+            return
+        except Conflict:
+            if not left:
+                raise
