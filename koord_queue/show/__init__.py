@@ -1,0 +1,1 @@
+"""Values in, lines for people out. Pure."""
