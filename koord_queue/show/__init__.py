@@ -2,4 +2,5 @@
 
 - ``printer``: a terminal or a pipe: widths, colors, tables, notes.
 - ``table``, ``times``, ``printable``: columns, ages, and text that others have written.
+- ``moments``: the times that people type.
 """
