@@ -145,12 +145,14 @@ class _View:
 
     def _rows(self) -> Iterator[UnitRow]:
         found = _list_units(self._session, self._wanted)
-        known = self._pending() if found and not self._wanted.ended else {}
+        known = self._pending() if found and not self._wanted.ended else None
         for unit in found:
-            yield UnitRow(unit, known.get((unit.metadata.namespace, unit.metadata.name)))
+            key = (unit.metadata.namespace, unit.metadata.name)
+            # A unit of which nobody says that it waits in a queue is in none.
+            yield UnitRow(unit, None if known is None else known.get(key, Pending(*key)))
 
-    def _pending(self) -> dict[tuple[str, str], Pending]:
-        """Return what is known of the units that wait; nothing if nobody says it."""
+    def _pending(self) -> dict[tuple[str, str], Pending] | None:
+        """Return what is known of the units that wait; None if nobody says it."""
         try:
             found = self._session.answers().pending(self._wanted.namespace, None)
         except (NotServed, Refused) as error:
@@ -158,7 +160,7 @@ class _View:
                 said = f"positions and forecasts are not known: {error.message}"
                 self._session.out.note(f"{said}. {error.next_step}".rstrip())
             self._is_noted = True
-            return {}
+            return None
         return {(each.namespace, each.name): each for each in found}
 
     def _nothing(self) -> str:
