@@ -69,6 +69,7 @@ def units(
     finished: bool,
     sort_by: str,
     watch: bool,
+    dump: str | None,
     form: str,
 ) -> None:
     """List queue units: where each stands, and why it waits.
@@ -76,6 +77,11 @@ def units(
     What goes on comes first, then what waits, in the order of its queue. POS is the place in the
     queue, STARTS the time until its median start by the last forecast.
     """
+    if dump is not None:
+        from koord_queue.cli.dumped import show_units  # noqa: PLC0415 - only for a dump
+
+        show_units(session, dump, form)
+        return
     wanted = Wanted(
         None if all_namespaces else session.namespace,
         selector,
