@@ -62,8 +62,8 @@ def tell_reason(unit: QueueUnit, wall: Wall) -> Iterator[Line]:
     ended = find_condition(conditions, "Finished")
     if ended is not None and ended.status == "True":
         at = wall.clock(ended.last_transition_time)
-        said = ended.message or ended.reason
-        yield Line(f"Its job has ended{', at ' if at else ''}{at}: {said}.", STYLES["finished"])
+        when = f", at {at}" if at else ""
+        yield Line(f"Its job has ended{when}: {ended.message or ended.reason}.", STYLES["finished"])
         return
     if is_condition_true(conditions, "Admitted") or is_condition_true(conditions, RESERVED):
         said = find_condition(conditions, "Admitted") or find_condition(conditions, RESERVED)

@@ -40,7 +40,7 @@ QUOTA = {"quota.scheduling.koordinator.sh/name": "team"}
 
 
 def condition(
-    name: str, status: str, reason: str = "", message: str = "", at: str = AT
+    name: str, status: str, reason: str = "", message: str = "", at: Timestamp = AT
 ) -> Condition:
     return Condition(
         type=name, status=status, reason=reason, message=message, last_transition_time=at
