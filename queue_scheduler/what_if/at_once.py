@@ -22,7 +22,7 @@ from queue_scheduler.insight.trials import SpentError, decide_until_rest, end_pa
 from queue_scheduler.unit_writes.eviction_patches import QUEUE_STOPPED
 from queue_scheduler.what_if.apply import apply_edits
 from queue_scheduler.what_if.edit import Edit, Told
-from shared_api.evictions import DEACTIVATED
+from shared_api.evictions import DEACTIVATED, REQUEUE_REQUESTED
 from shared_api.objects.meta import find_condition
 from shared_api.queue_unit_phases import PODS_READY, is_being_evicted
 from shared_api.timestamps import read_past
@@ -130,6 +130,7 @@ def answer_at_once(engine: Engine, edits: Iterable[Edit], moment: Moment) -> AtO
     told = apply_edits(twin, edits, moment.wall)
     for each in told:
         edited.let_leave(each.stranded, NODE_GONE)
+        edited.let_leave(each.requeued, REQUEUE_REQUESTED)
     plain = _Copy(engine, moment)
     is_complete = plain.come_to_rest() and edited.come_to_rest()
     started, refused = _compare(plain, edited)

@@ -68,6 +68,11 @@ CASES = [
     ),
     pytest.param([unit("busy", end=True)], ["first", "second"], [], [], id="a unit ends"),
     pytest.param(
+        [unit("busy", requeue=True), unit("second", patch={"spec": {"priority": 9}})],
+        *(["second", "first"], [], ["busy"]),
+        id="a unit is requeued, behind others",
+    ),
+    pytest.param(
         [unit("second", patch={"spec": {"priority": 9}}), unit("busy", end=True)],
         *(["second", "first"], [], []),
         id="two edits are made together",
