@@ -17,6 +17,7 @@ RUN python -m pip install --no-cache-dir --disable-pip-version-check \
         --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements.txt
 
 COPY pyproject.toml README.md LICENSE NOTICE ./
+COPY koord_queue koord_queue
 COPY shared_api shared_api
 # Only tests and the demo have a use for it.
 RUN rm -r shared_api/fake_api_server

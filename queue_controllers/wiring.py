@@ -97,7 +97,6 @@ from shared_api.informer.indexed_store import IndexedStore
 from shared_api.informer.kind_watch import KindWatch
 from shared_api.informer.shared_informer import WAIT_SECONDS, SharedInformer
 from shared_api.leader_warmup import LeaderWarmup
-from shared_api.local_program import VERSION
 from shared_api.objects.compactor import Compactor
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.limit_range import LimitRange
@@ -108,6 +107,7 @@ from shared_api.objects.runtime_class import RuntimeClass
 from shared_api.process.loop_thread import LoopThread, Step, stop_all
 from shared_api.program import Host, Program
 from shared_api.program_flags import FlagError
+from shared_api.version import VERSION
 from shared_api.well_known_labels import UNIT_UID
 from shared_api.work_queue import WorkQueue
 

@@ -73,7 +73,7 @@ from shared_api.informer.indexed_store import ApiObject, IndexedStore
 from shared_api.informer.kind_watch import KindWatch
 from shared_api.informer.shared_informer import InformerSettings, SharedInformer
 from shared_api.leader_warmup import LeaderWarmup
-from shared_api.local_program import VERSION, Check
+from shared_api.local_program import Check
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
@@ -81,6 +81,7 @@ from shared_api.process.clock import Clock
 from shared_api.process.loop_thread import LoopThread, stop_all
 from shared_api.program import Program
 from shared_api.quota_names import QuotaNamespaces
+from shared_api.version import VERSION
 
 RETRY_BACKOFF: Final = Backoff(base_seconds=0.2, cap_seconds=30.0, jitter=0.2)
 """Between attempts of the same work: less frequent while the API server is down."""

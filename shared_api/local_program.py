@@ -30,8 +30,7 @@ from shared_api.process.probes import (
 )
 from shared_api.process.structured_logs import configure_logs
 from shared_api.program_flags import FlagError, ProcessFlags
-
-VERSION: Final = "0.1.0"
+from shared_api.version import VERSION
 
 SWITCH_SECONDS: Final = 0.001
 """Interval of Python's thread switches: the default of 5 ms would be most of a decision's

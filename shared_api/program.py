@@ -37,7 +37,6 @@ from shared_api.leader_election import (
 from shared_api.lease_lock import ApiLeaseLock
 from shared_api.local_program import (
     USAGE_ERRORS,
-    VERSION,
     Check,
     LocalProgram,
     LocalWork,
@@ -48,6 +47,7 @@ from shared_api.process.clock import Clock
 from shared_api.process.loop_thread import LoopThread, Step
 from shared_api.process.probes import Authorize
 from shared_api.program_flags import ProgramFlags
+from shared_api.version import VERSION
 
 LEASE_REQUEST_SECONDS: Final = 5.0
 """Time limit of one request of the election: two tries fit into the default renew deadline."""

@@ -14,7 +14,7 @@ from queue_controllers.reconcile.job_reader import Lookups
 from shared_api.debug_api.access import open_access
 from shared_api.debug_api.contract import encode_contract
 from shared_api.informer.indexed_store import IndexedStore
-from shared_api.local_program import VERSION
+from shared_api.version import VERSION
 
 CONTRACT_FILE: Final = Path(__file__).with_name("openapi.json")
 

@@ -24,7 +24,7 @@ from shared_api.access_review import list_units_in
 from shared_api.debug_api.access import EVERYWHERE, check_right
 from shared_api.debug_api.debug_app import problems
 from shared_api.debug_api.router_group import Guard
-from shared_api.local_program import VERSION
+from shared_api.version import VERSION
 
 PATH: Final = "/debug/dump"
 FINISHED_RUNS: Final = "/debug/finished-runs"

@@ -15,7 +15,7 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from shared_api.debug_api.access import open_access
 from shared_api.debug_api.contract import encode_contract
-from shared_api.local_program import VERSION
+from shared_api.version import VERSION
 
 CONTRACT_FILE: Final = Path(__file__).with_name("openapi.json")
 

@@ -53,9 +53,9 @@ from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
 from shared_api.debug_api.debug_app import build_debug_app
 from shared_api.debug_api.json_body import JSON, BodyReader, PostedBody
-from shared_api.local_program import VERSION
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
+from shared_api.version import VERSION
 
 Units = Annotated[PostedBody, Depends(BodyReader(JSON))]
 

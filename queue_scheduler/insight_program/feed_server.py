@@ -33,13 +33,13 @@ from queue_scheduler.insight_program.followed_engine import (
 from queue_scheduler.record.call_codec import decode_call
 from queue_scheduler.record.checkpoint import CheckpointError
 from queue_scheduler.record.engine_call import EngineCall
-from shared_api.local_program import VERSION
 from shared_api.process.local_socket import (
     OtherUserError,
     accept_same_user,
     shut_down,
     wait_readable,
 )
+from shared_api.version import VERSION
 
 REST_SECONDS: Final = 0.5
 """Longest wait of a step, and so the longest delay of a stop."""

@@ -16,9 +16,10 @@ from shared_api.client.flow_control import FlowControl
 from shared_api.client.http_transport import HttpTransport
 from shared_api.client.kube_config import load_connection
 from shared_api.client.resource_client import ResourceClient
-from shared_api.local_program import VERSION, LocalProgram
+from shared_api.local_program import LocalProgram
 from shared_api.objects.namespace import Namespace
 from shared_api.process.probes import open_listener, parse_address
+from shared_api.version import VERSION
 
 QPS: Final = 50.0
 BURST: Final = 100

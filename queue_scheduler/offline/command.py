@@ -19,7 +19,7 @@ from queue_scheduler.offline.fetch import fetch_dump
 from queue_scheduler.offline.flags import STDOUT
 from queue_scheduler.offline.load import load_engine, read_dump
 from shared_api.debug_api.server import MAX_BODY_BYTES
-from shared_api.local_program import VERSION
+from shared_api.version import VERSION
 
 EXIT_FAILED: Final = 1
 

@@ -21,8 +21,8 @@ from queue_scheduler.setup.plugin_loading import (
     BUILT_IN,
     load_policies,
 )
-from shared_api.local_program import VERSION
 from shared_api.program_flags import ConfigurationError
+from shared_api.version import VERSION
 
 MAX_RATE_CHARS: Final = 100
 """A fraction that is longer is none of this program."""

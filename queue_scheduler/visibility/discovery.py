@@ -6,7 +6,7 @@ from typing import Any
 
 from queue_scheduler.visibility.caller import GROUP, VERSION
 from queue_scheduler.visibility.resources import API_VERSION, RESOURCES, ApiResource
-from shared_api.local_program import VERSION as PROGRAM_VERSION
+from shared_api.version import VERSION as PROGRAM_VERSION
 
 Json = dict[str, Any]
 

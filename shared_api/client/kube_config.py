@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import yaml
@@ -55,6 +55,19 @@ class _Reading(msgspec.Struct, frozen=True):
     tls_server_name: str = ""
     proxy_url: str = ""
     context: str = ""
+    namespace: str = ""
+
+
+class Connection(NamedTuple):
+    """How the API server is reached, and the namespace that the configuration names.
+
+    Attributes:
+        settings: Where it is, and how to log in.
+        namespace: The context's, or the pod's own; "": none is named.
+    """
+
+    settings: ConnectionSettings
+    namespace: str
 
 
 def load_connection(
@@ -65,7 +78,25 @@ def load_connection(
     environment: Mapping[str, str] = os.environ,
     service_account_folder: str = SERVICE_ACCOUNT_FOLDER,
 ) -> ConnectionSettings:
-    """Return where the API server is and how to log in.
+    """Return where the API server is and how to log in, as `open_connection` does."""
+    return open_connection(
+        kubeconfig,
+        context,
+        clock=clock,
+        environment=environment,
+        service_account_folder=service_account_folder,
+    ).settings
+
+
+def open_connection(
+    kubeconfig: str | None,
+    context: str | None,
+    *,
+    clock: Clock,
+    environment: Mapping[str, str] = os.environ,
+    service_account_folder: str = SERVICE_ACCOUNT_FOLDER,
+) -> Connection:
+    """Return where the API server is, how to log in, and which namespace is meant.
 
     The first of these that is present is used: `kubeconfig`, the variable KUBECONFIG, the service
     account of the pod that the process runs in, ~/.kube/config.
@@ -86,10 +117,12 @@ def load_connection(
     if not paths and environment.get("KUBERNETES_SERVICE_HOST"):
         folder = Path(service_account_folder)
         first = _read_pod(environment, folder)
-        return _settings(first, lambda: _read_pod(environment, folder), clock, environment)
+        settings = _settings(first, lambda: _read_pod(environment, folder), clock, environment)
+        return Connection(settings, first.namespace)
     files = _existing_files(paths)
     first = _read_files(files, context)
-    return _settings(first, lambda: _read_files(files, first.context), clock, environment)
+    settings = _settings(first, lambda: _read_files(files, first.context), clock, environment)
+    return Connection(settings, first.namespace)
 
 
 def _settings(
@@ -162,7 +195,18 @@ def _read_pod(environment: Mapping[str, str], folder: Path) -> _Reading:
             ca_pem=ca_file.read_bytes(),
         )
     files = (str(token_file), str(ca_file))
-    return _Reading(configuration.host, Credentials(login, files))
+    return _Reading(
+        configuration.host,
+        Credentials(login, files),
+        namespace=_read_if_there(folder / "namespace"),
+    )
+
+
+def _read_if_there(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
 
 
 # --------------------------------------------------------------------------- from a kubeconfig
@@ -202,6 +246,7 @@ def _read_files(files: list[Path], context: str | None) -> _Reading:
         tls_server_name=cluster.safe_get("tls-server-name") or "",
         proxy_url=cluster.safe_get("proxy-url") or "",
         context=chosen["name"],
+        namespace=chosen["context"].get("namespace") or "",
     )
 
 

@@ -43,9 +43,10 @@ from queue_scheduler.record.call_log import MAX_WAITING, CallLog
 from queue_scheduler.record.checkpoint import freeze
 from queue_scheduler.record.digest import digest
 from queue_scheduler.record.engine_call import EngineCall
-from shared_api.local_program import SWITCH_SECONDS, VERSION
+from shared_api.local_program import SWITCH_SECONDS
 from shared_api.process.clock import SystemClock
 from shared_api.process.loop_thread import LoopThread
+from shared_api.version import VERSION
 from tests.benchmarks.engine_load import EngineLoad, flat_load
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.process_usage import Usage, usage

@@ -33,7 +33,6 @@ from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.record.call_log import MAX_WAITING, CallLog
 from queue_scheduler.record.digest import digest
 from queue_scheduler.record.engine_call import EngineCall
-from shared_api.local_program import VERSION
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import SystemClock
 from shared_api.process.local_socket import listen_at
@@ -46,6 +45,7 @@ from shared_api.testing.object_builders import (
     with_status,
 )
 from shared_api.testing.virtual_clock import VirtualClock
+from shared_api.version import VERSION
 
 HELLO = Hello(
     protocol=PROTOCOL,

@@ -67,7 +67,8 @@ def supported_pythons() -> list[str]:
 def wanted(name: str) -> list[str]:
     """Return the requirements in pyproject.toml for one of the files."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    runtime: list[str] = settings["project"]["dependencies"]
+    project = settings["project"]
+    runtime: list[str] = [*project["dependencies"], *project["optional-dependencies"]["server"]]
     groups: dict[str, list[str | dict[str, str]]] = settings["dependency-groups"]
     match name:
         case "requirements.txt":

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("shared_api", "queue_scheduler", "queue_controllers")
+PACKAGES = ("koord_queue", "shared_api", "queue_scheduler", "queue_controllers")
 # What an unpacked archive may contain in addition to the project, without git.
 NOT_OURS = {".git", ".venv", "build", "dist", "__pycache__"}
 
@@ -43,7 +43,7 @@ class SourceFile:
 
     @property
     def is_shipped(self) -> bool:
-        """Whether the file belongs to one of the three packages."""
+        """Whether the file belongs to one of the packages."""
         return self.path.parts[0] in PACKAGES
 
     def finding(self, line: int, message: str) -> Finding:

@@ -59,7 +59,15 @@ def test_supported_pythons_agree() -> None:
         assert f"python{version} " in _text("Makefile")
 
 
-@pytest.mark.parametrize("script", _settings()["project"]["scripts"].values())
+@pytest.mark.parametrize(
+    "script",
+    # The names that kubectl wants are of programs that have one already.
+    [
+        script
+        for name, script in _settings()["project"]["scripts"].items()
+        if not name.startswith("kubectl")
+    ],
+)
 def test_programs_can_be_run_as_modules(script: str) -> None:
     module, _, function = script.partition(":")
     assert (module.rpartition(".")[2], function) == ("__main__", "main")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from queue_scheduler.visibility import discovery
 from queue_scheduler.visibility.caller import GROUP
-from shared_api.local_program import VERSION
+from shared_api.version import VERSION
 
 
 def test_the_group_has_one_version() -> None:

@@ -1,0 +1,16 @@
+"""The command line `koord-queue`, and what it reaches a cluster with. Imports no server.
+
+Read in this order:
+
+1. ``cli``: one module for each command: options, a question, what is shown. ``app`` is the list.
+2. ``reach``: where answers come from: the API server, the aggregated API, the debug API.
+3. ``answers``: what these answer, as values.
+4. ``show``: answers as lines and tables for people.
+5. ``acts``: what a command changes in which object.
+6. ``checks``: what can be wrong with an installation.
+
+Modules are imported when a command needs them, since a command line is started anew for each
+question: ``koord-queue --help`` imports nothing but click and ``cli.app``.
+
+Not here: the engine (``queue_scheduler``). ``replay``, and questions to a dump, import it.
+"""

@@ -1,0 +1,135 @@
+"""The program: its commands by name, each imported when it is used, and its exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import click
+
+from koord_queue.errors import EXIT_FAILED, EXIT_INTERRUPTED, CommandError
+
+
+class Entry(NamedTuple):
+    """A command that is not imported yet.
+
+    Attributes:
+        module: In `koord_queue.cli`.
+        attribute: The click command in it.
+        says: What it does, in one line of `--help`.
+    """
+
+    module: str
+    attribute: str
+    says: str
+
+
+SECTIONS: Final[dict[str, dict[str, Entry]]] = {
+    "Look": {
+        "queues": Entry("queues", "queues", "list queues: what waits, what runs, what is wrong"),
+        "units": Entry("units", "units", "list queue units: where each stands, and why it waits"),
+    },
+    "Ask": {
+        "explain": Entry("offline", "explain", "say why a unit waits, from a dump"),
+        "forecast": Entry("offline", "forecast", "say when a unit starts, from a dump"),
+        "try": Entry("offline", "try_", "say what would become of a manifest, from a dump"),
+        "what-if": Entry("offline", "what_if", "say what edits would change, from a dump"),
+        "replay": Entry("offline", "replay", "replay a trace of jobs"),
+        "dump": Entry("offline", "dump", "save what the scheduler believes, for a bug report"),
+    },
+    "Do": {},
+    "Mend": {},
+}
+"""The order of `--help`."""
+
+COMMANDS: Final = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
+
+INTRODUCTION: Final = """Ask a job queue, and work with it.
+
+A job is named as you know it (job/train-1), a queue unit by its name.
+`kubectl koord-queue` is the same program."""
+
+
+class LazyCommands(click.Group):
+    """The commands of `COMMANDS`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names, in the order of `--help`."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; None: there is none of that name."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module = importlib.import_module(f"koord_queue.cli.{entry.module}")
+        command = getattr(module, entry.attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say which one may be meant."""
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
+            similar = get_close_matches(args[0], COMMANDS)
+            meant = f" Did you mean {' or '.join(similar)}?" if similar else ""
+            ctx.fail(f"There is no command {args[0]!r}.{meant}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing them."""
+        for section, commands in SECTIONS.items():
+            if commands:
+                with formatter.section(section):
+                    formatter.write_dl([(name, entry.says) for name, entry in commands.items()])
+
+
+@click.command(
+    cls=LazyCommands,
+    help=INTRODUCTION,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+def root() -> None:
+    """Ask a job queue, and work with it."""
+
+
+def run(arguments: Sequence[str], program: str = "koord-queue") -> int:
+    """Run a command; return the exit code of the program."""
+    try:
+        root.main(args=list(arguments), prog_name=program, standalone_mode=False)
+    except CommandError as error:
+        _tell(error)
+        return error.exit_code
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader has seen enough; what is left in the stream is dropped at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+    return 0
+
+
+def _tell(error: CommandError) -> None:
+    from koord_queue.show.printable import printable  # noqa: PLC0415 - not for --help
+
+    sys.stderr.write(f"error: {printable(error.message)}\n")
+    if error.next_step:
+        sys.stderr.write(f"{printable(error.next_step)}\n")
+
+
+def main() -> None:
+    """Run with the arguments of the command line."""
+    called = os.path.basename(sys.argv[0])  # noqa: PTH119 - pathlib takes longer to import
+    program = "kubectl koord-queue" if called == "kubectl-koord_queue" else "koord-queue"
+    sys.exit(run(sys.argv[1:], program))

@@ -1,0 +1,92 @@
+"""Options that several commands have, as decorators."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+import click
+
+from koord_queue.cli.session import Session
+from koord_queue.reach.choice import Choice
+
+Function = Callable[..., Any]
+
+SYSTEM_NAMESPACE: Final = "koord-queue"
+
+_REACH: Final = (
+    click.option("-n", "--namespace", metavar="NAME", help="Namespace; default: the context's."),
+    click.option("--context", metavar="NAME", help="Context of the kubeconfig."),
+    click.option("--kubeconfig", metavar="FILE", help="The kubeconfig; default: as kubectl."),
+    click.option("--as", "as_user", metavar="USER", help="Ask as this user (impersonation)."),
+    click.option(
+        "--as-group", "as_groups", metavar="GROUP", multiple=True, help="And as this group."
+    ),
+    click.option(
+        "--server", metavar="URL", help="Ask this debug API, instead of the cluster's APIs."
+    ),
+    click.option("--token-file", metavar="FILE", help="A bearer token for --server."),
+    click.option("--ca-file", metavar="FILE", help="Authorities of the certificate of --server."),
+    click.option(
+        "--system-namespace",
+        metavar="NAME",
+        default=SYSTEM_NAMESPACE,
+        envvar="KOORD_QUEUE_NAMESPACE",
+        show_envvar=True,
+        help=f"Where Koord-Queue is installed; default: {SYSTEM_NAMESPACE}.",
+    ),
+)
+
+
+def reach(command: Function) -> Function:
+    """Add the options that say which cluster is asked; pass a `Session` as the first argument."""
+
+    @functools.wraps(command)
+    def with_session(**given: Any) -> Any:  # noqa: ANN401 - whatever the command takes and returns
+        choice = Choice(**{name: given.pop(name) for name in Choice._fields})
+        with Session(choice) as session:
+            return command(session, **given)
+
+    return _with_options(with_session, _REACH)
+
+
+def from_dump(command: Function) -> Function:
+    """Add `--from-dump`, which asks a dump instead of a cluster: by a command of the same name."""
+
+    @functools.wraps(command)
+    def asked(dump: str | None, **given: Any) -> Any:  # noqa: ANN401 - as above
+        if dump is None:
+            return command(**given)
+        from queue_scheduler.command_line.__main__ import run  # noqa: PLC0415 - the engine
+
+        name = click.get_current_context().info_name or ""
+        form = "json" if given.get("form") == "json" else "text"
+        return click.get_current_context().exit(run([name, "--from-dump", dump, "--output", form]))
+
+    option = click.option("--from-dump", "dump", metavar="FILE", help="Ask a dump, not a cluster.")
+    return option(asked)
+
+
+def output(*forms: str) -> Callable[[Function], Function]:
+    """Add `-o`, whose value is `form` of the command.
+
+    Args:
+        forms: What it may be; the first is the default.
+    """
+    return click.option(
+        "-o",
+        "--output",
+        "form",
+        type=click.Choice(forms),
+        default=forms[0],
+        help=f"Form of the answer; default: {forms[0]}.",
+    )
+
+
+def _with_options(
+    command: Function, options: tuple[Callable[[Function], Function], ...]
+) -> Function:
+    for option in reversed(options):
+        command = option(command)
+    return command

@@ -1,0 +1,50 @@
+"""`koord-queue queues`: what waits in each, what runs, and what is wrong."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+import msgspec
+
+from koord_queue.cli import options
+from koord_queue.cli.session import Session
+from koord_queue.show.documents import show_documents
+from koord_queue.show.queue_rows import COLUMNS, STYLES, cells_of
+from shared_api.objects.queue import Queue
+
+QUEUES: Final = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/queues"
+
+
+class _Queues(msgspec.Struct):
+    items: list[Queue] = []
+
+
+class _Documents(msgspec.Struct):
+    items: list[msgspec.Raw] = []
+
+
+@click.command()
+@options.from_dump
+@options.output("table", "json", "yaml", "name")
+@options.reach
+def queues(session: Session, *, form: str) -> None:
+    """List queues: what waits in each, what runs, and what is wrong.
+
+    Queues are in the namespace of the installation (--system-namespace).
+    """
+    path = QUEUES.format(namespace=session.choice.system_namespace)
+    pages = list(session.cluster().pages(path))
+    if form != "table":
+        found = [raw for page in pages for raw in msgspec.json.decode(page, type=_Documents).items]
+        show_documents(
+            session.out, [bytes(raw) for raw in found], form, "queue.scheduling.x-k8s.io"
+        )
+        return
+    known = [queue for page in pages for queue in msgspec.json.decode(page, type=_Queues).items]
+    now = session.clock.now()
+    if not known:
+        session.out.note(f"no queue is in namespace {session.choice.system_namespace}")
+        return
+    rows = [cells_of(queue, now) for queue in sorted(known, key=lambda each: each.metadata.name)]
+    session.out.table(COLUMNS, rows, STYLES)

@@ -1,0 +1,9 @@
+"""How answers are got.
+
+- ``cluster``: the API server, with the credentials of the kubeconfig.
+- ``aggregated``, ``debug_api``: the two APIs of Koord-Queue, as answers to the same questions;
+  ``port_forward`` leads to the second where it is not exposed.
+- ``sources``: which of them is asked, in which order.
+- ``named``: which unit a user means.
+- ``errors``: why there is no answer.
+"""

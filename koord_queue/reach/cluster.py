@@ -1,0 +1,185 @@
+"""The API server, asked with the kubeconfig's own credentials."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from koord_queue.errors import CommandError
+from koord_queue.reach.errors import Conflicting, Missing, NotServed, Refused
+from shared_api.client.connection_settings import SettingsError
+from shared_api.client.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    ConnectionLost,
+    Forbidden,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+    error_of,
+)
+from shared_api.client.http_transport import HttpTransport
+from shared_api.client.transport import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from koord_queue.reach.choice import Choice
+    from shared_api.client.transport import Response, Transport
+    from shared_api.process.clock import Clock
+
+Query = tuple[tuple[str, str], ...]
+
+SECONDS: Final = 30.0
+"""Time limit of a request: an explanation with changes takes up to a second, a horizon 20."""
+PAGE: Final = 500
+"""Objects of one page of a list, as kubectl has it."""
+JSON: Final = "application/json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+_ERROR_FROM: Final = 400
+
+
+class Cluster:
+    """Requests to the API server.
+
+    Attributes:
+        namespace: The one that is meant where none is named.
+        host: Name and port of the server, for messages.
+
+    Args:
+        transport: Carries requests.
+        headers: Of each request.
+        read_error: What a refusal of this server says; default: as the API server's `Status`.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        namespace: str,
+        host: str,
+        headers: Query = (),
+        read_error: Callable[[Response], ApiError] | None = None,
+    ) -> None:
+        self._transport = transport
+        self._headers = headers
+        self._read_error = read_error or read_status
+        self.namespace = namespace
+        self.host = host
+
+    def get(self, path: str, query: Query = ()) -> bytes:
+        """Return the body of an answer.
+
+        Raises:
+            CommandError: As `send`.
+        """
+        return self.send("GET", path, query=query)
+
+    def send(
+        self, method: str, path: str, body: bytes = b"", content_type: str = JSON, query: Query = ()
+    ) -> bytes:
+        """Send a request; return the body of the answer.
+
+        Raises:
+            Refused: The caller is unknown, or lacks a right; the message is the server's.
+            Missing: There is no such object or path.
+            Conflicting: The object has changed meanwhile, or is there already.
+            CommandError: The server refuses it for another reason, or does not answer.
+        """
+        headers: Query = (("Accept", JSON), *self._headers)
+        if body:
+            headers = (*headers, ("Content-Type", content_type))
+        try:
+            answer = self._transport.send(Request(method, path, query, headers, body), SECONDS)
+        except ConnectionLost as error:
+            raise CommandError(
+                f"the server {self.host} does not answer: {error}",
+                "Check --context, --kubeconfig, and the network.",
+            ) from error
+        if answer.status >= _ERROR_FROM:
+            raise _told(self._read_error(answer))
+        return answer.body
+
+    def pages(self, path: str, query: Query = ()) -> Iterator[bytes]:
+        """Yield the pages of a list.
+
+        Raises:
+            CommandError: As `send`.
+        """
+        token = ""
+        while True:
+            more = (("limit", str(PAGE)), *((("continue", token),) if token else ()))
+            body = self.get(path, (*query, *more))
+            yield body
+            token = msgspec.json.decode(body, type=_Page).metadata.continue_
+            if not token:
+                return
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._transport.close()
+
+
+def open_cluster(choice: Choice, clock: Clock) -> Cluster:
+    """Return the API server that the options and the kubeconfig name.
+
+    Raises:
+        CommandError: There is no kubeconfig, or it cannot be used.
+    """
+    from shared_api.client.kube_config import open_connection  # noqa: PLC0415 - with --server only
+
+    try:
+        found = open_connection(choice.kubeconfig, choice.context, clock=clock)
+        transport = HttpTransport(found.settings, clock)
+    except SettingsError as error:
+        raise CommandError(
+            f"no cluster is configured: {error}", "Name one with --kubeconfig or --context."
+        ) from error
+    host = f"{found.settings.host}:{found.settings.port}"
+    return Cluster(transport, found.namespace or "default", host, _impersonation(choice))
+
+
+def _impersonation(choice: Choice) -> Query:
+    if choice.as_groups and not choice.as_user:
+        raise CommandError("--as-group needs --as")
+    user = (("Impersonate-User", choice.as_user),) if choice.as_user else ()
+    return (*user, *(("Impersonate-Group", group) for group in choice.as_groups))
+
+
+class _Page(msgspec.Struct):
+    class Meta(msgspec.Struct, rename={"continue_": "continue"}):
+        continue_: str = ""
+
+    metadata: Meta = msgspec.field(default_factory=Meta)
+
+
+def read_status(answer: Response) -> ApiError:
+    """Return what a refusal of the API server says."""
+    return error_of(answer.status, answer.headers, answer.body)
+
+
+def _told(error: ApiError) -> CommandError:
+    """Return the error of a command for that of a server."""
+    said = error.message or f"status {error.status}"
+    # The API server answers so where it knows no path, and where an aggregated API is down: without
+    # a Status.
+    is_bare = not error.reason
+    match error:
+        case Unauthorized():
+            return Refused(f"the server does not accept your credentials: {said}", "Log in again.")
+        case Forbidden():
+            return Refused(said)
+        case NotFound() if not is_bare:
+            return Missing(said)
+        case NotFound() | ServerError(status=HTTPStatus.SERVICE_UNAVAILABLE) if is_bare:
+            return NotServed(f"nothing answers there: {said}")
+        case Conflict() | AlreadyExists():
+            return Conflicting(said)
+        case TooManyRequests():
+            wait = f"in {error.retry_after_seconds:g} s" if error.retry_after_seconds else "later"
+            return CommandError(said, f"Ask again {wait}.")
+        case _:
+            return CommandError(said)

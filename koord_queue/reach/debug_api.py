@@ -1,0 +1,166 @@
+"""The debug API of the scheduler: at `--server`, or behind a port-forward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from koord_queue.answers.pending import Pending, read_queue_page
+from koord_queue.errors import CommandError
+from koord_queue.reach.cluster import Cluster, Query
+from shared_api.client.connection_settings import (
+    FixedLogin,
+    Login,
+    SettingsError,
+    connection_settings,
+)
+from shared_api.client.errors import ApiError, status_error
+from shared_api.client.http_transport import HttpTransport
+
+if TYPE_CHECKING:
+    from koord_queue.reach.choice import Choice
+    from shared_api.client.transport import Response
+    from shared_api.process.clock import Clock
+
+PROBLEM: Final = "Problem"
+"""Reason of an error of the debug API, which has none."""
+PAGE: Final = 1000
+"""The most that a page of the debug API has."""
+YAML: Final = "application/yaml"
+JSON: Final = "application/json"
+
+
+class _Queue(msgspec.Struct):
+    name: str = ""
+
+
+class _Queues(msgspec.Struct):
+    total: int = 0
+    items: list[_Queue] = []
+
+
+class DebugApi:
+    """A `Source` with all routes.
+
+    Args:
+        server: Where they are; its errors say `detail`.
+    """
+
+    def __init__(self, server: Cluster) -> None:
+        self._server = server
+
+    def pending(self, namespace: str | None, queue: str | None) -> list[Pending]:
+        """Return the units that wait. See `Source`."""
+        names = [queue] if queue else list(self._queue_names())
+        found = [unit for name in names for unit in self._units_of(name)]
+        return [unit for unit in found if namespace in {None, unit.namespace}]
+
+    def explain(self, namespace: str, name: str, *, changes: bool = False) -> bytes:
+        """Return why a unit waits. See `Source`."""
+        query: Query = (("changes", "true"),) if changes else ()
+        return self.debug(f"/debug/queueunits/{namespace}/{name}/explain", query)
+
+    def forecast(self, namespace: str, name: str) -> bytes:
+        """Return when a unit starts. See `Source`."""
+        return self.debug(f"/debug/queueunits/{namespace}/{name}/forecast")
+
+    def queue_forecast(self, queue: str) -> bytes:
+        """Return when the units of a queue start. See `Source`."""
+        return self.debug(f"/debug/queues/{queue}/forecast")
+
+    def try_(
+        self,
+        manifest: bytes,
+        namespace: str,
+        *,
+        is_json: bool,
+        changes: bool = False,
+        defaulted: bool = False,
+    ) -> bytes:
+        """Return what becomes of a manifest. See `Source`."""
+        asked = {"changes": changes, "defaulted": defaulted}
+        query = (
+            ("namespace", namespace),
+            *((name, "true") for name, is_set in asked.items() if is_set),
+        )
+        return self._server.send("POST", "/debug/try", manifest, JSON if is_json else YAML, query)
+
+    def what_if(self, question: bytes) -> bytes:
+        """Return what edits would change. See `Source`."""
+        return self._server.send("POST", "/debug/what-if", question)
+
+    def debug(self, path: str, query: Query = ()) -> bytes:
+        """Return the answer of a route. See `Source`."""
+        return self._server.get(path, query)
+
+    def _queue_names(self) -> Iterator[str]:
+        offset = 0
+        while True:
+            query = (("offset", str(offset)), ("limit", str(PAGE)))
+            page = msgspec.json.decode(self.debug("/debug/queues", query), type=_Queues)
+            yield from (each.name for each in page.items)
+            offset += len(page.items)
+            if not page.items or offset >= page.total:
+                return
+
+    def _units_of(self, queue: str) -> Iterator[Pending]:
+        offset = 0
+        while True:
+            query = (("offset", str(offset)), ("limit", str(PAGE)))
+            page = read_queue_page(self.debug(f"/debug/queues/{queue}", query))
+            yield from page
+            offset += PAGE
+            if len(page) < PAGE:
+                return
+
+
+def open_debug_api(choice: Choice, clock: Clock) -> DebugApi:
+    """Return the debug API at `--server`.
+
+    Raises:
+        CommandError: Its address, token or authorities cannot be used.
+    """
+    assert choice.server
+    try:
+        token, ca = "", b""
+        if choice.token_file:
+            token = Path(choice.token_file).read_text(encoding="utf-8").strip()
+        if choice.ca_file:
+            ca = Path(choice.ca_file).read_bytes()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{choice.token_file or choice.ca_file}: {error}") from error
+    login = Login(authorization=f"Bearer {token}" if token else "", ca_pem=ca)
+    return _open(choice.server, login, clock)
+
+
+def open_forwarded(url: str, clock: Clock) -> DebugApi:
+    """Return the debug API behind a port-forward, which asks for no token."""
+    return _open(url, Login(), clock)
+
+
+def _open(server: str, login: Login, clock: Clock) -> DebugApi:
+    try:
+        transport = HttpTransport(connection_settings(server, FixedLogin(login)), clock)
+    except SettingsError as error:
+        raise CommandError(f"{server}: {error}") from error
+    return DebugApi(Cluster(transport, "", server, read_error=read_problem))
+
+
+class _Problem(msgspec.Struct):
+    detail: str = ""
+
+
+def read_problem(answer: Response) -> ApiError:
+    """Return what a refusal of the debug API says: `{"detail": ...}`."""
+    try:
+        said = msgspec.json.decode(answer.body, type=_Problem).detail
+    except msgspec.DecodeError:
+        said = ""
+    if not said:
+        return status_error(answer.status, "", "no debug API of Koord-Queue answers there")
+    after = answer.headers.get("retry-after", "")
+    wait = float(after) if after.isdecimal() else 0.0
+    return status_error(answer.status, PROBLEM, said, retry_after_seconds=wait)

@@ -1,0 +1,136 @@
+"""Which unit a user means: by the name of its job, as its owner knows it, or by its own."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from koord_queue.errors import CommandError
+from koord_queue.reach.errors import Missing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from koord_queue.reach.cluster import Cluster
+
+UNITS: Final = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/queueunits"
+UNIT_WORDS: Final = frozenset({"unit", "units", "qu", "qus", "queueunit", "queueunits"})
+"""What a unit is called before the slash; the short names are the CRD's."""
+MOST_SIMILAR: Final = 3
+
+
+class _Meta(msgspec.Struct):
+    name: str = ""
+
+
+class _Consumer(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    consumer_ref: _Consumer | None = None
+
+
+class _Unit(msgspec.Struct):
+    metadata: _Meta
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+class _Units(msgspec.Struct):
+    items: list[_Unit] = []
+
+
+class Owned(NamedTuple):
+    """A unit and its job.
+
+    Attributes:
+        unit: Name of the unit.
+        kind: Kind of the job; "" without a job.
+        group: Its API group.
+        job: Its name.
+    """
+
+    unit: str
+    kind: str = ""
+    group: str = ""
+    job: str = ""
+
+
+def find_unit(cluster: Cluster, namespace: str, named: str) -> tuple[str, str]:
+    """Return namespace and name of the unit that is meant.
+
+    Args:
+        cluster: The API server.
+        namespace: Where it is.
+        named: `job/train-1`, `pytorchjobs.kubeflow.org/x`, `unit/train-1-job`, or a bare name: of
+            the unit, or of its job if no unit is called so.
+
+    Raises:
+        CommandError: There is none, or there are several; the message names them.
+    """
+    word, slash, name = named.rpartition("/")
+    if (slash and not word) or not name or "/" in word:
+        raise CommandError(
+            f"{named!r} names no unit", "Write job/NAME, or the name of the unit; -n says where."
+        )
+    if not word or word.lower() in UNIT_WORDS:
+        try:
+            cluster.get(f"{UNITS.format(namespace=namespace)}/{name}")
+            return namespace, name
+        except Missing:
+            if word:
+                raise
+    return namespace, choose(list_owned(cluster, namespace), namespace, word, name)
+
+
+def list_owned(cluster: Cluster, namespace: str) -> list[Owned]:
+    """Return the units of a namespace with their jobs."""
+    found = []
+    for page in cluster.pages(UNITS.format(namespace=namespace)):
+        for each in msgspec.json.decode(page, type=_Units).items:
+            job = each.spec.consumer_ref or _Consumer()
+            group = job.api_version.rpartition("/")[0]
+            found.append(Owned(each.metadata.name, job.kind, group, job.name))
+    return found
+
+
+def choose(units: Sequence[Owned], namespace: str, word: str, name: str) -> str:
+    """Return the unit of a job.
+
+    Args:
+        units: All of the namespace.
+        namespace: For messages.
+        word: The kind as kubectl takes it, in any case; "": any kind.
+        name: Of the job.
+
+    Raises:
+        CommandError: None, or several, fit.
+    """
+    fitting = [each for each in units if each.job == name and (not word or is_kind(word, each))]
+    if len(fitting) == 1:
+        return fitting[0].unit
+    if fitting:
+        names = ", ".join(f"{each.kind.lower()}/{each.job}" for each in fitting)
+        raise CommandError(f"{name} may be {names}", "Write which one.")
+    shown = f"{word}/{name}" if word else name
+    known = [f"{each.kind.lower()}/{each.job}" if word else each.job for each in units if each.job]
+    known += [] if word else [each.unit for each in units]
+    similar = get_close_matches(shown, known, MOST_SIMILAR)
+    raise CommandError(
+        f"no unit of namespace {namespace} belongs to {shown}",
+        f"Did you mean {' or '.join(similar)}?"
+        if similar
+        else "`koord-queue units` lists them; a job without a unit is not managed by the queue.",
+    )
+
+
+def is_kind(word: str, unit: Owned) -> bool:
+    """Return whether a word of kubectl (`job`, `jobs`, `jobs.batch`) means the kind of a job."""
+    kind, _, group = word.lower().partition(".")
+    own = unit.kind.lower()
+    # Plurals as Kubernetes' generators make them; the CRDs of all kinds of jobs have these.
+    return kind in {own, f"{own}s", f"{own}es"} and group in {"", unit.group.lower()}

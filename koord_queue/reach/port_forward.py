@@ -1,0 +1,142 @@
+"""`kubectl port-forward` to the scheduler that leads, for as long as a command runs.
+
+kubectl does it, since whoever may forward ports has it: it speaks what the kubelets of all versions
+speak, and logs in as the user is used to.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from koord_queue.reach.errors import Missing, NotServed, Refused
+
+if TYPE_CHECKING:
+    from koord_queue.reach.choice import Choice
+    from koord_queue.reach.cluster import Cluster
+    from shared_api.process.clock import Clock
+
+PORT: Final = 19876
+"""Of the scheduler's debug API."""
+LEASE: Final = "koord-queue-scheduler"
+START_SECONDS: Final = 15.0
+"""kubectl asks the API server for the pod, and connects, before it says that it listens."""
+STOP_SECONDS: Final = 5.0
+_LISTENS: Final = re.compile(rb"Forwarding from 127\.0\.0\.1:(\d+) ->")
+_REVIEW: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+class PortForward:
+    """A kubectl that listens on a port of this machine.
+
+    Attributes:
+        url: Where.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], url: str) -> None:
+        self._process = process
+        self.url = url
+
+    def close(self) -> None:
+        """End it."""
+        end(self._process)
+
+
+def forward(choice: Choice, cluster: Cluster, clock: Clock) -> PortForward:
+    """Return a port that leads to the debug API.
+
+    Raises:
+        NotServed: The user may not forward ports, there is no kubectl, or no scheduler runs.
+    """
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        raise NotServed("there is no kubectl for a port-forward")
+    namespace = choice.system_namespace
+    if not may_forward(cluster, namespace):
+        raise NotServed(f"you may not forward ports in namespace {namespace}")
+    target = leading_pod(cluster, namespace)
+    command = [kubectl, *_as_chosen(choice), "--namespace", namespace]
+    command += ["port-forward", "--address", "127.0.0.1", target, f":{PORT}"]
+    process = subprocess.Popen(  # noqa: S603 - kubectl of the user's PATH, with the user's options
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    port = _listening_port(process, clock)
+    if port is None:
+        end(process)
+        said = (process.stderr.read() if process.stderr else b"").decode(errors="replace")
+        last = said.strip().splitlines()[-1:] or ["it said nothing"]
+        raise NotServed(f"kubectl port-forward failed: {last[0]}")
+    return PortForward(process, f"http://127.0.0.1:{port}")
+
+
+def may_forward(cluster: Cluster, namespace: str) -> bool:
+    """Return whether the user may forward ports of pods in a namespace."""
+    asked = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {
+            "resourceAttributes": {
+                "namespace": namespace,
+                "verb": "create",
+                "resource": "pods",
+                "subresource": "portforward",
+            }
+        },
+    }
+    answer = cluster.send("POST", _REVIEW, msgspec.json.encode(asked))
+    return bool(msgspec.json.decode(answer)["status"]["allowed"])
+
+
+def leading_pod(cluster: Cluster, namespace: str) -> str:
+    """Return what to forward to: the pod that holds the lease, else the Deployment."""
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{LEASE}"
+    try:
+        spec = msgspec.json.decode(cluster.get(path)).get("spec", {})
+    except (Missing, Refused):
+        spec = {}
+    # The holder is the name of the pod, "_", and a random number.
+    holder = str(spec.get("holderIdentity") or "").rpartition("_")[0]
+    return f"pod/{holder}" if holder else "deployment/koord-queue"
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a process; returns when it has ended."""
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _as_chosen(choice: Choice) -> list[str]:
+    named = (
+        ("--context", choice.context),
+        ("--kubeconfig", choice.kubeconfig),
+        ("--as", choice.as_user),
+        *(("--as-group", group) for group in choice.as_groups),
+    )
+    return [f"{name}={value}" for name, value in named if value]
+
+
+def _listening_port(process: subprocess.Popen[bytes], clock: Clock) -> int | None:
+    """Return the port that it listens on; None if it ends, or says nothing for too long."""
+    assert process.stdout is not None
+    deadline = clock.monotonic() + START_SECONDS
+    said = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while selector.select(max(0.0, deadline - clock.monotonic())):
+            more = os.read(process.stdout.fileno(), 4096)
+            said += more
+            if found := _LISTENS.search(said):
+                return int(found.group(1))
+            if not more:
+                return None
+    return None

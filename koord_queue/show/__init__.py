@@ -1,0 +1,6 @@
+"""Answers as lines and tables for people. Values in, text out; only ``printer`` writes.
+
+- ``printer``: a terminal or a pipe: widths, colors, tables, notes.
+- ``table``, ``times``, ``printable``: columns, ages, and text that others have written.
+- ``moments``: the times that people type.
+"""

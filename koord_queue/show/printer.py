@@ -1,0 +1,171 @@
+"""Writes answers: to a terminal with colors and within its width, or to a pipe as plain lines."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TextIO
+
+import click
+
+from koord_queue.show.printable import printable
+from koord_queue.show.table import EMPTY, build_table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDTH: Final = 100
+"""Columns where the terminal does not say."""
+
+COLORS: Final = {"good": "green", "warn": "yellow", "bad": "red", "dim": "bright_black"}
+"""The terminal's theme says what they look like. `bold` is a style as well."""
+BOLD: Final = "bold"
+
+
+class Printer:
+    """Output of one command.
+
+    Attributes:
+        is_terminal: Whether a person reads it as it comes.
+        width: Columns of the terminal; a pipe has no limit, and this is `WIDTH`.
+
+    Args:
+        out: For answers.
+        err: For notes.
+        environment: Whether colors are wanted.
+    """
+
+    def __init__(
+        self,
+        out: TextIO,
+        err: TextIO,
+        *,
+        is_terminal: bool,
+        width: int = WIDTH,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._out = out
+        self._err = err
+        self.is_terminal = is_terminal
+        self.width = width
+        self._has_color = (
+            is_terminal and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+        )
+
+    def line(self, text: str = "") -> None:
+        """Write a line as it is. What others have written must have gone through `printable`."""
+        self._out.write(f"{text}\n")
+
+    def paragraph(self, text: str, indent: str = "") -> None:
+        """Write a sentence: wrapped on a terminal, one line in a pipe.
+
+        Args:
+            text: Without styles.
+            indent: Before each line.
+        """
+        safe = printable(text)
+        if not self.is_terminal:
+            self.line(indent + safe)
+            return
+        for line in textwrap.wrap(
+            safe,
+            self.width,
+            initial_indent=indent,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        ):
+            self.line(line)
+
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        styles: Mapping[str, str] | None = None,
+        *,
+        has_headings: bool = True,
+    ) -> None:
+        """Write a table. On a terminal its last column is cut; in a pipe nothing is.
+
+        Args:
+            columns: Headings.
+            rows: Cells. In a pipe only the last one of a row should have spaces.
+            styles: The style of a cell by its text, on a terminal.
+            has_headings: Whether the headings are written; always on a terminal.
+        """
+        safe = [[printable(cell) or EMPTY for cell in row] for row in rows]
+        if self.is_terminal:
+            self._rich_table(columns, safe, styles or {})
+            return
+        for line in build_table(columns, safe)[0 if has_headings else 1 :]:
+            self.line(line)
+
+    def note(self, text: str) -> None:
+        """Write a line to the side, where it is no part of the answer."""
+        self._out.flush()
+        self._err.write(f"note: {printable(text)}\n")
+
+    def style(self, text: str, style: str) -> str:
+        """Return a text in a style of `COLORS`, or bold; unchanged where there are no colors."""
+        if not (self._has_color and text):
+            return text
+        return click.style(text, fg=COLORS.get(style), bold=True if style == BOLD else None)
+
+    def clear(self) -> None:
+        """Begin at the top of the terminal again."""
+        if self.is_terminal:
+            self._out.write("\x1b[H\x1b[J")
+
+    def flush(self) -> None:
+        """Pass on what was written."""
+        self._out.flush()
+
+    # --- the terminal -------------------------------------------------------------------------
+
+    def _rich_table(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        styles: Mapping[str, str],
+    ) -> None:
+        from rich.table import Table  # noqa: PLC0415 - takes longer to import than a pipe's answer
+        from rich.text import Text  # noqa: PLC0415 - the same
+
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        for name in columns[:-1]:
+            table.add_column(name, no_wrap=True)
+        table.add_column(columns[-1], no_wrap=True, overflow="ellipsis", ratio=1)
+        for row in rows:
+            table.add_row(*(Text(cell, _rich_style(styles.get(cell, ""))) for cell in row))
+        self._console().print(table)
+
+    def _console(self) -> Console:
+        from rich.console import Console  # noqa: PLC0415 - as above
+
+        return Console(
+            file=self._out,
+            width=self.width,
+            force_terminal=True,
+            no_color=not self._has_color,
+            highlight=False,
+            markup=False,
+            emoji=False,
+        )
+
+
+def _rich_style(style: str) -> str:
+    return COLORS.get(style, style)
+
+
+def standard_output() -> Printer:
+    """Return a printer to standard output. Characters that it cannot encode become "?"."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+    is_terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size((WIDTH, 24)).columns if is_terminal else WIDTH
+    return Printer(sys.stdout, sys.stderr, is_terminal=is_terminal, width=width)

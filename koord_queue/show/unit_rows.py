@@ -1,0 +1,162 @@
+"""Queue units as rows of a table: from the object, and from what is known of its wait. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from koord_queue.answers.pending import Pending
+from koord_queue.show.times import ago, until
+from shared_api.objects.meta import Condition, find_condition
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.well_known_labels import USER, read_quota_name
+
+COLUMNS: Final = ("NAME", "JOB", "QUEUE", "STATE", "POS", "STARTS", "AGE", "REASON")
+WIDE_COLUMNS: Final = (*COLUMNS[:-1], "PRIORITY", "QUOTA", "USER", "REASON", "MESSAGE")
+STYLES: Final = {
+    "Running": "good",
+    "Failed": "bad",
+    "OnHold": "warn",
+    "Backoff": "warn",
+    "Succeeded": "dim",
+}
+"""How a state looks on a terminal."""
+
+_QUOTA_RESERVED: Final = "QuotaReserved"
+_STATES: Final = {
+    "Enqueued": "Waiting",
+    "SchedFailed": "Waiting",
+    "Reserved": "Starting",
+    "Dequeued": "Starting",
+    "SchedReady": "Starting",
+    "SchedSucceed": "Starting",
+    "Running": "Running",
+    "TimeoutBackoff": "Backoff",
+    "Succeed": "Succeeded",
+    "Failed": "Failed",
+}
+_ORDER: Final = ("Running", "Starting", "Waiting", "Backoff", "OnHold", "Failed", "Succeeded")
+"""What has started, then what waits, in its order; what has ended comes last."""
+_WAITS: Final = frozenset({"Waiting", "OnHold", "Backoff"})
+ENDED: Final = frozenset({"Failed", "Succeeded"})
+
+
+class UnitRow(NamedTuple):
+    """A unit, and what is known of its wait.
+
+    Attributes:
+        unit: The object.
+        pending: Where it waits; None: it does not, or that is not known.
+    """
+
+    unit: QueueUnit
+    pending: Pending | None = None
+
+    @property
+    def state(self) -> str:
+        """What it does, as one word; a phase that is unknown here is its own."""
+        phase = self.unit.status.phase
+        state = _STATES.get(phase, phase)
+        is_in_no_queue = self.pending is not None and not self.pending.position
+        return "OnHold" if state == "Waiting" and is_in_no_queue else state
+
+    @property
+    def position(self) -> int:
+        """Its place in its queue; 0: it has none, or that is not known."""
+        return self.pending.position if self.pending is not None else 0
+
+    @property
+    def reason(self) -> str:
+        """Why it waits, as one word; "" if it does not, or if that is not written."""
+        if self.pending is not None and self.pending.reason:
+            return self.pending.reason
+        condition = self._refusal
+        return condition.reason if condition is not None else ""
+
+    @property
+    def message(self) -> str:
+        """Why it waits, in words."""
+        if self.pending is not None and self.pending.message:
+            return self.pending.message
+        condition = self._refusal
+        return condition.message if condition is not None else ""
+
+    @property
+    def _refusal(self) -> Condition | None:
+        if self.state not in _WAITS:
+            return None
+        found = find_condition(self.unit.status.conditions, _QUOTA_RESERVED)
+        return found if found is not None and found.status == "False" else None
+
+    def cells(self, now: datetime, *, is_wide: bool) -> list[str]:
+        """Return its cells, for `COLUMNS` or `WIDE_COLUMNS`."""
+        unit = self.unit
+        job = unit.spec.consumer_ref
+        start = self.pending.start if self.pending is not None else ""
+        cells = [
+            unit.metadata.name,
+            f"{job.kind.lower()}/{job.name}" if job is not None and job.name else "",
+            unit.spec.queue or (self.pending.queue if self.pending is not None else ""),
+            self.state,
+            str(self.position or ""),
+            until(start, now) if start else "",
+            ago(unit.metadata.creation_timestamp, now),
+        ]
+        if not is_wide:
+            return [*cells, self.reason]
+        labels = unit.metadata.labels
+        more = [str(unit.spec.priority), read_quota_name(labels) or "", labels.get(USER, "")]
+        return [*cells, *more, self.reason, self.message]
+
+
+def sort_rows(rows: Iterable[UnitRow], by: str) -> list[UnitRow]:
+    """Return rows in order.
+
+    Args:
+        rows: Any.
+        by: `queue` (what goes on, then what waits in the order of its queue), `age` (the oldest
+            first), `priority` (the highest first), `start` (the soonest first) or `name`.
+    """
+    return sorted(rows, key=_KEYS[by])
+
+
+def _by_queue(row: UnitRow) -> tuple[object, ...]:
+    state = row.state
+    place = _ORDER.index(state) if state in _ORDER else len(_ORDER)
+    queue = row.unit.spec.queue if state in _WAITS else ""
+    return (place, queue, row.position, *_by_age(row))
+
+
+def _by_age(row: UnitRow) -> tuple[object, ...]:
+    meta = row.unit.metadata
+    return (meta.creation_timestamp, meta.namespace, meta.name)
+
+
+def _by_start(row: UnitRow) -> tuple[object, ...]:
+    start = row.pending.start if row.pending is not None else ""
+    return (not start, start, *_by_queue(row))
+
+
+_KEYS: Final = {
+    "queue": _by_queue,
+    "age": _by_age,
+    "priority": lambda row: (-row.unit.spec.priority, *_by_age(row)),
+    "start": _by_start,
+    "name": lambda row: (row.unit.metadata.namespace, row.unit.metadata.name),
+}
+ORDERS: Final = tuple(_KEYS)
+
+
+def table_of(
+    rows: Sequence[UnitRow], now: datetime, *, is_wide: bool, has_namespaces: bool
+) -> tuple[list[str], list[list[str]]]:
+    """Return headings and cells."""
+    columns = list(WIDE_COLUMNS if is_wide else COLUMNS)
+    cells = [row.cells(now, is_wide=is_wide) for row in rows]
+    if has_namespaces:
+        columns = ["NAMESPACE", *columns]
+        cells = [
+            [row.unit.metadata.namespace, *each] for row, each in zip(rows, cells, strict=True)
+        ]
+    return columns, cells
