@@ -39,6 +39,7 @@ class Aggregated(NamedTuple):
     proxy: FrontProxyFiles
     insight: ProgramProcess
     folder: Path
+    scheduler: ProgramProcess
 
     def api_service(self) -> Json | None:
         found: Json | None = self.world.api.find(API_SERVICE)
@@ -90,13 +91,13 @@ def aggregated(binaries: Path, *more_flags: str) -> Iterator[Aggregated]:
             sockets = folder / "sockets"
             sockets.mkdir()
             follows = f"--insight-socket-dir={sockets}"
-            world.start_scheduler(
+            scheduler = world.start_scheduler(
                 "--leader-elect=false", follows, "--withdraw-visibility-after=1s", user=ACCOUNT
             )
             create_service(world)
             told = (*insight_flags(sockets, free_port()), *more_flags)
             insight = world.start_insight(*told, user=ACCOUNT)
-            yield Aggregated(world, proxy, insight, folder)
+            yield Aggregated(world, proxy, insight, folder, scheduler)
 
 
 def install(world: QueueWorld) -> None:
