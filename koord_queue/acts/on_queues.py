@@ -60,7 +60,7 @@ def _note(queue: Queue, policy: str) -> str:
         case "HoldAndDrain":
             verb = "is" if count == 1 else "are"
             return f"{units} of queue {name} {verb} evicted"
-        case "Hold":
+        case "Hold" if count:
             return f"{units} of queue {name} may end; no unit starts"
         case _:
             return ""

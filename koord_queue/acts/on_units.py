@@ -124,13 +124,14 @@ def move(target: Target, queue: str) -> Answer:
         return Already(said=f"already in queue {queue}")
     label: Json = {"metadata": {"labels": {QUEUE_NAME: queue}}}
     whole: Json = {"spec": {"queue": queue}, **label}
-    note = ""
+    said_so, note = f"moved to queue {queue}", ""
     if occupies_quota(unit):
-        note = f"{target.named} keeps its place in {before}: it is moved when it waits again"
+        said_so = f"labeled for queue {queue}"
+        note = f"{target.named} keeps its place in {before}, and moves when it waits again"
     return Change(
         on=On.UNIT if job is None else On.JOB,
         patch=whole if job is None else label,
-        said=f"moved to queue {queue}",
+        said=said_so,
         undo=_again("move", target, ("--to", before)) if before else (),
         edit={"patch": whole},
         note=note,

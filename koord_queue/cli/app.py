@@ -40,7 +40,19 @@ SECTIONS: Final[dict[str, dict[str, Entry]]] = {
         "replay": Entry("offline", "replay", "replay a trace of jobs"),
         "dump": Entry("offline", "dump", "save what the scheduler believes, for a bug report"),
     },
-    "Do": {},
+    "Do": {
+        "submit": Entry("submit", "submit", "create jobs, and follow them until they end"),
+        "priority": Entry("acts", "priority", "set the priority of jobs"),
+        "move": Entry("acts", "move", "move jobs to another queue"),
+        "hold": Entry("acts", "hold", "keep waiting jobs from starting"),
+        "release": Entry("acts", "release", "let held jobs start again"),
+        "requeue": Entry("acts", "requeue", "evict jobs that have started; they wait again"),
+        "deactivate": Entry("acts", "deactivate", "stop jobs until they are activated"),
+        "activate": Entry("acts", "activate", "have inactive jobs wait again"),
+        "stop": Entry("acts", "stop", "let queues start no more jobs"),
+        "drain": Entry("acts", "drain", "stop queues, and evict what has started"),
+        "resume": Entry("acts", "resume", "let queues start jobs again"),
+    },
     "Mend": {},
 }
 """The order of `--help`."""
@@ -102,7 +114,7 @@ def root() -> None:
 def run(arguments: Sequence[str], program: str = "koord-queue") -> int:
     """Run a command; return the exit code of the program."""
     try:
-        root.main(args=list(arguments), prog_name=program, standalone_mode=False)
+        found = root.main(args=list(arguments), prog_name=program, standalone_mode=False)
     except CommandError as error:
         _tell(error)
         return error.exit_code
@@ -117,7 +129,7 @@ def run(arguments: Sequence[str], program: str = "koord-queue") -> int:
         # The reader has seen enough; what is left in the stream is dropped at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
-    return 0
+    return found if isinstance(found, int) else 0  # click returns the code of an exit
 
 
 def _tell(error: CommandError) -> None:
