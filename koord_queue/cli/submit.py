@@ -160,7 +160,8 @@ def _read(file: str) -> list[Json]:
     try:
         content = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
         # A YAML parser does not take all of JSON: tabs, and some escapes.
-        return read_documents(content, is_json=content.lstrip().startswith(b"{"))
+        is_json = content.lstrip().startswith(b"{") and b"\n---" not in content
+        return read_documents(content, is_json=is_json)
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror or error}") from error
     except ManifestError as error:

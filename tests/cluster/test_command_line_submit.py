@@ -93,7 +93,7 @@ def test_a_wait_ends_with_its_timeout_and_the_job_goes_on(cli: CommandLine) -> N
     printed = cli.run("submit", "-f", "-", "--wait", "--timeout", "8s", text=body)
     assert printed.code == 3
     assert exists(cli, "large")
-    assert_golden("submit-timeout", f"{printed.lines[-1]}\n{printed.err}")
+    assert_golden("submit-timeout", printed.err)
 
 
 def test_a_job_that_is_deleted_is_no_success(cli: CommandLine) -> None:
@@ -150,7 +150,9 @@ def test_options_name_queue_quota_and_priority(cli: CommandLine, tmp_path: Path)
 
 
 def test_a_dry_run_says_what_would_become_of_a_job(cli: CommandLine, tmp_path: Path) -> None:
-    file = written(tmp_path, job("maybe", cpu="20"))
+    cli.world.create_quota("empty", cpu_max=2)
+    until(lambda: cli.world.has_queue("empty"))
+    file = written(tmp_path, job("maybe", quota="empty", cpu="20"))
     printed = cli.run("submit", "-f", file, "--dry-run")
     assert printed.code == 0, printed.err
     assert not exists(cli, "maybe")
