@@ -31,14 +31,15 @@ SECTIONS: Final[dict[str, dict[str, Entry]]] = {
     "Look": {
         "queues": Entry("queues", "queues", "list queues: what waits, what runs, what is wrong"),
         "units": Entry("units", "units", "list queue units: where each stands, and why it waits"),
+        "describe": Entry("describe", "describe", "show the life of a job's unit, and its events"),
     },
     "Ask": {
-        "explain": Entry("offline", "explain", "say why a unit waits, from a dump"),
-        "forecast": Entry("offline", "forecast", "say when a unit starts, from a dump"),
-        "try": Entry("offline", "try_", "say what would become of a manifest, from a dump"),
-        "what-if": Entry("offline", "what_if", "say what edits would change, from a dump"),
-        "replay": Entry("offline", "replay", "replay a trace of jobs"),
-        "dump": Entry("offline", "dump", "save what the scheduler believes, for a bug report"),
+        "explain": Entry("explain", "explain", "say why a job waits, and what would start it"),
+        "when": Entry("when", "when", "say when a job starts and ends, or all of a queue"),
+        "try": Entry("try_", "try_", "say what would become of a manifest"),
+        "what-if": Entry("what_if", "what_if", "say what edits of quotas or queues would change"),
+        "replay": Entry("replay", "replay", "replay a trace of jobs, without a cluster"),
+        "dump": Entry("dump", "dump", "save what the scheduler believes, for a bug report"),
     },
     "Do": {
         "submit": Entry("submit", "submit", "create jobs, and follow them until they end"),
@@ -135,7 +136,8 @@ def run(arguments: Sequence[str], program: str = "koord-queue") -> int:
 def _tell(error: CommandError) -> None:
     from koord_queue.show.printable import printable  # noqa: PLC0415 - not for --help
 
-    sys.stderr.write(f"error: {printable(error.message)}\n")
+    said = "\n".join(map(printable, error.message.splitlines()))
+    sys.stderr.write(f"error: {said}\n")
     if error.next_step:
         sys.stderr.write(f"{printable(error.next_step)}\n")
 

@@ -52,20 +52,10 @@ def reach(command: Function) -> Function:
 
 
 def from_dump(command: Function) -> Function:
-    """Add `--from-dump`, which asks a dump instead of a cluster: by a command of the same name."""
-
-    @functools.wraps(command)
-    def asked(dump: str | None, **given: Any) -> Any:  # noqa: ANN401 - as above
-        if dump is None:
-            return command(**given)
-        from queue_scheduler.command_line.__main__ import run  # noqa: PLC0415 - the engine
-
-        name = click.get_current_context().info_name or ""
-        form = "json" if given.get("form") == "json" else "text"
-        return click.get_current_context().exit(run([name, "--from-dump", dump, "--output", form]))
-
-    option = click.option("--from-dump", "dump", metavar="FILE", help="Ask a dump, not a cluster.")
-    return option(asked)
+    """Add `--from-dump`, whose value is `dump` of the command."""
+    return click.option(
+        "--from-dump", "dump", metavar="FILE", help="Ask a dump, at its time, not a cluster."
+    )(command)
 
 
 def output(*forms: str) -> Callable[[Function], Function]:

@@ -28,11 +28,16 @@ class _Documents(msgspec.Struct):
 @options.from_dump
 @options.output("table", "json", "yaml", "name")
 @options.reach
-def queues(session: Session, *, form: str) -> None:
+def queues(session: Session, *, dump: str | None, form: str) -> None:
     """List queues: what waits in each, what runs, and what is wrong.
 
     Queues are in the namespace of the installation (--system-namespace).
     """
+    if dump is not None:
+        from koord_queue.cli.dumped import show_queues  # noqa: PLC0415 - only for a dump
+
+        show_queues(session, dump, form)
+        return
     path = QUEUES.format(namespace=session.choice.system_namespace)
     pages = list(session.cluster().pages(path))
     if form != "table":

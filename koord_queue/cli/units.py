@@ -69,6 +69,7 @@ def units(
     finished: bool,
     sort_by: str,
     watch: bool,
+    dump: str | None,
     form: str,
 ) -> None:
     """List queue units: where each stands, and why it waits.
@@ -76,6 +77,11 @@ def units(
     What goes on comes first, then what waits, in the order of its queue. POS is the place in the
     queue, STARTS the time until its median start by the last forecast.
     """
+    if dump is not None:
+        from koord_queue.cli.dumped import show_units  # noqa: PLC0415 - only for a dump
+
+        show_units(session, dump, form)
+        return
     wanted = Wanted(
         None if all_namespaces else session.namespace,
         selector,
@@ -145,12 +151,14 @@ class _View:
 
     def _rows(self) -> Iterator[UnitRow]:
         found = _list_units(self._session, self._wanted)
-        known = self._pending() if found and not self._wanted.ended else {}
+        known = self._pending() if found and not self._wanted.ended else None
         for unit in found:
-            yield UnitRow(unit, known.get((unit.metadata.namespace, unit.metadata.name)))
+            key = (unit.metadata.namespace, unit.metadata.name)
+            # A unit of which nobody says that it waits in a queue is in none.
+            yield UnitRow(unit, None if known is None else known.get(key, Pending(*key)))
 
-    def _pending(self) -> dict[tuple[str, str], Pending]:
-        """Return what is known of the units that wait; nothing if nobody says it."""
+    def _pending(self) -> dict[tuple[str, str], Pending] | None:
+        """Return what is known of the units that wait; None if nobody says it."""
         try:
             found = self._session.answers().pending(self._wanted.namespace, None)
         except (NotServed, Refused) as error:
@@ -158,7 +166,7 @@ class _View:
                 said = f"positions and forecasts are not known: {error.message}"
                 self._session.out.note(f"{said}. {error.next_step}".rstrip())
             self._is_noted = True
-            return {}
+            return None
         return {(each.namespace, each.name): each for each in found}
 
     def _nothing(self) -> str:

@@ -4,6 +4,8 @@
 - ``aggregated``, ``debug_api``: the two APIs of Koord-Queue, as answers to the same questions;
   ``port_forward`` leads to the second where it is not exposed.
 - ``sources``: which of them is asked, in which order.
+- ``dump``: answers of a file, instead of a cluster; ``dry_run``: what the API server makes of
+  objects and patches.
 - ``named``: which unit a user means.
 - ``errors``: why there is no answer.
 """

@@ -3,4 +3,6 @@
 - ``printer``: a terminal or a pipe: widths, colors, tables, notes.
 - ``table``, ``times``, ``printable``: columns, ages, and text that others have written.
 - ``moments``: the times that people type.
+- ``paragraphs``, ``words``: sentences and lists as lines; ``explanation``, ``forecasts``,
+  ``tried``, ``what_if``, ``unit_life``: one kind of answer each.
 """

@@ -147,13 +147,16 @@ class Printer:
         rows: Sequence[Sequence[str]],
         styles: Mapping[str, str],
     ) -> None:
+        from rich.cells import cell_len  # noqa: PLC0415 - as the next ones
         from rich.table import Table  # noqa: PLC0415 - takes longer to import than a pipe's answer
         from rich.text import Text  # noqa: PLC0415 - the same
 
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-        for name in columns[:-1]:
-            table.add_column(name, no_wrap=True)
-        table.add_column(columns[-1], no_wrap=True, overflow="ellipsis", ratio=1)
+        for index, name in enumerate(columns[:-1]):
+            # Only the last column gives way: the others are what a person types next.
+            needed = max(map(cell_len, (name, *(row[index] for row in rows))))
+            table.add_column(name, no_wrap=True, min_width=needed)
+        table.add_column(columns[-1], no_wrap=True, overflow="ellipsis")
         for row in rows:
             table.add_row(*(Text(cell, _rich_style(styles.get(cell, ""))) for cell in row))
         self._console().print(table)

@@ -1,10 +1,10 @@
-"""Asks a dump what the debug API answers of a cluster.
+"""Asks a dump what the debug API answers of a cluster. No flags, no texts: JSON as of the routes.
 
 - ``load``: a file as an engine with its time.
-- ``answers``: the functions of the routes, asked of that engine.
-- ``text``: their answers as lines.
-- ``command``: the commands of ``koord-queue`` that take a dump.
+- ``answers``: the functions of the routes, asked of that engine. It needs the packages of a server.
+- ``prepare``: a dump as a file for a bug report.
+- ``errors``: what goes wrong, as sentences.
 
-Not here: what is in a dump (``queue_scheduler.dump``), and what the answers say
-(``queue_scheduler.debug_api``).
+Not here: what is in a dump (``queue_scheduler.dump``), what the answers say
+(``queue_scheduler.debug_api``), and the commands (``koord_queue.cli``).
 """

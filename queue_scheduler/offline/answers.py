@@ -2,44 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Final, TypeVar
+from typing import Any, Final, NamedTuple
 
 import msgspec
-from pydantic import ValidationError
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.app import MAX_PAGE, DebugApi
 from queue_scheduler.debug_api.engine_state import State
-from queue_scheduler.debug_api.forecast_routes import Forecasts, ForecastView, Pace
+from queue_scheduler.debug_api.forecast_routes import Forecasts, Pace
 from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.debug_api.try_routes import TryRoutes
-from queue_scheduler.debug_api.try_views import TryView
-from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers, WhatIfQuestion, WhatIfView
+from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers, WhatIfQuestion
 from queue_scheduler.forecast.all_units import Settings
 from queue_scheduler.insight_program.horizons import Horizons
+from queue_scheduler.offline.errors import AnswerError
 from queue_scheduler.offline.load import Loaded
 from queue_scheduler.setup.plugin_loading import load_run_time_model
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.json_body import JSON, YAML, PostedBody, read_json
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.namespace import Namespace
+from shared_api.objects.queue_unit import ConsumerReference
 from shared_api.process.clock import SystemClock
 
 MOST_SIMILAR: Final = 3
 FOREVER: Final = 1e9
 """Seconds: nobody else waits for the answer."""
 
-AnswerT = TypeVar("AnswerT")
 
+class OwnedUnit(NamedTuple):
+    """A unit, and kind, apiVersion and name of its job; "" without a job."""
 
-class AnswerError(Exception):
-    """A question cannot be answered; the message is a sentence."""
+    namespace: str
+    name: str
+    kind: str
+    api_version: str
+    job: str
 
 
 class DumpClock(SystemClock):
@@ -54,7 +59,7 @@ class DumpClock(SystemClock):
 
 
 class OfflineAnswers:
-    """Answers from a dump.
+    """Answers from a dump, as the JSON of the routes.
 
     Args:
         loaded: The dump and its engine.
@@ -77,25 +82,77 @@ class OfflineAnswers:
         bare = Namespace(metadata=ObjectMeta(name=name))
         return next((each for each in known if each.metadata.name == name), bare)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What may make answers differ from those of the cluster, as sentences."""
+        return self._loaded.notes
+
+    def now(self) -> datetime:
+        """Return the time of the dump."""
+        return self._clock.now()
+
     # --- units --------------------------------------------------------------------------------
 
-    def explain(self, key: str, *, with_changes: bool = False) -> views.ExplainView:
-        """Return why a unit waits.
+    def jobs(self) -> Iterator[OwnedUnit]:
+        """Yield all units with their jobs, by name."""
+        for key, record in sorted(self._loaded.engine.units.records.items()):
+            namespace, _, name = key.partition("/")
+            job = record.unit.spec.consumer_ref or ConsumerReference()
+            yield OwnedUnit(namespace, name, job.kind, job.api_version, job.name)
+
+    def explain(self, namespace: str, name: str, *, changes: bool = False) -> bytes:
+        """Return why a unit waits; `changes`: also what would start it.
 
         Raises:
             AnswerError: The dump has no such unit.
         """
-        namespace, name = self._known(key)
-        ask = self._api.explain_with_changes if with_changes else self._api.explain
-        return ask(namespace, name)
+        self._check(f"{namespace}/{name}")
+        ask = self._api.explain_with_changes if changes else self._api.explain
+        return to_json(ask(namespace, name))
 
-    def forecast(self, key: str) -> ForecastView:
+    def forecast(self, namespace: str, name: str) -> bytes:
         """Return when a unit starts and ends, by what is known from the dump.
 
         Raises:
             AnswerError: The dump has no such unit, or it does not wait in a queue.
         """
-        namespace, name = self._known(key)
+        key = f"{namespace}/{name}"
+        self._check(key)
+        try:
+            return to_json(self._forecasts().of_unit(namespace, name))
+        except HTTPException as error:
+            raise AnswerError(f"{key} does not wait in a queue, so it has no forecast") from error
+
+    def queue_forecast(self, queue: str) -> bytes:
+        """Return when the waiting units of a queue start and end, in its order."""
+        return to_json(self._forecasts().of_queue(queue, 0, MAX_PAGE))
+
+    def units(self) -> bytes:
+        """Return the list of all units, by name."""
+        found = (self._snapshots.unit(key) for key in sorted(self._loaded.engine.units.records))
+        return _list_of(views.view_unit(unit, None) for unit in found if unit is not None)
+
+    def queues(self) -> bytes:
+        """Return the list of all queues, by name."""
+        return _list_of(self._queues())
+
+    def quota_objects(self) -> list[dict[str, Any]]:
+        """Return the quotas as the API server has them, as far as the scheduler reads them."""
+        dump = self._loaded.dump
+        kinds = (dump.elastic_quotas, dump.elastic_quota_trees, dump.resource_quotas)
+        return [
+            {"kind": type(each).__name__, **msgspec.to_builtins(each)}
+            for objects in kinds
+            for each in objects
+        ]
+
+    def _queues(self) -> Iterator[views.QueueView]:
+        offset = 0
+        while page := self._api.queues(offset, MAX_PAGE).items:
+            yield from page
+            offset += len(page)
+
+    def _forecasts(self) -> Forecasts:
         forecasts = Forecasts(
             self.state,
             self._clock,
@@ -108,39 +165,25 @@ class OfflineAnswers:
             forecasts.learn(run)
         while forecasts.age_seconds() is None:
             forecasts.step()
-        try:
-            return forecasts.of_unit(namespace, name)
-        except HTTPException as error:
-            raise AnswerError(f"{key} does not wait in a queue, so it has no forecast") from error
+        return forecasts
 
-    def units(self) -> Iterator[views.UnitView]:
-        """Yield all units, by name."""
-        for key in sorted(self._loaded.engine.units.records):
-            unit = self._snapshots.unit(key)
-            if unit is not None:
-                yield views.view_unit(unit, None)
-
-    def queues(self) -> Iterator[views.QueueView]:
-        """Yield all queues, by name."""
-        offset = 0
-        while page := self._api.queues(offset, MAX_PAGE).items:
-            yield from page
-            offset += len(page)
-
-    def _known(self, key: str) -> tuple[str, str]:
+    def _check(self, key: str) -> None:
         records = self._loaded.engine.units.records
         if key not in records:
             similar = get_close_matches(key, records, MOST_SIMILAR)
             meant = f"; similar: {', '.join(similar)}" if similar else ""
             raise AnswerError(f"the dump has no queue unit {key}{meant}")
-        namespace, _, name = key.partition("/")
-        return namespace, name
 
     # --- questions with a body ----------------------------------------------------------------
 
     def submit(
-        self, manifest: bytes, *, is_json: bool, namespace: str, with_changes: bool = False
-    ) -> TryView:
+        self,
+        manifest: bytes,
+        namespace: str,
+        *,
+        is_json: bool,
+        changes: bool = False,
+    ) -> bytes:
         """Return what becomes of a manifest.
 
         Raises:
@@ -151,17 +194,15 @@ class OfflineAnswers:
         )
         body = PostedBody(JSON if is_json else YAML, manifest)
         try:
-            return routes.answer(body, namespace, lambda _: None, with_changes=with_changes)
+            return to_json(routes.answer(body, namespace, lambda _: None, with_changes=changes))
         except HTTPException as error:
             raise AnswerError(str(error.detail)) from error
 
-    def what_if(self, edits: bytes, horizon_seconds: float | None, seed: int) -> WhatIfView:
+    def what_if(self, question: bytes) -> bytes:
         """Return what edits would change.
 
         Args:
-            edits: JSON: the list, or the whole question as it is posted.
-            horizon_seconds: How far to look ahead; None: as the question says.
-            seed: The seed of that, unless the question has one.
+            question: JSON, as it is posted.
 
         Raises:
             AnswerError: They cannot be read, or cannot be made.
@@ -176,16 +217,10 @@ class OfflineAnswers:
             horizons,
         )
         try:
-            question = read_json(PostedBody(JSON, _as_question(edits)), WhatIfQuestion)
-            if horizon_seconds is not None:
-                told = question.model_dump(by_alias=True, exclude_unset=True)
-                told |= {"horizonSeconds": horizon_seconds, "seed": told.get("seed", seed)}
-                question = WhatIfQuestion.model_validate(told)
-            return answers.answer(question)
+            asked = read_json(PostedBody(JSON, question), WhatIfQuestion)
+            return to_json(answers.answer(asked))
         except HTTPException as error:
             raise AnswerError(str(error.detail)) from error
-        except ValidationError as error:
-            raise AnswerError(str(error.errors()[0]["msg"])) from error
 
     # --- the state ----------------------------------------------------------------------------
 
@@ -199,15 +234,10 @@ class OfflineAnswers:
         return datetime.fromtimestamp(runs[0].ended, UTC) if runs else self._loaded.moment.wall
 
 
-def _as_question(edits: bytes) -> bytes:
-    """Return a question; a bare list is that of its edits."""
-    return b'{"edits":' + edits + b"}" if edits.lstrip()[:1] == b"[" else edits
+def to_json(answer: BaseModel) -> bytes:
+    """Return an answer as the routes send it."""
+    return answer.model_dump_json(by_alias=True).encode()
 
 
-def to_json(answer: object) -> bytes:
-    """Return an answer as the routes send it, indented."""
-    if isinstance(answer, list):
-        data = b"[" + b",".join(to_json(each) for each in answer) + b"]"
-    else:
-        data = answer.model_dump_json(by_alias=True).encode()  # type: ignore[attr-defined] # a View
-    return msgspec.json.format(data)
+def _list_of(answers: Iterable[BaseModel]) -> bytes:
+    return b"[" + b",".join(map(to_json, answers)) + b"]"

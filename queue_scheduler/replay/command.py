@@ -1,8 +1,7 @@
-"""`koord-queue replay`: what a user asks for, and what is shown."""
+"""A replay as a user asks for it: options in, files and lines out."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TextIO
@@ -26,24 +25,19 @@ from queue_scheduler.replay.report import (
 )
 from queue_scheduler.replay.score_command import (
     ScoreOptions,
-    add_score_arguments,
-    read_score_options,
     score_trace,
     tell_score_report,
 )
-from queue_scheduler.replay.trace_files import FORMATS, read_trace
+from queue_scheduler.replay.trace_files import read_trace
 from queue_scheduler.setup.plugin_loading import load_run_time_model
 from shared_api.process.clock import Clock
-from shared_api.program_flags import ConfigurationError, FlagError
 
-EXIT_USAGE: Final = 2
 MARGINS: Final = 3
-MOST_SECONDS: Final = 1e9
 AS_CONFIGURED: Final = "as configured"
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """The parsed command line; the names are those of the flags."""
+    """What is asked for; the names are those of the flags. A trace that is missing is `.`."""
 
     trace: Path
     quotas: Path | None
@@ -62,79 +56,31 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     scores: ScoreOptions
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
-    add = parser.add_argument
-    add("file", type=Path, nargs="?", metavar="TRACE", help="the same as --trace")
-    add("--trace", type=Path, metavar="FILE", help="the jobs; .gz is decompressed")
-    add("--quotas", type=Path, metavar="FILE", help="quotas (and nodes) as YAML")
-    add("--queues", type=Path, metavar="FILE", help="queues as YAML; default: one per quota")
-    add("--config", type=Path, metavar="FILE", help="the scheduler's configuration file")
-    add("--policy", default="", metavar="P", help="policy of all queues; default: their own")
-    add(
-        "--compare",
-        nargs="+",
-        default=[],
-        metavar="OTHER",
-        help="replay again with this policy, or with the quotas of this file, and compare",
-    )
-    add("--format", default="", metavar="F", help=f"form of the trace: {', '.join(FORMATS)}")
-    add("--default-quota", default="", metavar="NAME", help="the quota of jobs that name none")
-    add("--start-seconds", type=seconds, default=0.0, metavar="S", help="until pods run: 0")
-    add("--stop-seconds", type=seconds, default=0.0, metavar="S", help="until victims leave: 0")
-    add("--seed", type=int, default=0, metavar="N", help="of all that is drawn; default 0")
-    add("--json", type=Path, metavar="FILE", help="write all numbers there")
-    add("--report", type=Path, metavar="FILE.html", help="write a page with plots there")
-    add(
-        "--marginal",
-        action="store_true",
-        help="replay again with one unit more of each of the three worst bottlenecks",
-    )
-    add_score_arguments(parser)
-
-
-def read_options(got: argparse.Namespace) -> Options:
-    """Return the flags that were given; a trace that is missing is the path ``.``."""
-    names = {field.name for field in msgspec.structs.fields(Options)} - {"scores"}
-    given = {name: getattr(got, name) for name in names}
-    trace = got.trace or got.file or Path()
-    return Options(
-        **{**given, "trace": trace, "compare": tuple(got.compare)}, scores=read_score_options(got)
-    )
-
-
-def seconds(text: str) -> float:
-    """Return a flag's seconds.
+def run(options: Options, out: TextIO, err: TextIO, clock: Clock) -> None:
+    """Replay, write the files, and show the most important numbers.
 
     Raises:
-        ValueError: It is no number from 0 to thirty years. The error has this function's name.
+        TraceError: An option or a file is wrong; the message names it, and the line.
+        FlagError: A name or a number in a file is wrong.
+        ConfigurationError: The configuration file is.
     """
-    number = float(text)
-    if not 0 <= number < MOST_SECONDS:
-        raise ValueError(text)
-    return number
-
-
-def run(options: Options, out: TextIO, err: TextIO, clock: Clock) -> int:
-    """Replay, write the files, and show the most important numbers; return the exit code."""
     try:
         if options.scores.score_forecasts:
-            report = _score(options, err, clock)
-            out.writelines(f"{line}\n" for line in tell_score_report(report))
-            return 0
-        report = _replay(options, err, clock)
-        if options.json is not None:
-            options.json.write_bytes(to_bytes(report))
-        if options.report is not None:
-            options.report.write_text(build_page(report), encoding="utf-8")
-    except (TraceError, FlagError, ConfigurationError) as error:
-        err.write(f"koord-queue replay: error: {error}\n")
-        return EXIT_USAGE
+            lines = tell_score_report(_score(options, err, clock))
+        else:
+            lines = tell(_write_report(options, err, clock))
     except OSError as error:
-        err.write(f"koord-queue replay: error: {error.filename}: {error.strerror}\n")
-        return EXIT_USAGE
-    out.writelines(f"{line}\n" for line in tell(report))
-    return 0
+        raise TraceError(f"{error.filename}: {error.strerror}") from error
+    out.writelines(f"{line}\n" for line in lines)
+
+
+def _write_report(options: Options, err: TextIO, clock: Clock) -> Json:
+    report = _replay(options, err, clock)
+    if options.json is not None:
+        options.json.write_bytes(to_bytes(report))
+    if options.report is not None:
+        options.report.write_text(build_page(report), encoding="utf-8")
+    return report
 
 
 def _score(options: Options, err: TextIO, clock: Clock) -> Json:

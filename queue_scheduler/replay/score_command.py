@@ -1,8 +1,7 @@
-"""`koord-queue replay --score-forecasts`: how good forecasts are on a trace."""
+"""How good forecasts are on a trace: options in, scores out."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from pathlib import Path
@@ -16,7 +15,7 @@ from queue_scheduler.replay.jobs import Trace, TraceError
 from queue_scheduler.replay.progress import Progress
 from queue_scheduler.replay.replayed_world import policy_names
 from queue_scheduler.replay.scored_replay import Asking, ScoredReplay
-from queue_scheduler.replay.scored_world import BACKFILL, DECLARED, build_scored_world
+from queue_scheduler.replay.scored_world import BACKFILL, build_scored_world
 from queue_scheduler.replay.trace_files import read_trace
 
 Json = dict[str, Any]
@@ -25,7 +24,6 @@ LOADS: Final = (0.4, 0.6, 0.9)
 POLICIES: Final = ("FIFO", "Priority", BACKFILL)
 FORECASTS: Final = 400
 PATHS: Final = 40
-MOST: Final = 1_000_000
 
 
 class ScoreOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,73 +39,13 @@ class ScoreOptions(msgspec.Struct, frozen=True, kw_only=True):
         oracle: Whether true run times and later arrivals are given.
     """
 
-    score_forecasts: bool
-    loads: tuple[float, ...]
-    policies: tuple[str, ...]
-    declared: tuple[str, ...]
-    forecasts: int
-    paths: int
-    oracle: bool
-
-
-def add_score_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags."""
-    add = parser.add_argument_group("scores of forecasts").add_argument
-    add(
-        "--score-forecasts",
-        action="store_true",
-        help="ask for forecasts on the way, and score them; the quotas are made from the trace",
-    )
-    add("--loads", nargs="+", type=share, default=LOADS, metavar="L", help="default: 0.4 0.6 0.9")
-    add(
-        "--policies",
-        nargs="+",
-        default=POLICIES,
-        metavar="P",
-        help=f"policies, or {BACKFILL}; default: {' '.join(POLICIES)}",
-    )
-    add(
-        "--declared",
-        nargs="+",
-        choices=list(DECLARED),
-        default=("near", "far"),
-        metavar="D",
-        help=f"how jobs declare times: {', '.join(DECLARED)}; default: near far",
-    )
-    add("--forecasts", type=count, default=FORECASTS, metavar="N", help="of each world; 400")
-    add("--paths", type=count, default=PATHS, metavar="N", help="paths of each forecast; 40")
-    add("--oracle", action="store_true", help="give the true run times and later arrivals")
-
-
-def read_score_options(got: argparse.Namespace) -> ScoreOptions:
-    """Return the flags that were given."""
-    given = {field.name: getattr(got, field.name) for field in msgspec.structs.fields(ScoreOptions)}
-    lists = {name: tuple(given[name]) for name in ("loads", "policies", "declared")}
-    return ScoreOptions(**{**given, **lists})
-
-
-def share(text: str) -> float:
-    """Return a flag's load.
-
-    Raises:
-        ValueError: It is no number above 0 up to 10. The error has this function's name.
-    """
-    number = float(text)
-    if not 0 < number <= 10:  # noqa: PLR2004 - ten times what there is is more than any trace needs
-        raise ValueError(text)
-    return number
-
-
-def count(text: str) -> int:
-    """Return a flag's count.
-
-    Raises:
-        ValueError: It is no whole number above 0. The error has this function's name.
-    """
-    number = int(text)
-    if not 0 < number <= MOST:
-        raise ValueError(text)
-    return number
+    score_forecasts: bool = False
+    loads: tuple[float, ...] = LOADS
+    policies: tuple[str, ...] = POLICIES
+    declared: tuple[str, ...] = ("near", "far")
+    forecasts: int = FORECASTS
+    paths: int = PATHS
+    oracle: bool = False
 
 
 def score_trace(

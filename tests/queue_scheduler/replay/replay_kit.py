@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from queue_scheduler.replay.command import add_arguments, read_options, run
+from koord_queue.cli.app import run
 from shared_api.testing.object_builders import elastic_quota_body
-from shared_api.testing.virtual_clock import VirtualClock
 
 Json = dict[str, Any]
 
@@ -58,12 +57,14 @@ class Desk:
         return str(path)
 
     def run(self, *more: str, trace: str = "trace.csv", quotas: str = "quotas.yaml") -> int:
-        """Run `koord-queue replay`; return the exit code."""
-        parser = argparse.ArgumentParser(prog="koord-queue replay")
-        add_arguments(parser)
+        """Run `koord-queue replay` with these files; return the exit code."""
         files = [f"--trace={self.folder / trace}", f"--quotas={self.folder / quotas}"]
-        options = read_options(parser.parse_args([*files, *more]))
-        return run(options, self.out, self.err, VirtualClock())
+        return self.type(*files, *more)
+
+    def type(self, *line: str) -> int:
+        """Run `koord-queue replay`; return the exit code."""
+        with redirect_stdout(self.out), redirect_stderr(self.err):
+            return run(["replay", *line])
 
     def report(self, *more: str) -> Json:
         """Run it, and return the JSON report."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -10,10 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
-from queue_scheduler.replay.command import add_arguments, read_options, run
+from koord_queue.cli.replay import replay
 from queue_scheduler.replay.csv_traces import NormalizedCsv, OpenbCsv, OwnCsv
 from queue_scheduler.replay.trace_files import FORMATS
 from shared_api.testing.object_builders import (
@@ -22,7 +22,6 @@ from shared_api.testing.object_builders import (
     resource_quota_body,
     tree_node,
 )
-from shared_api.testing.virtual_clock import VirtualClock
 from tests.queue_scheduler.replay.replay_kit import HEAD, Desk, quota
 from tests.tidy.source_tree import ROOT
 
@@ -52,7 +51,7 @@ def test_the_order_of_sets_does_not_count(desk: Desk) -> None:
     for number in ("1", "2"):
         path = desk.folder / f"{number}.json"
         files = [f"--trace={desk.folder}/trace.csv", f"--quotas={desk.folder}/quotas.yaml"]
-        line = [sys.executable, "-m", "queue_scheduler.command_line", "replay", *files]
+        line = [sys.executable, "-m", "koord_queue", "replay", *files]
         environment = {**os.environ, "PYTHONHASHSEED": number}
         subprocess.run([*line, f"--json={path}"], cwd=ROOT, env=environment, check=True)
         found.append(path.read_bytes())
@@ -170,11 +169,8 @@ def test_the_example_of_the_page_works(desk: Desk) -> None:
 
 
 def test_the_page_has_every_flag_column_and_format() -> None:
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    actions = [each for each in parser._actions if each.option_strings]  # noqa: SLF001 - their names
-    flags = {action.option_strings[-1] for action in actions}
-    assert {flag for flag in flags - {"--help"} if f"| `{flag}" not in PAGE} == set()
+    flags = {name for each in replay.params if isinstance(each, click.Option) for name in each.opts}
+    assert {flag for flag in flags if f"| `{flag}" not in PAGE} == set()
     assert {name for name in OwnCsv.others if f"| `{name}` |" not in PAGE} == set()
     assert {name for name in FORMATS if f"### {name}\n" not in PAGE} == set()
     columns = {*NormalizedCsv.wanted, *OpenbCsv.wanted}
@@ -186,7 +182,7 @@ def test_the_page_has_every_flag_column_and_format() -> None:
 
 def test_a_missing_file(desk: Desk) -> None:
     assert desk.run(trace="none.csv") == 2
-    want = f"koord-queue replay: error: {desk.folder}/none.csv: No such file or directory\n"
+    want = f"error: {desk.folder}/none.csv: No such file or directory\n"
     assert desk.err.getvalue() == want
     assert desk.out.getvalue() == ""
 
@@ -276,26 +272,17 @@ def test_a_kubectl_list_is_read(desk: Desk) -> None:
     ids=["no trace", "no quotas", "no trace to score on", "a policy to score that is unknown"],
 )
 def test_what_is_missing_is_named(desk: Desk, line: str, want: str) -> None:
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    words = line.format(trace=desk.folder / "trace.csv").split()
-    got = run(read_options(parser.parse_args(words)), desk.out, desk.err, VirtualClock())
-    assert got == 2
-    assert f"koord-queue replay: error: {want}" in desk.err.getvalue()
+    assert desk.type(*line.format(trace=desk.folder / "trace.csv").split()) == 2
+    assert f"error: {want}" in desk.err.getvalue()
 
 
 def test_forecasts_are_scored(desk: Desk) -> None:
     """The trace may stand without a flag; scores are shown, and written as JSON."""
     jobs = [f"{100 * n},{300 + 7 * (n % 40)},{'red' if n % 3 else 'blue'},1,0" for n in range(200)]
     trace = desk.write("long.csv", "\n".join((HEAD, *jobs)))
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
     flags = ["--loads=0.9", "--policies=FIFO", "--declared=near", "--oracle", "--forecasts=9"]
     path = desk.folder / "scores.json"
-    options = read_options(
-        parser.parse_args([trace, "--score-forecasts", *flags, f"--json={path}"])
-    )
-    assert run(options, desk.out, desk.err, VirtualClock()) == 0, desk.err.getvalue()
+    assert desk.type(trace, "--score-forecasts", *flags, f"--json={path}") == 0, desk.err.getvalue()
     (world,) = json.loads(path.read_bytes())["worlds"]
     assert world["questions"] > 0
     assert world["largestOracleError"] == 0

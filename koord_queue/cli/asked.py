@@ -1,0 +1,78 @@
+"""Where a question goes: to the cluster, or to a dump."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from koord_queue.cli.session import Session
+
+if TYPE_CHECKING:
+    from koord_queue.reach.sources import Source
+    from koord_queue.show.forecasts import Wall
+
+DEFAULT_NAMESPACE: Final = "default"
+"""Of a dump, which has no context."""
+
+
+class Asked(NamedTuple):
+    """What is asked, and its present.
+
+    Attributes:
+        source: Answers.
+        find: Returns namespace and name of a unit.
+        namespace: Returns the namespace of names that have none.
+        now: The time of the answers.
+        quotas: Returns the objects of all quotas that may be read.
+    """
+
+    source: Source
+    find: Callable[[str], tuple[str, str]]
+    namespace: Callable[[], str]
+    now: datetime
+    quotas: Callable[[], list[dict[str, Any]]]
+
+    @property
+    def wall(self) -> Wall:
+        """The present, in the zone of this machine."""
+        from koord_queue.show.forecasts import Wall  # noqa: PLC0415 - not for --help
+
+        return Wall(self.now)
+
+
+def ask(session: Session, dump: str | None) -> Asked:
+    """Return what is asked; `dump`: the value of `--from-dump`."""
+    if dump is None:
+        from koord_queue.cli.objects import read_quotas  # noqa: PLC0415 - not for a dump
+
+        return Asked(
+            session.answers(),
+            session.unit,
+            lambda: session.namespace,
+            session.clock.now(),
+            lambda: read_quotas(session.cluster(), session.namespace),
+        )
+    from koord_queue.reach.dump import open_dump  # noqa: PLC0415 - only for a dump
+
+    source = open_dump(dump)
+    source.note_differences(session.out.note)
+    namespace = session.choice.namespace or DEFAULT_NAMESPACE
+    return Asked(
+        source,
+        lambda named: source.unit(named, namespace),
+        lambda: namespace,
+        source.now(),
+        source.quota_objects,
+    )
+
+
+def show_tree(session: Session, answer: bytes, form: str) -> bool:
+    """Write an answer with all its fields; return False for `text`, which is not written here."""
+    if form == "text":
+        return False
+    from koord_queue.answers.decoding import decode  # noqa: PLC0415 - not for --help
+    from koord_queue.show.documents import show_document  # noqa: PLC0415 - the same
+
+    show_document(session.out, decode(answer, object), form)
+    return True

@@ -1,0 +1,95 @@
+"""`koord-queue explain`: why a unit waits, and what would start it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from koord_queue.cli import options
+from koord_queue.cli.asked import ask, show_tree
+from koord_queue.reach.errors import NotServed, Refused
+
+if TYPE_CHECKING:
+    from koord_queue.answers.explanation import Explanation
+    from koord_queue.cli.asked import Asked
+    from koord_queue.cli.session import Session
+
+
+@click.command()
+@click.argument("unit")
+@click.option("--changes", is_flag=True, help="Also the smallest changes that would start it.")
+@click.option("--at", metavar="TIME", help="At that time, from the record: 2h, 22:30, RFC 3339.")
+@options.from_dump
+@options.output("text", "json", "yaml")
+@options.reach
+def explain(
+    session: Session, unit: str, *, changes: bool, at: str | None, dump: str | None, form: str
+) -> None:
+    """Say why a job waits: all that keeps it, with the numbers, and what would start it.
+
+    UNIT is job/NAME, or the name of a queue unit.
+    """
+    asked = ask(session, dump)
+    namespace, name = asked.find(unit)
+    try:
+        answer = _answer(session, asked, (namespace, name), at, changes=changes)
+    except NotServed as error:
+        if form != "text" or at is not None:
+            raise
+        _explain_alone(session, namespace, name, error)
+        return
+    if not show_tree(session, answer, form):
+        _show(session, asked, answer)
+
+
+def _answer(
+    session: Session, asked: Asked, unit: tuple[str, str], at: str | None, *, changes: bool
+) -> bytes:
+    if at is None:
+        return asked.source.explain(*unit, changes=changes)
+    if changes:
+        raise click.UsageError("--changes is about now, not about --at.")
+    from koord_queue.show.moments import MomentError, read_moment  # noqa: PLC0415 - only for --at
+    from shared_api.timestamps import rfc3339  # noqa: PLC0415 - the same
+
+    try:
+        moment = rfc3339(read_moment(at, session.clock.now()))
+    except MomentError as error:
+        raise click.UsageError(f"--at: {error}") from error
+    namespace, name = unit
+    return asked.source.debug(f"/debug/queueunits/{namespace}/{name}/explain", (("at", moment),))
+
+
+def _show(session: Session, asked: Asked, answer: bytes) -> None:
+    from koord_queue.answers.decoding import decode  # noqa: PLC0415 - not for --help
+    from koord_queue.answers.explanation import Explanation  # noqa: PLC0415 - the same
+    from koord_queue.show.explanation import tell_explanation  # noqa: PLC0415 - the same
+    from koord_queue.show.paragraphs import write_lines  # noqa: PLC0415 - the same
+
+    explanation = decode(answer, Explanation)
+    write_lines(session.out, tell_explanation(explanation, _ahead(asked, explanation)))
+
+
+def _ahead(asked: Asked, explanation: Explanation) -> list[str]:
+    """Return units of its namespace that are ahead of it; none if that is not answered."""
+    if explanation.verdict != "waiting" or explanation.position <= 1:
+        return []
+    try:
+        found = asked.source.pending(explanation.namespace, explanation.queue)
+    except (NotServed, Refused):
+        return []
+    ahead = [each for each in found if 0 < each.position < explanation.position]
+    return [each.name for each in sorted(ahead, key=lambda each: each.position)]
+
+
+def _explain_alone(session: Session, namespace: str, name: str, error: NotServed) -> None:
+    from koord_queue.cli.objects import read_unit  # noqa: PLC0415 - not for --help
+    from koord_queue.show.forecasts import Wall  # noqa: PLC0415 - the same
+    from koord_queue.show.paragraphs import write_lines  # noqa: PLC0415 - the same
+    from koord_queue.show.unit_life import tell_reason  # noqa: PLC0415 - the same
+
+    unit = read_unit(session.cluster(), namespace, name)
+    write_lines(session.out, tell_reason(unit, Wall(session.clock.now())))
+    missing = f"numbers, position and changes are not known: {error.message}"
+    session.out.note(f"{missing}. {error.next_step}".rstrip())

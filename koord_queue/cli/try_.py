@@ -1,0 +1,90 @@
+"""`koord-queue try`: what becomes of a manifest, if it were submitted now."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from koord_queue.cli import options
+from koord_queue.cli.asked import ask, show_tree
+from koord_queue.errors import CommandError
+from koord_queue.reach.errors import NotServed
+
+if TYPE_CHECKING:
+    from koord_queue.cli.asked import Asked
+    from koord_queue.cli.session import Session
+
+STDIN: Final = "-"
+
+
+@click.command("try")
+@click.option("-f", "--filename", required=True, metavar="FILE", help="YAML or JSON; - is stdin.")
+@click.option("--changes", is_flag=True, help="Also the smallest changes that would start it.")
+@options.from_dump
+@options.output("text", "json", "yaml")
+@options.reach
+def try_(session: Session, *, filename: str, changes: bool, dump: str | None, form: str) -> None:
+    """Say what would become of the jobs of a manifest, if they were submitted now.
+
+    Nothing is created. The API server is asked by a dry run first, so that its defaults and
+    webhooks count; what it refuses is not tried.
+    """
+    manifest = read_file(filename)
+    asked = ask(session, dump)
+    namespace = asked.namespace()
+    defaulted = None if dump is not None else _dry_run(session, manifest, namespace)
+    answer = asked.source.try_(
+        manifest if defaulted is None else defaulted,
+        namespace,
+        is_json=defaulted is not None or filename.endswith(".json"),
+        changes=changes,
+        defaulted=defaulted is not None,
+    )
+    if not show_tree(session, answer, form):
+        _show(session, asked, answer)
+
+
+def _dry_run(session: Session, manifest: bytes, namespace: str) -> bytes | None:
+    """Return what the API server makes of a manifest; None if it cannot be asked.
+
+    Raises:
+        CommandError: It refuses an object.
+    """
+    from koord_queue.reach.dry_run import create_dry  # noqa: PLC0415 - not for a dump
+
+    try:
+        cluster = session.cluster()
+    except CommandError as error:
+        if session.choice.server is None:
+            raise
+        session.out.note(f"the API server was not asked for its defaults: {error.message}")
+        return None
+    try:
+        return create_dry(cluster, manifest, namespace)
+    except NotServed as error:
+        session.out.note(f"the API server was not asked for its defaults: {error.message}")
+        return None
+
+
+def _show(session: Session, asked: Asked, answer: bytes) -> None:
+    from koord_queue.answers.decoding import decode  # noqa: PLC0415 - not for --help
+    from koord_queue.answers.tried import Tried  # noqa: PLC0415 - the same
+    from koord_queue.show.paragraphs import write_lines  # noqa: PLC0415 - the same
+    from koord_queue.show.tried import tell_tried  # noqa: PLC0415 - the same
+
+    write_lines(session.out, tell_tried(decode(answer, Tried), asked.wall))
+
+
+def read_file(name: str) -> bytes:
+    """Return the content of a file, or of standard input.
+
+    Raises:
+        CommandError: It cannot be read.
+    """
+    try:
+        return sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
+    except OSError as error:
+        raise CommandError(f"{name}: {error.strerror or error}") from error

@@ -1,0 +1,76 @@
+"""`koord-queue when`: when a unit, or each unit of a queue, starts and ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from koord_queue.cli import options
+from koord_queue.cli.asked import ask, show_tree
+from koord_queue.errors import CommandError
+from koord_queue.reach.errors import Missing
+
+if TYPE_CHECKING:
+    from koord_queue.cli.asked import Asked
+    from koord_queue.cli.session import Session
+
+QUEUE: Final = ("queue", "queues")
+
+
+@click.command()
+@click.argument("named", metavar="UNIT|queue/NAME")
+@options.from_dump
+@options.output("text", "json", "yaml")
+@options.reach
+def when(session: Session, named: str, *, dump: str | None, form: str) -> None:
+    """Say when a job that waits starts and ends, by the last forecast.
+
+    UNIT is job/NAME, or the name of a queue unit; of queue/NAME all units are listed. Times are in
+    the zone of this machine.
+    """
+    asked = ask(session, dump)
+    word, slash, name = named.partition("/")
+    if slash and word in QUEUE:
+        answer = asked.source.queue_forecast(name)
+        if not show_tree(session, answer, form):
+            _show_queue(session, asked, answer, name)
+        return
+    answer = _forecast_of(asked, named)
+    if not show_tree(session, answer, form):
+        _show_unit(session, asked, answer)
+
+
+def _forecast_of(asked: Asked, named: str) -> bytes:
+    namespace, name = asked.find(named)
+    try:
+        return asked.source.forecast(namespace, name)
+    except Missing as error:
+        raise CommandError(
+            f"{name} has no forecast: it did not wait in a queue when the last one was made",
+            f"`koord-queue explain {named}` says where it stands.",
+        ) from error
+
+
+def _show_unit(session: Session, asked: Asked, answer: bytes) -> None:
+    from koord_queue.answers.decoding import decode  # noqa: PLC0415 - not for --help
+    from koord_queue.answers.forecast import Forecast  # noqa: PLC0415 - the same
+    from koord_queue.show.forecasts import tell_forecast  # noqa: PLC0415 - the same
+    from koord_queue.show.paragraphs import write_lines  # noqa: PLC0415 - the same
+
+    write_lines(session.out, tell_forecast(decode(answer, Forecast), asked.wall))
+
+
+def _show_queue(session: Session, asked: Asked, answer: bytes, name: str) -> None:
+    from koord_queue.answers.decoding import decode  # noqa: PLC0415 - not for --help
+    from koord_queue.answers.forecast import QueueForecast  # noqa: PLC0415 - the same
+    from koord_queue.show.forecasts import QUEUE_COLUMNS, queue_rows  # noqa: PLC0415 - the same
+
+    found = decode(answer, QueueForecast)
+    if found.units:
+        session.out.table(QUEUE_COLUMNS, queue_rows(found, asked.wall))
+    left = found.total - found.offset - len(found.units)
+    if left > 0:
+        session.out.note(f"{left} more units wait in queue {name}")
+    elif not found.units:
+        session.out.note(f"no unit waited in queue {name} when the last forecast was made")

@@ -1,0 +1,168 @@
+"""A dump, asked as the cluster is: a `Source` of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from koord_queue.answers.decoding import decode
+from koord_queue.answers.pending import Pending
+from koord_queue.answers.queues import Queue
+from koord_queue.answers.units import Unit
+from koord_queue.errors import CommandError
+from koord_queue.reach.errors import NotServed
+from koord_queue.reach.named import Owned, choose
+
+if TYPE_CHECKING:
+    from koord_queue.reach.cluster import Query
+    from queue_scheduler.offline.answers import OfflineAnswers
+
+INSTALL = "pip install 'koord-queue[server]'"
+
+
+class DumpSource:
+    """A `Source` that answers at the time of a dump."""
+
+    def __init__(self, answers: OfflineAnswers) -> None:
+        self._answers = answers
+
+    def note_differences(self, note: Callable[[str], None]) -> None:
+        """Report what may make answers differ from those of the cluster."""
+        for each in self._answers.notes:
+            note(f"{each}: answers may differ from the cluster's")
+
+    def now(self) -> datetime:
+        """Return the time of the dump."""
+        return self._answers.now()
+
+    def unit(self, named: str, namespace: str) -> tuple[str, str]:
+        """Return namespace and name of a unit.
+
+        Args:
+            named: `namespace/name`, `job/train-1`, `unit/train-1-job`, or a bare name.
+            namespace: Where it is, if that is not said.
+
+        Raises:
+            CommandError: The dump has none of that name, or several.
+        """
+        units = list(self._answers.jobs())
+        keys = {(each.namespace, each.name) for each in units}
+        word, slash, name = named.rpartition("/")
+        if slash and (word, name) in keys:
+            return word, name
+        if word.lower() in {"", "unit", "queueunit"} and (namespace, name) in keys:
+            return namespace, name
+        if slash and "/" not in word and any(each.namespace == word for each in units):
+            return word, name  # a unit that is not there: the answer names similar ones
+        owned = [
+            Owned(each.name, each.kind, each.api_version.rpartition("/")[0], each.job)
+            for each in units
+            if each.namespace == namespace
+        ]
+        return namespace, choose(owned, namespace, word, name)
+
+    def units(self) -> list[Unit]:
+        """Return all units, by name."""
+        return decode(self._answers.units(), list[Unit])
+
+    def queues(self) -> list[Queue]:
+        """Return all queues, by name."""
+        return decode(self._answers.queues(), list[Queue])
+
+    def tree(self, what: Literal["units", "queues"]) -> Any:  # noqa: ANN401 - decoded JSON
+        """Return the list of all units or queues, with all fields."""
+        return decode(getattr(self._answers, what)(), object)
+
+    def quota_objects(self) -> list[dict[str, Any]]:
+        """Return the quotas' objects."""
+        return self._answers.quota_objects()
+
+    def pending(self, namespace: str | None, queue: str | None) -> list[Pending]:
+        """Return the units that wait. See `Source`."""
+        return [
+            Pending(
+                each.namespace,
+                each.name,
+                each.queue,
+                each.position,
+                "",
+                each.refusal.message if each.refusal else "",
+                each.refusal.reason if each.refusal else "",
+            )
+            for each in self.units()
+            if each.standing in {"waiting", "held"}
+            and namespace in {None, each.namespace}
+            and queue in {None, each.queue}
+        ]
+
+    def explain(self, namespace: str, name: str, *, changes: bool = False) -> bytes:
+        """Return why a unit waits. See `Source`."""
+        with _sentences():
+            return self._answers.explain(namespace, name, changes=changes)
+
+    def forecast(self, namespace: str, name: str) -> bytes:
+        """Return when a unit starts. See `Source`."""
+        with _sentences():
+            return self._answers.forecast(namespace, name)
+
+    def queue_forecast(self, queue: str) -> bytes:
+        """Return when the units of a queue start. See `Source`."""
+        return self._answers.queue_forecast(queue)
+
+    def try_(
+        self,
+        manifest: bytes,
+        namespace: str,
+        *,
+        is_json: bool,
+        changes: bool = False,
+        defaulted: bool = False,
+    ) -> bytes:
+        """Return what becomes of a manifest; it is never `defaulted`. See `Source`."""
+        del defaulted
+        with _sentences():
+            return self._answers.submit(manifest, namespace, is_json=is_json, changes=changes)
+
+    def what_if(self, question: bytes) -> bytes:
+        """Return what edits would change. See `Source`."""
+        with _sentences():
+            return self._answers.what_if(question)
+
+    def debug(self, path: str, query: Query = ()) -> bytes:
+        """Return nothing: a dump has no routes."""
+        del query
+        raise NotServed(f"a dump does not answer {path}")
+
+
+def open_dump(path: str) -> DumpSource:
+    """Return the answers of a dump.
+
+    Raises:
+        CommandError: It cannot be read, or what the answers need is not installed.
+    """
+    try:
+        from queue_scheduler.offline.answers import OfflineAnswers  # noqa: PLC0415 - a second
+    except ImportError as error:
+        missing = f"--from-dump needs the packages of the server, and {error.name} is missing"
+        raise CommandError(missing, f"Install them: {INSTALL}") from error
+    from queue_scheduler.offline.load import load_engine, read_dump  # noqa: PLC0415 - the same
+
+    with _sentences():
+        return DumpSource(OfflineAnswers(load_engine(read_dump(Path(path)))))
+
+
+@contextmanager
+def _sentences() -> Iterator[None]:
+    """Raise what goes wrong as a `CommandError`."""
+    from queue_scheduler.offline.errors import (  # noqa: PLC0415 - the engine, only for a dump
+        AnswerError,
+        DumpError,
+    )
+
+    try:
+        yield
+    except (AnswerError, DumpError) as error:
+        raise CommandError(str(error)) from error

@@ -1,0 +1,64 @@
+"""What becomes of a manifest, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from koord_queue.answers.tried import Tried, TriedJob
+from koord_queue.show.explanation import tell_blockers, tell_changes
+from koord_queue.show.forecasts import Wall, tell_new_forecast
+from koord_queue.show.paragraphs import BLANK, Line
+from koord_queue.show.words import amounts, listed
+
+
+def tell_tried(answer: Tried, wall: Wall) -> Iterator[Line]:
+    """Yield what becomes of each job, and what the answer may depend on besides."""
+    for number, job in enumerate(answer.jobs):
+        if number:
+            yield BLANK
+        yield from _tell_job(job, wall)
+    if answer.no_forecast:
+        yield BLANK
+        yield Line(f"No forecast: {answer.no_forecast}", "dim")
+    if answer.not_looked_up:
+        yield BLANK
+        yield Line(f"Not looked up: {'; '.join(answer.not_looked_up)}.", "dim", hang=2)
+    if not answer.defaulted:
+        yield Line("Defaults and webhooks of the API server are not in this answer.", "dim")
+
+
+def _tell_job(job: TriedJob, wall: Wall) -> Iterator[Line]:
+    name = f"{job.namespace}/{job.name}" if job.namespace else job.name
+    yield Line(f"{job.kind} {name}: {job.summary}", _style_of(job))
+    for each in job.errors:
+        field = f"{each.field}: " if each.field else ""
+        yield Line(f"error: {field}{each.message}", "bad", indent=2, hang=2)
+    for warning in job.warnings:
+        yield Line(f"{warning.reason}: {warning.message}", "warn", indent=2, hang=2)
+    yield from _tell_unit(job)
+    if job.explanation is not None:
+        yield from tell_blockers(job.explanation)
+    if job.forecast is not None:
+        yield BLANK
+        yield Line(tell_new_forecast(job.forecast, wall))
+    if job.explanation is not None and job.explanation.changes is not None:
+        is_complete = job.explanation.changes_complete is not False
+        yield from tell_changes(job.explanation.changes, is_complete=is_complete)
+
+
+def _tell_unit(job: TriedJob) -> Iterator[Line]:
+    if not job.unit:
+        return
+    where = f"unit {job.unit}, quota {job.quota or 'none'}, priority {job.priority}"
+    yield Line(f"{where}; requests {amounts(job.request)}", "dim", indent=2, hang=2)
+    if job.also_starts or job.other_starts:
+        yield Line(f"starts before it: {listed(job.also_starts, job.other_starts)}", indent=2)
+    if job.evicts or job.other_units:
+        named = listed(job.evicts, job.other_units)
+        yield Line(f"evicted for it: {named}", "warn", indent=2, hang=2)
+
+
+def _style_of(job: TriedJob) -> str:
+    if job.errors or not job.unit:
+        return "bad" if job.errors else "warn"
+    return "good" if job.starts_now else "warn"

@@ -1,0 +1,49 @@
+"""Numbers and names in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+MOST_NAMED: Final = 5
+"""Names in one sentence; more of them are counted."""
+
+
+def counted(number: int, what: str) -> str:
+    """Return `1 unit`, `3 units`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def listed(names: Sequence[str], others: int = 0) -> str:
+    """Return `a, b and 3 others`.
+
+    Args:
+        names: The first of them are named.
+        others: How many there are that have no name here.
+    """
+    named = list(names[:MOST_NAMED])
+    more = others + len(names) - len(named)
+    if more:
+        named.append("1 other" if more == 1 else f"{more} others")
+    if len(named) < 2:  # noqa: PLR2004 - two names take an and
+        return "".join(named)
+    return f"{', '.join(named[:-1])} and {named[-1]}"
+
+
+def amounts(quantities: Mapping[str, str]) -> str:
+    """Return `cpu 2, memory 4Gi`; `nothing` without any."""
+    return ", ".join(f"{resource} {each}" for resource, each in quantities.items()) or "nothing"
+
+
+def seconds_in_words(seconds: float) -> str:
+    """Return a time in its two largest units: `2 d 3 h`, `5 min`, `12 s`."""
+    whole = round(abs(seconds))
+    units = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+    parts: list[tuple[int, str]] = []
+    for size, name in units:
+        count, whole = divmod(whole, size)
+        if count or parts:
+            parts.append((count, name))
+        if len(parts) == 2:  # noqa: PLR2004 - the two largest units
+            break
+    return " ".join(f"{count} {name}" for count, name in parts if count) or "0 s"

@@ -1,0 +1,53 @@
+"""`koord-queue replay` knows the forms and choices of replays without importing them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from koord_queue.cli import replay
+from queue_scheduler.replay import score_command
+from queue_scheduler.replay.scored_world import DECLARED
+from queue_scheduler.replay.trace_files import FORMATS
+from tests.queue_scheduler.replay.replay_kit import Desk
+from tests.queue_scheduler.replay.test_command_without_servers import SERVERS
+from tests.tidy.source_tree import ROOT
+
+WITHOUT_SERVERS = f"""
+import sys
+from pathlib import Path
+for name in {SERVERS}:
+    sys.modules[name] = None  # importing it is an ImportError
+from koord_queue.cli.app import run
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def test_the_choices_are_those_of_the_engine() -> None:
+    assert sorted(replay.FORMS) == sorted(FORMATS)
+    assert set(replay.DECLARED) == set(DECLARED)
+    assert replay.LOADS == score_command.LOADS
+    assert replay.SCORED_POLICIES == score_command.POLICIES
+    assert (replay.FORECASTS, replay.PATHS) == (score_command.FORECASTS, score_command.PATHS)
+
+
+def without_servers(*line: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process that cannot import the packages of the server."""
+    command = [sys.executable, "-c", WITHOUT_SERVERS, *line]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_a_trace_is_replayed_where_no_server_is_installed(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    files = (f"--trace={desk.folder}/trace.csv", f"--quotas={desk.folder}/quotas.yaml")
+    done = without_servers("replay", *files)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("5 jobs within 40 s\n")
+
+
+def test_a_dump_cannot_be_asked_there_and_the_error_says_what_to_install() -> None:
+    done = without_servers("explain", "default/big", "--from-dump", "none.json")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: --from-dump needs the packages of the server, and ")
+    assert done.stderr.endswith("Install them: pip install 'koord-queue[server]'\n")
