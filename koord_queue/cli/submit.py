@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 import msgspec
@@ -13,23 +11,20 @@ import msgspec
 from koord_queue.acts.manifest import Draft, Wishes, placed, read_drafts
 from koord_queue.cli import options
 from koord_queue.cli.session import Session
+from koord_queue.cli.targets import FIELD_MANAGER
+from koord_queue.cli.try_ import read_file
 from koord_queue.errors import CommandError
+from koord_queue.reach.dry_run import read_manifest
 from koord_queue.reach.errors import NotServed, Refused
 from koord_queue.reach.resources import Resource, Resources
-from koord_queue.cli.targets import FIELD_MANAGER
 from koord_queue.show.printable import printable
 from shared_api.durations import DurationError, parse_seconds
-from shared_api.manifest_documents import ManifestError, read_documents
 
 Json = dict[str, Any]
 
-STDIN: Final = "-"
-
 
 @click.command()
-@click.option(
-    "-f", "--file", "file", required=True, metavar="FILE", help="The manifest; - is stdin."
-)
+@click.option("-f", "--filename", required=True, metavar="FILE", help="YAML or JSON; - is stdin.")
 @click.option("--queue", default="", metavar="NAME", help="Queue of its jobs.")
 @click.option("--quota", default="", metavar="NAME", help="Quota of its jobs.")
 @click.option("--priority", type=int, metavar="NUMBER", help="Priority of its jobs.")
@@ -40,7 +35,7 @@ STDIN: Final = "-"
 def submit(
     session: Session,
     *,
-    file: str,
+    filename: str,
     queue: str,
     quota: str,
     priority: int | None,
@@ -56,7 +51,7 @@ def submit(
     if timeout is not None and not wait:
         raise click.UsageError("--timeout is for --wait.")
     seconds = None if timeout is None else _seconds(timeout)
-    drafts = read_drafts(_read(file), Wishes(queue, quota, priority))
+    drafts = read_drafts(read_manifest(read_file(filename)), Wishes(queue, quota, priority))
     submission = _Submission(session, drafts)
     answers = submission.send(dry_run=True)
     if dry_run:
@@ -149,23 +144,6 @@ def _refusal(draft: Draft, error: CommandError, created: int, *, dry_run: bool) 
         step = f"The {created} objects before it are created. {step}".rstrip()
     which = f"{draft.place} ({draft.kind} {draft.name})"
     return CommandError(f"{which}: {error.message}", step, error.exit_code)
-
-
-def _read(file: str) -> list[Json]:
-    """Return the objects of a file.
-
-    Raises:
-        CommandError: It cannot be read.
-    """
-    try:
-        content = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
-        # A YAML parser does not take all of JSON: tabs, and some escapes.
-        is_json = content.lstrip().startswith(b"{") and b"\n---" not in content
-        return read_documents(content, is_json=is_json)
-    except OSError as error:
-        raise CommandError(f"{file}: {error.strerror or error}") from error
-    except ManifestError as error:
-        raise CommandError(f"{file}: {error}") from error
 
 
 def _seconds(text: str) -> float:

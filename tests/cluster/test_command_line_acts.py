@@ -118,7 +118,7 @@ def test_a_requeued_job_is_evicted_and_runs_again(cli: CommandLine) -> None:
 
     def has_returned() -> bool:
         evicted = condition_of(cli.world.unit_of("back-runs"), "Evicted")
-        return evicted["status"] == "False"
+        return bool(evicted["status"] == "False")
 
     until(has_returned, OWN_TIMES_SECONDS)
     until(lambda: cli.world.phase_of_job("back-runs") == "Running", OWN_TIMES_SECONDS)
@@ -186,10 +186,11 @@ def test_a_dry_run_without_a_debug_api_says_what_is_missing(cli: CommandLine) ->
 
 def test_a_missing_right_is_named(cli: CommandLine) -> None:
     filled(cli, "barred", "barred-waits")
+    reads = {"verbs": ["get", "list"]}
     rules = [
-        {"apiGroups": ["scheduling.x-k8s.io"], "resources": ["queueunits"], "verbs": ["get", "list"]},
-        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get"]},
-    ]  # fmt: skip
+        {"apiGroups": ["scheduling.x-k8s.io"], "resources": ["queueunits"], **reads},
+        {"apiGroups": ["batch"], "resources": ["jobs"], **reads},
+    ]
     grant(cli, "reader", rules)
     denied = [
         cli.run(*arguments, "--as", "reader")
