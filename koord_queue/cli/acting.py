@@ -30,8 +30,6 @@ LOOK_SECONDS: Final = 0.2
 QUEUE_WORDS: Final = frozenset({"queue", "queues", "kq"})
 """What a queue is called before the slash; the short name is the CRD's."""
 
-DRY: Final = " (dry run)"
-
 
 class Acting:
     """One act on several targets.
@@ -67,7 +65,9 @@ class Acting:
             found = self._targets.unit(namespace, name, named)
             change = act(found.target)
             if isinstance(change, Already):
-                self._tell((found.job or found.unit).shown, change.said)
+                self._session.out.line(
+                    printable(f"{(found.job or found.unit).shown} {change.said}")
+                )
                 return
             try:
                 self._write(found.place(change.on), change)
@@ -87,7 +87,7 @@ class Acting:
         found = self._targets.queue(self._session.choice.system_namespace, name)
         change = set_stop_policy(found.queue, policy)
         if isinstance(change, Already):
-            self._tell(found.place.shown, change.said)
+            self._say(found.place.shown, change.said)
             return
         place = self._targets.quota(name) if change.on is On.QUOTA else found.place
         self._write(place, change)
@@ -166,7 +166,10 @@ class Acting:
             raise click.exceptions.Exit(EXIT_FAILED)
 
     def _tell(self, shown: str, said: str) -> None:
-        self._session.out.line(printable(f"{shown} {said}{DRY if self._dry_run else ''}"))
+        self._say(shown, f"{said} (dry run)" if self._dry_run else said)
+
+    def _say(self, shown: str, said: str) -> None:
+        self._session.out.line(printable(f"{shown} {said}"))
 
     def _note(self, change: Change) -> None:
         if change.note:
