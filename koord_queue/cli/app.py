@@ -31,6 +31,9 @@ SECTIONS: Final[dict[str, dict[str, Entry]]] = {
     "Look": {
         "queues": Entry("queues", "queues", "list queues: what waits, what runs, what is wrong"),
         "units": Entry("units", "units", "list queue units: where each stands, and why it waits"),
+        "tree": Entry("tree", "tree", "show the quotas as a tree: used, charged, limits"),
+        "top": Entry("top", "top", "show which quotas and units use most"),
+        "log": Entry("log", "log", "show what was decided, from the record"),
         "describe": Entry("describe", "describe", "show the life of a job's unit, and its events"),
     },
     "Ask": {
@@ -54,9 +57,16 @@ SECTIONS: Final[dict[str, dict[str, Entry]]] = {
         "drain": Entry("acts", "drain", "stop queues, and evict what has started"),
         "resume": Entry("acts", "resume", "let queues start jobs again"),
     },
-    "Mend": {},
+    "Mend": {
+        "check": Entry("check", "check", "say what is wrong with an installation, and its mend"),
+        "version": Entry("version", "version", "show the versions here and in the cluster"),
+        "completion": Entry("completion", "completion", "print the completion of a shell"),
+    },
 }
 """The order of `--help`."""
+
+COMPLETION: Final = "_KOORD_QUEUE_COMPLETE"
+"""Variable with which the shells' completions run the program."""
 
 COMMANDS: Final = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 
@@ -114,8 +124,11 @@ def root() -> None:
 
 def run(arguments: Sequence[str], program: str = "koord-queue") -> int:
     """Run a command; return the exit code of the program."""
+    if COMPLETION in os.environ:
+        importlib.import_module("koord_queue.cli.completion").register()
     try:
-        found = root.main(args=list(arguments), prog_name=program, standalone_mode=False)
+        # What a command returns is of no use; `Exit` of one makes click return its exit code.
+        code = root.main(args=list(arguments), prog_name=program, standalone_mode=False)
     except CommandError as error:
         _tell(error)
         return error.exit_code
@@ -130,7 +143,7 @@ def run(arguments: Sequence[str], program: str = "koord-queue") -> int:
         # The reader has seen enough; what is left in the stream is dropped at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
-    return found if isinstance(found, int) else 0  # click returns the code of an exit
+    return code if isinstance(code, int) else 0
 
 
 def _tell(error: CommandError) -> None:

@@ -7,13 +7,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from koord_queue.cli.session import Session
+from koord_queue.errors import CommandError
 
 if TYPE_CHECKING:
     from koord_queue.reach.sources import Source
     from koord_queue.show.forecasts import Wall
 
 DEFAULT_NAMESPACE: Final = "default"
-"""Of a dump, which has no context."""
+"""Of a dump, and of a server alone: they have no context."""
 
 
 class Asked(NamedTuple):
@@ -44,20 +45,12 @@ class Asked(NamedTuple):
 def ask(session: Session, dump: str | None) -> Asked:
     """Return what is asked; `dump`: the value of `--from-dump`."""
     if dump is None:
-        from koord_queue.cli.objects import read_quotas  # noqa: PLC0415 - not for a dump
-
-        return Asked(
-            session.answers(),
-            session.unit,
-            lambda: session.namespace,
-            session.clock.now(),
-            lambda: read_quotas(session.cluster(), session.namespace),
-        )
+        return _ask_cluster(session)
     from koord_queue.reach.dump import open_dump  # noqa: PLC0415 - only for a dump
 
     source = open_dump(dump)
     source.note_differences(session.out.note)
-    namespace = session.choice.namespace or DEFAULT_NAMESPACE
+    namespace = _namespace_of(session)
     return Asked(
         source,
         lambda named: source.unit(named, namespace),
@@ -65,6 +58,47 @@ def ask(session: Session, dump: str | None) -> Asked:
         source.now(),
         source.quota_objects,
     )
+
+
+def _ask_cluster(session: Session) -> Asked:
+    from koord_queue.cli.objects import read_quotas  # noqa: PLC0415 - not for a dump
+
+    def namespace() -> str:
+        return session.namespace if has_cluster(session) else _namespace_of(session)
+
+    def find(named: str) -> tuple[str, str]:
+        if has_cluster(session):
+            return session.unit(named)
+        word, _, name = named.rpartition("/")
+        if word not in {"", "unit", "queueunit"}:
+            raise CommandError(
+                f"which unit {named} has is not known without the API server",
+                "Name the unit itself, or the cluster with --kubeconfig or --context.",
+            )
+        return _namespace_of(session), name
+
+    return Asked(
+        session.answers(),
+        find,
+        namespace,
+        session.clock.now(),
+        lambda: read_quotas(session.cluster(), session.namespace),
+    )
+
+
+def has_cluster(session: Session) -> bool:
+    """Return whether the API server can be asked; with `--server` it need not be known."""
+    try:
+        session.cluster()
+    except CommandError:
+        if session.choice.server is None:
+            raise
+        return False
+    return True
+
+
+def _namespace_of(session: Session) -> str:
+    return session.choice.namespace or DEFAULT_NAMESPACE
 
 
 def show_tree(session: Session, answer: bytes, form: str) -> bool:

@@ -8,6 +8,7 @@ import click
 
 from koord_queue.cli import options
 from koord_queue.cli.asked import ask, show_tree
+from koord_queue.errors import CommandError
 from koord_queue.reach.errors import NotServed, Refused
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def explain(
     namespace, name = asked.find(unit)
     try:
         answer = _answer(session, asked, (namespace, name), at, changes=changes)
-    except NotServed as error:
-        if form != "text" or at is not None:
+    except (NotServed, Refused) as error:
+        if form != "text" or at is not None or dump is not None:
             raise
         _explain_alone(session, namespace, name, error)
         return
@@ -83,7 +84,7 @@ def _ahead(asked: Asked, explanation: Explanation) -> list[str]:
     return [each.name for each in sorted(ahead, key=lambda each: each.position)]
 
 
-def _explain_alone(session: Session, namespace: str, name: str, error: NotServed) -> None:
+def _explain_alone(session: Session, namespace: str, name: str, error: CommandError) -> None:
     from koord_queue.cli.objects import read_unit  # noqa: PLC0415 - not for --help
     from koord_queue.show.forecasts import Wall  # noqa: PLC0415 - the same
     from koord_queue.show.paragraphs import write_lines  # noqa: PLC0415 - the same

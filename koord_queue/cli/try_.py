@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from koord_queue.cli import options
-from koord_queue.cli.asked import ask, show_tree
+from koord_queue.cli.asked import ask, has_cluster, show_tree
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import NotServed
 
@@ -55,15 +55,11 @@ def _dry_run(session: Session, manifest: bytes, namespace: str) -> bytes | None:
     """
     from koord_queue.reach.dry_run import create_dry  # noqa: PLC0415 - not for a dump
 
-    try:
-        cluster = session.cluster()
-    except CommandError as error:
-        if session.choice.server is None:
-            raise
-        session.out.note(f"the API server was not asked for its defaults: {error.message}")
+    if not has_cluster(session):
+        session.out.note("the API server was not asked for its defaults: none is known")
         return None
     try:
-        return create_dry(cluster, manifest, namespace)
+        return create_dry(session.cluster(), manifest, namespace)
     except NotServed as error:
         session.out.note(f"the API server was not asked for its defaults: {error.message}")
         return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from koord_queue.cli import options
-from koord_queue.cli.asked import ask, show_tree
+from koord_queue.cli.asked import ask, has_cluster, show_tree
 from koord_queue.errors import CommandError
 
 if TYPE_CHECKING:
@@ -159,13 +159,10 @@ def _check(session: Session, edits: Sequence[Json]) -> None:
     """Ask the API server whether it accepts the edits; a note says where it was not asked."""
     from koord_queue.reach.dry_run import check_patches  # noqa: PLC0415 - not for a dump
 
-    try:
-        unasked = check_patches(session.cluster(), edits, session.choice.system_namespace)
-    except CommandError as error:
-        if session.choice.server is None:
-            raise
-        unasked = [error.message]
-    for each in unasked:
+    if not has_cluster(session):
+        session.out.note("the API server was not asked whether it accepts the edits: none is known")
+        return
+    for each in check_patches(session.cluster(), edits, session.choice.system_namespace):
         session.out.note(f"the API server was not asked whether it accepts the edit: {each}")
 
 

@@ -49,6 +49,7 @@ class Cluster:
     Attributes:
         namespace: The one that is meant where none is named.
         host: Name and port of the server, for messages.
+        answered_at: The server's time of the last answer, as its header `Date` has it.
 
     Args:
         transport: Carries requests.
@@ -69,6 +70,7 @@ class Cluster:
         self._read_error = read_error or read_status
         self.namespace = namespace
         self.host = host
+        self.answered_at = ""
 
     def get(self, path: str, query: Query = ()) -> bytes:
         """Return the body of an answer.
@@ -99,6 +101,7 @@ class Cluster:
                 f"the server {self.host} does not answer: {error}",
                 "Check --context, --kubeconfig, and the network.",
             ) from error
+        self.answered_at = answer.headers.get("date", "")
         if answer.status >= _ERROR_FROM:
             raise _told(self._read_error(answer))
         return answer.body

@@ -11,7 +11,7 @@ from koord_queue.errors import CommandError
 from koord_queue.reach.errors import Missing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from koord_queue.reach.cluster import Cluster
 
@@ -89,13 +89,16 @@ def find_unit(cluster: Cluster, namespace: str, named: str) -> tuple[str, str]:
 
 def list_owned(cluster: Cluster, namespace: str) -> list[Owned]:
     """Return the units of a namespace with their jobs."""
-    found = []
-    for page in cluster.pages(UNITS.format(namespace=namespace)):
-        for each in msgspec.json.decode(page, type=_Units).items:
-            job = each.spec.consumer_ref or _Consumer()
-            group = job.api_version.rpartition("/")[0]
-            found.append(Owned(each.metadata.name, job.kind, group, job.name))
-    return found
+    pages = cluster.pages(UNITS.format(namespace=namespace))
+    return [owned for page in pages for owned in read_owned(page)]
+
+
+def read_owned(page: bytes) -> Iterator[Owned]:
+    """Yield the units of one page of a list with their jobs."""
+    for each in msgspec.json.decode(page, type=_Units).items:
+        job = each.spec.consumer_ref or _Consumer()
+        group = job.api_version.rpartition("/")[0]
+        yield Owned(each.metadata.name, job.kind, group, job.name)
 
 
 def choose(units: Sequence[Owned], namespace: str, word: str, name: str) -> str:

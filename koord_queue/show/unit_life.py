@@ -61,7 +61,9 @@ def tell_reason(unit: QueueUnit, wall: Wall) -> Iterator[Line]:
     conditions = unit.status.conditions
     ended = find_condition(conditions, "Finished")
     if ended is not None and ended.status == "True":
-        yield Line(f"Its job has ended{_since(ended, wall)}: {ended.message or ended.reason}.")
+        at = wall.clock(ended.last_transition_time)
+        when = f", at {at}" if at else ""
+        yield Line(f"Its job has ended{when}: {ended.message or ended.reason}.", STYLES["finished"])
         return
     if is_condition_true(conditions, "Admitted") or is_condition_true(conditions, RESERVED):
         said = find_condition(conditions, "Admitted") or find_condition(conditions, RESERVED)
@@ -86,8 +88,18 @@ def _since(condition: Condition | None, wall: Wall, before: str = " ") -> str:
     return f"{before}since {at}" if at else ""
 
 
+_AS_USUAL: Final = {
+    (RESERVED, "True", "QuotaReserved"),
+    ("Admitted", "True", "Admitted"),
+    ("PodsReady", "True", "PodsRunning"),
+}
+"""Conditions whose message adds nothing to the words."""
+
+
 def _words(condition: Condition) -> str:
     known = _WORDS.get((condition.type, condition.status))
+    if known is not None and (condition.type, condition.status, condition.reason) in _AS_USUAL:
+        return known
     said = known or f"{condition.type} is {condition.status}"
     about = condition.message or (condition.reason if known is None else "")
     return f"{said}: {about}" if about else said
@@ -123,7 +135,8 @@ def _standing(unit: QueueUnit, told: Told, wall: Wall) -> dict[str, str]:
     facts = {"Phase": unit.status.phase}
     explanation, forecast = told
     if explanation is not None:
-        facts["Position"] = str(explanation.position) if explanation.position else ""
+        if explanation.position:
+            facts["Position"] = str(explanation.position)
         facts["Why"] = explanation.summary
     else:
         facts["Why"] = " ".join(line.text for line in tell_reason(unit, wall))

@@ -110,6 +110,7 @@ NOT_TOLD: Final = {
     "MutatingWebhookConfiguration",
     "PartialObjectMetadata",
     "PodTemplate",
+    "ReplicaFailure",
     "ReplicaSet",
     "SelfSubjectAccessReview",
     "SelfSubjectReview",

@@ -1,0 +1,216 @@
+"""The objects: quotas, queues, units, and what of them cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
+
+from koord_queue.checks.facts import (
+    Facts,
+    Json,
+    condition_of,
+    list_of,
+    name_of,
+    part,
+    serves,
+    some,
+    text_of,
+)
+from koord_queue.checks.findings import Finding, ok, problem, unknown, warning
+from shared_api.timestamps import read_time
+from shared_api.waiting_reasons import NEEDS_ACTION
+
+QUOTA_GROUP_VERSION: Final = "scheduling.sigs.k8s.io/v1alpha1"
+LONG_WITHOUT_PODS: Final = timedelta(minutes=5)
+"""Pulling an image or adding a node takes minutes; a job without pods for longer needs a look."""
+LONG_WITHOUT_STATUS: Final = timedelta(minutes=1)
+"""The scheduler writes the status of a queue within seconds."""
+UNREADABLE: Final = frozenset(
+    {
+        "BadName",
+        "Cycle",
+        "DuplicateName",
+        "NamespaceTwice",
+        "NegativeAmount",
+        "ParentMissing",
+        "SecondTree",
+        "TooDeep",
+        "UnknownPolicy",
+        "UnknownReclaimPolicy",
+        "Unreadable",
+        "UnreadableAmount",
+        "UnreadableAnnotation",
+        "UnreadableAttribute",
+        "UnreadableLabel",
+    }
+)
+"""Reasons of events on objects of which something cannot be used."""
+
+_REASONS_PAGE: Final = "docs/debug-api.md, Why a unit waits"
+
+
+def check_quotas(facts: Facts) -> Iterator[Finding]:
+    """Yield whether there are quotas of the kind that the scheduler reads."""
+    served = facts.served.get(QUOTA_GROUP_VERSION)
+    if served is None or not served.is_known:
+        why = "not asked" if served is None else served.why_unknown()
+        yield unknown("quotas", f"which kinds are served: {why}")
+        return
+    if uses_resource_quotas(facts):
+        yield ok("quotas", "the scheduler reads ResourceQuotas")
+    elif serves(served, "elasticquotas"):
+        yield from _judge_quotas(facts)
+    elif serves(served, "elasticquotatrees"):
+        yield ok("quotas", "ElasticQuotaTrees are served")
+    else:
+        text = "neither ElasticQuota nor ElasticQuotaTree is served: every unit waits"
+        mend = "install Koordinator's CRDs, or set pluginConfigs to ResourceQuota: docs/quotas.md"
+        yield problem("quotas", text, mend)
+
+
+def _judge_quotas(facts: Facts) -> Iterator[Finding]:
+    if not facts.quotas.is_known:
+        yield unknown("quotas", f"they cannot be listed: {facts.quotas.why_unknown()}")
+    elif not facts.quotas.items:
+        text = "there is no ElasticQuota: units that name none wait with NoQuota"
+        yield warning("quotas", text, "create one: docs/quotas.md")
+    else:
+        count = len(facts.quotas.items)
+        more = " or more" if facts.quotas.is_cut else ""
+        yield ok("quotas", f"{count}{more} ElasticQuotas")
+
+
+def uses_resource_quotas(facts: Facts) -> bool:
+    """Return whether the scheduler's configuration names the plugin for ResourceQuotas."""
+    return any(
+        "ResourceQuota" in str(text)
+        for each in facts.config_maps.items
+        for text in (part(each, "data") or {}).values()
+    )
+
+
+def check_queues(facts: Facts) -> Iterator[Finding]:
+    """Yield the queues that admit nothing, with the reason of their condition Ready."""
+    if not facts.queues.is_known:
+        yield unknown("queues", f"they cannot be listed: {facts.queues.why_unknown()}")
+        return
+    queues = facts.queues.items
+    system = facts.system_namespace
+    here = [each for each in queues if text_of(each, "metadata", "namespace") == system]
+    bad = [finding for each in here for finding in _judge_queue(each, facts)]
+    elsewhere = [name_of(each) for each in queues if each not in here]
+    if elsewhere:
+        text = f"{some(elsewhere)}: queues count only in namespace {system}"
+        bad.append(warning("queues", text, f"create them in namespace {system}"))
+    more = " or more" if facts.queues.is_cut else ""
+    yield from bad or [ok("queues", f"{len(here)}{more} queues, all ready")]
+
+
+def _judge_queue(queue: Json, facts: Facts) -> Iterator[Finding]:
+    name = text_of(queue, "metadata", "name")
+    ready = condition_of(queue, "Ready")
+    describe = f"kubectl -n {facts.system_namespace} describe queue {name}"
+    if ready is None:
+        created = read_time(text_of(queue, "metadata", "creationTimestamp"))
+        if created is not None and facts.time - created > LONG_WITHOUT_STATUS:
+            yield problem("queues", f"queue {name} has no status: no scheduler sees it", describe)
+        return
+    if part(ready, "status") != "False":
+        return
+    reason, message = text_of(ready, "reason"), text_of(ready, "message")
+    text = f"queue {name} is not ready: {reason}: {message}"
+    if reason == "Stopped":
+        yield warning("queues", text, f"koord-queue resume {name}")
+    else:
+        yield problem("queues", text, describe)
+
+
+def check_units(facts: Facts) -> Iterator[Finding]:
+    """Yield units that wait until somebody acts, and admitted ones without pods."""
+    if not facts.units.is_known:
+        yield unknown("units", f"they cannot be listed: {facts.units.why_unknown()}")
+        return
+    waiting: dict[str, list[str]] = {}
+    stuck: dict[str, list[str]] = {}
+    for unit in facts.units.items:
+        reason = _reason_to_act(unit)
+        if reason:
+            waiting.setdefault(reason, []).append(name_of(unit))
+        reason = _reason_without_pods(unit, facts)
+        if reason:
+            stuck.setdefault(reason, []).append(name_of(unit))
+    for reason, names in sorted(waiting.items()):
+        mend = f"koord-queue -n {_explain(names[0])}; {_REASONS_PAGE}"
+        yield warning("units", f"{_units(names)} with {reason}: {some(names)}", mend)
+    for reason, names in sorted(stuck.items()):
+        namespace, _, name = names[0].partition("/")
+        minutes = int(LONG_WITHOUT_PODS.total_seconds() // 60)
+        text = f"admitted for more than {minutes} minutes, {reason}: {some(names)}"
+        yield warning("units", text, f"kubectl -n {namespace} describe queueunit {name}")
+    if not waiting and not stuck:
+        more = " or more" if facts.units.is_cut else ""
+        yield ok("units", f"{len(facts.units.items)}{more} units, none waits for somebody to act")
+    elif facts.units.is_cut:
+        yield unknown("units", f"only the first {len(facts.units.items)} were looked at")
+
+
+def _explain(key: str) -> str:
+    namespace, _, name = key.partition("/")
+    return f"{namespace} explain unit/{name}"
+
+
+def _units(names: list[str]) -> str:
+    return "1 unit waits" if len(names) == 1 else f"{len(names)} units wait"
+
+
+def _reason_to_act(unit: Json) -> str:
+    """Return why a unit waits, if it needs action; "" otherwise."""
+    condition = condition_of(unit, "QuotaReserved")
+    reason = text_of(condition, "reason")
+    waits = part(condition, "status") == "False" and reason in NEEDS_ACTION
+    return reason if waits else ""
+
+
+def _reason_without_pods(unit: Json, facts: Facts) -> str:
+    """Return why the pods of an admitted unit do not run, if that has lasted; "" otherwise."""
+    admitted, ready = condition_of(unit, "Admitted"), condition_of(unit, "PodsReady")
+    if (
+        part(admitted, "status") != "True"
+        or ready is None
+        or not list_of(unit, "status", "admissions")
+    ):
+        return ""
+    reason = text_of(ready, "reason")
+    since = read_time(text_of(ready, "lastTransitionTime"))
+    lasts = since is not None and facts.time - since > LONG_WITHOUT_PODS
+    # With the first two reasons the condition may be True: the pods were ready once.
+    is_stuck = reason in {"NoPods", "PodsUnschedulable"} or part(ready, "status") == "False"
+    return reason if is_stuck and lasts else ""
+
+
+def check_objects(facts: Facts) -> Iterator[Finding]:
+    """Yield objects that cannot be read, or of which something cannot be used, by their events."""
+    if not facts.events.is_known:
+        yield unknown("objects", f"events cannot be listed: {facts.events.why_unknown()}")
+        return
+    found: dict[tuple[str, str], Finding] = {}
+    for event in facts.events.items:
+        reason = text_of(event, "reason")
+        if reason not in UNREADABLE or not _is_own(event):
+            continue
+        about = part(event, "regarding")
+        kind, name = text_of(about, "kind"), text_of(about, "name")
+        namespace = text_of(about, "namespace")
+        key = f"{namespace}/{name}" if namespace else name
+        text = f"{kind} {key}: {reason}: {text_of(event, 'note')}"
+        where = f"-n {namespace} " if namespace else ""
+        mend = f"kubectl {where}edit {kind.lower()} {name}"
+        found[f"{kind} {key}", reason] = warning("objects", text, mend)
+    yield from (found[key] for key in sorted(found))
+    if not found:
+        yield ok("objects", "the last hour has no event of an object that cannot be read")
+
+
+def _is_own(event: Json) -> bool:
+    return text_of(event, "reportingController").startswith("koord-queue")

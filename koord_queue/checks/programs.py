@@ -1,0 +1,166 @@
+"""The programs: whether their pods are ready, whether one leads, and of which version they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from koord_queue.checks.facts import (
+    COMPONENT,
+    VERSION,
+    Facts,
+    Json,
+    condition_of,
+    containers_of,
+    flag_of,
+    label_of,
+    part,
+    text_of,
+)
+from koord_queue.checks.findings import Finding, ok, problem, unknown, warning
+from shared_api.timestamps import read_time
+
+LEASE_FLAG: Final = "--leader-elect-lease-name"
+DEFAULT_LEASE_SECONDS: Final = 15
+"""Duration of a lease that does not state one: the programs' default."""
+SCHEDULER: Final = "scheduler"
+CONTROLLERS: Final = "controllers"
+
+_NUMBERS: Final = re.compile(r"v?(\d+)\.(\d+)")
+
+
+def check_programs(facts: Facts) -> Iterator[Finding]:
+    """Yield whether all pods of the programs are ready."""
+    namespace = facts.system_namespace
+    if not facts.deployments.is_known:
+        yield unknown("programs", f"they cannot be seen: {facts.deployments.why_unknown()}")
+        return
+    deployments = facts.deployments.items
+    if not any(label_of(each, COMPONENT) == SCHEDULER for each in deployments):
+        text = f"no scheduler is installed in namespace {namespace}"
+        yield problem("programs", text, "helm install, or name its namespace: --system-namespace")
+        return
+    bad = [finding for each in deployments for finding in _judge_deployment(each, namespace)]
+    names = ", ".join(text_of(each, "metadata", "name") for each in deployments)
+    yield from bad or [ok("programs", f"ready: {names}")]
+
+
+def _judge_deployment(deployment: Json, namespace: str) -> Iterator[Finding]:
+    name = text_of(deployment, "metadata", "name")
+    wanted = part(deployment, "spec", "replicas")
+    wanted = 1 if wanted is None else int(wanted)
+    ready = int(part(deployment, "status", "readyReplicas") or 0)
+    scale = f"kubectl -n {namespace} scale deployment {name} --replicas 1"
+    if wanted == 0:
+        yield problem("programs", f"{name} is scaled to 0", scale)
+    elif ready == 0:
+        why = _why_not(deployment)
+        look = f"kubectl -n {namespace} get pods; kubectl -n {namespace} logs deployment/{name}"
+        yield problem("programs", f"none of the pods of {name} is ready{why}", look)
+    elif ready < wanted:
+        text = f"{ready} of {wanted} pods of {name} are ready"
+        yield warning("programs", text, f"kubectl -n {namespace} get pods")
+
+
+def _why_not(deployment: Json) -> str:
+    for kind in ("ReplicaFailure", "Progressing", "Available"):
+        condition = condition_of(deployment, kind)
+        is_bad = part(condition, "status") == ("True" if kind == "ReplicaFailure" else "False")
+        if is_bad and text_of(condition, "message"):
+            return f": {text_of(condition, 'message')}"
+    return ""
+
+
+def check_leases(facts: Facts) -> Iterator[Finding]:
+    """Yield whether each program holds its Lease, and renews it.
+
+    A program that does has reached the API server, has its rights, and has filled its caches.
+    """
+    if not facts.deployments.is_known:
+        yield unknown("leases", f"their names are unknown: {facts.deployments.why_unknown()}")
+        return
+    if not facts.leases.is_known:
+        yield unknown("leases", f"they cannot be read: {facts.leases.why_unknown()}")
+        return
+    if not facts.deployments.items:
+        yield unknown("leases", "their names are unknown: no program was found")
+        return
+    names = lease_names(facts.deployments.items)
+    found = {text_of(each, "metadata", "name"): each for each in facts.leases.items}
+    bad = [
+        problem("leases", text, f"kubectl -n {facts.system_namespace} logs deployment/{deployment}")
+        for name, deployment in names.items()
+        for text in judge_lease(name, found.get(name), facts.time)
+    ]
+    holders = ", ".join(names) or "no program takes one"
+    yield from bad or [ok("leases", f"renewed in time: {holders}" if names else holders)]
+
+
+def lease_names(deployments: list[Json]) -> dict[str, str]:
+    """Return the names of the programs' Leases, each with its Deployment."""
+    return {
+        flag_of(container, LEASE_FLAG): text_of(each, "metadata", "name")
+        for each in deployments
+        for container in containers_of(each)
+        if flag_of(container, LEASE_FLAG) and flag_of(container, "--leader-elect") != "false"
+    }
+
+
+def judge_lease(name: str, lease: Json, now: datetime) -> Iterator[str]:
+    """Yield what is wrong with a Lease.
+
+    Args:
+        name: Its name.
+        lease: The object, or None.
+        now: The API server's time.
+    """
+    holder = text_of(lease, "spec", "holderIdentity")
+    if not holder:
+        why = "does not exist" if lease is None else "has no holder"
+        yield f"lease {name} {why}: the program is not running, or is not ready"
+        return
+    renewed = read_time(text_of(lease, "spec", "renewTime"))
+    lasts = part(lease, "spec", "leaseDurationSeconds")
+    age = None if renewed is None else (now - renewed).total_seconds()
+    if age is None or age > (lasts if isinstance(lasts, int) else DEFAULT_LEASE_SECONDS):
+        since = "never" if age is None else f"{age:.0f} s ago"
+        yield f"lease {name} was last renewed {since}, by {holder}: it has stopped"
+
+
+def check_versions(facts: Facts) -> Iterator[Finding]:
+    """Yield whether the programs are of the version of this command line."""
+    if not facts.deployments.is_known:
+        yield unknown("versions", f"they cannot be seen: {facts.deployments.why_unknown()}")
+        return
+    if not facts.deployments.items:
+        yield unknown("versions", f"no program was found; this command line is {facts.version}")
+        return
+    found = {
+        text_of(each, "metadata", "name"): version_of(each) for each in facts.deployments.items
+    }
+    own = _NUMBERS.match(facts.version)
+    other = {name: version for name, version in found.items() if _differs(version, own)}
+    for name, version in other.items():
+        text = f"{name} is {version}, this command line {facts.version}: answers may lack fields"
+        yield warning("versions", text, f"pip install 'koord-queue=={version}'")
+    if not other:
+        yield ok("versions", f"{facts.version} here, and of all programs")
+
+
+def version_of(deployment: Json) -> str:
+    """Return the version of a program: its label, or the tag of its image; "" if neither says."""
+    label = label_of(deployment, VERSION)
+    if label:
+        return label
+    containers = containers_of(deployment)
+    image = text_of(containers[0], "image") if containers else ""
+    _, colon, tag = image.rpartition("/")[2].partition("@")[0].partition(":")
+    return tag if colon else ""
+
+
+def _differs(version: str, own: re.Match[str] | None) -> bool:
+    """Return whether the first two numbers differ; a version that cannot be read does not."""
+    number = _NUMBERS.match(version)
+    return number is not None and own is not None and number.groups() != own.groups()

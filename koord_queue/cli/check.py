@@ -1,0 +1,70 @@
+"""`koord-queue check`: what is wrong with an installation, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+import msgspec
+
+from koord_queue.checks.every_check import CHECKS, look
+from koord_queue.checks.findings import Finding, has_problems
+from koord_queue.cli import options
+from koord_queue.cli.session import Session
+from koord_queue.reach.installation import Installation
+from koord_queue.show.documents import show_document
+from koord_queue.show.finding_lines import lines_of, summary_of
+from shared_api.durations import DurationError, parse_seconds
+from shared_api.version import VERSION
+
+PAUSE_SECONDS: Final = 2.0
+"""Between two looks: a Lease is renewed every two seconds."""
+
+
+@click.command()
+@click.option(
+    "--skip", "skipped", multiple=True, type=click.Choice(list(CHECKS)), help="Leave a check out."
+)
+@click.option(
+    "--wait",
+    metavar="SPAN",
+    default="0s",
+    help="Look again for so long while there is a problem.",
+)
+@options.output("table", "json")
+@options.reach
+def check(session: Session, *, skipped: tuple[str, ...], wait: str, form: str) -> None:
+    """Say what is wrong with an installation, and how to mend it.
+
+    Each line is ok, a warning, a problem, or unknown where you lack the right to look. The exit
+    code is 1 if there is a problem.
+    """
+    try:
+        patience = parse_seconds(wait)
+    except DurationError as error:
+        raise click.UsageError(f"--wait: {error}") from error
+    findings = _look(session, skipped, patience)
+    if form == "json":
+        show_document(session.out, {"findings": msgspec.to_builtins(findings)}, form)
+    else:
+        for line in lines_of(findings, session.out):
+            session.out.line(line)
+        if session.out.is_terminal:
+            session.out.line(summary_of(findings))
+    if has_problems(findings):
+        session.out.flush()
+        raise click.exceptions.Exit(1)
+
+
+def _look(session: Session, skipped: tuple[str, ...], patience: float) -> list[Finding]:
+    """Return what is found, once nothing is a problem or the time is over."""
+    clock = session.clock
+    namespaces = (session.choice.system_namespace, session.namespace)
+    installation = Installation(session.cluster(), *namespaces)
+    deadline = clock.monotonic() + patience
+    while True:
+        facts = installation.gather(version=VERSION, now=clock.now, skipped=skipped)
+        findings = look(facts, skipped)
+        if not has_problems(findings) or clock.monotonic() + PAUSE_SECONDS > deadline:
+            return findings
+        clock.sleep(PAUSE_SECONDS)

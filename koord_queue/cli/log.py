@@ -1,0 +1,118 @@
+"""`koord-queue log`: what was decided, from the record."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+import msgspec
+
+from koord_queue.answers.log import LogEntry, read_log_page
+from koord_queue.cli import options
+from koord_queue.cli.session import Session
+from koord_queue.errors import CommandError
+from koord_queue.reach.errors import NotServed, Refused
+from koord_queue.reach.named import UNIT_WORDS
+from koord_queue.show.documents import show_document
+from koord_queue.show.log_rows import COLUMNS, STYLES, cells_of
+from koord_queue.show.moments import FORMS, MomentError, query_time, read_moment
+
+PAGE: Final = 500
+"""The most that a page of the record has."""
+DEFAULT_ENTRIES: Final = 100
+QUEUE_WORDS: Final = frozenset({"queue", "queues", "kq"})
+TURN_ON: Final = "The record is kept where insight.enabled of the chart is on: docs/record.md."
+
+
+@click.command()
+@click.argument("about", metavar="[UNIT | queue/NAME]", required=False)
+@click.option("--reason", metavar="REASON", help="Only decisions for this reason: OverQuotaMax.")
+@click.option("--since", metavar="TIME", help=f"Only from this time on: {FORMS}.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=DEFAULT_ENTRIES,
+    help=f"The newest so many; default: {DEFAULT_ENTRIES}.",
+)
+@options.output("table", "json")
+@options.reach
+def log(
+    session: Session,
+    *,
+    about: str | None,
+    reason: str | None,
+    since: str | None,
+    limit: int,
+    form: str,
+) -> None:
+    """Show what was decided: of a unit or job, of a queue, or of all. The newest comes last.
+
+    An entry is written when a unit is admitted, grows, has others evicted, or is refused for
+    another reason than before.
+    """
+    query = [*_about(session, about), *((("reason", reason),) if reason else ())]
+    if since is not None:
+        try:
+            moment = read_moment(since, session.clock.now())
+        except MomentError as error:
+            raise click.UsageError(f"--since: {error}") from error
+        query.append(("since", query_time(moment)))
+    entries, has_more = _read(session, query, limit)
+    if form != "table":
+        show_document(session.out, {"items": msgspec.to_builtins(entries)}, form)
+        return
+    if not entries:
+        session.out.note("nothing of this is recorded")
+        return
+    if has_more:
+        session.out.note(f"older entries are left out: --limit is {limit}")
+    now, is_terminal = session.clock.now(), session.out.is_terminal
+    rows = [cells_of(each, now, is_terminal=is_terminal) for each in entries]
+    session.out.table(COLUMNS, rows, STYLES)
+
+
+def _about(session: Session, about: str | None) -> tuple[tuple[str, str], ...]:
+    if about is None:
+        return ()
+    word, slash, name = about.partition("/")
+    if slash and word in QUEUE_WORDS:
+        return (("queue", name),)
+    try:
+        namespace, found = session.unit(about)
+    except CommandError:
+        # A unit that is gone is still in the record; only the name of its job is not.
+        if slash and word not in UNIT_WORDS:
+            raise
+        namespace, found = session.namespace, name if slash else about
+    return (("unit", f"{namespace}/{found}"),)
+
+
+def _read(
+    session: Session, query: list[tuple[str, str]], limit: int
+) -> tuple[list[LogEntry], bool]:
+    """Return the newest entries, the oldest of them first, and whether there are more.
+
+    Raises:
+        CommandError: Nothing is recorded, or nobody answers.
+    """
+    found: list[LogEntry] = []
+    cursor: int | None = None
+    while True:
+        asked = (*query, ("limit", str(min(PAGE, limit - len(found)))))
+        more = () if cursor is None else (("cursor", str(cursor)),)
+        page = read_log_page(_ask(session, (*asked, *more)))
+        found += page.items
+        cursor = page.cursor
+        if cursor is None or len(found) >= limit:
+            return found[::-1], cursor is not None
+
+
+def _ask(session: Session, query: tuple[tuple[str, str], ...]) -> bytes:
+    try:
+        return session.answers().debug("/debug/log", query)
+    except (NotServed, Refused):
+        raise
+    except CommandError as error:
+        if error.next_step:
+            raise
+        raise CommandError(error.message, TURN_ON) from error

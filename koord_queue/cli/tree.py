@@ -1,0 +1,73 @@
+"""`koord-queue tree`: the quotas, and how much of each is used."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from koord_queue.answers.quotas import Quota, find, walk
+from koord_queue.cli import options
+from koord_queue.cli.quota_source import read_quotas
+from koord_queue.cli.session import Session
+from koord_queue.errors import CommandError
+from koord_queue.show.bars import letters_for
+from koord_queue.show.documents import show_document
+from koord_queue.show.quota_rows import (
+    COLUMNS,
+    Use,
+    documents_of,
+    plain_rows,
+    styles_of,
+    tree_table,
+    uses_of,
+)
+
+_SIMILAR = 3
+
+
+@click.command()
+@click.argument("quota", required=False)
+@click.option("--resource", metavar="NAME", help="Only this resource: cpu, nvidia.com/gpu.")
+@options.output("table", "json", "yaml")
+@options.reach
+def tree(session: Session, *, quota: str | None, resource: str | None, form: str) -> None:
+    """Show the quotas as a tree: what is used, charged, guaranteed and allowed.
+
+    With QUOTA, only that one and those below it. USED includes the quotas below and pods without a
+    unit; CHARGED is what the units of this quota hold; BORROWED is used above what is guaranteed.
+    """
+    roots = read_quotas(session)
+    if quota is not None:
+        roots = (_named(roots, quota),)
+    uses = list(uses_of(roots, resource))
+    if form != "table":
+        show_document(session.out, {"quotas": documents_of(uses)}, form)
+        return
+    if not uses:
+        named = f" of {resource}" if resource else ""
+        session.out.note(f"there is no quota{named}")
+    elif session.out.is_terminal:
+        letters = letters_for(getattr(sys.stdout, "encoding", None))
+        columns, rows = tree_table(uses, session.out.width, letters)
+        session.out.table(columns, rows, styles_of(uses))
+        _tell_problems(session, uses)
+    else:
+        session.out.table(COLUMNS, plain_rows(uses))
+
+
+def _named(roots: tuple[Quota, ...], name: str) -> Quota:
+    found = find(roots, name)
+    if found is not None:
+        return found
+    from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
+    similar = get_close_matches(name, [each.name for each, _ in walk(roots)], _SIMILAR)
+    step = f"Did you mean {' or '.join(similar)}?" if similar else "`koord-queue tree` shows all."
+    raise CommandError(f"there is no quota {name}", step)
+
+
+def _tell_problems(session: Session, uses: list[Use]) -> None:
+    for path, problems in {each.path: each.problems for each in uses}.items():
+        for problem in problems:
+            session.out.note(f"{path}: {problem}")

@@ -1,0 +1,225 @@
+"""What `explain`, `when`, `describe`, `try`, `what-if` and `dump` print of a real cluster."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+import yaml
+
+from tests.cluster.command_line_kit import (
+    COLUMNS,
+    CommandLine,
+    Printed,
+    assert_golden,
+    command_line,
+    without_styles,
+)
+from tests.cluster.queue_world import OWN_TIMES_SECONDS, until
+
+JOB: Final = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: next, labels: {quota.scheduling.koordinator.sh/name: team}}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: a, image: none, resources: {requests: {cpu: 2}}}]
+"""
+READS: Final = ("--verb=get,list", "--resource=queueunits")
+FORECAST: Final = r"(?m)^(Forecast: +)it starts .*"
+
+
+@pytest.fixture(scope="module")
+def cli(controlplane_binaries: Path) -> Iterator[CommandLine]:
+    """In quota team, of four cores, one job runs with three, and two that want two each wait."""
+    with command_line(controlplane_binaries) as found:
+        world = found.world
+        world.create_quota("team", cpu_max=4)
+        until(lambda: world.has_queue("team"))
+        world.create_job("first", "team", cpu="3", suspend=True, run_seconds=3600)
+        until(lambda: world.running_pods("first"), OWN_TIMES_SECONDS)
+        for name in ("second", "third"):
+            world.create_job(name, "team", cpu="2", suspend=True)
+            until(lambda: "OverQuotaMax" in found.run("explain", f"job/{name}").out)  # noqa: B023 - called at once
+        until(lambda: found.run("when", "third").code == 0, OWN_TIMES_SECONDS)
+        yield found
+
+
+# --- explain --------------------------------------------------------------------------------------
+
+
+def test_why_a_job_waits_and_what_would_start_it(cli: CommandLine) -> None:
+    printed = cli.run("explain", "job/third", "--changes")
+    assert (printed.code, printed.err) == (0, "")
+    assert_golden("explain-waiting", printed.out)
+
+
+def test_what_a_job_was_admitted_on(cli: CommandLine) -> None:
+    assert_golden("explain-admitted", cli.run("explain", "job/first").out)
+
+
+def test_an_explanation_of_a_terminal_fits_it_and_has_colors(cli: CommandLine) -> None:
+    shown = cli.run_on_terminal("explain", "job/third")
+    lines = without_styles(shown.out).splitlines()
+    assert "\x1b[33mIt waits in queue team" in shown.out
+    assert max(map(len, lines)) <= COLUMNS
+    assert lines[1] == "(limit 4, used 3, requested 2).", "the sentence is wrapped between words"
+
+
+def test_an_explanation_as_json_is_the_answer_of_the_api(cli: CommandLine) -> None:
+    found = json.loads(cli.run("explain", "third", "-o", "json").out)
+    assert (found["verdict"], found["position"]) == ("waiting", 2)
+    assert yaml.safe_load(cli.run("explain", "third", "-o", "yaml").out)["verdict"] == "waiting"
+
+
+def test_from_the_objects_alone_the_reason_is_known(cli: CommandLine) -> None:
+    cli.world.plane.kubectl("create", "clusterrole", "reads", *READS)
+    cli.world.plane.kubectl("create", "rolebinding", "reads", "--clusterrole=reads", "--user=bob")
+    until(lambda: cli.run("units", "--as", "bob").code == 0)  # a new right counts after a moment
+    printed = cli.run("explain", "job/third", "--as", "bob")
+    assert_golden("explain-objects-alone", printed.out)
+    assert printed.err.startswith("note: numbers, position and changes are not known: ")
+    assert 'User "bob" cannot get resource "pendingunits' in printed.err
+
+
+# --- when -----------------------------------------------------------------------------------------
+
+
+def test_when_a_job_starts(cli: CommandLine) -> None:
+    start, end, alone, basis, _ = cli.run("when", "job/third").lines
+    assert re.match(r"third starts (between|after|at about|more than) ", start)
+    assert end.startswith("It ends ")
+    assert alone.startswith("If nothing else were submitted, it starts ")
+    assert re.match(r"Based on \d+ futures? played \d+s ago, and 0 runs like it", basis)
+
+
+def test_when_the_units_of_a_queue_start(cli: CommandLine) -> None:
+    header, *rows = cli.run("when", "queue/team", "--server", cli.server).lines
+    assert header.split() == ["NAMESPACE", "NAME", "EARLIEST", "MEDIAN", "LATEST", "ENDS"]
+    assert [row.split()[:2] for row in rows] == [["default", "second"], ["default", "third"]]
+
+
+def test_a_job_that_runs_has_no_forecast(cli: CommandLine) -> None:
+    printed = cli.run("when", "job/first")
+    assert printed.code == 1
+    assert printed.err == (
+        "error: first has no forecast: it did not wait in a queue when the last one was made\n"
+        "`koord-queue explain job/first` says where it stands.\n"
+    )
+
+
+# --- describe -------------------------------------------------------------------------------------
+
+
+def test_the_life_of_a_job_that_runs(cli: CommandLine) -> None:
+    until(lambda: "its pods run" in cli.run("describe", "job/first").out)
+    assert_golden("describe-running", without_events(cli.run("describe", "job/first")))
+    assert "job/first" in cli.run("describe", "job/first").out.partition("Events:")[2]
+
+
+def test_the_life_of_a_job_that_waits(cli: CommandLine) -> None:
+    described = without_events(cli.run("describe", "job/third"))
+    assert_golden("describe-waiting", re.sub(FORECAST, r"\1it starts ...", described))
+
+
+def without_events(printed: Printed) -> str:
+    """Return a description up to its events, which come when they come."""
+    return printed.out.partition("\nEvents:")[0]
+
+
+# --- try ------------------------------------------------------------------------------------------
+
+
+def test_what_would_become_of_a_manifest(cli: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "next.yaml"
+    file.write_text(JOB, encoding="utf-8")
+    printed = cli.run("try", "-f", str(file))
+    assert (printed.code, printed.err) == (0, "")
+    assert_golden("try", re.sub(r"(?m)^It starts .*", "It starts ...", printed.out))
+    assert cli.world.api.find("/apis/batch/v1/namespaces/default/jobs/next") is None
+
+
+def test_a_manifest_of_two_documents_comes_from_standard_input(cli: CommandLine) -> None:
+    other = JOB.replace("name: next", "name: other")
+    printed = cli.run("try", "-f", "-", "-o", "json", text=f"{JOB}---{other}")
+    found = json.loads(printed.out)
+    assert [each["name"] for each in found["jobs"]] == ["next", "other"]
+    assert found["defaulted"] is True
+
+
+@pytest.mark.parametrize(
+    ("manifest", "want"),
+    [
+        pytest.param(JOB.replace("Never", "Always"),
+            "error: Job default/next would not be created: Job.batch \"next\" is invalid: ",
+            id="a field that the API server does not accept"),
+        pytest.param(JOB.replace("batch/v1", "batch/v9"),
+            "error: Job default/next would not be created: the API server has no kind Job",
+            id="a version that is not served"),
+        pytest.param("a: [", "error: the manifest is not valid YAML: ", id="no YAML"),
+        pytest.param("", "error: the manifest has no object\n", id="nothing"),
+    ],
+)  # fmt: skip
+def test_a_refused_dry_run_is_the_answer(cli: CommandLine, manifest: str, want: str) -> None:
+    printed = cli.run("try", "-f", "-", text=manifest)
+    assert (printed.code, printed.out) == (1, "")
+    assert printed.err.startswith(want)
+
+
+# --- what-if --------------------------------------------------------------------------------------
+
+
+def test_what_a_larger_quota_would_change(cli: CommandLine) -> None:
+    flags = ("--quota", "team.max.cpu=+1", "--server", cli.server)
+    printed = cli.run("what-if", *flags)
+    assert (printed.code, printed.err) == (0, "")
+    assert_golden("what-if", printed.out)
+
+
+def test_what_a_drained_queue_would_change(cli: CommandLine) -> None:
+    flags = ("--queue", "team.stop-policy=HoldAndDrain", "--server", cli.server)
+    printed = cli.run("what-if", *flags)
+    assert "default/first (QueueStopped): " in printed.out
+    assert "default/second (queue team): queue team is stopped" in printed.out
+
+
+def test_what_would_change_within_an_hour(cli: CommandLine) -> None:
+    flags = ("--end", "job/first", "--horizon", "1h", "--seed", "3", "--server", cli.server)
+    printed = cli.run("what-if", *flags)
+    assert (printed.code, printed.err) == (0, "")
+    assert re.search(r"(?m)^Within 1 h \(\d+ futures?, seed 3; ", printed.out)
+    assert re.search(r"(?m)^queue/team +wait-p50 ", printed.out)
+
+
+def test_an_edit_that_the_api_server_would_refuse(cli: CommandLine) -> None:
+    printed = cli.run("what-if", "--queue", "team.priority=3000000000", "--server", cli.server)
+    assert printed.code == 1
+    want = "error: the API server would refuse the edit of Queue team: "
+    assert printed.err.startswith(want)
+
+
+def test_whoever_may_not_patch_learns_that_it_was_not_asked(cli: CommandLine) -> None:
+    flags = ("--queue", "team.priority=3", "--server", cli.server, "--as", "eve")
+    printed = cli.run("what-if", *flags)
+    assert printed.code == 0
+    said = "note: the API server was not asked whether it accepts the edit: Queue team: "
+    assert printed.err.startswith(said)
+    assert 'User "eve" cannot patch resource "queues"' in printed.err
+
+
+# --- dump -----------------------------------------------------------------------------------------
+
+
+def test_a_dump_is_saved_and_asked(cli: CommandLine, tmp_path: Path) -> None:
+    file = str(tmp_path / "mine.json.gz")
+    saved = cli.run("dump", "--server", cli.server, "--no-anonymize", "-o", file)
+    assert (saved.code, saved.out) == (0, "")
+    assert saved.err == f"note: {file}: 3 units, 1 queues, WITH names\n"
+    explained = cli.run("explain", "job/third", "--changes", "--from-dump", file)
+    assert explained.out == cli.run("explain", "job/third", "--changes").out

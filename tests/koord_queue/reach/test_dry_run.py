@@ -1,0 +1,122 @@
+"""Manifests are created, and patches sent, as dry runs; refusals are told, missing rights noted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from koord_queue.errors import CommandError
+from koord_queue.reach.cluster import Cluster, Query
+from koord_queue.reach.dry_run import check_patches, create_dry, read_documents
+from koord_queue.reach.errors import Missing, Refused
+
+Json = dict[str, Any]
+
+RESOURCES = {
+    "/api/v1": [
+        {"name": "pods", "kind": "Pod", "namespaced": True},
+        {"name": "pods/status", "kind": "Pod", "namespaced": True},
+        {"name": "namespaces", "kind": "Namespace", "namespaced": False},
+    ],
+    "/apis/batch/v1": [{"name": "jobs", "kind": "Job", "namespaced": True}],
+}
+
+
+class Recorded(Cluster):
+    """An API server that returns what it is sent, with a uid."""
+
+    def __init__(self, error: CommandError | None = None) -> None:
+        self.asked: list[tuple[str, str, Query]] = []
+        self._error = error
+
+    def get(self, path: str, query: Query = ()) -> bytes:
+        if path not in RESOURCES:
+            raise Missing("not found")
+        return json.dumps({"resources": RESOURCES[path]}).encode()
+
+    def send(
+        self, method: str, path: str, body: bytes = b"", content_type: str = "", query: Query = ()
+    ) -> bytes:
+        self.asked.append((method, path, query))
+        if self._error is not None:
+            raise self._error
+        found: Json = json.loads(body)
+        meta = {**found.get("metadata", {}), "uid": "1", "managedFields": []}
+        return json.dumps({**found, "metadata": meta}).encode()
+
+
+MANIFEST = b"""
+apiVersion: batch/v1
+kind: Job
+metadata: {name: a}
+---
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Pod, metadata: {name: b, namespace: other}}
+- {apiVersion: v1, kind: Namespace, metadata: {name: c}}
+"""
+
+
+def test_each_object_is_created_where_it_belongs_and_nothing_for_good() -> None:
+    server = Recorded()
+    found = json.loads(create_dry(server, MANIFEST, "default"))
+    assert [(path, query) for _, path, query in server.asked] == [
+        ("/apis/batch/v1/namespaces/default/jobs", (("dryRun", "All"),)),
+        ("/api/v1/namespaces/other/pods", (("dryRun", "All"),)),
+        ("/api/v1/namespaces", (("dryRun", "All"),)),
+    ]
+    assert (found["kind"], found["items"][0]["metadata"]) == ("List", {"name": "a", "uid": "1"})
+
+
+@pytest.mark.parametrize(
+    ("manifest", "want"),
+    [
+        pytest.param(b"a: [", "the manifest is not valid YAML: ", id="no YAML"),
+        pytest.param(b"", "the manifest has no object", id="nothing"),
+        pytest.param(b"a: 1", "document 1 of the manifest is no object with a kind", id="no kind"),
+        pytest.param(b"- a", "document 1 of the manifest is no object with a kind", id="a list"),
+        pytest.param(b"{apiVersion: x/v1, kind: Y, metadata: {name: z}}",
+            "Y default/z would not be created: the API server has no kind Y of apiVersion x/v1",
+            id="a kind that is not served"),
+        pytest.param(b"{apiVersion: batch/v1, kind: Job, metadata: 1, spec: {a: .nan}}",
+            "Job default/ would not be created: ", id="metadata that is none"),
+    ],
+)  # fmt: skip
+def test_a_manifest_that_cannot_be_created(manifest: bytes, want: str) -> None:
+    with pytest.raises(CommandError) as raised:
+        create_dry(Recorded(CommandError("refused")), manifest, "default")
+    assert raised.value.message.startswith(want)
+
+
+def test_json_is_read_too() -> None:
+    assert read_documents(b'{"kind": "Job"}') == [{"kind": "Job"}]
+
+
+EDIT: Json = {"kind": "Queue", "name": "q", "patch": {"spec": {"priority": 1}}}
+
+
+def test_a_patch_is_sent_to_the_object_that_it_is_of() -> None:
+    server = Recorded()
+    node = {"kind": "Node", "name": "n", "copies": 3}
+    assert check_patches(server, [EDIT, node], "system") == []
+    path = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/system/queues/q"
+    assert server.asked == [("PATCH", path, (("dryRun", "All"),))]
+
+
+@pytest.mark.parametrize("error", [Refused("may not"), Missing("not there")])
+def test_a_patch_that_may_not_be_sent_is_noted(error: CommandError) -> None:
+    assert check_patches(Recorded(error), [EDIT], "system") == [f"Queue q: {error.message}"]
+
+
+def test_an_edit_without_a_namespace_is_noted() -> None:
+    edit = {"kind": "ElasticQuota", "name": "a", "patch": {}}
+    want = ["ElasticQuota a: the edit names no namespace"]
+    assert check_patches(Recorded(), [edit], "system") == want
+
+
+def test_a_patch_that_is_refused_is_the_answer() -> None:
+    with pytest.raises(CommandError, match="would refuse the edit of Queue q: too large"):
+        check_patches(Recorded(CommandError("too large")), [EDIT], "system")

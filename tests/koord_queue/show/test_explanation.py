@@ -1,0 +1,147 @@
+"""Explanations in sentences: what is borrowed, what could evict, what is not enough alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from koord_queue.answers.explanation import (
+    Admitted,
+    AppliedLimit,
+    Borrowed,
+    Change,
+    Eviction,
+    Evictor,
+    Explanation,
+    Lender,
+    Patch,
+    Reclaimer,
+)
+from koord_queue.answers.units import Refusal
+from koord_queue.show.explanation import patch_command, split_numbers, tell_explanation
+
+NUMBERS = "limit 4, used 3, requested 2"
+
+
+def refusal(message: str, *, resource: str = "cpu", namespace: str = "") -> Refusal:
+    return Refusal(
+        reason="OverQuotaMax",
+        message=message,
+        quota="a",
+        quota_namespace=namespace,
+        resource=resource,
+        limit="4",
+        used="3",
+        requested="2",
+        missing="1",
+    )
+
+
+def told(answer: Explanation, *ahead: str) -> list[str]:
+    return [line.text for line in tell_explanation(answer, ahead)]
+
+
+@pytest.mark.parametrize(
+    ("given", "words", "numbers"),
+    [
+        pytest.param(refusal(f"needs more: missing 1 ({NUMBERS})"), "needs more",
+            f"cpu of quota a: {NUMBERS}, missing 1", id="a limit"),
+        pytest.param(refusal(f"needs more: missing 1 ({NUMBERS}), by rounding"),
+            "needs more, by rounding", f"cpu of quota a: {NUMBERS}, missing 1", id="rounded"),
+        pytest.param(refusal(f"needs: missing 1 ({NUMBERS})", namespace="x"), "needs",
+            f"cpu of quota a in namespace x: {NUMBERS}, missing 1", id="one of several quotas"),
+        pytest.param(refusal("hurts: b uses 3, would get 1"), "hurts: b uses 3, would get 1", "",
+            id="numbers of another quota"),
+        pytest.param(refusal("waits behind x/y", resource=""), "waits behind x/y", "",
+            id="no resource"),
+    ],
+)  # fmt: skip
+def test_words_and_numbers_of_a_reason(given: Refusal, words: str, numbers: str) -> None:
+    assert split_numbers(given) == (words, numbers)
+
+
+@pytest.mark.parametrize(
+    ("position", "ahead", "want"),
+    [
+        pytest.param(1, (), "", id="none"),
+        pytest.param(2, (), "1 unit is ahead of it in queue q.", id="one without a name"),
+        pytest.param(4, ("a", "b"), "3 units are ahead of it in queue q: a, b and 1 other.",
+            id="one of another namespace"),
+    ],
+)  # fmt: skip
+def test_what_is_ahead(position: int, ahead: tuple[str, ...], want: str) -> None:
+    lines = told(Explanation(verdict="waiting", queue="q", position=position), *ahead)
+    assert "".join(line for line in lines if "ahead" in line) == want
+
+
+def test_what_an_admitted_unit_borrows_and_what_could_evict_it() -> None:
+    limit = AppliedLimit(quota="b", kind="max", resource="cpu", limit="6", used="1", requested="2")
+    lent = Borrowed(
+        quota="b", resource="cpu", used="5", guaranteed="0", borrowed="5",
+        lenders=(Lender(quota="a", amount="3"),),
+    )  # fmt: skip
+    eviction = Eviction(
+        possible=True,
+        by_queue=True,
+        reclaimers=(Reclaimer(quota="a", only_lower_priority=True),),
+        units=(Evictor(namespace="x", name="y", queue="q", quota="a", priority=7),),
+        others=2,
+    )
+    admitted = Admitted(limits=(limit,), borrowed=(lent,), eviction=eviction)
+    assert told(Explanation(verdict="admitted", summary="It is admitted.", admitted=admitted)) == [
+        "It is admitted.",
+        "",
+        "What it was admitted on:",
+        "max of quota b, cpu: limit 6, used 1 before, requested 2",
+        "",
+        "What is borrowed:",
+        "quota b borrows 5 of cpu (uses 5, guaranteed 0), from a (up to 3)",
+        "",
+        "What could evict it:",
+        "units of higher priority in its queue",
+        "quota a, which may reclaim what is lent, for units of higher priority only",
+        "unit x/y would, if it were its turn (queue q, quota a, priority 7)",
+        "2 units of namespaces you may not read",
+    ]
+
+
+def test_changes_that_do_not_suffice_come_apart() -> None:
+    changes = (
+        Change(description="Raise it.", sufficient=True, also_starts=("x/y",), other_starts=2),
+        Change(description="Resume it."),
+    )
+    answer = Explanation(verdict="held", changes=changes, changes_complete=False)
+    assert told(answer)[1:] == [
+        "",
+        "Any one of these would start it now:",
+        "1. Raise it.",
+        "first start: x/y and 2 others",
+        "",
+        "Needed, and not enough alone:",
+        "1. Resume it.",
+        "Time was too short to try every kind of change.",
+    ]
+    assert "No single change would start it now." in told(Explanation(verdict="held", changes=()))
+
+
+@pytest.mark.parametrize(
+    ("patch", "want"),
+    [
+        pytest.param(
+            Patch(api_version="batch/v1", kind="Job", namespace="x", name="y", patch={"a": "b c"}),
+            """kubectl patch job.batch y --namespace x --type merge --patch '{"a": "b c"}'""",
+            id="a group",
+        ),
+        pytest.param(
+            Patch(api_version="v1", kind="ResourceQuota", namespace="x", name="y", patch={"a": 1}),
+            """kubectl patch resourcequota y --namespace x --type merge --patch '{"a": 1}'""",
+            id="the core group",
+        ),
+        pytest.param(
+            Patch(api_version="v1", kind="Node", name="y;rm", patch={}),
+            "kubectl patch node 'y;rm' --type merge --patch '{}'",
+            id="a name that a shell would read",
+        ),
+    ],
+)
+def test_a_patch_as_a_command(patch: Patch, want: str) -> None:
+    assert patch_command(patch) == want

@@ -1,0 +1,100 @@
+"""What edits change, in sentences; what changes over a time, in rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from koord_queue.answers.units import Refusal
+from koord_queue.answers.what_if import (
+    Comparison,
+    Evicted,
+    Horizon,
+    Place,
+    Refused,
+    Spread,
+    Started,
+    UsedResource,
+    WhatIf,
+)
+from koord_queue.show.what_if import horizon_rows, tell_horizon, tell_what_if
+
+
+def told(answer: WhatIf) -> list[str]:
+    return [line.text for line in tell_what_if(answer)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "want"),
+    [
+        pytest.param(WhatIf(), "Nothing changes at once.", id="nothing"),
+        pytest.param(WhatIf(started_count=1, evicted_count=2, lost_hours=1.5),
+            "1 unit starts, 0 wait for another reason, 2 are evicted"
+            " (1.5 h of their pods' work is lost).", id="an eviction"),
+        pytest.param(WhatIf(refused_count=1, evicted_count=1),
+            "0 units start, 1 waits for another reason, 1 is evicted.", id="one of each"),
+        pytest.param(WhatIf(spared_count=1),
+            "0 units start, 0 wait for another reason, 0 are evicted.", id="only one is spared"),
+    ],
+)  # fmt: skip
+def test_the_sentence(answer: WhatIf, want: str) -> None:
+    assert told(answer)[0] == want
+
+
+def test_each_unit_is_told_with_its_reason() -> None:
+    needs = Refusal(message="needs more cpu")
+    answer = WhatIf(
+        started=(Started(unit="x/a", queue="q", before=needs), Started(unit="x/b", queue="q")),
+        started_count=5,
+        refused=(Refused(unit="x/c", queue="q", refusal=needs, would_start=True),),
+        refused_count=1,
+        evicted=(Evicted(unit="x/d", reason="Preempted", for_unit="x/a", lost_hours=2.0),),
+        evicted_count=1,
+        spared=("x/e",),
+        spared_count=1,
+        unread=("edits[0].patch.spec.maxx",),
+        complete=False,
+    )
+    assert [line for line in told(answer)[1:] if line] == [
+        "Starts:",
+        "x/a (queue q); it waits now: needs more cpu",
+        "x/b (queue q)",
+        "and 3 more",
+        "Waits for another reason:",
+        "x/c (queue q): needs more cpu; without the edits it would start",
+        "Evicted:",
+        "x/d (Preempted, for x/a): 2 h of work is lost",
+        "No longer evicted:",
+        "x/e",
+        "The scheduler does not read edits[0].patch.spec.maxx.",
+        "Not all decisions were followed to their end: there are too many.",
+    ]
+
+
+def spread(p10: float | None, p50: float | None, p90: float | None) -> Spread:
+    return Spread(p10=p10, p50=p50, p90=p90)
+
+
+def test_what_changes_over_a_time() -> None:
+    waits = Comparison(
+        before=spread(600, 2400, None), after=spread(300, 300, 300), difference=spread(0, -2100, 0)
+    )
+    ended = Comparison(before=spread(1, 2, 3), after=spread(2, 2, 2), is_clear=True)
+    view = Horizon(
+        seconds=21600,
+        paths=1,
+        basis="212 runs that have ended",
+        completed=ended,
+        queues=(Place(name="q", wait_p50=waits),),
+        quotas=(Place(name="a", completed=ended),),
+        resources=(UsedResource(resource="cpu", before="3", after="3500m"),),
+    )
+    assert [line.text for line in tell_horizon(view)][1:] == [
+        "Within 6 h (1 future, seed 0; the median, and eight of ten):",
+        "Based on 212 runs that have ended.",
+    ]
+    assert horizon_rows(view) == [
+        ("all", "ended", "2(1..3)", "2", "?", "yes"),
+        ("queue/q", "wait-p50", "40m(10m..>)", "5m", "-35m", "no"),
+        ("quota/a", "ended", "2(1..3)", "2", "?", "yes"),
+        ("all", "cpu", "3", "3500m", "-", "no"),
+    ]
