@@ -60,12 +60,19 @@ def read_manifest(manifest: bytes) -> list[Json]:
     Raises:
         CommandError: It is neither YAML nor JSON, or has no object.
     """
-    # A YAML parser does not take all of JSON: tabs, and some escapes.
-    is_json = manifest.lstrip().startswith(b"{") and b"\n---" not in manifest
     try:
-        return read_documents(manifest, is_json=is_json)
+        return read_documents(manifest, is_json=_is_json(manifest))
     except ManifestError as error:
-        raise CommandError(f"the manifest cannot be read: {error}") from error
+        raise CommandError(f"the manifest cannot be used: {error}") from error
+
+
+def _is_json(text: bytes) -> bool:
+    """Return whether a text is JSON: YAML takes some escapes and numbers for others."""
+    try:
+        msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return False
+    return True
 
 
 def _create(cluster: Cluster, resources: Resources, document: Json, namespace: str) -> Json:
