@@ -111,6 +111,8 @@ def test_it_is_the_time_of_the_dump(folder: Path, capsys: pytest.CaptureFixture[
     assert ask(folder, "when default/big --output json", "old.json") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["computedAt"], found["ageSeconds"]) == (then, 0.0)
+    assert ask(folder, "when default/big", "old.json") == 0
+    assert "played 0s ago" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
