@@ -58,6 +58,39 @@ def from_dump(command: Function) -> Function:
     )(command)
 
 
+def at(command: Function) -> Function:
+    """Add `--at`, whose value is `at` of the command: a time as the APIs take it, or None."""
+    return click.option(
+        "--at",
+        metavar="TIME",
+        callback=_read_past,
+        help="At that time, from the record: 2h, 22:30, RFC 3339.",
+    )(command)
+
+
+def since(command: Function) -> Function:
+    """Add `--since`, whose value is `since` of the command, in the form of `at`."""
+    return click.option(
+        "--since", metavar="TIME", callback=_read_past, help="Only since then: 2h, 22:30, RFC 3339."
+    )(command)
+
+
+def _read_past(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
+    if text is None:
+        return None
+    from koord_queue.show.moments import (  # noqa: PLC0415 - only for these options
+        MomentError,
+        query_time,
+        read_moment,
+    )
+    from shared_api.process.clock import SystemClock  # noqa: PLC0415 - the same
+
+    try:
+        return query_time(read_moment(text, SystemClock().now()))
+    except MomentError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 def output(*forms: str) -> Callable[[Function], Function]:
     """Add `-o`, whose value is `form` of the command.
 

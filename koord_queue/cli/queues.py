@@ -25,18 +25,17 @@ class _Documents(msgspec.Struct):
 
 
 @click.command()
+@options.at
 @options.from_dump
 @options.output("table", "json", "yaml", "name")
 @options.reach
-def queues(session: Session, *, dump: str | None, form: str) -> None:
+def queues(session: Session, *, at: str | None, dump: str | None, form: str) -> None:
     """List queues: what waits in each, what runs, and what is wrong.
 
     Queues are in the namespace of the installation (--system-namespace).
     """
-    if dump is not None:
-        from koord_queue.cli.dumped import show_queues  # noqa: PLC0415 - only for a dump
-
-        show_queues(session, dump, form)
+    if dump is not None or at is not None:
+        _show_listed(session, at, dump, form)
         return
     path = QUEUES.format(namespace=session.choice.system_namespace)
     pages = list(session.cluster().pages(path))
@@ -53,3 +52,14 @@ def queues(session: Session, *, dump: str | None, form: str) -> None:
         return
     rows = [cells_of(queue, now) for queue in sorted(known, key=lambda each: each.metadata.name)]
     session.out.table(COLUMNS, rows, STYLES)
+
+
+def _show_listed(session: Session, at: str | None, dump: str | None, form: str) -> None:
+    from koord_queue.cli import listed  # noqa: PLC0415 - the engine, for a dump
+
+    if dump is not None:
+        found = listed.queues_of_dump(session, dump)
+    else:
+        assert at is not None
+        found = listed.queues_at(session, at)
+    listed.show_queues(session, found, form)

@@ -57,6 +57,7 @@ class _Documents(msgspec.Struct):
 )
 @click.option("--sort-by", type=click.Choice(ORDERS), default="queue", help="Default: queue.")
 @click.option("-w", "--watch", is_flag=True, help="Go on, and show what changes, until Ctrl-C.")
+@options.at
 @options.from_dump
 @options.output("table", "wide", "json", "yaml", "name")
 @options.reach
@@ -69,18 +70,19 @@ def units(
     finished: bool,
     sort_by: str,
     watch: bool,
+    at: str | None,
     dump: str | None,
     form: str,
 ) -> None:
     """List queue units: where each stands, and why it waits.
 
     What goes on comes first, then what waits, in the order of its queue. POS is the place in the
-    queue, STARTS the time until its median start by the last forecast.
+    queue, STARTS the time until its median start by the last forecast. --at lists what waited then.
     """
-    if dump is not None:
-        from koord_queue.cli.dumped import show_units  # noqa: PLC0415 - only for a dump
-
-        show_units(session, dump, form)
+    if dump is not None or at is not None:
+        if selector or mine or finished or watch:
+            raise click.UsageError("--from-dump and --at know no -l, --mine, --finished and -w.")
+        _show_listed(session, at, dump, form, all_namespaces=all_namespaces)
         return
     wanted = Wanted(
         None if all_namespaces else session.namespace,
@@ -100,6 +102,19 @@ def units(
         view.watch()
     else:
         view.show()
+
+
+def _show_listed(
+    session: Session, at: str | None, dump: str | None, form: str, *, all_namespaces: bool
+) -> None:
+    from koord_queue.cli import listed  # noqa: PLC0415 - the engine, for a dump
+
+    if dump is not None:
+        found = listed.units_of_dump(session, dump)
+    else:
+        assert at is not None
+        found = listed.units_at(session, at, None if all_namespaces else session.namespace)
+    listed.show_units(session, found, form)
 
 
 class _View:

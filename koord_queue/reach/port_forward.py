@@ -68,8 +68,7 @@ def forward(choice: Choice, cluster: Cluster, clock: Clock) -> PortForward:
     )
     port = _listening_port(process, clock)
     if port is None:
-        end(process)
-        said = (process.stderr.read() if process.stderr else b"").decode(errors="replace")
+        said = end(process)
         last = said.strip().splitlines()[-1:] or ["it said nothing"]
         raise NotServed(f"kubectl port-forward failed: {last[0]}")
     return PortForward(process, f"http://127.0.0.1:{port}")
@@ -105,14 +104,15 @@ def leading_pod(cluster: Cluster, namespace: str) -> str:
     return f"pod/{holder}" if holder else "deployment/koord-queue"
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
-    """End a process; returns when it has ended."""
+def end(process: subprocess.Popen[bytes]) -> str:
+    """End a process; return what it has said of errors when it has ended."""
     process.terminate()
     try:
-        process.wait(STOP_SECONDS)
+        _, said = process.communicate(timeout=STOP_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait()
+        _, said = process.communicate()
+    return said.decode(errors="replace")
 
 
 def _as_chosen(choice: Choice) -> list[str]:

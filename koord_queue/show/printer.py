@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 WIDTH: Final = 100
 """Columns where the terminal does not say."""
 
+GAP: Final = 2
+"""Columns of a terminal between two of a table."""
+LEAST_LAST: Final = 10
+"""What the last column of a table keeps of a terminal, however narrow that is."""
+
 COLORS: Final = {"good": "green", "warn": "yellow", "bad": "red", "dim": "bright_black"}
 """The terminal's theme says what they look like. `bold` is a style as well."""
 BOLD: Final = "bold"
@@ -135,12 +140,15 @@ class Printer:
         from rich.table import Table  # noqa: PLC0415 - takes longer to import than a pipe's answer
         from rich.text import Text  # noqa: PLC0415 - the same
 
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-        for index, name in enumerate(columns[:-1]):
-            # Only the last column gives way: the others are what a person types next.
+        table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+        # Only the last column gives way: the others are what a person types next.
+        left = self.width
+        for index, name in enumerate(columns):
             needed = max(map(cell_len, (name, *(row[index] for row in rows))))
-            table.add_column(name, no_wrap=True, min_width=needed)
-        table.add_column(columns[-1], no_wrap=True, overflow="ellipsis")
+            is_last = index == len(columns) - 1
+            width = max(min(needed, left), LEAST_LAST) if is_last else needed
+            table.add_column(name, no_wrap=True, width=width, overflow="ellipsis")
+            left -= needed + GAP
         for row in rows:
             table.add_row(*(Text(cell, _rich_style(styles.get(cell, ""))) for cell in row))
         self._console().print(table)

@@ -122,8 +122,8 @@ class QueueSet:
 
     def _note_depth(self, queue: SchedulingQueue, position: int) -> None:
         """Note the quota whose first unit has just moved beyond a queue's depth, or within it."""
-        if queue.length <= position:
-            return
+        if queue.length <= position or queue.has_one_quota:
+            return  # the quota of the unit that came or left is noted anyway
         moved = next(islice(queue.in_order(), position, None))
         quota = next((name for name in queue.quotas() if queue.first_of(name) == moved), None)
         if quota is not None:

@@ -458,7 +458,11 @@ class SchedulingQueue:
 
     def count_before(self, key: OrderKey) -> int:
         """Return how many units come before that position."""
-        return sum(unit_class.order.count_before(key) for unit_class in self._classes.values())
+        return sum(
+            unit_class.order.count_before(key)
+            for unit_class in self._classes.values()
+            if (head := unit_class.head) is not None and head < key
+        )
 
     def last_refusals(self) -> Iterator[tuple[OrderKey, Refusal]]:
         """Iterate over the first unit and the refusal of every class that is asleep."""
@@ -490,6 +494,11 @@ class SchedulingQueue:
             ),
             default=None,
         )
+
+    @property
+    def has_one_quota(self) -> bool:
+        """Whether all pending units are of one quota."""
+        return len(self._by_quota) == 1
 
     def quotas(self) -> Iterator[str]:
         """Iterate over the quotas of pending units."""
@@ -694,8 +703,15 @@ class SchedulingQueue:
 
     def _is_beyond(self, key: OrderKey, depth: int) -> bool:
         """Return whether at least `depth` units come before that position."""
+        if self.length < depth:
+            return False
         before = 0
         for unit_class in self._classes.values():
+            # Asked for each head after each change: most classes begin behind it, and a comparison
+            # costs a tenth of a count.
+            head = unit_class.head
+            if head is None or head > key:
+                continue
             if (before := before + unit_class.order.count_before(key)) >= depth:
                 return True
         return depth == 0

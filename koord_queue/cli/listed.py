@@ -1,0 +1,125 @@
+"""Units and queues that are no objects: of a dump, or of a moment that the record knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from koord_queue.answers.decoding import decode
+from koord_queue.answers.queues import Queue
+from koord_queue.answers.units import Unit
+from koord_queue.reach.dump import open_dump
+from koord_queue.show.documents import show_document
+
+if TYPE_CHECKING:
+    from koord_queue.cli.session import Session
+
+UNIT_COLUMNS: Final = ("NAMESPACE", "NAME", "STATE", "QUEUE", "QUOTA", "POS", "MESSAGE")
+QUEUE_COLUMNS: Final = ("QUEUE", "POLICY", "PENDING", "ADMITTED", "QUOTAS")
+PAGE: Final = 1000
+"""The most that a page of the debug API has."""
+
+
+class Listed(NamedTuple):
+    """Units or queues.
+
+    Attributes:
+        values: What is shown of each.
+        trees: All that the API says of each.
+    """
+
+    values: list[Any]
+    trees: list[Any]
+
+
+class _Page(msgspec.Struct):
+    items: list[msgspec.Raw] = []
+    units: list[msgspec.Raw] = []
+
+
+def units_of_dump(session: Session, dump: str) -> Listed:
+    """Return all units of a dump."""
+    source = open_dump(dump)
+    source.note_differences(session.out.note)
+    return Listed(source.units(), source.tree("units"))
+
+
+def queues_of_dump(session: Session, dump: str) -> Listed:
+    """Return all queues of a dump."""
+    source = open_dump(dump)
+    source.note_differences(session.out.note)
+    return Listed(source.queues(), source.tree("queues"))
+
+
+def units_at(session: Session, at: str, namespace: str | None) -> Listed:
+    """Return the units that waited at a moment, of a namespace or (None) of all."""
+    found = Listed([], [])
+    for queue in queues_at(session, at).values:
+        for raw in _pages(session, f"/debug/queues/{queue.name}", at):
+            unit = decode(bytes(raw), Unit)
+            if namespace in {None, unit.namespace}:
+                found.values.append(unit)
+                found.trees.append(decode(bytes(raw), object))
+    return found
+
+
+def queues_at(session: Session, at: str) -> Listed:
+    """Return the queues of a moment."""
+    raws = list(_pages(session, "/debug/queues", at))
+    return Listed(
+        [decode(bytes(raw), Queue) for raw in raws], [decode(bytes(raw), object) for raw in raws]
+    )
+
+
+def show_units(session: Session, units: Listed, form: str) -> None:
+    """Write units as a table, by name, or with all that the API says."""
+    if form in {"json", "yaml"}:
+        show_document(session.out, units.trees, form)
+        return
+    if form == "name":
+        for each in units.values:
+            session.out.paragraph(f"queueunit.scheduling.x-k8s.io/{each.name}")
+        return
+    session.out.table(UNIT_COLUMNS, [_cells_of_unit(each) for each in units.values])
+
+
+def show_queues(session: Session, queues: Listed, form: str) -> None:
+    """Write queues as a table, by name, or with all that the API says."""
+    if form in {"json", "yaml"}:
+        show_document(session.out, queues.trees, form)
+        return
+    if form == "name":
+        for each in queues.values:
+            session.out.paragraph(f"queue.scheduling.x-k8s.io/{each.name}")
+        return
+    rows = [
+        (each.name, each.policy, str(each.pending), str(each.admitted), ",".join(each.quotas))
+        for each in queues.values
+    ]
+    session.out.table(QUEUE_COLUMNS, rows)
+
+
+def _cells_of_unit(unit: Unit) -> tuple[str, ...]:
+    return (
+        unit.namespace,
+        unit.name,
+        unit.standing,
+        unit.queue,
+        unit.quota,
+        str(unit.position or ""),
+        unit.refusal.message if unit.refusal is not None else "",
+    )
+
+
+def _pages(session: Session, path: str, at: str) -> Iterator[msgspec.Raw]:
+    offset = 0
+    while True:
+        query = (("at", at), ("offset", str(offset)), ("limit", str(PAGE)))
+        page = decode(session.answers().debug(path, query), _Page)
+        found = page.items or page.units
+        yield from found
+        offset += PAGE
+        if len(found) < PAGE:
+            return

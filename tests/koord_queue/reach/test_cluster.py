@@ -1,0 +1,117 @@
+"""Errors of servers, as commands act on them."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from koord_queue.errors import CommandError
+from koord_queue.reach.cluster import Cluster, Query
+from koord_queue.reach.debug_api import DebugApi, read_problem
+from koord_queue.reach.errors import Conflicting, Missing, NotServed, Refused
+from shared_api.client.errors import ConnectionLost
+from shared_api.client.transport import Request, Response, ResponseStream
+
+
+class Server:
+    """A transport with one answer for all requests; None: it does not answer."""
+
+    def __init__(self, *answers: Response | None) -> None:
+        self._answers = list(answers)
+        self.asked: list[Request] = []
+
+    def send(self, request: Request, timeout_seconds: float) -> Response:
+        self.asked.append(request)
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if answer is None:
+            raise ConnectionLost("connection refused", sent=False)
+        return answer
+
+    def stream(self, request: Request, timeout_seconds: float) -> ResponseStream:
+        raise NotImplementedError
+
+    def close(self) -> None: ...
+
+
+def status(code: int, reason: str, message: str) -> Response:
+    body = {"kind": "Status", "reason": reason, "message": message}
+    return Response(code, {}, msgspec.json.encode(body))
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        pytest.param(status(403, "Forbidden", "eve may not"), Refused, "eve may not", id="403"),
+        pytest.param(status(401, "Unauthorized", "Unauthorized"), Refused,
+            "the server does not accept your credentials: Unauthorized", id="401"),
+        pytest.param(status(404, "NotFound", "no unit x"), Missing, "no unit x", id="no object"),
+        pytest.param(status(409, "Conflict", "changed"), Conflicting, "changed", id="409"),
+        pytest.param(Response(404, {}, b"404 page not found\n"), NotServed,
+            "nothing answers there: 404 page not found", id="no such API"),
+        pytest.param(Response(503, {}, b"service unavailable\n"), NotServed,
+            "nothing answers there: service unavailable", id="an API that is down"),
+        pytest.param(status(503, "ServiceUnavailable", "no forecast yet"), CommandError,
+            "no forecast yet", id="an API that has no answer yet"),
+        pytest.param(None, CommandError, "the server api:443 does not answer: connection refused",
+            id="nothing listens"),
+    ],
+)  # fmt: skip
+def test_an_error_of_the_api_server(
+    answer: Response | None, error: type[CommandError], message: str
+) -> None:
+    with pytest.raises(CommandError) as got:
+        Cluster(Server(answer), "default", "api:443").get("/x")
+    assert (type(got.value), got.value.message) == (error, message)
+
+
+def test_too_many_questions_say_when_to_ask_again() -> None:
+    answer = Response(429, {"retry-after": "3"}, b'{"reason":"TooManyRequests","message":"busy"}')
+    with pytest.raises(CommandError) as got:
+        Cluster(Server(answer), "default", "api").get("/x")
+    assert (got.value.message, got.value.next_step) == ("busy", "Ask again in 3 s.")
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        pytest.param(Response(404, {}, b'{"detail":"no unit"}'), Missing, "no unit", id="no unit"),
+        pytest.param(Response(503, {}, b'{"detail":"off"}'), CommandError, "off", id="no answer"),
+        pytest.param(Response(404, {}, b"<html>"), NotServed,
+            "nothing answers there: no debug API of Koord-Queue answers there", id="a stranger"),
+    ],
+)  # fmt: skip
+def test_an_error_of_the_debug_api(
+    answer: Response, error: type[CommandError], message: str
+) -> None:
+    with pytest.raises(CommandError) as got:
+        Cluster(Server(answer), "", "server", read_error=read_problem).get("/debug/x")
+    assert (type(got.value), got.value.message) == (error, message)
+
+
+def test_all_pages_of_a_list_are_read() -> None:
+    first = Response(200, {}, b'{"metadata":{"continue":"more"},"items":[1]}')
+    last = Response(200, {}, b'{"metadata":{},"items":[2]}')
+    server = Server(first, last)
+    assert list(Cluster(server, "default", "api").pages("/x")) == [first.body, last.body]
+    queries: list[Query] = [request.query for request in server.asked]
+    assert queries == [(("limit", "500"),), (("limit", "500"), ("continue", "more"))]
+
+
+def test_who_asks_is_in_each_request() -> None:
+    server = Server(Response(200, {}, b"{}"))
+    Cluster(server, "default", "api", (("Impersonate-User", "ann"),)).send("POST", "/x", b"{}")
+    assert ("Impersonate-User", "ann") in server.asked[0].headers
+    assert ("Content-Type", "application/json") in server.asked[0].headers
+
+
+def test_units_that_wait_are_collected_from_each_queue() -> None:
+    queues = Response(200, {}, b'{"total":1,"items":[{"name":"team"}]}')
+    units = (
+        b'{"units":[{"namespace":"a","name":"x","queue":"team","position":1},'
+        b'{"namespace":"b","name":"y","queue":"team","position":2,'
+        b'"refusal":{"reason":"OverQuotaMax","message":"no room"}}]}'
+    )
+    server = Server(queues, Response(200, {}, units))
+    (found,) = DebugApi(Cluster(server, "", "server")).pending("b", None)
+    assert found == ("b", "y", "team", 2, "", "no room", "OverQuotaMax")
+    assert [request.path for request in server.asked] == ["/debug/queues", "/debug/queues/team"]

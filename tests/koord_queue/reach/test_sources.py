@@ -1,0 +1,79 @@
+"""The order in which APIs are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from koord_queue.errors import CommandError
+from koord_queue.reach.choice import Choice
+from koord_queue.reach.errors import NotServed, Refused
+from koord_queue.reach.sources import Source, Sources
+from shared_api.testing.virtual_clock import VirtualClock
+
+
+class Answers:
+    """A source that answers `explain`, or raises."""
+
+    def __init__(self, answer: bytes | CommandError) -> None:
+        self._answer = answer
+
+    def explain(self, namespace: str, name: str, *, changes: bool = False) -> bytes:
+        if isinstance(self._answer, CommandError):
+            raise self._answer
+        return self._answer
+
+
+def sources(monkeypatch: pytest.MonkeyPatch, **opened: bytes | CommandError) -> Sources:
+    """Return sources of which each opens, and answers, as given; others cannot be opened."""
+
+    def opens(name: str) -> Callable[[Sources], object]:
+        def open_it(_self: Sources) -> object:
+            if name not in opened:
+                raise NotServed(f"no {name}")
+            return Answers(opened[name])
+
+        return open_it
+
+    for name in ("server", "aggregated", "forward"):
+        monkeypatch.setattr(Sources, f"_open_{name}", opens(name))
+    choice = Choice(server="http://x" if "server" in opened else None)
+    return Sources(choice, lambda: pytest.fail("no cluster is needed"), VirtualClock())
+
+
+NOT_SERVED = NotServed("the group is not there")
+
+
+@pytest.mark.parametrize(
+    ("opened", "want"),
+    [
+        pytest.param({"aggregated": b"1", "forward": b"2"}, b"1", id="the aggregated API first"),
+        pytest.param({"aggregated": NOT_SERVED, "forward": b"2"}, b"2", id="then a port-forward"),
+        pytest.param({"forward": b"2"}, b"2", id="which is enough"),
+        pytest.param({"server": b"0", "aggregated": b"1"}, b"0", id="a server alone, if named"),
+    ],
+)
+def test_the_first_that_answers(
+    monkeypatch: pytest.MonkeyPatch, opened: dict[str, bytes | CommandError], want: bytes
+) -> None:
+    assert sources(monkeypatch, **opened).explain("a", "b") == want
+
+
+def test_a_refusal_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = sources(monkeypatch, aggregated=Refused("eve may not"), forward=b"2")
+    with pytest.raises(Refused, match="eve may not"):
+        asked.explain("a", "b")
+
+
+def test_each_reason_is_told_when_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = sources(monkeypatch, aggregated=NOT_SERVED)
+    for _ in range(2):  # the second question tells them as well
+        with pytest.raises(NotServed) as got:
+            asked.explain("a", "b")
+        assert got.value.message == "the group is not there; no forward"
+
+
+def test_a_source_has_all_questions() -> None:
+    questions = {name for name in vars(Source) if not name.startswith("_")}
+    assert questions <= set(dir(Sources))
