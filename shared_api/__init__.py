@@ -11,7 +11,8 @@ Read in this order:
    ``well_known_kinds``: kinds of jobs by name; ``field_path``: paths to fields, for declared kinds.
 4. ``quantity``, ``resource_list``: "500m" and "2Gi" as exact integers, and vectors of amounts;
    ``resource_names``: deprecated names, and what replaces them; ``pod_requests``: what one pod
-   requests; ``durations``, ``timestamps``: how they are written and parsed.
+   requests; ``durations``, ``timestamps``: how they are written and parsed;
+   ``manifest_documents``: the text of a manifest as objects.
 5. ``client``: how a request reaches the API server; ``informer``: how its answers become a cache.
 6. ``work_queue``, ``backoff``, ``leader_election`` (over ``lease_lock``), ``leader_warmup``: small
    tools that both programs run on.

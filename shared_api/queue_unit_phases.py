@@ -181,6 +181,10 @@ RUN: Final = "Pods of the job run"
 """Reason and message of PodsReady=True."""
 
 
+JOB_IS_DELETED: Final = "Failed: the job is deleted"
+"""Message of a unit in Failed whose job has not ended by itself. W: the controllers."""
+
+
 class IllegalMoveError(AssertionError):
     """A program tried a move that it may not write: a bug in the caller; the text has details."""
 

@@ -313,6 +313,11 @@ def read_int32(text: str | None, default: int | None) -> int | None:
     return number if -(2**31) <= number < 2**31 else default
 
 
+TRUE_TEXTS: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+FALSE_TEXTS: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+"""The spellings of truth values in annotations, as Go parses them."""
+
+
 def read_quota_name(labels: Mapping[str, str]) -> str:
     """Return the quota that labels of a job, unit or pod name, or ""."""
     for key in QUOTA_SPELLINGS:

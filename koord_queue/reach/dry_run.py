@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import yaml
 
 from koord_queue.errors import CommandError
 from koord_queue.reach.cluster import MERGE_PATCH
 from koord_queue.reach.errors import Missing, NotServed, Refused
+from koord_queue.reach.resources import Resources
+from shared_api.manifest_documents import ManifestError, read_documents
 
 if TYPE_CHECKING:
     from koord_queue.reach.cluster import Cluster
@@ -48,90 +49,51 @@ def create_dry(cluster: Cluster, manifest: bytes, namespace: str) -> bytes:
     Raises:
         CommandError: It cannot be read, or an object is refused; the message names the object.
     """
-    kinds = _Kinds(cluster)
-    created = [_create(cluster, kinds, each, namespace) for each in read_documents(manifest)]
+    resources = Resources(cluster)
+    created = [_create(cluster, resources, each, namespace) for each in read_manifest(manifest)]
     return msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": created})
 
 
-def read_documents(manifest: bytes) -> list[Json]:
+def read_manifest(manifest: bytes) -> list[Json]:
     """Return the objects of a manifest, lists taken apart.
 
     Raises:
-        CommandError: It is neither YAML nor JSON, or a document is no object with a kind.
+        CommandError: It is neither YAML nor JSON, or has no object.
     """
     try:
-        documents = [each for each in yaml.load_all(manifest, yaml.CSafeLoader) if each is not None]
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        said = " ".join(str(error).split())
-        raise CommandError(f"the manifest is not valid YAML: {said}") from error
-    found: list[Json] = []
-    for number, each in enumerate(documents, 1):
-        items = each.get("items") if isinstance(each, dict) and each.get("kind") == "List" else None
-        for item in items if isinstance(items, list) else [each]:
-            if not isinstance(item, dict) or not isinstance(item.get("kind"), str):
-                raise CommandError(f"document {number} of the manifest is no object with a kind")
-            found.append(item)
-    if not found:
-        raise CommandError("the manifest has no object")
-    return found
+        return read_documents(manifest, is_json=_is_json(manifest))
+    except ManifestError as error:
+        raise CommandError(f"the manifest cannot be used: {error}") from error
 
 
-def _create(cluster: Cluster, kinds: _Kinds, document: Json, namespace: str) -> Json:
+def _is_json(text: bytes) -> bool:
+    """Return whether a text is JSON: YAML takes some escapes and numbers for others."""
+    try:
+        msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+def _create(cluster: Cluster, resources: Resources, document: Json, namespace: str) -> Json:
     meta = document.get("metadata")
     meta = meta if isinstance(meta, dict) else {}
     where = str(meta.get("namespace") or namespace)
     name = meta.get("name") or meta.get("generateName") or ""
-    shown = f"{document['kind']} {where}/{name}"
+    api_version, kind = str(document.get("apiVersion") or ""), str(document.get("kind") or "")
+    if not (api_version and kind):
+        raise CommandError(f"an object of the manifest has no apiVersion or kind: {name}")
+    shown = f"{kind} {where}/{name}"
     try:
-        path = kinds.path_of(document, where)
-        body = _as_json(document)
+        path = resources.find(api_version, kind).path(where)
+        body = msgspec.json.encode(document)
         created: Json = msgspec.json.decode(cluster.send("POST", path, body, query=DRY_RUN))
     except NotServed:
         raise
     except CommandError as error:
         raise CommandError(f"{shown} would not be created: {error.message}") from error
     created.get("metadata", {}).pop("managedFields", None)
-    return {"apiVersion": document.get("apiVersion"), "kind": document["kind"], **created}
-
-
-def _as_json(document: Json) -> bytes:
-    try:
-        return msgspec.json.encode(document)
-    except (TypeError, ValueError) as error:
-        raise CommandError(f"it cannot be written as JSON: {error}") from error
-
-
-class _Resource(msgspec.Struct):
-    name: str = ""
-    kind: str = ""
-    namespaced: bool = False
-
-
-class _Resources(msgspec.Struct):
-    resources: list[_Resource] = []
-
-
-class _Kinds:
-    """Where objects are created, by apiVersion and kind, as the API server says."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._known: dict[str, list[_Resource]] = {}
-
-    def path_of(self, document: Json, namespace: str) -> str:
-        version = str(document.get("apiVersion") or "")
-        base = f"/apis/{version}" if "/" in version else f"/api/{version}"
-        if version not in self._known:
-            try:
-                found = msgspec.json.decode(self._cluster.get(base), type=_Resources).resources
-            except (Missing, NotServed):
-                found = []
-            self._known[version] = found
-        for each in self._known[version]:
-            if each.kind == document["kind"] and "/" not in each.name:
-                where = f"/namespaces/{namespace}" if each.namespaced else ""
-                return f"{base}{where}/{each.name}"
-        raise CommandError(f"the API server has no kind {document['kind']} of apiVersion {version}")
+    return {"apiVersion": api_version, "kind": kind, **created}
 
 
 # --- patches ------------------------------------------------------------------------------------

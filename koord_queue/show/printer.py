@@ -56,6 +56,7 @@ class Printer:
         self._err = err
         self.is_terminal = is_terminal
         self.width = width
+        self._has_status = False
         self._has_color = (
             is_terminal and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
         )
@@ -118,6 +119,21 @@ class Printer:
         if not (self._has_color and text):
             return text
         return click.style(text, fg=COLORS.get(style), bold=True if style == BOLD else None)
+
+    def status(self, text: str) -> None:
+        """Write a line over the last one of these, cut to the terminal: for what goes on."""
+        from rich.cells import set_cell_size  # noqa: PLC0415 - only for a terminal
+
+        shown = set_cell_size(text, self.width - 1).rstrip()
+        self._out.write(f"\r{shown}\x1b[K")
+        self._out.flush()
+        self._has_status = True
+
+    def end_status(self) -> None:
+        """Leave the last of these lines as it is, and go on below it."""
+        if self._has_status:
+            self.line()
+            self._has_status = False
 
     def clear(self) -> None:
         """Begin at the top of the terminal again."""

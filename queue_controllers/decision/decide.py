@@ -91,6 +91,7 @@ from queue_controllers.decision.unit_status_patches import OPERATOR_SILENT, move
 from queue_controllers.jobframework.generic_job import JobFacts, Outcome
 from shared_api.objects.queue_unit import MAX_POD_SETS, QueueUnit
 from shared_api.queue_unit_phases import (
+    JOB_IS_DELETED,
     RELEASED_PHASES,
     SUSPEND_CONTESTED,
     Phase,
@@ -341,7 +342,7 @@ def _end_deleted(view: JobView, unit: QueueUnit) -> Decision:
     """
     if view.pods.living:
         return Decision(memory=view.memory)
-    failed = move_unit(unit, Phase.FAILED, view.moment, message="Failed: the job is deleted")
+    failed = move_unit(unit, Phase.FAILED, view.moment, message=JOB_IS_DELETED)
     return Decision(actions=(failed,), memory=view.memory, is_complete=True)
 
 

@@ -21,12 +21,14 @@ from shared_api.well_known_labels import (
     BACKOFF_LIMIT,
     BACKOFF_TIMEOUT,
     DEACTIVATION_MARKS,
+    FALSE_TEXTS,
     MAX_EXEC_TIME,
     MIN_PARALLELISM,
     PARTIAL_RUNNING_TIMEOUT,
     POD_CREATION_TIMEOUT,
     PRIORITY,
     RUNNING_TIMEOUT,
+    TRUE_TEXTS,
     read_annotation,
     read_int32,
     spellings,
@@ -41,9 +43,6 @@ MAX_SHOWN_CHARS: Final = 40
 ValueT = TypeVar("ValueT")
 DefaultT = TypeVar("DefaultT")
 
-_TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
-_FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
-
 
 def read_priority(job: JobFacts, default: int | None) -> int | None:
     """Return the priority of the job's annotation; the default if there is none."""
@@ -57,7 +56,7 @@ def read_active(job: JobFacts) -> bool | None:
 
 def says_true(text: str) -> bool:
     """Return whether this value of the active annotation asks for the job to be active."""
-    return text in _TRUE
+    return text in TRUE_TEXTS
 
 
 def read_max_execution_seconds(job: JobFacts) -> int | None:
@@ -163,9 +162,9 @@ def _count(text: str) -> int:
 
 
 def _bool(text: str) -> bool:
-    if text not in _TRUE | _FALSE:
+    if text not in TRUE_TEXTS | FALSE_TEXTS:
         raise ValueError("true or false")
-    return text in _TRUE
+    return text in TRUE_TEXTS
 
 
 def _seconds(text: str) -> float:

@@ -15,9 +15,9 @@ import msgspec
 from queue_controllers.job_families.gated_pods import GatedPods
 from queue_controllers.jobframework.generic_job import GenericJob, OtherObject
 from queue_controllers.jobframework.pod_template import ScheduledPod
-from queue_controllers.manifests.documents import ManifestError
 from shared_api.client.errors import ApiFailure
 from shared_api.client.response_decoding import AnswerReader
+from shared_api.manifest_documents import ManifestError
 from shared_api.objects.meta import Timestamp
 from shared_api.well_known_labels import (
     ADMISSION_GATE,

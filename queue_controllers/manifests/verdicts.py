@@ -25,7 +25,6 @@ from queue_controllers.decision.owners import Above, ChildName, Refusal
 from queue_controllers.decision.queue_unit_builder import choose_unit_name
 from queue_controllers.extension_list import find_extensions
 from queue_controllers.jobframework.generic_job import JobFacts, JobKind
-from queue_controllers.manifests.documents import ManifestError, read_documents
 from queue_controllers.manifests.submissions import (
     Document,
     FieldError,
@@ -36,6 +35,7 @@ from queue_controllers.manifests.submissions import (
 from queue_controllers.reconcile.job_reader import JobReader, Lookups, Sources, unit_indexes
 from queue_controllers.watches.cluster_context import ClusterContextReader, ContextCaches
 from shared_api.informer.indexed_store import IndexedStore
+from shared_api.manifest_documents import ManifestError, read_documents
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import ObjectMeta, OwnerReference
 from shared_api.objects.namespace import Namespace

@@ -66,7 +66,7 @@ class EditBody(BaseModel):
 
     `kind` is Queue, QueueUnit, ElasticQuota, ElasticQuotaTree, ResourceQuota, Node, or
     SchedulerSettings (of all queues). `copies` of a Node adds nodes like it. `end` of a QueueUnit
-    ends its job.
+    ends its job, `requeue` evicts it, and it waits again.
     """
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
@@ -78,6 +78,7 @@ class EditBody(BaseModel):
     patch: dict[str, Any] | None = None
     copies: int = Field(default=0, ge=0, le=10_000)
     end: bool = False
+    requeue: bool = False
 
     def as_edit(self) -> Edit:
         """Return the edit; a missing patch is not a null."""
@@ -90,6 +91,7 @@ class EditBody(BaseModel):
             patch=self.patch if has_patch else msgspec.UNSET,
             copies=self.copies,
             end=self.end,
+            requeue=self.requeue,
         )
 
 
@@ -149,7 +151,7 @@ class EvictedView(View):
     """A unit that leaves its place because of the edits.
 
     `reason` is `Preempted` or `Reclaimed` for the unit `for_unit`, or `QueueStopped`,
-    `Deactivated` or `NodeGone`. `lost_hours` is how long its pods have run.
+    `Deactivated`, `RequeueRequested` or `NodeGone`. `lost_hours` is how long its pods have run.
     """
 
     unit: str = _of_eviction(lambda each: each.unit)

@@ -214,6 +214,12 @@ def let_leave(engine: Engine, keys: Iterable[str]) -> Iterator[str]:
         yield from _leave(engine, key, Phase.TIMEOUT_BACKOFF)
 
 
+def let_requeue(engine: Engine, keys: Iterable[str]) -> Iterator[str]:
+    """Let units release their quota as `let_leave` does, and wait in their place at once."""
+    for key in keys:
+        yield from _leave(engine, key, Phase.ENQUEUED)
+
+
 def _leave(engine: Engine, key: str, phase: Phase) -> Iterator[str]:
     """Let a unit and its pods release their quota; yield the queues to wake."""
     record = engine.record(key)

@@ -58,6 +58,8 @@ def _apply(engine: Engine, edit: Edit, wall: datetime) -> Told:
         _check_alone(edit, "copies", "Node")
     if edit.end:
         _check_alone(edit, "end", _UNIT)
+    if edit.requeue:
+        _check_alone(edit, "requeue", _UNIT)
     if edit.kind == _UNIT:
         _check_version(edit, _KINDS["Queue"][0])
         return edit_unit(engine, edit, wall)

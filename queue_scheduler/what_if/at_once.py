@@ -18,11 +18,17 @@ from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.decision import Moment, Preempt, Refusal
 from queue_scheduler.engine.drained_queues import is_drained
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.insight.trials import SpentError, decide_until_rest, end_pauses, let_leave
+from queue_scheduler.insight.trials import (
+    SpentError,
+    decide_until_rest,
+    end_pauses,
+    let_leave,
+    let_requeue,
+)
 from queue_scheduler.unit_writes.eviction_patches import QUEUE_STOPPED
 from queue_scheduler.what_if.apply import apply_edits
 from queue_scheduler.what_if.edit import Edit, Told
-from shared_api.evictions import DEACTIVATED
+from shared_api.evictions import DEACTIVATED, REQUEUE_REQUESTED
 from shared_api.objects.meta import find_condition
 from shared_api.queue_unit_phases import PODS_READY, is_being_evicted
 from shared_api.timestamps import read_past
@@ -130,6 +136,7 @@ def answer_at_once(engine: Engine, edits: Iterable[Edit], moment: Moment) -> AtO
     told = apply_edits(twin, edits, moment.wall)
     for each in told:
         edited.let_leave(each.stranded, NODE_GONE)
+        edited.let_requeue(each.requeued)
     plain = _Copy(engine, moment)
     is_complete = plain.come_to_rest() and edited.come_to_rest()
     started, refused = _compare(plain, edited)
@@ -170,6 +177,15 @@ class _Copy:
                 self._note(record, reason, by)
                 for _ in let_leave(self.engine, (key,)):
                     pass  # all queues are asked later
+
+    def let_requeue(self, keys: Iterable[str]) -> None:
+        """Let units leave that then wait again: they may start again at once."""
+        for key in keys:
+            record = self.engine.record(key)
+            if record is not None and record.occupies:
+                self._note(record, REQUEUE_REQUESTED, "")
+                for _ in let_requeue(self.engine, (key,)):
+                    pass  # as above
 
     def come_to_rest(self) -> bool:
         """Let all queues decide until they rest; return whether they do."""
@@ -234,7 +250,8 @@ def _compare(plain: _Copy, edited: _Copy) -> tuple[list[Start], list[Wait]]:
     started, refused = [], []
     before, after = plain.engine, edited.engine
     for key in edited.started:
-        if not _occupies(before.record(key)) and key not in plain.evicted:
+        has_returned = key in edited.evicted
+        if has_returned or not (_occupies(before.record(key)) or key in plain.evicted):
             record = after.record(key)
             assert record is not None, f"{key} was decided"
             started.append(

@@ -20,6 +20,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
         patch: A JSON merge patch; None deletes the object. Unset with `copies` and `end`.
         copies: Of a node: how many like it are added.
         end: Of a unit: whether its job ends, with all pods.
+        requeue: Of a unit: whether it is evicted, and waits again.
     """
 
     kind: str
@@ -29,6 +30,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     patch: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
     copies: int = 0
     end: bool = False
+    requeue: bool = False
 
 
 class FieldError(ValueError):
@@ -63,7 +65,9 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         unread: Paths in the patch that the scheduler does not read: they change nothing.
         stranded: Units that lose pods by it, and leave their place.
+        requeued: Units that leave their place because that was asked for.
     """
 
     unread: tuple[str, ...] = ()
     stranded: tuple[str, ...] = ()
+    requeued: tuple[str, ...] = ()

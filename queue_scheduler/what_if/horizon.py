@@ -27,7 +27,7 @@ from queue_scheduler.what_if.measures import (
     compare,
 )
 from queue_scheduler.what_if.paths import Path, PathSource
-from shared_api.evictions import BACKOFF_TIMEOUT
+from shared_api.evictions import BACKOFF_TIMEOUT, REQUEUE_REQUESTED
 
 SLICE_SECONDS: Final = 1800.0
 """Virtual time between two looks at whether the time of the answer is spent."""
@@ -76,7 +76,8 @@ def answer_horizon(
     end_pauses(engine)
     edited = engine.fork()
     for told in apply_edits(edited, edits, moment.wall):
-        _ask_back(edited, told.stranded, moment)
+        _ask_back(edited, told.stranded, BACKOFF_TIMEOUT, moment)
+        _ask_back(edited, told.requeued, REQUEUE_REQUESTED, moment)
     player = _Player(moment, seconds, is_over)
     before, after = [], []
     for path in source.paths():
@@ -127,10 +128,10 @@ class _Player:
         return tally.end(self._seconds)
 
 
-def _ask_back(engine: Engine, keys: Iterable[str], moment: Moment) -> None:
-    """Ask units back that lost pods: they are stopped, and wait again after a backoff."""
+def _ask_back(engine: Engine, keys: Iterable[str], reason: str, moment: Moment) -> None:
+    """Ask units back: they are stopped, and wait again, after a backoff if the reason says so."""
     for key in keys:
         record = engine.record(key)
         if record is not None and record.occupies:
-            patch = build_request(record.unit, BACKOFF_TIMEOUT, "a node is removed", moment.wall)
+            patch = build_request(record.unit, reason, "asked by an edit", moment.wall)
             engine.on_queue_unit(with_status(record.unit, patch, record.version + 1))

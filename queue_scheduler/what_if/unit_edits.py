@@ -24,11 +24,14 @@ def edit_unit(engine: Engine, edit: Edit, wall: datetime) -> Told:
     """
     key = f"{edit.namespace}/{edit.name}"
     record = engine.record(key)
-    if record is None and (edit.end or not has_patch(edit)):
+    asks_to_leave = edit.end or edit.requeue
+    if record is None and (asks_to_leave or not has_patch(edit)):
         raise FieldError("name", f"there is no QueueUnit {key!r}")
-    if record is not None and edit.end:
+    if record is not None and asks_to_leave:
         if not record.occupies:
-            raise FieldError("end", f"{key} is not admitted")
+            raise FieldError("end" if edit.end else "requeue", f"{key} is not admitted")
+        if not edit.end:
+            return Told(requeued=(key,))
         end((key,))(engine)
         return Told()
     if record is not None and not has_patch(edit):

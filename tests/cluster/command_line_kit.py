@@ -72,6 +72,7 @@ class CommandLine(NamedTuple):
         user: str = "admin",
         text: str = "",
         more: Mapping[str, str] | None = None,
+        seconds: float = PATIENCE_SECONDS,
     ) -> Printed:
         """Run a command in a pipe.
 
@@ -80,6 +81,7 @@ class CommandLine(NamedTuple):
             user: Whose kubeconfig it has.
             text: Its standard input.
             more: Environment variables.
+            seconds: How long it may take.
         """
         done = subprocess.run(
             _command(arguments),
@@ -88,10 +90,22 @@ class CommandLine(NamedTuple):
             input=text,
             capture_output=True,
             text=True,
-            timeout=PATIENCE_SECONDS,
+            timeout=seconds,
             check=False,
         )
         return Printed(done.returncode, done.stdout, done.stderr)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start a command in a pipe, which goes on; the caller ends it."""
+        return subprocess.Popen(
+            _command(arguments),
+            cwd=ROOT,
+            env=self._environment("admin"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def run_on_terminal(
         self, *arguments: str, user: str = "admin", more: Mapping[str, str] | None = None

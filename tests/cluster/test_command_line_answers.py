@@ -171,10 +171,10 @@ def test_a_manifest_of_two_documents_comes_from_standard_input(cli: CommandLine)
             "error: Job default/next would not be created: Job.batch \"next\" is invalid: ",
             id="a field that the API server does not accept"),
         pytest.param(JOB.replace("batch/v1", "batch/v9"),
-            "error: Job default/next would not be created: the API server has no kind Job",
+            "error: Job default/next would not be created: the server has no kind Job",
             id="a version that is not served"),
-        pytest.param("a: [", "error: the manifest is not valid YAML: ", id="no YAML"),
-        pytest.param("", "error: the manifest has no object\n", id="nothing"),
+        pytest.param("a: [", "error: the manifest cannot be used: it is not YAML: ", id="no YAML"),
+        pytest.param("", "error: the manifest cannot be used: it has no object\n", id="nothing"),
     ],
 )  # fmt: skip
 def test_a_refused_dry_run_is_the_answer(cli: CommandLine, manifest: str, want: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from koord_queue.errors import CommandError
 from koord_queue.reach.cluster import Cluster, Query
-from koord_queue.reach.dry_run import check_patches, create_dry, read_documents
+from koord_queue.reach.dry_run import check_patches, create_dry, read_manifest
 from koord_queue.reach.errors import Missing, Refused
 
 Json = dict[str, Any]
@@ -74,12 +74,12 @@ def test_each_object_is_created_where_it_belongs_and_nothing_for_good() -> None:
 @pytest.mark.parametrize(
     ("manifest", "want"),
     [
-        pytest.param(b"a: [", "the manifest is not valid YAML: ", id="no YAML"),
-        pytest.param(b"", "the manifest has no object", id="nothing"),
-        pytest.param(b"a: 1", "document 1 of the manifest is no object with a kind", id="no kind"),
-        pytest.param(b"- a", "document 1 of the manifest is no object with a kind", id="a list"),
+        pytest.param(b"a: [", "the manifest cannot be used: it is not YAML: ", id="no YAML"),
+        pytest.param(b"", "the manifest cannot be used: it has no object", id="nothing"),
+        pytest.param(b"a: 1", "an object of the manifest has no apiVersion or kind", id="no kind"),
+        pytest.param(b"- a", "the manifest cannot be used: document 1 is no object", id="a list"),
         pytest.param(b"{apiVersion: x/v1, kind: Y, metadata: {name: z}}",
-            "Y default/z would not be created: the API server has no kind Y of apiVersion x/v1",
+            "Y default/z would not be created: the server has no kind Y in x/v1",
             id="a kind that is not served"),
         pytest.param(b"{apiVersion: batch/v1, kind: Job, metadata: 1, spec: {a: .nan}}",
             "Job default/ would not be created: ", id="metadata that is none"),
@@ -91,8 +91,16 @@ def test_a_manifest_that_cannot_be_created(manifest: bytes, want: str) -> None:
     assert raised.value.message.startswith(want)
 
 
-def test_json_is_read_too() -> None:
-    assert read_documents(b'{"kind": "Job"}') == [{"kind": "Job"}]
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        pytest.param(b'{"kind": "\\ud83d\\ude00"}', id="JSON, with an escape"),
+        pytest.param(b'{"kind": "Job"}\n---\n', id="JSON as a document of YAML"),
+        pytest.param(b"{kind: Job}", id="YAML on one line"),
+    ],
+)
+def test_json_is_read_too(manifest: bytes) -> None:
+    assert [list(each) for each in read_manifest(manifest)] == [["kind"]]
 
 
 EDIT: Json = {"kind": "Queue", "name": "q", "patch": {"spec": {"priority": 1}}}

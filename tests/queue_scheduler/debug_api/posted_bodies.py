@@ -41,6 +41,7 @@ def edits(draw: st.DrawFn) -> dict[str, Any]:
     }
     for name, value in (
         ("patch", patches), ("copies", st.integers(-1, 9)), ("end", st.booleans()),
+        ("requeue", st.booleans()),
         ("apiVersion", st.sampled_from(("v1", "scheduling.x-k8s.io/v1alpha1"))),
         ("other", values),
     ):  # fmt: skip

@@ -83,6 +83,11 @@ WRONG = [
         "patch.spec.consumerRef: cannot be changed",
     ),
     (Edit(kind="Queue", name="a", end=True), "end: is for a QueueUnit"),
+    (Edit(kind="Queue", name="a", requeue=True), "requeue: is for a QueueUnit"),
+    (
+        Edit(kind="QueueUnit", namespace="ns", name="first", requeue=True),
+        "requeue: ns/first is not admitted",
+    ),
     (Edit(kind="Queue", name="a", copies=2), "copies: is for a Node"),
     (Edit(kind="Node", name="x", copies=2), "name: there is no Node 'x'"),
     (Edit(kind="Node", name="n1", copies=9999), "copies: must be between 1 and 5000"),

@@ -68,6 +68,16 @@ CASES = [
     ),
     pytest.param([unit("busy", end=True)], ["first", "second"], [], [], id="a unit ends"),
     pytest.param(
+        [unit("busy", requeue=True)],
+        *(["busy"], [], ["busy"]),
+        id="a unit is requeued, and starts again",
+    ),
+    pytest.param(
+        [unit("busy", requeue=True), unit("busy", patch={"spec": {"priority": -1}})],
+        *(["first", "second"], [], ["busy"]),
+        id="a unit is requeued, behind others",
+    ),
+    pytest.param(
         [unit("second", patch={"spec": {"priority": 9}}), unit("busy", end=True)],
         *(["second", "first"], [], []),
         id="two edits are made together",

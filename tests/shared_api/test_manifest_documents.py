@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from queue_controllers.manifests.documents import (
+from shared_api.manifest_documents import (
     MAX_DEPTH,
     MAX_DOCUMENTS,
     ManifestError,

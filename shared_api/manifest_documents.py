@@ -66,7 +66,7 @@ def read_documents(content: bytes, *, is_json: bool) -> list[dict[str, Any]]:
     if not found:
         raise ManifestError("it has no object")
     if len(found) > MAX_DOCUMENTS:
-        raise ManifestError(f"it has {len(found)} objects, at most {MAX_DOCUMENTS} are tried")
+        raise ManifestError(f"it has {len(found)} objects, at most {MAX_DOCUMENTS} are read")
     return found
 
 
@@ -91,7 +91,7 @@ def _take_apart(document: object, place: str) -> Iterator[dict[str, Any]]:
         yield document
         return
     if len(items) > MAX_DOCUMENTS:
-        raise ManifestError(f"it has {len(items)} objects, at most {MAX_DOCUMENTS} are tried")
+        raise ManifestError(f"it has {len(items)} objects, at most {MAX_DOCUMENTS} are read")
     for number, item in enumerate(items, 1):
         if isinstance(item, dict) and item.get("kind") == "List":
             raise ManifestError(f"{place}, item {number} is a list in a list")

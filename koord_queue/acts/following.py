@@ -1,0 +1,165 @@
+"""What a submitted job does now, and how it has ended, from its unit and itself. Pure."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+from shared_api.evictions import eviction_reason
+from shared_api.objects.meta import Condition, WireStruct
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import JOB_IS_DELETED, Phase, is_being_evicted, phase_of
+
+GRACE_SECONDS: Final = 30.0
+"""How long the controllers may take to create the unit of a job; it takes them tenths of a second,
+or as long as they start."""
+
+
+class State(Enum):
+    """How far a job is."""
+
+    NEW = "new"
+    WAITS = "waits"
+    STARTS = "starts"
+    RUNS = "runs"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    DELETED = "deleted"
+    LEFT_ALONE = "left alone"
+
+
+DELETED: Final = "was deleted"
+
+ENDED: Final = frozenset({State.SUCCEEDED, State.FAILED, State.DELETED, State.LEFT_ALONE})
+
+SUCCESS: Final = 0
+FAILURE: Final = 1
+NO_OUTCOME: Final = 3
+"""Exit codes; 2 is a wrong command line. `NO_OUTCOME`: its end was not seen."""
+
+
+class JobObject(WireStruct, frozen=True):
+    """A job of any kind, as far as its own end can be read."""
+
+    class Status(WireStruct, frozen=True):
+        """`status`, if it has conditions as those of batch/v1."""
+
+        conditions: tuple[Condition, ...] = ()
+
+    status: Status = Status()
+
+
+class Progress(NamedTuple):
+    """What a job does.
+
+    Attributes:
+        state: How far it is.
+        text: The same as a part of a sentence: "waits in queue night".
+    """
+
+    state: State
+    text: str
+
+
+class Advice(NamedTuple):
+    """What the scheduler says of a unit that waits.
+
+    Attributes:
+        summary: Its sentence.
+        start: When it may start, for people; "" without a forecast.
+    """
+
+    summary: str = ""
+    start: str = ""
+
+
+NO_ADVICE: Final = Advice()
+
+_STARTS: Final = {
+    Phase.RESERVED: "has quota, and waits for its admission checks",
+    Phase.SCHED_READY: "has quota, and waits for nodes",
+    Phase.SCHED_FAILED: "has quota, and got no nodes",
+}
+
+
+def progress(unit: QueueUnit, advice: Advice = NO_ADVICE) -> Progress:
+    """Return what a job does by its unit; `advice` counts while it waits."""
+    if is_being_evicted(unit):
+        return Progress(State.STARTS, f"is being evicted ({eviction_reason(unit)})")
+    phase = phase_of(unit)
+    match phase:
+        case Phase.SUCCEED:
+            return Progress(State.SUCCEEDED, "succeeded")
+        case Phase.FAILED if unit.status.message == JOB_IS_DELETED:
+            return Progress(State.DELETED, DELETED)
+        case Phase.FAILED:
+            return Progress(State.FAILED, _failure(unit))
+        case Phase.RUNNING:
+            return Progress(State.RUNS, f"runs: {_pods(unit)}")
+        case Phase.ENQUEUED | Phase.TIMEOUT_BACKOFF:
+            return Progress(State.WAITS, _waiting(unit, advice))
+        case _:
+            return Progress(State.STARTS, _STARTS.get(phase, f"is admitted: {_pods(unit)}"))
+
+
+def progress_without_unit(
+    *, is_there: bool, end: State | None, had_unit: bool, seconds: float
+) -> Progress:
+    """Return what a job does that has no unit.
+
+    Args:
+        is_there: Whether the job exists.
+        end: How it has ended by its own conditions; None: it has not, or that cannot be seen.
+        had_unit: Whether it had a unit before.
+        seconds: Since when it is followed.
+    """
+    if not is_there:
+        return Progress(State.DELETED, DELETED)
+    if end is not None:
+        return Progress(end, end.value)
+    if had_unit:
+        return Progress(State.NEW, "has lost its queue unit")
+    if seconds >= GRACE_SECONDS:
+        return Progress(State.LEFT_ALONE, "is not managed by the queue: it has no queue unit")
+    return Progress(State.NEW, "has no queue unit yet")
+
+
+def exit_code(states: list[State], *, timed_out: bool = False) -> int:
+    """Return the exit code for what has become of all jobs: the worst of them counts."""
+    if State.FAILED in states:
+        return FAILURE
+    if timed_out or any(each is not State.SUCCEEDED for each in states):
+        return NO_OUTCOME
+    return SUCCESS
+
+
+def own_end(job: JobObject) -> State | None:
+    """Return how a job has ended by its own conditions, None if that cannot be seen."""
+    for each in job.status.conditions:
+        if each.status == "True" and each.type in {"Complete", "Succeeded", "Completed"}:
+            return State.SUCCEEDED
+        if each.status == "True" and each.type == "Failed":
+            return State.FAILED
+    return None
+
+
+def _failure(unit: QueueUnit) -> str:
+    said = unit.status.message.removeprefix("Failed").lstrip(": ")
+    return f"failed: {said}" if said else "failed"
+
+
+def _pods(unit: QueueUnit) -> str:
+    granted = sum(each.replicas for each in unit.status.admissions)
+    running = sum(each.running for each in unit.status.admissions)
+    pods = "pod runs" if granted == 1 else "pods run"
+    return f"{running} of {granted} {pods}"
+
+
+def _waiting(unit: QueueUnit, advice: Advice) -> str:
+    if advice.summary:
+        said = advice.summary.removeprefix("It ").rstrip(".")
+    else:
+        where = f"waits in queue {unit.spec.queue}" if unit.spec.queue else "waits"
+        message = unit.status.message
+        said = where if message in {"", "Waiting"} else f"{where}: {message}"
+    return f"{said}; may start {advice.start}" if advice.start else said

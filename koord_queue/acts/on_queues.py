@@ -1,0 +1,66 @@
+"""Acts on one queue. Pure.
+
+A queue that was made for an ElasticQuota has the annotations of that quota, and gets them back when
+they are changed. It lists which ones these are. If its stop policy is among them, the quota has to
+be changed; otherwise what is written on the queue stays.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from koord_queue.acts.change import Already, Change, Json, On
+from shared_api.objects.queue import Queue
+from shared_api.well_known_labels import (
+    COPIED_ANNOTATIONS,
+    STOP_POLICY,
+    read_annotation,
+    spellings,
+)
+
+HOLD: Final = "Hold"
+DRAIN: Final = "HoldAndDrain"
+NONE: Final = "None"
+
+_SAID: Final = {HOLD: "stopped", DRAIN: "draining", NONE: "running"}
+_VERB: Final = {HOLD: "stop", DRAIN: "drain", NONE: "resume"}
+
+
+def set_stop_policy(queue: Queue, policy: str) -> Change | Already:
+    """Return how a queue is stopped (`HOLD`, `DRAIN`), or admits units again (`NONE`)."""
+    annotations = queue.metadata.annotations
+    before = read_annotation(annotations, STOP_POLICY) or NONE
+    if before == policy:
+        return Already(said=f"already {_SAID[policy]}")
+    # Of two spellings the newer one counts, so only taking the policy away has to name both.
+    changed: dict[str, str | None] = {STOP_POLICY: policy}
+    if policy == NONE:
+        changed = dict.fromkeys(spellings(STOP_POLICY))
+    patch: Json = {"metadata": {"annotations": changed}}
+    return Change(
+        on=On.QUOTA if is_from_quota(queue) else On.QUEUE,
+        patch=patch,
+        said="resumed" if policy == NONE else _SAID[policy],
+        undo=(_VERB.get(before, "resume"), f"queue/{queue.metadata.name}"),
+        edit={"patch": patch},
+        note=_note(queue, policy),
+    )
+
+
+def is_from_quota(queue: Queue) -> bool:
+    """Return whether the queue has its stop policy from its quota."""
+    listed = queue.metadata.annotations.get(COPIED_ANNOTATIONS, "")
+    return STOP_POLICY in listed.split(",")
+
+
+def _note(queue: Queue, policy: str) -> str:
+    name, count = queue.metadata.name, queue.status.admitted
+    units = "1 admitted unit" if count == 1 else f"{count} admitted units"
+    match policy:
+        case "HoldAndDrain":
+            verb = "is" if count == 1 else "are"
+            return f"{units} of queue {name} {verb} evicted"
+        case "Hold" if count:
+            return f"{units} of queue {name} may end; no unit starts"
+        case _:
+            return ""

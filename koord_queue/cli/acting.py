@@ -1,0 +1,219 @@
+"""Carries out acts: reads, changes, looks whether it counts, and says how to undo it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import click
+import msgspec
+
+from koord_queue.acts.change import Already, Change, Json, On, Target
+from koord_queue.acts.on_queues import set_stop_policy
+from koord_queue.acts.on_units import hold, is_held, release
+from koord_queue.cli.session import Session
+from koord_queue.cli.targets import Place, Targets, UnitTarget
+from koord_queue.errors import EXIT_FAILED, CommandError
+from koord_queue.reach.errors import Conflicting, Missing, NotServed, Refused
+from koord_queue.show.printable import printable
+from shared_api.queue_unit_phases import occupies_quota
+
+UnitAct = Callable[[Target], Change | Already]
+
+MAX_TRIES: Final = 5
+"""Writes of one change while others write the same object: they rarely do twice in a row."""
+SETTLE_SECONDS: Final = 10.0
+"""How long the controllers may take to carry a change over; usually it takes tenths of a second."""
+LOOK_SECONDS: Final = 0.2
+"""Between two looks whether they have."""
+
+QUEUE_WORDS: Final = frozenset({"queue", "queues", "kq"})
+"""What a queue is called before the slash; the short name is the CRD's."""
+
+
+class Acting:
+    """One act on several targets.
+
+    A target that cannot be changed is reported, and the others are changed all the same.
+    """
+
+    def __init__(self, session: Session, *, dry_run: bool) -> None:
+        self._session = session
+        self._targets = Targets(session.cluster())
+        self._dry_run = dry_run
+        self._edits: list[Json] = []
+        self._undo: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+
+    def on_units(self, names: Sequence[str], act: UnitAct) -> None:
+        """Act on units, each named as `job/train` or by its own name.
+
+        Raises:
+            CommandError: One target alone cannot be changed.
+            click.exceptions.Exit: One of several cannot.
+        """
+        self._each(names, lambda named: self._on_unit(named, act))
+
+    def on_queues(self, names: Sequence[str], policy: str) -> None:
+        """Give queues a stop policy. Raises as `on_units`."""
+        self._each(names, lambda named: self._on_queue(named, policy))
+
+    # --- one target ---------------------------------------------------------------------------
+
+    def _on_unit(self, named: str, act: UnitAct) -> None:
+        namespace, name = self._session.unit(named)
+        for _ in range(MAX_TRIES):
+            found = self._targets.unit(namespace, name, named)
+            change = act(found.target)
+            if isinstance(change, Already):
+                self._session.out.line(
+                    printable(f"{(found.job or found.unit).shown} {change.said}")
+                )
+                return
+            try:
+                self._write(found.place(change.on), change)
+            except Conflicting:
+                continue
+            if change.edit != {"patch": {}}:
+                edit = {"kind": "QueueUnit", "namespace": namespace, "name": name}
+                self._edits.append({**edit, **change.edit})
+            self._finish(found, change, act)
+            return
+        raise CommandError(f"{named} keeps changing", "Try again.")
+
+    def _on_queue(self, named: str, policy: str) -> None:
+        word, _, name = named.rpartition("/")
+        if not name or (word and word.lower() not in QUEUE_WORDS):
+            raise CommandError(f"{named!r} names no queue", "Write queue/NAME, or NAME.")
+        found = self._targets.queue(self._session.choice.system_namespace, name)
+        change = set_stop_policy(found.queue, policy)
+        if isinstance(change, Already):
+            self._say(found.place.shown, change.said)
+            return
+        place = self._targets.quota(name) if change.on is On.QUOTA else found.place
+        self._write(place, change)
+        self._edits.append({"kind": "Queue", "name": name, **change.edit})
+        self._tell(place.shown, change.said)
+        self._note(change)
+
+    def _write(self, place: Place, change: Change) -> None:
+        self._targets.write(place, change, dry_run=self._dry_run)
+
+    def _finish(self, found: UnitTarget, change: Change, act: UnitAct) -> None:
+        """Look whether a change counts, and say what has become of it."""
+        place = found.place(change.on)
+        late = "" if self._dry_run or change.counts is None else self._settle(found, change, act)
+        self._tell(place.shown, change.said)
+        self._note(change)
+        if late:
+            self._session.out.note(late)
+
+    def _settle(self, found: UnitTarget, change: Change, act: UnitAct) -> str:
+        """Wait until a change of a job counts for its unit; return why it does not yet, or "".
+
+        Raises:
+            CommandError: The unit was to be held, and has started before it was.
+        """
+        clock, unit, named = self._session.clock, found.unit, found.target.named
+        until = clock.monotonic() + SETTLE_SECONDS
+        assert change.counts is not None
+        while True:
+            try:
+                now = self._targets.read_unit(unit.namespace, unit.name)
+            except Missing:
+                return f"{unit.shown} is gone"
+            if act is hold and occupies_quota(now) and not is_held(now):
+                self._take_back(found)
+                raise CommandError(
+                    f"{named} has started before it could be held, and runs on",
+                    "`requeue` has it wait again; `deactivate` stops it until it is activated.",
+                )
+            if change.counts(now):
+                return ""
+            if clock.monotonic() >= until:
+                return (
+                    f"the unit of {named} does not say so yet: a setting, a PriorityClass or a"
+                    " ceiling may stand against it, or the controllers do not run"
+                    " (`koord-queue check`)"
+                )
+            clock.sleep(LOOK_SECONDS)
+
+    def _take_back(self, found: UnitTarget) -> None:
+        """Undo a hold that came too late, so that it does not count when the unit waits again."""
+        now = self._targets.unit(found.unit.namespace, found.unit.name, found.target.named)
+        undone = release(now.target)
+        if isinstance(undone, Change):
+            self._targets.write(now.place(undone.on), undone, dry_run=False)
+
+    # --- all of them --------------------------------------------------------------------------
+
+    def _each(self, names: Sequence[str], do: Callable[[str], None]) -> None:
+        failed = 0
+        for named in dict.fromkeys(names):
+            try:
+                do(named)
+            except CommandError as error:
+                if len(names) == 1:
+                    raise
+                failed += 1
+                self._session.out.flush()
+                click.echo(f"error: {printable(f'{named}: {error.message}')}", err=True)
+        if self._dry_run:
+            self._show_effects()
+        else:
+            for line in self._undo_lines():
+                self._session.out.note(f"to undo: {line}")
+        if failed:
+            raise click.exceptions.Exit(EXIT_FAILED)
+
+    def _tell(self, shown: str, said: str) -> None:
+        self._say(shown, f"{said} (dry run)" if self._dry_run else said)
+
+    def _say(self, shown: str, said: str) -> None:
+        self._session.out.line(printable(f"{shown} {said}"))
+
+    def _note(self, change: Change) -> None:
+        if change.note:
+            self._session.out.note(change.note)
+        if change.undo:
+            verb, target, *more = change.undo
+            self._undo.setdefault((verb, tuple(more)), []).append(target)
+
+    def _undo_lines(self) -> Iterator[str]:
+        """Yield the commands that undo what was done, one for all targets of a kind."""
+        program = click.get_current_context().find_root().info_name or "koord-queue"
+        choice = self._session.choice
+        where = [
+            *(("-n", choice.namespace) if choice.namespace else ()),
+            *(("--context", choice.context) if choice.context else ()),
+        ]
+        for (verb, more), targets in self._undo.items():
+            yield " ".join((program, verb, *targets, *more, *where))
+
+    def _show_effects(self) -> None:
+        """Ask what the changes would set off, and show it; say so if nobody answers."""
+        if not self._edits:
+            return
+        from koord_queue.answers.decoding import decode  # noqa: PLC0415 - only for a dry run
+        from koord_queue.answers.what_if import WhatIf  # noqa: PLC0415 - the same
+        from koord_queue.show.paragraphs import write_lines  # noqa: PLC0415 - the same
+        from koord_queue.show.what_if import tell_what_if  # noqa: PLC0415 - the same
+
+        try:
+            answer = self._session.answers().what_if(msgspec.json.encode({"edits": self._edits}))
+        except (NotServed, Refused) as error:
+            said = f"what it would set off is not known: {error.message}"
+            self._session.out.note(f"{said}. {error.next_step}".rstrip())
+            return
+        write_lines(self._session.out, tell_what_if(decode(answer, WhatIf)))
+
+
+def check_queue(session: Session, name: str) -> None:
+    """Check that there is a queue of this name; one that may not be read counts as there.
+
+    Raises:
+        CommandError: There is none.
+    """
+    try:
+        Targets(session.cluster()).queue(session.choice.system_namespace, name)
+    except Refused:
+        return

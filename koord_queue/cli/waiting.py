@@ -1,0 +1,232 @@
+"""Follows submitted jobs until they end: one line that changes, or a line for each change."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import click
+import msgspec
+
+from koord_queue.acts.change import AnyObject
+from koord_queue.acts.following import (
+    ENDED,
+    Advice,
+    JobObject,
+    Progress,
+    State,
+    exit_code,
+    own_end,
+    progress,
+    progress_without_unit,
+)
+from koord_queue.answers.decoding import decode
+from koord_queue.answers.explanation import Explanation
+from koord_queue.answers.forecast import Forecast
+from koord_queue.cli.session import Session
+from koord_queue.errors import CommandError
+from koord_queue.reach.errors import Missing, NotServed, Refused
+from koord_queue.reach.resources import QUEUE_UNITS, Resource
+from koord_queue.show.printable import printable
+from koord_queue.show.times import clock_time
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.timestamps import read_time
+from shared_api.well_known_kinds import KNOWN_JOB_KINDS
+
+POLL_SECONDS: Final = 1.0
+"""Between two looks at the objects: what a person notices, and a few reads for the API server."""
+ADVICE_SECONDS: Final = 5.0
+"""Between two questions for position and reason, which cost the scheduler more."""
+
+
+class _Units(msgspec.Struct):
+    items: list[QueueUnit] = []
+
+
+class Job:
+    """A submitted job, and what is known of it."""
+
+    def __init__(self, resource: Resource, created: AnyObject) -> None:
+        meta = created.metadata
+        self.kind = created.kind
+        self.shown = resource.shown(created.kind, meta.name)
+        self.again = f"{created.kind.lower()}/{meta.name}"
+        self.path = resource.path(meta.namespace, meta.name)
+        self.namespace, self.uid = meta.namespace, meta.uid
+        self.unit_name = ""
+        self.advice = Advice()
+        self.progress = Progress(State.NEW, "is created")
+
+    @classmethod
+    def of(cls, resource: Resource, answer: bytes) -> Job:
+        """Return a job as the API server has created it."""
+        return cls(resource, msgspec.json.decode(answer, type=AnyObject))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more is to come."""
+        return self.progress.state in ENDED
+
+
+class Waiting:
+    """Follows jobs.
+
+    Args:
+        session: What is asked, and where it is shown.
+        objects: What was created; objects that are no jobs are left out.
+    """
+
+    def __init__(self, session: Session, objects: Sequence[Job]) -> None:
+        known = [each for each in objects if each.kind in KNOWN_JOB_KINDS]
+        self._jobs = known or list(objects)
+        self._session = session
+        self._cluster = session.cluster()
+        self._has_advice = True
+        self._advised_at = float("-inf")
+        self._shown: dict[str, str] = {}
+
+    def follow(self, timeout: float | None) -> int:
+        """Wait until all jobs have ended; return the exit code for that.
+
+        Args:
+            timeout: Seconds after which to stop; None: never.
+        """
+        clock = self._session.clock
+        begun = clock.monotonic()
+        try:
+            while True:
+                elapsed = clock.monotonic() - begun
+                self._look(elapsed)
+                self._show()
+                if all(job.has_ended for job in self._jobs):
+                    return self._end(timed_out=False)
+                if timeout is not None and elapsed >= timeout:
+                    return self._end(timed_out=True)
+                left = POLL_SECONDS if timeout is None else min(POLL_SECONDS, timeout - elapsed)
+                clock.sleep(left)
+        except KeyboardInterrupt:
+            self._session.out.end_status()
+            self._tell_how_to_go_on("goes on")
+            raise click.Abort from None
+
+    # --- looking ------------------------------------------------------------------------------
+
+    def _look(self, elapsed: float) -> None:
+        """Read all jobs that have not ended."""
+        now = self._session.clock.monotonic()
+        ask = self._has_advice and now - self._advised_at >= ADVICE_SECONDS
+        for job in self._jobs:
+            if job.has_ended:
+                continue
+            unit = self._unit_of(job)
+            if unit is None:
+                is_there, end = self._job_itself(job)
+                had_unit = bool(job.unit_name)
+                job.progress = progress_without_unit(
+                    is_there=is_there, end=end, had_unit=had_unit, seconds=elapsed
+                )
+                continue
+            job.progress = progress(unit, job.advice)
+            if job.progress.state is not State.WAITS:
+                job.advice = Advice()
+            elif ask:
+                self._advised_at = now
+                job.advice = self._advice_on(job)
+                job.progress = progress(unit, job.advice)
+
+    def _unit_of(self, job: Job) -> QueueUnit | None:
+        if job.unit_name:
+            path = QUEUE_UNITS.path(job.namespace, job.unit_name)
+            try:
+                return msgspec.json.decode(self._cluster.get(path), type=QueueUnit)
+            except Missing:
+                pass  # it may have been made anew, under another name
+        for page in self._cluster.pages(QUEUE_UNITS.path(job.namespace)):
+            for unit in msgspec.json.decode(page, type=_Units).items:
+                consumer = unit.spec.consumer_ref
+                if consumer is not None and consumer.uid == job.uid:
+                    job.unit_name = unit.metadata.name
+                    return unit
+        return None
+
+    def _job_itself(self, job: Job) -> tuple[bool, State | None]:
+        """Return whether a job exists, and how it has ended by itself."""
+        try:
+            body = self._cluster.get(job.path)
+        except Missing:
+            return False, None
+        if msgspec.json.decode(body, type=AnyObject).metadata.uid != job.uid:
+            return False, None
+        return True, own_end(msgspec.json.decode(body, type=JobObject))
+
+    def _advice_on(self, job: Job) -> Advice:
+        """Return what the scheduler says of a unit that waits; nothing if nobody can be asked."""
+        answers = self._session.answers()
+        try:
+            found = decode(answers.explain(job.namespace, job.unit_name), Explanation)
+        except (NotServed, Refused) as error:
+            self._has_advice = False
+            said = f"positions and forecasts are not known: {error.message}"
+            self._session.out.end_status()
+            self._session.out.note(f"{said}. {error.next_step}".rstrip())
+            return Advice()
+        except CommandError:
+            return job.advice  # it has just started, or the budget of questions is spent
+        return Advice(found.summary, self._start_of(job))
+
+    def _start_of(self, job: Job) -> str:
+        try:
+            answer = self._session.answers().forecast(job.namespace, job.unit_name)
+        except CommandError:
+            return ""
+        moment = read_time(decode(answer, Forecast).start_p50)
+        return "" if moment is None else clock_time(moment, self._session.clock.now())
+
+    # --- showing ------------------------------------------------------------------------------
+
+    def _show(self) -> None:
+        out = self._session.out
+        if out.is_terminal:
+            out.status(printable(self._summary()))
+            return
+        for job in self._jobs:
+            # A forecast moves all the time: that alone is no news.
+            news = job.progress.text.partition("; may start")[0]
+            if self._shown.get(job.shown) != news:
+                self._shown[job.shown] = news
+                out.line(printable(f"{job.shown} {job.progress.text}"))
+                out.flush()
+
+    def _summary(self) -> str:
+        if len(self._jobs) == 1:
+            return f"{self._jobs[0].shown} {self._jobs[0].progress.text}"
+        counts = Counter(job.progress.state for job in self._jobs)
+        said = ", ".join(f"{counts[state]} {state.value}" for state in State if counts[state])
+        return f"{len(self._jobs)} jobs: {said}"
+
+    def _end(self, *, timed_out: bool) -> int:
+        out = self._session.out
+        if out.is_terminal:
+            out.end_status()
+            if len(self._jobs) > 1:
+                for job in self._jobs:
+                    out.line(printable(f"{job.shown} {job.progress.text}"))
+        if timed_out:
+            self._tell_how_to_go_on("was not seen to end in time, and goes on")
+        for job in self._jobs:
+            if job.progress.state is State.LEFT_ALONE:
+                out.note(
+                    f"{job.shown} runs without the queue: does it name a queue or quota?"
+                    " The events of the job may say more."
+                )
+        return exit_code([job.progress.state for job in self._jobs], timed_out=timed_out)
+
+    def _tell_how_to_go_on(self, what: str) -> None:
+        program = click.get_current_context().find_root().info_name or "koord-queue"
+        for job in self._jobs:
+            if not job.has_ended:
+                where = f" -n {job.namespace}" if job.namespace != self._cluster.namespace else ""
+                self._session.out.note(
+                    f"{job.shown} {what}: look with `{program} describe {job.again}{where}`"
+                )

@@ -1,0 +1,99 @@
+"""Where the objects of a kind are in the API, by discovery."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from koord_queue.errors import CommandError
+from koord_queue.reach.errors import Missing, NotServed
+
+if TYPE_CHECKING:
+    from koord_queue.reach.cluster import Cluster
+
+
+class Resource(NamedTuple):
+    """A kind that the server has.
+
+    Attributes:
+        group: "" for the core group.
+        plural: As in paths.
+    """
+
+    group: str
+    version: str
+    plural: str
+    is_namespaced: bool = True
+
+    @property
+    def full_name(self) -> str:
+        """The resource with its group, as in rights: `jobs.batch`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def shown(self, kind: str, name: str) -> str:
+        """Return an object as kubectl prints it: `job.batch/train`."""
+        group = f".{self.group}" if self.group else ""
+        return f"{kind.lower()}{group}/{name}"
+
+    def path(self, namespace: str, name: str = "", subresource: str = "") -> str:
+        """Return the path of an object, or of all without a name."""
+        base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        where = f"/namespaces/{namespace}" if self.is_namespaced and namespace else ""
+        parts = [base + where, self.plural, name, subresource]
+        return "/".join(part for part in parts if part)
+
+
+QUEUE_UNITS = Resource("scheduling.x-k8s.io", "v1alpha1", "queueunits")
+QUEUES = Resource("scheduling.x-k8s.io", "v1alpha1", "queues")
+ELASTIC_QUOTAS = Resource("scheduling.sigs.k8s.io", "v1alpha1", "elasticquotas")
+
+
+class _Served(msgspec.Struct):
+    name: str
+    kind: str
+    namespaced: bool = True
+
+
+class _List(msgspec.Struct):
+    resources: list[_Served] = []
+
+
+class Resources:
+    """What a server has; each group is asked for once.
+
+    Args:
+        cluster: The API server.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._served: dict[str, list[_Served]] = {}
+
+    def find(self, api_version: str, kind: str) -> Resource:
+        """Return where the objects of a kind are.
+
+        Raises:
+            Missing: The server has no such kind.
+            CommandError: It could not be asked.
+        """
+        group, _, version = api_version.rpartition("/")
+        if api_version not in self._served:
+            path = f"/apis/{api_version}" if group else f"/api/{version}"
+            self._served[api_version] = self._ask(path)
+        for each in self._served[api_version]:
+            if each.kind == kind and "/" not in each.name:
+                return Resource(group, version, each.name, each.namespaced)
+        raise Missing(
+            f"the server has no kind {kind} in {api_version}",
+            "Is its CRD installed? `kubectl api-resources` lists all kinds.",
+        )
+
+    def _ask(self, path: str) -> list[_Served]:
+        try:
+            body = self._cluster.get(path)
+            return msgspec.json.decode(body, type=_List).resources
+        except (Missing, NotServed):
+            return []
+        except msgspec.DecodeError as error:
+            raise CommandError(f"the answer to discovery cannot be read: {error}") from error

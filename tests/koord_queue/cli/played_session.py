@@ -1,0 +1,92 @@
+"""A session of a command on an API server in memory, where something happens meanwhile."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any, Final
+
+from koord_queue.cli.session import Session
+from koord_queue.reach.choice import Choice
+from koord_queue.reach.cluster import Cluster
+from koord_queue.reach.errors import NotServed
+from koord_queue.show.printer import Printer
+from shared_api.client.transport import Request, Response
+from shared_api.testing.fake_api_server import FakeApiServer
+from shared_api.testing.virtual_clock import VirtualClock
+
+CRDS: Final = Path(__file__).resolve().parents[3] / "crds"
+
+
+def nothing() -> None:
+    """Let nothing happen."""
+
+
+class PlayedClock(VirtualClock):
+    """A clock on which something happens whenever a command rests."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], None] = nothing
+
+    def sleep(self, seconds: float) -> None:
+        self.meanwhile()
+        self.advance(seconds)
+
+
+class PlayedSession(Session):
+    """A session whose output is kept.
+
+    Attributes:
+        server: Its API server.
+        before_write: Happens once, right before the first write of the command.
+        out_text, err_text: What was written.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(Choice())
+        self.time = PlayedClock()
+        self.server = FakeApiServer(clock=self.time, rng=random.Random(7))
+        self.server.direct.create_from(CRDS)
+        self.out_text, self.err_text = StringIO(), StringIO()
+        self.before_write: Callable[[], None] = nothing
+        self._printer = Printer(self.out_text, self.err_text, is_terminal=False)
+
+    @property
+    def clock(self) -> PlayedClock:
+        return self.time
+
+    @property
+    def out(self) -> Printer:
+        return self._printer
+
+    def cluster(self) -> Cluster:
+        return Cluster(self, "default", "played")
+
+    def send(self, request: Request, timeout_seconds: float) -> Response:
+        """Answer a request of the command."""
+        if request.method != "GET":
+            happens, self.before_write = self.before_write, nothing
+            happens()
+        return self.server.send(request, timeout_seconds)
+
+    def stream(self, request: Request, timeout_seconds: float) -> Any:
+        """Refuse to watch: no command does."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Stay as it is: the test reads it."""
+
+    def answers(self) -> Any:
+        """Return what answers no question."""
+        return NoAnswers()
+
+
+class NoAnswers:
+    """Stands for the APIs of the queue where none is installed."""
+
+    def what_if(self, question: bytes) -> bytes:
+        """Answer nothing."""
+        raise NotServed("nobody answers what-if")
