@@ -51,12 +51,10 @@ class DumpSource:
         units = list(self._answers.jobs())
         keys = {(each.namespace, each.name) for each in units}
         word, slash, name = named.rpartition("/")
-        if slash and (word, name) in keys:
-            return word, name
         if word.lower() in {"", "unit", "queueunit"} and (namespace, name) in keys:
             return namespace, name
-        if slash and "/" not in word and any(each.namespace == word for each in units):
-            return word, name  # a unit that is not there: the answer names similar ones
+        if slash and any(each.namespace == word for each in units):
+            return word, name  # if it is not there, the answer names similar ones
         owned = [
             Owned(each.name, each.kind, each.api_version.rpartition("/")[0], each.job)
             for each in units

@@ -157,6 +157,8 @@ def _tell_eviction(eviction: Eviction) -> Iterator[Line]:
         why = f"queue {unit.queue}, quota {unit.quota}, priority {unit.priority}"
         name = f"{unit.namespace}/{unit.name}"
         yield Line(f"unit {name} would, if it were its turn ({why})", "warn", indent=2, hang=2)
+    if eviction.has_more:
+        yield Line("perhaps more units: not all were asked", indent=2)
     if eviction.others:
         yield Line(f"{counted(eviction.others, 'unit')} of namespaces you may not read", indent=2)
     if not eviction.possible:

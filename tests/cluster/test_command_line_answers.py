@@ -36,9 +36,12 @@ FORECAST: Final = r"(?m)^(Forecast: +)it starts .*"
 
 
 @pytest.fixture(scope="module")
-def cli(controlplane_binaries: Path) -> Iterator[CommandLine]:
+def cli(
+    controlplane_binaries: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[CommandLine]:
     """In quota team, of four cores, one job runs with three, and two that want two each wait."""
-    with command_line(controlplane_binaries) as found:
+    record = f"--record-dir={tmp_path_factory.mktemp('record')}"
+    with command_line(controlplane_binaries, record) as found:
         world = found.world
         world.create_quota("team", cpu_max=4)
         until(lambda: world.has_queue("team"))
@@ -86,6 +89,14 @@ def test_from_the_objects_alone_the_reason_is_known(cli: CommandLine) -> None:
     assert_golden("explain-objects-alone", printed.out)
     assert printed.err.startswith("note: numbers, position and changes are not known: ")
     assert 'User "bob" cannot get resource "pendingunits' in printed.err
+
+
+def test_why_a_job_waited_by_the_record(cli: CommandLine) -> None:
+    asked = ("explain", "job/third", "--at", "1s", "--server", cli.server)
+    until(lambda: cli.run(*asked).code == 0, OWN_TIMES_SECONDS)
+    assert "It waits in queue team, at position 2: needs more cpu" in cli.run(*asked).out
+    early = cli.run("explain", "job/third", "--at", "20d", "--server", cli.server)
+    assert (early.code, early.out) == (1, "")
 
 
 # --- when -----------------------------------------------------------------------------------------
