@@ -109,7 +109,8 @@ class Advisor(NoAnswers):
         self.asked += 1
         if self._error is not None:
             raise self._error
-        return json.dumps({"summary": "It waits in queue night, at position 2: full."}).encode()
+        blockers = [{"message": "full"}, {"message": "stopped"}]
+        return json.dumps({"queue": "night", "position": 2, "blockers": blockers}).encode()
 
     def forecast(self, namespace: str, name: str) -> bytes:
         return json.dumps({"startP50": f"2030-01-01T10:0{self.asked}:00Z"}).encode()
@@ -123,8 +124,8 @@ def test_a_forecast_alone_is_no_news_and_is_asked_for_every_five_seconds() -> No
     assert Waiting(session, jobs).follow(20.0) == 3
     lines = session.out_text.getvalue().splitlines()
     assert len(lines) == 2
-    want = "job.batch/train waits in queue night, at position 2: full; may start "
-    assert lines[1].startswith(want)
+    assert lines[1].startswith("job.batch/train waits in queue night at position 2, may start ")
+    assert lines[1].endswith(": full")
     assert session.source.asked == 4
 
 
