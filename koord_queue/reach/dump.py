@@ -15,12 +15,11 @@ from koord_queue.answers.units import Unit
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import NotServed
 from koord_queue.reach.named import Owned, choose
+from shared_api.server_packages import INSTALL
 
 if TYPE_CHECKING:
     from koord_queue.reach.cluster import Query
     from queue_scheduler.offline.answers import OfflineAnswers
-
-INSTALL = "pip install 'koord-queue[server]'"
 
 
 class DumpSource:
