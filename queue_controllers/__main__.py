@@ -5,10 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from queue_controllers.configuration import PROGRAM, load_configuration, parse_flags
-from queue_controllers.extension_list import find_extensions
-from queue_controllers.wiring import build_controllers, serve_debug_api
-from shared_api.program import Program, run_program
+from shared_api.server_packages import needed
+
+with needed():
+    from queue_controllers.configuration import PROGRAM, load_configuration, parse_flags
+    from queue_controllers.extension_list import find_extensions
+    from queue_controllers.wiring import build_controllers, serve_debug_api
+    from shared_api.program import Program, run_program
 
 
 def run(arguments: Sequence[str]) -> int:

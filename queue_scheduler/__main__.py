@@ -6,9 +6,12 @@ import os
 import sys
 from collections.abc import Sequence
 
-from queue_scheduler.configuration import load_configuration, parse_flags
-from queue_scheduler.wiring import build_scheduler
-from shared_api.program import Program, run_program
+from shared_api.server_packages import needed
+
+with needed():
+    from queue_scheduler.configuration import load_configuration, parse_flags
+    from queue_scheduler.wiring import build_scheduler
+    from shared_api.program import Program, run_program
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -205,7 +205,8 @@ STOP_POLICY: Final = PREFIX + "stop-policy"
 """Annotation on queues: Hold lets none of its units start, HoldAndDrain also evicts started
 ones."""
 BLOCK_FOR_TEST: Final = PREFIX + "block-for-test"
-"""Annotation "true" on units: the unit never starts (upstream's switch for tests)."""
+"""Annotation "true" on jobs, copied to waiting units: the unit is not admitted (upstream's switch
+for tests). W: users, `koord-queue hold`. R: the scheduler."""
 
 # --- elastic quotas ---------------------------------------------------------------------------
 QUOTA_PARENT: Final = QUOTA_PREFIX + "parent"

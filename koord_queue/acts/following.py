@@ -9,6 +9,7 @@ from shared_api.evictions import eviction_reason
 from shared_api.objects.meta import Condition, WireStruct
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import JOB_IS_DELETED, Phase, is_being_evicted, phase_of
+from shared_api.waiting_reasons import NOT_WRITTEN
 
 GRACE_SECONDS: Final = 30.0
 """How long the controllers may take to create the unit of a job; it takes them tenths of a second,
@@ -55,21 +56,25 @@ class Progress(NamedTuple):
     Attributes:
         state: How far it is.
         text: The same as a part of a sentence: "waits in queue night".
+        news: What a change of is news; "": the text. A forecast moves all the time.
     """
 
     state: State
     text: str
+    news: str = ""
 
 
 class Advice(NamedTuple):
     """What the scheduler says of a unit that waits.
 
     Attributes:
-        summary: Its sentence.
+        where: Where it waits: "waits in queue night at position 3"; "" if nobody says it.
+        why: The reason that decides; "": it is its turn.
         start: When it may start, for people; "" without a forecast.
     """
 
-    summary: str = ""
+    where: str = ""
+    why: str = ""
     start: str = ""
 
 
@@ -97,7 +102,7 @@ def progress(unit: QueueUnit, advice: Advice = NO_ADVICE) -> Progress:
         case Phase.RUNNING:
             return Progress(State.RUNS, f"runs: {_pods(unit)}")
         case Phase.ENQUEUED | Phase.TIMEOUT_BACKOFF:
-            return Progress(State.WAITS, _waiting(unit, advice))
+            return _waiting(unit, advice)
         case _:
             return Progress(State.STARTS, _STARTS.get(phase, f"is admitted: {_pods(unit)}"))
 
@@ -155,11 +160,13 @@ def _pods(unit: QueueUnit) -> str:
     return f"{running} of {granted} {pods}"
 
 
-def _waiting(unit: QueueUnit, advice: Advice) -> str:
-    if advice.summary:
-        said = advice.summary.removeprefix("It ").rstrip(".")
-    else:
-        where = f"waits in queue {unit.spec.queue}" if unit.spec.queue else "waits"
-        message = unit.status.message
-        said = where if message in {"", "Waiting"} else f"{where}: {message}"
-    return f"{said}; may start {advice.start}" if advice.start else said
+def _waiting(unit: QueueUnit, advice: Advice) -> Progress:
+    where = f"waits in queue {unit.spec.queue}" if unit.spec.queue else "waits"
+    message = unit.status.message
+    why = "" if message == NOT_WRITTEN else message
+    if advice.where:
+        where, why = advice.where, advice.why
+    because = f": {why}" if why else ""
+    start = f", may start {advice.start}" if advice.start else ""
+    # The time before the reason: on a terminal the end of a long line is not seen.
+    return Progress(State.WAITS, f"{where}{start}{because}", f"{where}{because}")

@@ -12,9 +12,12 @@ from typing import Final
 from koord_queue.acts.change import Already, Change, Json, On
 from shared_api.objects.queue import Queue
 from shared_api.well_known_labels import (
+    ALL_QUOTAS,
     COPIED_ANNOTATIONS,
+    QUOTA_FULLNAME,
     STOP_POLICY,
     read_annotation,
+    read_available_quotas,
     spellings,
 )
 
@@ -45,6 +48,14 @@ def set_stop_policy(queue: Queue, policy: str) -> Change | Already:
         edit={"patch": patch},
         note=_note(queue, policy),
     )
+
+
+def takes_quota(queue: Queue, quota: str) -> bool:
+    """Return whether a queue takes the units of a quota, as far as that can be read from it."""
+    annotations = queue.metadata.annotations
+    if not quota or quota == queue.metadata.name or QUOTA_FULLNAME in annotations:
+        return True
+    return not read_available_quotas(annotations).isdisjoint({quota, ALL_QUOTAS})
 
 
 def is_from_quota(queue: Queue) -> bool:

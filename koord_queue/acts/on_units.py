@@ -15,9 +15,11 @@ from datetime import datetime
 from typing import Final
 
 from koord_queue.acts.change import Already, AnyObject, Change, Json, On, Target
+from koord_queue.acts.on_queues import takes_quota
 from koord_queue.errors import CommandError
 from shared_api.evictions import REQUEUE_REQUESTED
 from shared_api.objects.meta import Condition
+from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import (
     EVICTED,
@@ -32,6 +34,7 @@ from shared_api.queue_unit_phases import (
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import (
     ACTIVE,
+    AVAILABLE_QUOTA,
     BLOCK_FOR_TEST,
     DEACTIVATION_MARKS,
     FALSE_TEXTS,
@@ -41,6 +44,7 @@ from shared_api.well_known_labels import (
     read_annotation,
     read_int32,
     read_queue_name,
+    read_quota_name,
     spellings,
 )
 
@@ -110,8 +114,13 @@ def _set_priority_of_unit(target: Target, number: int | None) -> Answer:
     )
 
 
-def move(target: Target, queue: str) -> Answer:
+def move(target: Target, queue: str, known: Queue | None = None) -> Answer:
     """Return how a unit gets into another queue.
+
+    Args:
+        target: The unit.
+        queue: Name of the queue.
+        known: The queue, if it may be read: whether it takes the unit's quota.
 
     Raises:
         CommandError: It has ended, or its pods name the queue.
@@ -128,6 +137,11 @@ def move(target: Target, queue: str) -> Answer:
     if occupies_quota(unit):
         said_so = f"labeled for queue {queue}"
         note = f"{target.named} keeps its place in {before}, and moves when it waits again"
+    elif known is not None and not takes_quota(known, read_quota_name(unit.metadata.labels)):
+        note = (
+            f"queue {queue} does not take the quota of {target.named}, so it waits there in vain:"
+            f" the annotation {AVAILABLE_QUOTA[0]} of the queue lists the quotas"
+        )
     return Change(
         on=On.UNIT if job is None else On.JOB,
         patch=whole if job is None else label,
@@ -136,7 +150,7 @@ def move(target: Target, queue: str) -> Answer:
         edit={"patch": whole},
         note=note,
         is_guarded=job is None,
-        counts=None if note or job is None else lambda now: now.spec.queue == queue,
+        counts=None if job is None or occupies_quota(unit) else lambda now: now.spec.queue == queue,
     )
 
 
@@ -152,7 +166,7 @@ def hold(target: Target) -> Answer:
     job, unit = _writable(target, "hold"), target.unit
     if occupies_quota(unit):
         raise CommandError(
-            f"{target.named} has started, and hold only keeps units from starting",
+            f"{target.named} has been admitted, and hold only keeps from that what waits",
             "`requeue` has it wait again; `deactivate` stops it until it is activated.",
         )
     on_unit = is_held(unit)

@@ -25,7 +25,6 @@ class Change(Answer, frozen=True):
     count those that are not named.
     """
 
-    kind: str = ""
     description: str = ""
     sufficient: bool = False
     also_starts: tuple[str, ...] = ()
@@ -117,7 +116,6 @@ class Explanation(Answer, frozen=True):
     asked for.
     """
 
-    leader: bool = True
     namespace: str = ""
     name: str = ""
     verdict: str = ""
@@ -128,7 +126,6 @@ class Explanation(Answer, frozen=True):
     position: int = 0
     blockers: tuple[Refusal, ...] = ()
     checks: dict[str, str] = {}
-    pods_not_ready: str = ""
     without_plugins: tuple[str, ...] = ()
     admitted: Admitted | None = None
     changes: tuple[Change, ...] | None = None

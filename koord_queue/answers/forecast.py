@@ -28,7 +28,6 @@ class Forecast(Times, frozen=True):
     sample: int = 0
     seed: int = 0
     computed_at: str = ""
-    age_seconds: float = 0.0
 
 
 class QueueForecast(Answer, frozen=True):

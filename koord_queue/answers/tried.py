@@ -7,16 +7,6 @@ from koord_queue.answers.explanation import Explanation
 from koord_queue.answers.forecast import Forecast
 
 
-class TriedPodSet(Answer, frozen=True):
-    """Pods of one shape that the job needs; `total` is what all of them request."""
-
-    name: str = ""
-    count: int = 0
-    min_count: int | None = None
-    requests: dict[str, str] = {}
-    total: dict[str, str] = {}
-
-
 class Warned(Answer, frozen=True):
     """A warning: the reason and the words of an event on the job."""
 
@@ -38,7 +28,6 @@ class TriedJob(Answer, frozen=True):
     kind: str = ""
     namespace: str = ""
     name: str = ""
-    managed: bool = False
     reason: str = ""
     message: str = ""
     errors: tuple[Wrong, ...] = ()
@@ -47,7 +36,6 @@ class TriedJob(Answer, frozen=True):
     queue: str = ""
     quota: str = ""
     priority: int = 0
-    pod_sets: tuple[TriedPodSet, ...] = ()
     request: dict[str, str] = {}
     position: int = 0
     starts_now: bool | None = None
@@ -63,7 +51,6 @@ class TriedJob(Answer, frozen=True):
 class Tried(Answer, frozen=True):
     """What becomes of each job of a manifest. Nothing is created."""
 
-    leader: bool = True
     defaulted: bool = False
     not_looked_up: tuple[str, ...] = ()
     jobs: tuple[TriedJob, ...] = ()

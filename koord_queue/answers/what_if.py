@@ -51,7 +51,6 @@ class Comparison(Answer, frozen=True):
     before: Spread = Spread()
     after: Spread = Spread()
     difference: Spread = Spread()
-    compared: int = 0
     is_clear: bool = False
 
 
@@ -90,8 +89,6 @@ class Horizon(Answer, frozen=True):
 class WhatIf(Answer, frozen=True):
     """What follows from edits; lists are cut, the counts are of all."""
 
-    leader: bool = True
-    validated: bool = False
     complete: bool = True
     started: tuple[Started, ...] = ()
     started_count: int = 0

@@ -16,6 +16,7 @@ from koord_queue.cli.targets import Place, Targets, UnitTarget
 from koord_queue.errors import EXIT_FAILED, CommandError
 from koord_queue.reach.errors import Conflicting, Missing, NotServed, Refused
 from koord_queue.show.printable import printable
+from shared_api.objects.queue import Queue
 from shared_api.queue_unit_phases import occupies_quota
 
 UnitAct = Callable[[Target], Change | Already]
@@ -207,13 +208,13 @@ class Acting:
         write_lines(self._session.out, tell_what_if(decode(answer, WhatIf)))
 
 
-def check_queue(session: Session, name: str) -> None:
-    """Check that there is a queue of this name; one that may not be read counts as there.
+def read_queue(session: Session, name: str) -> Queue | None:
+    """Return the queue of a name; None if it may not be read.
 
     Raises:
         CommandError: There is none.
     """
     try:
-        Targets(session.cluster()).queue(session.choice.system_namespace, name)
+        return Targets(session.cluster()).queue(session.choice.system_namespace, name).queue
     except Refused:
-        return
+        return None

@@ -9,7 +9,7 @@ import click
 
 from koord_queue.acts import on_queues, on_units
 from koord_queue.cli import options
-from koord_queue.cli.acting import Acting, check_queue
+from koord_queue.cli.acting import Acting, read_queue
 from koord_queue.cli.session import Session
 
 _JOBS: Final = click.argument("targets", metavar="JOB...", nargs=-1, required=True)
@@ -43,8 +43,10 @@ def priority(
 @options.reach
 def move(session: Session, *, targets: Sequence[str], queue: str, dry_run: bool) -> None:
     """Move jobs to another queue; those that run, when they wait again."""
-    check_queue(session, queue)
-    Acting(session, dry_run=dry_run).on_units(targets, lambda target: on_units.move(target, queue))
+    known = read_queue(session, queue)
+    Acting(session, dry_run=dry_run).on_units(
+        targets, lambda target: on_units.move(target, queue, known)
+    )
 
 
 @click.command()

@@ -173,7 +173,11 @@ class Waiting:
             return Advice()
         except CommandError:
             return job.advice  # it has just started, or the budget of questions is spent
-        return Advice(found.summary, self._start_of(job))
+        where = f"waits in queue {found.queue} at position {found.position}"
+        if not found.position:
+            where = "is on hold"
+        why = found.blockers[0].message if found.blockers else ""
+        return Advice(where, why, self._start_of(job))
 
     def _start_of(self, job: Job) -> str:
         try:
@@ -191,8 +195,7 @@ class Waiting:
             out.status(printable(self._summary()))
             return
         for job in self._jobs:
-            # A forecast moves all the time: that alone is no news.
-            news = job.progress.text.partition("; may start")[0]
+            news = job.progress.news or job.progress.text
             if self._shown.get(job.shown) != news:
                 self._shown[job.shown] = news
                 out.line(printable(f"{job.shown} {job.progress.text}"))

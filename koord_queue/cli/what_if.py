@@ -112,7 +112,7 @@ def what_if(
 
     answer = asked.source.what_if(msgspec.json.encode(question))
     if not show_tree(session, answer, form):
-        _show(session, answer)
+        _show(session, answer, has_horizon="horizonSeconds" in question)
 
 
 def _question(asked: Asked, edits: Edits, file: str | None) -> Json:
@@ -166,7 +166,7 @@ def _check(session: Session, edits: Sequence[Json]) -> None:
         session.out.note(f"the API server was not asked whether it accepts the edit: {each}")
 
 
-def _show(session: Session, answer: bytes) -> None:
+def _show(session: Session, answer: bytes, *, has_horizon: bool) -> None:
     from koord_queue.answers.decoding import decode  # noqa: PLC0415 - not for --help
     from koord_queue.answers.what_if import WhatIf  # noqa: PLC0415 - the same
     from koord_queue.show.paragraphs import write_lines  # noqa: PLC0415 - the same
@@ -182,3 +182,5 @@ def _show(session: Session, answer: bytes) -> None:
     if found.horizon is not None:
         write_lines(session.out, tell_horizon(found.horizon))
         session.out.table(HORIZON_COLUMNS, horizon_rows(found.horizon))
+    elif has_horizon:
+        session.out.note(f"nothing is known over a time: {found.no_horizon}")

@@ -15,12 +15,11 @@ from koord_queue.answers.units import Unit
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import NotServed
 from koord_queue.reach.named import Owned, choose
+from shared_api.server_packages import INSTALL
 
 if TYPE_CHECKING:
     from koord_queue.reach.cluster import Query
     from queue_scheduler.offline.answers import OfflineAnswers
-
-INSTALL = "pip install 'koord-queue[server]'"
 
 
 class DumpSource:
@@ -51,12 +50,10 @@ class DumpSource:
         units = list(self._answers.jobs())
         keys = {(each.namespace, each.name) for each in units}
         word, slash, name = named.rpartition("/")
-        if slash and (word, name) in keys:
-            return word, name
         if word.lower() in {"", "unit", "queueunit"} and (namespace, name) in keys:
             return namespace, name
-        if slash and "/" not in word and any(each.namespace == word for each in units):
-            return word, name  # a unit that is not there: the answer names similar ones
+        if slash and any(each.namespace == word for each in units):
+            return word, name  # if it is not there, the answer names similar ones
         owned = [
             Owned(each.name, each.kind, each.api_version.rpartition("/")[0], each.job)
             for each in units

@@ -21,6 +21,9 @@ from koord_queue.show.words import counted, listed
 
 STYLES: Final = {"waiting": "warn", "held": "bad", "admitted": "good", "finished": "dim"}
 
+CAN_START: Final = frozenset({"waiting", "held"})
+"""Verdicts of units that a change may start."""
+
 
 def tell_explanation(answer: Explanation, ahead: Sequence[str] = ()) -> Iterator[Line]:
     """Yield the sentence, each blocker with its numbers, what is ahead, and the changes.
@@ -37,7 +40,7 @@ def tell_explanation(answer: Explanation, ahead: Sequence[str] = ()) -> Iterator
         yield from _tell_admitted(answer.admitted)
     for plugin in answer.without_plugins:
         yield Line(f"Plugin {plugin} could not be asked.", "dim")
-    if answer.changes is not None:
+    if answer.changes is not None and answer.verdict in CAN_START:
         yield from tell_changes(answer.changes, is_complete=answer.changes_complete is not False)
 
 
@@ -157,6 +160,8 @@ def _tell_eviction(eviction: Eviction) -> Iterator[Line]:
         why = f"queue {unit.queue}, quota {unit.quota}, priority {unit.priority}"
         name = f"{unit.namespace}/{unit.name}"
         yield Line(f"unit {name} would, if it were its turn ({why})", "warn", indent=2, hang=2)
+    if eviction.has_more:
+        yield Line("perhaps more units: not all were asked", indent=2)
     if eviction.others:
         yield Line(f"{counted(eviction.others, 'unit')} of namespaces you may not read", indent=2)
     if not eviction.possible:

@@ -122,9 +122,11 @@ class Printer:
 
     def status(self, text: str) -> None:
         """Write a line over the last one of these, cut to the terminal: for what goes on."""
-        from rich.cells import set_cell_size  # noqa: PLC0415 - only for a terminal
+        from rich.cells import cell_len, set_cell_size  # noqa: PLC0415 - only for a terminal
 
-        shown = set_cell_size(text, self.width - 1).rstrip()
+        # A line of the whole width would wrap on some terminals.
+        fits = cell_len(text) < self.width
+        shown = text if fits else f"{set_cell_size(text, self.width - 2)}…"
         self._out.write(f"\r{shown}\x1b[K")
         self._out.flush()
         self._has_status = True

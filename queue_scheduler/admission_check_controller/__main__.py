@@ -6,10 +6,13 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from queue_scheduler.admission_check_controller.provisioning_judge import ProvisioningJudge
-from shared_api.admission_check_kit.check_controller import CheckController
-from shared_api.admission_check_kit.serving import parse_check_flags
-from shared_api.program import Program, run_program
+from shared_api.server_packages import needed
+
+with needed():
+    from queue_scheduler.admission_check_controller.provisioning_judge import ProvisioningJudge
+    from shared_api.admission_check_kit.check_controller import CheckController
+    from shared_api.admission_check_kit.serving import parse_check_flags
+    from shared_api.program import Program, run_program
 
 PROGRAM: Final = "koord-queue-admission-checks"
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from queue_scheduler.insight_program.flags import PROGRAM, parse_insight_flags
-from queue_scheduler.insight_program.wiring import Insight
-from shared_api.client.connection_settings import SettingsError
-from shared_api.local_program import USAGE_ERRORS, LocalProgram, run_local_program
+from shared_api.server_packages import needed
+
+with needed():
+    from queue_scheduler.insight_program.flags import PROGRAM, parse_insight_flags
+    from queue_scheduler.insight_program.wiring import Insight
+    from shared_api.client.connection_settings import SettingsError
+    from shared_api.local_program import USAGE_ERRORS, LocalProgram, run_local_program
 
 
 def run(arguments: Sequence[str]) -> int:

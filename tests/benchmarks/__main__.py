@@ -22,6 +22,7 @@ from tests.benchmarks import (
     audit_figures,
     bare_loop,
     client_transport,
+    command_line_figures,
     controllers_memory,
     engine_figures,
     forecast_figures,
@@ -187,6 +188,13 @@ STAGES = (
         "units/s with the scheduler against a loop of the same writes; release to next start",
         95,
         lambda options: bare_loop.run(600 if options.quick else bare_loop.UNITS),
+        needs_cluster=True,
+    ),
+    Stage(
+        "command_line",
+        "how long a command takes, beside kubectl",
+        60,
+        lambda options: command_line_figures.run(require_binaries(), quick=options.quick),
         needs_cluster=True,
     ),
     Stage(

@@ -30,7 +30,7 @@ GRANTED = [
     {"name": "b", "replicas": 1, "running": 1},
 ]
 EVICTED = {"type": "Evicted", "status": "True", "reason": "Preempted", "message": ""}
-SAID = Advice("It waits in queue night, at position 3: needs more cpu.", "Fri 14:05")
+SAID = Advice("waits in queue night at position 3", "needs more cpu", "Fri 14:05")
 
 CASES = [
     pytest.param(
@@ -43,7 +43,7 @@ CASES = [
     ),
     pytest.param(
         unit("Enqueued", message="no room"), SAID, State.WAITS,
-        "waits in queue night, at position 3: needs more cpu; may start Fri 14:05",
+        "waits in queue night at position 3, may start Fri 14:05: needs more cpu",
         id="or rather what the scheduler says",
     ),
     pytest.param(
@@ -76,7 +76,12 @@ CASES = [
 
 @pytest.mark.parametrize(("found", "advice", "state", "text"), CASES)
 def test_what_a_job_does(found: QueueUnit, advice: Advice, state: State, text: str) -> None:
-    assert progress(found, advice) == (state, text)
+    assert progress(found, advice)[:2] == (state, text)
+
+
+def test_a_forecast_alone_is_no_news() -> None:
+    found = [progress(unit("Enqueued"), SAID._replace(start=each)).news for each in ("a", "b")]
+    assert found == ["waits in queue night at position 3: needs more cpu"] * 2
 
 
 NEW = {"is_there": True, "end": None, "had_unit": False, "seconds": 0.0}

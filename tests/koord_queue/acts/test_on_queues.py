@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from koord_queue.acts.change import Already, Change, On
-from koord_queue.acts.on_queues import DRAIN, HOLD, NONE, set_stop_policy
+from koord_queue.acts.on_queues import DRAIN, HOLD, NONE, set_stop_policy, takes_quota
 from shared_api.objects.queue import Queue
 from shared_api.testing.object_builders import queue_body, to_struct, with_status
 
 STOP = "koord-queue/stop-policy"
 OLDER = "kube-queue/stop-policy"
+AVAILABLE = "koord-queue/available-quota-in-queue"
 COPIED = "koord-queue/copied-annotations"
 
 
@@ -77,3 +78,18 @@ def test_a_drain_says_how_many_units_it_evicts(admitted: int, want: str) -> None
     got = set_stop_policy(queue({}, admitted), DRAIN)
     assert isinstance(got, Change)
     assert got.note == want
+
+
+@pytest.mark.parametrize(
+    ("annotations", "quota", "want"),
+    [
+        pytest.param({}, "night", True, id="the quota of its name"),
+        pytest.param({}, "team", False, id="another one"),
+        pytest.param({}, "", True, id="a quota that is not known"),
+        pytest.param({AVAILABLE: "a, team"}, "team", True, id="one that it lists"),
+        pytest.param({AVAILABLE: "*"}, "team", True, id="it lists all"),
+        pytest.param({"koord-queue/quota-fullname": "root/x"}, "team", True, id="a node's queue"),
+    ],
+)
+def test_which_quotas_a_queue_takes(annotations: dict[str, str], quota: str, want: bool) -> None:
+    assert takes_quota(queue(annotations), quota) is want

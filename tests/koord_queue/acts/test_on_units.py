@@ -19,8 +19,15 @@ from koord_queue.acts.on_units import (
     set_priority,
 )
 from koord_queue.errors import CommandError
+from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.testing.object_builders import job_body, queue_unit_body, to_struct, with_status
+from shared_api.testing.object_builders import (
+    job_body,
+    queue_body,
+    queue_unit_body,
+    to_struct,
+    with_status,
+)
 
 Json = dict[str, Any]
 Act = Callable[[Target], Change | Already]
@@ -189,7 +196,7 @@ def test_what_is_already_so_is_not_written(act: Act, target: Target, said: str) 
 
 
 REFUSED = [
-    (hold, of_job("Dequeued"), "has started"),
+    (hold, of_job("Dequeued"), "has been admitted"),
     (hold, of_job("Succeed"), "has ended"),
     (deactivate, by_hand("Failed"), "has ended"),
     (to_priority(2**31), of_job(), "no whole number of 32 bits"),
@@ -228,3 +235,16 @@ def test_a_requeue_asks_for_an_eviction_and_keeps_other_conditions() -> None:
         ("Other", "True", "R"),
         ("Evicted", "True", "RequeueRequested"),
     ]
+
+
+def test_a_queue_that_does_not_take_the_quota_is_said() -> None:
+    quota = {"quota.scheduling.koordinator.sh/name": "team"}
+    body = queue_unit_body("train", metadata={"labels": quota}, queue="day")
+    target = Target(named="unit/train", unit=to_struct(QueueUnit, body))
+    night = to_struct(Queue, queue_body("night"))
+    got = move(target, "night", night)
+    assert isinstance(got, Change)
+    assert got.note.startswith("queue night does not take the quota of unit/train")
+    unknown = move(target, "night", None)
+    assert isinstance(unknown, Change)
+    assert unknown.note == ""

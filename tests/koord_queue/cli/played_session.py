@@ -41,18 +41,20 @@ class PlayedSession(Session):
 
     Attributes:
         server: Its API server.
+        source: Answers questions.
         before_write: Happens once, right before the first write of the command.
         out_text, err_text: What was written.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_terminal: bool = False) -> None:
         super().__init__(Choice())
         self.time = PlayedClock()
         self.server = FakeApiServer(clock=self.time, rng=random.Random(7))
         self.server.direct.create_from(CRDS)
         self.out_text, self.err_text = StringIO(), StringIO()
         self.before_write: Callable[[], None] = nothing
-        self._printer = Printer(self.out_text, self.err_text, is_terminal=False)
+        self._printer = Printer(self.out_text, self.err_text, is_terminal=is_terminal)
+        self.source: Any = NoAnswers()
 
     @property
     def clock(self) -> PlayedClock:
@@ -80,8 +82,8 @@ class PlayedSession(Session):
         """Stay as it is: the test reads it."""
 
     def answers(self) -> Any:
-        """Return what answers no question."""
-        return NoAnswers()
+        """Return what answers questions; nothing does unless a test says so."""
+        return self.source
 
 
 class NoAnswers:
@@ -90,3 +92,7 @@ class NoAnswers:
     def what_if(self, question: bytes) -> bytes:
         """Answer nothing."""
         raise NotServed("nobody answers what-if")
+
+    def explain(self, namespace: str, name: str, *, changes: bool = False) -> bytes:
+        """Answer nothing."""
+        raise NotServed("nobody explains")

@@ -69,7 +69,7 @@ def test_a_hold_of_a_job_that_has_just_started_is_taken_back(session: PlayedSess
 
 def test_a_unit_that_starts_before_the_write_is_not_held(session: PlayedSession) -> None:
     session.before_write = lambda: started(session, "solo")
-    with pytest.raises(CommandError, match="solo has started, and hold only keeps"):
+    with pytest.raises(CommandError, match="solo has been admitted, and hold only keeps"):
         Acting(session, dry_run=False).on_units(["solo"], hold)
     assert BLOCK not in notes_on(session, "queueunits", "solo")
 

@@ -78,7 +78,7 @@ def ask(folder: Path, line: str, dump: str = "dump.json") -> int:
         ("what-if --file DIR/edits.json --horizon 3600", "queue/team   wait-p50"),
         ("units", "default     big    waiting   team    team    1     needs more cpu"),
         ("units -o json", '"standing":'),
-        ("queues", "team   Priority   1         1          team"),
+        ("queues", "team    Priority   1         1          team"),
         ("queues -o name", "queue.scheduling.x-k8s.io/team"),
     ],
 )
@@ -111,6 +111,8 @@ def test_it_is_the_time_of_the_dump(folder: Path, capsys: pytest.CaptureFixture[
     assert ask(folder, "when default/big --output json", "old.json") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["computedAt"], found["ageSeconds"]) == (then, 0.0)
+    assert ask(folder, "when default/big", "old.json") == 0
+    assert "played 0s ago" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -171,6 +173,44 @@ def test_names_are_left_where_that_is_asked_for(folder: Path) -> None:
     saved = folder / "saved.json"
     assert ask(folder, f"dump --no-anonymize -o {saved}") == 0
     assert saved.read_bytes() == (folder / "dump.json").read_bytes()
+
+
+def test_a_server_alone_is_asked_without_a_kubeconfig(
+    kit: ShellKit, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(folder / "none"))
+    api = DebugApi(kit.shared, QUOTA_READERS, lambda: True)
+    with served(build_app(api, open_access, (), "0")) as client:
+        server = f"--server={client.base_url}"
+        assert run(["explain", "big", server]) == 0
+        assert run(["explain", "job/big", server]) == 1
+        assert run(["explain", "big"]) == 1
+    shown = capsys.readouterr()
+    assert shown.out.startswith("It waits in queue team, at position 1: ")
+    unknown, named, unconfigured, _ = shown.err.splitlines()
+    assert unknown == "error: which unit job/big has is not known without the API server"
+    assert named.startswith("Name the unit itself")
+    assert unconfigured.startswith("error: no cluster is configured: ")
+
+
+@pytest.mark.parametrize(
+    ("line", "want"),
+    [
+        ("explain big --changes --at 1h", "--changes is about now, not about --at."),
+        ("explain big --at tomorrow", "--at: "),
+        ("what-if", "Nothing is edited: "),
+        ("what-if --end a --horizon 31d", "Invalid value for '--horizon'"),
+        ("what-if --end a --horizon 721h", "721h is not above 0, or more than 30 days (720h)."),
+        ("what-if --end a --seed -1", "Invalid value for '--seed'"),
+        ("dump --server http://127.0.0.1:1", "--from-dump and --server are two sources: give one."),
+        ("try", "Missing option '-f' / '--filename'"),
+    ],
+)
+def test_mistakes_of_a_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], line: str, want: str
+) -> None:
+    assert ask(folder, line) == 2
+    assert want in capsys.readouterr().err
 
 
 def test_a_server_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,8 +16,8 @@ Json = dict[str, Any]
 
 RESOURCES = {
     "/api/v1": [
-        {"name": "pods", "kind": "Pod", "namespaced": True},
         {"name": "pods/status", "kind": "Pod", "namespaced": True},
+        {"name": "pods", "kind": "Pod", "namespaced": True},
         {"name": "namespaces", "kind": "Namespace", "namespaced": False},
     ],
     "/apis/batch/v1": [{"name": "jobs", "kind": "Job", "namespaced": True}],

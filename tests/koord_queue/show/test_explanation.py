@@ -85,6 +85,7 @@ def test_what_an_admitted_unit_borrows_and_what_could_evict_it() -> None:
         reclaimers=(Reclaimer(quota="a", only_lower_priority=True),),
         units=(Evictor(namespace="x", name="y", queue="q", quota="a", priority=7),),
         others=2,
+        has_more=True,
     )
     admitted = Admitted(limits=(limit,), borrowed=(lent,), eviction=eviction)
     assert told(Explanation(verdict="admitted", summary="It is admitted.", admitted=admitted)) == [
@@ -100,6 +101,7 @@ def test_what_an_admitted_unit_borrows_and_what_could_evict_it() -> None:
         "units of higher priority in its queue",
         "quota a, which may reclaim what is lent, for units of higher priority only",
         "unit x/y would, if it were its turn (queue q, quota a, priority 7)",
+        "perhaps more units: not all were asked",
         "2 units of namespaces you may not read",
     ]
 
@@ -145,3 +147,10 @@ def test_changes_that_do_not_suffice_come_apart() -> None:
 )
 def test_a_patch_as_a_command(patch: Patch, want: str) -> None:
     assert patch_command(patch) == want
+
+
+def test_nothing_would_start_what_has_started() -> None:
+    admitted = Explanation(verdict="admitted", summary="It is admitted.", changes=())
+    assert told(admitted) == ["It is admitted."]
+    waiting = Explanation(verdict="waiting", summary="It waits.", changes=())
+    assert told(waiting)[-1] == "No single change would start it now."

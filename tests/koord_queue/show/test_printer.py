@@ -68,3 +68,19 @@ def test_notes_are_no_part_of_the_answer() -> None:
     printer, out, err = printed(is_terminal=False)
     printer.note("nobody answers")
     assert (out.getvalue(), err.getvalue()) == ("", "note: nobody answers\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param("123456789", "123456789", id="it fits"),
+        pytest.param("1234567890", "12345678…", id="it would fill the line"),
+        pytest.param("訓練訓練訓練", "訓練訓練…", id="wide characters"),
+    ],
+)
+def test_a_status_line_is_written_over_and_cut(text: str, want: str) -> None:
+    printer, out, _ = printed(is_terminal=True, width=10)
+    printer.status(text)
+    printer.end_status()
+    printer.end_status()
+    assert out.getvalue() == f"\r{want}\x1b[K\n"

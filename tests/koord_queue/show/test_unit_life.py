@@ -75,8 +75,8 @@ def test_where_a_unit_stands_by_its_object_alone(given: QueueUnit, want: str) ->
 
 def test_the_life_is_told_in_its_order_and_in_words() -> None:
     given = unit(
-        condition("PodsReady", "True", "PodsRunning", "Pods of the job run"),
         condition("Evicted", "True", "Preempted", "for x/b", at=Timestamp("2026-11-26T12:40:00Z")),
+        condition("PodsReady", "True", "PodsRunning", "Pods of the job run"),
         condition("OperatorSilent", "True", "NotConfirmed", at=Timestamp("2026-11-26T12:50:00Z")),
     )
     assert life_rows(given, WALL) == [
