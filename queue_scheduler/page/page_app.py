@@ -4,7 +4,7 @@
 |---|---|
 | / and the paths of views | the window |
 | /assets/... | its files |
-| /page/session | who has logged in |
+| /page/session | who has logged in; POST logs in, DELETE logs out |
 | /page/overview | what is wrong, queues, quotas |
 | /page/queues/{name} | a queue and a page of its units |
 | /page/units/{namespace}/{name} | a unit |
@@ -19,12 +19,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import structlog
 from fastapi import Depends, FastAPI, Query, Request
 from starlette.middleware import Middleware
 from starlette.middleware.exceptions import ExceptionMiddleware
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp
 
@@ -42,13 +43,16 @@ from queue_scheduler.page.line_view import (
     select,
     show_units,
 )
+from queue_scheduler.page.login import LoggedInVisitors, add_login
 from queue_scheduler.page.overview import Overview, show_overview, show_queue
 from queue_scheduler.page.quota_view import QuotaPage, show_quota
+from queue_scheduler.page.sessions import Sessions
 from queue_scheduler.page.sources import PageSources
 from queue_scheduler.page.static_files import read_files, static_routes
 from queue_scheduler.page.unit_view import UnitPage, check_namespace, show_unit
-from queue_scheduler.page.visitors import Visitor, Visitors
+from queue_scheduler.page.visitors import LocalVisitors, Visitor, Visitors
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
+from shared_api.access_review import AccessReviewer
 from shared_api.debug_api.views import View
 from shared_api.timestamps import rfc3339
 
@@ -126,14 +130,26 @@ class Pages:
         return show_quota(self._states.at(at), name, visitor)
 
 
+class Login(NamedTuple):
+    """What a port needs that others can reach.
+
+    Attributes:
+        sessions: Who has logged in.
+        reviewer: Asks the API server about tokens.
+    """
+
+    sessions: Sessions
+    reviewer: AccessReviewer
+
+
 def build_page_app(
-    sources: PageSources, visitors: Visitors, hosts: Collection[str] | None
+    sources: PageSources, login: Login | None, hosts: Collection[str] | None
 ) -> ASGIApp:
     """Return the application.
 
     Args:
         sources: What it answers from.
-        visitors: Identifies who asks.
+        login: For a port that others can reach; None: only this machine can, and may read all.
         hosts: Names that the header Host may have, in lower case; None: any.
     """
     app = FastAPI(
@@ -143,6 +159,11 @@ def build_page_app(
         middleware=[Middleware(ExceptionMiddleware, handlers={Exception: _answer_failure})],
     )
     app.add_exception_handler(NoStateError, _answer_no_state)
+    app.add_exception_handler(ClientDisconnect, _answer_late)
+    visitors: Visitors = LocalVisitors()
+    if login is not None:
+        visitors = LoggedInVisitors(login.sessions, login.reviewer, sources.clock)
+        add_login(app, login.sessions, visitors, login.reviewer, sources.clock)
     _add_answers(app, Pages(sources), visitors)
     app.router.routes.extend(static_routes(read_files()))
     return Doorkeeper(app, hosts)
@@ -196,6 +217,11 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
 
 def _answer_no_state(_request: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": str(error)}, HTTPStatus.SERVICE_UNAVAILABLE.value)
+
+
+def _answer_late(_request: Request, _error: Exception) -> JSONResponse:
+    detail = "the body of the request did not come in time"
+    return JSONResponse({"detail": detail}, HTTPStatus.REQUEST_TIMEOUT.value)
 
 
 def _answer_failure(request: Request, error: Exception) -> JSONResponse:
