@@ -1,16 +1,13 @@
 """Streams of events: one look a second for all, and each visitor sees what it may read.
 
-Everything here runs in the loop of the server, on its one thread, but for what may wait: the look
-and questions to the API server run on threads of its pool.
+Everything here runs in the loop of the server, on its one thread, but for what may wait: looks and
+questions to the API server run on threads of the server's pool.
 """
 
 from __future__ import annotations
 
-import math
-from collections import deque
 from collections.abc import Callable
-from functools import partial
-from typing import Any, Final
+from typing import Final, Protocol
 
 import anyio
 import msgspec
@@ -18,114 +15,189 @@ import structlog
 from fastapi import FastAPI, HTTPException, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from queue_scheduler.debug_api.engine_state import NoStateError
-from queue_scheduler.page.live import Change, Changes, show_change
+from queue_scheduler.page.live import Changes, merge, show_change
 from queue_scheduler.page.sessions import Session
-from queue_scheduler.page.sources import PageSources
-from queue_scheduler.page.visitors import Visitor, Visitors
+from queue_scheduler.page.visitors import Visitor
+from shared_api.process.clock import Clock
 
 LOOK_SECONDS: Final = 1.0
 HEARTBEAT_SECONDS: Final = 15.0
 AUTHORIZED_SECONDS: Final = 30.0
-"""How often a stream's visitor is identified again, whatever is remembered of it."""
+"""How often the token of a stream's visitor is reviewed, whatever is remembered of it."""
 SEND_SECONDS: Final = 15.0
 """How long a client may not read."""
 MAX_STREAMS: Final = 256
 MAX_OF_SESSION: Final = 8
-MAX_WAITING: Final = 30
-"""Changes that wait for a client; one that is further behind begins again."""
 
-_RESET: Final = b'data: {"reset": true}\n\n'
 _HEARTBEAT: Final = b": still here\n\n"
-_HEADERS: Final = {"content-type": "text/event-stream", "x-accel-buffering": "no"}
 
 log = structlog.get_logger("page")
 
 
-class _Listener:
-    """One stream."""
+class Recheck(Protocol):
+    """Identifies the visitor of a session again."""
 
-    def __init__(self) -> None:
-        self.waiting: deque[Change] = deque()
-        self.is_behind = False
-        self.arrived = anyio.Event()
-
-    def put(self, change: Change) -> None:
-        """Take a change."""
-        if len(self.waiting) >= MAX_WAITING:
-            self.waiting.clear()
-            self.is_behind = True
-        self.waiting.append(change)
-        self.arrived.set()
+    def recheck(self, session: Session) -> Visitor | None:
+        """Return the visitor, asked of the API server; None: the token is not accepted."""
+        ...
 
 
 class Streams:
     """All streams; used by the loop of the server only.
 
     Args:
-        sources: What is looked at.
-        recheck: Returns who has a session, asked of the API server and not of what is remembered;
-            None: it may not read any more. May wait.
+        changes: Finds what changes.
+        clock: The time, for the ends of sessions; looks are paced by the loop's own.
+        recheck: Identifies visitors again; None: there is no login.
     """
 
-    def __init__(
-        self, sources: PageSources, recheck: Callable[[Session], Visitor | None]
-    ) -> None:
-        self._changes = Changes(sources)
+    def __init__(self, changes: Changes, clock: Clock, recheck: Recheck | None) -> None:
+        self._changes = changes
+        self._clock = clock
         self._recheck = recheck
-        self._listeners: set[_Listener] = set()
+        self._count = 0
         self._is_looking = False
+        self._next_look = 0.0
 
-    def check_places(self, session: Session | None) -> None:
+    def check_places(self, visitor: Visitor) -> None:
         """Check that there is a place for one more stream.
 
         Raises:
             HTTPException: 503: there are too many; 429: this session has too many.
         """
-        if len(self._listeners) >= MAX_STREAMS:
+        if self._count >= MAX_STREAMS:
             raise HTTPException(503, "too many pages are open; ask again", {"Retry-After": "30"})
-        if session is not None and session.streams >= MAX_OF_SESSION:
+        if visitor.session is not None and visitor.session.streams >= MAX_OF_SESSION:
             raise HTTPException(429, "you have too many pages open", {"Retry-After": "30"})
 
-    async def serve(self, visitor: Visitor, last_id: str, send: Callable[[bytes], Any]) -> None:
+    async def serve(self, visitor: Visitor, last_id: str, send: Send) -> None:
         """Send events to a visitor until it may not read any more."""
-        listener, session = _Listener(), visitor.session
-        self._listeners.add(listener)
+        session = visitor.session
+        self._count += 1
         if session is not None:
             session.streams += 1
         try:
-            async with anyio.create_task_group() as tasks:
-                if not self._is_looking:
-                    self._is_looking = True
-                    await self._look()
-                await self._greet(listener, last_id, send)
-                tasks.start_soon(self._keep_looking, listener)
-                await self._tell(listener, visitor, send)
-                tasks.cancel_scope.cancel()
+            await self._tell(visitor, last_id, send)
         finally:
-            self._listeners.discard(listener)
+            self._count -= 1
             if session is not None:
                 session.streams -= 1
 
-    # --- looking ------------------------------------------------------------------------------
-
-    async def _keep_looking(self, listener: _Listener) -> None:
-        """Look once a second while this stream is the one that looks for all."""
+    async def _tell(self, visitor: Visitor, last_id: str, send: Send) -> None:
+        await self._look()
+        changes, reader = self._changes, visitor
+        place = changes.last if not last_id else changes.place_of(last_id)
+        message = f"retry: 2000\nid: {changes.id_of(changes.last)}\n".encode()
+        if place is None:
+            message, place = message + b'data: {"reset":true}\n', changes.last
+        await _send(send, message + b"\n")
+        said = anyio.current_time()
         while True:
+            still = await self._identify(reader)
+            if still is None:
+                return
+            reader = still
+            found = changes.after(place)
+            now = anyio.current_time()
+            if found:
+                place = found[-1].number
+                number = changes.id_of(place)
+                shown = await run_in_threadpool(show_change, merge(found), reader, number)
+                data = msgspec.json.encode(shown)
+                await _send(send, b"id: %s\ndata: %s\n\n" % (number.encode(), data))
+                said = now
+            elif now - said >= HEARTBEAT_SECONDS:
+                await _send(send, _HEARTBEAT)
+                said = now
             await anyio.sleep(LOOK_SECONDS)
-            if next(iter(self._listeners), None) is listener:
-                await self._look()
+            await self._look()
+
+    async def _identify(self, visitor: Visitor) -> Visitor | None:
+        """Return who listens; None: it may not any more."""
+        session, now = visitor.session, self._clock.monotonic()
+        if session is None or self._recheck is None:
+            return visitor
+        if session.ends <= now:
+            return None
+        if now - session.checked < AUTHORIZED_SECONDS:
+            return visitor
+        return await run_in_threadpool(self._recheck.recheck, session)
 
     async def _look(self) -> None:
+        """Look if it is time to, and no other stream does."""
+        if self._is_looking or anyio.current_time() < self._next_look:
+            return
+        self._is_looking = True
         try:
-            change = await run_in_threadpool(self._changes.look)
+            await run_in_threadpool(self._changes.look)
         except NoStateError:
-            return
+            pass  # there is nothing to see yet
         except Exception:
-            log.exception("the changes cannot be found")
-            return
-        if change is not None:
-            for each in self._listeners:
-                each.put(change)
+            log.exception("what has changed cannot be found")
+        finally:
+            self._is_looking = False
+            # A little less than the rest of a stream, so that no stream waits twice.
+            self._next_look = anyio.current_time() + LOOK_SECONDS / 2
+
+
+async def _send(send: Send, content: bytes) -> None:
+    """Send a piece; a client that does not read for long is given up.
+
+    Raises:
+        TimeoutError: It does not read.
+    """
+    with anyio.fail_after(SEND_SECONDS):
+        await send({"type": "http.response.body", "body": content, "more_body": True})
+
+
+class EventStream(Response):
+    """The answer that does not end.
+
+    Args:
+        streams: Serves it.
+        visitor: Who listens.
+        last_id: Of the last message that it has seen; "": it has seen none.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(self, streams: Streams, visitor: Visitor, last_id: str) -> None:
+        super().__init__(headers={"X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._streams = streams
+        self._visitor = visitor
+        self._last_id = last_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send events until the visitor goes, or may not listen any more."""
+        del scope
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        async with anyio.create_task_group() as tasks:
+
+            async def watch() -> None:
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(watch)
+            await send(start)
+            try:
+                await self._streams.serve(self._visitor, self._last_id, send)
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            except TimeoutError:
+                log.info("a page does not read its events")
+            tasks.cancel_scope.cancel()
+
+
+def add_events(app: FastAPI, streams: Streams, identify: Callable[[Request], Visitor]) -> None:
+    """Add the route of events."""
+
+    async def events(request: Request) -> Response:
+        visitor = await run_in_threadpool(identify, request)
+        streams.check_places(visitor)
+        return EventStream(streams, visitor, request.headers.get("last-event-id", ""))
+
+    app.get("/page/events", response_model=None)(events)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +17,7 @@ from shared_api.timestamps import rfc3339
 
 MAX_KEPT: Final = 120
 """Changes that are kept for streams that begin again: those of two minutes."""
+MAX_DIGITS: Final = 15
 MAX_UNITS: Final = 200
 """Units that one message names."""
 
@@ -40,7 +41,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Changes:
-    """Finds changes; used by one thread at a time.
+    """Finds changes. One thread at a time looks; others may read what was found.
 
     Attributes:
         last: Number of the last change.
@@ -84,29 +85,41 @@ class Changes:
         )
         if not (change.queues or change.quotas or change.units):
             return None
-        self.last = change.number
         self._kept.append(change)
+        self.last = change.number
         return change
-
-    def forget(self) -> None:
-        """Forget the state, when nobody listens any more: what changes then is not known."""
-        self._number = self._state = None
-        self._units = {}
-        self._kept.clear()
-        self.last += 1
 
     def id_of(self, number: int) -> str:
         """Return the id of a message about a change."""
         return f"{self._run}-{number}"
 
-    def since(self, last_id: str) -> list[Change] | None:
-        """Return the changes after a message; None: they are not all known."""
-        run, _, number = last_id.partition("-")
-        if run != self._run or not number.isdecimal() or len(number) > len(str(self.last)):
+    def place_of(self, message_id: str) -> int | None:
+        """Return the number of the change of a message; None: what came after it is not known."""
+        run, _, number = message_id.partition("-")
+        if run != self._run or not (number.isascii() and number.isdecimal()):
             return None
-        after = int(number)
-        found = [each for each in self._kept if each.number > after]
-        return found if len(found) == self.last - after else None
+        place = int(number[:MAX_DIGITS])
+        return place if self.last - len(self._kept) <= place <= self.last else None
+
+    def after(self, place: int) -> list[Change]:
+        """Return the changes after one of this number that are kept, in order."""
+        return [each for each in tuple(self._kept) if each.number > place]
+
+
+def merge(changes: Sequence[Change]) -> Change:
+    """Return several changes in a row as one, with the number and the time of the last."""
+    *_, last = changes
+    return Change(
+        number=last.number,
+        state_at=last.state_at,
+        queues=_all(each.queues for each in changes),
+        quotas=_all(each.quotas for each in changes),
+        units=_all(each.units for each in changes),
+    )
+
+
+def _all(parts: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for part in parts for name in part))
 
 
 def show_change(change: Change, visitor: Visitor, message_id: str) -> dict[str, Any]:
@@ -137,14 +150,10 @@ def _quotas_of(state: KnownState) -> dict[str, Any]:
 
 
 def _differing(was: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(
-        name for name in sorted(was.keys() | now.keys()) if was.get(name) != now.get(name)
-    )
+    return tuple(name for name in sorted(was.keys() | now.keys()) if was.get(name) != now.get(name))
 
 
-def _other_records(
-    was: Mapping[str, CachedUnit], now: Mapping[str, CachedUnit]
-) -> tuple[str, ...]:
+def _other_records(was: Mapping[str, CachedUnit], now: Mapping[str, CachedUnit]) -> tuple[str, ...]:
     """Return the units whose records are other ones: records are never changed."""
     came = [key for key, record in now.items() if was.get(key) is not record]
     return (*came, *(key for key in was if key not in now))

@@ -141,6 +141,17 @@ class LoggedInVisitors:
 
         return Visitor(session.user, reads_all=False, may_read=may_read, session=session)
 
+    def recheck(self, session: Session) -> Visitor | None:
+        """Return who has a session, asked of the API server; None: its token is not accepted."""
+        status, _ = self._reviewer.identify(session.token)
+        if status is HTTPStatus.UNAUTHORIZED:
+            session.ends = 0.0  # at once, whatever is still remembered of the token
+        if status is not HTTPStatus.OK:
+            return None
+        session.checked = self._clock.monotonic()
+        session.rights.clear()
+        return self.visitor_of(session)
+
     def _may_list(self, session: Session, namespace: str) -> bool:
         known, now = session.rights.get(namespace), self._clock.monotonic()
         if known is not None and known[1] > now:

@@ -5,6 +5,7 @@
 | / and the paths of views | the window |
 | /assets/... | its files |
 | /page/session | who has logged in; POST logs in, DELETE logs out |
+| /page/events | what has changed, as it does |
 | /page/overview | what is wrong, queues, quotas |
 | /page/queues/{name} | a queue and a page of its units |
 | /page/units/{namespace}/{name} | a unit |
@@ -34,6 +35,7 @@ from queue_scheduler.debug_api.app import DEFAULT_PAGE, At, DebugApi, Limit, Nam
 from queue_scheduler.debug_api.engine_state import NoStateError
 from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.page.doorkeeper import Doorkeeper
+from queue_scheduler.page.event_stream import Streams, add_events
 from queue_scheduler.page.known_state import KnownStates
 from queue_scheduler.page.line_view import (
     LinePage,
@@ -43,6 +45,7 @@ from queue_scheduler.page.line_view import (
     select,
     show_units,
 )
+from queue_scheduler.page.live import Changes
 from queue_scheduler.page.login import LoggedInVisitors, add_login
 from queue_scheduler.page.overview import Overview, show_overview, show_queue
 from queue_scheduler.page.quota_view import QuotaPage, show_quota
@@ -161,9 +164,11 @@ def build_page_app(
     app.add_exception_handler(NoStateError, _answer_no_state)
     app.add_exception_handler(ClientDisconnect, _answer_late)
     visitors: Visitors = LocalVisitors()
+    recheck: LoggedInVisitors | None = None
     if login is not None:
-        visitors = LoggedInVisitors(login.sessions, login.reviewer, sources.clock)
-        add_login(app, login.sessions, visitors, login.reviewer, sources.clock)
+        visitors = recheck = LoggedInVisitors(login.sessions, login.reviewer, sources.clock)
+        add_login(app, login.sessions, recheck, login.reviewer, sources.clock)
+    add_events(app, Streams(Changes(sources), sources.clock, recheck), visitors.identify)
     _add_answers(app, Pages(sources), visitors)
     app.router.routes.extend(static_routes(read_files()))
     return Doorkeeper(app, hosts)

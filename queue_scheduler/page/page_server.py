@@ -105,8 +105,11 @@ class _Server(uvicorn.Server):
         loop, config = asyncio.get_running_loop(), self.config
 
         def connect() -> asyncio.Protocol:
-            protocol = config.http_protocol_class
-            return protocol(config=config, server_state=self.server_state, app_state={})
+            protocol: Any = config.http_protocol_class
+            made: asyncio.Protocol = protocol(
+                config=config, server_state=self.server_state, app_state={}
+            )
+            return made
 
         seconds = None if self._tls is None else HEAD_SECONDS
         self.servers = [

@@ -27,9 +27,10 @@ class Session(msgspec.Struct, eq=False):
     Attributes:
         user: The name of who has logged in.
         token: The token, as it was sent.
-        ends: When it ends, in monotonic seconds.
+        ends: When it ends, in monotonic seconds; 0: it has been ended.
         rights: What is known of namespaces: whether they may be read, and until when that is
             remembered. Written by all threads that answer; each write is a single operation.
+        checked: When the API server last said that the token is valid, in monotonic seconds.
         streams: How many streams of events it has; written by the thread of the streams only.
     """
 
@@ -37,6 +38,7 @@ class Session(msgspec.Struct, eq=False):
     token: str
     ends: float
     rights: dict[str, tuple[bool, float]] = msgspec.field(default_factory=dict)
+    checked: float = 0.0
     streams: int = 0
 
     @property
@@ -72,10 +74,11 @@ class Sessions:
             self._forget_ended(now)
             own = [key for key, each in self._open.items() if each.user == user]
             for key in own[: max(0, len(own) - MAX_OF_USER + 1)]:
-                del self._open[key]
+                self._end(key)
             while len(self._open) >= MAX_SESSIONS:
-                del self._open[next(iter(self._open))]
-            self._open[_digest(number)] = Session(user=user, token=token, ends=now + left)
+                self._end(next(iter(self._open)))
+            begun = Session(user=user, token=token, ends=now + left, checked=now)
+            self._open[_digest(number)] = begun
         return number, left
 
     def find(self, number: str) -> Session | None:
@@ -84,20 +87,20 @@ class Sessions:
             found = self._open.get(_digest(number))
         return found if found is not None and found.ends > self._clock.monotonic() else None
 
-    def is_open(self, session: Session) -> bool:
-        """Return whether a session still is there and has not ended."""
-        with self._lock:
-            is_there = any(each is session for each in self._open.values())
-        return is_there and session.ends > self._clock.monotonic()
-
     def close(self, number: str) -> None:
         """End the session of a number, if there is one."""
         with self._lock:
-            self._open.pop(_digest(number), None)
+            self._end(_digest(number))
+
+    def _end(self, key: bytes) -> None:
+        found = self._open.pop(key, None)
+        if found is not None:
+            found.ends = 0.0  # its streams end with it
+            found.token = ""
 
     def _forget_ended(self, now: float) -> None:
         for key in [key for key, each in self._open.items() if each.ends <= now]:
-            del self._open[key]
+            self._end(key)
 
 
 def _digest(number: str) -> bytes:
