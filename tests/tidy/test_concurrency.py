@@ -33,6 +33,7 @@ LOCK_HOLDERS = {
     "queue_scheduler/page/known_state.py": "one state is read at a time, for all visitors",
     "queue_scheduler/page/line_view.py": "one line is read at a time, for all visitors",
     "queue_scheduler/page/login.py": "how often logins are tried, in all request threads",
+    "queue_scheduler/page/quota_history.py": "one thread restores engines of the past",
     "queue_scheduler/page/sessions.py": "who has logged in, read by all request threads",
     "queue_scheduler/reporting/metrics.py": "counts of workers and writers, read by scrapes",
     "queue_scheduler/record/time_travel.py": "one engine of the past is restored at a time",
