@@ -31,7 +31,11 @@ def describe(session: Session, unit: str) -> None:
     from koord_queue.cli.objects import read_unit  # noqa: PLC0415 - not for --help
     from koord_queue.show import unit_life  # noqa: PLC0415 - the same
     from koord_queue.show.forecasts import Wall  # noqa: PLC0415 - the same
-    from koord_queue.show.paragraphs import heading, write_lines  # noqa: PLC0415 - the same
+    from koord_queue.show.paragraphs import (  # noqa: PLC0415 - the same
+        heading,
+        rows_as_lines,
+        write_lines,
+    )
 
     namespace, name = session.unit(unit)
     found = read_unit(session.cluster(), namespace, name)
@@ -45,8 +49,7 @@ def describe(session: Session, unit: str) -> None:
 
     def section(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         if rows:
-            write_lines(out, heading(title))
-            out.table(columns, rows)
+            write_lines(out, [*heading(title), *rows_as_lines(columns, rows)])
 
     section("Life", unit_life.LIFE_COLUMNS, unit_life.life_rows(found, wall))
     section("Demand", unit_life.DEMAND_COLUMNS, unit_life.demand_rows(found))

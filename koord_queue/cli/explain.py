@@ -32,7 +32,7 @@ def explain(
     UNIT is job/NAME, or the name of a queue unit.
     """
     asked = ask(session, dump)
-    namespace, name = asked.find(unit)
+    namespace, name = _find(asked, unit, at)
     try:
         answer = _answer(session, asked, (namespace, name), at, changes=changes)
     except (NotServed, Refused) as error:
@@ -42,6 +42,17 @@ def explain(
         return
     if not show_tree(session, answer, form):
         _show(session, asked, answer)
+
+
+def _find(asked: Asked, unit: str, at: str | None) -> tuple[str, str]:
+    """Return namespace and name of a unit; at another time its object need not be there now."""
+    try:
+        return asked.find(unit)
+    except CommandError:
+        word, _, name = unit.rpartition("/")
+        if at is None or word not in {"", "unit", "queueunit"}:
+            raise
+        return asked.namespace(), name
 
 
 def _answer(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from koord_queue.show.printable import printable
 from koord_queue.show.printer import Printer
+from koord_queue.show.table import build_table
 
 LEAST_WIDTH: Final = 40
 """Columns that a text gets, however narrow the terminal is."""
@@ -48,6 +49,14 @@ def numbered(number: int, text: str, style: str = "") -> Line:
 def below(text: str, *, to_copy: bool = False) -> Line:
     """Return a line below an entry of a list."""
     return Line(text, indent=5, to_copy=to_copy)
+
+
+def rows_as_lines(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[Line]:
+    """Yield a table whose last column is wrapped on a terminal, below its start, and never cut."""
+    head, *lines = build_table(columns, rows)
+    hang = head.rindex(columns[-1])
+    yield Line(head, "bold")
+    yield from (Line(line, hang=hang) for line in lines)
 
 
 def write_lines(out: Printer, lines: Iterable[Line]) -> None:

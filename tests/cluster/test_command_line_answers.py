@@ -95,6 +95,9 @@ def test_why_a_job_waited_by_the_record(cli: CommandLine) -> None:
     asked = ("explain", "job/third", "--at", "1s", "--server", cli.server)
     until(lambda: cli.run(*asked).code == 0, OWN_TIMES_SECONDS)
     assert "It waits in queue team, at position 2: needs more cpu" in cli.run(*asked).out
+    gone = cli.run("explain", "was-deleted", "--at", "1s", "--server", cli.server)
+    assert gone.err.startswith("error: ")
+    assert "default/was-deleted" in gone.err, "the record is asked, not the cluster"
     early = cli.run("explain", "job/third", "--at", "20d", "--server", cli.server)
     assert (early.code, early.out) == (1, "")
 
@@ -137,6 +140,14 @@ def test_the_life_of_a_job_that_runs(cli: CommandLine) -> None:
 def test_the_life_of_a_job_that_waits(cli: CommandLine) -> None:
     described = without_events(cli.run("describe", "job/third"))
     assert_golden("describe-waiting", re.sub(FORECAST, r"\1it starts ...", described))
+
+
+def test_a_description_of_a_terminal_cuts_nothing(cli: CommandLine) -> None:
+    shown = without_styles(cli.run_on_terminal("describe", "job/third").out)
+    assert max(map(len, shown.splitlines())) <= COLUMNS
+    assert "\N{HORIZONTAL ELLIPSIS}" not in shown
+    words = " ".join(shown.split())
+    assert "missing 1 (limit 4, used 3, requested 2)." in words
 
 
 def without_events(printed: Printed) -> str:

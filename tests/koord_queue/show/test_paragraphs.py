@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from koord_queue.show.paragraphs import Line, numbered, wrap, write_lines
+from koord_queue.show.paragraphs import Line, numbered, rows_as_lines, wrap, write_lines
 from koord_queue.show.printer import Printer
 
 
@@ -36,6 +36,17 @@ def test_a_line_of_a_pipe_and_a_command_are_left_whole() -> None:
 
 def test_a_text_of_others_cannot_move_the_cursor() -> None:
     assert written(Line("a\x1b[2J\nb")) == ["a\ufffd[2J\ufffdb"]
+
+
+def test_the_last_column_of_rows_is_wrapped_below_its_start_and_never_cut() -> None:
+    lines = list(rows_as_lines(("A", "WHAT"), [("x", ""), ("long", LONG)]))
+    assert written(*lines, width=48) == [
+        "A      WHAT",
+        "x      -",
+        "long   one two three four five six seven eight",
+        "       nine ten eleven",
+    ]
+    assert written(*lines, is_terminal=False)[-1] == f"long   {LONG}"
 
 
 @pytest.mark.parametrize(
