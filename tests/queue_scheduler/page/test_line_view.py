@@ -16,7 +16,7 @@ from queue_scheduler.engine.engine import Engine
 from shared_api.testing.object_builders import queue
 from tests.queue_scheduler.page.login_kit import TENANT, Browser, LoginWorld, browser
 from tests.queue_scheduler.page.page_kit import PageWorld
-from tests.queue_scheduler.page.test_who_sees_what import add
+from tests.queue_scheduler.page.test_hidden_sums import add
 from tests.queue_scheduler.shell_kit import ShellKit
 
 Json = dict[str, Any]

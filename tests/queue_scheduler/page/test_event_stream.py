@@ -16,7 +16,7 @@ from queue_scheduler.page.live import MAX_KEPT, MAX_UNITS, Changes
 from shared_api.process.clock import SystemClock
 from tests.queue_scheduler.page.login_kit import ROOT, TENANT, Browser, LoginWorld, browser
 from tests.queue_scheduler.page.page_kit import PATIENCE_SECONDS, PageWorld, served_page
-from tests.queue_scheduler.page.test_who_sees_what import add
+from tests.queue_scheduler.page.test_hidden_sums import add
 from tests.queue_scheduler.shell_kit import ShellKit
 
 Json = dict[str, Any]
