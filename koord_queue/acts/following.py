@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
+from koord_queue.acts.change import AnyObject
 from shared_api.evictions import eviction_reason
 from shared_api.objects.meta import Condition, WireStruct
 from shared_api.objects.queue_unit import QueueUnit
@@ -136,6 +137,17 @@ def exit_code(states: list[State], *, timed_out: bool = False) -> int:
     if timed_out or any(each is not State.SUCCEEDED for each in states):
         return NO_OUTCOME
     return SUCCESS
+
+
+def is_unit_of(unit: QueueUnit, job: AnyObject) -> bool:
+    """Return whether a unit is that of an object: of a pod it may be that of its group."""
+    consumer = unit.spec.consumer_ref
+    if consumer is None:
+        return False
+    if job.kind == "Pod" and consumer.kind == "PodGroup":
+        meta = job.metadata
+        return consumer.name in {*meta.labels.values(), *meta.annotations.values()}
+    return consumer.uid == job.metadata.uid
 
 
 def own_end(job: JobObject) -> State | None:

@@ -194,6 +194,12 @@ def flag_of(container: Json, flag: str) -> str:
     return str(found[-1]).removeprefix(begin) if found else ""
 
 
+def count_of(items: list[Json], noun: str, *, is_cut: bool = False) -> str:
+    """Return how many there are: `1 queue`, `2 queues`, `500 queues or more`."""
+    plural = "" if len(items) == 1 and not is_cut else "s"
+    return f"{len(items)} {noun}{plural}" + (" or more" if is_cut else "")
+
+
 def some(names: list[str], most: int = 3) -> str:
     """Return the first few names, and how many there are in addition."""
     more = len(names) - most

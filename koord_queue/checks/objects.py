@@ -10,6 +10,7 @@ from koord_queue.checks.facts import (
     Facts,
     Json,
     condition_of,
+    count_of,
     list_of,
     name_of,
     part,
@@ -76,9 +77,8 @@ def _judge_quotas(facts: Facts) -> Iterator[Finding]:
         text = "there is no ElasticQuota: units that name none wait with NoQuota"
         yield warning("quotas", text, "create one: docs/quotas.md")
     else:
-        count = len(facts.quotas.items)
-        more = " or more" if facts.quotas.is_cut else ""
-        yield ok("quotas", f"{count}{more} ElasticQuotas")
+        count = count_of(facts.quotas.items, "ElasticQuota", is_cut=facts.quotas.is_cut)
+        yield ok("quotas", count)
 
 
 def uses_resource_quotas(facts: Facts) -> bool:
@@ -103,8 +103,8 @@ def check_queues(facts: Facts) -> Iterator[Finding]:
     if elsewhere:
         text = f"{some(elsewhere)}: queues count only in namespace {system}"
         bad.append(warning("queues", text, f"create them in namespace {system}"))
-    more = " or more" if facts.queues.is_cut else ""
-    yield from bad or [ok("queues", f"{len(here)}{more} queues, all ready")]
+    count = count_of(here, "queue", is_cut=facts.queues.is_cut)
+    yield from bad or [ok("queues", f"{count}, none has a problem")]
 
 
 def _judge_queue(queue: Json, facts: Facts) -> Iterator[Finding]:
@@ -149,8 +149,8 @@ def check_units(facts: Facts) -> Iterator[Finding]:
         text = f"admitted for more than {minutes} minutes, {reason}: {some(names)}"
         yield warning("units", text, f"kubectl -n {namespace} describe queueunit {name}")
     if not waiting and not stuck:
-        more = " or more" if facts.units.is_cut else ""
-        yield ok("units", f"{len(facts.units.items)}{more} units, none waits for somebody to act")
+        count = count_of(facts.units.items, "unit", is_cut=facts.units.is_cut)
+        yield ok("units", f"{count}, none waits until somebody acts")
     elif facts.units.is_cut:
         yield unknown("units", f"only the first {len(facts.units.items)} were looked at")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
+from click.core import ParameterSource
 
 from koord_queue.cli import options
 from koord_queue.errors import CommandError
@@ -42,7 +43,8 @@ STDOUT: Final = "-"
 @options.reach
 def dump(session: Session, *, dump_file: str | None, path: str, anonymize: bool, key: str) -> None:
     """Save what the scheduler believes, without names, for a bug report."""
-    if dump_file is not None and session.choice.server is not None:
+    named = click.get_current_context().get_parameter_source("server")
+    if dump_file is not None and named is ParameterSource.COMMANDLINE:
         raise click.UsageError("--from-dump and --server are two sources: give one.")
     source = Path(dump_file) if dump_file is not None else _fetch(session)
     prepared = _prepare(source, key if anonymize else None, compress=path.endswith(".gz"))

@@ -24,7 +24,11 @@ _REACH: Final = (
         "--as-group", "as_groups", metavar="GROUP", multiple=True, help="And as this group."
     ),
     click.option(
-        "--server", metavar="URL", help="Ask this debug API, instead of the cluster's APIs."
+        "--server",
+        metavar="URL",
+        envvar="KOORD_QUEUE_SERVER",
+        show_envvar=True,
+        help="Ask this debug API, instead of the cluster's APIs.",
     ),
     click.option("--token-file", metavar="FILE", help="A bearer token for --server."),
     click.option("--ca-file", metavar="FILE", help="Authorities of the certificate of --server."),

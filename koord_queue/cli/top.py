@@ -17,7 +17,7 @@ from koord_queue.show.bars import bar, letters_for, percent
 from koord_queue.show.documents import show_document
 from koord_queue.show.quota_rows import FULL, TopRow, documents_of, top_quotas, uses_of
 from koord_queue.show.times import ago
-from koord_queue.show.unit_use import UnitUse, top_units
+from koord_queue.show.unit_use import UnitUse, queue_of, top_units
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.quantity import format_amount
 
@@ -164,7 +164,7 @@ def _units(session: Session, resource: str | None) -> View:
                 percent(each.share),
                 each.resource,
                 format_amount(each.resource, each.held),
-                each.unit.spec.queue,
+                queue_of(each.unit),
                 ago(each.unit.metadata.creation_timestamp, now),
             ]
             for each in found
@@ -178,7 +178,7 @@ def _units(session: Session, resource: str | None) -> View:
 def _unit_document(use: UnitUse) -> dict[str, Any]:
     return {
         "unit": use.unit.metadata.key,
-        "queue": use.unit.spec.queue,
+        "queue": queue_of(use.unit),
         "resource": use.resource,
         "amount": format_amount(use.resource, use.held),
         "share": round(use.share, 4),

@@ -17,6 +17,7 @@ from koord_queue.acts.following import (
     Progress,
     State,
     exit_code,
+    is_unit_of,
     own_end,
     progress,
     progress_without_unit,
@@ -36,6 +37,9 @@ from shared_api.well_known_kinds import KNOWN_JOB_KINDS
 
 POLL_SECONDS: Final = 1.0
 """Between two looks at the objects: what a person notices, and a few reads for the API server."""
+LONGEST_REST_SECONDS: Final = 8.0
+"""Between two lists of a namespace's units, in which that of a job is looked for; the first rest is
+`POLL_SECONDS`, each further one twice as long."""
 ADVICE_SECONDS: Final = 5.0
 """Between two questions for position and reason, which cost the scheduler more."""
 
@@ -54,6 +58,9 @@ class Job:
         self.again = f"{created.kind.lower()}/{meta.name}"
         self.path = resource.path(meta.namespace, meta.name)
         self.namespace, self.uid = meta.namespace, meta.uid
+        self.created = created
+        self.search_at = float("-inf")
+        self.search_rest = POLL_SECONDS
         self.unit_name = ""
         self.advice = Advice()
         self.progress = Progress(State.NEW, "is created")
@@ -142,10 +149,14 @@ class Waiting:
                 return msgspec.json.decode(self._cluster.get(path), type=QueueUnit)
             except Missing:
                 pass  # it may have been made anew, under another name
+        now = self._session.clock.monotonic()
+        if now < job.search_at:
+            return None
+        job.search_at = now + job.search_rest
+        job.search_rest = min(2 * job.search_rest, LONGEST_REST_SECONDS)
         for page in self._cluster.pages(QUEUE_UNITS.path(job.namespace)):
             for unit in msgspec.json.decode(page, type=_Units).items:
-                consumer = unit.spec.consumer_ref
-                if consumer is not None and consumer.uid == job.uid:
+                if is_unit_of(unit, job.created):
                     job.unit_name = unit.metadata.name
                     return unit
         return None

@@ -21,6 +21,9 @@ from koord_queue.show.words import counted, listed
 
 STYLES: Final = {"waiting": "warn", "held": "bad", "admitted": "good", "finished": "dim"}
 
+CAN_START: Final = frozenset({"waiting", "held"})
+"""Verdicts of units that a change may start."""
+
 
 def tell_explanation(answer: Explanation, ahead: Sequence[str] = ()) -> Iterator[Line]:
     """Yield the sentence, each blocker with its numbers, what is ahead, and the changes.
@@ -37,7 +40,7 @@ def tell_explanation(answer: Explanation, ahead: Sequence[str] = ()) -> Iterator
         yield from _tell_admitted(answer.admitted)
     for plugin in answer.without_plugins:
         yield Line(f"Plugin {plugin} could not be asked.", "dim")
-    if answer.changes is not None:
+    if answer.changes is not None and answer.verdict in CAN_START:
         yield from tell_changes(answer.changes, is_complete=answer.changes_complete is not False)
 
 

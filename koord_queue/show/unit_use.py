@@ -42,6 +42,13 @@ def held_by(unit: QueueUnit) -> Amounts:
     return total
 
 
+def queue_of(unit: QueueUnit) -> str:
+    """Return the queue that a unit was admitted in: the one of its quota if it names none."""
+    placement = unit.status.placement
+    named = placement.queue or placement.quota if placement is not None else ""
+    return named or unit.spec.queue
+
+
 def top_units(units: Iterable[QueueUnit], resource: str | None = None) -> list[UnitUse]:
     """Return the units that hold something, the one with the largest share first.
 

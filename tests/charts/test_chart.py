@@ -12,6 +12,9 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
+from koord_queue.checks.facts import COMPONENT, Right, containers_of
+from koord_queue.checks.rights import rights_of_program
+from koord_queue.cli.check import check
 from queue_controllers import configuration as controllers_configuration
 from queue_scheduler import configuration as scheduler_configuration
 from queue_scheduler.api_registration.api_service import NAME as API_SERVICE
@@ -20,15 +23,18 @@ from queue_scheduler.insight_program.flags import InsightFlags, parse_insight_fl
 from queue_scheduler.setup.plugin_loading import BUILT_IN, Switches, build_plugins
 from shared_api.admission_check_kit.serving import parse_check_flags
 from shared_api.crds import DEFINITIONS
+from shared_api.durations import parse_seconds
 from tests.charts.render import (
     CHART,
     GUARD_V1,
     NAMESPACE,
     POLICY_V1,
     POLICY_V1BETA1,
+    Program,
     StrictLoader,
     of_kind,
     render,
+    rights,
     run_helm,
 )
 from tests.charts.values_table import ALL_KNOBS, UPSTREAM, VALUES
@@ -383,34 +389,42 @@ def test_every_setting_of_a_pod_is_rendered() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("values", "leases"),
-    [
-        pytest.param({}, ["scheduler", "controllers"], id="the defaults"),
-        pytest.param(VALUES["only the scheduler"], ["scheduler"], id="only the scheduler"),
-        pytest.param(
-            VALUES["nodes are requested"],
-            ["scheduler", "controllers", "admission-checks"],
-            id="all programs",
-        ),
-        pytest.param({"leaderElection": {"enabled": False}}, [], id="no election, no leases"),
-    ],
-)
-def test_helm_test_checks_every_lease_that_a_program_holds(values: Json, leases: list[str]) -> None:
-    objects = render(values)
-    pod = of_kind(objects, "Pod")["koord-queue-test"]
+def test_helm_test_runs_a_check_that_the_command_line_understands() -> None:
+    pod = of_kind(render(namespace="batch"), "Pod")["koord-queue-test"]
     (container,) = pod["spec"]["containers"]
-    held = [f"--lease=koord-queue-{name}" for name in leases]
-    assert container["args"] == ["--namespace=koord-queue", *held]
-    flag = "--leader-elect-lease-name="
-    named = {
-        argument.removeprefix(flag)
-        for deployment in of_kind(objects, "Deployment").values()
-        for one in deployment["spec"]["template"]["spec"]["containers"]
-        for argument in one["args"]
-        if argument.startswith(flag)
-    }
-    assert not leases or named == {f"koord-queue-{name}" for name in leases}
+    assert container["command"] == ["koord-queue"]
+    name, *arguments = container["args"]
+    with check.make_context(name, list(arguments)) as context:
+        got = context.params
+    assert got["system_namespace"] == got["namespace"] == "batch"
+    assert got["skipped"] == ("rights", "objects", "units")
+    assert parse_seconds(got["wait"]) >= 60
+
+
+def test_the_rights_that_check_asks_for_are_those_that_the_programs_have() -> None:
+    objects = render()
+    programs: tuple[Program, ...] = ("scheduler", "controllers")
+    for program in programs:
+        (deployment,) = (
+            one
+            for one in of_kind(objects, "Deployment").values()
+            if one["metadata"]["labels"][COMPONENT] == program
+        )
+        needed = rights_of_program(program, containers_of(deployment)[0], NAMESPACE)
+        rules = [rule for one in rights(program, user="ann") for rule in one.get("rules", ())]
+        assert needed
+        for each in needed:
+            assert any(_grants(rule, each.right) for rule in rules), str(each.right)
+
+
+def _grants(rule: Json, right: Right) -> bool:
+    what = f"{right.resource}/{right.subresource}" if right.subresource else right.resource
+    return (
+        right.verb in rule["verbs"]
+        and right.group in rule.get("apiGroups", ())
+        and what in rule.get("resources", ())
+        and right.name in ("", *rule.get("resourceNames", ()))
+    )
 
 
 def test_the_check_controller_is_rendered_on_request_with_its_own_settings() -> None:
@@ -467,7 +481,12 @@ def test_the_aggregated_api_is_reached_through_its_service() -> None:
 
 
 def test_without_the_aggregated_api_there_is_nothing_of_it() -> None:
-    objects = render({"insight": {"enabled": True}})
+    # `helm test` looks for one that was left behind.
+    objects = [
+        one
+        for one in render({"insight": {"enabled": True}})
+        if one["metadata"]["name"] != "koord-queue-test"
+    ]
     assert not of_kind(objects, "APIService")
     assert "visibility" not in str(objects)
 

@@ -138,6 +138,29 @@ def test_the_check_controllers_rules() -> None:
     assert name not in of_kind(render(), "ClusterRole")
 
 
+def test_the_rules_of_helm_test_let_it_look_and_nothing_more() -> None:
+    objects, name = render(), "koord-queue-test"
+    assert lines(rules_of(objects, "Role", name)) == {
+        "deployments.apps: list",
+        "leases.coordination.k8s.io: list",
+        "configmaps: list",
+        "queues.scheduling.x-k8s.io: list",
+    }
+    kinds = "customresourcedefinitions.apiextensions.k8s.io"
+    admission = "admissionregistration.k8s.io"
+    assert lines(rules_of(objects, "ClusterRole", name)) == {
+        f"{kinds}[queues.scheduling.x-k8s.io][queueunits.scheduling.x-k8s.io]: get",
+        "apiservices.apiregistration.k8s.io[v1alpha1.visibility.koord-queue]: get",
+        *(f"{kind}admissionpolicies.{admission}: list" for kind in ("mutating", "validating")),
+        *(
+            f"{kind}admissionpolicybindings.{admission}: list"
+            for kind in ("mutating", "validating")
+        ),
+        "elasticquotas.scheduling.sigs.k8s.io: list",
+        "subjectaccessreviews.authorization.k8s.io: create",
+    }
+
+
 def test_the_rules_that_strict_queues_add() -> None:
     rules = ("ClusterRole", "koord-queue-controllers")
     blacklist = ("Role", "koord-queue-controllers-node-blacklist")
@@ -310,10 +333,8 @@ def test_each_binding_has_an_existing_role_and_an_account_in_use(values: Json) -
         one["spec"]["template"]["spec"]["serviceAccountName"]
         for one in of_kind(objects, "Deployment").values()
     }
-    asks = values.get("leaderElection", {}).get("enabled", True)  # `helm test`, for leases
-    accounts |= {
-        one["spec"]["serviceAccountName"] for one in of_kind(objects, "Pod").values() if asks
-    }
+    # That of `helm test`.
+    accounts |= {one["spec"]["serviceAccountName"] for one in of_kind(objects, "Pod").values()}
     bound = set()
     for kind, roles in (("ClusterRoleBinding", "ClusterRole"), ("RoleBinding", "Role")):
         for binding in of_kind(objects, kind).values():

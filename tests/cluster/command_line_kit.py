@@ -86,7 +86,7 @@ class CommandLine(NamedTuple):
         done = subprocess.run(
             _command(arguments),
             cwd=ROOT,
-            env=self._environment(user) | dict(more or {}),
+            env=self.environment(user) | dict(more or {}),
             input=text,
             capture_output=True,
             text=True,
@@ -100,7 +100,7 @@ class CommandLine(NamedTuple):
         return subprocess.Popen(
             _command(arguments),
             cwd=ROOT,
-            env=self._environment("admin"),
+            env=self.environment("admin"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -113,7 +113,7 @@ class CommandLine(NamedTuple):
         """Run a command on a terminal of 100 columns; `out` has what a person sees, with styles."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
-        environment = self._environment(user) | {"TERM": "xterm-256color"} | dict(more or {})
+        environment = self.environment(user) | {"TERM": "xterm-256color"} | dict(more or {})
         with subprocess.Popen(
             _command(arguments),
             cwd=ROOT,
@@ -128,7 +128,8 @@ class CommandLine(NamedTuple):
         os.close(ours)
         return Printed(code, shown.decode().replace("\r\n", "\n"), "")
 
-    def _environment(self, user: str) -> dict[str, str]:
+    def environment(self, user: str = "admin") -> dict[str, str]:
+        """Return the environment variables of a command."""
         plane = self.world.plane
         kubeconfig = plane.kubeconfig if user == "admin" else plane.kubeconfig_for(user)
         kept = {

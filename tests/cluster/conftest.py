@@ -33,6 +33,8 @@ LONGEST: Final = (
     "test_series_that_go.py",
     "test_visibility_server.py",
     "test_kubectl.py",
+    "test_command_line_acts.py",
+    "test_command_line_submit.py",
 )
 """Files that start first, so that no worker is left with a long one at the end."""
 

@@ -19,7 +19,19 @@ Json = dict[str, Any]
 BLOCK: Final = "koord-queue/block-for-test"
 PRIORITY: Final = "scheduling.x-k8s.io/priority"
 STOP: Final = "koord-queue/stop-policy"
+SCHEDULING: Final = "scheduling.x-k8s.io"
 UNDO: Final = "note: to undo: koord-queue "
+
+
+def rule(group: str, resource: str, *verbs: str) -> Json:
+    return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
+
+
+READS: Final = [
+    rule(SCHEDULING, "queueunits", "get", "list"),
+    rule("batch", "jobs", "get"),
+]
+"""What all acts on jobs need in addition."""
 
 
 @pytest.fixture(scope="module")
@@ -186,18 +198,30 @@ def test_a_dry_run_without_a_debug_api_says_what_is_missing(cli: CommandLine) ->
 
 def test_a_missing_right_is_named(cli: CommandLine) -> None:
     filled(cli, "barred", "barred-waits")
-    reads = {"verbs": ["get", "list"]}
-    rules = [
-        {"apiGroups": ["scheduling.x-k8s.io"], "resources": ["queueunits"], **reads},
-        {"apiGroups": ["batch"], "resources": ["jobs"], **reads},
-    ]
-    grant(cli, "reader", rules)
+    grant(cli, "reader", READS)
     denied = [
         cli.run(*arguments, "--as", "reader")
         for arguments in (("hold", "job/barred-waits"), ("requeue", "job/barred-runs"))
     ]
     assert [each.code for each in denied] == [1, 1]
     assert_golden("acts-denied", transcript(*denied))
+
+
+def test_the_rights_of_the_table_suffice(cli: CommandLine) -> None:
+    filled(cli, "able", "able-waits")
+    grant(cli, "owner", [*READS, rule("batch", "jobs", "patch")])
+    grant(cli, "operator", [*READS, rule(SCHEDULING, "queueunits/status", "patch")])
+    cli.world.create_queue("evening", "FIFO")
+    for arguments in (
+        ("priority", "job/able-waits", "--to", "3"),
+        ("hold", "job/able-waits"),
+        ("release", "job/able-waits"),
+        ("move", "job/able-waits", "--to", "evening"),
+        ("deactivate", "job/able-waits"),
+        ("activate", "job/able-waits"),
+    ):
+        act(cli, *arguments, "--as", "owner")
+    act(cli, "requeue", "job/able-runs", "--as", "operator")
 
 
 def grant(cli: CommandLine, user: str, rules: list[Json]) -> None:

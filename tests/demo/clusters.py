@@ -69,12 +69,15 @@ def connect(cluster: Cluster, clock: Clock, user_agent: str = "koord-queue-demo"
 def commands(cluster: Cluster, debug_url: str, jobs_url: str) -> Iterator[str]:
     """Yield commands to type in another terminal, with the URLs of the two debug APIs."""
     yield from cluster.preparation
-    yield f"{cluster.kubectl} get queueunits -A"
-    yield f"{cluster.kubectl} get queues,elasticquotas,jobs -A"
-    for path in ("queues", "quotas", "queueunits/NAMESPACE/NAME"):
-        yield f"curl -s {debug_url}/debug/{path} | python3 -m json.tool"
+    yield 'export PATH="$PWD/.venv/bin:$PATH"'
+    yield f"export KOORD_QUEUE_SERVER={debug_url} KOORD_QUEUE_NAMESPACE={cluster.queue_namespace}"
+    options = cluster.kubectl.removeprefix("kubectl")
+    for asked in ("units -A", "queues", "tree", "explain -n NAMESPACE unit/NAME --changes"):
+        yield f"koord-queue {asked}{options}"
+    yield f"{cluster.kubectl} get queueunits,queues,elasticquotas,jobs -A"
+    yield f"curl -s {debug_url}/debug/queues | python3 -m json.tool"
     yield f"curl -s {jobs_url}/debug/jobs/NAMESPACE/Job/NAME | python3 -m json.tool"
-    yield f".venv/bin/koord-queue dump --server {debug_url}/ -o dump.json.gz"
+    yield "koord-queue dump -o dump.json.gz"
 
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from typing import Final, TextIO
 
 WIDTH: Final = 100
 """The assumed width of terminals, in columns."""
-COMMANDS: Final = tuple(f"  {word} " for word in ("curl", "export", "kubectl"))
+COMMANDS: Final = tuple(f"  {word} " for word in ("curl", "export", "koord-queue", "kubectl"))
 """Prefixes of lines that are meant to be copied."""
 REFRESH_SECONDS: Final = 0.5
 PLAIN_SECONDS: Final = 5.0

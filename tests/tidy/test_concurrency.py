@@ -30,6 +30,8 @@ LOCK_HOLDERS = {
     "queue_scheduler/insight_program/horizons.py": "what is learned, read by horizons",
     "queue_scheduler/cycles/dequeue_cycle.py": "refusals reported by every writer",
     "queue_scheduler/cycles/preemption_cycle.py": "answers of a round reported by every writer",
+    "queue_scheduler/page/known_state.py": "one state is read at a time, for all visitors",
+    "queue_scheduler/page/line_view.py": "one line is read at a time, for all visitors",
     "queue_scheduler/reporting/metrics.py": "counts of workers and writers, read by scrapes",
     "queue_scheduler/record/time_travel.py": "one engine of the past is restored at a time",
     "queue_scheduler/cycles/shared_engine.py": "the one lock around the engine",
@@ -54,6 +56,7 @@ LOCK_HOLDERS = {
 
 # Coroutines that a framework requires; all other functions are plain.
 ASYNC_PLACES: dict[str, str] = {
+    "queue_scheduler/page/doorkeeper.py": "an ASGI middleware that adds headers to answers",
     "shared_api/debug_api/json_body.py": "Starlette's body of a request can only be awaited",
 }
 

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from koord_queue.acts.change import AnyObject
 from koord_queue.acts.following import (
     Advice,
     JobObject,
     State,
     exit_code,
+    is_unit_of,
     own_end,
     progress,
     progress_without_unit,
@@ -114,6 +116,22 @@ def test_a_job_without_a_unit(given: dict[str, Any], want: State) -> None:
 )
 def test_the_exit_code(states: list[State], timed_out: bool, want: int) -> None:
     assert exit_code(states, timed_out=timed_out) == want
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "uid", "want"),
+    [
+        pytest.param("Pod", "p", "1", True, id="its own"),
+        pytest.param("Pod", "p", "2", False, id="that of another pod of its name"),
+        pytest.param("PodGroup", "gang", "9", True, id="that of its group"),
+        pytest.param("PodGroup", "other", "9", False, id="that of another group"),
+    ],
+)
+def test_the_unit_of_a_pod(kind: str, name: str, uid: str, want: bool) -> None:
+    labels = {"pod-group.scheduling.sigs.k8s.io": "gang"}
+    pod = {"kind": "Pod", "metadata": {"name": "p", "uid": "1", "labels": labels}}
+    body = queue_unit_body("x", consumerRef={"kind": kind, "name": name, "uid": uid})
+    assert is_unit_of(to_struct(QueueUnit, body), to_struct(AnyObject, pod)) is want
 
 
 @pytest.mark.parametrize(

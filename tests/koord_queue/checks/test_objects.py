@@ -16,10 +16,10 @@ def kinds(*plurals: str) -> dict[str, Answer]:
 @pytest.mark.parametrize(
     ("changes", "want"),
     [
-        pytest.param({}, "ok: 1 ElasticQuotas", id="there are some"),
+        pytest.param({}, "ok: 1 ElasticQuota", id="there are some"),
         pytest.param(
             {"quotas": Answer({"metadata": {"continue": "x"}, "items": [named("a")]})},
-            "ok: 1 or more ElasticQuotas",
+            "ok: 1 ElasticQuotas or more",
             id="more than one page",
         ),
         pytest.param(
@@ -64,7 +64,7 @@ def queue(*conditions: Json, namespace: str = "koord-queue", created: str = "") 
     ("one", "want"),
     [
         pytest.param(
-            queue(condition("Ready", "True")), ["ok: 1 queues, all ready"], id="it is ready"
+            queue(condition("Ready", "True")), ["ok: 1 queue, none has a problem"], id="it is ready"
         ),
         pytest.param(
             queue(condition("Ready", "False", "NoQuota", "none fits")),
@@ -82,7 +82,9 @@ def queue(*conditions: Json, namespace: str = "koord-queue", created: str = "") 
             id="no scheduler sees it",
         ),
         pytest.param(
-            queue(created=ago(seconds=10)), ["ok: 1 queues, all ready"], id="it is just created"
+            queue(created=ago(seconds=10)),
+            ["ok: 1 queue, none has a problem"],
+            id="it is just created",
         ),
         pytest.param(
             queue(namespace="team-a"),
@@ -109,7 +111,7 @@ def admitted(reason: str, status: str = "False", since: str | None = None) -> Js
     return unit("u", condition("Admitted", "True"), ready)
 
 
-NONE_TO_ACT = "ok: 1 units, none waits for somebody to act"
+NONE_TO_ACT = "ok: 1 unit, none waits until somebody acts"
 
 
 @pytest.mark.parametrize(

@@ -172,3 +172,15 @@ def test_objects_that_are_no_jobs_are_not_waited_for() -> None:
     config = Job.of(Resource("", "v1", "configmaps"), other)
     play(session, *life(session, "train"))
     assert Waiting(session, [config, *jobs]).follow(None) == 0
+
+
+def test_a_unit_that_does_not_come_is_looked_for_less_and_less_often() -> None:
+    session = PlayedSession()
+    jobs = submitted(session, "train")
+    assert Waiting(session, jobs).follow(60.0) == 3
+    assert session.server.counts["list", "queueunits", ""] == 6, "at 0, 1, 3, 7, 15, 23"
+    assert session.out_text.getvalue().splitlines() == [
+        "job.batch/train has no queue unit yet",
+        "job.batch/train is not managed by the queue: it has no queue unit",
+    ]
+    assert "runs without the queue" in session.err_text.getvalue()

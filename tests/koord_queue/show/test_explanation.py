@@ -147,3 +147,10 @@ def test_changes_that_do_not_suffice_come_apart() -> None:
 )
 def test_a_patch_as_a_command(patch: Patch, want: str) -> None:
     assert patch_command(patch) == want
+
+
+def test_nothing_would_start_what_has_started() -> None:
+    admitted = Explanation(verdict="admitted", summary="It is admitted.", changes=())
+    assert told(admitted) == ["It is admitted."]
+    waiting = Explanation(verdict="waiting", summary="It waits.", changes=())
+    assert told(waiting)[-1] == "No single change would start it now."

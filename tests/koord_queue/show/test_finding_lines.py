@@ -28,6 +28,9 @@ def test_a_terminal_wraps_sentences_and_has_colors() -> None:
     assert got[0].startswith("\x1b[32mok")
     assert got[1].endswith("leases      it has stopped")
     assert got[2] == " " * 21 + "-> kubectl -n a-b logs x"
+    command = "kubectl delete apiservice " + "a-b-" * 10
+    wrapped = list(lines_of([problem("x", "y", command)], printer(is_terminal=True, width=20)))
+    assert " ".join(" ".join(wrapped[1:]).split()) == f"-> {command}"
 
 
 def test_what_others_have_written_moves_no_cursor() -> None:

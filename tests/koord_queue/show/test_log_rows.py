@@ -30,6 +30,12 @@ def test_times_are_those_of_the_reader(time: str, is_terminal: bool, want: str) 
     assert cells_of(entry(time), NOW, is_terminal=is_terminal, zone=ZONE)[0] == want
 
 
+def test_today_is_that_of_the_reader() -> None:
+    midnight = datetime(2026, 11, 25, 23, 45, tzinfo=UTC)
+    got = cells_of(entry("2026-11-25T23:30:00Z"), midnight, is_terminal=True, zone=ZONE)
+    assert got[0] == "00:30:00"
+
+
 @pytest.mark.parametrize(
     ("got", "want"),
     [

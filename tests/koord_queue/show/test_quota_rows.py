@@ -37,6 +37,8 @@ def test_a_pipe_has_a_line_for_each_quota_and_resource() -> None:
         ["org/team", "memory", "1Gi", "0", "", "8Gi", "", "1Gi"],
     ]
     assert [each.path for each in uses_of([ORG], "memory")] == ["org/team"]
+    several = Quota(name="q", used={"amd.com/gpu": "1", "memory": "1", "cpu": "1"})
+    assert [each.resource for each in uses_of([several])] == ["cpu", "memory", "amd.com/gpu"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from koord_queue.show.unit_use import top_units
+from koord_queue.show.unit_use import queue_of, top_units
 from shared_api.objects.queue_unit import QueueUnit
 
 
@@ -42,6 +42,21 @@ def test_the_unit_that_holds_most_comes_first(
 ) -> None:
     got = top_units([CPU, WAITS, GPU], resource)
     assert [(each.unit.metadata.key, each.resource, each.held, each.share) for each in got] == want
+
+
+@pytest.mark.parametrize(
+    ("placement", "want"),
+    [
+        pytest.param({"queue": "q", "quota": "t"}, "q", id="the one that it named"),
+        pytest.param({"quota": "t"}, "t", id="the one of its quota"),
+        pytest.param(None, "now", id="it was admitted before placements were written"),
+    ],
+)
+def test_a_unit_is_in_the_queue_that_it_was_admitted_in(
+    placement: dict[str, str] | None, want: str
+) -> None:
+    body = {"spec": {"queue": "now"}, "status": {"placement": placement}}
+    assert queue_of(msgspec.convert(body, QueueUnit)) == want
 
 
 def test_what_cannot_be_read_is_nothing() -> None:

@@ -1,0 +1,15 @@
+"""The web page of the insight program: what a browser asks, and what it is shown.
+
+Read in this order:
+
+1. ``page_app``: the routes; ``sources``: what they answer from.
+2. ``visitors``: who asks, and what it may read; ``doorkeeper``: the checks and headers of every
+   answer.
+3. ``known_state``: what all visitors are shown parts of, computed once; ``overview``,
+   ``line_view``, ``unit_view``, ``quota_view``: the answers; ``hidden_sums``: the amounts that a
+   visitor may see.
+4. ``static_files``: the files of the window, in ``static/``; ``page_server``: the port.
+
+Nothing here writes to the cluster. Not here: what is computed (``queue_scheduler.insight``,
+``queue_scheduler.forecast``), and the models of single objects (``queue_scheduler.debug_api``).
+"""

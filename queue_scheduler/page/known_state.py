@@ -1,0 +1,152 @@
+"""What all visitors are shown parts of: read from one copy of the engine, and kept for a second."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from queue_scheduler.cache.unit_state import UnitState
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.snapshots import Snapshots
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.page.sources import AskedState, PageSources
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
+
+_PENDING: Final = frozenset({UnitState.WAITING, UnitState.CONFLICT, UnitState.ON_HOLD})
+
+FOREIGN: Final = ""
+"""In place of a namespace: that of pods that belong to no unit, which is not known."""
+
+
+class Line(msgspec.Struct):
+    """The pending units of one namespace in one queue.
+
+    Attributes:
+        count: How many there are.
+        oldest: The earliest creation time, as in their objects; "": it is not known.
+    """
+
+    count: int = 0
+    oldest: str = ""
+
+
+class Users(msgspec.Struct):
+    """The namespaces whose units are in the amounts of one quota.
+
+    Attributes:
+        charged: Those with units that are charged to it.
+        pending: Those with units that wait for it.
+    """
+
+    charged: set[str] = msgspec.field(default_factory=set)
+    pending: set[str] = msgspec.field(default_factory=set)
+
+
+class KnownState(msgspec.Struct, frozen=True):
+    """One state of the engine.
+
+    Attributes:
+        number: Of the state.
+        state_at: The time that it is as of.
+        leader: Whether the replica decides.
+        queues: All queues, by name, with everything that is known.
+        trees: The quota trees, likewise.
+        lines: The pending units, by queue and namespace.
+        users: The namespaces whose units are in its amounts, by quota.
+    """
+
+    number: int
+    state_at: datetime
+    leader: bool
+    queues: tuple[views.QueueView, ...]
+    trees: tuple[views.QuotaNodeView, ...]
+    lines: dict[str, dict[str, Line]]
+    users: dict[str, Users]
+
+
+class KnownStates:
+    """Reads states; callable from any thread.
+
+    Args:
+        sources: What is asked.
+    """
+
+    def __init__(self, sources: PageSources) -> None:
+        self._sources = sources
+        self._lock = threading.Lock()  # guards the fields; held while one is read, for all callers
+        self._last: KnownState | None = None
+        self._until = 0.0
+
+    def of_now(self) -> KnownState:
+        """Return the state of now, at most a second old.
+
+        Raises:
+            NoStateError: There is none.
+        """
+        state = self._sources.at(None)
+        with self._lock:
+            now, last = self._sources.clock.monotonic(), self._last
+            number = self._sources.number()
+            if last is not None and now < self._until:
+                return last
+            if last is not None and last.number == number and last.leader == state.is_leader:
+                return msgspec.structs.replace(last, state_at=state.state_at)
+            found = self._last = read_state(state, number)
+            self._until = self._sources.clock.monotonic() + self._sources.kept_seconds
+            return found
+
+    def at(self, moment: datetime | None) -> KnownState:
+        """Return the state of a time; None: of now.
+
+        Raises:
+            NoStateError: There is none.
+        """
+        return self.of_now() if moment is None else read_state(self._sources.at(moment), 0)
+
+
+def read_state(state: AskedState, number: int) -> KnownState:
+    """Return what a state of the engine is."""
+    engine = state.shared.fork()
+    lines, users = _count(engine)
+    quotas = views.view_quota_tree(QUOTA_READERS.views(engine), leader=state.is_leader)
+    # From here on the copy is shared with nobody, so its lock is free.
+    snapshots = Snapshots(SharedEngine(engine, _wake_nobody), QUOTA_READERS, state.now)
+    queues = snapshots.queues(snapshots.queue_names())
+    return KnownState(
+        number=number,
+        state_at=state.state_at,
+        leader=state.is_leader,
+        queues=tuple(map(views.view_queue, queues)),
+        trees=tuple(quotas.items),
+        lines=lines,
+        users=users,
+    )
+
+
+def _wake_nobody(_names: Iterable[str]) -> None:
+    """Wake no worker: a copy has none."""
+
+
+def _count(engine: Engine) -> tuple[dict[str, dict[str, Line]], dict[str, Users]]:
+    lines: dict[str, dict[str, Line]] = {}
+    users: dict[str, Users] = {}
+    for record in engine.units.records.values():
+        meta = record.unit.metadata
+        is_pending = record.state in _PENDING
+        if record.info is not None:
+            of_quota = users.setdefault(record.info.quota, Users())
+            if is_pending:
+                of_quota.pending.add(meta.namespace)
+            if engine.charge_of(record.uid) is not None:
+                of_quota.charged.add(meta.namespace)
+        if is_pending:
+            line = lines.setdefault(record.queue_name, {}).setdefault(meta.namespace, Line())
+            line.count += 1
+            created = meta.creation_timestamp
+            line.oldest = min(line.oldest or created, created or line.oldest)
+    return lines, users

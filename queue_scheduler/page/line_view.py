@@ -1,0 +1,190 @@
+"""The view of a queue: its line, of which a visitor sees its own namespaces."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+from fastapi import HTTPException
+
+from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.snapshots import Snapshots, UnitFacts
+from queue_scheduler.page.overview import QueueRow
+from queue_scheduler.page.sources import AskedState
+from queue_scheduler.page.visitors import Visitor
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
+from shared_api.debug_api.views import View
+from shared_api.process.clock import Clock
+
+MAX_KEPT: Final = 4
+"""Lines that are kept for the next page of a virtual list."""
+MAX_WORDS: Final = 8
+"""Words of a filter that count."""
+EVERY: Final = 10_000_000
+
+
+class UnitRow(views.UnitView):
+    """One unit; `starts` is when it starts by the last forecast (the median), null: not known."""
+
+    starts: str | None = None
+
+
+class LinePage(View):
+    """One queue with a page of its units.
+
+    First the pending ones, in order; then those on hold (position 0), by name; or as `sort` says.
+    `total` counts the units that the visitor may read and the filter lets through, `others` all
+    units of the queue that it may not read: whatever the filter is, it tells nothing about these.
+    """
+
+    leader: bool
+    state_at: str
+    queue: QueueRow
+    total: int
+    offset: int
+    limit: int
+    units: list[UnitRow]
+    others: int = 0
+
+
+class LineQuery(NamedTuple):
+    """Which units of a line are asked for.
+
+    Attributes:
+        offset: Units to leave out.
+        limit: Units at most.
+        filter: Words that must all be in a unit: `field:text` looks in one field, others in name,
+            namespace, job and reason.
+        sort: A field, with `-` before it for the other direction; "": the order of the queue.
+    """
+
+    offset: int = 0
+    limit: int = 100
+    filter: str = ""
+    sort: str = ""
+
+
+Text = Callable[[UnitFacts], str]
+
+FIELDS: Final[dict[str, Text]] = {
+    "name": lambda each: each.unit.metadata.name,
+    "namespace": lambda each: each.unit.metadata.namespace,
+    "quota": lambda each: "" if each.record.info is None else each.record.info.quota,
+    "reason": lambda each: "" if each.refusal is None else each.refusal.reason.value,
+    "phase": lambda each: each.unit.status.phase,
+    "kind": lambda each: ((job := each.unit.spec.consumer_ref) and job.kind) or "",
+    "job": lambda each: ((job := each.unit.spec.consumer_ref) and job.name) or "",
+}
+"""What filters look into, and what lists are sorted by."""
+
+_FREE: Final = ("name", "namespace", "job", "reason")
+
+SORTS: Final[dict[str, Callable[[UnitFacts], object]]] = {
+    "position": lambda each: each.position or EVERY,
+    "priority": lambda each: each.record.priority,
+    "created": lambda each: each.unit.metadata.creation_timestamp,
+    **FIELDS,
+}
+
+
+class Lines:
+    """Reads lines; callable from any thread.
+
+    Args:
+        clock: The time.
+        kept_seconds: For how long a line that was read is used for further pages of it.
+    """
+
+    def __init__(self, clock: Clock, kept_seconds: float) -> None:
+        self._clock = clock
+        self._seconds = kept_seconds
+        self._lock = threading.Lock()  # guards _kept; held while one is read, as the engine's is
+        self._kept: dict[str, tuple[float, tuple[UnitFacts, ...]]] = {}
+
+    def of_now(self, state: AskedState, name: str) -> tuple[UnitFacts, ...]:
+        """Return all units of a queue, perhaps as they were just now."""
+        with self._lock:
+            now = self._clock.monotonic()
+            until, found = self._kept.get(name, (0.0, ()))
+            if until > now:
+                return found
+            found = read_line(state, name)
+            self._kept.pop(name, None)
+            while len(self._kept) >= MAX_KEPT:
+                del self._kept[next(iter(self._kept))]
+            self._kept[name] = (self._clock.monotonic() + self._seconds, found)
+            return found
+
+
+def read_line(state: AskedState, name: str) -> tuple[UnitFacts, ...]:
+    """Return the pending units of a queue in order, then those on hold.
+
+    Raises:
+        HTTPException: 404: there is no such queue.
+    """
+    snapshots = Snapshots(state.shared, QUOTA_READERS, state.now)
+    queue = next(iter(snapshots.queues([name])), None)
+    if queue is None:
+        raise HTTPException(404, f"queue {name!r} is unknown")
+    return (*snapshots.page(name, 0, EVERY).units, *snapshots.held(queue))
+
+
+def select(
+    line: Sequence[UnitFacts], query: LineQuery, visitor: Visitor
+) -> tuple[list[UnitFacts], int, int]:
+    """Return a page of a line, how many units it is a page of, and how many are of others.
+
+    Raises:
+        HTTPException: 422: the filter or the order names an unknown field.
+    """
+    wanted = _read_filter(query.filter)
+    readable = [each for each in line if visitor.may_read(each.unit.metadata.namespace)]
+    found = [each for each in readable if wanted(each)] if query.filter.strip() else readable
+    found = _sorted(found, query.sort)
+    page = list(islice(found, query.offset, query.offset + query.limit))
+    return page, len(found), len(line) - len(readable)
+
+
+def show_units(
+    units: Iterable[UnitFacts], visitor: Visitor, start_of: Callable[[str], str | None]
+) -> list[UnitRow]:
+    """Return units as a visitor may see them, who may read their namespaces.
+
+    Args:
+        units: The units.
+        visitor: Who is shown them.
+        start_of: Returns when a unit starts by its uid; None: it is not known.
+    """
+    return [
+        UnitRow(
+            **dict(views.without_others(views.view_unit(each), visitor.may_read)),
+            starts=start_of(each.record.uid),
+        )
+        for each in units
+    ]
+
+
+def _sorted(units: list[UnitFacts], sort: str) -> list[UnitFacts]:
+    if not sort:
+        return units
+    key = SORTS.get(sort.removeprefix("-"))
+    if key is None:
+        raise HTTPException(422, f"sort is to be one of {', '.join(SORTS)}, not {sort!r}")
+    return sorted(units, key=key, reverse=sort.startswith("-"))  # type: ignore[arg-type]  # all of one key are comparable
+
+
+def _read_filter(text: str) -> Callable[[UnitFacts], bool]:
+    tests = [_read_word(word) for word in text.lower().split()[:MAX_WORDS]]
+    return lambda unit: all(test(unit) for test in tests)
+
+
+def _read_word(word: str) -> Callable[[UnitFacts], bool]:
+    field, colon, text = word.partition(":")
+    if not colon:
+        return lambda unit: any(word in FIELDS[each](unit).lower() for each in _FREE)
+    read = FIELDS.get(field)
+    if read is None:
+        raise HTTPException(422, f"filter: {field!r} is none of {', '.join(FIELDS)}")
+    return lambda unit: text in read(unit).lower()

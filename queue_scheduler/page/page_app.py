@@ -1,0 +1,204 @@
+"""The routes of the page.
+
+| path | answer |
+|---|---|
+| / and the paths of views | the window |
+| /assets/... | its files |
+| /page/session | who has logged in |
+| /page/overview | what is wrong, queues, quotas |
+| /page/queues/{name} | a queue and a page of its units |
+| /page/units/{namespace}/{name} | a unit |
+| /page/units/{namespace}/{name}/changes | what would start it now |
+| /page/quotas/{name} | a quota |
+
+Every visitor who is identified may ask all of them; what it may not read is taken out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated, Any
+
+import structlog
+from fastapi import Depends, FastAPI, Query, Request
+from starlette.middleware import Middleware
+from starlette.middleware.exceptions import ExceptionMiddleware
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp
+
+from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.app import DEFAULT_PAGE, At, DebugApi, Limit, Name, Offset
+from queue_scheduler.debug_api.engine_state import NoStateError
+from queue_scheduler.debug_api.question_budget import QuestionBudget
+from queue_scheduler.page.doorkeeper import Doorkeeper
+from queue_scheduler.page.known_state import KnownStates
+from queue_scheduler.page.line_view import (
+    LinePage,
+    LineQuery,
+    Lines,
+    read_line,
+    select,
+    show_units,
+)
+from queue_scheduler.page.overview import Overview, show_overview, show_queue
+from queue_scheduler.page.quota_view import QuotaPage, show_quota
+from queue_scheduler.page.sources import PageSources
+from queue_scheduler.page.static_files import read_files, static_routes
+from queue_scheduler.page.unit_view import UnitPage, check_namespace, show_unit
+from queue_scheduler.page.visitors import Visitor, Visitors
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
+from shared_api.debug_api.views import View
+from shared_api.timestamps import rfc3339
+
+MAX_FILTER = 500
+Filter = Annotated[str, Query(max_length=MAX_FILTER, description="words, or field:text")]
+Sort = Annotated[str, Query(max_length=32, description="a field, - before it: descending")]
+
+log = structlog.get_logger("page")
+
+
+class SessionView(View):
+    """Who asks: `login` says whether this port needs a login, `readsAll` whether it sees all."""
+
+    user: str
+    login: bool
+    reads_all: bool
+
+
+class Pages:
+    """Builds the answers; callable from any thread.
+
+    Args:
+        sources: What they are built from.
+    """
+
+    def __init__(self, sources: PageSources) -> None:
+        self._sources = sources
+        self._states = KnownStates(sources)
+        self._lines = Lines(sources.clock, sources.kept_seconds)
+        self._changes_budget = QuestionBudget(sources.clock)
+
+    def overview(self, visitor: Visitor) -> Overview:
+        """The first view."""
+        sources, state = self._sources, self._states.of_now()
+        age, now = sources.forecasts.age_seconds(), sources.clock.now()
+        return show_overview(state, sources.insight(), age, visitor, now)
+
+    def line(self, visitor: Visitor, name: str, query: LineQuery, at: At) -> LinePage:
+        """One queue and a page of its units."""
+        asked = self._sources.at(at)
+        line = self._lines.of_now(asked, name) if at is None else read_line(asked, name)
+        known = self._states.at(at)
+        queue = next((each for each in known.queues if each.name == name), None)
+        if queue is None:  # it is gone, or new
+            raise NoStateError(f"queue {name!r} has just changed; ask again")
+        page, total, others = select(line, query, visitor)
+        start_of = self._sources.forecasts.start_of
+        return LinePage(
+            leader=asked.is_leader,
+            state_at=rfc3339(asked.state_at),
+            queue=show_queue(queue, known.lines, visitor, asked.now()),
+            total=total,
+            offset=query.offset,
+            limit=query.limit,
+            units=show_units(page, visitor, start_of if at is None else lambda _: None),
+            others=others,
+        )
+
+    def unit(self, visitor: Visitor, namespace: str, name: str, at: At) -> UnitPage:
+        """One unit."""
+        check_namespace(visitor, namespace)
+        return show_unit(self._sources, visitor, namespace, name, at)
+
+    def changes(self, visitor: Visitor, namespace: str, name: str) -> views.ExplainView:
+        """Why a unit waits, and the smallest changes that would start it now."""
+        check_namespace(visitor, namespace)
+        state = self._sources.at(None)
+        api = DebugApi(state.shared, QUOTA_READERS, lambda: state.is_leader, state.now)
+        with self._changes_budget.spend():
+            found = api.explain_with_changes(namespace, name)
+        return views.explain_without_others(found, visitor.may_read)
+
+    def quota(self, visitor: Visitor, name: str, at: At) -> QuotaPage:
+        """One quota."""
+        return show_quota(self._states.at(at), name, visitor)
+
+
+def build_page_app(
+    sources: PageSources, visitors: Visitors, hosts: Collection[str] | None
+) -> ASGIApp:
+    """Return the application.
+
+    Args:
+        sources: What it answers from.
+        visitors: Identifies who asks.
+        hosts: Names that the header Host may have, in lower case; None: any.
+    """
+    app = FastAPI(
+        openapi_url=None,
+        redirect_slashes=False,
+        # As the application's own handler it would answer, and raise again.
+        middleware=[Middleware(ExceptionMiddleware, handlers={Exception: _answer_failure})],
+    )
+    app.add_exception_handler(NoStateError, _answer_no_state)
+    _add_answers(app, Pages(sources), visitors)
+    app.router.routes.extend(static_routes(read_files()))
+    return Doorkeeper(app, hosts)
+
+
+def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
+    get = partial(app.api_route, methods=["GET", "HEAD"])
+    Asking = Annotated[Visitor, Depends(visitors.identify)]  # noqa: N806 - a type
+
+    def session(visitor: Asking) -> SessionView:
+        return SessionView(
+            user=visitor.user, login=visitors.needs_login, reads_all=visitor.reads_all
+        )
+
+    def queue(
+        visitor: Asking,
+        name: Name,
+        offset: Offset = 0,
+        limit: Limit = DEFAULT_PAGE,
+        filter: Filter = "",  # noqa: A002 - its name in the query
+        sort: Sort = "",
+        at: At = None,
+    ) -> LinePage:
+        return pages.line(visitor, name, LineQuery(offset, limit, filter, sort), at)
+
+    def overview(visitor: Asking) -> Overview:
+        return pages.overview(visitor)
+
+    def unit(visitor: Asking, namespace: Name, name: Name, at: At = None) -> UnitPage:
+        return pages.unit(visitor, namespace, name, at)
+
+    def changes(visitor: Asking, namespace: Name, name: Name) -> views.ExplainView:
+        return pages.changes(visitor, namespace, name)
+
+    def quota(visitor: Asking, name: Name, at: At = None) -> QuotaPage:
+        return pages.quota(visitor, name, at)
+
+    answers: dict[str, Any] = {
+        "/page/session": session,
+        "/page/overview": overview,
+        "/page/queues/{name}": queue,
+        "/page/units/{namespace}/{name}": unit,
+        "/page/units/{namespace}/{name}/changes": changes,
+        "/page/quotas/{name}": quota,
+    }
+    for path, answer in answers.items():
+        # Annotations are texts here, and name a local type.
+        answer.__annotations__["visitor"] = Asking
+        get(path)(answer)
+
+
+def _answer_no_state(_request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": str(error)}, HTTPStatus.SERVICE_UNAVAILABLE.value)
+
+
+def _answer_failure(request: Request, error: Exception) -> JSONResponse:
+    log.error("request failed", path=request.url.path, exc_info=error)
+    detail = f"{type(error).__name__} while answering; see the program's log"
+    return JSONResponse({"detail": detail}, HTTPStatus.INTERNAL_SERVER_ERROR.value)

@@ -1,0 +1,115 @@
+"""The port of the page: uvicorn itself, since streams of events do not end.
+
+The other ports have a gate that makes whole answers (`shared_api.process.connection_gate`). Here
+the protocol keeps what that gate does: a bound on connections, and a time for the head of a
+request.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Any, Final
+
+import structlog
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from shared_api.process.loop_thread import Step
+
+HEAD_SECONDS: Final = 5.0
+"""Time from a connection to its first request, TLS handshake included."""
+KEEP_SECONDS: Final = 10
+"""For how long a connection is kept for the next request."""
+GRACE_SECONDS: Final = 2
+"""Time for answers in progress when the server ends."""
+MAX_HEAD_BYTES: Final = 32_768
+
+log = structlog.get_logger("page")
+
+
+class PageServer:
+    """Serves the application; its `step` is a thread of its own.
+
+    Args:
+        build: Returns the application; called on that thread when it begins.
+        listener: The socket of the port, already listening.
+        tls: The context to serve HTTPS with; None serves HTTP.
+        limit: Most connections at once.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[], ASGIApp],
+        listener: socket.socket,
+        tls: ssl.SSLContext | None,
+        limit: int,
+    ) -> None:
+        self._build = build
+        self._listener = listener
+        self._tls = tls
+        self._limit = limit
+        self._has_ended = False
+        self._server: uvicorn.Server | None = None
+
+    @property
+    def step(self) -> Step:
+        """What serves until `end`."""
+        return self._serve
+
+    def _serve(self) -> float:
+        config = uvicorn.Config(
+            self._build(),
+            log_config=None,
+            access_log=False,
+            http=_protocol_for(self._limit),
+            ws="none",
+            lifespan="off",
+            # Otherwise X-Forwarded-For, which any client can send, would set the client's address.
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=KEEP_SECONDS,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+        )
+        config.load()
+        config.ssl = self._tls
+        self._server = uvicorn.Server(config)
+        # `end` sets _has_ended first and then reads _server, here it is the other way round: at
+        # least one of the two sees the other's value.
+        if not self._has_ended:
+            self._server.run(sockets=[self._listener])
+        return 0.0
+
+    def end(self) -> None:
+        """Make the step return within about `GRACE_SECONDS`; callable from any thread."""
+        self._has_ended = True
+        if self._server is not None:
+            self._server.should_exit = True
+
+    def close(self) -> None:
+        """Stop to listen; call it after the thread has ended."""
+        self._listener.close()
+
+
+def _protocol_for(limit: int) -> type[H11Protocol]:
+    """Return uvicorn's protocol for a port with so many connections at most."""
+
+    class BoundedConnection(H11Protocol):
+        """A connection that is closed if there are too many, or if no request comes on it."""
+
+        def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - a type of the framework's loop
+            super().connection_made(transport)
+            if len(self.connections) > limit:
+                transport.abort()
+                return
+            self.loop.call_later(HEAD_SECONDS, self._check_asked)
+
+        def _check_asked(self) -> None:
+            # As uvicorn declares it, it cannot be None; it is until the first request.
+            if getattr(self, "cycle", None) is None:
+                self.transport.abort()
+
+    return BoundedConnection

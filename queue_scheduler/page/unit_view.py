@@ -1,0 +1,85 @@
+"""The view of one unit: what it is, why it waits, when it starts, and what was decided about it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from fastapi import HTTPException
+
+from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.app import DebugApi
+from queue_scheduler.debug_api.engine_state import NoStateError
+from queue_scheduler.debug_api.forecast_routes import ForecastView
+from queue_scheduler.debug_api.insight_views import LogEntryView, log_without_others
+from queue_scheduler.page.sources import PageSources
+from queue_scheduler.page.visitors import Visitor
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
+from shared_api.debug_api.views import View
+
+MAX_ENTRIES: Final = 100
+"""Decisions about a unit that are shown, the newest."""
+
+
+class UnitPage(View):
+    """One unit; `forecast` is null if it does not wait or there is none yet.
+
+    `log` are the newest decisions about it; null: nothing is recorded.
+    """
+
+    leader: bool
+    state_at: datetime
+    unit: views.UnitView
+    explain: views.ExplainView
+    forecast: ForecastView | None
+    log: list[LogEntryView] | None
+
+
+def show_unit(
+    sources: PageSources, visitor: Visitor, namespace: str, name: str, at: datetime | None
+) -> UnitPage:
+    """Return one unit, which the visitor may read.
+
+    Raises:
+        HTTPException: 404: it is unknown.
+        NoStateError: There is no engine of that time.
+    """
+    state = sources.at(at)
+    api = DebugApi(state.shared, QUOTA_READERS, lambda: state.is_leader, state.now)
+    unit, explain = api.queue_unit(namespace, name), api.explain(namespace, name)
+    return UnitPage(
+        leader=state.is_leader,
+        state_at=state.state_at,
+        unit=views.without_others(unit, visitor.may_read),
+        explain=views.explain_without_others(explain, visitor.may_read),
+        forecast=None if at is not None else _forecast(sources, namespace, name),
+        log=_log(sources, visitor, f"{namespace}/{name}", at),
+    )
+
+
+def check_namespace(visitor: Visitor, namespace: str) -> None:
+    """Refuse a visitor who may not read a namespace, whether there is such a unit or not.
+
+    Raises:
+        HTTPException: 403.
+    """
+    if not visitor.may_read(namespace):
+        raise HTTPException(403, f"you may not list the units of namespace {namespace!r}")
+
+
+def _forecast(sources: PageSources, namespace: str, name: str) -> ForecastView | None:
+    try:
+        return sources.forecasts.of_unit(namespace, name)
+    except HTTPException:  # it does not wait, or there is none yet
+        return None
+
+
+def _log(
+    sources: PageSources, visitor: Visitor, unit: str, at: datetime | None
+) -> list[LogEntryView] | None:
+    try:
+        found = log_without_others(sources.log(unit), visitor.may_read)
+    except NoStateError:
+        return None
+    items = [each for each in found.items if at is None or each.time <= at]
+    return items[:MAX_ENTRIES]
