@@ -21,10 +21,11 @@ class Patch(Answer, frozen=True):
 class Change(Answer, frozen=True):
     """One change, and whether the unit starts after it alone (`sufficient`).
 
-    `also_starts` start before it, `units` end or are evicted; `other_starts` and `other_units`
-    count those that are not named.
+    `kind` is what is changed (docs/debug-api.md); `wait` is nothing. `also_starts` start before it,
+    `units` end or are evicted; `other_starts` and `other_units` count those that are not named.
     """
 
+    kind: str = ""
     description: str = ""
     sufficient: bool = False
     also_starts: tuple[str, ...] = ()

@@ -25,6 +25,10 @@ CAN_START: Final = frozenset({"waiting", "held"})
 """Verdicts of units that a change may start."""
 
 
+WAIT: Final = "wait"
+"""Kind of the change that is none."""
+
+
 def tell_explanation(answer: Explanation, ahead: Sequence[str] = ()) -> Iterator[Line]:
     """Yield the sentence, each blocker with its numbers, what is ahead, and the changes.
 
@@ -89,7 +93,7 @@ def _tell_ahead(answer: Explanation, names: Sequence[str]) -> Iterator[Line]:
 def tell_changes(changes: Sequence[Change], *, is_complete: bool = True) -> Iterator[Line]:
     """Yield what would start a unit, with the commands that apply it."""
     enough = [each for each in changes if each.sufficient]
-    needed = [each for each in changes if not each.sufficient]
+    needed = [each for each in changes if not each.sufficient and each.kind != WAIT]
     if enough:
         yield from heading("Any one of these would start it now")
     else:
@@ -101,6 +105,10 @@ def tell_changes(changes: Sequence[Change], *, is_complete: bool = True) -> Iter
         yield from heading("Needed, and not enough alone")
     for number, change in enumerate(needed, 1):
         yield from _tell_change(number, change)
+    for change in changes:
+        if change.kind == WAIT and not change.sufficient:
+            yield Line("")
+            yield Line(change.description)
     if not is_complete:
         yield Line("Time was too short to try every kind of change.", "dim")
 

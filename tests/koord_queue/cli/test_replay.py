@@ -1,17 +1,21 @@
-"""`koord-queue replay` knows the forms and choices of replays without importing them."""
+"""`koord-queue replay` knows the choices of replays, and needs no server, as no command does."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
+from pkgutil import walk_packages
 
+import koord_queue
 from koord_queue.cli import replay
 from queue_scheduler.replay import score_command
 from queue_scheduler.replay.scored_world import DECLARED
 from queue_scheduler.replay.trace_files import FORMATS
+from tests.queue_scheduler.offline.dump_files import dump_bytes, write
 from tests.queue_scheduler.replay.replay_kit import Desk
 from tests.queue_scheduler.replay.test_command_without_servers import SERVERS
+from tests.queue_scheduler.shell_kit import ShellKit
 from tests.tidy.source_tree import ROOT
 
 WITHOUT_SERVERS = f"""
@@ -44,6 +48,27 @@ def test_a_trace_is_replayed_where_no_server_is_installed(tmp_path: Path) -> Non
     done = without_servers("replay", *files)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("5 jobs within 40 s\n")
+
+
+def test_a_dump_is_prepared_there(tmp_path: Path) -> None:
+    kit = ShellKit()
+    kit.add_quota("team", 4)
+    file = write(tmp_path, "mine.json", dump_bytes(kit))
+    done = without_servers("dump", "--from-dump", str(file))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert '"kind":"KoordQueueDump"' in done.stdout
+    assert '"busy"' not in done.stdout
+
+
+def test_no_module_of_the_command_line_needs_a_server() -> None:
+    found = [each.name for each in walk_packages(koord_queue.__path__, "koord_queue.")]
+    modules = [name for name in found if not name.endswith("__main__")]
+    script = WITHOUT_SERVERS.partition("from koord_queue")[0]
+    imports = "\n".join(f"import {name}" for name in modules)
+    command = [sys.executable, "-c", script + imports]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert len(modules) > 50
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_dump_cannot_be_asked_there_and_the_error_says_what_to_install() -> None:

@@ -109,7 +109,8 @@ def test_what_an_admitted_unit_borrows_and_what_could_evict_it() -> None:
 def test_changes_that_do_not_suffice_come_apart() -> None:
     changes = (
         Change(description="Raise it.", sufficient=True, also_starts=("x/y",), other_starts=2),
-        Change(description="Resume it."),
+        Change(kind="stopPolicy", description="Resume it."),
+        Change(kind="wait", description="Waiting alone does not help."),
     )
     answer = Explanation(verdict="held", changes=changes, changes_complete=False)
     assert told(answer)[1:] == [
@@ -120,6 +121,8 @@ def test_changes_that_do_not_suffice_come_apart() -> None:
         "",
         "Needed, and not enough alone:",
         "1. Resume it.",
+        "",
+        "Waiting alone does not help.",
         "Time was too short to try every kind of change.",
     ]
     assert "No single change would start it now." in told(Explanation(verdict="held", changes=()))
