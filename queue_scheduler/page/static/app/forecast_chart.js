@@ -11,13 +11,14 @@ const BAND = 14;
 /** A forecast: from its 10th to its 90th percentile, the median, and the same without arrivals. */
 export function ForecastChart({ forecast }) {
   const { startP10, startP50, startP90, withoutArrivals, computedAt } = forecast;
-  const marks = [startP10, startP50, startP90, withoutArrivals.startP50].filter(Boolean);
+  const marks = [startP10, startP50, startP90, withoutArrivals.startP50].filter(clockTime);
   if (!marks.length) {
     return html`<p>It is not foreseen to start within seven days.</p>`;
   }
   const seconds = (time) => Math.max(0, secondsBetween(computedAt, time));
   const furthest = Math.max(60, ...marks.map(seconds)) * 1.1;
-  const x = (time) => LEFT + ((WIDTH - 2 * LEFT) * (time ? seconds(time) : furthest)) / furthest;
+  // What is beyond the horizon stands at the end.
+  const x = (time) => LEFT + ((WIDTH - 2 * LEFT) * (clockTime(time) ? seconds(time) : furthest)) / furthest;
   return html`<figure>
     <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label=${inWords(forecast)}>
       <line class="f-axis" x1=${LEFT} x2=${WIDTH - LEFT} y1=${MIDDLE + 28} y2=${MIDDLE + 28} />

@@ -49,14 +49,17 @@ export function span(seconds) {
 }
 
 const TIME = new Intl.DateTimeFormat("en-US", { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const DAY_OF_YEAR = new Intl.DateTimeFormat("en-US", { month: "short", day: "numeric", year: "numeric" });
 const DAY = new Intl.DateTimeFormat("en-US", { weekday: "short", month: "short", day: "numeric" });
 
-/** Return a time of the API in the viewer's zone; the day is left out today. */
+/** Return a time of the API in the viewer's zone; the day is left out today, the year this year. */
 export function clockTime(text) {
   const date = new Date(text);
   if (!text || Number.isNaN(date.getTime())) return "";
-  const isToday = date.toDateString() === new Date().toDateString();
-  return isToday ? TIME.format(date) : `${DAY.format(date)}, ${TIME.format(date)}`;
+  const now = new Date();
+  if (date.toDateString() === now.toDateString()) return TIME.format(date);
+  const day = date.getFullYear() === now.getFullYear() ? DAY : DAY_OF_YEAR;
+  return `${day.format(date)}, ${TIME.format(date)}`;
 }
 
 /** Return the seconds from one time of the API to another. */

@@ -45,7 +45,7 @@ function Queues({ queues }) {
   return html`<section aria-labelledby="queues">
     <h2 id="queues">Queues</h2>
     ${queues.length
-      ? html`<div class="scroll" tabindex="0" role="region" aria-label="Queues">
+      ? html`<div class="scroll" tabindex="0" role="group" aria-label="Queues">
           <table>
             <thead>
               <tr>

@@ -7,7 +7,8 @@ import { VirtualTable, usePages } from "./table.js";
 
 const TYPING_MILLISECONDS = 300;
 
-const COLUMNS = [
+/** Return the columns; waits are as of the time of the answer, which may be an earlier one. */
+const columnsAt = (stateAt) => [
   { key: "position", title: "Position", sort: "position", cell: (unit) => unit.position || "held" },
   {
     key: "unit",
@@ -22,7 +23,7 @@ const COLUMNS = [
     key: "waits",
     title: "Waits",
     sort: "created",
-    cell: (unit) => span(secondsBetween(unit.created, new Date())),
+    cell: (unit) => span(secondsBetween(unit.created, stateAt)),
     hint: (unit) => `since ${clockTime(unit.created)}`,
   },
   {
@@ -122,7 +123,7 @@ function Line({ name, pages, sort, isFiltered }) {
   return html`
     <p class="hint" role="status">${first.total.toLocaleString("en-US")} ${first.total === 1 ? "unit" : "units"}</p>
     <${VirtualTable}
-      columns=${COLUMNS}
+      columns=${columnsAt(first.stateAt)}
       total=${first.total}
       rowAt=${(index) => units.get(index)}
       label=${`Units of queue ${name}`}

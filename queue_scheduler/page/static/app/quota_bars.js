@@ -78,7 +78,7 @@ export function QuotaTree({ quotas, resource }) {
     (quota.children ?? []).forEach((child) => visit(child, depth + 1));
   };
   quotas.forEach((quota) => visit(quota, 0));
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="Quotas">
+  return html`<div class="scroll" tabindex="0" role="group" aria-label="Quotas">
     <table class="quotas">
       <thead>
         <tr>

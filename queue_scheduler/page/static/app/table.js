@@ -127,7 +127,7 @@ export function VirtualTable({ columns, total, rowAt, label, sort, onSort, see }
 
   const rows = [];
   for (let index = start; index < Math.min(end, total); index += 1) rows.push(index);
-  return html`<div class="virtual" ref=${region} onScroll=${look} tabindex="0" role="region" aria-label=${label}>
+  return html`<div class="virtual" ref=${region} onScroll=${look} tabindex="0" role="group" aria-label=${label}>
     <div class="all" style=${{ height: `${(total + 1) * height}px` }}>
       <table aria-rowcount=${total + 1} style=${{ top: `${start * height}px` }}>
         <thead>

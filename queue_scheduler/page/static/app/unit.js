@@ -32,7 +32,7 @@ function Shown({ answer, path, at }) {
     </p>
     ${explain.neverStarts && html`<p class="problem error">It is larger than a limit: waiting does not help.</p>`}
     <p><${CopyButton} text=${explainCommand(unit.namespace, unit.name)}>Copy as kubectl<//></p>
-    <${About} unit=${unit} />
+    <${About} unit=${unit} stateAt=${answer.stateAt} />
     <${Blockers} explain=${explain} />
     ${!at && explain.verdict !== "admitted" && explain.verdict !== "finished" && html`<${Changes} path=${path} />`}
     <${Admitted} admitted=${explain.admitted} />
@@ -42,7 +42,7 @@ function Shown({ answer, path, at }) {
   `;
 }
 
-function About({ unit }) {
+function About({ unit, stateAt }) {
   const { job } = unit;
   return html`<${Facts}
     pairs=${[
@@ -53,7 +53,7 @@ function About({ unit }) {
       ["Job", job?.kind ? `${job.kind} ${job.name}` : ""],
       ["Phase", unit.phase],
       ["Requests", showAmounts(unit.demand)],
-      ["Created", `${clockTime(unit.created)} (${span(secondsBetween(unit.created, new Date()))} ago)`],
+      ["Created", `${clockTime(unit.created)} (${span(secondsBetween(unit.created, stateAt))} before)`],
       ["Starts at the latest", unit.promisedStart && clockTime(unit.promisedStart)],
       ["Pods are not ready", unit.podsNotReady],
     ]}
@@ -193,7 +193,7 @@ function Pods({ podSets }) {
   if (!podSets.length) return null;
   return html`<section aria-labelledby="pods">
     <h2 id="pods">Pods</h2>
-    <div class="scroll" tabindex="0" role="region" aria-label="Pods">
+    <div class="scroll" tabindex="0" role="group" aria-label="Pods">
       <table>
         <thead>
           <tr>

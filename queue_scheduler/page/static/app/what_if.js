@@ -169,7 +169,7 @@ function Horizon({ horizon }) {
   }
   return html`<h2>Over ${span(horizon.seconds)}</h2>
     <p class="hint">${horizon.paths} possible futures, each with the edits and without. Based on: ${horizon.basis}.</p>
-    <div class="scroll" tabindex="0" role="region" aria-label="Differences over time">
+    <div class="scroll" tabindex="0" role="group" aria-label="Differences over time">
       <table>
         <thead>
           <tr>
