@@ -70,6 +70,8 @@ def test_news_during_a_slow_answer_are_asked_about_after_it(window: Window) -> N
     for _ in range(3):
         hear_news(window)
     assert len(held) == 1
+    window.tell()
+    hear_news(window)
     window.page.unroute("**/page/quotas/org")
     with window.page.expect_request("**/page/quotas/org"):
         held[0].continue_()

@@ -1,4 +1,12 @@
 // The frame around all views, and which view a path has.
+//
+// A map of the modules:
+//   main        the frame; router: addresses and links
+//   api         questions to the server; live: news of what has changed
+//   overview, queue, unit, quota, what_if, login: the views, one each
+//   parts       small pieces of several views; table: the long list; quota_bars, chart,
+//               forecast_chart: pictures
+//   format, yaml, kubectl: values as text (pure); html: the templates
 import { askSession, ask, session } from "./api.js";
 import { clockTime } from "./format.js";
 import { effect, html, render, useEffect, useRef, useState } from "./html.js";
