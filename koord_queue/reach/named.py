@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from koord_queue.errors import CommandError
+from koord_queue.errors import EXIT_USAGE, CommandError
 from koord_queue.reach.errors import Missing
 
 if TYPE_CHECKING:
@@ -75,7 +75,9 @@ def find_unit(cluster: Cluster, namespace: str, named: str) -> tuple[str, str]:
     word, slash, name = named.rpartition("/")
     if (slash and not word) or not name or "/" in word:
         raise CommandError(
-            f"{named!r} names no unit", "Write job/NAME, or the name of the unit; -n says where."
+            f"{named!r} names no unit",
+            "Write job/NAME, or the name of the unit; -n says where.",
+            EXIT_USAGE,
         )
     if not word or word.lower() in UNIT_WORDS:
         try:
