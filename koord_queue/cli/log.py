@@ -12,14 +12,13 @@ from koord_queue.cli import options
 from koord_queue.cli.session import Session
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import NotServed, Refused
-from koord_queue.reach.named import UNIT_WORDS
+from koord_queue.reach.named import UNIT_WORDS, is_queue, queue_name
 from koord_queue.show.documents import show_document
 from koord_queue.show.log_rows import COLUMNS, STYLES, cells_of
 
 PAGE: Final = 500
 """The most that a page of the record has."""
 DEFAULT_ENTRIES: Final = 100
-QUEUE_WORDS: Final = frozenset({"queue", "queues", "kq"})
 TURN_ON: Final = "The record is kept where insight.enabled of the chart is on: docs/record.md."
 
 
@@ -72,8 +71,8 @@ def _about(session: Session, about: str | None) -> tuple[tuple[str, str], ...]:
     if about is None:
         return ()
     word, slash, name = about.partition("/")
-    if slash and word in QUEUE_WORDS:
-        return (("queue", name),)
+    if is_queue(about):
+        return (("queue", queue_name(about)),)
     try:
         namespace, found = session.unit(about)
     except CommandError:
