@@ -164,7 +164,7 @@ class Printer:
         for index, name in enumerate(columns):
             needed = max(map(cell_len, (name, *(row[index] for row in rows))))
             is_last = index == len(columns) - 1
-            width = max(min(needed, left), LEAST_LAST) if is_last else needed
+            width = max(min(needed, left), min(needed, LEAST_LAST)) if is_last else needed
             table.add_column(name, no_wrap=True, width=width, overflow="ellipsis")
             left -= needed + GAP
         for row in rows:
