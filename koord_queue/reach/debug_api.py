@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -29,6 +30,8 @@ PROBLEM: Final = "Problem"
 """Reason of an error of the debug API, which has none."""
 PAGE: Final = 1000
 """The most that a page of the debug API has."""
+LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+"""Names of this machine."""
 YAML: Final = "application/yaml"
 JSON: Final = "application/json"
 
@@ -132,8 +135,19 @@ def open_debug_api(choice: Choice, clock: Clock) -> DebugApi:
             ca = Path(choice.ca_file).read_bytes()
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"{choice.token_file or choice.ca_file}: {error}") from error
+    if token and is_readable_on_its_way(choice.server):
+        raise CommandError(
+            f"{choice.server} is no https address, and everybody on the way could read the token",
+            "Write https://, or leave --token-file out.",
+        )
     login = Login(authorization=f"Bearer {token}" if token else "", ca_pem=ca)
     return _open(choice.server, login, clock)
+
+
+def is_readable_on_its_way(server: str) -> bool:
+    """Return whether requests to a server leave this machine without TLS."""
+    parts = urlsplit(server)
+    return parts.scheme != "https" and parts.hostname not in LOOPBACK
 
 
 def open_forwarded(url: str, clock: Clock) -> DebugApi:

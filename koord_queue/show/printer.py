@@ -159,24 +159,27 @@ class Printer:
         from rich.text import Text  # noqa: PLC0415 - the same
 
         table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
-        # Only the last column gives way: the others are what a person types next.
-        left = self.width
-        for index, name in enumerate(columns):
-            needed = max(map(cell_len, (name, *(row[index] for row in rows))))
-            is_last = index == len(columns) - 1
-            width = max(min(needed, left), min(needed, LEAST_LAST)) if is_last else needed
+        # Only the last column gives way: the others are what a person types next. If too little is
+        # left for it, nothing is cut, and the terminal goes on in the next line, as for kubectl.
+        widths = [
+            max(map(cell_len, (name, *(row[index] for row in rows))))
+            for index, name in enumerate(columns)
+        ]
+        left = self.width - sum(widths[:-1]) - GAP * len(widths[:-1])
+        if left >= LEAST_LAST:
+            widths[-1] = min(widths[-1], left)
+        for name, width in zip(columns, widths, strict=True):
             table.add_column(name, no_wrap=True, width=width, overflow="ellipsis")
-            left -= needed + GAP
         for row in rows:
             table.add_row(*(Text(cell, _rich_style(styles.get(cell, ""))) for cell in row))
-        self._console().print(table)
+        self._console(max(self.width, sum(widths) + GAP * len(widths))).print(table)
 
-    def _console(self) -> Console:
+    def _console(self, width: int) -> Console:
         from rich.console import Console  # noqa: PLC0415 - as above
 
         return Console(
             file=self._out,
-            width=self.width,
+            width=width,
             force_terminal=True,
             no_color=not self._has_color,
             highlight=False,

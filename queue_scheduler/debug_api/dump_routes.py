@@ -66,10 +66,12 @@ def read_finished_runs(link: InsightLink) -> tuple[FinishedRun, ...]:
     """
     try:
         view = link.ask_at(FINISHED_RUNS, FinishedRunsView)
+        return msgspec.convert(view.runs, tuple[FinishedRun, ...])
     except HTTPException as error:
         log.info("a dump has no finished runs", reason=error.detail)
-        return ()
-    return msgspec.convert(view.runs, tuple[FinishedRun, ...])
+    except msgspec.ValidationError as error:  # the insight program is of another version
+        log.warning("a dump has no finished runs", reason=str(error))
+    return ()
 
 
 def add_dump_route(

@@ -73,7 +73,7 @@ def test_units_of_a_pipe_have_as_many_words_in_each_row(cli: CommandLine) -> Non
 
 
 def test_units_of_a_terminal_fit_it_and_have_colors(cli: CommandLine) -> None:
-    shown = cli.run_on_terminal("units", "-o", "wide", "-A")
+    shown = cli.run_on_terminal("units", "-A")
     plain = without_styles(shown.out)
     assert "\x1b[32mRunning" in shown.out
     assert max(map(len, plain.splitlines())) <= COLUMNS

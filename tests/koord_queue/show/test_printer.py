@@ -45,6 +45,12 @@ def test_a_terminal_cuts_the_last_column_alone_and_counts_wide_characters() -> N
     ]
 
 
+def test_a_table_that_does_not_fit_is_not_cut() -> None:
+    printer, out, _ = printed(is_terminal=True, width=20)
+    printer.table(["NAME", "STATE", "WHY"], ROWS, {})
+    assert "a long \N{REPLACEMENT CHARACTER}[31m sentence that does not fit" in out.getvalue()
+
+
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_no_colors(environment: dict[str, str]) -> None:
     printer, out, _ = printed(is_terminal=True, environment=environment)

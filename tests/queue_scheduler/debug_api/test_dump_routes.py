@@ -8,12 +8,14 @@ import httpx
 import pytest
 
 from queue_scheduler.debug_api.app import DebugApi, build_app
-from queue_scheduler.debug_api.dump_routes import PATH
+from queue_scheduler.debug_api.dump_routes import FINISHED_RUNS, PATH, read_finished_runs
+from queue_scheduler.debug_api.insight_link import InsightLink, ViewT
 from queue_scheduler.dump.codec import decode_dump
 from queue_scheduler.dump.contents import Settings
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.access_review import AccessReviewer, ReviewResult, Right
 from shared_api.debug_api.access import ReviewedAccess, open_access
+from shared_api.debug_api.json_body import PostedBody
 from shared_api.debug_api.router_group import Guard
 from tests.queue_scheduler.shell_kit import ShellKit
 from tests.served_app import served
@@ -44,6 +46,21 @@ def test_the_engine_goes_on_as_if_nobody_had_asked(kit: ShellKit) -> None:
     decision = kit.dequeue()
     ask(kit)
     assert kit.shared.ask(lambda engine: engine.open_record(decision)) is not None
+
+
+class OtherVersion(InsightLink):
+    """An insight program whose runs have other fields."""
+
+    def __init__(self) -> None: ...
+
+    def ask_at(self, target: str, kind: type[ViewT], body: PostedBody | None = None) -> ViewT:
+        del body
+        assert target == FINISHED_RUNS
+        return kind.model_validate({"runs": [{"ended": "yesterday"}]})
+
+
+def test_runs_that_cannot_be_read_are_left_out() -> None:
+    assert read_finished_runs(OtherVersion()) == ()
 
 
 class Reviewer(AccessReviewer):
