@@ -20,14 +20,14 @@ PARALLEL_WAITING = $(if $(filter-out 1,$(JOBS)),--numprocesses=$$(($(JOBS) + 1))
 # Every step leaves its counts in build/tests; tests/run_steps.py adds them up.
 PYTEST = $(PY) -m pytest --quiet --junitxml=build/tests/$@.xml
 # The folders that a step of their own runs. `unit` is whatever is left, so that no test is lost.
-OWN_STEP := tidy properties simulation contracts scenarios cluster
+OWN_STEP := tidy properties simulation contracts scenarios cluster page
 # Cluster tests elsewhere are an error (tests/conftest.py).
 CLUSTER_FOLDERS := tests/cluster tests/contracts
 # A control plane takes a fifth less of the processors, for half as much memory again.
 CHEAP_GARBAGE := CONTROL_PLANE_GOGC=400
 # With a plus: beside each other. The first of them shows its output as it comes; the others take
 # what it leaves of the machine: scenarios and cluster wait for real programs half of their time.
-TEST_STEPS := scenarios+lint+types+contracts-imports+tidy+contracts unit cluster+properties+simulation
+TEST_STEPS := scenarios+lint+types+contracts-imports+tidy+contracts unit+page cluster+properties+simulation
 # Targets that write checked-in files from the sources.
 GENERATED := crds schema openapi
 
@@ -105,6 +105,10 @@ tidy: $(STAMP) ## rules of this project that no linter has
 .PHONY: unit
 unit: $(STAMP) ## unit tests, one file per module
 	@$(PYTEST) $(PARALLEL) -m "not cluster" $(OWN_STEP:%=--ignore=tests/%) tests
+
+.PHONY: page
+page: $(STAMP) ## the page in a real Chromium (skipped where there is none); pictures: build/page
+	@$(PYTEST) $(PARALLEL) tests/page
 
 .PHONY: scenarios
 scenarios: $(STAMP) ## tests of several steps with the fake API server

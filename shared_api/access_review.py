@@ -135,6 +135,22 @@ class AccessReviewer:
             self._verdicts[key] = verdict
         return verdict
 
+    def identify(self, token: str) -> tuple[HTTPStatus, str]:
+        """Return who has a token, as the API server knows it now: nothing is remembered.
+
+        Returns:
+            OK and the user's name; UNAUTHORIZED and ""; or SERVICE_UNAVAILABLE and why the API
+            server could not be asked.
+        """
+        try:
+            who = review(self._client, TOKEN_REVIEWS, {"token": token})
+        except ApiFailure as failure:
+            detail = f"the API server could not be asked: {failure}"
+            return HTTPStatus.SERVICE_UNAVAILABLE, detail
+        if not who.get("authenticated"):
+            return HTTPStatus.UNAUTHORIZED, ""
+        return HTTPStatus.OK, str(who.get("user", {}).get("username") or "")
+
     def may_list_units(self, authorization: str, namespace: str) -> bool:
         """Return whether the bearer of a token may read the units of a namespace."""
         return self.judge(authorization, list_units_in(namespace)).status is HTTPStatus.OK

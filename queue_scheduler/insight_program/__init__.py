@@ -14,6 +14,8 @@ Read in this order:
 4. ``forecasting``, ``horizons``: what it looks ahead from, and what questions look ahead for.
 5. ``recording``: what it keeps on disk, and engines of earlier times from that.
 6. ``follow_metrics``: how far it is behind.
+7. ``visibility_serving``, ``page_serving``: the ports of the aggregated API and of the page, whose
+   answers are made by ``queue_scheduler.visibility`` and ``queue_scheduler.page``.
 
 To add a route: a class with its methods over `Sources`, one line in ``answer_app``, and a route in
 ``debug_api.app`` that asks this program.

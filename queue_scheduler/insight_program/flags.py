@@ -32,6 +32,7 @@ FORECAST_INTERVAL: Final = "1m"
 """Shorter waits need no forecast."""
 
 ADDRESS_FLAG: Final = "--visibility-address"
+PAGE_FLAG: Final = "--page-address"
 SERVICE_FLAG: Final = "--visibility-service"
 _SERVICE: Final = re.compile(
     r"(?P<namespace>[a-z0-9-]+)/(?P<name>[a-z0-9-]+)(:(?P<port>[0-9]{1,5}))?"
@@ -54,6 +55,27 @@ class VisibilityFlags(msgspec.Struct, frozen=True, kw_only=True):
     context: str | None
 
 
+class PageFlags(msgspec.Struct, frozen=True, kw_only=True):
+    """The flags of the page.
+
+    Attributes:
+        address: Where to listen.
+        hosts: Names that the header Host may have, in addition to this machine's own without TLS;
+            with TLS, without any, it is not looked at.
+        tls_certificate: Path of a PEM file; "": plain HTTP, on loopback addresses only.
+        tls_key: Path of the certificate's key.
+        kubeconfig: Path of a kubeconfig; None: the pod's service account.
+        context: Context of the kubeconfig; None: the current one.
+    """
+
+    address: str
+    hosts: tuple[str, ...] = ()
+    tls_certificate: str = ""
+    tls_key: str = ""
+    kubeconfig: str | None = None
+    context: str | None = None
+
+
 class InsightFlags(msgspec.Struct, frozen=True, kw_only=True):
     """The parsed command line.
 
@@ -62,7 +84,8 @@ class InsightFlags(msgspec.Struct, frozen=True, kw_only=True):
         socket_folder: Where the sockets are made.
         record_folder: Where the record is kept; None: nothing is recorded.
         forecast_seconds: The shortest time between two forecasts.
-        visibility: The aggregated API; None: it is not served, and the API server is not asked.
+        visibility: The aggregated API; None: it is not served.
+        page: The page; None: it is not served.
     """
 
     process: ProcessFlags
@@ -70,6 +93,7 @@ class InsightFlags(msgspec.Struct, frozen=True, kw_only=True):
     record_folder: Path | None
     forecast_seconds: float
     visibility: VisibilityFlags | None = None
+    page: PageFlags | None = None
 
 
 def parse_insight_flags(arguments: Sequence[str]) -> InsightFlags:
@@ -101,6 +125,7 @@ def parse_insight_flags(arguments: Sequence[str]) -> InsightFlags:
         " (default: %(default)s)",
     )
     _add_visibility_flags(parser)
+    _add_page_flags(parser)
     got = parser.parse_args(with_two_dashes(arguments))
     return InsightFlags(
         process=read_process_flags(got),
@@ -108,6 +133,7 @@ def parse_insight_flags(arguments: Sequence[str]) -> InsightFlags:
         record_folder=_folder("--record-dir", got.record_dir) if got.record_dir else None,
         forecast_seconds=_interval(got.forecast_interval),
         visibility=_read_visibility(got),
+        page=_read_page(got),
     )
 
 
@@ -123,7 +149,7 @@ def _add_visibility_flags(parser: argparse.ArgumentParser) -> None:
         default="",
         help="NAMESPACE/NAME or NAMESPACE/NAME:PORT of the Service that leads there",
     )
-    own = f"; read only with {ADDRESS_FLAG}"
+    own = f"; read only with {ADDRESS_FLAG} or {PAGE_FLAG}"
     add("--kubeconfig", help=f"path of a kubeconfig; absent: the pod's service account{own}")
     add("--context", help=f"context of the kubeconfig; absent: the current one{own}")
 
@@ -134,6 +160,41 @@ def _read_visibility(got: argparse.Namespace) -> VisibilityFlags | None:
     return VisibilityFlags(
         address=got.visibility_address,
         service=_service(got.visibility_service),
+        kubeconfig=got.kubeconfig,
+        context=got.context,
+    )
+
+
+def _add_page_flags(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        PAGE_FLAG,
+        default="",
+        help="where the page is served; others than loopback need a certificate, and a login"
+        " (default: it is not served)",
+    )
+    add(
+        "--page-hosts",
+        default="",
+        metavar="NAMES",
+        help="names that the header Host may have, in addition to localhost without TLS",
+    )
+    add(
+        "--page-tls-certificate",
+        default="",
+        help="PEM file; required on other addresses than loopback",
+    )
+    add("--page-tls-key", default="", help="PEM file of the certificate's key")
+
+
+def _read_page(got: argparse.Namespace) -> PageFlags | None:
+    if not got.page_address:
+        return None
+    return PageFlags(
+        address=got.page_address,
+        hosts=tuple(filter(None, (each.strip() for each in got.page_hosts.split(",")))),
+        tls_certificate=got.page_tls_certificate,
+        tls_key=got.page_tls_key,
         kubeconfig=got.kubeconfig,
         context=got.context,
     )

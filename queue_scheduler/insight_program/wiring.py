@@ -19,6 +19,7 @@ from queue_scheduler.forecast.all_units import Settings
 from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET, FEED_SOCKET
 from queue_scheduler.insight_program.answer_app import (
+    LogApi,
     NewUnitsApi,
     RunsApi,
     StateApi,
@@ -26,7 +27,7 @@ from queue_scheduler.insight_program.answer_app import (
 )
 from queue_scheduler.insight_program.answer_server import AnswerServer
 from queue_scheduler.insight_program.feed_server import FeedServer
-from queue_scheduler.insight_program.flags import InsightFlags, VisibilityFlags
+from queue_scheduler.insight_program.flags import InsightFlags, PageFlags, VisibilityFlags
 from queue_scheduler.insight_program.follow_metrics import FollowMetrics
 from queue_scheduler.insight_program.followed_engine import FollowedEngine
 from queue_scheduler.insight_program.forecasting import RunWatcher, fork_state
@@ -47,6 +48,7 @@ from shared_api.process.loop_thread import LoopThread, stop_all
 from shared_api.program_flags import FlagError
 
 if TYPE_CHECKING:
+    from queue_scheduler.page.page_server import PageServer
     from queue_scheduler.visibility.caller import Rights
     from queue_scheduler.visibility.server import VisibilityServer
 
@@ -100,6 +102,7 @@ class Insight:
             "forecasts", self._forecasts.step, unblock=self._forecasts.end
         )
         self._visibility = self._open_visibility(flags.visibility)
+        self._page, self._page_threads = self._open_page(flags.page)
         self._record_threads = [program.spawn("record", each.step) for each in self._recorders()]
 
     def _read_runs(self, record_folder: Path | None, most: int = -1) -> list[FinishedRun]:
@@ -170,6 +173,33 @@ class Insight:
             self._build_visibility_app,
         )
 
+    def _open_page(self, flags: PageFlags | None) -> tuple[PageServer | None, list[LoopThread]]:
+        """Return the server of the page and its thread, not yet started."""
+        if flags is None:
+            return None, []
+        # The official client takes 40 MB, and the web framework 15: only where they are used.
+        from queue_scheduler.insight_program.page_serving import (  # noqa: PLC0415 - as said
+            open_page,
+        )
+        from queue_scheduler.page.sources import PageSources  # noqa: PLC0415 - as above
+
+        state = StateApi(
+            self._sources, lambda: self._feed.is_connected, self._record_state, self._clock
+        )
+        log, budget = LogApi(self._sources), QuestionBudget(self._clock, SHARE)
+        what_if = WhatIfAnswers(self._state, self._is_leader, budget, self._horizons)
+        sources = PageSources(
+            at=self._sources.at,
+            number=self._last_call,
+            insight=state.insight,
+            log=lambda unit: log.log(unit=unit),
+            forecasts=self._forecasts,
+            what_if=what_if.answer,
+            clock=self._clock,
+        )
+        page = open_page(self._program, flags, sources)
+        return page, [self._program.spawn("page", page.step, unblock=page.end)]
+
     def _build_visibility_app(
         self, rights: Rights, namespace: Callable[[str], Namespace | None]
     ) -> ASGIApp:
@@ -235,13 +265,17 @@ class Insight:
         self._feed_thread.start()
         self._answer_thread.start()
         self._forecast_thread.start()
+        for thread in self._page_threads:
+            thread.start()
 
     def stop(self) -> None:
         """Stop everything."""
         if self._visibility is not None:
             self._visibility.stop()
         threads = (self._feed_thread, self._answer_thread, self._forecast_thread)
-        stop_all([*threads, *self._record_threads], self._clock)
+        stop_all([*threads, *self._record_threads, *self._page_threads], self._clock)
+        if self._page is not None:
+            self._page.close()
         self._feed.close()
         if self._recorder is not None:
             self._recorder.close()
@@ -256,6 +290,6 @@ class Insight:
         return {"feed": lambda: (True, f"connected: {self._feed.is_connected}")}
 
     def threads(self) -> Sequence[LoopThread]:
-        """Return the threads that `/livez` watches; that of uvicorn is in one step forever."""
+        """Return the threads that `/livez` watches; those of uvicorn are in one step forever."""
         more = [] if self._visibility is None else self._visibility.threads()
         return (self._feed_thread, self._forecast_thread, *self._record_threads, *more)

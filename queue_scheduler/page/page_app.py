@@ -4,12 +4,15 @@
 |---|---|
 | / and the paths of views | the window |
 | /assets/... | its files |
-| /page/session | who has logged in |
+| /page/session | who has logged in; POST logs in, DELETE logs out |
+| /page/events | what has changed, as it does |
 | /page/overview | what is wrong, queues, quotas |
 | /page/queues/{name} | a queue and a page of its units |
+| /page/queues/{name}.csv | all its units, as a table |
 | /page/units/{namespace}/{name} | a unit |
 | /page/units/{namespace}/{name}/changes | what would start it now |
 | /page/quotas/{name} | a quota |
+| POST /page/what-if | what edits would change |
 
 Every visitor who is identified may ask all of them; what it may not read is taken out.
 """
@@ -19,21 +22,30 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, NamedTuple
 
 import structlog
 from fastapi import Depends, FastAPI, Query, Request
 from starlette.middleware import Middleware
 from starlette.middleware.exceptions import ExceptionMiddleware
-from starlette.responses import JSONResponse
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.app import DEFAULT_PAGE, At, DebugApi, Limit, Name, Offset
 from queue_scheduler.debug_api.engine_state import NoStateError
 from queue_scheduler.debug_api.question_budget import QuestionBudget
+from queue_scheduler.debug_api.what_if_routes import (
+    WhatIfQuestion,
+    WhatIfView,
+    refuse_edits_of_others,
+    what_if_without_others,
+)
 from queue_scheduler.page.doorkeeper import Doorkeeper
+from queue_scheduler.page.event_stream import Streams, add_events
 from queue_scheduler.page.known_state import KnownStates
+from queue_scheduler.page.line_table import encode_csv
 from queue_scheduler.page.line_view import (
     LinePage,
     LineQuery,
@@ -42,17 +54,26 @@ from queue_scheduler.page.line_view import (
     select,
     show_units,
 )
+from queue_scheduler.page.live import Changes
+from queue_scheduler.page.login import LoggedInVisitors, add_login
 from queue_scheduler.page.overview import Overview, show_overview, show_queue
+from queue_scheduler.page.quota_history import QuotaHistory
 from queue_scheduler.page.quota_view import QuotaPage, show_quota
+from queue_scheduler.page.sessions import Sessions
 from queue_scheduler.page.sources import PageSources
 from queue_scheduler.page.static_files import read_files, static_routes
 from queue_scheduler.page.unit_view import UnitPage, check_namespace, show_unit
-from queue_scheduler.page.visitors import Visitor, Visitors
+from queue_scheduler.page.visitors import LocalVisitors, Visitor, Visitors
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
+from shared_api.access_review import AccessReviewer
+from shared_api.debug_api.json_body import JSON, BodyReader, PostedBody, read_json
 from shared_api.debug_api.views import View
 from shared_api.timestamps import rfc3339
 
-MAX_FILTER = 500
+MAX_FILTER: Final = 500
+MAX_ROWS: Final = 100_000
+"""Rows of a table: some 15 MB."""
+Sent = Annotated[PostedBody, Depends(BodyReader(JSON))]
 Filter = Annotated[str, Query(max_length=MAX_FILTER, description="words, or field:text")]
 Sort = Annotated[str, Query(max_length=32, description="a field, - before it: descending")]
 
@@ -78,6 +99,7 @@ class Pages:
         self._sources = sources
         self._states = KnownStates(sources)
         self._lines = Lines(sources.clock, sources.kept_seconds)
+        self._history = QuotaHistory(sources)
         self._changes_budget = QuestionBudget(sources.clock)
 
     def overview(self, visitor: Visitor) -> Overview:
@@ -123,17 +145,43 @@ class Pages:
 
     def quota(self, visitor: Visitor, name: str, at: At) -> QuotaPage:
         """One quota."""
-        return show_quota(self._states.at(at), name, visitor)
+        past = self._history.states() if at is None else []
+        return show_quota(self._states.at(at), name, visitor, past)
+
+    def table(self, visitor: Visitor, name: str, query: LineQuery) -> str:
+        """All units of a queue that a filter lets through, as CSV."""
+        asked = self._sources.at(None)
+        line = self._lines.of_now(asked, name)
+        found, _, _ = select(line, query._replace(offset=0, limit=MAX_ROWS), visitor)
+        return encode_csv(show_units(found, visitor, self._sources.forecasts.start_of))
+
+    def what_if(self, visitor: Visitor, body: PostedBody) -> WhatIfView:
+        """What edits would change."""
+        question = read_json(body, WhatIfQuestion)
+        refuse_edits_of_others(question, visitor.may_read)
+        return what_if_without_others(self._sources.what_if(question), visitor.may_read)
+
+
+class Login(NamedTuple):
+    """What a port needs that others can reach.
+
+    Attributes:
+        sessions: Who has logged in.
+        reviewer: Asks the API server about tokens.
+    """
+
+    sessions: Sessions
+    reviewer: AccessReviewer
 
 
 def build_page_app(
-    sources: PageSources, visitors: Visitors, hosts: Collection[str] | None
+    sources: PageSources, login: Login | None, hosts: Collection[str] | None
 ) -> ASGIApp:
     """Return the application.
 
     Args:
         sources: What it answers from.
-        visitors: Identifies who asks.
+        login: For a port that others can reach; None: only this machine can, and may read all.
         hosts: Names that the header Host may have, in lower case; None: any.
     """
     app = FastAPI(
@@ -143,6 +191,13 @@ def build_page_app(
         middleware=[Middleware(ExceptionMiddleware, handlers={Exception: _answer_failure})],
     )
     app.add_exception_handler(NoStateError, _answer_no_state)
+    app.add_exception_handler(ClientDisconnect, _answer_late)
+    visitors: Visitors = LocalVisitors()
+    recheck: LoggedInVisitors | None = None
+    if login is not None:
+        visitors = recheck = LoggedInVisitors(login.sessions, login.reviewer, sources.clock)
+        add_login(app, login.sessions, recheck, login.reviewer, sources.clock)
+    add_events(app, Streams(Changes(sources), sources.clock, recheck), visitors.identify)
     _add_answers(app, Pages(sources), visitors)
     app.router.routes.extend(static_routes(read_files()))
     return Doorkeeper(app, hosts)
@@ -180,7 +235,20 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
     def quota(visitor: Asking, name: Name, at: At = None) -> QuotaPage:
         return pages.quota(visitor, name, at)
 
+    def table(
+        visitor: Asking,
+        name: Name,
+        filter: Filter = "",  # noqa: A002 - its name in the query
+        sort: Sort = "",
+    ) -> Response:
+        text = pages.table(visitor, name, LineQuery(filter=filter, sort=sort))
+        return Response(text, media_type="text/csv")
+
+    def what_if(visitor: Asking, body: Sent) -> WhatIfView:
+        return pages.what_if(visitor, body)
+
     answers: dict[str, Any] = {
+        "/page/queues/{name}.csv": table,
         "/page/session": session,
         "/page/overview": overview,
         "/page/queues/{name}": queue,
@@ -192,10 +260,17 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
         # Annotations are texts here, and name a local type.
         answer.__annotations__["visitor"] = Asking
         get(path)(answer)
+    what_if.__annotations__["visitor"] = Asking
+    app.post("/page/what-if")(what_if)
 
 
 def _answer_no_state(_request: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": str(error)}, HTTPStatus.SERVICE_UNAVAILABLE.value)
+
+
+def _answer_late(_request: Request, _error: Exception) -> JSONResponse:
+    detail = "the body of the request did not come in time"
+    return JSONResponse({"detail": detail}, HTTPStatus.REQUEST_TIMEOUT.value)
 
 
 def _answer_failure(request: Request, error: Exception) -> JSONResponse:

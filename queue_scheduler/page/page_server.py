@@ -7,6 +7,7 @@ request.
 
 from __future__ import annotations
 
+import asyncio  # noqa: TID251 - the framework's own loop
 import socket
 import ssl
 from collections.abc import Callable
@@ -75,8 +76,7 @@ class PageServer:
             h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         )
         config.load()
-        config.ssl = self._tls
-        self._server = uvicorn.Server(config)
+        self._server = _Server(config, self._tls)
         # `end` sets _has_ended first and then reads _server, here it is the other way round: at
         # least one of the two sees the other's value.
         if not self._has_ended:
@@ -92,6 +92,33 @@ class PageServer:
     def close(self) -> None:
         """Stop to listen; call it after the thread has ended."""
         self._listener.close()
+
+
+class _Server(uvicorn.Server):
+    """Begins to serve with a time for TLS handshakes, which uvicorn does not set."""
+
+    def __init__(self, config: uvicorn.Config, tls: ssl.SSLContext | None) -> None:
+        super().__init__(config)
+        self._tls = tls
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        loop, config = asyncio.get_running_loop(), self.config
+
+        def connect() -> asyncio.Protocol:
+            protocol: Any = config.http_protocol_class
+            made: asyncio.Protocol = protocol(
+                config=config, server_state=self.server_state, app_state={}
+            )
+            return made
+
+        seconds = None if self._tls is None else HEAD_SECONDS
+        self.servers = [
+            await loop.create_server(
+                connect, sock=each, ssl=self._tls, ssl_handshake_timeout=seconds
+            )
+            for each in sockets or ()
+        ]
+        self.started = True
 
 
 def _protocol_for(limit: int) -> type[H11Protocol]:

@@ -35,8 +35,16 @@ class QuotaPage(View):
     history: list[QuotaUse] | None = None
 
 
-def show_quota(state: KnownState, name: str, visitor: Visitor) -> QuotaPage:
-    """Return one quota, as a visitor may see it, without its history.
+def show_quota(
+    state: KnownState, name: str, visitor: Visitor, past: Iterable[KnownState] = ()
+) -> QuotaPage:
+    """Return one quota, as a visitor may see it.
+
+    Args:
+        state: What is known.
+        name: Name of the quota.
+        visitor: Who is shown it.
+        past: What was known at earlier times, in order.
 
     Raises:
         HTTPException: 404: it is unknown.
@@ -52,7 +60,16 @@ def show_quota(state: KnownState, name: str, visitor: Visitor) -> QuotaPage:
         quota=_alone(quota),
         parents=[_alone(each) for each in parents],
         children=[_alone(each) for each in quota.children],
+        history=list(_history(name, visitor, past)) or None,
     )
+
+
+def _history(name: str, visitor: Visitor, past: Iterable[KnownState]) -> Iterator[QuotaUse]:
+    for state in past:
+        paths = _paths(show_trees(state.trees, state.users, visitor))
+        found = next((each[-1] for each in paths if each[-1].name == name), None)
+        if found is not None and not found.sums_hidden:
+            yield QuotaUse(time=state.state_at, used=found.used)
 
 
 def _paths(

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 from starlette.requests import Request
 
+from queue_scheduler.page.sessions import Session
 from shared_api.debug_api.access import MayRead
 
 
@@ -16,11 +17,13 @@ class Visitor(NamedTuple):
         user: Its name; "" where there is no login.
         reads_all: Whether it may read the units of all namespaces.
         may_read: Returns whether it may read the units of a namespace.
+        session: Its login; None where there is none.
     """
 
     user: str
     reads_all: bool
     may_read: MayRead
+    session: Session | None = None
 
 
 class Visitors(Protocol):

@@ -61,23 +61,29 @@ def is_loopback(address: Address) -> bool:
         return False
 
 
-def check_address(address: Address, certificate: str, key: str) -> None:
+def check_address(address: Address, certificate: str, key: str, flag: str = "--debug") -> None:
     """Check that the address can be served with this certificate, if any.
+
+    Args:
+        address: Where to listen.
+        certificate: Path of the certificate; "": there is none.
+        key: Path of its key.
+        flag: What the flags of the port begin with.
 
     Raises:
         AddressError: The address is not loopback and there is no TLS, or the certificate cannot be
             used.
     """
     if bool(certificate) != bool(key):
-        msg = "--debug-tls-certificate and --debug-tls-key go together"
+        msg = f"{flag}-tls-certificate and {flag}-tls-key go together"
         raise AddressError(msg)
     if not certificate and not is_loopback(address):
         msg = (
-            f"--debug-address {address}: an address that others reach needs "
-            "--debug-tls-certificate and --debug-tls-key"
+            f"{flag}-address {address}: an address that others reach needs "
+            f"{flag}-tls-certificate and {flag}-tls-key"
         )
         raise AddressError(msg)
-    load_tls(certificate, key, "--debug-tls")
+    load_tls(certificate, key, f"{flag}-tls")
 
 
 class DebugServer:

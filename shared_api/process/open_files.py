@@ -29,14 +29,17 @@ class OpenFilesError(ValueError):
     """The process may not open enough files; the message is one line that says what to do."""
 
 
-def raise_open_files() -> int:
+def raise_open_files(more: int = 0) -> int:
     """Raise the soft limit of open files to what the program uses, as far as the hard limit allows.
+
+    Args:
+        more: What it uses beside `WANTED`.
 
     Returns:
         The limit in effect.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = RESERVED + sum(WANTED.values())
+    wanted = RESERVED + sum(WANTED.values()) + more
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return wanted if soft == resource.RLIM_INFINITY else soft
     wanted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

@@ -17,10 +17,9 @@ from queue_scheduler.decision import Moment
 from queue_scheduler.forecast.all_units import Settings
 from queue_scheduler.insight_program.horizons import Horizons
 from queue_scheduler.insight_program.sources import NOT_RECORDED, Source
-from queue_scheduler.page.page_app import build_page_app
+from queue_scheduler.page.page_app import Login, build_page_app
 from queue_scheduler.page.page_server import PageServer
 from queue_scheduler.page.sources import PageSources
-from queue_scheduler.page.visitors import LocalVisitors, Visitors
 from queue_scheduler.setup.plugin_loading import load_run_time_model
 from shared_api.debug_api.access import LOCAL_HOSTS
 from shared_api.process.clock import SystemClock
@@ -40,7 +39,7 @@ class PageWorld:
         log: What was decided, the newest first; None: nothing is recorded.
         record: What is kept.
         connected: Whether the scheduler is connected.
-        visitors: Identifies who asks.
+        login: For a port that others can reach; None: only this machine can.
         failure: Raised for each question about now.
     """
 
@@ -51,7 +50,7 @@ class PageWorld:
         self.log: list[LogEntryView] | None = None
         self.record = RecordView(state="off")
         self.connected = True
-        self.visitors: Visitors = LocalVisitors()
+        self.login: Login | None = None
         self.failure: Exception | None = None
         model = load_run_time_model()
         now = clock.now()
@@ -112,7 +111,7 @@ def served_page(kit: ShellKit | PageWorld) -> Iterator[str]:
     listener = open_listener(Address("127.0.0.1", 0), "--page-address")
     port = listener.getsockname()[1]
     server = PageServer(
-        lambda: build_page_app(world.sources(), world.visitors, LOCAL_HOSTS),
+        lambda: build_page_app(world.sources(), world.login, LOCAL_HOSTS),
         listener,
         tls=None,
         limit=64,

@@ -1,0 +1,44 @@
+"""The insight program's own connection to the API server, to ask who its callers are."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from shared_api.client.flow_control import FlowControl
+from shared_api.client.http_transport import HttpTransport
+from shared_api.client.kube_config import load_connection
+from shared_api.client.resource_client import ResourceClient
+from shared_api.local_program import LocalProgram
+from shared_api.version import VERSION
+
+QPS: Final = 50.0
+BURST: Final = 100
+"""Rate limit of requests to the API server. Nearly all are reviews of callers, at most one of each
+kind per request and ten seconds."""
+
+REQUEST_SECONDS: Final = 5.0
+"""Time limit of one request: callers wait for it, and at the end of the program the pod does."""
+
+
+def connect(program: LocalProgram, kubeconfig: str | None, context: str | None) -> ResourceClient:
+    """Return a client of the API server.
+
+    Args:
+        program: The process.
+        kubeconfig: Path of a kubeconfig; None: the pod's service account.
+        context: Context of the kubeconfig; None: the current one.
+
+    Raises:
+        SettingsError: There is neither a kubeconfig nor a service account.
+    """
+    connection = load_connection(kubeconfig, context, clock=program.clock)
+    return ResourceClient(
+        HttpTransport(connection, program.clock),
+        flow=FlowControl(QPS, BURST, program.clock),
+        clock=program.clock,
+        rng=program.rng,
+        request_timeout_seconds=REQUEST_SECONDS,
+        user_agent=f"{program.component}/{VERSION}",
+        host=connection.host,
+        observer=program.metrics.rest_client,
+    )

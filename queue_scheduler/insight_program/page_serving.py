@@ -1,0 +1,71 @@
+"""Opens the port of the page."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+
+from queue_scheduler.insight_program.api_connection import connect
+from queue_scheduler.insight_program.flags import PAGE_FLAG, PageFlags
+from queue_scheduler.page.page_app import Login, build_page_app
+from queue_scheduler.page.page_server import PageServer
+from queue_scheduler.page.sessions import Sessions
+from queue_scheduler.page.sources import PageSources
+from shared_api.access_review import AccessReviewer
+from shared_api.debug_api.access import LOCAL_HOSTS
+from shared_api.debug_api.server import check_address, is_loopback
+from shared_api.local_program import LocalProgram
+from shared_api.process.open_files import RESERVED, WANTED, raise_open_files
+from shared_api.process.probes import load_tls, open_listener, parse_address
+
+CONNECTIONS: Final = 320
+"""At once: 256 streams of open pages, and what these ask."""
+LEAST_CONNECTIONS: Final = 16
+
+log = structlog.get_logger("page")
+
+
+def open_page(program: LocalProgram, flags: PageFlags, sources: PageSources) -> PageServer:
+    """Open the port of the page; return its server, not yet started.
+
+    On a loopback address whoever reaches it may read all, and the header Host is checked. On any
+    other, visitors log in.
+
+    Args:
+        program: The process.
+        flags: The flags of the page.
+        sources: What it answers from.
+
+    Raises:
+        AddressError: The address or the certificate cannot be used.
+        SettingsError: There is neither a kubeconfig nor a service account.
+    """
+    address = parse_address(flags.address, PAGE_FLAG)
+    check_address(address, flags.tls_certificate, flags.tls_key, "--page")
+    login = None
+    if not is_loopback(address):
+        client = connect(program, flags.kubeconfig, flags.context)
+        login = Login(Sessions(program.clock), AccessReviewer(client, program.clock))
+    hosts = frozenset(each.lower() for each in flags.hosts) or None
+    if not flags.tls_certificate:
+        hosts = (hosts or frozenset()) | LOCAL_HOSTS | {address.host.lower()}
+    listener = open_listener(address, PAGE_FLAG)
+    limit = _connections()
+    port = listener.getsockname()[1]
+    log.info(
+        "listening",
+        flag=PAGE_FLAG,
+        address=f"{address.host}:{port}",
+        port=port,
+        connections=limit,
+        login=login is not None,
+    )
+    tls = load_tls(flags.tls_certificate, flags.tls_key, "--page-tls")
+    return PageServer(lambda: build_page_app(sources, login, hosts), listener, tls, limit)
+
+
+def _connections() -> int:
+    """Return how many connections the process has room for, beside those of its other ports."""
+    left = raise_open_files(CONNECTIONS) - RESERVED - sum(WANTED.values())
+    return max(LEAST_CONNECTIONS, min(CONNECTIONS, left))

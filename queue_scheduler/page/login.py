@@ -1,0 +1,212 @@
+"""Logging in with a token of the cluster, and out again."""
+
+from __future__ import annotations
+
+import math
+import threading
+from http import HTTPStatus
+from typing import Annotated, Final
+
+import anyio
+import structlog
+from fastapi import Depends, FastAPI, HTTPException, Request
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from queue_scheduler.page.sessions import Session, Sessions
+from queue_scheduler.page.visitors import Visitor
+from shared_api.access_review import ALLOWED_SECONDS, AccessReviewer, TokenOnly
+from shared_api.debug_api.access import EVERYWHERE
+from shared_api.debug_api.json_body import JSON, BodyReader, PostedBody, read_json
+from shared_api.process.clock import Clock
+
+COOKIE: Final = "__Host-koord-queue"
+"""The browser sends it to this host only, and only over TLS."""
+
+REFUSED_AFTER_SECONDS: Final = 0.5
+"""When a wrong token is refused, so that the time tells nothing about it."""
+
+BURST: Final = 10.0
+PER_SECOND: Final = 0.2
+"""Logins from one address: so many at once, and then one every five seconds."""
+BURST_OF_ALL: Final = 100.0
+PER_SECOND_OF_ALL: Final = 5.0
+MAX_ADDRESSES: Final = 1000
+
+MAX_ASKED: Final = 64
+"""Namespaces that one request asks the API server about; the next one asks about further ones."""
+MAX_TOKEN: Final = 32_768
+
+LOG_IN: Final = "log in with a token of the cluster"
+WRONG: Final = "the token is not valid"
+
+Sent = Annotated[PostedBody, Depends(BodyReader(JSON))]
+
+log = structlog.get_logger("page")
+
+
+class _Login(BaseModel):
+    token: Annotated[str, Field(min_length=1, max_length=MAX_TOKEN)]
+
+
+class LoginRate:
+    """How often logins are tried; callable from any thread.
+
+    Args:
+        clock: The time.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()  # guards the fields
+        self._saved: dict[str, tuple[float, float]] = {}  # by address: tries left, as of when
+
+    def spend(self, address: str) -> None:
+        """Count a try.
+
+        Raises:
+            HTTPException: 429: there were too many.
+        """
+        with self._lock:
+            waits = (
+                self._spend(f"from {address}", BURST, PER_SECOND),
+                self._spend("", BURST_OF_ALL, PER_SECOND_OF_ALL),
+            )
+        after = math.ceil(max(waits))
+        if after:
+            detail = f"too many logins; try again in {after} s"
+            raise HTTPException(429, detail, headers={"Retry-After": str(after)})
+
+    def _spend(self, key: str, burst: float, rate: float) -> float:
+        now = self._clock.monotonic()
+        left, since = self._saved.pop(key, (burst, now))
+        left = min(burst, left + rate * (now - since))
+        while len(self._saved) >= MAX_ADDRESSES:
+            del self._saved[next(iter(self._saved))]
+        wait = 0.0 if left >= 1.0 else (1.0 - left) / rate
+        self._saved[key] = (left if wait else left - 1.0, now)
+        return wait
+
+
+class LoggedInVisitors:
+    """Visitors of a port that others can reach: each has logged in.
+
+    Args:
+        sessions: Who has.
+        reviewer: Asks the API server; it remembers answers for a minute.
+        clock: The time.
+    """
+
+    needs_login = True
+
+    def __init__(self, sessions: Sessions, reviewer: AccessReviewer, clock: Clock) -> None:
+        self._sessions = sessions
+        self._reviewer = reviewer
+        self._clock = clock
+
+    def identify(self, request: Request) -> Visitor:
+        """Return who asks; see `Visitors`.
+
+        Raises:
+            HTTPException: 401: nobody has logged in, or the token is not accepted any more; 503:
+                the API server cannot be asked.
+        """
+        number = request.cookies.get(COOKIE, "")
+        session = self._sessions.find(number) if number else None
+        if session is None:
+            raise HTTPException(401, LOG_IN)
+        verdict = self._reviewer.judge(session.authorization, TokenOnly())
+        if verdict.status is HTTPStatus.UNAUTHORIZED:
+            self._sessions.close(number)
+            raise HTTPException(401, f"your token is not accepted any more: {LOG_IN}")
+        if verdict.status is not HTTPStatus.OK:
+            raise HTTPException(verdict.status.value, verdict.detail)
+        return self.visitor_of(session)
+
+    def visitor_of(self, session: Session) -> Visitor:
+        """Return who has a session; may wait for the API server."""
+        if self._may_list(session, EVERYWHERE):
+            return Visitor(session.user, reads_all=True, may_read=lambda _: True, session=session)
+        asked: set[str] = set()
+
+        def may_read(namespace: str) -> bool:
+            known = session.rights.get(namespace)
+            if known is not None and known[1] > self._clock.monotonic():
+                return known[0]
+            if len(asked) >= MAX_ASKED:
+                return False
+            asked.add(namespace)
+            return self._may_list(session, namespace)
+
+        return Visitor(session.user, reads_all=False, may_read=may_read, session=session)
+
+    def recheck(self, session: Session) -> Visitor | None:
+        """Return who has a session, asked of the API server; None: its token is not accepted."""
+        status, _ = self._reviewer.identify(session.token)
+        if status is HTTPStatus.UNAUTHORIZED:
+            session.ends = 0.0  # at once, whatever is still remembered of the token
+        if status is not HTTPStatus.OK:
+            return None
+        session.checked = self._clock.monotonic()
+        session.rights.clear()
+        return self.visitor_of(session)
+
+    def _may_list(self, session: Session, namespace: str) -> bool:
+        known, now = session.rights.get(namespace), self._clock.monotonic()
+        if known is not None and known[1] > now:
+            return known[0]
+        may = self._reviewer.may_list_units(session.authorization, namespace)
+        session.rights[namespace] = (may, now + ALLOWED_SECONDS)
+        return may
+
+
+def add_login(
+    app: FastAPI,
+    sessions: Sessions,
+    visitors: LoggedInVisitors,
+    reviewer: AccessReviewer,
+    clock: Clock,
+) -> None:
+    """Add the routes that begin and end a session."""
+    rate = LoginRate(clock)
+
+    def count(request: Request) -> None:
+        rate.spend(request.client.host if request.client is not None else "")
+
+    async def log_in(
+        request: Request,
+        response: Response,
+        body: Sent,
+    ) -> dict[str, object]:
+        began = clock.monotonic()
+        token = read_json(body, _Login).token.strip()
+        status, user = await run_in_threadpool(reviewer.identify, token)
+        if status is HTTPStatus.SERVICE_UNAVAILABLE:
+            raise HTTPException(status.value, user)
+        if status is not HTTPStatus.OK:
+            await anyio.sleep(max(0.0, began + REFUSED_AFTER_SECONDS - clock.monotonic()))
+            raise HTTPException(401, WRONG)
+        sessions.close(request.cookies.get(COOKIE, ""))
+        number, left = sessions.open(user, token)
+        _set_cookie(response, number, int(left))
+        session = sessions.find(number)
+        reads_all = (
+            session is not None
+            and (await run_in_threadpool(visitors.visitor_of, session)).reads_all
+        )
+        log.info("a user has logged in to the page", user=user)
+        return {"user": user, "login": True, "readsAll": reads_all}
+
+    def log_out(request: Request, response: Response) -> None:
+        sessions.close(request.cookies.get(COOKIE, ""))
+        _set_cookie(response, "", 0)
+
+    app.post("/page/session", dependencies=[Depends(count)])(log_in)
+    app.delete("/page/session", status_code=HTTPStatus.NO_CONTENT.value)(log_out)
+
+
+def _set_cookie(response: Response, number: str, seconds: int) -> None:
+    response.set_cookie(
+        COOKIE, number, max_age=seconds, path="/", secure=True, httponly=True, samesite="strict"
+    )

@@ -1,0 +1,59 @@
+"""What quotas used at each hour of the last day, from the record.
+
+An engine of the past takes some seconds to restore. It does not change any more, so what all quotas
+used then is kept; one request restores a few, and the next one goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from queue_scheduler.debug_api.engine_state import NoStateError
+from queue_scheduler.page.known_state import KnownState, read_state
+from queue_scheduler.page.sources import PageSources
+
+HOURS: Final = 24
+BUDGET_SECONDS: Final = 1.0
+"""After this a request restores no further engine."""
+
+
+class QuotaHistory:
+    """Reads the past; callable from any thread.
+
+    Args:
+        sources: Returns engines of earlier times.
+    """
+
+    def __init__(self, sources: PageSources) -> None:
+        self._sources = sources
+        self._turn = threading.Lock()  # guards _kept, held while engines are restored
+        self._kept: dict[datetime, KnownState | None] = {}
+
+    def states(self) -> list[KnownState]:
+        """Return the states that are known, the oldest first; those that other threads read."""
+        if not self._turn.acquire(blocking=False):
+            return []
+        try:
+            self._read()
+            return [each for _, each in sorted(self._kept.items()) if each is not None]
+        finally:
+            self._turn.release()
+
+    def _read(self) -> None:
+        clock = self._sources.clock
+        last = clock.now().astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+        wanted = [last - timedelta(hours=each) for each in range(HOURS)]
+        self._kept = {at: each for at, each in self._kept.items() if at in wanted}
+        until = clock.monotonic() + BUDGET_SECONDS
+        for at in wanted:
+            if at in self._kept:
+                continue
+            if clock.monotonic() >= until:
+                return
+            try:
+                self._kept[at] = read_state(self._sources.at(at), 0)
+            except NoStateError:
+                if at != last:  # that hour may not be written yet
+                    self._kept[at] = None

@@ -1,0 +1,105 @@
+// Answers of the server, and whose session it is.
+import { signal, useEffect, useState } from "./html.js";
+import { news } from "./live.js";
+
+/** {user, login, readsAll} once it is known; null: a login is needed; undefined: not asked yet. */
+export const session = signal(undefined);
+
+/** An answer that is none: `status` is 0 where the server cannot be reached. */
+export class AnswerError extends Error {
+  constructor(status, message, retryAfter = null) {
+    super(message);
+    this.status = status;
+    this.retryAfter = retryAfter;
+  }
+}
+
+const IN_WORDS = {
+  401: "You are not logged in, or your token is no longer accepted.",
+  403: "You may not see this.",
+  404: "There is no such object.",
+  429: "Too many questions at once.",
+  503: "The answer is not ready yet.",
+};
+
+/** Ask the server; the answer is decoded JSON, and null without a body. */
+export async function ask(path, { method = "GET", body, signal: abort } = {}) {
+  const headers = { Accept: "application/json" };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let response;
+  try {
+    response = await fetch(path, {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: abort,
+      credentials: "same-origin",
+      redirect: "error",
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new AnswerError(0, "The server cannot be reached. If you use a port-forward, is it still open?");
+  }
+  if (!response.ok) throw await refusalOf(response);
+  if (response.status === 204) return null;
+  return await response.json();
+}
+
+async function refusalOf(response) {
+  if (response.status === 401 && session.value) session.value = null;
+  let detail = "";
+  try {
+    detail = (await response.json()).detail;
+  } catch {
+    // A proxy in between answers with a page of its own.
+  }
+  const words = typeof detail === "string" && detail ? detail : IN_WORDS[response.status];
+  return new AnswerError(
+    response.status,
+    words || `The server answered ${response.status}.`,
+    response.headers.get("Retry-After"),
+  );
+}
+
+/** Learn whose session it is. */
+export async function askSession() {
+  try {
+    session.value = await ask("/page/session");
+  } catch (error) {
+    if (error.status !== 401) throw error;
+    session.value = null;
+  }
+}
+
+/**
+ * Ask for a path, and again whenever `concerns(news)` says that the news are about it.
+ *
+ * The last answer stays while the next one is on its way, so that nothing flickers.
+ * Returns {answer, error, again}: both null until the first answer.
+ */
+export function useAnswer(path, concerns = () => true) {
+  const [state, setState] = useState({ path: null, answer: null, error: null });
+  const [turn, setTurn] = useState(0);
+  useEffect(() => {
+    if (path === null) return undefined;
+    const abort = new AbortController();
+    ask(path, { signal: abort.signal }).then(
+      (answer) => setState({ path, answer, error: null }),
+      (error) => {
+        if (error.name === "AbortError") return;
+        setState((last) => ({ path, answer: last.path === path ? last.answer : null, error }));
+      },
+    );
+    return () => abort.abort();
+  }, [path, turn]);
+  useEffect(() => {
+    // What was in force when the view opened is in the first answer already.
+    let isFirst = true;
+    return news.subscribe((latest) => {
+      if (!isFirst && latest && (latest.reset || concerns(latest))) setTurn((last) => last + 1);
+      isFirst = false;
+    });
+  }, [path]);
+  const shown = state.path === path ? state : { answer: null, error: null };
+  return { ...shown, again: () => setTurn((last) => last + 1) };
+}

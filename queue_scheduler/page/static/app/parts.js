@@ -1,0 +1,89 @@
+// Small pieces that several views have.
+import { count } from "./format.js";
+import { html, useState } from "./html.js";
+import { Link, pathTo } from "./router.js";
+
+/** What went wrong, and what to do about it. */
+export function Problem({ error, again }) {
+  const wait = error.retryAfter ? ` Try again in ${error.retryAfter} s.` : "";
+  return html`<div class="problem error" role="alert">
+    <p><strong>${error.message}</strong>${wait}</p>
+    ${again && html`<button type="button" onClick=${again}>Try again</button>`}
+  </div>`;
+}
+
+/** Where nothing is to be shown: why, and what to do. */
+export function Empty({ children }) {
+  return html`<p class="empty">${children}</p>`;
+}
+
+/** While the first answer is on its way. */
+export function Loading() {
+  return html`<p class="loading" role="status">Loading…</p>`;
+}
+
+/**
+ * What `useAnswer` returned: an error above the last answer, or that it is on its way.
+ *
+ * `show` makes the view of an answer.
+ */
+export function Answered({ asked, show }) {
+  const { answer, error, again } = asked;
+  return html`
+    ${error && html`<${Problem} error=${error} again=${again} />`}
+    ${answer ? show(answer) : !error && html`<${Loading} />`}
+  `;
+}
+
+/** A word in a frame: "good", "warn", "bad" or "plain". */
+export function Badge({ tone = "plain", children }) {
+  return html`<span class=${`badge ${tone}`}>${children}</span>`;
+}
+
+/** A unit as a link to its view. */
+export function UnitLink({ unit }) {
+  const [namespace, name] = unit.split("/");
+  return name ? html`<${Link} to=${pathTo("units", namespace, name)}>${unit}<//>` : unit;
+}
+
+/** How many units are not shown, and why. */
+export function Others({ number }) {
+  if (!number) return null;
+  return html`<p class="others">
+    ${count(number, "more unit")} in namespaces whose units you may not list.
+  </p>`;
+}
+
+/** A button that copies a text, and says so. */
+export function CopyButton({ text, children }) {
+  const [said, setSaid] = useState("");
+  async function copy() {
+    try {
+      await navigator.clipboard.writeText(text);
+      setSaid("Copied");
+    } catch {
+      setSaid("The browser does not allow it: select the text and copy it");
+    }
+  }
+  return html`<span class="copy">
+    <button type="button" onClick=${copy}>${children}</button>
+    <span role="status">${said}</span>
+  </span>`;
+}
+
+/** A text to copy, with its button. */
+export function Snippet({ text, label }) {
+  return html`<div class="snippet">
+    <pre tabindex="0" aria-label=${label}>${text}</pre>
+    <${CopyButton} text=${text}>Copy ${label}<//>
+  </div>`;
+}
+
+/** Facts as pairs of a word and a value; pairs without a value are left out. */
+export function Facts({ pairs }) {
+  return html`<dl class="facts">
+    ${pairs
+      .filter(([, value]) => value !== "" && value !== null && value !== undefined)
+      .map(([word, value]) => html`<div key=${word}><dt>${word}</dt><dd>${value}</dd></div>`)}
+  </dl>`;
+}

@@ -1,0 +1,124 @@
+// One quota: its amounts, its use over the last day, who borrows from whom.
+import { useAnswer } from "./api.js";
+import { Chart } from "./chart.js";
+import { amountOf, clockTime, showAmount } from "./format.js";
+import { html } from "./html.js";
+import { Answered, Empty } from "./parts.js";
+import { BarLegend, QuotaTree, numbersOf, resourcesOf } from "./quota_bars.js";
+import { Link, pathTo, place, setQuery } from "./router.js";
+
+const TABLE_ROWS = 24;
+
+export function Quota({ name }) {
+  const at = place.value.query.get("at");
+  const path = `/page/quotas/${encodeURIComponent(name)}`;
+  const asked = useAnswer(
+    at ? `${path}?at=${encodeURIComponent(at)}` : path,
+    (latest) => !at && latest.quotas.includes(name),
+  );
+  return html`
+    <h1>Quota ${name}</h1>
+    <${Answered} asked=${asked} show=${(answer) => html`<${Shown} answer=${answer} />`} />
+  `;
+}
+
+function Shown({ answer }) {
+  const { quota, parents, children, history } = answer;
+  const resources = resourcesOf([quota, ...children]);
+  const wanted = place.value.query.get("resource");
+  const resource = resources.includes(wanted) ? wanted : resources[0];
+  return html`
+    <${Parents} parents=${parents} name=${quota.name} />
+    ${quota.problems.map((text) => html`<p class="problem" key=${text}>${text}</p>`)}
+    ${resource
+      ? html`
+          <p class="controls">
+            <label>Resource${" "}
+              <select value=${resource} onChange=${(event) => setQuery({ resource: event.target.value })}>
+                ${resources.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}
+              </select>
+            </label>
+            <${Link} to=${`/what-if?quota=${encodeURIComponent(quota.name)}`}>What if it were different?<//>
+          </p>
+          <${QuotaTree} quotas=${[{ ...quota, children }]} resource=${resource} />
+          <${BarLegend} />
+          <${Loans} quota=${quota} siblings=${children} resource=${resource} />
+          <${LastDay} quota=${quota} history=${history} resource=${resource} />
+        `
+      : html`<${Empty}>It limits nothing: it has neither a min nor a max.<//>`}
+  `;
+}
+
+function Parents({ parents, name }) {
+  if (!parents.length) return null;
+  return html`<nav aria-label="Quotas above">
+    <p>
+      ${parents.map((each) => html`<${Link} key=${each.name} to=${pathTo("quotas", each.name)}>${each.name}<//> / `)}
+      ${name}
+    </p>
+  </nav>`;
+}
+
+/** Who of the children uses more than it is guaranteed, and whose guarantee that may be. */
+function Loans({ quota, siblings, resource }) {
+  if (quota.sumsHidden || siblings.some((each) => each.sumsHidden)) return null;
+  const all = siblings.map((each) => [each.name, numbersOf(each, resource)]);
+  const borrow = all.filter(([, numbers]) => numbers.borrowed > 0);
+  const lend = all.filter(([, { used, guaranteed }]) => used < guaranteed);
+  if (!borrow.length) return null;
+  const show = (amount) => `${showAmount(resource, amount)} ${resource}`;
+  return html`<section aria-labelledby="loans">
+    <h2 id="loans">Who borrows from whom</h2>
+    <ul>
+      ${borrow.map(([name, { borrowed }]) => html`<li key=${name}>${name} uses ${show(borrowed)} above what it is guaranteed.</li>`)}
+      ${lend.map(
+        ([name, { used, guaranteed }]) => html`<li key=${name}>
+          ${name} does not use ${show(guaranteed - used)} of what it is guaranteed, and would get as
+          much back for units of its own.
+        </li>`,
+      )}
+    </ul>
+  </section>`;
+}
+
+function LastDay({ quota, history, resource }) {
+  return html`<section aria-labelledby="day">
+    <h2 id="day">The last day</h2>
+    ${history?.length
+      ? html`<${History} ...${{ quota, history, resource }} />`
+      : html`<${Empty}>
+          ${quota.sumsHidden
+            ? "What it used is not shown: it would tell about one or two namespaces whose units you may not list."
+            : html`No use is recorded. To keep what happens, give the insight program a folder with
+                ${" "}<code>--record-dir</code>.`}
+        <//>`}
+  </section>`;
+}
+
+function History({ quota, history, resource }) {
+  const times = history.map((each) => new Date(each.time).getTime() / 1000);
+  const used = history.map((each) => amountOf(each.used[resource] ?? "0"));
+  const { guaranteed, max } = numbersOf(quota, resource);
+  const lines = [{ label: "used", values: used, color: "--own" }];
+  const level = (amount) => times.map(() => amount);
+  if (guaranteed > 0) lines.push({ label: "min now", values: level(guaranteed), color: "--mark", dash: [2, 4] });
+  if (max > 0) lines.push({ label: "max now", values: level(max), color: "--borrowed", dash: [8, 4] });
+  const most = Math.max(...used);
+  const label = `${resource} used by ${quota.name} over the last day: at most ${showAmount(resource, most)}`;
+  // As many rows as a person reads.
+  const step = Math.ceil(history.length / TABLE_ROWS);
+  return html`
+    <${Chart} label=${label} resource=${resource} times=${times} lines=${lines} />
+    <details>
+      <summary>The same as a table</summary>
+      <table>
+        <thead><tr><th scope="col">Time</th><th scope="col" class="number">Used ${resource}</th></tr></thead>
+        <tbody>
+          ${history
+            .filter((_, index) => index % step === 0)
+            .map((each) => html`<tr key=${each.time}><td>${clockTime(each.time)}</td><td class="number">${each.used[resource] ?? "0"}</td></tr>`)}
+        </tbody>
+      </table>
+    </details>
+  `;
+}

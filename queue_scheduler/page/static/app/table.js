@@ -1,0 +1,165 @@
+// A long list of which only the rows that are seen exist, and only the pages around them are asked
+// for.
+import { ask } from "./api.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./html.js";
+import { news } from "./live.js";
+
+export const PAGE = 200;
+const OVERSCAN = 12;
+// Of 2.25rem, as the style sheet has it.
+const ROW_REM = 2.25;
+
+/** Return the height of a row in pixels: a viewer may have chosen larger text. */
+function rowHeight() {
+  return ROW_REM * parseFloat(getComputedStyle(document.documentElement).fontSize);
+}
+
+/**
+ * Ask for the pages of a list as they come into view.
+ *
+ * `pathOf(offset, limit)` is changed with what the list is of, and `key` with it; `concerns(news)`
+ * says when what was answered is old. Returns {first, units, error, see, again}: the first page's
+ * answer, units by index, and what to call with the rows that are seen.
+ */
+export function usePages(key, pathOf, concerns) {
+  const [state, setState] = useState({ key, first: null, units: new Map(), error: null });
+  const seen = useRef({ start: 0, end: 1 });
+  const asked = useRef(new Map());
+
+  function load(page) {
+    const abort = new AbortController();
+    asked.current.get(page)?.abort();
+    asked.current.set(page, abort);
+    ask(pathOf(page * PAGE, PAGE), { signal: abort.signal }).then(
+      (answer) => setState((last) => withPage(last, key, page, answer)),
+      (error) => {
+        if (error.name === "AbortError") return;
+        asked.current.delete(page);
+        setState((last) => ({ ...(last.key === key ? last : empty(key)), error }));
+      },
+    );
+  }
+
+  function pagesSeen() {
+    const { start, end } = seen.current;
+    const pages = [];
+    for (let page = Math.floor(start / PAGE); page * PAGE < end; page += 1) pages.push(page);
+    return pages;
+  }
+
+  function loadSeen({ anew }) {
+    const pages = pagesSeen();
+    for (const [page, abort] of asked.current) {
+      // What is out of sight is asked again when it is seen.
+      if (anew && !pages.includes(page)) {
+        abort.abort();
+        asked.current.delete(page);
+      }
+    }
+    pages.filter((page) => anew || !asked.current.has(page)).forEach(load);
+  }
+
+  useEffect(() => {
+    seen.current = { start: 0, end: 1 };
+    loadSeen({ anew: true });
+    let isFirst = true;
+    const end = news.subscribe((latest) => {
+      if (!isFirst && latest && (latest.reset || concerns(latest))) loadSeen({ anew: true });
+      isFirst = false;
+    });
+    const { current } = asked;
+    return () => {
+      end();
+      current.forEach((abort) => abort.abort());
+      current.clear();
+    };
+  }, [key]);
+
+  const shown = state.key === key ? state : empty(key);
+  return {
+    ...shown,
+    see(start, end) {
+      seen.current = { start, end };
+      loadSeen({ anew: false });
+    },
+    again: () => loadSeen({ anew: true }),
+  };
+}
+
+function empty(key) {
+  return { key, first: null, units: new Map(), error: null };
+}
+
+function withPage(last, key, page, answer) {
+  const { first, units } = last.key === key ? last : empty(key);
+  const merged = new Map(units);
+  for (let index = 0; index < PAGE; index += 1) {
+    const unit = answer.units[index];
+    if (unit) merged.set(page * PAGE + index, unit);
+    else merged.delete(page * PAGE + index);
+  }
+  return { key, first: answer ?? first, units: merged, error: null };
+}
+
+/**
+ * The rows that are seen, in a region that scrolls.
+ *
+ * `columns` are {key, title, cell(row), sort}; `total` is how many rows there are in all.
+ */
+export function VirtualTable({ columns, total, rowAt, label, sort, onSort, see }) {
+  const region = useRef(null);
+  const [{ start, end }, setRange] = useState({ start: 0, end: 40 });
+  const height = rowHeight();
+
+  function look() {
+    const { scrollTop, clientHeight } = region.current;
+    const from = Math.max(0, Math.floor(scrollTop / height) - OVERSCAN);
+    const to = Math.min(total, Math.ceil((scrollTop + clientHeight) / height) + OVERSCAN);
+    setRange((last) => (last.start === from && last.end === to ? last : { start: from, end: to }));
+    see(from, Math.max(to, from + 1));
+  }
+
+  useLayoutEffect(look, [total]);
+  useEffect(() => {
+    window.addEventListener("resize", look);
+    return () => window.removeEventListener("resize", look);
+  }, [total]);
+
+  const rows = [];
+  for (let index = start; index < Math.min(end, total); index += 1) rows.push(index);
+  return html`<div class="virtual" ref=${region} onScroll=${look} tabindex="0" role="group" aria-label=${label}>
+    <div class="all" style=${{ height: `${(total + 1) * height}px` }}>
+      <table aria-rowcount=${total + 1} style=${{ top: `${start * height}px` }}>
+        <thead>
+          <tr aria-rowindex="1">
+            ${columns.map((column) => html`<${Heading} key=${column.key} ...${{ column, sort, onSort }} />`)}
+          </tr>
+        </thead>
+        <tbody>
+          ${rows.map((index) => html`<${Row} key=${index} index=${index} columns=${columns} row=${rowAt(index)} />`)}
+        </tbody>
+      </table>
+    </div>
+  </div>`;
+}
+
+function Heading({ column, sort, onSort }) {
+  const up = column.sort && sort === column.sort;
+  const down = column.sort && sort === `-${column.sort}`;
+  const order = (up && "ascending") || (down && "descending") || undefined;
+  return html`<th scope="col" class=${`c-${column.key}`} aria-sort=${order}>
+    ${column.sort
+      ? html`<button type="button" class="sort" onClick=${() => onSort(up ? `-${column.sort}` : column.sort)}>
+          ${column.title}${(up && " ▴") || (down && " ▾") || ""}
+        </button>`
+      : column.title}
+  </th>`;
+}
+
+function Row({ index, columns, row }) {
+  return html`<tr aria-rowindex=${index + 2}>
+    ${columns.map((column) => html`<td key=${column.key} title=${row && column.hint ? column.hint(row) : undefined}>
+      ${row ? column.cell(row, index) : column.key === "unit" ? "…" : ""}
+    </td>`)}
+  </tr>`;
+}

@@ -1,0 +1,215 @@
+// What edits of quotas, queues and nodes would change. Nothing is applied: the page writes YAML and
+// commands to copy.
+import { ask } from "./api.js";
+import { span } from "./format.js";
+import { html, useState } from "./html.js";
+import { patchCommand } from "./kubectl.js";
+import { Badge, Empty, Problem, Snippet, UnitLink } from "./parts.js";
+import { place } from "./router.js";
+import { toYaml } from "./yaml.js";
+
+const STOP_POLICIES = ["None", "Hold", "HoldAndDrain"];
+const HORIZONS = [["", "At once only"], ["3600", "One hour"], ["28800", "Eight hours"], ["86400", "One day"], ["604800", "One week"]];
+const API_VERSIONS = { ElasticQuota: "scheduling.sigs.k8s.io/v1alpha1", Queue: "scheduling.x-k8s.io/v1alpha1", Node: "v1" };
+
+/** Return the edit of a row of the form, as POST /debug/what-if takes it. */
+export function editOf(row) {
+  const { kind, name, namespace } = row;
+  if (kind === "Node") return { kind, name, copies: Number(row.copies) };
+  const patch =
+    kind === "Queue"
+      ? { metadata: { annotations: { "koord-queue/stop-policy": row.stopPolicy } } }
+      : { spec: { [row.bound]: { [row.resource]: row.amount } } };
+  return namespace ? { kind, name, namespace, patch } : { kind, name, patch };
+}
+
+function newRow(query) {
+  return {
+    kind: "ElasticQuota",
+    name: query.get("quota") ?? "",
+    namespace: "",
+    bound: "max",
+    resource: "cpu",
+    amount: "",
+    stopPolicy: "Hold",
+    copies: "1",
+  };
+}
+
+export function WhatIf() {
+  const [rows, setRows] = useState(() => [newRow(place.value.query)]);
+  const [horizon, setHorizon] = useState("");
+  const [{ answer, edits, error, isAsking }, setState] = useState({});
+  const change = (index, fields) =>
+    setRows((last) => last.map((row, other) => (other === index ? { ...row, ...fields } : row)));
+
+  async function find(event) {
+    event.preventDefault();
+    const asked = rows.map(editOf);
+    const body = { edits: asked };
+    if (horizon) body.horizonSeconds = Number(horizon);
+    setState({ isAsking: true });
+    try {
+      setState({ answer: await ask("/page/what-if", { method: "POST", body }), edits: asked });
+    } catch (failure) {
+      setState({ error: failure });
+    }
+  }
+
+  return html`
+    <h1>What if?</h1>
+    <p>Edit quotas, queues and nodes, and see what would change. Nothing is applied.</p>
+    <form onSubmit=${find}>
+      ${rows.map(
+        (row, index) => html`<${EditRow}
+          key=${index}
+          number=${index + 1}
+          row=${row}
+          change=${(fields) => change(index, fields)}
+          remove=${rows.length > 1 && (() => setRows((last) => last.filter((_, other) => other !== index)))}
+        />`,
+      )}
+      <div class="controls">
+        <button type="button" onClick=${() => setRows((last) => [...last, newRow(new URLSearchParams())])}>
+          Add an edit
+        </button>
+        <${Choice} label="How far to look ahead" value=${horizon} options=${HORIZONS} onChange=${setHorizon} />
+        <button type="submit" class="main" disabled=${isAsking}>
+          ${isAsking ? "Asking… up to 20 s" : "Show what would change"}
+        </button>
+      </div>
+    </form>
+    ${error && html`<${Problem} error=${error} />`}
+    <div aria-live="polite">${answer && html`<${Differences} answer=${answer} edits=${edits} />`}</div>
+  `;
+}
+
+function Choice({ label, value, options, onChange }) {
+  return html`<label class="field">
+    ${label}
+    <select value=${value} onChange=${(event) => onChange(event.target.value)}>
+      ${options.map((each) => {
+        const [key, words] = Array.isArray(each) ? each : [each, each];
+        return html`<option key=${key} value=${key}>${words}</option>`;
+      })}
+    </select>
+  </label>`;
+}
+
+function Field({ label, value, onChange, ...others }) {
+  return html`<label class="field">
+    ${label}
+    <input value=${value} onInput=${(event) => onChange(event.target.value)} ...${others} />
+  </label>`;
+}
+
+function EditRow({ number, row, change, remove }) {
+  const set = (field) => (value) => change({ [field]: value });
+  return html`<fieldset>
+    <legend>Edit ${number}</legend>
+    <div class="controls">
+      <${Choice} label="Kind" value=${row.kind} options=${["ElasticQuota", "Queue", "Node"]} onChange=${set("kind")} />
+      <${Field} label=${row.kind === "Node" ? "A node to have more of" : "Name"} value=${row.name} onChange=${set("name")} required />
+      ${row.kind !== "Node" &&
+      html`<${Field} label="Namespace (may be left out)" value=${row.namespace} onChange=${set("namespace")} />`}
+      ${row.kind === "ElasticQuota" &&
+      html`<${Choice} label="Bound" value=${row.bound} options=${["max", "min"]} onChange=${set("bound")} />
+        <${Field} label="Resource" value=${row.resource} onChange=${set("resource")} required />
+        <${Field} label="New amount" value=${row.amount} onChange=${set("amount")} required placeholder="such as 16 or 64Gi" />`}
+      ${row.kind === "Queue" &&
+      html`<${Choice} label="Stop policy" value=${row.stopPolicy} options=${STOP_POLICIES} onChange=${set("stopPolicy")} />`}
+      ${row.kind === "Node" &&
+      html`<${Field} label="How many more" type="number" min="1" max="10000" value=${row.copies} onChange=${set("copies")} required />`}
+      ${remove && html`<button type="button" onClick=${remove}>Remove edit ${number}</button>`}
+    </div>
+  </fieldset>`;
+}
+
+function Differences({ answer, edits }) {
+  const isNothing = !answer.startedCount && !answer.refusedCount && !answer.evictedCount && !answer.sparedCount;
+  return html`<section aria-labelledby="differences">
+    <h2 id="differences">What would change at once</h2>
+    ${!answer.complete && html`<p class="problem">It was not decided to the end: there is more that changes.</p>`}
+    ${answer.unread.map((path) => html`<p class="problem" key=${path}>${path} is read by nothing: is it misspelled?</p>`)}
+    ${isNothing && html`<${Empty}>Nothing: the same units start and wait.<//>`}
+    <${Units} title="Start" total=${answer.startedCount} units=${answer.started} words=${(each) => each.before?.message} />
+    <${Units} title="Wait for another reason" total=${answer.refusedCount} units=${answer.refused} words=${(each) => each.refusal?.message} />
+    <${Units} title="Are evicted" total=${answer.evictedCount} units=${answer.evicted} words=${evictionInWords} />
+    <${Units} title="Are evicted no more" total=${answer.sparedCount} units=${answer.spared.map((unit) => ({ unit }))} words=${() => ""} />
+    ${answer.horizon && html`<${Horizon} horizon=${answer.horizon} />`}
+    ${!answer.horizon && answer.noHorizon && html`<p class="hint">No look ahead: ${answer.noHorizon}.</p>`}
+    <${ToCopy} edits=${edits} />
+  </section>`;
+}
+
+function evictionInWords({ reason, forUnit, lostHours }) {
+  return `${reason}${forUnit ? `, for ${forUnit}` : ""}; its pods have run for ${lostHours} h`;
+}
+
+function Units({ title, total, units, words }) {
+  if (!total) return null;
+  return html`<h3>${title}: ${total.toLocaleString("en-US")}</h3>
+    <ul>
+      ${units.map((each) => html`<li key=${each.unit}><${UnitLink} unit=${each.unit} /> <span class="hint">${words(each)}</span></li>`)}
+    </ul>
+    ${total > units.length && html`<p class="others">${(total - units.length).toLocaleString("en-US")} more are not named.</p>`}`;
+}
+
+function Horizon({ horizon }) {
+  const rows = [];
+  const add = (what, comparison, show) => comparison && rows.push({ what, comparison, show });
+  const plain = (number) => number.toLocaleString("en-US");
+  add("Units that end", horizon.completed, plain);
+  for (const [word, places] of [["queue", horizon.queues], ["quota", horizon.quotas]]) {
+    for (const each of places) {
+      add(`Median wait, ${word} ${each.name}`, each.waitP50, span);
+      add(`Wait of nine in ten, ${word} ${each.name}`, each.waitP90, span);
+      add(`Units that end, ${word} ${each.name}`, each.completed, plain);
+    }
+  }
+  return html`<h2>Over ${span(horizon.seconds)}</h2>
+    <p class="hint">${horizon.paths} possible futures, each with the edits and without. Based on: ${horizon.basis}.</p>
+    <div class="scroll" tabindex="0" role="group" aria-label="Differences over time">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">What</th>
+            ${["Without", "With", "Difference", "Spread of it"].map((word) => html`<th scope="col" class="number" key=${word}>${word}</th>`)}
+            <th scope="col">Clear</th>
+          </tr>
+        </thead>
+        <tbody>${rows.map((row) => html`<${HorizonRow} key=${row.what} ...${row} />`)}</tbody>
+      </table>
+    </div>`;
+}
+
+function HorizonRow({ what, comparison, show }) {
+  const { before, after, difference, isClear } = comparison;
+  const text = (number) => (number === null ? "not reached" : show(number));
+  return html`<tr>
+    <th scope="row">${what}</th>
+    <td class="number">${text(before.p50)}</td>
+    <td class="number">${text(after.p50)}</td>
+    <td class="number">${text(difference.p50)}</td>
+    <td class="number">${text(difference.p10)} to ${text(difference.p90)}</td>
+    <td>${isClear ? html`<${Badge} tone="good">clear<//>` : html`<${Badge}>noise<//>`}</td>
+  </tr>`;
+}
+
+/** The edits, to be applied by whoever may: as manifests' fields, and as commands. */
+function ToCopy({ edits }) {
+  const patches = edits.filter((each) => each.patch);
+  if (!patches.length) return null;
+  const full = patches.map((each) => ({ apiVersion: API_VERSIONS[each.kind], ...each }));
+  return html`<h2>To apply it yourself</h2>
+    ${patches.some((each) => !each.namespace) &&
+    html`<p class="hint">Without a namespace, kubectl takes the current one of its context.</p>`}
+    <${Snippet} text=${full.map(patchCommand).join("\n")} label="as kubectl" />
+    <${Snippet} text=${full.map(manifestOf).join("---\n")} label="as YAML" />`;
+}
+
+function manifestOf({ apiVersion, kind, name, namespace, patch }) {
+  const { metadata, ...rest } = patch;
+  const named = namespace ? { name, namespace, ...metadata } : { name, ...metadata };
+  return toYaml({ apiVersion, kind, metadata: named, ...rest });
+}

@@ -1,0 +1,70 @@
+"""One unit: what would start it, when it starts, and what happened."""
+
+from __future__ import annotations
+
+from tests.page.test_views import UNIT, assert_sound
+from tests.page.window_kit import Window
+
+
+def test_the_smallest_changes_can_be_copied(window: Window) -> None:
+    window.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    window.open("/units/default/train-4")
+    window.page.get_by_role("button", name="Find the smallest changes").click()
+    change = window.page.locator(".changes li", has_text="Raise the max of quota vision").first
+    change.get_by_role("button", name="Copy as kubectl").click()
+    change.get_by_text("Copied").wait_for()
+    copied = window.page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("kubectl patch elasticquota.v1alpha1.scheduling.sigs.k8s.io vision ")
+    assert copied.endswith("""--type merge --patch '{"spec":{"max":{"cpu":"9"}}}'""")
+    assert_sound(window, "unit-changes")
+
+
+def test_why_no_change_was_looked_for_is_said(window: Window) -> None:
+    window.answer(
+        f"/page{UNIT}/changes", {"detail": "too many such questions"}, 429, **{"Retry-After": "7"}
+    )
+    window.open(UNIT)
+    window.page.get_by_role("button", name="Find the smallest changes").click()
+    window.sees("too many such questions")
+    window.sees("Try again in 7 s.")
+
+
+def test_a_forecast_is_a_picture_and_a_sentence(window: Window) -> None:
+    window.edit(f"/page{UNIT}", lambda body: body.update(forecast=_forecast(body["stateAt"])))
+    window.open(UNIT)
+    picture = window.page.get_by_role("img")
+    words = "nine of ten later than in seven days"
+    assert words in (picture.get_attribute("aria-label") or "")
+    window.sees(words)
+    # From the 10th percentile to the end of the picture, since the 90th is beyond it.
+    assert float(window.page.locator(".f-band").get_attribute("width") or 0) > 100
+    assert_sound(window, "unit-forecast")
+
+
+def test_a_moment_of_the_timeline_is_an_address(window: Window) -> None:
+    window.open(UNIT)
+    window.page.get_by_role("button", name="Show this moment").click()
+    window.page.wait_for_url(f"**{UNIT}?at=*")
+    window.sees("This is how it was at")
+
+
+def test_an_admitted_unit_says_what_could_evict_it(window: Window) -> None:
+    window.open("/units/default/train-0")
+    window.sees("What it was admitted on")
+    window.sees("What could evict it")
+    assert window.page.get_by_role("button", name="Find the smallest changes").count() == 0
+    assert_sound(window, "unit-admitted")
+
+
+def _forecast(now: str) -> dict[str, object]:
+    times = {"startP10": now.replace("T10:", "T11:"), "startP90": None, "endP50": None}
+    times["startP50"] = now.replace("T10:", "T13:")
+    return {
+        **times,
+        "withoutArrivals": times,
+        "similarRuns": 1,
+        "sample": 40,
+        "seed": 0,
+        "computedAt": now,
+        "ageSeconds": 41.0,
+    }

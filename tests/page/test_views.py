@@ -1,0 +1,134 @@
+"""Each view in a real browser: nothing is complained about, and nobody is kept out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.page.window_kit import DESK, PHONE, Window, opened, started_chromium, without_statuses
+from tests.queue_scheduler.page.page_kit import served_page
+from tests.queue_scheduler.shell_kit import ShellKit
+
+UNIT: Final = "/units/default/train-1"
+VIEWS: Final = {
+    "overview": "/",
+    "queue": "/queues/vision",
+    "unit": UNIT,
+    "quota": "/quotas/org",
+    "what-if": "/what-if",
+}
+HIDDEN_TEXT: Final = "it would tell about one or two namespaces"
+
+
+def assert_sound(window: Window, name: str) -> None:
+    """Check a view in both color schemes, and on a phone, and leave pictures of it."""
+    for scheme in ("light", "dark"):
+        window.page.emulate_media(color_scheme=scheme)
+        window.shoot(f"{name}-{scheme}")
+        assert window.barriers() == [], (name, scheme)
+    window.page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    window.shoot(f"{name}-phone")
+    assert not window.is_wider_than_screen(), name
+    window.page.set_viewport_size({"width": DESK[0], "height": DESK[1]})
+    assert window.complaints == [], name
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_of_a_busy_cluster_is_sound(window: Window, name: str) -> None:
+    window.open(VIEWS[name])
+    assert_sound(window, name)
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_says_that_the_server_failed(window: Window, name: str) -> None:
+    for path in ("/page/overview", "/page/queues/vision", f"/page{UNIT}", "/page/quotas/org"):
+        window.answer(path, {"detail": "the state is not there yet"}, 503)
+    window.answer("/page/what-if", {"detail": "the state is not there yet"}, 429)
+    window.open(VIEWS[name])
+    if name == "what-if":
+        window.page.get_by_label("Name", exact=True).fill("vision")
+        window.page.get_by_label("New amount").fill("9")
+        window.page.get_by_role("button", name="Show what would change").click()
+    window.page.get_by_role("alert").get_by_text("the state is not there yet").wait_for()
+    window.complaints[:] = without_statuses(window.complaints, 429 if name == "what-if" else 503)
+    assert_sound(window, f"{name}-error")
+
+
+def test_asking_again_after_a_failure_shows_the_view(window: Window) -> None:
+    window.answer("/page/overview", {"detail": "not yet"}, 503)
+    window.open("/")
+    window.sees("not yet")
+    window.page.unroute_all()
+    window.tell()
+    window.page.get_by_role("button", name="Try again").click()
+    window.page.get_by_role("link", name="vision").first.wait_for()
+    assert window.page.get_by_role("alert").count() == 0
+
+
+def test_an_empty_cluster_says_what_to_do(browser: Browser) -> None:
+    with served_page(ShellKit()) as url, opened(browser, url) as window:
+        window.open("/")
+        window.sees("There are no queues.")
+        window.sees("There are no quotas")
+        window.sees("No record is kept")
+        assert_sound(window, "overview-empty")
+
+
+def test_a_queue_without_units_says_so(window: Window) -> None:
+    window.open("/queues/org")
+    window.sees("Nothing waits in this queue.")
+    assert_sound(window, "queue-empty")
+
+
+def test_without_a_record_it_is_said_how_to_have_one(browser: Browser) -> None:
+    kit = ShellKit()
+    kit.add_quota("team", 4)
+    kit.add_unit("a", cpu=8)
+    with served_page(kit) as url, opened(browser, url) as window:
+        window.open("/units/default/a")
+        window.sees("It is larger than a limit")
+        window.sees("Nothing is recorded.")
+        assert_sound(window, "unit-unrecorded")
+        window.open("/quotas/team")
+        window.sees("No use is recorded.")
+        assert_sound(window, "quota-unrecorded")
+
+
+def test_what_would_tell_about_others_is_said_to_be_left_out(window: Window) -> None:
+    hidden = {"used": {}, "runtime": {}, "sumsHidden": True}
+    window.edit("/page/overview", lambda body: body["quotas"][0].update(hidden))
+    window.edit("/page/queues/vision", lambda body: body.update(others=2))
+    window.open("/")
+    window.sees(HIDDEN_TEXT)
+    assert_sound(window, "overview-others")
+    window.open("/queues/vision")
+    window.sees("2 more units in namespaces whose units you may not list.")
+    assert_sound(window, "queue-others")
+
+
+def test_an_unknown_address_leads_back(window: Window) -> None:
+    window.open("/")
+    window.page.evaluate(
+        "history.pushState(null, '', '/nowhere'); dispatchEvent(new Event('popstate'))"
+    )
+    window.sees("There is no view at this address.")
+    assert_sound(window, "nowhere")
+    window.page.get_by_role("link", name="Go to the overview").click()
+    window.sees("Nothing is wrong.")
+
+
+def test_an_earlier_moment_that_is_not_there_says_why(window: Window) -> None:
+    window.open("/queues/vision?at=2020-01-01T00:00:00Z")
+    window.sees("nothing is recorded")
+    window.complaints[:] = without_statuses(window.complaints, 503)
+    assert_sound(window, "queue-past")
+    window.page.get_by_role("button", name="Show how it is now").click()
+    window.page.get_by_role("link", name="default/train-4", exact=True).wait_for()
+
+
+def test_without_chromium_the_tests_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(pytest.skip.Exception, match="no Chromium"), started_chromium():
+        pass

@@ -1,0 +1,227 @@
+"""What the views of the page show, to a visitor who may read all."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.debug_api.engine_state import NoStateError
+from queue_scheduler.debug_api.insight_views import LogEntryView, RecordView
+from queue_scheduler.engine.engine import Engine
+from shared_api.testing.object_builders import queue
+from tests.queue_scheduler.page.login_kit import TENANT, Browser, LoginWorld, browser
+from tests.queue_scheduler.page.page_kit import PageWorld
+from tests.queue_scheduler.page.test_hidden_sums import add
+from tests.queue_scheduler.shell_kit import ShellKit
+
+Json = dict[str, Any]
+
+
+@pytest.fixture
+def world(kit: ShellKit) -> PageWorld:
+    """Units a (priority 1) to d of 1 CPU; a big one that does not fit."""
+    for number, name in enumerate("abcd"):
+        kit.add_unit(name, priority=number, consumerRef={"kind": "Job", "name": f"work-{name}"})
+    add(kit, "big", "research", cpu=9, priority=-1)
+    return PageWorld(kit.shared, kit.clock)
+
+
+@pytest.fixture
+def client(world: PageWorld) -> Iterator[Browser]:
+    with browser(world) as client:
+        yield client
+
+
+def names(answer: Json) -> list[str]:
+    return [each["name"] for each in answer["units"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "want"),
+    [
+        ("", ["d", "c", "b", "a", "big"]),
+        ("sort=name", ["a", "b", "big", "c", "d"]),
+        ("sort=-name", ["d", "c", "big", "b", "a"]),
+        ("sort=priority&limit=2", ["big", "a"]),
+        ("sort=-position&offset=3", ["c", "d"]),
+        ("filter=b", ["b", "big"]),
+        ("filter=WORK-C", ["c"]),
+        ("filter=job:b", ["b"]),
+        ("filter=namespace:res big", ["big"]),
+        ("filter=kind:job name:d", ["d"]),
+        ("filter=nothing", []),
+    ],
+)
+def test_a_line_is_filtered_and_sorted(client: Browser, query: str, want: list[str]) -> None:
+    got = client.get(f"/page/queues/team?{query}").json()
+    assert names(got) == want
+    assert got["others"] == 0
+    assert got["queue"]["name"] == "team"
+
+
+@pytest.mark.parametrize("query", ["sort=color", "filter=color:red", "limit=0", "offset=-1",
+                                   "limit=1001", "filter=" + "x" * 501])  # fmt: skip
+def test_a_question_about_a_line_that_is_wrong(client: Browser, query: str) -> None:
+    assert client.get(f"/page/queues/team?{query}").status_code == 422
+
+
+def test_the_total_is_that_of_the_filter(client: Browser) -> None:
+    assert client.get("/page/queues/team?limit=1").json()["total"] == 5
+    assert client.get("/page/queues/team?limit=1&filter=b").json()["total"] == 2
+
+
+def test_a_line_as_a_table(client: Browser) -> None:
+    answer = client.get("/page/queues/team.csv?sort=name&filter=kind:job")
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    rows = list(csv.DictReader(answer.text.splitlines()))
+    assert [row["name"] for row in rows] == ["a", "b", "c", "d"]
+    assert (rows[0]["position"], rows[0]["job"], rows[0]["demand"]) == ("4", "work-a", "cpu=1")
+
+
+def test_no_cell_is_a_formula(client: Browser, kit: ShellKit) -> None:
+    add(kit, "e", "default", cpu=1, consumerRef={"kind": "=1+1", "name": "@x"})
+    (row,) = csv.DictReader(client.get("/page/queues/team.csv?filter=name:e").text.splitlines())
+    assert (row["kind"], row["job"]) == ("'=1+1", "'@x")
+
+
+@pytest.mark.usefixtures("world")
+def test_a_tenant_has_a_table_of_its_own(kit: ShellKit) -> None:
+    with browser(LoginWorld(kit), TENANT) as client:
+        rows = list(csv.DictReader(client.get("/page/queues/team.csv").text.splitlines()))
+    assert {row["namespace"] for row in rows} == {"default"}
+
+
+@pytest.mark.parametrize(
+    "path", ["/page/queues/x", "/page/queues/x.csv", "/page/units/x/y", "/page/units/x/y/changes",
+             "/page/quotas/x", "/page/x", "/x"]
+)  # fmt: skip
+def test_what_is_unknown(client: Browser, path: str) -> None:
+    answer = client.get(path)
+    assert (answer.status_code, list(answer.json())) == (404, ["detail"])
+
+
+@pytest.mark.parametrize(
+    "path", ["/page/overview", "/page/queues/team", "/page/units/default/a", "/page/quotas/team"]
+)
+def test_there_is_no_state_yet(client: Browser, world: PageWorld, path: str) -> None:
+    world.failure = NoStateError("the scheduler fills its caches")
+    answer = client.get(path)
+    assert (answer.status_code, answer.json()["detail"]) == (503, str(world.failure))
+
+
+def test_a_time_that_is_not_recorded(client: Browser) -> None:
+    answer = client.get("/page/queues/team?at=2026-01-01T00:00:00Z")
+    assert answer.status_code == 503
+    assert "--record-dir" in answer.json()["detail"]
+
+
+def test_an_earlier_time(client: Browser, world: PageWorld, kit: ShellKit) -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    world.past[at] = SharedEngine(kit.shared.fork(), lambda _: None)
+    kit.add_unit("later", priority=99)
+    then = "at=2026-01-01T00:00:00Z"
+    assert names(client.get(f"/page/queues/team?{then}").json())[0] == "d"
+    assert names(client.get("/page/queues/team").json())[0] == "later"
+    assert client.get(f"/page/units/default/later?{then}").status_code == 404
+    got = client.get(f"/page/units/default/a?{then}").json()
+    assert (got["unit"]["position"], got["stateAt"]) == (4, "2026-01-01T00:00:00Z")
+    assert client.get(f"/page/quotas/team?{then}").json()["quota"]["name"] == "team"
+
+
+def entry(unit: str) -> LogEntryView:
+    return LogEntryView(
+        time=datetime(2026, 1, 1, tzinfo=UTC),
+        number=1,
+        kind="admitted",
+        unit=unit,
+        queue="team",
+        quota="team",
+        reason="",
+        message="m",
+        victims=[],
+    )
+
+
+def test_a_unit_has_its_log(client: Browser, world: PageWorld) -> None:
+    assert client.get("/page/units/default/a").json()["log"] is None
+    world.log = [entry("default/a"), entry("default/b")]
+    got = client.get("/page/units/default/a").json()
+    assert [each["unit"] for each in got["log"]] == ["default/a"]
+    assert (got["unit"]["name"], got["explain"]["verdict"], got["forecast"]) == (
+        "a",
+        "waiting",
+        None,
+    )
+
+
+def test_a_quota_has_its_family_and_its_day(
+    client: Browser, world: PageWorld, kit: ShellKit
+) -> None:
+    kit.add_quota("root", 9, is_parent=True)
+    kit.add_quota("leaf", 9, parent="root")
+    got = client.get("/page/quotas/leaf").json()
+    assert ([each["name"] for each in got["parents"]], got["children"]) == (["root"], [])
+    assert [each["name"] for each in client.get("/page/quotas/root").json()["children"]] == ["leaf"]
+    assert got["history"] is None
+    hour = kit.clock.now().astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    before = SharedEngine(kit.shared.fork(), lambda _: None)
+    kit.dequeue()
+    after = SharedEngine(kit.shared.fork(), lambda _: None)
+    world.past |= {hour - timedelta(hours=1): before, hour: after}
+    kit.clock.advance(3600)
+    world.past[hour + timedelta(hours=1)] = before
+    history = client.get("/page/quotas/team").json()["history"]
+    assert [each["used"] for each in history][-2:] == [{"cpu": "1"}, {}]
+
+
+def test_problems_are_told(client: Browser, world: PageWorld, kit: ShellKit) -> None:
+    assert client.get("/page/overview").json()["problems"] == []
+    world.connected = False
+    world.record = RecordView(state="stopped", reason="no space")
+    notes = {"koord-queue/stop-policy": "Hold", "koord-queue/max-depth": "many"}
+    meta = {"annotations": notes, "resourceVersion": "99"}
+    kit.shared.tell(Engine.on_queue, queue("team", policy="Priority", metadata=meta))
+    got = client.get("/page/overview").json()
+    told = [(each["severity"], each["kind"], each["name"]) for each in got["problems"]]
+    assert told == [
+        ("error", "Program", "koord-queue-scheduler"),
+        ("error", "Program", "koord-queue-insight"),
+        ("error", "Queue", "team"),
+        ("warning", "Queue", "team"),
+    ]
+    assert all(each["next"] for each in got["problems"])
+    assert got["record"] == {"on": False, "from": None, "to": None, "reason": "no space"}
+
+
+QUESTION = {
+    "edits": [{"kind": "ElasticQuota", "namespace": "default", "name": "team",
+               "patch": {"spec": {"max": {"cpu": 12}}}}],
+}  # fmt: skip
+
+
+def test_what_if(client: Browser) -> None:
+    answer = client.post("/page/what-if", json=QUESTION)
+    assert answer.status_code == 200, answer.text
+    starts = str(answer.json())
+    assert "big" in starts
+
+
+@pytest.mark.usefixtures("world")
+def test_what_if_of_a_tenant(kit: ShellKit) -> None:
+    with browser(LoginWorld(kit), TENANT) as client:
+        answer = client.post("/page/what-if", json=QUESTION)
+        assert answer.status_code == 200, answer.text
+        assert "big" not in answer.text
+        edit = {"kind": "QueueUnit", "namespace": "research", "name": "big", "patch": None}
+        refused = client.post("/page/what-if", json={"edits": [edit]})
+    assert refused.status_code == 403
+
+
+@pytest.mark.parametrize("sent", [{"origin": "https://x"}, {"content-type": "text/plain"}])
+def test_what_if_of_another_site(client: Browser, sent: dict[str, str]) -> None:
+    assert client.post("/page/what-if", json=QUESTION, headers=sent).status_code in {403, 415}
