@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2
+"""The command is not written as it takes it; click exits so as well."""
 EXIT_INTERRUPTED: Final = 130
 """128 and SIGINT, as shells report it."""
 

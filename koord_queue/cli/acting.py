@@ -15,6 +15,7 @@ from koord_queue.cli.session import Session
 from koord_queue.cli.targets import Place, Targets, UnitTarget
 from koord_queue.errors import EXIT_FAILED, CommandError
 from koord_queue.reach.errors import Conflicting, Missing, NotServed, Refused
+from koord_queue.reach.named import queue_name
 from koord_queue.show.printable import printable
 from shared_api.objects.queue import Queue
 from shared_api.queue_unit_phases import occupies_quota
@@ -28,7 +29,6 @@ SETTLE_SECONDS: Final = 10.0
 LOOK_SECONDS: Final = 0.2
 """Between two looks whether they have."""
 
-QUEUE_WORDS: Final = frozenset({"queue", "queues", "kq"})
 """What a queue is called before the slash; the short name is the CRD's."""
 
 
@@ -82,9 +82,7 @@ class Acting:
         raise CommandError(f"{named} keeps changing", "Try again.")
 
     def _on_queue(self, named: str, policy: str) -> None:
-        word, _, name = named.rpartition("/")
-        if not name or (word and word.lower() not in QUEUE_WORDS):
-            raise CommandError(f"{named!r} names no queue", "Write queue/NAME, or NAME.")
+        name = queue_name(named)
         found = self._targets.queue(self._session.choice.system_namespace, name)
         change = set_stop_policy(found.queue, policy)
         if isinstance(change, Already):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from koord_queue.errors import CommandError
+from koord_queue.errors import EXIT_USAGE, CommandError
 from shared_api.quantity import QuantityError, amount, format_amount
 from shared_api.well_known_labels import PREFIX
 
@@ -50,7 +50,9 @@ def read_quota_flag(text: str) -> QuotaFlag:
     """
     found = _QUOTA.fullmatch(text)
     if found is None:
-        raise CommandError(f"--quota {text}: this cannot be read", f"Write {QUOTA_FORM}.")
+        raise CommandError(
+            f"--quota {text}: this cannot be read", f"Write {QUOTA_FORM}.", EXIT_USAGE
+        )
     return QuotaFlag(*found.groups())
 
 
@@ -62,14 +64,18 @@ def queue_edit(text: str) -> Json:
     """
     found = _QUEUE.fullmatch(text)
     if found is None:
-        raise CommandError(f"--queue {text}: this cannot be read", f"Write {QUEUE_FORM}.")
+        raise CommandError(
+            f"--queue {text}: this cannot be read", f"Write {QUEUE_FORM}.", EXIT_USAGE
+        )
     name, key, value = found.groups()
     given = None if value == NONE else value
     if key == "priority":
         try:
             patch: Json = {"spec": {"priority": None if given is None else int(given)}}
         except ValueError as error:
-            raise CommandError(f"--queue {text}: {value} is no whole number") from error
+            raise CommandError(
+                f"--queue {text}: {value} is no whole number", exit_code=EXIT_USAGE
+            ) from error
     elif key == "policy":
         patch = {"spec": {"queuePolicy": given}}
     else:
@@ -86,7 +92,7 @@ def node_edit(text: str) -> Json:
     """
     found = _NODE.fullmatch(text)
     if found is None:
-        raise CommandError(f"--node {text}: this cannot be read", f"Write {NODE_FORM}.")
+        raise CommandError(f"--node {text}: this cannot be read", f"Write {NODE_FORM}.", EXIT_USAGE)
     return {"kind": "Node", "name": found[1], "copies": int(found[2])}
 
 
@@ -201,4 +207,6 @@ def _check(flag: QuotaFlag, value: str) -> int:
     try:
         return amount(flag.resource, value)
     except QuantityError as error:
-        raise CommandError(f"--quota {flag.name}: {error}", f"Write {QUOTA_FORM}.") from error
+        raise CommandError(
+            f"--quota {flag.name}: {error}", f"Write {QUOTA_FORM}.", EXIT_USAGE
+        ) from error

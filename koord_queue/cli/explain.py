@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("unit")
 @click.option("--changes", is_flag=True, help="Also the smallest changes that would start it.")
-@click.option("--at", metavar="TIME", help="At that time, from the record: 2h, 22:30, RFC 3339.")
+@options.at
 @options.from_dump
 @options.output("text", "json", "yaml")
 @options.reach
@@ -31,10 +31,12 @@ def explain(
 
     UNIT is job/NAME, or the name of a queue unit.
     """
+    if changes and at is not None:
+        raise click.UsageError("--changes is about now, not about --at.")
     asked = ask(session, dump)
     namespace, name = _find(asked, unit, at)
     try:
-        answer = _answer(session, asked, (namespace, name), at, changes=changes)
+        answer = _answer(asked, (namespace, name), at, changes=changes)
     except (NotServed, Refused) as error:
         if form != "text" or at is not None or dump is not None:
             raise
@@ -55,22 +57,11 @@ def _find(asked: Asked, unit: str, at: str | None) -> tuple[str, str]:
         return asked.namespace(), name
 
 
-def _answer(
-    session: Session, asked: Asked, unit: tuple[str, str], at: str | None, *, changes: bool
-) -> bytes:
+def _answer(asked: Asked, unit: tuple[str, str], at: str | None, *, changes: bool) -> bytes:
     if at is None:
         return asked.source.explain(*unit, changes=changes)
-    if changes:
-        raise click.UsageError("--changes is about now, not about --at.")
-    from koord_queue.show.moments import MomentError, read_moment  # noqa: PLC0415 - only for --at
-    from shared_api.timestamps import rfc3339  # noqa: PLC0415 - the same
-
-    try:
-        moment = rfc3339(read_moment(at, session.clock.now()))
-    except MomentError as error:
-        raise click.UsageError(f"--at: {error}") from error
     namespace, name = unit
-    return asked.source.debug(f"/debug/queueunits/{namespace}/{name}/explain", (("at", moment),))
+    return asked.source.debug(f"/debug/queueunits/{namespace}/{name}/explain", (("at", at),))
 
 
 def _show(session: Session, asked: Asked, answer: bytes) -> None:

@@ -12,22 +12,20 @@ from koord_queue.cli import options
 from koord_queue.cli.session import Session
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import NotServed, Refused
-from koord_queue.reach.named import UNIT_WORDS
+from koord_queue.reach.named import UNIT_WORDS, is_queue, queue_name
 from koord_queue.show.documents import show_document
 from koord_queue.show.log_rows import COLUMNS, STYLES, cells_of
-from koord_queue.show.moments import FORMS, MomentError, query_time, read_moment
 
 PAGE: Final = 500
 """The most that a page of the record has."""
 DEFAULT_ENTRIES: Final = 100
-QUEUE_WORDS: Final = frozenset({"queue", "queues", "kq"})
 TURN_ON: Final = "The record is kept where insight.enabled of the chart is on: docs/record.md."
 
 
 @click.command()
 @click.argument("about", metavar="[UNIT | queue/NAME]", required=False)
 @click.option("--reason", metavar="REASON", help="Only decisions for this reason: OverQuotaMax.")
-@click.option("--since", metavar="TIME", help=f"Only from this time on: {FORMS}.")
+@options.since
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
@@ -50,13 +48,11 @@ def log(
     An entry is written when a unit is admitted, grows, has others evicted, or is refused for
     another reason than before.
     """
-    query = [*_about(session, about), *((("reason", reason),) if reason else ())]
-    if since is not None:
-        try:
-            moment = read_moment(since, session.clock.now())
-        except MomentError as error:
-            raise click.UsageError(f"--since: {error}") from error
-        query.append(("since", query_time(moment)))
+    query = [
+        *_about(session, about),
+        *((("reason", reason),) if reason else ()),
+        *((("since", since),) if since else ()),
+    ]
     entries, has_more = _read(session, query, limit)
     if form != "table":
         show_document(session.out, {"items": msgspec.to_builtins(entries)}, form)
@@ -75,8 +71,8 @@ def _about(session: Session, about: str | None) -> tuple[tuple[str, str], ...]:
     if about is None:
         return ()
     word, slash, name = about.partition("/")
-    if slash and word in QUEUE_WORDS:
-        return (("queue", name),)
+    if is_queue(about):
+        return (("queue", queue_name(about)),)
     try:
         namespace, found = session.unit(about)
     except CommandError:

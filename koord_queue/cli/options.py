@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -15,13 +16,51 @@ Function = Callable[..., Any]
 
 SYSTEM_NAMESPACE: Final = "koord-queue"
 
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+"""As Kubernetes has it."""
+
+
+def _check_namespace(
+    _context: click.Context, _option: click.Parameter, text: str | None
+) -> str | None:
+    """Refuse what would be another path of the API."""
+    if text and not _NAMESPACE.fullmatch(text):
+        raise click.BadParameter(f"{text!r} is no name of a namespace.")
+    return text
+
+
+def _check_header(_context: click.Context, _option: click.Parameter, given: Any) -> Any:  # noqa: ANN401 - a text, several or None
+    """Refuse what no HTTP header can hold."""
+    for text in (given,) if isinstance(given, str) else given or ():
+        if not (text.isascii() and text.isprintable()):
+            raise click.BadParameter(f"{text!r} has characters that cannot be sent.")
+    return given
+
+
 _REACH: Final = (
-    click.option("-n", "--namespace", metavar="NAME", help="Namespace; default: the context's."),
+    click.option(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        callback=_check_namespace,
+        help="Namespace; default: the context's.",
+    ),
     click.option("--context", metavar="NAME", help="Context of the kubeconfig."),
     click.option("--kubeconfig", metavar="FILE", help="The kubeconfig; default: as kubectl."),
-    click.option("--as", "as_user", metavar="USER", help="Ask as this user (impersonation)."),
     click.option(
-        "--as-group", "as_groups", metavar="GROUP", multiple=True, help="And as this group."
+        "--as",
+        "as_user",
+        metavar="USER",
+        callback=_check_header,
+        help="Ask as this user (impersonation).",
+    ),
+    click.option(
+        "--as-group",
+        "as_groups",
+        metavar="GROUP",
+        multiple=True,
+        callback=_check_header,
+        help="And as this group.",
     ),
     click.option(
         "--server",
@@ -36,6 +75,7 @@ _REACH: Final = (
         "--system-namespace",
         metavar="NAME",
         default=SYSTEM_NAMESPACE,
+        callback=_check_namespace,
         envvar="KOORD_QUEUE_NAMESPACE",
         show_envvar=True,
         help=f"Where Koord-Queue is installed; default: {SYSTEM_NAMESPACE}.",

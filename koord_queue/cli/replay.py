@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from koord_queue.cli.several import NumberRange, SeveralValues
-from koord_queue.errors import CommandError
+from koord_queue.errors import EXIT_USAGE, CommandError
 
 if TYPE_CHECKING:
     from queue_scheduler.replay.command import Options
 
-EXIT_USAGE: Final = 2
 
 FORMS: Final = ("koord-queue", "normalized", "openb", "philly", "swf")
 DECLARED: Final = ("none", "near", "far")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,12 +10,11 @@ from koord_queue.cli import options
 from koord_queue.cli.asked import ask, show_tree
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import Missing
+from koord_queue.reach.named import is_queue, queue_name
 
 if TYPE_CHECKING:
     from koord_queue.cli.asked import Asked
     from koord_queue.cli.session import Session
-
-QUEUE: Final = ("queue", "queues")
 
 
 @click.command()
@@ -30,8 +29,8 @@ def when(session: Session, named: str, *, dump: str | None, form: str) -> None:
     the zone of this machine.
     """
     asked = ask(session, dump)
-    word, slash, name = named.partition("/")
-    if slash and word in QUEUE:
+    if is_queue(named):
+        name = queue_name(named)
         answer = asked.source.queue_forecast(name)
         if not show_tree(session, answer, form):
             _show_queue(session, asked, answer, name)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 import msgspec
 
-from koord_queue.errors import CommandError
+from koord_queue.errors import EXIT_USAGE, CommandError
 from koord_queue.reach.errors import Conflicting, Missing, NotServed, Refused
 from shared_api.client.connection_settings import SettingsError
 from shared_api.client.errors import (
@@ -40,6 +41,7 @@ PAGE: Final = 500
 """Objects of one page of a list, as kubectl has it."""
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
+KUBECONFIG_STEP: Final = "Check --context, --kubeconfig, and the network."
 _ERROR_FROM: Final = 400
 
 
@@ -55,6 +57,7 @@ class Cluster:
         transport: Carries requests.
         headers: Of each request.
         read_error: What a refusal of this server says; default: as the API server's `Status`.
+        unreached_step: What a user can do where it does not answer.
     """
 
     def __init__(
@@ -64,10 +67,12 @@ class Cluster:
         host: str,
         headers: Query = (),
         read_error: Callable[[Response], ApiError] | None = None,
+        unreached_step: str = KUBECONFIG_STEP,
     ) -> None:
         self._transport = transport
         self._headers = headers
         self._read_error = read_error or read_status
+        self._unreached_step = unreached_step
         self.namespace = namespace
         self.host = host
         self.answered_at = ""
@@ -85,6 +90,13 @@ class Cluster:
     ) -> bytes:
         """Send a request; return the body of the answer.
 
+        Args:
+            method: GET, POST, PATCH, PUT or DELETE.
+            path: Names in it are as users wrote them, and are escaped here.
+            body: What is sent.
+            content_type: Of the body.
+            query: Names and values.
+
         Raises:
             Refused: The caller is unknown, or lacks a right; the message is the server's.
             Missing: There is no such object or path.
@@ -95,11 +107,13 @@ class Cluster:
         if body:
             headers = (*headers, ("Content-Type", content_type))
         try:
-            answer = self._transport.send(Request(method, path, query, headers, body), SECONDS)
+            answer = self._transport.send(
+                Request(method, _escaped(path), query, headers, body), SECONDS
+            )
         except ConnectionLost as error:
             raise CommandError(
                 f"the server {self.host} does not answer: {error}",
-                "Check --context, --kubeconfig, and the network.",
+                self._unreached_step,
             ) from error
         self.answered_at = answer.headers.get("date", "")
         if answer.status >= _ERROR_FROM:
@@ -126,6 +140,19 @@ class Cluster:
         self._transport.close()
 
 
+def _escaped(path: str) -> str:
+    """Return a path that says what was written, whatever characters a user's names have.
+
+    Raises:
+        Missing: A part is `.` or `..`, which servers take for another path.
+    """
+    for part in path.split("/"):
+        if part in {".", ".."}:
+            raise Missing(f"{part!r} is no name of an object")
+    # A name that is no UTF-8 has surrogates.
+    return quote(path, safe="/:", errors="replace")
+
+
 def open_cluster(choice: Choice, clock: Clock) -> Cluster:
     """Return the API server that the options and the kubeconfig name.
 
@@ -147,7 +174,7 @@ def open_cluster(choice: Choice, clock: Clock) -> Cluster:
 
 def _impersonation(choice: Choice) -> Query:
     if choice.as_groups and not choice.as_user:
-        raise CommandError("--as-group needs --as")
+        raise CommandError("--as-group needs --as", exit_code=EXIT_USAGE)
     user = (("Impersonate-User", choice.as_user),) if choice.as_user else ()
     return (*user, *(("Impersonate-Group", group) for group in choice.as_groups))
 

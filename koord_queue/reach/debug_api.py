@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 PROBLEM: Final = "Problem"
 """Reason of an error of the debug API, which has none."""
+UNREACHED_STEP: Final = "Check --server (or the variable KOORD_QUEUE_SERVER), and the network."
 PAGE: Final = 1000
 """The most that a page of the debug API has."""
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -127,14 +129,8 @@ def open_debug_api(choice: Choice, clock: Clock) -> DebugApi:
         CommandError: Its address, token or authorities cannot be used.
     """
     assert choice.server
-    try:
-        token, ca = "", b""
-        if choice.token_file:
-            token = Path(choice.token_file).read_text(encoding="utf-8").strip()
-        if choice.ca_file:
-            ca = Path(choice.ca_file).read_bytes()
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"{choice.token_file or choice.ca_file}: {error}") from error
+    token = _content(choice.token_file, "--token-file").strip()
+    ca = _content(choice.ca_file, "--ca-file").encode()
     if token and is_readable_on_its_way(choice.server):
         raise CommandError(
             f"{choice.server} is no https address, and everybody on the way could read the token",
@@ -150,6 +146,18 @@ def is_readable_on_its_way(server: str) -> bool:
     return parts.scheme != "https" and parts.hostname not in LOOPBACK
 
 
+def _content(file: str | None, option: str) -> str:
+    """Return what a file of an option has; "" without one."""
+    if not file:
+        return ""
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"{option} {file}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{option} {file} is no text") from error
+
+
 def open_forwarded(url: str, clock: Clock) -> DebugApi:
     """Return the debug API behind a port-forward, which asks for no token."""
     return _open(url, Login(), clock)
@@ -159,8 +167,9 @@ def _open(server: str, login: Login, clock: Clock) -> DebugApi:
     try:
         transport = HttpTransport(connection_settings(server, FixedLogin(login)), clock)
     except SettingsError as error:
-        raise CommandError(f"{server}: {error}") from error
-    return DebugApi(Cluster(transport, "", server, read_error=read_problem))
+        raise CommandError(f"--server {server}: {error}") from error
+    reached = Cluster(transport, "", server, read_error=read_problem, unreached_step=UNREACHED_STEP)
+    return DebugApi(reached)
 
 
 class _Problem(msgspec.Struct):
@@ -173,8 +182,9 @@ def read_problem(answer: Response) -> ApiError:
         said = msgspec.json.decode(answer.body, type=_Problem).detail
     except msgspec.DecodeError:
         said = ""
-    if not said:
-        return status_error(answer.status, "", "no debug API of Koord-Queue answers there")
+    # Servers of the same kind answer so where they have no such route.
+    if not said or (answer.status == HTTPStatus.NOT_FOUND and said == "Not Found"):
+        return status_error(answer.status, "", "this is no debug API of Koord-Queue")
     after = answer.headers.get("retry-after", "")
     wait = float(after) if after.isdecimal() else 0.0
     return status_error(answer.status, PROBLEM, said, retry_after_seconds=wait)

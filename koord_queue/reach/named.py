@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from koord_queue.errors import CommandError
+from koord_queue.errors import EXIT_USAGE, CommandError
 from koord_queue.reach.errors import Missing
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 UNITS: Final = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/queueunits"
 UNIT_WORDS: Final = frozenset({"unit", "units", "qu", "qus", "queueunit", "queueunits"})
 """What a unit is called before the slash; the short names are the CRD's."""
+QUEUE_WORDS: Final = frozenset({"kq", "queue", "queues", "queues.scheduling.x-k8s.io"})
+"""The same of queues."""
 MOST_SIMILAR: Final = 3
 
 
@@ -75,7 +77,9 @@ def find_unit(cluster: Cluster, namespace: str, named: str) -> tuple[str, str]:
     word, slash, name = named.rpartition("/")
     if (slash and not word) or not name or "/" in word:
         raise CommandError(
-            f"{named!r} names no unit", "Write job/NAME, or the name of the unit; -n says where."
+            f"{named!r} names no unit",
+            "Write job/NAME, or the name of the unit; -n says where.",
+            EXIT_USAGE,
         )
     if not word or word.lower() in UNIT_WORDS:
         try:
@@ -85,6 +89,24 @@ def find_unit(cluster: Cluster, namespace: str, named: str) -> tuple[str, str]:
             if word:
                 raise
     return namespace, choose(list_owned(cluster, namespace), namespace, word, name)
+
+
+def is_queue(named: str) -> bool:
+    """Return whether a text is `queue/NAME`, and not a unit."""
+    word, slash, _ = named.partition("/")
+    return bool(slash) and word.lower() in QUEUE_WORDS
+
+
+def queue_name(named: str) -> str:
+    """Return the name of the queue that is meant by `queue/NAME`, or `NAME`.
+
+    Raises:
+        CommandError: It is neither.
+    """
+    word, _, name = named.rpartition("/")
+    if not name or (word and word.lower() not in QUEUE_WORDS):
+        raise CommandError(f"{named!r} names no queue", "Write queue/NAME, or NAME.", EXIT_USAGE)
+    return name
 
 
 def list_owned(cluster: Cluster, namespace: str) -> list[Owned]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from koord_queue.reach.errors import NotServed
 
@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from shared_api.process.clock import Clock
 
 AnswerT = TypeVar("AnswerT")
+
+ANY_STEP: Final = "Install with insight.visibility.enabled, or name a --server."
+DEBUG_STEP: Final = "Name a --server, or where Koord-Queue is installed: --system-namespace."
+"""For what the aggregated API never has."""
+SERVER_STEP: Final = "Name the debug API of the scheduler: --server http://HOST:19876."
+"""Where the named one has no such answer."""
 
 
 class Source(Protocol):
@@ -92,7 +98,7 @@ class Sources:
 
     def queue_forecast(self, queue: str) -> bytes:
         """Return when the units of a queue start. See `Source`."""
-        return self._first(lambda source: source.queue_forecast(queue))
+        return self._first(lambda source: source.queue_forecast(queue), DEBUG_STEP)
 
     def try_(
         self,
@@ -112,15 +118,15 @@ class Sources:
 
     def what_if(self, question: bytes) -> bytes:
         """Return what edits would change. See `Source`."""
-        return self._first(lambda source: source.what_if(question))
+        return self._first(lambda source: source.what_if(question), DEBUG_STEP)
 
     def debug(self, path: str, query: Query = ()) -> bytes:
         """Return the answer of a route of the debug API. See `Source`."""
-        return self._first(lambda source: source.debug(path, query))
+        return self._first(lambda source: source.debug(path, query), DEBUG_STEP)
 
     # --- the order ----------------------------------------------------------------------------
 
-    def _first(self, ask: Callable[[Source], AnswerT]) -> AnswerT:
+    def _first(self, ask: Callable[[Source], AnswerT], step: str = ANY_STEP) -> AnswerT:
         """Return the answer of the first source that has one.
 
         Raises:
@@ -135,7 +141,7 @@ class Sources:
             except NotServed as error:
                 reasons.append(error.message)
         told = "; ".join(dict.fromkeys((*reasons, *self._reasons)))
-        raise NotServed(told, "Install with insight.visibility.enabled, or name a --server.")
+        raise NotServed(told, SERVER_STEP if self._choice.server else step)
 
     def _all(self) -> Iterator[Source]:
         yield from self._opened

@@ -143,6 +143,8 @@ def _settings(
 def _existing_files(paths: str) -> list[Path]:
     names = [name for name in (paths or DEFAULT_KUBECONFIG).split(os.pathsep) if name]
     files = [file for file in (Path(name).expanduser() for name in names) if file.is_file()]
+    # One of several may be empty, as kubectl has it; the merger refuses it.
+    files = [file for file in files if file.stat().st_size > 0] or files
     if not files:
         hint = "" if paths else " (KUBECONFIG is not set, and this is not a pod)"
         raise SettingsError(f"there is no kubeconfig at {' or '.join(names)}{hint}")
@@ -163,7 +165,12 @@ def _one_line(what: str) -> Iterator[None]:
         yield
     except (ConfigException, *_BAD_FILE) as error:
         reason = " ".join(str(error).split())[:MAX_REASON_CHARS]
-        kind = "" if isinstance(error, (ConfigException, OSError)) else f"{type(error).__name__}: "
+        # A plain ValueError is a sentence of this module. The others mean something only with their
+        # type, and some are what the package's code makes of a file of another kind.
+        is_sentence = isinstance(error, (ConfigException, OSError)) or type(error) is ValueError
+        kind = "" if is_sentence else f"{type(error).__name__}: "
+        if isinstance(error, (TypeError, LookupError, AttributeError)):
+            kind = f"this is no kubeconfig: {kind}"
         raise SettingsError(f"{what}: {kind}{reason}") from error
 
 
@@ -223,9 +230,13 @@ def _read_files(files: list[Path], context: str | None) -> _Reading:
     # The package writes certificates that are embedded in the kubeconfig to files; they are deleted
     # with the folder, after their content has been read.
     with _one_line(f"kubeconfig {shown}"), tempfile.TemporaryDirectory() as folder:
-        merged = _untyped(KubeConfigMerger)(shown).config
+        merger = _untyped(KubeConfigMerger)(shown)
+        merged = merger.config
         loader = _untyped(KubeConfigLoader)(
-            merged, active_context=context, config_base_path=None, temp_file_path=folder
+            merged,
+            active_context=context or _current_context(merger.config_files),
+            config_base_path=None,
+            temp_file_path=folder,
         )
         chosen = loader.current_context
         cluster = merged["clusters"].get_with_name(chosen["context"]["cluster"])["cluster"]
@@ -248,6 +259,16 @@ def _read_files(files: list[Path], context: str | None) -> _Reading:
         context=chosen["name"],
         namespace=chosen["context"].get("namespace") or "",
     )
+
+
+def _current_context(files: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """Return the context of the first file that names one, as kubectl does; the merger's is last.
+
+    Args:
+        files: Content by path, in the order in which they are merged.
+    """
+    named = (content.get("current-context") for content in files.values())
+    return next((str(name) for name in named if name), None)
 
 
 def _user_of(merged: Any, name: str | None) -> tuple[dict[str, Any], Path]:  # noqa: ANN401 - the package has no types
@@ -364,7 +385,7 @@ def _run_plugin(plugin: Mapping[str, Any], cluster: Any, folder: Path) -> _Plugi
         hint = f" ({plugin['installHint']})" if plugin.get("installHint") else ""
         raise ValueError(f"the exec plugin {command} cannot be run: {error}{hint}") from error
     if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip()
+        said = done.stderr.decode(errors="replace").strip() or "it said nothing"
         raise ValueError(f"the exec plugin {command} ended with {done.returncode}: {said}")
     answer = msgspec.json.decode(done.stdout, type=_ExecCredential)
     if answer.api_version != provider.api_version:

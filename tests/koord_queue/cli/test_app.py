@@ -69,6 +69,39 @@ def test_a_command_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None
     assert "There is no command 'uints'. Did you mean units?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "want"),
+    [
+        pytest.param(["units", "-n", "../x"], "'../x' is no name of a namespace.", id="-n"),
+        pytest.param(["queues", "--system-namespace", "a b"], "'a b' is no name of a namespace.",
+            id="--system-namespace"),
+        pytest.param(["units", "--as", "a\nb"], r"'a\nb' has characters that cannot be sent.",
+            id="--as"),
+        pytest.param(["units", "--as", "a", "--as-group", "\udcff"],
+            r"'\udcff' has characters that cannot be sent.", id="--as-group"),
+        pytest.param(["units", "--at", "soon"], "'soon' is not a moment", id="units --at"),
+        pytest.param(["explain", "a", "--at", "soon"], "'soon' is not a moment", id="explain --at"),
+        pytest.param(["explain", "a", "--at", "2h", "--changes"], "--changes is about now",
+            id="changes in the past"),
+        pytest.param(["log", "--since", "soon"], "'soon' is not a moment", id="log --since"),
+        pytest.param(["log", "queue/"], "'queue/' names no queue", id="log of no queue"),
+        pytest.param(["when", "queue/a/b", "--server", "http://127.0.0.1:1"],
+            "'queue/a/b' names no queue", id="when of no queue"),
+        pytest.param(["what-if", "--server", "http://127.0.0.1:1", "--quota", "x"],
+            "Write NAME.max.RESOURCE=VALUE", id="what-if --quota"),
+        pytest.param(["what-if", "--server", "http://127.0.0.1:1", "--queue", "x"],
+            "Write NAME.priority=N", id="what-if --queue"),
+        pytest.param(["what-if", "--server", "http://127.0.0.1:1", "--node", "x"],
+            "Write NAME.copies=N", id="what-if --node"),
+    ],
+)  # fmt: skip
+def test_what_is_not_written_as_it_must_be_is_refused_before_anything_is_asked(
+    arguments: list[str], want: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert app.run(arguments) == 2
+    assert want in " ".join(capsys.readouterr().err.split())
+
+
 def test_kubectl_calls_it_by_its_own_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -197,7 +197,7 @@ def test_a_server_alone_is_asked_without_a_kubeconfig(
     ("line", "want"),
     [
         ("explain big --changes --at 1h", "--changes is about now, not about --at."),
-        ("explain big --at tomorrow", "--at: "),
+        ("explain big --at tomorrow", "for '--at': 'tomorrow' is not"),
         ("what-if", "Nothing is edited: "),
         ("what-if --end a --horizon 31d", "Invalid value for '--horizon'"),
         ("what-if --end a --horizon 721h", "721h is not above 0, or more than 30 days (720h)."),

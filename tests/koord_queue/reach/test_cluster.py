@@ -77,7 +77,9 @@ def test_too_many_questions_say_when_to_ask_again() -> None:
         pytest.param(Response(404, {}, b'{"detail":"no unit"}'), Missing, "no unit", id="no unit"),
         pytest.param(Response(503, {}, b'{"detail":"off"}'), CommandError, "off", id="no answer"),
         pytest.param(Response(404, {}, b"<html>"), NotServed,
-            "nothing answers there: no debug API of Koord-Queue answers there", id="a stranger"),
+            "nothing answers there: this is no debug API of Koord-Queue", id="a stranger"),
+        pytest.param(Response(404, {}, b'{"detail":"Not Found"}'), NotServed,
+            "nothing answers there: this is no debug API of Koord-Queue", id="another program"),
     ],
 )  # fmt: skip
 def test_an_error_of_the_debug_api(
@@ -115,3 +117,26 @@ def test_units_that_wait_are_collected_from_each_queue() -> None:
     (found,) = DebugApi(Cluster(server, "", "server")).pending("b", None)
     assert found == ("b", "y", "team", 2, "", "no room", "OverQuotaMax")
     assert [request.path for request in server.asked] == ["/debug/queues", "/debug/queues/team"]
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        pytest.param("train-1", "/x/train-1", id="a name"),
+        pytest.param("a b?c=%2f#d", "/x/a%20b%3Fc%3D%252f%23d", id="signs of an URL"),
+        pytest.param("a\r\nHost: b\x1b", "/x/a%0D%0AHost:%20b%1B", id="control characters"),
+        pytest.param("zug-\N{LATIN SMALL LETTER U WITH DIAERESIS}", "/x/zug-%C3%BC", id="letters"),
+        pytest.param("\udcff", "/x/%3F", id="no UTF-8"),
+    ],
+)
+def test_what_a_user_calls_an_object_is_one_part_of_the_path(name: str, path: str) -> None:
+    server = Server(Response(200, {}, b"{}"))
+    Cluster(server, "default", "api").get(f"/x/{name}")
+    assert server.asked[0].path == path
+
+
+def test_a_name_that_would_be_another_path_is_not_sent() -> None:
+    server = Server(Response(200, {}, b"{}"))
+    with pytest.raises(Missing):
+        Cluster(server, "default", "api").get("/x/../secrets")
+    assert not server.asked

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from koord_queue.errors import CommandError
-from koord_queue.reach.named import Owned, choose
+from koord_queue.reach.named import Owned, choose, is_queue, queue_name
 
 UNITS: Final = (
     Owned("train-job", "Job", "batch", "train"),
@@ -49,3 +49,16 @@ def test_no_unit_is_meant(word: str, name: str, message: str, next_step: str) ->
     with pytest.raises(CommandError) as got:
         choose(UNITS, "web", word, name)
     assert (got.value.message, got.value.next_step) == (message, next_step)
+
+
+@pytest.mark.parametrize("named", ["queue/night", "Queues/night", "kq/night", "night"])
+def test_a_queue_by_its_name(named: str) -> None:
+    assert queue_name(named) == "night"
+    assert is_queue(named) == ("/" in named)
+
+
+@pytest.mark.parametrize("named", ["", "queue/", "unit/night", "queue/a/b"])
+def test_what_names_no_queue(named: str) -> None:
+    with pytest.raises(CommandError) as got:
+        queue_name(named)
+    assert (got.value.message, got.value.exit_code) == (f"{named!r} names no queue", 2)

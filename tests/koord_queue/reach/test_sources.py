@@ -8,13 +8,14 @@ import pytest
 
 from koord_queue.errors import CommandError
 from koord_queue.reach.choice import Choice
+from koord_queue.reach.cluster import Query
 from koord_queue.reach.errors import NotServed, Refused
-from koord_queue.reach.sources import Source, Sources
+from koord_queue.reach.sources import ANY_STEP, DEBUG_STEP, SERVER_STEP, Source, Sources
 from shared_api.testing.virtual_clock import VirtualClock
 
 
 class Answers:
-    """A source that answers `explain`, or raises."""
+    """A source that answers `explain` and `debug`, or raises."""
 
     def __init__(self, answer: bytes | CommandError) -> None:
         self._answer = answer
@@ -23,6 +24,9 @@ class Answers:
         if isinstance(self._answer, CommandError):
             raise self._answer
         return self._answer
+
+    def debug(self, path: str, query: Query = ()) -> bytes:
+        return self.explain(path, "")
 
 
 def sources(monkeypatch: pytest.MonkeyPatch, **opened: bytes | CommandError) -> Sources:
@@ -72,6 +76,26 @@ def test_each_reason_is_told_when_nobody_answers(monkeypatch: pytest.MonkeyPatch
         with pytest.raises(NotServed) as got:
             asked.explain("a", "b")
         assert got.value.message == "the group is not there; no forward"
+
+
+@pytest.mark.parametrize(
+    ("opened", "route", "step"),
+    [
+        pytest.param({}, False, ANY_STEP, id="either API would have it"),
+        pytest.param({}, True, DEBUG_STEP, id="the aggregated API never has it"),
+        pytest.param({"server": NOT_SERVED}, True, SERVER_STEP, id="the server is another one"),
+    ],
+)
+def test_the_next_step_is_one_that_helps(
+    monkeypatch: pytest.MonkeyPatch,
+    opened: dict[str, bytes | CommandError],
+    route: bool,
+    step: str,
+) -> None:
+    asked = sources(monkeypatch, **opened)
+    with pytest.raises(NotServed) as got:
+        _ = asked.debug("/debug/log") if route else asked.explain("a", "b")
+    assert got.value.next_step == step
 
 
 def test_a_source_has_all_questions() -> None:

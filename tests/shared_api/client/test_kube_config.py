@@ -206,6 +206,21 @@ def test_several_files_are_merged(folder: Folder) -> None:
         assert folder.token_of(settings) == "Bearer from two"
 
 
+def test_the_first_file_that_names_a_context_chooses_it(folder: Folder) -> None:
+    unnamed, other = config(), config(cluster={"server": "https://other.test"})
+    del unnamed["current-context"]
+    unnamed["contexts"][0]["name"] = unnamed["clusters"][0]["name"] = "mine"
+    unnamed["contexts"][0]["context"]["cluster"] = "mine"
+    paths = [
+        folder.write("", "empty"),
+        folder.write({**unnamed, "current-context": ""}, "first"),
+        folder.write(other, "second"),
+        folder.write({**unnamed, "current-context": "mine"}, "third"),
+    ]
+    assert folder.load(":".join(paths)).host == "other.test"
+    assert folder.load(":".join(paths), "mine").host == "api.test"
+
+
 def test_an_explicit_kubeconfig_takes_precedence_over_the_variable_and_the_pod(
     folder: Folder,
 ) -> None:
@@ -219,12 +234,13 @@ BROKEN = {
     "missing": (None, "there is no kubeconfig at"),
     "empty": ("", "is empty"),
     "not YAML": ("a: [", "ParserError"),
-    "not a mapping": ("- a\n", "kubeconfig"),
+    "not a mapping": ("- a\n", "this is no kubeconfig: "),
+    "text": ("a-host-name", "this is no kubeconfig: "),
     "no current context": ({**config(), "current-context": None}, "current-context"),
     "unknown context": ({**config(), "current-context": "x"}, "object with name x in"),
     "unknown cluster": ({**config(), "clusters": []}, "object with name c in"),
     "unknown user": ({**config(), "users": []}, "object with name u in"),
-    "no server": (config(cluster={"server": ""}), "the cluster has no server"),
+    "no server": (config(cluster={"server": ""}), "config: the cluster has no server"),
     "no such CA": (config(cluster={"certificate-authority": "nope"}), "File does not exist"),
     "no such token file": (config(user={"tokenFile": "nope"}), "nope"),
     "empty token file": (config(user={"tokenFile": "/dev/null"}), "token file /dev/null is empty"),
@@ -322,6 +338,7 @@ def test_a_plugin_returns_a_certificate(folder: Folder) -> None:
     ("script", "more", "want"),
     [
         ("import sys; sys.exit('log in first')", {}, "ended with 1: log in first"),
+        ("raise SystemExit(3)", {}, "config: the exec plugin .* ended with 3: it said nothing"),
         ("print('no JSON')", {}, "DecodeError"),
         ('print(\'{"apiVersion":"v9","status":{}}\')', {}, "speaks v9"),
         (
