@@ -69,7 +69,8 @@ def _note(queue: Queue, policy: str) -> str:
     units = "1 admitted unit" if count == 1 else f"{count} admitted units"
     match policy:
         case "HoldAndDrain":
-            return f"{units} of queue {name} will be evicted"
+            verb = "is" if count == 1 else "are"
+            return f"{units} of queue {name} {verb} evicted"
         case "Hold" if count:
             return f"{units} of queue {name} may end; no unit starts"
         case _:

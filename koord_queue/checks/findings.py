@@ -53,6 +53,7 @@ def unknown(check: str, text: str, mend: str = "") -> Finding:
     return Finding(check, Level.UNKNOWN, text, mend)
 
 
-def has_problems(findings: list[Finding]) -> bool:
-    """Return whether something does not work."""
-    return any(each.level is Level.PROBLEM for each in findings)
+def has_problems(findings: list[Finding], *, strict: bool = False) -> bool:
+    """Return whether something does not work; `strict`: or could not be looked at."""
+    bad = {Level.PROBLEM, Level.UNKNOWN} if strict else {Level.PROBLEM}
+    return any(each.level in bad for each in findings)

@@ -141,7 +141,7 @@ def check_units(facts: Facts) -> Iterator[Finding]:
         if reason:
             stuck.setdefault(reason, []).append(name_of(unit))
     for reason, names in sorted(waiting.items()):
-        mend = f"koord-queue -n {_explain(names[0])}; {_REASONS_PAGE}"
+        mend = f"koord-queue explain {_named(names[0])}; {_REASONS_PAGE}"
         yield warning("units", f"{_units(names)} with {reason}: {some(names)}", mend)
     for reason, names in sorted(stuck.items()):
         namespace, _, name = names[0].partition("/")
@@ -155,9 +155,10 @@ def check_units(facts: Facts) -> Iterator[Finding]:
         yield unknown("units", f"only the first {len(facts.units.items)} were looked at")
 
 
-def _explain(key: str) -> str:
+def _named(key: str) -> str:
+    """Return a unit as commands take it."""
     namespace, _, name = key.partition("/")
-    return f"{namespace} explain unit/{name}"
+    return f"unit/{name} -n {namespace}"
 
 
 def _units(names: list[str]) -> str:

@@ -32,7 +32,7 @@ def check_policies(facts: Facts) -> Iterator[Finding]:
         yield ok("policies", f"in effect: {some(names, most=4)}")
     elif not bad:
         text = "the chart's are not installed: others may resume jobs ahead of their turn"
-        yield warning("policies", text, f"{_PAGE}: releasePolicy.enabled of the chart")
+        yield warning("policies", text, f"{_PAGE}: admissionPolicy.guardRelease of the chart")
 
 
 def _judge_policy(policy: Json, kind: str, bindings: Answer) -> Iterator[Finding]:

@@ -31,9 +31,12 @@ PAUSE_SECONDS: Final = 2.0
     default="0s",
     help="Look again for so long while there is a problem.",
 )
+@click.option("--strict", is_flag=True, help="Count what is unknown as a problem.")
 @options.output("table", "json")
 @options.reach
-def check(session: Session, *, skipped: tuple[str, ...], wait: str, form: str) -> None:
+def check(
+    session: Session, *, skipped: tuple[str, ...], wait: str, strict: bool, form: str
+) -> None:
     """Say what is wrong with an installation, and how to mend it.
 
     Each line is ok, a warning, a problem, or unknown where you lack the right to look. The exit
@@ -43,7 +46,7 @@ def check(session: Session, *, skipped: tuple[str, ...], wait: str, form: str) -
         patience = parse_seconds(wait)
     except DurationError as error:
         raise click.UsageError(f"--wait: {error}") from error
-    findings = _look(session, skipped, patience)
+    findings = _look(session, skipped, patience, strict=strict)
     if form == "json":
         show_document(session.out, {"findings": msgspec.to_builtins(findings)}, form)
     else:
@@ -51,12 +54,14 @@ def check(session: Session, *, skipped: tuple[str, ...], wait: str, form: str) -
             session.out.line(line)
         if session.out.is_terminal:
             session.out.line(summary_of(findings))
-    if has_problems(findings):
+    if has_problems(findings, strict=strict):
         session.out.flush()
         raise click.exceptions.Exit(1)
 
 
-def _look(session: Session, skipped: tuple[str, ...], patience: float) -> list[Finding]:
+def _look(
+    session: Session, skipped: tuple[str, ...], patience: float, *, strict: bool
+) -> list[Finding]:
     """Return what is found, once nothing is a problem or the time is over."""
     clock = session.clock
     namespaces = (session.choice.system_namespace, session.namespace)
@@ -65,6 +70,7 @@ def _look(session: Session, skipped: tuple[str, ...], patience: float) -> list[F
     while True:
         facts = installation.gather(version=VERSION, now=clock.now, skipped=skipped)
         findings = look(facts, skipped)
-        if not has_problems(findings) or clock.monotonic() + PAUSE_SECONDS > deadline:
+        is_over = clock.monotonic() + PAUSE_SECONDS > deadline
+        if is_over or not has_problems(findings, strict=strict):
             return findings
         clock.sleep(PAUSE_SECONDS)

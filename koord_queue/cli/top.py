@@ -15,7 +15,7 @@ from koord_queue.cli.session import Session
 from koord_queue.reach.errors import NotServed, Refused
 from koord_queue.show.bars import bar, letters_for, percent
 from koord_queue.show.documents import show_document
-from koord_queue.show.quota_rows import FULL, TopRow, documents_of, top_quotas, uses_of
+from koord_queue.show.quota_rows import FULL, TopRow, documents_of, fit, top_quotas, uses_of
 from koord_queue.show.times import ago
 from koord_queue.show.unit_use import UnitUse, queue_of, top_units
 from shared_api.objects.queue_unit import QueueUnit
@@ -23,8 +23,11 @@ from shared_api.quantity import format_amount
 
 UNITS: Final = "/apis/scheduling.x-k8s.io/v1alpha1/queueunits"
 REDRAW_SECONDS: Final = 2.0
-BAR: Final = 20
-"""Width of a bar on a terminal."""
+BAR: Final = " "
+"""Heading of the bars of a terminal."""
+BAR_WIDTH: Final = 20
+LEFT_OUT: Final = (BAR, "AGE", "ADMITTED", "PENDING", "QUEUE")
+"""Columns that a narrow terminal does without."""
 PAGE: Final = "1000"
 """Queues of one page of the debug API: the most that it has."""
 
@@ -86,13 +89,16 @@ def _show(session: Session, view: View, form: str) -> None:
     if not view.rows:
         session.out.note("nothing is used")
         return
-    columns, rows = list(view.columns), [list(row) for row in view.rows]
+    columns, rows = list(view.columns), view.rows
     if session.out.is_terminal:
-        # Before the percents, which are the second column.
         letters = letters_for(getattr(sys.stdout, "encoding", None))
-        columns.insert(1, " ")
-        for row, share in zip(rows, view.shares, strict=True):
-            row.insert(1, bar(share, BAR, letters))
+        # Before the percents, which are the second column.
+        columns.insert(1, BAR)
+        rows = [
+            [row[0], bar(share, BAR_WIDTH, letters), *row[1:]]
+            for row, share in zip(rows, view.shares, strict=True)
+        ]
+        columns, rows = fit(columns, rows, session.out.width, LEFT_OUT)
     high = [each for each in view.shares if view.are_of_limits and each >= FULL]
     styles = {percent(each): "bad" if each > 1 else "warn" for each in high}
     session.out.table(columns, rows, styles)

@@ -17,6 +17,10 @@ FULL: Final = 0.9
 
 _GAP: Final = 2
 """Columns between those of a table on a terminal."""
+_LEAST_NAME: Final = 16
+"""Columns that a name keeps before columns of numbers are left out."""
+_LEFT_OUT: Final = ("RUNTIME", "CHARGED", "BORROWED", "MIN")
+"""Columns that a narrow terminal does without."""
 _BLANK: Final = " "
 """A cell that stays empty: the quota is named a line above."""
 _FIRST: Final = ("cpu", "memory")
@@ -155,13 +159,51 @@ def tree_table(
         [name, each.resource, share, *each.numbers]
         for name, each, share in zip(names, uses, shares, strict=True)
     ]
-    columns = ["QUOTA", "RESOURCE", "USE", *NUMBERS]
+    columns, rows = fit(["QUOTA", "RESOURCE", "USE", *NUMBERS], rows, width, _LEFT_OUT)
     bars = bar_width(width - _taken(columns, rows) - _GAP)
     if bars == 0:
         return columns, rows
     for row, each in zip(rows, uses, strict=True):
         row.insert(2, "" if each.share is None else bar(each.share, bars, letters))
     return [*columns[:2], "", *columns[2:]], rows
+
+
+def fit(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], width: int, left_out: Sequence[str]
+) -> tuple[list[str], list[list[str]]]:
+    """Return a table that fits a terminal: a number that is cut would be another number.
+
+    Args:
+        columns: The first is a name, which is cut if all else fits.
+        rows: Its cells.
+        width: Of the terminal, in columns.
+        left_out: Columns that are left out where it is still too wide, the first one first.
+    """
+    headings, shown, room = list(columns), [list(row) for row in rows], width
+    longest = _width_of(columns[0], *(row[0] for row in rows))
+    for count in range(len(left_out) + 1):
+        kept = [index for index, name in enumerate(columns) if name not in left_out[:count]]
+        shown = [[row[index] for index in kept] for row in rows]
+        headings = [columns[index] for index in kept]
+        room = width - (_taken(headings, shown) - longest)
+        if room >= min(longest, _LEAST_NAME) or count == len(left_out):
+            break
+    for row in shown:
+        row[0] = _cut(row[0], max(room, 1))
+    return headings, shown
+
+
+def _cut(text: str, width: int) -> str:
+    from rich.cells import set_cell_size  # noqa: PLC0415 - only for terminals
+
+    fits = _width_of(text) <= width
+    return text if fits else set_cell_size(text, width - 1) + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def _width_of(*texts: str) -> int:
+    from rich.cells import cell_len  # noqa: PLC0415 - only for terminals
+
+    return max(map(cell_len, texts))
 
 
 def _tree_names(uses: Sequence[Use], letters: Letters) -> list[str]:
@@ -178,9 +220,7 @@ def _continues(uses: Sequence[Use], index: int) -> bool:
 
 def _taken(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
     """Return the columns of a terminal that a table takes without its bars."""
-    from rich.cells import cell_len  # noqa: PLC0415 - only for terminals
-
-    widths = [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
+    widths = [_width_of(*column) for column in zip(columns, *rows, strict=True)]
     return sum(widths) + _GAP * len(widths)
 
 

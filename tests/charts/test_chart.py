@@ -401,6 +401,13 @@ def test_helm_test_runs_a_check_that_the_command_line_understands() -> None:
     assert parse_seconds(got["wait"]) >= 60
 
 
+def test_helm_test_fails_where_it_may_not_look_though_it_has_the_rights() -> None:
+    for creates in (True, False):
+        pod = of_kind(render({"rbac": {"create": creates}}), "Pod")["koord-queue-test"]
+        (container,) = pod["spec"]["containers"]
+        assert ("--strict" in container["args"]) == creates
+
+
 def test_the_rights_that_check_asks_for_are_those_that_the_programs_have() -> None:
     objects = render()
     programs: tuple[Program, ...] = ("scheduler", "controllers")

@@ -122,8 +122,8 @@ def test_problems_are_named_with_their_mends(cli: CommandLine) -> None:
     in_system = ("-n", QUEUE_NAMESPACE)
     kubectl("delete", "lease", "koord-queue-scheduler", *in_system)
     kubectl("scale", "deployment", "koord-queue", "--replicas=0", *in_system)
-    kubectl("annotate", "queue", "team", "koord-queue/stop-policy=Hold", *in_system)
-    kubectl("annotate", "queue", "team", "koord-queue/max-depth=many", *in_system)
+    annotations = ("koord-queue/stop-policy=Hold", "koord-queue/max-depth=many")
+    kubectl("annotate", "queue", "team", *annotations, *in_system)
     world.create_unit("lost", "none-such", cpu=1)
 
     def told() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import BrowserContext, Page, Request
+from playwright.sync_api import BrowserContext, Page, Request, Route
 
 from tests.page.window_kit import Window
 
@@ -48,6 +48,33 @@ def test_news_about_a_queue_refresh_its_view_and_no_other(window: Window) -> Non
     assert len(asked) == before
     with window.page.expect_request("**/page/queues/vision**"):
         window.tell({**NEWS, "queues": ["vision"]})
+
+
+def test_news_about_the_queue_of_a_unit_refresh_the_unit(window: Window) -> None:
+    window.open("/units/default/train-1")
+    hear_news(window)
+    with window.page.expect_request("**/page/units/default/train-1"):
+        window.tell({**NEWS, "queues": ["vision"]})
+
+
+def test_news_during_a_slow_answer_are_asked_about_after_it(window: Window) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    window.open("/quotas/org")
+    hear_news(window)
+    window.page.route("**/page/quotas/org", hold)
+    window.tell({**NEWS, "quotas": ["org"]})
+    for _ in range(3):
+        hear_news(window)
+    assert len(held) == 1
+    window.tell()
+    hear_news(window)
+    window.page.unroute("**/page/quotas/org")
+    with window.page.expect_request("**/page/quotas/org"):
+        held[0].continue_()
 
 
 def test_the_overview_shows_what_changed(window: Window) -> None:

@@ -88,6 +88,15 @@ def test_a_session_that_ends_leads_to_the_login(window: Window) -> None:
     window.page.get_by_label("Kubernetes token").wait_for()
 
 
+def test_a_stream_that_is_refused_leads_to_the_login(window: Window) -> None:
+    sessions = Sessions(window)
+    sessions.is_open = True
+    window.open("/what-if")
+    sessions.is_open = False
+    window.answer("/page/events", REFUSED, 401)
+    window.page.get_by_label("Kubernetes token").wait_for()
+
+
 def test_a_namespace_that_may_not_be_read_is_refused_in_words(window: Window) -> None:
     words = "you may not list the units of namespace 'other'"
     window.answer("/page/units/other/secret", {"detail": words}, 403)

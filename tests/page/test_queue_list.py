@@ -30,6 +30,16 @@ def test_few_rows_exist_and_all_can_be_reached(window: Window) -> None:
     assert [each for each in asked if "offset=200" in each]
 
 
+def test_a_hundred_thousand_units_are_as_few_rows(window: Window) -> None:
+    window.edit("/page/queues/vision", lambda body: body.update(total=100_000))
+    window.open("/queues/vision")
+    region = window.page.get_by_role("group", name="Units of queue vision")
+    with window.page.expect_request(lambda request: "offset=99800" in request.url):
+        region.evaluate("element => { element.scrollTop = element.scrollHeight; }")
+    window.page.locator(f"{ROWS}[aria-rowindex='100001']").wait_for()
+    assert window.page.locator(ROWS).count() < 60
+
+
 def test_the_filter_is_in_the_address(window: Window) -> None:
     window.open("/queues/vision")
     window.page.get_by_role("searchbox").fill("train-300")

@@ -151,7 +151,11 @@ def opened(
     context = browser.new_context(
         color_scheme=scheme, viewport={"width": width, "height": height}, timezone_id="UTC"
     )
+    window = Window(context.new_page(), url)
     try:
-        yield Window(context.new_page(), url)
+        yield window
     finally:
+        if not window.page.is_closed():
+            # Answers may be on their way still.
+            window.page.unroute_all(behavior="ignoreErrors")
         context.close()

@@ -69,9 +69,9 @@ def test_a_queue_that_is_so_already(annotations: dict[str, str], policy: str, sa
 @pytest.mark.parametrize(
     ("admitted", "want"),
     [
-        (0, "0 admitted units of queue night will be evicted"),
-        (1, "1 admitted unit of queue night will be evicted"),
-        (3, "3 admitted units of queue night will be evicted"),
+        (0, "0 admitted units of queue night are evicted"),
+        (1, "1 admitted unit of queue night is evicted"),
+        (3, "3 admitted units of queue night are evicted"),
     ],
 )
 def test_a_drain_says_how_many_units_it_evicts(admitted: int, want: str) -> None:

@@ -4,7 +4,7 @@ import msgspec
 
 from koord_queue.checks.every_check import CHECKS, look
 from koord_queue.checks.facts import Answer
-from koord_queue.checks.findings import Level, has_problems
+from koord_queue.checks.findings import Level, has_problems, ok, unknown
 from tests.koord_queue.checks.healthy import healthy, listed
 
 
@@ -13,6 +13,13 @@ def test_each_check_says_something_about_itself() -> None:
     assert list(dict.fromkeys(each.check for each in got)) == list(CHECKS)
     assert not has_problems(got)
     assert {each.level for each in got if each.check not in {"rights", "accounts"}} == {Level.OK}
+
+
+def test_what_is_unknown_is_a_problem_to_the_strict() -> None:
+    cannot = [unknown("units", "you may not")]
+    assert not has_problems(cannot)
+    assert has_problems(cannot, strict=True)
+    assert not has_problems([ok("units", "none")], strict=True)
 
 
 def test_a_check_that_is_skipped_says_nothing() -> None:

@@ -8,6 +8,7 @@ from koord_queue.answers.quotas import Quota
 from koord_queue.show.bars import ASCII
 from koord_queue.show.quota_rows import (
     documents_of,
+    fit,
     plain_rows,
     share_of,
     styles_of,
@@ -135,3 +136,25 @@ def test_the_quota_that_uses_most_comes_first() -> None:
         "org",
         "small",
     ]
+
+
+def cells(width: int) -> tuple[list[str], list[list[str]]]:
+    return fit(
+        ["NAME", "A", "B"], [["a-long-name-of-a-quota", "10", "100k"]], width, left_out=("B", "A")
+    )
+
+
+@pytest.mark.parametrize(
+    ("width", "columns", "name"),
+    [
+        pytest.param(80, ["NAME", "A", "B"], "a-long-name-of-a-quota", id="all fits"),
+        pytest.param(30, ["NAME", "A", "B"], "a-long-name-of-a-…", id="the name is cut"),
+        pytest.param(24, ["NAME", "A"], "a-long-name-of-a-…", id="without a column"),
+        pytest.param(8, ["NAME"], "a-lon…", id="the name alone, cut"),
+    ],
+)
+def test_no_number_is_cut_on_a_narrow_terminal(width: int, columns: list[str], name: str) -> None:
+    headings, [row] = cells(width)
+    assert (headings, row[0]) == (columns, name)
+    assert row[1:] == ["10", "100k"][: len(columns) - 1]
+    assert sum(map(len, row)) + 2 * len(row) <= width

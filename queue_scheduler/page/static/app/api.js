@@ -1,5 +1,5 @@
 // Answers of the server, and whose session it is.
-import { signal, useEffect, useState } from "./html.js";
+import { signal, useEffect, useRef, useState } from "./html.js";
 import { news } from "./live.js";
 
 /** {user, login, readsAll} once it is known; null: a login is needed; undefined: not asked yet. */
@@ -74,32 +74,65 @@ export async function askSession() {
 /**
  * Ask for a path, and again whenever `concerns(news)` says that the news are about it.
  *
- * The last answer stays while the next one is on its way, so that nothing flickers.
+ * The last answer stays while the next one is on its way, so that nothing flickers. News that come
+ * meanwhile are asked about once it is there: an answer that takes longer than a second would
+ * otherwise never come.
  * Returns {answer, error, again}: both null until the first answer.
  */
 export function useAnswer(path, concerns = () => true) {
   const [state, setState] = useState({ path: null, answer: null, error: null });
-  const [turn, setTurn] = useState(0);
+  const asking = useRef(null);
+  // The newest closure: what concerns a view may depend on its answer.
+  const isConcerned = useRef(concerns);
+  isConcerned.current = concerns;
+
   useEffect(() => {
-    if (path === null) return undefined;
     const abort = new AbortController();
-    ask(path, { signal: abort.signal }).then(
-      (answer) => setState({ path, answer, error: null }),
-      (error) => {
-        if (error.name === "AbortError") return;
-        setState((last) => ({ path, answer: last.path === path ? last.answer : null, error }));
-      },
+    asking.current = inTurn(() =>
+      ask(path, { signal: abort.signal }).then(
+        (answer) => setState({ path, answer, error: null }),
+        (error) => {
+          if (error.name === "AbortError") return;
+          setState((last) => ({ path, answer: last.path === path ? last.answer : null, error }));
+        },
+      ),
     );
-    return () => abort.abort();
-  }, [path, turn]);
-  useEffect(() => {
-    // What was in force when the view opened is in the first answer already.
-    let isFirst = true;
-    return news.subscribe((latest) => {
-      if (!isFirst && latest && (latest.reset || concerns(latest))) setTurn((last) => last + 1);
-      isFirst = false;
-    });
+    asking.current();
+    const end = onNews((latest) => isConcerned.current(latest), asking.current);
+    return () => {
+      end();
+      abort.abort();
+    };
   }, [path]);
+
   const shown = state.path === path ? state : { answer: null, error: null };
-  return { ...shown, again: () => setTurn((last) => last + 1) };
+  return { ...shown, again: () => asking.current() };
+}
+
+/** Return a function that does `work` once more after it is done if called while it is being done. */
+export function inTurn(work) {
+  let isDoing = false;
+  let isWanted = false;
+  return async function next() {
+    if (isDoing) {
+      isWanted = true;
+      return;
+    }
+    isDoing = true;
+    do {
+      isWanted = false;
+      await work();
+    } while (isWanted);
+    isDoing = false;
+  };
+}
+
+/** Call `act` when news come that concern a view; return what ends that. */
+export function onNews(concerns, act) {
+  // What was in force when the view opened is in the first answer already.
+  let isFirst = true;
+  return news.subscribe((latest) => {
+    if (!isFirst && latest && (latest.reset || concerns(latest))) act();
+    isFirst = false;
+  });
 }

@@ -15,27 +15,38 @@ const NAME = "koord-queue-news";
 
 const channel = "BroadcastChannel" in window ? new BroadcastChannel(NAME) : null;
 let abort = null;
+let isWanted = false;
+let onRefused = null;
 // Whether news may have been missed before the next stream opens.
 let hasGap = false;
 
-/** Follow the news from now on, while the page is seen. */
-export function startLive() {
-  document.addEventListener("visibilitychange", followIfSeen);
-  window.addEventListener("pagehide", stopLive);
-  if (channel) channel.onmessage = ({ data }) => data.state && takeFromOther(data);
+document.addEventListener("visibilitychange", followIfSeen);
+window.addEventListener("pagehide", letGo);
+window.addEventListener("pageshow", followIfSeen);
+if (channel) channel.onmessage = ({ data }) => data.state && takeFromOther(data);
+
+/** Follow the news from now on, while the page is seen; `refused` is called if there may be none. */
+export function startLive(refused) {
+  isWanted = true;
+  onRefused = refused;
   followIfSeen();
 }
 
-/** Follow no longer: the page is hidden, or nobody is logged in. */
+/** Follow no longer: nobody is logged in. */
 export function stopLive() {
+  isWanted = false;
+  letGo();
+}
+
+function letGo() {
+  if (abort) hasGap = true;
   abort?.abort();
   abort = null;
-  hasGap = true;
 }
 
 function followIfSeen() {
-  if (document.hidden) {
-    stopLive();
+  if (document.hidden || !isWanted) {
+    letGo();
     return;
   }
   if (abort) return;
@@ -76,6 +87,7 @@ function follow(stopped) {
         // that is an error it gives up.
         if (source.readyState !== EventSource.CLOSED) return;
         hasGap = true;
+        onRefused();
         retry = setTimeout(open, RETRY_MILLISECONDS);
       };
     };

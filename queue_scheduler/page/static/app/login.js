@@ -1,7 +1,6 @@
 // Login with a Kubernetes token. It is sent once, in a body, and kept nowhere in the browser.
 import { ask, askSession } from "./api.js";
 import { html, useEffect, useRef, useState } from "./html.js";
-import { startLive } from "./live.js";
 import { Problem, Snippet } from "./parts.js";
 
 const COMMAND = "kubectl create token --duration 8h YOUR-SERVICE-ACCOUNT";
@@ -18,7 +17,6 @@ export function Login() {
       await ask("/page/session", { method: "POST", body: { token } });
       field.current.value = "";
       await askSession();
-      startLive();
     } catch (failure) {
       setState({ error: failure });
       field.current?.focus();

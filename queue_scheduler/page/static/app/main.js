@@ -1,14 +1,22 @@
 // The frame around all views, and which view a path has.
+//
+// A map of the modules:
+//   main        the frame; router: addresses and links
+//   api         questions to the server; live: news of what has changed
+//   overview, queue, unit, quota, what_if, login: the views, one each
+//   parts       small pieces of several views; table: the long list; quota_bars, chart,
+//               forecast_chart: pictures
+//   format, yaml, kubectl: values as text (pure); html: the templates
 import { askSession, ask, session } from "./api.js";
 import { clockTime } from "./format.js";
-import { html, render, useEffect, useRef, useState } from "./html.js";
+import { effect, html, render, useEffect, useRef, useState } from "./html.js";
 import { liveness, startLive, stopLive } from "./live.js";
 import { Login } from "./login.js";
 import { Overview } from "./overview.js";
 import { Problem } from "./parts.js";
 import { Queue } from "./queue.js";
 import { Quota } from "./quota.js";
-import { Link, go, pathTo, place, segmentsOf, setQuery } from "./router.js";
+import { Link, go, place, segmentsOf, setQuery } from "./router.js";
 import { Unit } from "./unit.js";
 import { WhatIf } from "./what_if.js";
 
@@ -46,8 +54,9 @@ function NotFound() {
 
 function Frame() {
   const [failure, setFailure] = useState(null);
+  const begin = () => askSession().then(() => setFailure(null), setFailure);
   useEffect(() => {
-    askSession().then(startLive, setFailure);
+    begin();
   }, []);
   const { path } = place.value;
   const known = session.value;
@@ -56,18 +65,18 @@ function Frame() {
   return html`
     <a class="skip" href="#content">Skip to the content</a>
     <header class="top">
-      <${Link} to=${pathTo()} class="brand">Koord-Queue<//>
+      <${Link} to="/" class="brand">Koord-Queue<//>
       ${known &&
       html`<nav aria-label="Main">
-          <${NavLink} to=${pathTo()} path=${path}>Overview<//>
+          <${NavLink} to="/" path=${path}>Overview<//>
           <${NavLink} to="/what-if" path=${path}>What if?<//>
         </nav>
         <${Standing} />
         <${User} session=${known} />`}
     </header>
     <main id="content" tabindex="-1">
-      ${failure && html`<${Problem} error=${failure} />`}
-      <${PastMoment} />
+      ${failure && html`<${Problem} error=${failure} again=${begin} />`}
+      ${known && html`<${PastMoment} path=${path} />`}
       ${known !== undefined && view}
     </main>
   `;
@@ -84,8 +93,7 @@ function useTitle(title, path) {
 }
 
 function NavLink({ to, path, children }) {
-  const isHere = path === to.split("?")[0];
-  return html`<${Link} to=${to} aria-current=${isHere ? "page" : undefined}>${children}<//>`;
+  return html`<${Link} to=${to} aria-current=${path === to ? "page" : undefined}>${children}<//>`;
 }
 
 /** Whether what is shown follows the cluster. */
@@ -97,10 +105,10 @@ function Standing() {
   </span>`;
 }
 
-/** What says that an earlier moment is shown, and leads back. */
-function PastMoment() {
+/** What says that an earlier moment is shown, and leads back. The overview is always of now. */
+function PastMoment({ path }) {
   const at = place.value.query.get("at");
-  if (!at) return null;
+  if (!at || !/^\/(queues|units|quotas)\//.test(path)) return null;
   return html`<p class="past" role="status">
     This is how it was at ${clockTime(at) || at}.${" "}
     <button type="button" onClick=${() => setQuery({ at: "" })}>Show how it is now</button>
@@ -109,7 +117,6 @@ function PastMoment() {
 
 function User({ session: { user, login } }) {
   async function logOut() {
-    stopLive();
     try {
       await ask("/page/session", { method: "DELETE" });
     } finally {
@@ -123,6 +130,10 @@ function User({ session: { user, login } }) {
     <button type="button" onClick=${logOut}>Log out</button>
   </span>`;
 }
+
+// A stream that is refused may mean that the session has ended.
+const lookAgain = () => askSession().catch(() => {});
+effect(() => (session.value ? startLive(lookAgain) : stopLive()));
 
 const root = document.getElementById("page");
 root.replaceChildren();

@@ -103,10 +103,16 @@ function Controls({ query, csv }) {
   }, [typed]);
   return html`<form class="controls" role="search" onSubmit=${(event) => event.preventDefault()}>
     <label class="field">
-      Filter by namespace, name or reason
-      <input type="search" value=${typed} onInput=${(event) => setTyped(event.target.value)} />
+      Filter by namespace, name, job or reason
+      <input
+        type="search"
+        value=${typed}
+        onInput=${(event) => setTyped(event.target.value)}
+        aria-describedby="filter-hint"
+      />
     </label>
     <a href=${csv} download>Download as CSV</a>
+    <p class="hint" id="filter-hint">All words must fit; <code>quota:vision</code> looks in one field.</p>
   </form>`;
 }
 

@@ -1,8 +1,7 @@
 // A long list of which only the rows that are seen exist, and only the pages around them are asked
 // for.
-import { ask } from "./api.js";
+import { ask, inTurn, onNews } from "./api.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./html.js";
-import { news } from "./live.js";
 
 export const PAGE = 200;
 const OVERSCAN = 12;
@@ -18,72 +17,66 @@ function rowHeight() {
  * Ask for the pages of a list as they come into view.
  *
  * `pathOf(offset, limit)` is changed with what the list is of, and `key` with it; `concerns(news)`
- * says when what was answered is old. Returns {first, units, error, see, again}: the first page's
+ * says when what was answered is old. Returns {first, units, error, see, again}: the newest page's
  * answer, units by index, and what to call with the rows that are seen.
  */
 export function usePages(key, pathOf, concerns) {
-  const [state, setState] = useState({ key, first: null, units: new Map(), error: null });
-  const seen = useRef({ start: 0, end: 1 });
-  const asked = useRef(new Map());
-
-  function load(page) {
-    const abort = new AbortController();
-    asked.current.get(page)?.abort();
-    asked.current.set(page, abort);
-    ask(pathOf(page * PAGE, PAGE), { signal: abort.signal }).then(
-      (answer) => setState((last) => withPage(last, key, page, answer)),
-      (error) => {
-        if (error.name === "AbortError") return;
-        asked.current.delete(page);
-        setState((last) => ({ ...(last.key === key ? last : empty(key)), error }));
-      },
-    );
-  }
-
-  function pagesSeen() {
-    const { start, end } = seen.current;
-    const pages = [];
-    for (let page = Math.floor(start / PAGE); page * PAGE < end; page += 1) pages.push(page);
-    return pages;
-  }
-
-  function loadSeen({ anew }) {
-    const pages = pagesSeen();
-    for (const [page, abort] of asked.current) {
-      // What is out of sight is asked again when it is seen.
-      if (anew && !pages.includes(page)) {
-        abort.abort();
-        asked.current.delete(page);
-      }
-    }
-    pages.filter((page) => anew || !asked.current.has(page)).forEach(load);
-  }
+  const [state, setState] = useState(() => empty(key));
+  const pages = useRef(null);
 
   useEffect(() => {
-    seen.current = { start: 0, end: 1 };
-    loadSeen({ anew: true });
-    let isFirst = true;
-    const end = news.subscribe((latest) => {
-      if (!isFirst && latest && (latest.reset || concerns(latest))) loadSeen({ anew: true });
-      isFirst = false;
-    });
-    const { current } = asked;
+    const abort = new AbortController();
+    const current = new Pages((page) =>
+      ask(pathOf(page * PAGE, PAGE), { signal: abort.signal }).then(
+        (answer) => setState((last) => withPage(last, key, page, answer)),
+        (error) => {
+          if (error.name === "AbortError") return;
+          setState((last) => ({ ...(last.key === key ? last : empty(key)), error }));
+        },
+      ),
+    );
+    pages.current = current;
+    current.renew();
+    const end = onNews(concerns, () => current.renew());
     return () => {
       end();
-      current.forEach((abort) => abort.abort());
-      current.clear();
+      abort.abort();
     };
   }, [key]);
 
-  const shown = state.key === key ? state : empty(key);
   return {
-    ...shown,
-    see(start, end) {
-      seen.current = { start, end };
-      loadSeen({ anew: false });
-    },
-    again: () => loadSeen({ anew: true }),
+    ...(state.key === key ? state : empty(key)),
+    see: (start, end) => pages.current?.see(start, end),
+    again: () => pages.current.renew(),
   };
+}
+
+/** Which pages are seen, and which were asked for; `load(page)` returns a promise. */
+class Pages {
+  constructor(load) {
+    this.load = load;
+    this.seen = [0];
+    // By page, a function that asks for it, one request at a time.
+    this.asked = new Map();
+  }
+
+  /** Ask for the pages of these rows that were not asked for. */
+  see(start, end) {
+    this.seen = [];
+    for (let page = Math.floor(start / PAGE); page * PAGE < end; page += 1) this.seen.push(page);
+    this.seen.filter((page) => !this.asked.has(page)).forEach((page) => this.ask(page));
+  }
+
+  /** Ask anew for what is seen; all else is asked for again when it is seen. */
+  renew() {
+    for (const page of this.asked.keys()) if (!this.seen.includes(page)) this.asked.delete(page);
+    this.seen.forEach((page) => this.ask(page));
+  }
+
+  ask(page) {
+    if (!this.asked.has(page)) this.asked.set(page, inTurn(() => this.load(page)));
+    this.asked.get(page)();
+  }
 }
 
 function empty(key) {

@@ -1,0 +1,79 @@
+"""The window and the server together, with nothing between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from queue_scheduler.engine.engine import Engine
+from tests.page.window_kit import Window, opened
+from tests.queue_scheduler.page.page_kit import PageWorld, served_page
+from tests.queue_scheduler.shell_kit import ShellKit
+
+
+@pytest.fixture
+def kit() -> ShellKit:
+    kit = ShellKit()
+    kit.add_quota("team", 4)
+    kit.add_unit("first", cpu=4)
+    kit.dequeue()
+    kit.add_unit("second", cpu=2)
+    kit.decide()
+    return kit
+
+
+@pytest.fixture
+def live(kit: ShellKit, browser: Browser) -> Iterator[Window]:
+    world = PageWorld(kit.shared, kit.clock)
+    world.past[kit.clock.now()] = kit.shared
+    with served_page(world) as url, opened(browser, url) as window:
+        window.page.unroute_all()
+        yield window
+        assert window.complaints == []
+
+
+def test_what_changes_is_shown_without_asking(live: Window, kit: ShellKit) -> None:
+    live.open("/")
+    live.page.get_by_role("status").get_by_text("Live").wait_for()
+    live.page.get_by_role("row", name="team Priority 1 1").wait_for()
+    kit.add_unit("third", cpu=2)
+    live.page.get_by_role("row", name="team Priority 2 1").wait_for()
+
+
+def test_a_unit_that_starts_is_seen_to_start(live: Window, kit: ShellKit) -> None:
+    live.open("/units/default/second")
+    live.sees("What keeps it from starting")
+    live.page.get_by_role("status").get_by_text("Live").wait_for()
+    kit.shared.tell(Engine.on_queue_unit_gone, kit.learn("first"))
+    kit.dequeue()
+    live.sees("It is admitted: queue team, quota team.")
+
+
+def test_a_question_is_answered(live: Window) -> None:
+    live.open("/what-if?quota=team")
+    live.page.get_by_label("New amount").fill("6")
+    live.page.get_by_role("button", name="Show what would change").click()
+    live.sees("Start: 1")
+    live.page.get_by_role("link", name="default/second").click()
+    live.page.get_by_role("heading", name="default/second").wait_for()
+
+
+def test_the_units_of_a_queue_can_be_downloaded(live: Window, tmp_path: Path) -> None:
+    live.open("/queues/team")
+    with live.page.expect_download() as download:
+        live.page.get_by_role("link", name="Download as CSV").click()
+    download.value.save_as(tmp_path / "team.csv")
+    assert "second" in (tmp_path / "team.csv").read_text(encoding="utf-8")
+
+
+def test_an_earlier_moment_is_shown_as_such(live: Window, kit: ShellKit) -> None:
+    live.open(f"/units/default/second?at={kit.clock.now():%Y-%m-%dT%H:%M:%SZ}")
+    live.sees("This is how it was at")
+    live.sees("What keeps it from starting")
+    assert live.page.get_by_role("button", name="Find the smallest changes").count() == 0
+    live.page.get_by_role("link", name="team").first.click()
+    live.page.wait_for_url("**/queues/team?at=*")
+    live.page.get_by_role("link", name="default/second").wait_for()
