@@ -146,7 +146,7 @@ def test_the_log_is_about_what_was_asked(cli: CommandLine) -> None:
     assert newest.err == "note: older entries are left out: --limit is 1\n"
     unreadable = cli.run(*of(cli, "log", "--since", "soon"))
     assert unreadable.code == 2
-    assert "--since: 'soon' is not a moment such as" in unreadable.err
+    assert "'--since': 'soon' is not a moment such as" in unreadable.err
 
 
 @pytest.fixture(scope="module")

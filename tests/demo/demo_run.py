@@ -171,6 +171,7 @@ class DemoRun:
             f" {len(plan.tenants)} tenants on {plan.total_gpus} GPUs, submitted over"
             f" {minutes:.1f} minutes: 16 hours of a real trace, {plan.pace:.0f} times as fast."
         )
+        yield f"In a browser: {programs.page_url}/"
         yield "In another terminal:"
         for line in commands(cluster, programs.debug_url, programs.jobs_url):
             yield f"  {line}"

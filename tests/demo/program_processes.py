@@ -46,7 +46,7 @@ MODULES: Final = {
     INSIGHT: "queue_scheduler.insight_program",
 }
 _LISTENING: Final = re.compile(
-    r" listening .* flag=(?P<flag>--\S+) port=(?P<port>\d+)$", re.MULTILINE
+    r" listening .* flag=(?P<flag>--\S+)(?: \S+)* port=(?P<port>\d+)$", re.MULTILINE
 )
 _REQUESTS: Final = re.compile(r"^rest_client_requests_total\{(?P<labels>[^}]*)\} (?P<count>\S+)$")
 # The user's proxies are not for loopback.
@@ -87,7 +87,8 @@ class ProgramProcesses:
     def _insight(self) -> ChildProcess:
         """Return the insight program, which knows no API server."""
         folders = ("--socket-dir", ".", "--record-dir", str(self._folder))
-        return self._child(INSIGHT, *folders, "--forecast-interval", FORECAST_INTERVAL)
+        page = ("--page-address", f"{LOOPBACK}:{ANY_PORT}")
+        return self._child(INSIGHT, *folders, *page, "--forecast-interval", FORECAST_INTERVAL)
 
     def _child(self, name: str, *flags: str) -> ChildProcess:
         anywhere = f"{LOOPBACK}:{ANY_PORT}"
@@ -156,6 +157,11 @@ class ProgramProcesses:
     def jobs_url(self) -> str:
         """The URL of the controllers' debug API."""
         return self._url(CONTROLLERS, "--debug-address")
+
+    @property
+    def page_url(self) -> str:
+        """The URL of the page."""
+        return self._url(INSIGHT, "--page-address")
 
     def check_alive(self) -> None:
         """Return while all run; start one anew whose usual port is taken.

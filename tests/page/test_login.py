@@ -102,5 +102,6 @@ def test_a_namespace_that_may_not_be_read_is_refused_in_words(window: Window) ->
     window.answer("/page/units/other/secret", {"detail": words}, 403)
     window.open("/units/other/secret")
     window.sees(words)
+    assert window.page.get_by_role("button", name="Try again").count() == 0
     window.complaints[:] = without_statuses(window.complaints, 403)
     assert_sound(window, "unit-refused")

@@ -3,12 +3,15 @@ import { count } from "./format.js";
 import { html, useState } from "./html.js";
 import { Link, pathTo } from "./router.js";
 
+// Statuses of answers that are the same the next time.
+const FINAL = [403, 404, 422];
+
 /** What went wrong, and what to do about it. */
 export function Problem({ error, again }) {
   const wait = error.retryAfter ? ` Try again in ${error.retryAfter} s.` : "";
   return html`<div class="problem error" role="alert">
     <p><strong>${error.message}</strong>${wait}</p>
-    ${again && html`<button type="button" onClick=${again}>Try again</button>`}
+    ${again && !FINAL.includes(error.status) && html`<button type="button" onClick=${again}>Try again</button>`}
   </div>`;
 }
 
