@@ -211,7 +211,7 @@ def test_pods_follow_the_restricted_profile(values: Json) -> None:
 
 TLS = {"tmp", "metrics-tls"}
 ALL = TLS | {"config", "debug-tls", "insight-sockets", "insight-record"}
-MOUNTED = {CHECKS: TLS, INSIGHT: TLS | {"insight-sockets", "insight-record"}}
+MOUNTED = {CHECKS: TLS, INSIGHT: TLS | {"insight-sockets", "insight-record", "page-tls"}}
 
 
 @every_values
@@ -485,6 +485,34 @@ def test_the_aggregated_api_is_reached_through_its_service() -> None:
     assert "caBundle" not in api_service["spec"]
     scheduler = _parse("scheduler", containers(VISIBLE)["scheduler"]["args"])
     assert scheduler.withdraw_visibility_seconds == 30
+
+
+def test_the_page_is_reached_through_its_service_only_if_exposed() -> None:
+    own = {"insight": {"enabled": True, "page": {"enabled": True, "hosts": ["desk"]}}}
+    flags = read_insight_flags(containers(own)[INSIGHT]["args"]).page
+    assert flags is not None
+    assert (flags.address, flags.hosts, flags.tls_certificate) == ("127.0.0.1:8087", ("desk",), "")
+    assert not [name for name in of_kind(render(own), "Service") if name.endswith("-page")]
+    values = VALUES["the page, exposed"]
+    insight = containers(values)[INSIGHT]
+    flags = read_insight_flags(insight["args"]).page
+    assert flags is not None
+    assert (flags.address, flags.hosts) == (":8087", ("queue.example",))
+    folder = flags.tls_certificate.removesuffix("/tls.crt")
+    assert flags.tls_key == f"{folder}/tls.key"
+    assert folder in {each["mountPath"] for each in insight["volumeMounts"]}
+    (service,) = (one for name, one in of_kind(render(values), "Service").items()
+                  if name.endswith("-page"))  # fmt: skip
+    assert service["spec"]["sessionAffinity"] == "ClientIP", "one replica keeps a session"
+    ports = {port["name"]: port["containerPort"] for port in insight["ports"]}
+    assert ports[service["spec"]["ports"][0]["targetPort"]] == 8087
+    policies = of_kind(render(values), "NetworkPolicy").values()
+    assert "insight-page" in str(list(policies))
+
+
+def test_without_the_page_there_is_nothing_of_it() -> None:
+    insight = containers({"insight": {"enabled": True}})[INSIGHT]
+    assert read_insight_flags(insight["args"]).page is None
 
 
 def test_without_the_aggregated_api_there_is_nothing_of_it() -> None:

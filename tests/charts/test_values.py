@@ -156,6 +156,14 @@ def test_a_chart_that_depends_on_this_one_may_set_global_values() -> None:
             "insight.visibility.enabled needs insight.enabled",
         ),
         (
+            {"insight": {"page": {"enabled": True}}},
+            "insight.page.enabled needs insight.enabled",
+        ),
+        (
+            {"insight": {"enabled": True, "page": {"enabled": True, "expose": True}}},
+            "insight.page.expose needs insight.page.tls.secretName",
+        ),
+        (
             {"leaderElection": {"renewDeadlineSeconds": 15}},
             "must be greater than renewDeadlineSeconds",
         ),

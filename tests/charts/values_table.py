@@ -167,6 +167,19 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
         },
         "metrics": {"tls": {"secretName": "metrics-tls"}},
     },
+    "the page, exposed": {
+        "insight": {
+            "enabled": True,
+            "page": {
+                "enabled": True,
+                "expose": True,
+                "hosts": ["queue.example"],
+                "tls": {"secretName": "page-tls"},
+            },
+        },
+        "networkPolicy": {"enabled": True},
+        "metrics": {"secure": False},
+    },
     "all containers of the scheduler": {
         "insight": {
             "enabled": True,

@@ -173,3 +173,16 @@ def test_the_cache_is_bounded_and_keeps_no_tokens(desk: Desk) -> None:
     kept = vars(desk.reviewer)["_verdicts"]
     assert len(kept) <= MAX_REMEMBERED
     assert "stranger" not in repr(kept)
+
+
+def test_who_has_a_token_is_asked_each_time(desk: Desk) -> None:
+    assert desk.reviewer.identify("ann-token") == (HTTPStatus.OK, "ann")
+    assert desk.reviewer.identify("nobody") == (HTTPStatus.UNAUTHORIZED, "")
+    desk.server.reviews.users.clear()
+    assert desk.reviewer.identify("ann-token") == (HTTPStatus.UNAUTHORIZED, "")
+    desk.server.faults.fail(500, match=Match(plural="tokenreviews"), times=50)
+    status, why = desk.reviewer.identify("ann-token")
+    assert (status, why[:34]) == (
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "the API server could not be asked:",
+    )

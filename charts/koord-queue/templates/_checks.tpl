@@ -48,6 +48,14 @@
 {{- if and .Values.insight.visibility.enabled (not .Values.insight.enabled) }}
 {{- fail "insight.visibility.enabled needs insight.enabled: the insight program serves the aggregated API" }}
 {{- end }}
+{{- with .Values.insight.page }}
+{{- if and .enabled (not $.Values.insight.enabled) }}
+{{- fail "insight.page.enabled needs insight.enabled: the insight program serves the page" }}
+{{- end }}
+{{- if and .expose (not .tls.secretName) }}
+{{- fail "insight.page.expose needs insight.page.tls.secretName: tokens are sent to it" }}
+{{- end }}
+{{- end }}
 {{- with .Values.leaderElection }}
 {{- if or (le (int .leaseDurationSeconds) (int .renewDeadlineSeconds)) (le (mul 10 .renewDeadlineSeconds) (mul 12 .retryPeriodSeconds)) }}
 {{- fail "leaderElection: leaseDurationSeconds must be greater than renewDeadlineSeconds, and renewDeadlineSeconds greater than 1.2 times retryPeriodSeconds" }}

@@ -62,6 +62,12 @@ def test_who_may_change_something(client: Browser, sent: dict[str, str], want: i
     assert client.get("/page/session").status_code == (401 if want == 204 else 200)
 
 
+def test_a_request_that_names_no_origin(client: Browser) -> None:
+    del client.headers["origin"]
+    assert client.delete("/page/session").status_code == 403
+    assert client.get("/page/session").status_code == 200
+
+
 def test_an_origin_of_another_scheme_or_port(client: Browser) -> None:
     own = client.headers["origin"]
     for origin in (own.replace("http:", "https:"), own + "0", own.rpartition(":")[0]):

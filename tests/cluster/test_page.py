@@ -1,0 +1,142 @@
+"""The page with tokens of a real API server: who logs in, what it sees, and a token's end."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from shared_api.testing.object_builders import queue_unit_body
+from tests.charts.render import as_manifest, rights
+from tests.cluster.queue_world import (
+    OWN_TIMES_SECONDS,
+    PATIENCE_SECONDS,
+    QUEUE_NAMESPACE,
+    QueueWorld,
+    until,
+)
+from tests.tls_files import CA, CERTIFICATE, KEY
+
+ACCOUNT: Final = "account"
+"""The user with the rights that the chart gives for an exposed page."""
+VALUES: Final[dict[str, Any]] = {
+    "insight": {
+        "enabled": True,
+        "page": {"enabled": True, "expose": True, "tls": {"secretName": "page-tls"}},
+    },
+    "metrics": {"secure": False},
+}
+SECRET: Final = "of-others"
+
+
+@pytest.fixture(scope="module")
+def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
+    """Of quota team a unit of namespace zebra runs, and `own` waits."""
+    with QueueWorld(controlplane_binaries, jobs=True, users={ACCOUNT: []}) as world:
+        granted = rights("scheduler", user=ACCOUNT, values=VALUES, namespace=QUEUE_NAMESPACE)
+        world.plane.kubectl("apply", "--filename", "-", input=as_manifest(granted))
+        world.create_quota("team", cpu_max=4)
+        world.plane.kubectl("create", "namespace", "zebra")
+        other = queue_unit_body(SECRET, namespace="zebra", quota="team", requests={"cpu": 3})
+        world.plane.kubectl("create", "--filename", "-", input=as_manifest([other]))
+        yield world
+
+
+@pytest.fixture(scope="module")
+def url(world: QueueWorld) -> Iterator[str]:
+    """Return the address of the page, which knows what the scheduler knows."""
+    with tempfile.TemporaryDirectory() as folder:
+        sockets = f"--insight-socket-dir={folder}"
+        world.start_scheduler("--leader-elect=false", sockets, user=ACCOUNT)
+        tls = (f"--page-tls-certificate={CERTIFICATE}", f"--page-tls-key={KEY}")
+        flags = (f"--socket-dir={folder}", "--page-address=0.0.0.0:0", *tls)
+        insight = world.start_insight(*flags, user=ACCOUNT)
+        port = until(lambda: insight.port_of("--page-address"))
+        found = f"https://127.0.0.1:{port}"
+        world.plane.kubectl("create", "serviceaccount", "root")
+        grant(world, "root", "clusterrolebinding")
+        with logged_in(found, token_of(world, "root")) as root:
+            until(lambda: in_use(root), OWN_TIMES_SECONDS)
+        yield found
+
+
+def in_use(client: httpx.Client) -> bool:
+    """Return whether the page shows that quota team is used."""
+    answer = client.get("/page/overview")
+    quotas = answer.json().get("quotas", [])
+    return any(each["name"] == "team" and each["used"].get("cpu") == "3" for each in quotas)
+
+
+def grant(world: QueueWorld, account: str, kind: str) -> None:
+    """Let a ServiceAccount list units, in its namespace or (clusterrolebinding) in all."""
+    kubectl, role = world.plane.kubectl, f"read-{account}"
+    kubectl("create", "clusterrole", role, "--verb=list",
+            "--resource=queueunits.scheduling.x-k8s.io")  # fmt: skip
+    who = f"--serviceaccount=default:{account}"
+    kubectl("create", kind, role, f"--clusterrole={role}", who)
+
+
+def token_of(world: QueueWorld, account: str) -> str:
+    return world.plane.kubectl("create", "token", account).strip()
+
+
+@contextmanager
+def logged_in(url: str, token: str) -> Iterator[httpx.Client]:
+    verify, sent = ssl.create_default_context(cafile=CA), {"origin": url}
+    with httpx.Client(
+        base_url=url, verify=verify, headers=sent, trust_env=False, timeout=PATIENCE_SECONDS
+    ) as client:
+        until(lambda: client.post("/page/session", json={"token": token}).status_code == 200)
+        yield client
+
+
+def test_a_tenant_sees_its_own(world: QueueWorld, url: str) -> None:
+    world.create_unit("own", "team", cpu=2)
+    world.plane.kubectl("create", "serviceaccount", "tenant")
+    grant(world, "tenant", "rolebinding")
+    with logged_in(url, token_of(world, "tenant")) as client:
+        want = {"user": "system:serviceaccount:default:tenant", "login": True, "readsAll": False}
+        assert client.get("/page/session").json() == want
+        until(lambda: client.get("/page/units/default/own").status_code == 200)
+        until(lambda: client.get("/page/queues/team").json()["total"] == 1)
+        paths = ("overview", "queues/team", "units/default/own", "quotas/team", "queues/team.csv")
+        for path in paths:
+            answer = client.get(f"/page/{path}")
+            assert answer.status_code == 200
+            assert SECRET not in answer.text
+        assert client.get(f"/page/units/zebra/{SECRET}").status_code == 403
+        quota = client.get("/page/quotas/team").json()["quota"]
+        assert (quota["used"], quota["sumsHidden"]) == ({}, True)
+
+
+def test_a_wrong_token_is_refused(url: str) -> None:
+    verify = ssl.create_default_context(cafile=CA)
+    with httpx.Client(base_url=url, verify=verify, trust_env=False) as client:
+        assert client.get("/page/overview").status_code == 401
+        sent = {"origin": url}
+        answer = client.post("/page/session", json={"token": "x.y.z"}, headers=sent)
+        assert (answer.status_code, answer.json()) == (401, {"detail": "the token is not valid"})
+
+
+def test_a_revoked_token_ends_the_stream(world: QueueWorld, url: str) -> None:
+    kubectl = world.plane.kubectl
+    kubectl("create", "serviceaccount", "gone")
+    with logged_in(url, token_of(world, "gone")) as client:
+        with client.stream("GET", "/page/events", timeout=OWN_TIMES_SECONDS) as answer:
+            lines = answer.iter_lines()
+            assert next(lines).startswith("retry: ")
+            world.create_unit("next", "team", cpu=1)
+            told = json.loads(next(each for each in lines if each.startswith("data: "))[6:])
+            assert told["queues"] == ["team"]
+            assert told["units"] == []
+            kubectl("delete", "serviceaccount", "gone")
+            for _ in lines:
+                pass
+        assert client.get("/page/session").status_code == 401
