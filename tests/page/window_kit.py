@@ -21,6 +21,11 @@ Scheme = Literal["light", "dark"]
 PATIENCE_MILLISECONDS: Final = 30_000.0
 SHOTS: Final = ROOT / "build" / "page"
 """Where pictures of the views are left, to be looked at."""
+PICTURES: Final = {
+    "overview-light": ROOT / "docs" / "pictures" / "overview.png",
+    "unit-light": ROOT / "docs" / "pictures" / "unit.png",
+}
+"""The pictures of README.md; `UPDATE_PICTURES=1` takes them anew."""
 DESK: Final = (1280, 900)
 PHONE: Final = (390, 844)
 
@@ -124,6 +129,8 @@ class Window:
         SHOTS.mkdir(parents=True, exist_ok=True)
         path = SHOTS / f"{name}.png"
         self.page.screenshot(path=path, full_page=True)
+        if name in PICTURES and os.environ.get("UPDATE_PICTURES"):
+            shutil.copy(path, PICTURES[name])
         return path
 
     def is_wider_than_screen(self) -> bool:

@@ -89,8 +89,8 @@ function LastDay({ quota, history, resource }) {
       : html`<${Empty}>
           ${quota.sumsHidden
             ? "What it used is not shown: it would tell about one or two namespaces whose units you may not list."
-            : html`No use is recorded. To keep what happens, give the insight program a folder with
-                ${" "}<code>--record-dir</code>.`}
+            : html`No use is recorded. The record keeps it every ten minutes; to turn it on, give the
+                insight program a folder with ${" "}<code>--record-dir</code>.`}
         <//>`}
   </section>`;
 }
