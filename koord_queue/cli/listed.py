@@ -22,6 +22,16 @@ PAGE: Final = 1000
 """The most that a page of the debug API has."""
 
 
+_STATES: Final = {
+    "held": "OnHold",
+    "waiting": "Waiting",
+    "stale": "Waiting",
+    "decided": "Starting",
+    "booked": "Admitted",
+}
+"""The scheduler's states in the words of `units`; it does not know which admitted units run."""
+
+
 class Listed(NamedTuple):
     """Units or queues.
 
@@ -101,11 +111,16 @@ def show_queues(session: Session, queues: Listed, form: str) -> None:
     session.out.table(QUEUE_COLUMNS, rows)
 
 
+def state_of(standing: str) -> str:
+    """Return a state of the scheduler as a cell: one word, as `units` has it where there is one."""
+    return _STATES.get(standing) or standing.title().replace(" ", "")
+
+
 def _cells_of_unit(unit: Unit) -> tuple[str, ...]:
     return (
         unit.namespace,
         unit.name,
-        unit.standing,
+        state_of(unit.standing),
         unit.queue,
         unit.quota,
         str(unit.position or ""),

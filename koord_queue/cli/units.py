@@ -189,7 +189,9 @@ class _View:
         if self._wanted.user is not None:
             label = f"{USER}={self._wanted.user}"
             return f"no unit in {where} has the label {label}; a job names its user by that label"
-        return f"no unit in {where} {'has ended' if self._wanted.ended else 'waits or runs'}"
+        said = f"no unit in {where} {'has ended' if self._wanted.ended else 'waits or runs'}"
+        is_chosen = self._wanted.namespace is None or self._session.choice.namespace
+        return said if is_chosen else f"{said}; -A looks in all namespaces"
 
 
 def _list_units(session: Session, wanted: Wanted) -> list[QueueUnit]:

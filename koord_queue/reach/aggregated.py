@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, NoReturn
 
 import msgspec
@@ -31,18 +33,19 @@ class AggregatedApi:
         query: Query = () if queue is None else (("fieldSelector", f"spec.queue={queue}"),)
         where = "" if namespace is None else f"/namespaces/{namespace}"
         found: list[Pending] = []
-        for page in self._cluster.pages(f"{BASE}{where}/pendingunits", query):
-            found += read_pending_units(page)
+        with _named():
+            for page in self._cluster.pages(f"{BASE}{where}/pendingunits", query):
+                found += read_pending_units(page)
         return found
 
     def explain(self, namespace: str, name: str, *, changes: bool = False) -> bytes:
         """Return why a unit waits. See `Source`."""
         query: Query = (("changes", "true"),) if changes else ()
-        return self._status_of(self._cluster.get(f"{_unit(namespace, name)}/explain", query))
+        return self._ask("GET", f"{_unit(namespace, name)}/explain", query)
 
     def forecast(self, namespace: str, name: str) -> bytes:
         """Return when a unit starts. See `Source`."""
-        return self._status_of(self._cluster.get(f"{_unit(namespace, name)}/forecast"))
+        return self._ask("GET", f"{_unit(namespace, name)}/forecast")
 
     def queue_forecast(self, queue: str) -> bytes:
         """Return nothing: only the debug API has it."""
@@ -61,9 +64,7 @@ class AggregatedApi:
         asked = {"changes": changes, "defaulted": defaulted}
         query = tuple((name, "true") for name, is_set in asked.items() if is_set)
         path = f"{BASE}/namespaces/{namespace}/tries"
-        return self._status_of(
-            self._cluster.send("POST", path, manifest, JSON if is_json else YAML, query)
-        )
+        return self._ask("POST", path, query, manifest, JSON if is_json else YAML)
 
     def what_if(self, question: bytes) -> bytes:
         """Return nothing: only the debug API has it."""
@@ -78,8 +79,22 @@ class AggregatedApi:
     def _only_debug(self, what: str) -> NoReturn:
         raise NotServed(f"the aggregated API does not have {what}")
 
-    def _status_of(self, answer: bytes) -> bytes:
+    def _ask(
+        self, method: str, path: str, query: Query = (), body: bytes = b"", content_type: str = JSON
+    ) -> bytes:
+        """Return the `status` of the object that is answered."""
+        with _named():
+            answer = self._cluster.send(method, path, body, content_type, query)
         return bytes(msgspec.json.decode(answer, type=_Answer).status)
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """Say of which API it is that it is not served."""
+    try:
+        yield
+    except NotServed as error:
+        raise NotServed(f"the aggregated API is not served here ({error.message})") from error
 
 
 def _unit(namespace: str, name: str) -> str:

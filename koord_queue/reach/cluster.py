@@ -205,7 +205,7 @@ def _told(error: ApiError) -> CommandError:
         case NotFound() if not is_bare:
             return Missing(said)
         case NotFound() | ServerError(status=HTTPStatus.SERVICE_UNAVAILABLE) if is_bare:
-            return NotServed(f"nothing answers there: {said}")
+            return NotServed(said)
         case Conflict() | AlreadyExists():
             return Conflicting(said)
         case TooManyRequests():

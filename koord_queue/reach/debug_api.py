@@ -129,6 +129,11 @@ def open_debug_api(choice: Choice, clock: Clock) -> DebugApi:
         CommandError: Its address, token or authorities cannot be used.
     """
     assert choice.server
+    if urlsplit(choice.server).username is not None:
+        raise CommandError(
+            "--server names a user or a password, which would be shown in lists of processes",
+            "Write a token into a file, and name it with --token-file.",
+        )
     token = _content(choice.token_file, "--token-file").strip()
     ca = _content(choice.ca_file, "--ca-file").encode()
     if token and is_readable_on_its_way(choice.server):

@@ -105,7 +105,9 @@ def test_units_as_objects(cli: CommandLine) -> None:
 def test_no_unit_is_said(cli: CommandLine) -> None:
     printed = cli.run("units", "-n", "kube-system")
     assert printed == (0, "", "note: no unit in kube-system waits or runs\n")
-    assert cli.run("units", "--finished").err == "note: no unit in default has ended\n"
+    assert cli.run("units", "--finished").err == (
+        "note: no unit in default has ended; -A looks in all namespaces\n"
+    )
 
 
 # --- queues ---------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def ask(folder: Path, line: str, dump: str = "dump.json") -> int:
         ("what-if --queue team.stop-policy=HoldAndDrain", "default/busy (QueueStopped): "),
         ("what-if --file DIR/edits.json --horizon 1h", "Within 1 h (20 futures, seed 0;"),
         ("what-if --file DIR/edits.json --horizon 3600", "queue/team   wait-p50"),
-        ("units", "default     big    waiting   team    team    1     needs more cpu"),
+        ("units", "default     big    Waiting    team    team    1     needs more cpu"),
         ("units -o json", '"standing":'),
         ("queues", "team    Priority   1         1          team"),
         ("queues -o name", "queue.scheduling.x-k8s.io/team"),

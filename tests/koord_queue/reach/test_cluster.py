@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from koord_queue.errors import CommandError
+from koord_queue.reach.aggregated import AggregatedApi
 from koord_queue.reach.cluster import Cluster, Query
 from koord_queue.reach.debug_api import DebugApi, read_problem
 from koord_queue.reach.errors import Conflicting, Missing, NotServed, Refused
@@ -47,9 +48,9 @@ def status(code: int, reason: str, message: str) -> Response:
         pytest.param(status(404, "NotFound", "no unit x"), Missing, "no unit x", id="no object"),
         pytest.param(status(409, "Conflict", "changed"), Conflicting, "changed", id="409"),
         pytest.param(Response(404, {}, b"404 page not found\n"), NotServed,
-            "nothing answers there: 404 page not found", id="no such API"),
+            "404 page not found", id="no such API"),
         pytest.param(Response(503, {}, b"service unavailable\n"), NotServed,
-            "nothing answers there: service unavailable", id="an API that is down"),
+            "service unavailable", id="an API that is down"),
         pytest.param(status(503, "ServiceUnavailable", "no forecast yet"), CommandError,
             "no forecast yet", id="an API that has no answer yet"),
         pytest.param(None, CommandError, "the server api:443 does not answer: connection refused",
@@ -77,9 +78,9 @@ def test_too_many_questions_say_when_to_ask_again() -> None:
         pytest.param(Response(404, {}, b'{"detail":"no unit"}'), Missing, "no unit", id="no unit"),
         pytest.param(Response(503, {}, b'{"detail":"off"}'), CommandError, "off", id="no answer"),
         pytest.param(Response(404, {}, b"<html>"), NotServed,
-            "nothing answers there: this is no debug API of Koord-Queue", id="a stranger"),
+            "this is no debug API of Koord-Queue", id="a stranger"),
         pytest.param(Response(404, {}, b'{"detail":"Not Found"}'), NotServed,
-            "nothing answers there: this is no debug API of Koord-Queue", id="another program"),
+            "this is no debug API of Koord-Queue", id="another program"),
     ],
 )  # fmt: skip
 def test_an_error_of_the_debug_api(
@@ -88,6 +89,16 @@ def test_an_error_of_the_debug_api(
     with pytest.raises(CommandError) as got:
         Cluster(Server(answer), "", "server", read_error=read_problem).get("/debug/x")
     assert (type(got.value), got.value.message) == (error, message)
+
+
+def test_the_aggregated_api_is_named_where_it_is_not_served() -> None:
+    absent = Response(404, {}, b"404 page not found\n")
+    api = AggregatedApi(Cluster(Server(absent), "default", "api"))
+    for ask in (lambda: api.explain("a", "b"), lambda: api.pending(None, None)):
+        with pytest.raises(NotServed) as got:
+            ask()
+        want = "the aggregated API is not served here (404 page not found)"
+        assert got.value.message == want
 
 
 def test_all_pages_of_a_list_are_read() -> None:

@@ -36,3 +36,9 @@ def test_a_token_that_cannot_be_read_is_named() -> None:
     choice = Choice(server="https://queue.example.com", token_file="/none/token")
     with pytest.raises(CommandError, match="/none/token"):
         open_debug_api(choice, VirtualClock())
+
+
+def test_a_password_in_the_address_is_refused() -> None:
+    with pytest.raises(CommandError, match="lists of processes") as got:
+        open_debug_api(Choice(server="https://ann:secret@queue.example.com"), VirtualClock())
+    assert "secret" not in got.value.message

@@ -86,13 +86,11 @@ def test_a_refusal_is_an_answer(answer: Any, want: Answer) -> None:
     ("error", "want"),
     [
         pytest.param(
-            NotServed("nothing answers there: status 503"),
-            "nothing answers there: status 503",
+            NotServed("status 503"),
+            "status 503",
             id="its server is down",
         ),
-        pytest.param(
-            NotServed("nothing answers there: 404 page not found"), "", id="it is not known"
-        ),
+        pytest.param(NotServed("404 page not found"), "", id="it is not known"),
     ],
 )
 def test_an_aggregated_api_that_is_down_is_told_from_one_that_is_not_there(
