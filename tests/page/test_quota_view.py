@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tests.page.test_views import assert_sound
@@ -18,7 +19,11 @@ def test_the_last_day_is_a_chart_and_a_table(window: Window) -> None:
     window.edit("/page/quotas/org", add_history)
     window.open("/quotas/org")
     window.page.get_by_role("img", name="cpu used by org over the last day: at most 8").wait_for()
-    assert window.page.locator("canvas").count() == 1
+    window.page.locator(".u-over").hover()
+    # In the middle of the day, which is in the middle of the chart.
+    legend = window.page.locator(".u-legend")
+    legend.get_by_text(re.compile("^1[12]:00$")).wait_for()
+    legend.get_by_text(re.compile("^[23]$")).wait_for()
     window.page.get_by_text("The same as a table").click()
     window.page.get_by_role("row", name="Nov 1, 08:00:00 8").wait_for()
     assert_sound(window, "quota-history")
