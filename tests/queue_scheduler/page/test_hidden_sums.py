@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.engine.engine import Engine
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.testing.object_builders import elastic_quota, queue_unit_body, to_struct
+from shared_api.testing.object_builders import elastic_quota, queue, queue_unit_body, to_struct
 from tests.queue_scheduler.page.login_kit import ROOT, TENANT, LoginWorld, browser
 from tests.queue_scheduler.shell_kit import ShellKit
 
@@ -133,6 +134,30 @@ def test_further_namespaces_are_asked_about_at_the_next_request(
         world.readable["ann"].add(f"space-{number:02}")
     first, second = ask(world, TENANT, "/page/queues/team", "/page/queues/team")
     assert first.json()["total"] < second.json()["total"] == 71
+
+
+def test_the_day_of_a_quota_has_no_sums_of_others(world: LoginWorld, kit: ShellKit) -> None:
+    hour = kit.clock.now().replace(minute=0, second=0, microsecond=0)
+    world.past[hour] = SharedEngine(kit.shared.fork(), lambda _: None)
+    path = "/page/quotas/team"
+    (all_seen,), (answer,) = ask(world, ROOT, path), ask(world, TENANT, path)
+    assert [each["used"] for each in all_seen.json()["history"]] == [{"cpu": "3"}]
+    assert answer.json()["history"] is None
+
+
+def test_a_reason_names_no_unit_of_others(world: LoginWorld, kit: ShellKit) -> None:
+    strict = queue("other", policy="Block", metadata={"resourceVersion": "99"})
+    kit.shared.tell(Engine.on_queue, strict)
+    add(kit, "runs", "c", "other", cpu=8)
+    kit.dequeue("other")
+    add(kit, f"{SECRET}-first", "c", "other", cpu=5, priority=9)
+    add(kit, "behind", "default", "other", cpu=1)
+    kit.decide("other")
+    path = "/page/units/default/behind"
+    (all_seen,), (answer,) = ask(world, ROOT, path), ask(world, TENANT, path)
+    assert f"c/{SECRET}-first" in str(all_seen.json()["explain"])
+    assert SECRET not in answer.text
+    assert "a unit of another namespace" in answer.json()["explain"]["summary"]
 
 
 def test_the_age_is_that_of_the_oldest_that_is_readable(world: LoginWorld, kit: ShellKit) -> None:
