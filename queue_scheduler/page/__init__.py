@@ -3,10 +3,10 @@
 Read in this order:
 
 1. ``page_app``: the routes; ``sources``: what they answer from.
-2. ``visitors``: who asks, and what it may read; ``doorkeeper``: the checks and headers of every
+2. ``visitors``: who asks, and what it may read; ``browser_guard``: the checks and headers of every
    answer.
 3. ``known_state``: what all visitors are shown parts of, computed once; ``overview``,
-   ``line_view``, ``unit_view``, ``quota_view``: the answers; ``hidden_sums``: the amounts that a
+   ``queue_view``, ``unit_view``, ``quota_view``: the answers; ``hidden_sums``: the amounts that a
    visitor may see.
 4. ``static_files``: the files of the window, in ``static/``; ``page_server``: the port.
 

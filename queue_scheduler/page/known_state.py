@@ -23,7 +23,7 @@ FOREIGN: Final = ""
 """In place of a namespace: that of pods that belong to no unit, which is not known."""
 
 
-class Line(msgspec.Struct):
+class Waiting(msgspec.Struct):
     """The pending units of one namespace in one queue.
 
     Attributes:
@@ -56,7 +56,7 @@ class KnownState(msgspec.Struct, frozen=True):
         leader: Whether the replica decides.
         queues: All queues, by name, with everything that is known.
         trees: The quota trees, likewise.
-        lines: The pending units, by queue and namespace.
+        waiting: The pending units, by queue and namespace.
         users: The namespaces whose units are in its amounts, by quota.
     """
 
@@ -65,7 +65,7 @@ class KnownState(msgspec.Struct, frozen=True):
     leader: bool
     queues: tuple[views.QueueView, ...]
     trees: tuple[views.QuotaNodeView, ...]
-    lines: dict[str, dict[str, Line]]
+    waiting: dict[str, dict[str, Waiting]]
     users: dict[str, Users]
 
 
@@ -112,7 +112,7 @@ class KnownStates:
 def read_state(state: AskedState, number: int) -> KnownState:
     """Return what a state of the engine is."""
     engine = state.shared.fork()
-    lines, users = _count(engine)
+    waiting, users = _count(engine)
     quotas = views.view_quota_tree(QUOTA_READERS.views(engine), leader=state.is_leader)
     # From here on the copy is shared with nobody, so its lock is free.
     snapshots = Snapshots(SharedEngine(engine, _wake_nobody), QUOTA_READERS, state.now)
@@ -123,7 +123,7 @@ def read_state(state: AskedState, number: int) -> KnownState:
         leader=state.is_leader,
         queues=tuple(map(views.view_queue, queues)),
         trees=tuple(quotas.items),
-        lines=lines,
+        waiting=waiting,
         users=users,
     )
 
@@ -132,8 +132,8 @@ def _wake_nobody(_names: Iterable[str]) -> None:
     """Wake no worker: a copy has none."""
 
 
-def _count(engine: Engine) -> tuple[dict[str, dict[str, Line]], dict[str, Users]]:
-    lines: dict[str, dict[str, Line]] = {}
+def _count(engine: Engine) -> tuple[dict[str, dict[str, Waiting]], dict[str, Users]]:
+    waiting: dict[str, dict[str, Waiting]] = {}
     users: dict[str, Users] = {}
     for record in engine.units.records.values():
         meta = record.unit.metadata
@@ -145,8 +145,8 @@ def _count(engine: Engine) -> tuple[dict[str, dict[str, Line]], dict[str, Users]
             if engine.charge_of(record.uid) is not None:
                 of_quota.charged.add(meta.namespace)
         if is_pending:
-            line = lines.setdefault(record.queue_name, {}).setdefault(meta.namespace, Line())
-            line.count += 1
+            found = waiting.setdefault(record.queue_name, {}).setdefault(meta.namespace, Waiting())
+            found.count += 1
             created = meta.creation_timestamp
-            line.oldest = min(line.oldest or created, created or line.oldest)
-    return lines, users
+            found.oldest = min(found.oldest or created, created or found.oldest)
+    return waiting, users

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.insight_views import InsightView
 from queue_scheduler.page.hidden_sums import QuotaNode, show_trees
-from queue_scheduler.page.known_state import KnownState, Line
+from queue_scheduler.page.known_state import KnownState, Waiting
 from queue_scheduler.page.visitors import Visitor
 from shared_api.debug_api.views import View
 from shared_api.timestamps import read_time
@@ -84,7 +84,7 @@ def show_overview(
         visitor: Who is shown it.
         now: The time, for how long units have waited.
     """
-    queues = [show_queue(each, state.lines, visitor, now) for each in state.queues]
+    queues = [show_queue(each, state.waiting, visitor, now) for each in state.queues]
     quotas = show_trees(state.trees, state.users, visitor)
     found = [
         *_problems_of_program(insight),
@@ -103,15 +103,15 @@ def show_overview(
 
 
 def show_queue(
-    queue: views.QueueView, lines: dict[str, dict[str, Line]], visitor: Visitor, now: datetime
+    queue: views.QueueView, waiting: dict[str, dict[str, Waiting]], visitor: Visitor, now: datetime
 ) -> QueueRow:
     """Return one queue, as a visitor may see it.
 
     The last refusal may be of any of its units, and has what that requests: it is shown to those
     who may read all, and else that of the head, if they may read it.
     """
-    line = lines.get(queue.name, {})
-    readable = [each.oldest for space, each in line.items() if visitor.may_read(space)]
+    found = waiting.get(queue.name, {})
+    readable = [each.oldest for space, each in found.items() if visitor.may_read(space)]
     fields: dict[str, Any] = {**dict(queue), "oldest_seconds": _age(readable, now)}
     if not visitor.reads_all:
         shown = views.queue_without_others(queue, visitor.may_read)

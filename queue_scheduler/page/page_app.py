@@ -42,21 +42,21 @@ from queue_scheduler.debug_api.what_if_routes import (
     refuse_edits_of_others,
     what_if_without_others,
 )
-from queue_scheduler.page.doorkeeper import Doorkeeper
+from queue_scheduler.page.browser_guard import BrowserGuard
 from queue_scheduler.page.event_stream import Streams, add_events
 from queue_scheduler.page.known_state import KnownStates
-from queue_scheduler.page.line_table import encode_csv
-from queue_scheduler.page.line_view import (
-    LinePage,
-    LineQuery,
-    Lines,
-    read_line,
-    select,
-    show_units,
-)
 from queue_scheduler.page.live import Changes
 from queue_scheduler.page.login import LoggedInVisitors, add_login
 from queue_scheduler.page.overview import Overview, show_overview, show_queue
+from queue_scheduler.page.queue_table import encode_csv
+from queue_scheduler.page.queue_view import (
+    QueueContent,
+    QueuedUnits,
+    UnitQuery,
+    read_units,
+    select,
+    show_units,
+)
 from queue_scheduler.page.quota_history import QuotaHistory
 from queue_scheduler.page.quota_view import QuotaPage, show_quota
 from queue_scheduler.page.sessions import Sessions
@@ -98,7 +98,7 @@ class Pages:
     def __init__(self, sources: PageSources) -> None:
         self._sources = sources
         self._states = KnownStates(sources)
-        self._lines = Lines(sources.clock, sources.kept_seconds)
+        self._queued = QueuedUnits(sources.clock, sources.kept_seconds)
         self._history = QuotaHistory(sources)
         self._changes_budget = QuestionBudget(sources.clock)
 
@@ -108,20 +108,20 @@ class Pages:
         age, now = sources.forecasts.age_seconds(), sources.clock.now()
         return show_overview(state, sources.insight(), age, visitor, now)
 
-    def line(self, visitor: Visitor, name: str, query: LineQuery, at: At) -> LinePage:
+    def queue(self, visitor: Visitor, name: str, query: UnitQuery, at: At) -> QueueContent:
         """One queue and a page of its units."""
         asked = self._sources.at(at)
-        line = self._lines.of_now(asked, name) if at is None else read_line(asked, name)
+        units = self._queued.of_now(asked, name) if at is None else read_units(asked, name)
         known = self._states.at(at)
         queue = next((each for each in known.queues if each.name == name), None)
         if queue is None:  # it is gone, or new
             raise NoStateError(f"queue {name!r} has just changed; ask again")
-        page, total, others = select(line, query, visitor)
+        page, total, others = select(units, query, visitor)
         start_of = self._sources.forecasts.start_of
-        return LinePage(
+        return QueueContent(
             leader=asked.is_leader,
             state_at=rfc3339(asked.state_at),
-            queue=show_queue(queue, known.lines, visitor, asked.now()),
+            queue=show_queue(queue, known.waiting, visitor, asked.now()),
             total=total,
             offset=query.offset,
             limit=query.limit,
@@ -148,11 +148,11 @@ class Pages:
         past = self._history.states() if at is None else []
         return show_quota(self._states.at(at), name, visitor, past)
 
-    def table(self, visitor: Visitor, name: str, query: LineQuery) -> str:
+    def table(self, visitor: Visitor, name: str, query: UnitQuery) -> str:
         """All units of a queue that a filter lets through, as CSV."""
         asked = self._sources.at(None)
-        line = self._lines.of_now(asked, name)
-        found, _, _ = select(line, query._replace(offset=0, limit=MAX_ROWS), visitor)
+        units = self._queued.of_now(asked, name)
+        found, _, _ = select(units, query._replace(offset=0, limit=MAX_ROWS), visitor)
         return encode_csv(show_units(found, visitor, self._sources.forecasts.start_of))
 
     def what_if(self, visitor: Visitor, body: PostedBody) -> WhatIfView:
@@ -200,7 +200,7 @@ def build_page_app(
     add_events(app, Streams(Changes(sources), sources.clock, recheck), visitors.identify)
     _add_answers(app, Pages(sources), visitors)
     app.router.routes.extend(static_routes(read_files()))
-    return Doorkeeper(app, hosts)
+    return BrowserGuard(app, hosts)
 
 
 def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
@@ -220,8 +220,8 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
         filter: Filter = "",  # noqa: A002 - its name in the query
         sort: Sort = "",
         at: At = None,
-    ) -> LinePage:
-        return pages.line(visitor, name, LineQuery(offset, limit, filter, sort), at)
+    ) -> QueueContent:
+        return pages.queue(visitor, name, UnitQuery(offset, limit, filter, sort), at)
 
     def overview(visitor: Asking) -> Overview:
         return pages.overview(visitor)
@@ -241,7 +241,7 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
         filter: Filter = "",  # noqa: A002 - its name in the query
         sort: Sort = "",
     ) -> Response:
-        text = pages.table(visitor, name, LineQuery(filter=filter, sort=sort))
+        text = pages.table(visitor, name, UnitQuery(filter=filter, sort=sort))
         return Response(text, media_type="text/csv")
 
     def what_if(visitor: Asking, body: Sent) -> WhatIfView:

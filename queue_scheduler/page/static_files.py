@@ -48,7 +48,7 @@ def read_files() -> dict[str, StaticFile]:
 
 
 def static_routes(found: dict[str, StaticFile]) -> list[Route]:
-    """Return the routes of views and of files, open to everybody who passes the doorkeeper."""
+    """Return the routes of views and of files, open to everybody who passes the browser_guard."""
 
     def index(request: Request) -> Response:
         return _answer(request, found[INDEX])

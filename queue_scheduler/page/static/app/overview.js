@@ -54,7 +54,7 @@ function Queues({ queues }) {
                 <th scope="col" class="number">Pending</th>
                 <th scope="col" class="number">Admitted</th>
                 <th scope="col" class="number">Oldest wait</th>
-                <th scope="col">First in line</th>
+                <th scope="col">First to start</th>
               </tr>
             </thead>
             <tbody>

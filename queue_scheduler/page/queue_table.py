@@ -1,4 +1,4 @@
-"""A line as a table for spreadsheets (CSV)."""
+"""The units of a queue as a table for spreadsheets (CSV)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable
 from typing import Final
 
-from queue_scheduler.page.line_view import UnitRow
+from queue_scheduler.page.queue_view import UnitRow
 
 COLUMNS: Final = (
     "position",

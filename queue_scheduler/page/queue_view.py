@@ -1,4 +1,4 @@
-"""The view of a queue: its line, of which a visitor sees its own namespaces."""
+"""The view of a queue: its units, of which a visitor sees those of its own namespaces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from shared_api.debug_api.views import View
 from shared_api.process.clock import Clock
 
 MAX_KEPT: Final = 4
-"""Lines that are kept for the next page of a virtual list."""
+"""Queues whose units are kept for the next page of a virtual list."""
 MAX_WORDS: Final = 8
 """Words of a filter that count."""
 EVERY: Final = 10_000_000
@@ -31,7 +31,7 @@ class UnitRow(views.UnitView):
     starts: str | None = None
 
 
-class LinePage(View):
+class QueueContent(View):
     """One queue with a page of its units.
 
     First the pending ones, in order; then those on hold (position 0), by name; or as `sort` says.
@@ -49,8 +49,8 @@ class LinePage(View):
     others: int = 0
 
 
-class LineQuery(NamedTuple):
-    """Which units of a line are asked for.
+class UnitQuery(NamedTuple):
+    """Which units of a queue are asked for.
 
     Attributes:
         offset: Units to leave out.
@@ -89,12 +89,12 @@ SORTS: Final[dict[str, Callable[[UnitFacts], object]]] = {
 }
 
 
-class Lines:
-    """Reads lines; callable from any thread.
+class QueuedUnits:
+    """Reads the units of queues; callable from any thread.
 
     Args:
         clock: The time.
-        kept_seconds: For how long a line that was read is used for further pages of it.
+        kept_seconds: For how long units that were read are used for further pages.
     """
 
     def __init__(self, clock: Clock, kept_seconds: float) -> None:
@@ -110,7 +110,7 @@ class Lines:
             until, found = self._kept.get(name, (0.0, ()))
             if until > now:
                 return found
-            found = read_line(state, name)
+            found = read_units(state, name)
             self._kept.pop(name, None)
             while len(self._kept) >= MAX_KEPT:
                 del self._kept[next(iter(self._kept))]
@@ -118,7 +118,7 @@ class Lines:
             return found
 
 
-def read_line(state: AskedState, name: str) -> tuple[UnitFacts, ...]:
+def read_units(state: AskedState, name: str) -> tuple[UnitFacts, ...]:
     """Return the pending units of a queue in order, then those on hold.
 
     Raises:
@@ -132,19 +132,19 @@ def read_line(state: AskedState, name: str) -> tuple[UnitFacts, ...]:
 
 
 def select(
-    line: Sequence[UnitFacts], query: LineQuery, visitor: Visitor
+    units: Sequence[UnitFacts], query: UnitQuery, visitor: Visitor
 ) -> tuple[list[UnitFacts], int, int]:
-    """Return a page of a line, how many units it is a page of, and how many are of others.
+    """Return a page of units, how many units it is a page of, and how many are of others.
 
     Raises:
         HTTPException: 422: the filter or the order names an unknown field.
     """
     wanted = _read_filter(query.filter)
-    readable = [each for each in line if visitor.may_read(each.unit.metadata.namespace)]
+    readable = [each for each in units if visitor.may_read(each.unit.metadata.namespace)]
     found = [each for each in readable if wanted(each)] if query.filter.strip() else readable
     found = _sorted(found, query.sort)
     page = list(islice(found, query.offset, query.offset + query.limit))
-    return page, len(found), len(line) - len(readable)
+    return page, len(found), len(units) - len(readable)
 
 
 def show_units(

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from queue_scheduler.page import doorkeeper
-from queue_scheduler.page.doorkeeper import HEADERS
+from queue_scheduler.page import browser_guard
+from queue_scheduler.page.browser_guard import HEADERS
 from tests.queue_scheduler.page.login_kit import ROOT, Browser, LoginWorld, browser
 from tests.queue_scheduler.shell_kit import ShellKit
 
@@ -102,7 +102,7 @@ def test_a_body_that_is_too_long(client: Browser) -> None:
 
 
 def test_a_body_that_does_not_come(client: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doorkeeper, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(browser_guard, "BODY_SECONDS", 0.2)
     port = client.base_url.port
     assert port is not None
     head = (

@@ -41,7 +41,7 @@ HEADERS: Final = {
 NO_STORE: Final = "no-store"
 
 
-class Doorkeeper:
+class BrowserGuard:
     """An ASGI middleware.
 
     Args:
