@@ -99,7 +99,8 @@ def progress(unit: QueueUnit, advice: Advice = NO_ADVICE) -> Progress:
         case Phase.FAILED if unit.status.message == JOB_IS_DELETED:
             return Progress(State.DELETED, DELETED)
         case Phase.FAILED:
-            return Progress(State.FAILED, _failure(unit))
+            said = unit.status.message.removeprefix("Failed").lstrip(": ")
+            return Progress(State.FAILED, _failed(said))
         case Phase.RUNNING:
             return Progress(State.RUNS, f"runs: {_pods(unit)}")
         case Phase.ENQUEUED | Phase.TIMEOUT_BACKOFF:
@@ -109,7 +110,7 @@ def progress(unit: QueueUnit, advice: Advice = NO_ADVICE) -> Progress:
 
 
 def progress_without_unit(
-    *, is_there: bool, end: State | None, had_unit: bool, seconds: float
+    *, is_there: bool, end: Progress | None, had_unit: bool, seconds: float
 ) -> Progress:
     """Return what a job does that has no unit.
 
@@ -122,7 +123,7 @@ def progress_without_unit(
     if not is_there:
         return Progress(State.DELETED, DELETED)
     if end is not None:
-        return Progress(end, end.value)
+        return end
     if had_unit:
         return Progress(State.NEW, "has lost its queue unit")
     if seconds >= GRACE_SECONDS:
@@ -150,18 +151,17 @@ def is_unit_of(unit: QueueUnit, job: AnyObject) -> bool:
     return consumer.uid == job.metadata.uid
 
 
-def own_end(job: JobObject) -> State | None:
+def own_end(job: JobObject) -> Progress | None:
     """Return how a job has ended by its own conditions, None if that cannot be seen."""
     for each in job.status.conditions:
         if each.status == "True" and each.type in {"Complete", "Succeeded", "Completed"}:
-            return State.SUCCEEDED
+            return Progress(State.SUCCEEDED, "succeeded")
         if each.status == "True" and each.type == "Failed":
-            return State.FAILED
+            return Progress(State.FAILED, _failed(each.message))
     return None
 
 
-def _failure(unit: QueueUnit) -> str:
-    said = unit.status.message.removeprefix("Failed").lstrip(": ")
+def _failed(said: str) -> str:
     return f"failed: {said}" if said else "failed"
 
 

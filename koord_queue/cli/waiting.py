@@ -161,7 +161,7 @@ class Waiting:
                     return unit
         return None
 
-    def _job_itself(self, job: Job) -> tuple[bool, State | None]:
+    def _job_itself(self, job: Job) -> tuple[bool, Progress | None]:
         """Return whether a job exists, and how it has ended by itself."""
         try:
             body = self._cluster.get(job.path)

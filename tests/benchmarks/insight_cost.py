@@ -42,7 +42,8 @@ PAIRS: Final = 10
 CROWDED_PAIRS: Final = 4
 """Pairs in which all programs share all cores."""
 UNITS: Final = 1200
-RELEASES: Final = 100
+RELEASES: Final = 500
+"""The slowest five of a turn are above its p99."""
 STANDING: Final = 1000
 QUEUES: Final = 10
 WORKERS: Final = 8

@@ -25,6 +25,13 @@ from tests.cluster.visibility_world import Aggregated, aggregated
 ROOT: Final = Path(__file__).resolve().parents[2]
 GOLDEN: Final = ROOT / "tests/data/command_line"
 COLUMNS: Final = 100
+# A shell starts programs in the background with SIGINT ignored, which what they start inherits.
+INTERRUPTIBLE: Final = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from koord_queue.__main__ import main
+main()
+"""
 
 _AGE: Final = r"\d+(?:y|d|h|m|s)(?:\d+(?:d|h|m|s))?"
 _REPLACED: Final = (
@@ -96,9 +103,9 @@ class CommandLine(NamedTuple):
         return Printed(done.returncode, done.stdout, done.stderr)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start a command in a pipe, which goes on; the caller ends it."""
+        """Start a command in a pipe, which goes on; the caller ends it, or interrupts it."""
         return subprocess.Popen(
-            _command(arguments),
+            [sys.executable, "-c", INTERRUPTIBLE, *arguments],
             cwd=ROOT,
             env=self.environment("admin"),
             stdin=subprocess.PIPE,

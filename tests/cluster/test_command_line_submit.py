@@ -88,7 +88,7 @@ def test_a_job_that_fails_is_the_exit_code(cli: CommandLine) -> None:
 
 def test_a_wait_ends_with_its_timeout_and_the_job_goes_on(cli: CommandLine) -> None:
     cli.world.create_quota("small", cpu_max=1)
-    until(lambda: cli.world.has_queue("small"))
+    until(lambda: cli.world.has_queue("small"), OWN_TIMES_SECONDS)
     body = json.dumps(job("large", quota="small", cpu="2"))
     printed = cli.run("submit", "-f", "-", "--wait", "--timeout", "8s", text=body)
     assert printed.code == 3

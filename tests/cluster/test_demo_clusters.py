@@ -49,7 +49,7 @@ def test_a_short_run_on_a_control_plane_of_its_own(start: Callable[..., DemoProc
     assert demo.process.wait(RUN_SECONDS) == 0, demo.output
     assert "40 of 40 jobs completed" in demo.output
     assert "no quota exceeded" in demo.output
-    assert "\n  kubectl get queueunits -A\n" in demo.output
+    assert "\n  koord-queue units -A\n" in demo.output
     assert demo.leaves_nothing()
 
 

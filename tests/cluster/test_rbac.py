@@ -5,8 +5,6 @@ Two sources: the programs' own counts of requests, and the API server's counts f
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,11 +14,10 @@ import pytest
 
 from tests.charts.render import Program, as_manifest, of_kind, render, rights
 from tests.cluster.program_metrics import forbidden_by_the_server, samples, scrape
-from tests.cluster.program_process import CONTROLLERS, ROOT, SCHEDULER, ProgramProcess
+from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
 from tests.cluster.queue_world import (
     JOBS,
     MERGE,
-    PATIENCE_SECONDS,
     QUEUE_NAMESPACE,
     QUEUES,
     QUOTAS,
@@ -30,14 +27,12 @@ from tests.cluster.queue_world import (
     reason_of,
     until,
 )
-from tests.cluster.rbac_objects import RBAC, binding
+from tests.cluster.rbac_objects import binding
 from tests.controlplane.api_client import ApiError
 from tests.object_states import is_true
 
 ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-account": "controllers"}
 SCRAPER: Final = "scraper"
-TESTER: Final = "tester"
-"""The user with the rights of the pod that `helm test` runs."""
 FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
 
@@ -45,13 +40,12 @@ NOT_FOUND: Final = 404
 @pytest.fixture(scope="module")
 def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
     """Everything as the chart installs it: elections, secure metrics, these roles and no others."""
-    users: dict[str, Sequence[str]] = dict.fromkeys((*ACCOUNTS, SCRAPER, TESTER), ())
+    users: dict[str, Sequence[str]] = dict.fromkeys((*ACCOUNTS, SCRAPER), ())
     with QueueWorld(controlplane_binaries, jobs=True, users=users) as world:
         for account, program in ACCOUNTS.items():
             give(world, rights(program, user=account))
         reader = of_kind(render(), "ClusterRole")["koord-queue-metrics-reader"]
         give(world, [reader, binding(reader["metadata"]["name"], SCRAPER)])
-        give(world, rights_of_the_test(QUEUE_NAMESPACE))
         common = ("--metrics-secure=true", f"--queue-namespace={QUEUE_NAMESPACE}")
         scheduler = world.start(SCHEDULER, *common, user="queue-account")
         jobs = "--enabled-extensions=job"
@@ -63,32 +57,6 @@ def give(world: QueueWorld, objects: list[dict[str, object]]) -> None:
     world.plane.kubectl("apply", "--filename", "-", input=as_manifest(objects))
 
 
-def rights_of_the_test(namespace: str) -> list[dict[str, object]]:
-    """The role of the pod that `helm test` runs, bound to a user."""
-    objects = render(namespace=namespace)
-    role = of_kind(objects, "Role")["koord-queue-test"]
-    bound = dict(of_kind(objects, "RoleBinding")["koord-queue-test"])
-    bound["subjects"] = [{"apiGroup": RBAC, "kind": "User", "name": TESTER}]
-    return [role, bound]
-
-
-def run_helm_test(world: QueueWorld, *more: str) -> tuple[int, str]:
-    """Run what the pod of `helm test` runs, with its rights; return its exit status and output."""
-    pod = of_kind(render(namespace=QUEUE_NAMESPACE), "Pod")["koord-queue-test"]
-    (container,) = pod["spec"]["containers"]
-    kubeconfig = world.plane.kubeconfig_for(TESTER)
-    command = [sys.executable, *container["command"][1:], *container["args"]]
-    done = subprocess.run(
-        [*command, f"--kubeconfig={kubeconfig}", *more],
-        capture_output=True,
-        text=True,
-        timeout=2 * PATIENCE_SECONDS,
-        check=False,
-        cwd=ROOT,
-    )
-    return done.returncode, done.stdout + done.stderr
-
-
 def requests_by_code(world: QueueWorld, process: ProgramProcess) -> dict[str, float]:
     """Return a program's own counts of its requests, by status."""
     answer = scrape(process, world.plane.token_for(SCRAPER))
@@ -97,12 +65,6 @@ def requests_by_code(world: QueueWorld, process: ProgramProcess) -> dict[str, fl
     for labels, value in samples(answer.text, "rest_client_requests_total"):
         codes[labels["code"]] = codes.get(labels["code"], 0.0) + value
     return codes
-
-
-def test_helm_test_passes_while_all_works(cluster: Cluster) -> None:
-    status, output = run_helm_test(cluster.world)
-    assert status == 0, output
-    assert output.count("ok: ") == 4
 
 
 def test_secure_metrics_are_for_users_that_may_get_them(cluster: Cluster) -> None:
@@ -165,11 +127,3 @@ def test_the_end_of_the_programs_is_allowed_too(cluster: Cluster) -> None:
     with pytest.raises(ApiError, match="403"):
         world.plane.client_for("queue-account").request("GET", "/api/v1/secrets")
     assert forbidden_by_the_server(world) == 1
-
-
-def test_helm_test_fails_when_the_programs_have_stopped(cluster: Cluster) -> None:
-    for program in (cluster.scheduler, cluster.controllers):
-        program.stop()
-    status, output = run_helm_test(cluster.world, "--patience-seconds=0")
-    assert status == 1, output
-    assert output.count("FAILED: lease ") == 2

@@ -42,7 +42,7 @@ def test_a_short_run_completes_every_job(start: Callable[..., DemoProcess]) -> N
         "WAIT P99",
         "GPU-seconds used",
         "asked what was decided last:",
-        "\n  kubectl get queueunits -A\n",
+        "\n  koord-queue units -A\n",
     ):
         assert words in demo.output
     assert demo.leaves_nothing()

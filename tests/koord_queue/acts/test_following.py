@@ -10,6 +10,7 @@ from koord_queue.acts.change import AnyObject
 from koord_queue.acts.following import (
     Advice,
     JobObject,
+    Progress,
     State,
     exit_code,
     is_unit_of,
@@ -86,6 +87,7 @@ def test_a_forecast_alone_is_no_news() -> None:
     assert found == ["waits in queue night at position 3: needs more cpu"] * 2
 
 
+ENDED = Progress(State.FAILED, "failed: too late")
 NEW = {"is_there": True, "end": None, "had_unit": False, "seconds": 0.0}
 
 
@@ -95,7 +97,7 @@ NEW = {"is_there": True, "end": None, "had_unit": False, "seconds": 0.0}
         pytest.param({}, State.NEW, id="its unit is to come"),
         pytest.param({"seconds": 31.0}, State.LEFT_ALONE, id="it does not come"),
         pytest.param({"seconds": 31.0, "had_unit": True}, State.NEW, id="it is made again"),
-        pytest.param({"seconds": 31.0, "end": State.FAILED}, State.FAILED, id="it ended without"),
+        pytest.param({"seconds": 31.0, "end": ENDED}, State.FAILED, id="it ended without"),
         pytest.param({"is_there": False}, State.DELETED, id="the job is gone"),
     ],
 )
@@ -137,11 +139,15 @@ def test_the_unit_of_a_pod(kind: str, name: str, uid: str, want: bool) -> None:
 @pytest.mark.parametrize(
     ("condition", "want"),
     [
-        ({"type": "Complete", "status": "True"}, State.SUCCEEDED),
-        ({"type": "Failed", "status": "True"}, State.FAILED),
+        ({"type": "Complete", "status": "True"}, (State.SUCCEEDED, "succeeded")),
+        ({"type": "Failed", "status": "True"}, (State.FAILED, "failed")),
+        ({"type": "Failed", "status": "True", "message": "late"}, (State.FAILED, "failed: late")),
         ({"type": "Complete", "status": "False"}, None),
         ({"type": "Suspended", "status": "True"}, None),
     ],
 )
-def test_how_a_job_says_that_it_has_ended(condition: dict[str, str], want: State | None) -> None:
-    assert own_end(to_struct(JobObject, {"status": {"conditions": [condition]}})) is want
+def test_how_a_job_says_that_it_has_ended(
+    condition: dict[str, str], want: tuple[State, str] | None
+) -> None:
+    found = own_end(to_struct(JobObject, {"status": {"conditions": [condition]}}))
+    assert (found and found[:2]) == want
