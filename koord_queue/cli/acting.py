@@ -29,8 +29,6 @@ SETTLE_SECONDS: Final = 10.0
 LOOK_SECONDS: Final = 0.2
 """Between two looks whether they have."""
 
-"""What a queue is called before the slash; the short name is the CRD's."""
-
 
 class Acting:
     """One act on several targets.
