@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import msgspec
+from koord_queue.answers.decoding import Answer, decode
+from koord_queue.answers.units import Refusal, Unit
 
 
 class Pending(NamedTuple):
@@ -27,57 +28,29 @@ class Pending(NamedTuple):
     reason: str = ""
 
 
-class _Struct(msgspec.Struct, frozen=True, rename="camel"):
-    """Absent fields have defaults, unknown ones are ignored."""
-
-
-class _Refusal(_Struct, frozen=True):
-    reason: str = ""
-    message: str = ""
-
-
-# --- the aggregated API -----------------------------------------------------------------------
-
-
-class _Metadata(_Struct, frozen=True):
+class _Metadata(Answer, frozen=True):
     name: str = ""
     namespace: str = ""
 
 
-class _Spec(_Struct, frozen=True):
+class _Spec(Answer, frozen=True):
     queue: str = ""
 
 
-class _Status(_Struct, frozen=True):
+class _Status(Answer, frozen=True):
     position: int = 0
-    refusal: _Refusal | None = None
+    refusal: Refusal | None = None
     start_p50: str | None = None
 
 
-class _PendingUnit(_Struct, frozen=True):
+class _PendingUnit(Answer, frozen=True):
     metadata: _Metadata = _Metadata()
     spec: _Spec = _Spec()
     status: _Status = _Status()
 
 
-class _PendingUnits(_Struct, frozen=True):
-    items: list[_PendingUnit] = []
-    others: int = 0
-
-
-# --- the debug API ----------------------------------------------------------------------------
-
-
-class _Unit(_Struct, frozen=True):
-    namespace: str = ""
-    name: str = ""
-    queue: str = ""
-    position: int = 0
-    refusal: _Refusal | None = None
-
-
-class _Queue(_Struct, frozen=True):
-    units: list[_Unit] = []
+class _PendingUnits(Answer, frozen=True):
+    items: tuple[_PendingUnit, ...] = ()
 
 
 def read_pending_units(page: bytes) -> list[Pending]:
@@ -91,17 +64,14 @@ def read_pending_units(page: bytes) -> list[Pending]:
             each.status.start_p50 or "",
             *_said(each.status.refusal),
         )
-        for each in msgspec.json.decode(page, type=_PendingUnits).items
+        for each in decode(page, _PendingUnits).items
     ]
 
 
-def read_queue_page(page: bytes) -> list[Pending]:
-    """Return the units of a page of `/debug/queues/{name}`."""
-    return [
-        Pending(each.namespace, each.name, each.queue, each.position, "", *_said(each.refusal))
-        for each in msgspec.json.decode(page, type=_Queue).units
-    ]
+def pending_of(unit: Unit) -> Pending:
+    """Return where a unit of the debug API, or of a dump, waits; no start is known of it."""
+    return Pending(unit.namespace, unit.name, unit.queue, unit.position, "", *_said(unit.refusal))
 
 
-def _said(refusal: _Refusal | None) -> tuple[str, str]:
+def _said(refusal: Refusal | None) -> tuple[str, str]:
     return ("", "") if refusal is None else (refusal.message, refusal.reason)

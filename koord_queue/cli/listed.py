@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-import msgspec
 
 from koord_queue.answers.decoding import decode
 from koord_queue.answers.queues import Queue
 from koord_queue.answers.units import Unit
+from koord_queue.reach.debug_api import debug_pages
 from koord_queue.reach.dump import open_dump
 from koord_queue.show.documents import show_document
 
@@ -18,9 +16,6 @@ if TYPE_CHECKING:
 
 UNIT_COLUMNS: Final = ("NAMESPACE", "NAME", "STATE", "QUEUE", "QUOTA", "POS", "MESSAGE")
 QUEUE_COLUMNS: Final = ("QUEUE", "POLICY", "PENDING", "ADMITTED", "QUOTAS")
-PAGE: Final = 1000
-"""The most that a page of the debug API has."""
-
 
 _STATES: Final = {
     "held": "OnHold",
@@ -44,11 +39,6 @@ class Listed(NamedTuple):
     trees: list[Any]
 
 
-class _Page(msgspec.Struct):
-    items: list[msgspec.Raw] = []
-    units: list[msgspec.Raw] = []
-
-
 def units_of_dump(session: Session, dump: str) -> Listed:
     """Return all units of a dump."""
     source = open_dump(dump)
@@ -65,9 +55,9 @@ def queues_of_dump(session: Session, dump: str) -> Listed:
 
 def units_at(session: Session, at: str, namespace: str | None) -> Listed:
     """Return the units that waited at a moment, of a namespace or (None) of all."""
-    found = Listed([], [])
+    found, ask = Listed([], []), session.answers().debug
     for queue in queues_at(session, at).values:
-        for raw in _pages(session, f"/debug/queues/{queue.name}", at):
+        for raw in debug_pages(ask, f"/debug/queues/{queue.name}", (("at", at),)):
             unit = decode(bytes(raw), Unit)
             if namespace in {None, unit.namespace}:
                 found.values.append(unit)
@@ -77,7 +67,7 @@ def units_at(session: Session, at: str, namespace: str | None) -> Listed:
 
 def queues_at(session: Session, at: str) -> Listed:
     """Return the queues of a moment."""
-    raws = list(_pages(session, "/debug/queues", at))
+    raws = list(debug_pages(session.answers().debug, "/debug/queues", (("at", at),)))
     return Listed(
         [decode(bytes(raw), Queue) for raw in raws], [decode(bytes(raw), object) for raw in raws]
     )
@@ -126,15 +116,3 @@ def _cells_of_unit(unit: Unit) -> tuple[str, ...]:
         str(unit.position or ""),
         unit.refusal.message if unit.refusal is not None else "",
     )
-
-
-def _pages(session: Session, path: str, at: str) -> Iterator[msgspec.Raw]:
-    offset = 0
-    while True:
-        query = (("at", at), ("offset", str(offset)), ("limit", str(PAGE)))
-        page = decode(session.answers().debug(path, query), _Page)
-        found = page.items or page.units
-        yield from found
-        offset += PAGE
-        if len(found) < PAGE:
-            return

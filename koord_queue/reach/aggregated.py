@@ -9,13 +9,11 @@ from typing import Final, NoReturn
 import msgspec
 
 from koord_queue.answers.pending import Pending, read_pending_units
-from koord_queue.reach.cluster import Cluster, Query
+from koord_queue.reach.cluster import JSON, YAML, Cluster, Query
 from koord_queue.reach.errors import NotServed
 
 GROUP: Final = "visibility.koord-queue"
 BASE: Final = f"/apis/{GROUP}/v1alpha1"
-YAML: Final = "application/yaml"
-JSON: Final = "application/json"
 
 
 class _Answer(msgspec.Struct):

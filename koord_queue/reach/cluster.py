@@ -40,6 +40,7 @@ SECONDS: Final = 30.0
 PAGE: Final = 500
 """Objects of one page of a list, as kubectl has it."""
 JSON: Final = "application/json"
+YAML: Final = "application/yaml"
 MERGE_PATCH: Final = "application/merge-patch+json"
 KUBECONFIG_STEP: Final = "Check --context, --kubeconfig, and the network."
 _ERROR_FROM: Final = 400

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,9 +10,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from koord_queue.answers.pending import Pending, read_queue_page
+from koord_queue.answers.decoding import Answer, decode
+from koord_queue.answers.pending import Pending, pending_of
+from koord_queue.answers.queues import Queue
+from koord_queue.answers.units import Unit
 from koord_queue.errors import CommandError
-from koord_queue.reach.cluster import Cluster, Query
+from koord_queue.reach.cluster import JSON, YAML, Cluster, Query
 from shared_api.client.connection_settings import (
     FixedLogin,
     Login,
@@ -34,17 +37,36 @@ PAGE: Final = 1000
 """The most that a page of the debug API has."""
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 """Names of this machine."""
-YAML: Final = "application/yaml"
-JSON: Final = "application/json"
 
 
-class _Queue(msgspec.Struct):
-    name: str = ""
+class _Page(Answer, frozen=True):
+    """A page of queues, or of the units of one; `others`: units of it that are not named."""
+
+    items: tuple[msgspec.Raw, ...] = ()
+    units: tuple[msgspec.Raw, ...] = ()
+    others: int = 0
 
 
-class _Queues(msgspec.Struct):
-    total: int = 0
-    items: list[_Queue] = []
+def debug_pages(
+    ask: Callable[[str, Query], bytes], path: str, query: Query = ()
+) -> Iterator[msgspec.Raw]:
+    """Yield the items of all pages of a list.
+
+    Args:
+        ask: Returns the answer of a route.
+        path: `/debug/queues`, or that of one queue, whose units are yielded.
+        query: Of each request.
+    """
+    offset = 0
+    while True:
+        more = (("offset", str(offset)), ("limit", str(PAGE)))
+        page = decode(ask(path, (*query, *more)), _Page)
+        found = page.items or page.units
+        yield from found
+        offset += PAGE
+        # Units that are not named have their places on the page all the same.
+        if len(found) + page.others < PAGE:
+            return
 
 
 class DebugApi:
@@ -59,9 +81,14 @@ class DebugApi:
 
     def pending(self, namespace: str | None, queue: str | None) -> list[Pending]:
         """Return the units that wait. See `Source`."""
-        names = [queue] if queue else list(self._queue_names())
-        found = [unit for name in names for unit in self._units_of(name)]
-        return [unit for unit in found if namespace in {None, unit.namespace}]
+        queues = debug_pages(self.debug, "/debug/queues")
+        names = [queue] if queue else [decode(bytes(raw), Queue).name for raw in queues]
+        units = (
+            decode(bytes(raw), Unit)
+            for name in names
+            for raw in debug_pages(self.debug, f"/debug/queues/{name}")
+        )
+        return [pending_of(unit) for unit in units if namespace in {None, unit.namespace}]
 
     def explain(self, namespace: str, name: str, *, changes: bool = False) -> bytes:
         """Return why a unit waits. See `Source`."""
@@ -100,26 +127,6 @@ class DebugApi:
     def debug(self, path: str, query: Query = ()) -> bytes:
         """Return the answer of a route. See `Source`."""
         return self._server.get(path, query)
-
-    def _queue_names(self) -> Iterator[str]:
-        offset = 0
-        while True:
-            query = (("offset", str(offset)), ("limit", str(PAGE)))
-            page = msgspec.json.decode(self.debug("/debug/queues", query), type=_Queues)
-            yield from (each.name for each in page.items)
-            offset += len(page.items)
-            if not page.items or offset >= page.total:
-                return
-
-    def _units_of(self, queue: str) -> Iterator[Pending]:
-        offset = 0
-        while True:
-            query = (("offset", str(offset)), ("limit", str(PAGE)))
-            page = read_queue_page(self.debug(f"/debug/queues/{queue}", query))
-            yield from page
-            offset += PAGE
-            if len(page) < PAGE:
-                return
 
 
 def open_debug_api(choice: Choice, clock: Clock) -> DebugApi:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from koord_queue.answers.decoding import decode
-from koord_queue.answers.pending import Pending
+from koord_queue.answers.pending import Pending, pending_of
 from koord_queue.answers.queues import Queue
 from koord_queue.answers.units import Unit
 from koord_queue.errors import CommandError
@@ -80,15 +80,7 @@ class DumpSource:
     def pending(self, namespace: str | None, queue: str | None) -> list[Pending]:
         """Return the units that wait. See `Source`."""
         return [
-            Pending(
-                each.namespace,
-                each.name,
-                each.queue,
-                each.position,
-                "",
-                each.refusal.message if each.refusal else "",
-                each.refusal.reason if each.refusal else "",
-            )
+            pending_of(each)
             for each in self.units()
             if each.standing in {"waiting", "held"}
             and namespace in {None, each.namespace}

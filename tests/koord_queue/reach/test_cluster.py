@@ -151,3 +151,11 @@ def test_a_name_that_would_be_another_path_is_not_sent() -> None:
     with pytest.raises(Missing):
         Cluster(server, "default", "api").get("/x/../secrets")
     assert not server.asked
+
+
+def test_units_of_others_have_their_places_on_a_page() -> None:
+    queues = Response(200, {}, b'{"total":1,"items":[{"name":"team"}]}')
+    first = Response(200, {}, b'{"units":[{"namespace":"a","name":"x"}],"others":999}')
+    last = Response(200, {}, b'{"units":[{"namespace":"a","name":"y"}]}')
+    found = DebugApi(Cluster(Server(queues, first, last), "", "server")).pending(None, None)
+    assert [each.name for each in found] == ["x", "y"]
