@@ -127,7 +127,8 @@ class Program(LocalProgram):
         self.identity = f"{socket.gethostname()}_{self.rng.getrandbits(48):012x}"
         self._connection = load_connection(flags.kubeconfig, flags.context, clock=self.clock)
         self._transport = HttpTransport(self._connection, self.clock)
-        self.flow = FlowControl(flags.qps, flags.burst, self.clock)
+        rest_client = self.metrics.rest_client
+        self.flow = FlowControl(flags.qps, flags.burst, self.clock, on_wait=rest_client.on_wait)
         self.client = self._build_client(self.flow)
         # A separate budget: clients with random tokens must not use up that of the work, or cause
         # the server to hold it.
