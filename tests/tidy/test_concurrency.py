@@ -61,6 +61,7 @@ LOCK_HOLDERS = {
 ASYNC_PLACES: dict[str, str] = {
     "queue_scheduler/page/page_server.py": "uvicorn begins to serve in a coroutine",
     "queue_scheduler/page/event_stream.py": "answers that do not end hold no thread",
+    "queue_scheduler/page/page_metrics.py": "an ASGI middleware that counts answers",
     "queue_scheduler/page/login.py": "a refusal waits without a thread",
     "queue_scheduler/page/browser_guard.py": "an ASGI middleware that adds headers to answers",
     "shared_api/debug_api/json_body.py": "Starlette's body of a request can only be awaited",
