@@ -24,7 +24,7 @@ from shared_api.access_review import AccessReviewer, PathRight
 from shared_api.client.connection_settings import SettingsError
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.http_transport import HttpTransport
-from shared_api.client.kube_config import load_connection
+from shared_api.client.kube_config import open_connection
 from shared_api.client.read_only import ReadOnlyTransport
 from shared_api.client.resource_client import ResourceClient
 from shared_api.client.transport import Transport
@@ -132,7 +132,8 @@ class Program(LocalProgram):
         super().__init__(component, flags)
         self.flags = flags
         self.identity = f"{socket.gethostname()}_{self.rng.getrandbits(48):012x}"
-        self._connection = load_connection(flags.kubeconfig, flags.context, clock=self.clock)
+        found = open_connection(flags.kubeconfig, flags.context, clock=self.clock)
+        self._connection = found.settings
         self._transport: Transport = HttpTransport(self._connection, self.clock)
         if only_reads:
             lease = (flags.lease_namespace, flags.lease_name)
