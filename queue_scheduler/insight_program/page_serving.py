@@ -19,8 +19,9 @@ from shared_api.local_program import LocalProgram
 from shared_api.process.open_files import RESERVED, WANTED, raise_open_files
 from shared_api.process.probes import load_tls, open_listener, parse_address
 
-CONNECTIONS: Final = 320
-"""At once: 256 streams of open pages, and what these ask."""
+CONNECTIONS: Final = 640
+"""At once: 256 streams of open pages, one more for what each asks, since browsers keep it open, and
+some for those that begin."""
 LEAST_CONNECTIONS: Final = 16
 
 log = structlog.get_logger("page")

@@ -19,7 +19,7 @@ Every visitor who is identified may ask all of them; what it may not read is tak
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Hashable
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, Final, NamedTuple
@@ -36,6 +36,7 @@ from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.app import DEFAULT_PAGE, At, DebugApi, Limit, Name, Offset
 from queue_scheduler.debug_api.engine_state import NoStateError
 from queue_scheduler.debug_api.question_budget import QuestionBudget
+from queue_scheduler.debug_api.snapshots import UnitFacts
 from queue_scheduler.debug_api.what_if_routes import (
     WhatIfQuestion,
     WhatIfView,
@@ -44,14 +45,13 @@ from queue_scheduler.debug_api.what_if_routes import (
 )
 from queue_scheduler.page.browser_guard import BrowserGuard
 from queue_scheduler.page.event_stream import Streams, add_events
-from queue_scheduler.page.known_state import KnownStates
+from queue_scheduler.page.known_state import KnownState, KnownStates
 from queue_scheduler.page.live import Changes
 from queue_scheduler.page.login import LoggedInVisitors, add_login
 from queue_scheduler.page.overview import Overview, show_overview, show_queue
 from queue_scheduler.page.queue_table import encode_csv
 from queue_scheduler.page.queue_view import (
     QueueContent,
-    QueuedUnits,
     UnitQuery,
     read_units,
     select,
@@ -60,7 +60,8 @@ from queue_scheduler.page.queue_view import (
 from queue_scheduler.page.quota_history import QuotaHistory
 from queue_scheduler.page.quota_view import QuotaPage, show_quota
 from queue_scheduler.page.sessions import Sessions
-from queue_scheduler.page.sources import PageSources
+from queue_scheduler.page.shared_answers import SharedAnswers, T
+from queue_scheduler.page.sources import AskedState, PageSources
 from queue_scheduler.page.static_files import read_files, static_routes
 from queue_scheduler.page.unit_view import UnitPage, check_namespace, show_unit
 from queue_scheduler.page.visitors import LocalVisitors, Visitor, Visitors
@@ -73,6 +74,10 @@ from shared_api.timestamps import rfc3339
 MAX_FILTER: Final = 500
 MAX_ROWS: Final = 100_000
 """Rows of a table: some 15 MB."""
+MAX_QUEUES: Final = 4
+"""Queues whose units are kept for the next page of a virtual list."""
+MAX_ENCODED: Final = 4_000_000
+"""Bytes of answers that are kept for other visitors: an overview of 20 queues takes 35,000."""
 Sent = Annotated[PostedBody, Depends(BodyReader(JSON))]
 Filter = Annotated[str, Query(max_length=MAX_FILTER, description="words, or field:text")]
 Sort = Annotated[str, Query(max_length=32, description="a field, - before it: descending")]
@@ -91,48 +96,90 @@ class SessionView(View):
 class Pages:
     """Builds the answers; callable from any thread.
 
+    Attributes:
+        states: What is known.
+
     Args:
         sources: What they are built from.
     """
 
     def __init__(self, sources: PageSources) -> None:
         self._sources = sources
-        self._states = KnownStates(sources)
-        self._queued = QueuedUnits(sources.clock, sources.kept_seconds)
+        self.states = KnownStates(sources)
+        self._queued: SharedAnswers[tuple[UnitFacts, ...]] = self._shared(MAX_QUEUES)
+        self._encoded: SharedAnswers[bytes] = self._shared(MAX_ENCODED, len)
         self._history = QuotaHistory(sources)
         self._changes_budget = QuestionBudget(sources.clock)
 
-    def overview(self, visitor: Visitor) -> Overview:
+    def _shared(self, most: int, size_of: Callable[[T], int] = lambda _: 1) -> SharedAnswers[T]:
+        return SharedAnswers(self._sources.clock, self._sources.kept_seconds, most, size_of)
+
+    def _encode(
+        self, visitor: Visitor, state: KnownState | None, key: Hashable, build: Callable[[], View]
+    ) -> Response:
+        """Return an answer, computed once for all visitors who may read everything.
+
+        Args:
+            visitor: Who asks.
+            state: The state of now; None: the answer is about an earlier time.
+            key: The question.
+            build: Computes the answer.
+        """
+
+        def encoded() -> bytes:
+            return build().model_dump_json(by_alias=True).encode()
+
+        is_shared = state is not None and visitor.reads_all
+        content = self._encoded.get(state, key, encoded) if is_shared and state else encoded()
+        return Response(content, media_type="application/json")
+
+    def overview(self, visitor: Visitor) -> Response:
         """The first view."""
-        sources, state = self._sources, self._states.of_now()
-        age, now = sources.forecasts.age_seconds(), sources.clock.now()
-        return show_overview(state, sources.insight(), age, visitor, now)
+        sources, state = self._sources, self.states.of_now()
 
-    def queue(self, visitor: Visitor, name: str, query: UnitQuery, at: At) -> QueueContent:
+        def build() -> Overview:
+            age, now = sources.forecasts.age_seconds(), sources.clock.now()
+            return show_overview(state, sources.insight(), age, visitor, now)
+
+        return self._encode(visitor, state, "overview", build)
+
+    def queue(self, visitor: Visitor, name: str, query: UnitQuery, at: At) -> Response:
         """One queue and a page of its units."""
-        asked = self._sources.at(at)
-        units = self._queued.of_now(asked, name) if at is None else read_units(asked, name)
-        known = self._states.at(at)
-        queue = next((each for each in known.queues if each.name == name), None)
-        if queue is None:  # it is gone, or new
-            raise NoStateError(f"queue {name!r} has just changed; ask again")
-        page, total, others = select(units, query, visitor)
-        start_of = self._sources.forecasts.start_of
-        return QueueContent(
-            leader=asked.is_leader,
-            state_at=rfc3339(asked.state_at),
-            queue=show_queue(queue, known.waiting, visitor, asked.now()),
-            total=total,
-            offset=query.offset,
-            limit=query.limit,
-            units=show_units(page, visitor, start_of if at is None else lambda _: None),
-            others=others,
-        )
+        asked, known = self._sources.at(at), self.states.at(at)
+        start_of = self._sources.forecasts.start_of if at is None else lambda _: None
 
-    def unit(self, visitor: Visitor, namespace: str, name: str, at: At) -> UnitPage:
+        def build() -> QueueContent:
+            queue = next((each for each in known.queues if each.name == name), None)
+            units = read_units(asked, name) if at is not None else self._units(asked, known, name)
+            if queue is None:  # it is new
+                raise NoStateError(f"queue {name!r} has just changed; ask again")
+            page, total, others = select(units, query, visitor)
+            return QueueContent(
+                leader=asked.is_leader,
+                state_at=rfc3339(asked.state_at),
+                queue=show_queue(queue, known.waiting, visitor, asked.now()),
+                total=total,
+                offset=query.offset,
+                limit=query.limit,
+                units=show_units(page, visitor, start_of),
+                others=others,
+            )
+
+        return self._encode(visitor, known if at is None else None, (name, query), build)
+
+    def _units(self, asked: AskedState, known: KnownState, name: str) -> tuple[UnitFacts, ...]:
+        """Return the units of a queue now, at most a second old: a virtual list asks by pages."""
+        return self._queued.get(known, name, lambda: read_units(asked, name))
+
+    def unit(self, visitor: Visitor, namespace: str, name: str, at: At) -> Response:
         """One unit."""
         check_namespace(visitor, namespace)
-        return show_unit(self._sources, visitor, namespace, name, at)
+        state = self.states.of_now() if at is None else None
+
+        def build() -> UnitPage:
+            return show_unit(self._sources, visitor, namespace, name, at)
+
+        return self._encode(visitor, state, (namespace, name, "unit"), build)
 
     def changes(self, visitor: Visitor, namespace: str, name: str) -> views.ExplainView:
         """Why a unit waits, and the smallest changes that would start it now."""
@@ -146,12 +193,11 @@ class Pages:
     def quota(self, visitor: Visitor, name: str, at: At) -> QuotaPage:
         """One quota."""
         past = self._history.states() if at is None else []
-        return show_quota(self._states.at(at), name, visitor, past)
+        return show_quota(self.states.at(at), name, visitor, past)
 
     def table(self, visitor: Visitor, name: str, query: UnitQuery) -> str:
         """All units of a queue that a filter lets through, as CSV."""
-        asked = self._sources.at(None)
-        units = self._queued.of_now(asked, name)
+        units = self._units(self._sources.at(None), self.states.of_now(), name)
         found, _, _ = select(units, query._replace(offset=0, limit=MAX_ROWS), visitor)
         return encode_csv(show_units(found, visitor, self._sources.forecasts.start_of))
 
@@ -197,8 +243,9 @@ def build_page_app(
     if login is not None:
         visitors = recheck = LoggedInVisitors(login.sessions, login.reviewer, sources.clock)
         add_login(app, login.sessions, recheck, login.reviewer, sources.clock)
-    add_events(app, Streams(Changes(sources), sources.clock, recheck), visitors.identify)
-    _add_answers(app, Pages(sources), visitors)
+    pages = Pages(sources)
+    add_events(app, Streams(Changes(pages.states), sources.clock, recheck), visitors.identify)
+    _add_answers(app, pages, visitors)
     app.router.routes.extend(static_routes(read_files()))
     return BrowserGuard(app, hosts)
 
@@ -220,13 +267,13 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
         filter: Filter = "",  # noqa: A002 - its name in the query
         sort: Sort = "",
         at: At = None,
-    ) -> QueueContent:
+    ) -> Response:
         return pages.queue(visitor, name, UnitQuery(offset, limit, filter, sort), at)
 
-    def overview(visitor: Asking) -> Overview:
+    def overview(visitor: Asking) -> Response:
         return pages.overview(visitor)
 
-    def unit(visitor: Asking, namespace: Name, name: Name, at: At = None) -> UnitPage:
+    def unit(visitor: Asking, namespace: Name, name: Name, at: At = None) -> Response:
         return pages.unit(visitor, namespace, name, at)
 
     def changes(visitor: Asking, namespace: Name, name: Name) -> views.ExplainView:

@@ -32,6 +32,7 @@ from tests.benchmarks import (
     job_cpu,
     job_lives,
     kueue_shape,
+    page_cost,
     preemption_figures,
     probe_lateness,
     replay_figures,
@@ -202,6 +203,13 @@ STAGES = (
         "units/s and release to next start with the insight program and the audit, and without",
         600,
         lambda options: insight_cost.run(quick=options.quick),
+        needs_cluster=True,
+    ),
+    Stage(
+        "page_cost",
+        "release to next start and the scheduler's CPU with 200 open pages, and without",
+        800,
+        lambda options: page_cost.run(quick=options.quick),
         needs_cluster=True,
     ),
     Stage(

@@ -12,6 +12,7 @@ import pytest
 
 from queue_scheduler.page import event_stream
 from queue_scheduler.page.event_stream import AUTHORIZED_SECONDS, MAX_OF_SESSION
+from queue_scheduler.page.known_state import KnownStates
 from queue_scheduler.page.live import MAX_KEPT, MAX_UNITS, Changes
 from shared_api.process.clock import SystemClock
 from tests.queue_scheduler.page.login_kit import ROOT, TENANT, Browser, LoginWorld, browser
@@ -110,7 +111,7 @@ def test_a_stream_that_is_too_far_behind_begins_anew(kit: ShellKit, last_id: str
 
 
 def test_changes_that_are_no_longer_kept(kit: ShellKit) -> None:
-    changes = Changes(PageWorld(kit.shared, kit.clock).sources())
+    changes = Changes(KnownStates(PageWorld(kit.shared, kit.clock).sources()))
     changes.look()
     before = changes.id_of(changes.last)
     for number in range(MAX_KEPT):
@@ -121,7 +122,8 @@ def test_changes_that_are_no_longer_kept(kit: ShellKit) -> None:
     changes.look()
     assert changes.place_of(before) is None
     assert changes.place_of(changes.id_of(changes.last + 1)) is None
-    assert Changes(PageWorld(kit.shared, kit.clock).sources()).place_of(before) is None
+    again = Changes(KnownStates(PageWorld(kit.shared, kit.clock).sources()))
+    assert again.place_of(before) is None
 
 
 def test_nothing_is_looked_at_while_nobody_listens(
