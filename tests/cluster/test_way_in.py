@@ -15,6 +15,7 @@ from koord_queue.cli.app import run
 from tests.cluster.program_process import ROOT
 from tests.cluster.queue_world import (
     JOBS,
+    MERGE,
     OWN_TIMES_SECONDS,
     QUEUE_NAMESPACE,
     QUOTA_LABEL,
@@ -37,7 +38,7 @@ KINDS: Final = (
     *("clusterqueues", "cohorts", "localqueues", "resourceflavors"),
     *("workloadpriorityclasses", "admissionchecks"),
 )
-QUEUE: Final = "kueue.x-k8s.io/queue-name"
+CLUSTER_QUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/cluster-queue"
 LONG: Final = "600"
 PAGE: Final = (ROOT / "docs/python.md").read_text(encoding="utf-8")
 
@@ -97,6 +98,8 @@ def test_running_and_waiting_jobs_of_kueue_are_taken_over(
     for name in ("one", "two"):
         sample_job(world, name, suspend=False)
         world.await_running(name, 3)
+    hold = {"spec": {"stopPolicy": "Hold"}}
+    world.api.request("PATCH", CLUSTER_QUEUE, hold, content_type=MERGE)
     urgent = {"kueue.x-k8s.io/priority-class": "sample-priority"}
     sample_job(world, "fits", suspend=True, **urgent)
     sample_job(world, "waits", suspend=True)
@@ -112,6 +115,8 @@ def test_running_and_waiting_jobs_of_kueue_are_taken_over(
         assert condition_of(world.unit_of(name), "Adopted")["status"] == "True"
         assert len(world.running_pods(name)) == 3
         assert not world.is_suspended(name)
+    assert until(lambda: world.quota_reserved("fits")).get("reason") == "StoppedQueue"
+    command("resume", "cluster-queue")
     until(lambda: world.running_pods("fits"))
     assert world.unit_of("fits")["spec"]["priority"] == 10000
     until(lambda: quota_view(cluster.scheduler, "cluster-queue")["used"]["cpu"] == "9")
@@ -121,7 +126,9 @@ def test_running_and_waiting_jobs_of_kueue_are_taken_over(
     until(lambda: world.running_pods("waits"), OWN_TIMES_SECONDS)
 
 
-def test_a_second_import_changes_nothing(command: Command) -> None:
+def test_a_second_import_changes_nothing(cluster: Cluster, command: Command) -> None:
+    is_open = {"spec": {"stopPolicy": "None"}}
+    cluster.world.api.request("PATCH", CLUSTER_QUEUE, is_open, content_type=MERGE)
     command("import", "kueue", "--jobs", "--apply")
     again = command("import", "kueue", "--jobs", "--apply").splitlines()
     assert [line for line in again if not line.endswith(" unchanged")] == []

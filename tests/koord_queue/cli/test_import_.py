@@ -25,7 +25,8 @@ from tests.koord_queue.importing.kueue_bodies import (
 )
 
 Json = dict[str, Any]
-QUOTAS = Path(__file__).resolve().parents[2] / "data/crds/elasticquotas.yaml"
+DATA = Path(__file__).resolve().parents[2] / "data"
+QUOTAS = DATA / "crds/elasticquotas.yaml"
 LABEL = "kueue.x-k8s.io/queue-name"
 
 
@@ -84,6 +85,12 @@ def test_it_says_what_becomes_what_and_what_is_lost(session: PlayedSession, file
             "Kueue adds them to the jobs: write nodeSelector {type: spot} into their templates",
         ],
     ]
+
+
+def test_the_page_shows_what_is_printed(session: PlayedSession) -> None:
+    lines = run(session, str(DATA / "kueue/single-clusterqueue-setup.yaml"))
+    page = (DATA.parents[1] / "docs/coming-from.md").read_text(encoding="utf-8")
+    assert "".join(f"    {line}\n" for line in lines) in page
 
 
 def test_without_apply_nothing_is_written(session: PlayedSession, file: str) -> None:
