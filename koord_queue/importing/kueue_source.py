@@ -108,7 +108,6 @@ def read_jobs(cluster: Cluster, objects: KueueObjects) -> FoundJobs:
                 case None:
                     pass
     found.lost.extend(cron_jobs_by_hand(_cron_jobs(cluster, found.unread)))
-    # What runs is charged before something else can start in its room.
     found.moved.sort(key=lambda each: each.state != "runs")
     return found
 

@@ -335,7 +335,7 @@ class GatedJob:
     def _make_pods_again(self) -> None:
         """Create the pods once more, with other names.
 
-        A stopped pod is deleted by kwok by its name, whatever its uid is by then, and sometimes twice.
+        kwok deletes a stopped pod by its name, whatever its uid is by then, and sometimes twice.
         """
         for path, body in self._row.objects_of(self.name, self._number, self.quota):
             if path == PODS:

@@ -50,21 +50,27 @@ def test_quotas_have_any_form(tmp_path: Path, form: str) -> None:
     assert replay(JOBS, forms[form]).first.finished == 3
 
 
-def test_queues_and_a_configuration_count(tmp_path: Path) -> None:
+def test_queues_count() -> None:
     queue = {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "Queue",
         "metadata": {"name": "team"},
         "spec": {"queuePolicy": "FIFO"},
     }
+    assert replay(JOBS, [QUOTA], queues=[queue]).first.job("small").wait == 98
+
+
+def test_a_configuration_counts(tmp_path: Path) -> None:
+    quota = {**QUOTA, "spec": {"min": {"cpu": "2"}, "max": {"cpu": "4"}}}
     config = tmp_path / "config.yaml"
     config.write_text(
         "apiVersion: scheduling.k8s.io/v1\nkind: KoordQueueConfiguration\n"
         "plugins: [{name: Priority}, {name: ElasticQuotaV2}]\n"
-        "pluginConfigs: {ElasticQuotaV2: {mode: max}}\n",
+        "pluginConfigs: {ElasticQuotaV2: {mode: min}}\n",
         encoding="utf-8",
     )
-    assert replay(JOBS, [QUOTA], queues=[queue], config=config).first.job("small").wait == 98
+    waits = {each.name: each.wait for each in replay(JOBS, [quota], config=config).first.jobs}
+    assert waits == {"first": None, "large": None, "small": 0}
 
 
 @pytest.mark.parametrize(

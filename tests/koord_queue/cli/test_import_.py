@@ -145,6 +145,12 @@ def test_jobs_that_run_are_adopted_before_others_wait(session: PlayedSession, fi
         ]
     )
 
+    listed = run(session, file, jobs=True)
+    assert [line.split() for line in listed[-2:]] == [
+        ["Job/default/running", "runs", "team"],
+        ["Job/default/held", "waits", "team"],
+    ]
+
     def adopt() -> None:
         held = session.server.direct.get("jobs", "held", "default")
         assert LABEL in held["metadata"]["labels"], "it must not wait before"
