@@ -370,6 +370,9 @@ def build_world(
     """
     found = [convert_object(body) for body in objects]
     stand_in = stand_in_for_nodes(found)
+    if configuration is None and all(isinstance(each, Node | Queue) for each in found):
+        # Quotas may come later, and then need a plugin that has them.
+        configuration = KoordQueueConfiguration()
     nodes = tuple(each for each in found if isinstance(each, Node))
     return World(
         objects=Objects(

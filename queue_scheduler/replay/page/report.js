@@ -75,7 +75,9 @@
     }, [times, ...lines.map((line) => line.values)], add("div"));
   }
 
-  const day = (seconds) => (seconds / 86400).toFixed(1) + " d";
+  const isShort = report.trace.seconds < 2 * 86400;
+  const day = (seconds) => isShort ? (seconds / 3600).toFixed(1) + " h"
+    : (seconds / 86400).toFixed(1) + " d";
   const overTime = (show) => ({ x: "time", tick: day, show: show });
 
   function timesOf(run, length) {
@@ -166,6 +168,7 @@
   }
 
   function bottlenecks() {
+    if (!report.runs.some((run) => run.bottlenecks.length)) return;
     add("h2", "Bottlenecks");
     for (const run of report.runs) {
       add("h3", run.name);
@@ -201,6 +204,7 @@
   }
 
   function starved() {
+    if (report.shadow) return;
     add("h2", "Jobs that waited longest");
     for (const run of report.runs) {
       add("h3", run.name);
@@ -238,6 +242,10 @@
     const pairs = report.shadow.inversions;
     table(["queue", "real", "shadow"], [["all", pairs.all.real, pairs.all.shadow],
       ...Object.entries(pairs.byQueue).map(([name, own]) => [name, own.real, own.shadow])]);
+  }
+
+  function shadowJobs() {
+    if (!report.shadow) return;
     add("h2", "Jobs");
     const jobs = report.shadow.jobs;
     if (jobs.length > mostJobs) {
@@ -251,7 +259,8 @@
           : difference(job.wouldWaitSeconds - job.waitSeconds)]));
   }
 
-  for (const part of [intro, shadow, comparisons, waits, lengths, use, bottlenecks, fairness, starved]) {
+  for (const part of [intro, shadow, comparisons, waits, lengths, use, bottlenecks, fairness, starved,
+    shadowJobs]) {
     part();
   }
 })();
