@@ -11,6 +11,8 @@ from queue_scheduler.shadow.places import Places
 from shared_api.testing.object_builders import queue_body
 from tests.queue_scheduler.shadow.shadow_kit import BEGAN, Desk, quota
 
+PAGE = Path(__file__).parents[3] / "docs" / "shadow.md"
+
 
 def last_come_first_served(desk: Desk) -> None:
     """Let jobs of which each takes the whole quota run in an order that no queue would choose."""
@@ -213,3 +215,11 @@ def test_a_queue_of_the_record_has_its_policy(desk: Desk) -> None:
     desk.ran("first", 10, 20)
     desk.ran("urgent", 20, 30)
     assert desk.starts() == {"runs": 0, "urgent": 10, "first": 20}
+    desk.object(9, queue_body("team", namespace="kq", policy="FIFO", metadata={"uid": "q"}))
+    assert desk.starts() == {"runs": 0, "first": 10, "urgent": 20}
+
+
+def test_the_example_of_the_page_is_what_is_printed(desk: Desk) -> None:
+    last_come_first_served(desk)
+    assert desk.type() == 0
+    assert f"```\n{desk.out.getvalue()}```\n" in PAGE.read_text("utf-8")
