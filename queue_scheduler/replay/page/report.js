@@ -5,7 +5,6 @@
   const colors = ["#1f6fb4", "#d1495b", "#2e8b57", "#edae49", "#7b52ab", "#00798c", "#8c564b",
     "#e377c2", "#7f7f7f", "#9a9a00", "#17becf", "#444444"];
   const widest = 960;
-  const mostJobs = 1000;
 
   function add(tag, text, parent) {
     const node = document.createElement(tag);
@@ -248,12 +247,13 @@
     if (!report.shadow) return;
     add("h2", "Jobs");
     const jobs = report.shadow.jobs;
-    if (jobs.length > mostJobs) {
-      add("p", "The first " + mostJobs + " of " + jobs.length + "; -o json has all.");
+    if (jobs.length < report.trace.jobs) {
+      add("p", "Those " + jobs.length + " of " + report.trace.jobs.toLocaleString("en")
+        + " whose waits differ most; -o json has all.");
     }
     const day = (text) => text === null ? "" : text.replace("T", " ").replace("Z", "");
     table(["job", "queue", "submitted", "really started", "would have started", "earlier or later"],
-      jobs.slice(0, mostJobs).map((job) => [job.job, job.queue, day(job.submitted),
+      jobs.map((job) => [job.job, job.queue, day(job.submitted),
         day(job.started), day(job.wouldStart) || job.why,
         job.waitSeconds === null || job.wouldWaitSeconds === null ? ""
           : difference(job.wouldWaitSeconds - job.waitSeconds)]));

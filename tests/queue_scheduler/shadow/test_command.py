@@ -8,6 +8,7 @@ import pytest
 
 from queue_scheduler.shadow.lines import Header, ObjectGone
 from queue_scheduler.shadow.places import Places
+from queue_scheduler.shadow.report import DRAWN
 from shared_api.testing.object_builders import queue_body
 from tests.queue_scheduler.shadow.shadow_kit import BEGAN, Desk, quota
 
@@ -187,6 +188,19 @@ def test_the_text_and_the_page_say_the_same(desk: Desk) -> None:
     content = page.read_text("utf-8")
     for part in ("Shadow of record", '"wouldStart":"2026-11-01T10:01:40Z"', "Order inversions"):
         assert part in content
+
+
+def test_a_page_of_many_jobs_has_those_that_differ_most(desk: Desk) -> None:
+    for number in range(DRAWN):
+        desk.job(f"same-{number:04}", 10, cpu=0)
+        desk.ran(f"same-{number:04}", 10, 20)
+    desk.job("other", 30)
+    desk.ran("other", 90, 100)
+    page = desk.folder / "page.html"
+    assert desk.type(f"--html={page}") == 0, desk.err.getvalue()
+    content = page.read_text("utf-8")
+    assert content.count('"job":"default/') == DRAWN
+    assert '"job":"default/other"' in content
 
 
 @pytest.mark.parametrize(
