@@ -24,7 +24,7 @@ from shared_api.access_review import AccessReviewer, PathRight
 from shared_api.client.connection_settings import SettingsError
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.http_transport import HttpTransport
-from shared_api.client.kube_config import load_connection
+from shared_api.client.kube_config import open_connection
 from shared_api.client.resource_client import ResourceClient
 from shared_api.leader_election import (
     EXIT_LOST_LEASE,
@@ -125,7 +125,8 @@ class Program(LocalProgram):
         super().__init__(component, flags)
         self.flags = flags
         self.identity = f"{socket.gethostname()}_{self.rng.getrandbits(48):012x}"
-        self._connection = load_connection(flags.kubeconfig, flags.context, clock=self.clock)
+        found = open_connection(flags.kubeconfig, flags.context, clock=self.clock)
+        self._connection = found.settings
         self._transport = HttpTransport(self._connection, self.clock)
         self.flow = FlowControl(flags.qps, flags.burst, self.clock)
         self.client = self._build_client(self.flow)

@@ -7,7 +7,7 @@ questions to the API server run on threads of the server's pool.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import anyio
 import msgspec
@@ -21,6 +21,7 @@ from queue_scheduler.debug_api.engine_state import NoStateError
 from queue_scheduler.page.live import Change, Changes, merge, show_change
 from queue_scheduler.page.sessions import Session
 from queue_scheduler.page.visitors import Visitor
+from shared_api.debug_api.debug_app import problems
 from shared_api.process.clock import Clock
 
 LOOK_SECONDS: Final = 1.0
@@ -63,6 +64,11 @@ class Streams:
         self._next_look = 0.0
         # The changes, by their first and last number, and the message about them.
         self._last_for_all = ((0, 0), b"")
+
+    @property
+    def count(self) -> int:
+        """How many are open."""
+        return self._count
 
     def check_places(self, visitor: Visitor) -> None:
         """Check that there is a place for one more stream.
@@ -214,4 +220,15 @@ def add_events(app: FastAPI, streams: Streams, identify: Callable[[Request], Vis
         streams.check_places(visitor)
         return EventStream(streams, visitor, request.headers.get("last-event-id", ""))
 
-    app.get("/page/events", response_model=None)(events)
+    form = answers_with(EventStream.media_type)
+    app.get("/page/events", **form | {"responses": form["responses"] | problems(429)})(events)
+
+
+def answers_with(media_type: str) -> dict[str, Any]:
+    """Return what a route declares whose answers are texts of a media type, and refusals JSON."""
+    return {
+        "response_model": None,
+        # Any class with a media type of its own would give that to refusals, too.
+        "response_class": Response,
+        "responses": {200: {"content": {media_type: {"schema": {"type": "string"}}}}},
+    }

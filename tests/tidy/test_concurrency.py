@@ -31,7 +31,7 @@ LOCK_HOLDERS = {
     "queue_scheduler/cycles/dequeue_cycle.py": "refusals reported by every writer",
     "queue_scheduler/cycles/preemption_cycle.py": "answers of a round reported by every writer",
     "queue_scheduler/page/known_state.py": "one state is read at a time, for all visitors",
-    "queue_scheduler/page/queue_view.py": "one line is read at a time, for all visitors",
+    "queue_scheduler/page/shared_answers.py": "one answer is made at a time, for all visitors",
     "queue_scheduler/page/login.py": "how often logins are tried, in all request threads",
     "queue_scheduler/page/quota_history.py": "one thread restores engines of the past",
     "queue_scheduler/page/sessions.py": "who has logged in, read by all request threads",
@@ -61,8 +61,10 @@ LOCK_HOLDERS = {
 ASYNC_PLACES: dict[str, str] = {
     "queue_scheduler/page/page_server.py": "uvicorn begins to serve in a coroutine",
     "queue_scheduler/page/event_stream.py": "answers that do not end hold no thread",
+    "queue_scheduler/page/page_metrics.py": "an ASGI middleware that counts answers",
     "queue_scheduler/page/login.py": "a refusal waits without a thread",
     "queue_scheduler/page/browser_guard.py": "an ASGI middleware that adds headers to answers",
+    "tests/benchmarks/page_viewers.py": "200 open pages in one process",
     "shared_api/debug_api/json_body.py": "Starlette's body of a request can only be awaited",
 }
 

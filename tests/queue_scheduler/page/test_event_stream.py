@@ -16,7 +16,7 @@ from queue_scheduler.page.known_state import KnownStates
 from queue_scheduler.page.live import MAX_KEPT, MAX_UNITS, Changes
 from shared_api.process.clock import SystemClock
 from tests.queue_scheduler.page.login_kit import ROOT, TENANT, Browser, LoginWorld, browser
-from tests.queue_scheduler.page.page_kit import PATIENCE_SECONDS, PageWorld, served_page
+from tests.queue_scheduler.page.page_kit import PageWorld, served_page, until
 from tests.queue_scheduler.page.test_hidden_sums import add
 from tests.queue_scheduler.shell_kit import ShellKit
 
@@ -238,11 +238,7 @@ def test_a_place_is_free_again_when_a_stream_has_ended(
     monkeypatch.setattr(event_stream, "MAX_STREAMS", 1)
     with local(kit) as client:
         for _ in range(3):
-            with heard(client):
-                pass
-            deadline = SystemClock().monotonic() + PATIENCE_SECONDS
-            while not can_listen(client):
-                assert SystemClock().monotonic() < deadline
+            until(lambda: can_listen(client))
 
 
 def can_listen(client: Browser) -> bool:
