@@ -50,6 +50,12 @@ DEFAULT_PLUGINS: Final = ("Priority", "ElasticQuotaV2")
 # At most two digits of exponent: as an exact number, 1e999999999 would take hours to write out.
 _RATE: Final = re.compile(r"[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,2})?")
 
+LEASE: Final = "koord-queue-scheduler"
+SHADOW_LEASE: Final = "koord-queue-shadow"
+
+SHADOW_RECORD_LIMIT: Final = "256Mi"
+"""A job takes about 1 KiB of it, and some more of memory while the program runs."""
+
 SMALL_UNITS_VARIABLE: Final = "SmallTaskAcclerate"
 """Upstream's name of an environment variable, including its unusual spelling."""
 
@@ -59,6 +65,12 @@ STRICT_CONSISTENCY: Final = "StrictConsistency"
 
 VERDICT_TIMEOUT: Final = "30m"
 """The lifetime of a reservation: after that, nothing is left that could be granted."""
+
+MAX_QUEUE_LABELS: Final = 10
+"""Labels of queues that metrics show; each is a label of one series per queue, which Prometheus
+keeps for as long as any of its values stays."""
+
+_NOT_IN_A_NAME: Final = re.compile(r"[^a-zA-Z0-9_]")
 
 NO_ENVIRONMENT: Final[Mapping[str, str]] = {}
 
@@ -234,6 +246,22 @@ def parse_rate(text: str) -> Fraction:
     return rate
 
 
+class ShadowFlags(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of the shadow mode.
+
+    Attributes:
+        folder: Where the record is.
+        most_bytes: How large it may grow.
+        objects: A file with quotas, queues and places; None: they are read from the cluster.
+        kinds: Keys of the kinds of jobs that are followed.
+    """
+
+    folder: Path
+    most_bytes: int
+    objects: Path | None
+    kinds: tuple[str, ...]
+
+
 class Flags(msgspec.Struct, frozen=True, kw_only=True):
     """The parsed command line."""
 
@@ -252,11 +280,15 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     """Policy of queues created for nodes of an ElasticQuotaTree; "": each may have its own."""
     audit_repairs: bool
     """Whether the self-audit places units again whose state differs from the objects."""
+    queue_labels: Mapping[str, str]
+    """Labels of Queues that metrics show: from the key to the name of the metric's label."""
     insight_folder: Path | None
     """Where the sockets of the insight program are; None: there is none."""
     withdraw_visibility_seconds: float | None
     """How long the aggregated API may be unavailable before its APIService is deleted; None: it is
     not looked at."""
+    shadow: ShadowFlags | None
+    """What to watch and record instead of deciding; None: this program decides."""
     without_effect: Mapping[str, str]
     """Flags that were given and have no effect, each with what to use instead."""
 
@@ -280,8 +312,12 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = NO_EN
     without_effect = read_upstream_flags(got, UPSTREAM_FLAGS)
     if checks_available_quota:
         del without_effect[FEATURE_GATES_FLAG]
+    shadow = _read_shadow(got)
+    program = read_program_flags(got, namespace=got.queue_namespace)
+    if shadow is not None:
+        program = _as_shadow(program)
     return Flags(
-        program=read_program_flags(got, namespace=got.queue_namespace),
+        program=program,
         config=got.config,
         queue_namespace=got.queue_namespace,
         debug=read_debug_flags(got),
@@ -292,14 +328,61 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = NO_EN
         quota_namespaces=got.quota_namespaces and QuotaNamespaces(got.quota_namespaces),
         node_queue_policy=_read_node_queue_policy(environment),
         audit_repairs=parse_bool("--audit-repair", got.audit_repair),
+        queue_labels=_read_queue_labels(got.metrics_queue_labels),
         insight_folder=Path(got.insight_socket_dir) if got.insight_socket_dir else None,
         withdraw_visibility_seconds=_read_patience(got.withdraw_visibility_after),
+        shadow=shadow,
         without_effect=without_effect,
     )
 
 
+def _read_shadow(got: argparse.Namespace) -> ShadowFlags | None:
+    if not parse_bool("--shadow", got.shadow):
+        return None
+    if not got.shadow_record_dir:
+        raise FlagError("--shadow needs --shadow-record-dir: what is seen is written there")
+    if got.insight_socket_dir:
+        raise FlagError("--shadow goes without --insight-socket-dir: it does not serve the page")
+    try:
+        most = amount("memory", got.shadow_record_limit)
+    except QuantityError as error:
+        msg = f"--shadow-record-limit: {error}"
+        raise FlagError(msg) from error
+    return ShadowFlags(
+        folder=Path(got.shadow_record_dir),
+        most_bytes=most,
+        objects=Path(got.shadow_objects) if got.shadow_objects else None,
+        kinds=tuple(each.strip() for each in got.shadow_kinds.split(",") if each.strip()),
+    )
+
+
+def _as_shadow(flags: ProgramFlags) -> ProgramFlags:
+    """Return the flags with the shadow's own Lease: it must not stand in for a scheduler."""
+    if flags.metrics_secure:
+        msg = "--shadow goes without --metrics-secure: to review a token is a write"
+        raise FlagError(msg)
+    if flags.lease_name != LEASE:
+        return flags
+    return msgspec.structs.replace(flags, lease_name=SHADOW_LEASE)
+
+
 def _read_patience(text: str) -> float | None:
     return _read_seconds("--withdraw-visibility-after", text) if text else None
+
+
+def _read_queue_labels(text: str) -> dict[str, str]:
+    """Return the names under which labels are shown, as kube-state-metrics spells them, by key."""
+    keys = [key.strip() for key in text.split(",") if key.strip()]
+    shown = {key: f"label_{_NOT_IN_A_NAME.sub('_', key)}" for key in keys}
+    if len(shown) > MAX_QUEUE_LABELS:
+        msg = (
+            f"--metrics-queue-labels lists {len(shown)} keys, at most {MAX_QUEUE_LABELS} are shown"
+        )
+        raise FlagError(msg)
+    if len(set(shown.values())) < len(keys):
+        msg = f"--metrics-queue-labels {text}: two keys are shown under one name"
+        raise FlagError(msg)
+    return shown
 
 
 def _read_strict_mode(got: argparse.Namespace, environment: Mapping[str, str]) -> StrictMode:
@@ -380,7 +463,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Decides which queued job may start: order, quota, turns.",
         allow_abbrev=False,
     )
-    add_program_flags(parser, lease_name="koord-queue-scheduler", metrics_address=":10259")
+    add_program_flags(parser, lease_name=LEASE, metrics_address=":10259")
     add = parser.add_argument
     add("--config", help=f"{KIND} file ({API_VERSION})")
     add(
@@ -411,6 +494,13 @@ def _parser() -> argparse.ArgumentParser:
         " self-audit; false: only report it (default: %(default)s)",
     )
     add(
+        "--metrics-queue-labels",
+        default="",
+        metavar="KEYS",
+        help="keys of labels of Queues that the metric koord_queue_labels shows, such as"
+        f" team,example.com/cost-center; at most {MAX_QUEUE_LABELS} (default: none)",
+    )
+    add(
         "--insight-socket-dir",
         default="",
         help="folder of the sockets of koord-queue-insight, whose --socket-dir is the same"
@@ -423,8 +513,36 @@ def _parser() -> argparse.ArgumentParser:
         " long: as long as it is there, no namespace can be deleted (default: it is not looked at)",
     )
     _add_strict_flags(parser)
+    _add_shadow_flags(parser)
     add_upstream_flags(parser, UPSTREAM_FLAGS)
     return parser
+
+
+def _add_shadow_flags(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("shadow mode").add_argument
+    add(
+        "--shadow",
+        nargs="?",
+        const="true",
+        default="false",
+        help="watch the jobs of a cluster and record them, decide nothing and write nothing",
+    )
+    add("--shadow-record-dir", default="", help="folder of the record")
+    add(
+        "--shadow-record-limit",
+        default=SHADOW_RECORD_LIMIT,
+        help="when the record is that large nothing more is recorded (default: %(default)s)",
+    )
+    add(
+        "--shadow-objects",
+        default="",
+        help="file with quotas, queues and places (default: the quotas and queues of the cluster)",
+    )
+    add(
+        "--shadow-kinds",
+        default="job",
+        help="kinds of jobs that are followed, such as job,pytorchjob (default: %(default)s)",
+    )
 
 
 def _add_strict_flags(parser: argparse.ArgumentParser) -> None:

@@ -42,6 +42,9 @@ SECTIONS: Final[dict[str, dict[str, Entry]]] = {
         "try": Entry("try_", "try_", "say what would become of a manifest"),
         "what-if": Entry("what_if", "what_if", "say what edits of quotas or queues would change"),
         "replay": Entry("replay", "replay", "replay a trace of jobs, without a cluster"),
+        "shadow-report": Entry(
+            "shadow_report", "shadow_report", "compare what happened with what would have"
+        ),
         "dump": Entry("dump", "dump", "save what the scheduler believes, for a bug report"),
     },
     "Do": {
@@ -58,6 +61,7 @@ SECTIONS: Final[dict[str, dict[str, Entry]]] = {
         "resume": Entry("acts", "resume", "let queues start jobs again"),
     },
     "Mend": {
+        "import": Entry("import_", "import_", "take over quotas, queues and jobs of another queue"),
         "check": Entry("check", "check", "say what is wrong with an installation, and its mend"),
         "version": Entry("version", "version", "show the versions here and in the cluster"),
         "completion": Entry("completion", "completion", "print the completion of a shell"),

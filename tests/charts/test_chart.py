@@ -62,6 +62,8 @@ CLUSTER_WIDE = {
     "ValidatingAdmissionPolicyBinding",
 }
 
+MONITORING = {"PrometheusRule", "ServiceMonitor"}
+
 CHECKS = "admission-checks"
 INSIGHT = "insight"
 VISIBLE: Json = {"insight": {"enabled": True, "visibility": {"enabled": True}}}
@@ -129,7 +131,9 @@ def test_each_object_has_a_unique_name_and_the_namespace_of_the_release(values: 
             want = "ops"  # the right to read existing pods
         if (one["kind"], one["metadata"]["name"]) == READER_BINDING:
             want = "kube-system"
-        assert got == ("monitoring" if one["kind"] == "ServiceMonitor" else want), one["metadata"]
+        if one["kind"] in MONITORING or "-dashboard-" in one["metadata"]["name"]:
+            want = "monitoring"
+        assert got == want, one["metadata"]
 
 
 @every_values
@@ -221,6 +225,7 @@ def test_pods_follow_the_restricted_profile(values: Json) -> None:
 
 TLS = {"tmp", "metrics-tls"}
 ALL = TLS | {"config", "debug-tls", "insight-sockets", "insight-record"}
+OWN = (ALL | {"shadow-record"}) - {"insight-record"}
 MOUNTED = {CHECKS: TLS, INSIGHT: TLS | {"insight-sockets", "insight-record", "page-tls"}}
 
 
@@ -229,7 +234,7 @@ def test_every_mount_has_a_volume_and_every_file_a_mount(values: Json) -> None:
     for name, one in containers(values).items():
         volumes = {each["name"] for each in pods(values)[pod_of(name)]["spec"]["volumes"]}
         mounts = {mount["mountPath"]: mount["name"] for mount in one["volumeMounts"]}
-        assert set(mounts.values()) == volumes & MOUNTED.get(name, ALL - {"insight-record"})
+        assert set(mounts.values()) == volumes & MOUNTED.get(name, OWN)
         files, folders = (
             re.findall(pattern, "\n".join(one["args"]), re.MULTILINE)
             for pattern in (r"=(/\S+)/\w+\.\w+$", r"-dir=(/\S+)$")

@@ -141,7 +141,16 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
         "debugApi": {"expose": True, "tls": {"secretName": "debug-tls"}},
         "controllers": {"debugApi": {"expose": True, "tls": {"secretName": "jobs-tls"}}},
         "networkPolicy": {"enabled": True},
+        "monitoring": {
+            "dashboards": {"enabled": True, "namespace": "monitoring"},
+            "rules": {
+                "enabled": True,
+                "namespace": "monitoring",
+                "labels": {"release": "prometheus"},
+            },
+        },
         "metrics": {
+            "queueLabels": ["team"],
             "serviceMonitor": {
                 "enabled": True,
                 "namespace": "monitoring",
@@ -205,6 +214,14 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
                 "namespace": "monitoring",
                 "labels": {"team": "ops"},
             }
+        },
+        "monitoring": {
+            "dashboards": {
+                "enabled": True,
+                "namespace": "monitoring",
+                "annotations": {"example.com/owner": "grafana"},
+            },
+            "rules": {"enabled": True, "namespace": "monitoring", "labels": {"team": "ops"}},
         },
         "networkPolicy": {"enabled": True, "limitEgress": False},
         "scheduler": ALL_KNOBS,
@@ -298,5 +315,14 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
         *GATED, controllers={"config": {"scheduleAdmissionLabel": True}}
     ),
     "only a declared kind": values_with(controllers={"config": {"kinds": [WIDGET]}}),
+    "a shadow": {
+        "shadow": {
+            "enabled": True,
+            "kinds": ["job", "mpijobv1", "trainjob"],
+            "objects": "kind: ShadowPlaces\nnamespaces: {a: b}\n",
+        },
+        "extension": {"ray": {"enable": True}, "pod": {"enable": True}},
+        "admissionPolicy": {"enabled": True},
+    },
     "other names": {"fullnameOverride": "batch-queue", "nameOverride": "batch"},
 }

@@ -118,6 +118,15 @@ def test_a_second_installation_is_refused(night: Release, name: str, namespace: 
     assert "helm uninstall night --namespace batch" in str(refused.value)
 
 
+def test_a_shadow_is_no_second_installation(night: Release) -> None:
+    shadow = Release(night.plane, night.helm, "watcher", "watch")
+    shadow.run("install", "--create-namespace", values={"shadow": {"enabled": True}})
+    try:
+        night.run("upgrade")
+    finally:
+        shadow.run("uninstall")
+
+
 def test_policies_know_the_port_of_this_clusters_api_server(night: Release) -> None:
     to_api_server, _ = night.get("networkpolicy", "night-koord-queue")["spec"]["egress"]
     assert [each["port"] for each in to_api_server["ports"]] == [443, 6443, 7443]

@@ -25,6 +25,8 @@ THREADING_MODULES = frozenset(
 # Modules that may import them, and why. The comment of a lock names the fields it guards.
 LOCK_HOLDERS = {
     "queue_controllers/watches/pod_preview.py": "results shared by all workers",
+    "queue_controllers/observed/job_watch.py": "changes of all informers, taken by the recorder",
+    "queue_scheduler/shadow_program/quota_watch.py": "the same of quotas",
     "queue_scheduler/debug_api/app.py": "one answer is built at a time",
     "queue_scheduler/debug_api/question_budget.py": "one question of a kind is answered at a time",
     "queue_scheduler/insight_program/horizons.py": "what is learned, read by horizons",
