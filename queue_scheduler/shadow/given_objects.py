@@ -13,9 +13,13 @@ from queue_scheduler.replay.quota_files import read_documents
 from queue_scheduler.shadow.counterfactual import KINDS, convert_object
 from queue_scheduler.shadow.places import Places
 from shared_api.objects.meta import ObjectMeta, WireStruct
+from shared_api.objects.priority_class import PriorityClass
 
 PLACES: Final = "ShadowPlaces"
 LOCAL_QUEUE: Final = "LocalQueue"
+PRIORITY_CLASSES: Final = ("WorkloadPriorityClass", "PriorityClass")
+LEFT_OUT: Final = frozenset({"Namespace"})
+"""What an import from Kueue writes as well, and nothing here reads."""
 LOOK: Final = "docs/shadow.md has an example"
 
 
@@ -47,10 +51,12 @@ def read_given(path: Path) -> Given:
                 said.append(msgspec.convert(own, Places))
             elif kind == LOCAL_QUEUE:
                 said.insert(0, _place_of(msgspec.convert(body, _LocalQueue)))
+            elif kind in PRIORITY_CLASSES:
+                said.insert(0, _priority_of(msgspec.convert(body, PriorityClass)))
             elif kind in KINDS:
                 bodies.append(_plain(place, body))
-            else:
-                known = ", ".join((*KINDS, PLACES, LOCAL_QUEUE))
+            elif kind not in LEFT_OUT:
+                known = ", ".join((*KINDS, PLACES, LOCAL_QUEUE, *PRIORITY_CLASSES))
                 raise TraceError(f"{place}: kind is {kind!r}, want one of {known}; {LOOK}")
         except msgspec.ValidationError as error:
             raise TraceError(f"{place}: {error}; {LOOK}") from error
@@ -74,14 +80,20 @@ def _place_of(queue: _LocalQueue) -> Places:
     return Places(kueue_queues={queue.metadata.key: queue.spec.cluster_queue})
 
 
+def _priority_of(given: PriorityClass) -> Places:
+    return Places(priorities={given.metadata.name: given.value})
+
+
 def _join(said: Iterable[Places]) -> Places:
     """Return all of these as one; the later ones count."""
     queues: dict[str, str] = {}
     namespaces: dict[str, str] = {}
+    priorities: dict[str, int] = {}
     for each in said:
         queues |= each.kueue_queues
         namespaces |= each.namespaces
-    return Places(kueue_queues=queues, namespaces=namespaces)
+        priorities |= each.priorities
+    return Places(kueue_queues=queues, namespaces=namespaces, priorities=priorities)
 
 
 _OF_OBJECTS: Final = frozenset({"kind", "apiVersion", "metadata"})

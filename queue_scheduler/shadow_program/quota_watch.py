@@ -39,7 +39,7 @@ _KEPT: Final = ("name", "namespace", "uid", "labels", "annotations", "creationTi
 
 def kinds_of(plugins: tuple[str, ...]) -> tuple[ResourceType[Any], ...]:
     """Return the kinds to watch: those of quotas that the plugins need, queues and nodes."""
-    of_plugins = {
+    of_plugins: dict[str, ResourceType[Any]] = {
         ELASTIC_QUOTA: ELASTIC_QUOTAS,
         ELASTIC_QUOTA_TREE: ELASTIC_QUOTA_TREES,
         RESOURCE_QUOTA: RESOURCE_QUOTAS,

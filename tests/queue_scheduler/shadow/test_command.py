@@ -10,6 +10,7 @@ from queue_scheduler.shadow.lines import Header, ObjectGone
 from queue_scheduler.shadow.places import Places
 from queue_scheduler.shadow.report import DRAWN
 from shared_api.testing.object_builders import queue_body
+from shared_api.well_known_labels import KUEUE_PRIORITY_CLASS
 from tests.queue_scheduler.shadow.shadow_kit import BEGAN, Desk, quota
 
 PAGE = Path(__file__).parents[3] / "docs" / "shadow.md"
@@ -161,6 +162,18 @@ def test_places_say_the_quota_of_jobs_that_name_none(tmp_path: Path) -> None:
         "default/other": "rest",
         "default/own": "team",
     }
+
+
+def test_a_priority_class_of_kueue_counts(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, places=Places(priorities={"urgent": 9}))
+    desk.job("runs", 0)
+    desk.job("first", 1)
+    desk.job("urgent", 2, metadata={"labels": {KUEUE_PRIORITY_CLASS: "urgent"}})
+    desk.ran("runs", 0, 10)
+    desk.ran("first", 10, 20)
+    desk.ran("urgent", 20, 30)
+    assert desk.starts("--policy=Priority") == {"runs": 0, "urgent": 10, "first": 20}
+    assert [job["priority"] for job in desk.report()["jobs"]] == [0, 0, 9]
 
 
 def test_other_objects_and_policies_answer_other_questions(desk: Desk) -> None:

@@ -21,6 +21,10 @@ items:
   - {kind: LocalQueue, metadata: {name: main, namespace: a}, spec: {clusterQueue: research}}
   - {kind: LocalQueue, metadata: {name: main, namespace: b}, spec: {clusterQueue: research}}
 ---
+{kind: WorkloadPriorityClass, metadata: {name: urgent}, value: 900}
+---
+{kind: Namespace, metadata: {name: a}}
+---
 kind: ElasticQuota
 metadata: {name: research, namespace: kq}
 spec: {max: {cpu: 4}}
@@ -32,7 +36,8 @@ def test_local_queues_say_their_quota_unless_the_user_says_another(tmp_path: Pat
     path.write_text(QUEUES)
     given = read_given(path)
     queues = {"a/main": "research", "b/main": "own"}
-    assert given.places == Places(kueue_queues=queues, namespaces={"c": "rest"})
+    want = Places(kueue_queues=queues, namespaces={"c": "rest"}, priorities={"urgent": 900})
+    assert given.places == want
     (body,) = given.bodies
     assert body["metadata"]["uid"] == "ElasticQuota/kq/research"
     assert body["spec"] == {"max": {"cpu": 4}}
