@@ -124,11 +124,14 @@ def layout(wheels: Mapping[str, Sequence[Path]]) -> dict[str, Path]:
         wheels: By Python, such as "3.13".
     """
     shared = set.intersection(*({wheel.name for wheel in each} for each in wheels.values()))
-    return {
-        f"{COMMON if wheel.name in shared else tag_of(python)}/{wheel.name}": wheel
-        for python, each in wheels.items()
-        for wheel in each
-    }
+    placed = {}
+    for python, each in wheels.items():
+        tag = tag_of(python)
+        for wheel in each:
+            # The second: if there is one Python only, it shares all.
+            common = wheel.name in shared and f"-{tag}-{tag}-" not in wheel.name
+            placed[f"{COMMON if common else tag}/{wheel.name}"] = wheel
+    return placed
 
 
 def tag_of(python: str) -> str:

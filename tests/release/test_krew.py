@@ -65,8 +65,15 @@ def test_what_is_the_same_for_all_pythons_is_there_once(wheels: dict[str, Path])
     assert modes[PROGRAM] == 0o755
 
 
+def test_one_python_has_what_is_compiled_for_it(tmp_path: Path) -> None:
+    names = ["a-1-py3-none-any.whl", "b-1-cp311-cp311-linux.whl", "c-1-cp39-abi3-linux.whl"]
+    placed = layout({"3.11": [wheel(tmp_path, name, {}) for name in names]})
+    assert [place.partition("/")[0] for place in placed] == ["common", "cp311", "common"]
+
+
 def test_the_same_wheels_give_the_same_bytes(wheels: dict[str, Path]) -> None:
     first = archive(wheels)
+    assert first[4:8] == bytes(4), "gzip's time"
     os.utime(wheels["common/a-1-py3-none-any.whl"], (0, 0))
     assert archive(dict(reversed(wheels.items()))) == first
 
@@ -100,7 +107,7 @@ def installed(tmp_path: Path) -> Path:
     store = tmp_path / "store" / "v0.1.0"
     (store / "lib" / TAG).mkdir(parents=True)
     shutil.copy(FILES / PROGRAM, store)
-    (store / "start.py").write_text("import sys\nprint(*sys.argv[1:], sys.path[-1:])\n")
+    (store / "start.py").write_text("import sys\nprint(*sys.argv[1:], sys.path)\n")
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / PROGRAM).symlink_to(Path("..", "store", "v0.1.0", PROGRAM))

@@ -29,7 +29,9 @@ def copy(tmp_path: Path) -> Path:
 def test_a_place_with_another_version_is_found(copy: Path, place: Place) -> None:
     path = copy / place.path
     text = path.read_text(encoding="utf-8")
-    path.write_text(place.pattern.sub(r"\g<1>9.8.7", text, count=1), encoding="utf-8")
+    there = place.pattern.search(text)
+    assert there is not None
+    path.write_text(f"{there[1]}9.8.7\n{text}", encoding="utf-8")
     assert list(disagreements(version(), copy)) == [f"{place}: 9.8.7, not {version()}"]
 
 
