@@ -16,8 +16,8 @@ import pytest
 from queue_scheduler.insight_program import page_serving
 from queue_scheduler.insight_program.flags import parse_insight_flags
 from queue_scheduler.page.event_stream import MAX_STREAMS
+from shared_api.exit_codes import EXIT_USAGE
 from shared_api.fake_api_server.server import FakeApiServer
-from shared_api.local_program import EXIT_USAGE
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.queue_scheduler.insight_kit import Sender
 from tests.queue_scheduler.insight_process import (
