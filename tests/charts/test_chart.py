@@ -54,6 +54,8 @@ CLUSTER_WIDE = {
     "ValidatingAdmissionPolicyBinding",
 }
 
+MONITORING = {"PrometheusRule", "ServiceMonitor"}
+
 CHECKS = "admission-checks"
 INSIGHT = "insight"
 VISIBLE: Json = {"insight": {"enabled": True, "visibility": {"enabled": True}}}
@@ -121,7 +123,9 @@ def test_each_object_has_a_unique_name_and_the_namespace_of_the_release(values: 
             want = "ops"  # the right to read existing pods
         if (one["kind"], one["metadata"]["name"]) == READER_BINDING:
             want = "kube-system"
-        assert got == ("monitoring" if one["kind"] == "ServiceMonitor" else want), one["metadata"]
+        if one["kind"] in MONITORING or "-dashboard-" in one["metadata"]["name"]:
+            want = "monitoring"
+        assert got == want, one["metadata"]
 
 
 @every_values

@@ -133,7 +133,16 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
         "debugApi": {"expose": True, "tls": {"secretName": "debug-tls"}},
         "controllers": {"debugApi": {"expose": True, "tls": {"secretName": "jobs-tls"}}},
         "networkPolicy": {"enabled": True},
+        "monitoring": {
+            "dashboards": {"enabled": True, "namespace": "monitoring"},
+            "rules": {
+                "enabled": True,
+                "namespace": "monitoring",
+                "labels": {"release": "prometheus"},
+            },
+        },
         "metrics": {
+            "queueLabels": ["team"],
             "serviceMonitor": {
                 "enabled": True,
                 "namespace": "monitoring",

@@ -62,12 +62,12 @@ class ProgramProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
 
-    def start(self) -> None:
-        """Start it; returns at once."""
+    def start(self, *more: str) -> None:
+        """Start it, with more flags for this time; returns at once."""
         self._log_start = self._log.stat().st_size if self._log.exists() else 0
         with self._log.open("ab") as out:
             self._process = subprocess.Popen(
-                [sys.executable, *self._code, *self._arguments],
+                [sys.executable, *self._code, *self._arguments, *more],
                 cwd=ROOT,
                 stdout=out,
                 stderr=out,

@@ -40,12 +40,14 @@ MODULES = Path(__file__).with_name("modules")
 KUBERNETES = "k8s.io/kubernetes"
 ETCD = "go.etcd.io/etcd/server/v3"
 KWOK = "sigs.k8s.io/kwok"
+PROMETHEUS = "github.com/prometheus/prometheus"
 ACTIONLINT = "github.com/rhysd/actionlint"
 KREW = "sigs.k8s.io/krew"
 MODULE_FOLDERS = {
     KUBERNETES: "kubernetes",
     ETCD: "etcd",
     KWOK: "kwok",
+    PROMETHEUS: "prometheus",
     ACTIONLINT: "actionlint",
     KREW: "krew",
 }
