@@ -33,6 +33,8 @@ from tests.cluster.queue_world import (
     MERGE,
     OWN_TIMES_SECONDS,
     QUEUE_NAMESPACE,
+    QUOTAS,
+    UNITS,
     QueueWorld,
     unit_view,
     until,
@@ -55,6 +57,7 @@ LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{QUEUE_NAMESPACE}/leas
 SCHEDULER_LEASE: Final = f"{LEASES}/koord-queue-scheduler"
 PROGRAMS: Final = ("scheduler", "controllers", "insight", "admission-checks", FAULTY)
 LONG: Final = 600
+MANY: Final = 80
 SLOW: Final = ("--kube-api-qps=2", "--kube-api-burst=1")
 
 SHORT: Final[dict[str, Json]] = {
@@ -160,6 +163,13 @@ def restart(program: ProgramProcess, *flags: str) -> None:
     program.stop()
     program.start(*flags)
     program.wait_until_ready()
+
+
+def remove(world: QueueWorld, quota: str, units: int) -> None:
+    """Delete a large quota and its units: next to its min, that of the others would be nothing."""
+    for number in range(units):
+        world.api.request("DELETE", f"{UNITS.format('default')}/{quota}-{number}")
+    world.api.request("DELETE", f"{QUOTAS.format('default')}/{quota}")
 
 
 def deny(world: QueueWorld, name: str, resource: Json, expression: str) -> None:
@@ -270,8 +280,7 @@ def test_writes_are_refused(watched: Watched) -> None:
     watched.await_firing("KoordQueueWritesRefused", **refused)
     allow(world, "no-admissions")
     watched.await_quiet("KoordQueueWritesRefused", **refused)
-    for number in range(next(numbers)):
-        world.finish_unit(f"denied-{number}")
+    remove(world, "denied", next(numbers))
 
 
 def test_a_quota_is_above_its_max(watched: Watched) -> None:
@@ -336,13 +345,14 @@ def test_the_scheduler_is_too_slow_for_units_that_fit(watched: Watched) -> None:
     world, scheduler = watched.world, watched.scheduler
     world.create_quota("many", cpu_max=1000)
     restart(scheduler, *SLOW)
-    for number in range(80):
+    for number in range(MANY):
         world.create_unit(f"many-{number}", "many", cpu=1)
     watched.await_firing("KoordQueueApiThrottles", component="koord-queue-scheduler")
     watched.await_firing("KoordQueueFittingUnitWaits")
     restart(scheduler)
     watched.await_quiet("KoordQueueFittingUnitWaits")
     watched.await_quiet("KoordQueueApiThrottles", component="koord-queue-scheduler")
+    remove(world, "many", MANY)
 
 
 def test_a_cache_is_behind(watched: Watched) -> None:
