@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from shared_api.exit_codes import EXIT_USAGE
+
+__all__ = ["EXIT_FAILED", "EXIT_INTERRUPTED", "EXIT_USAGE", "CommandError"]
+
 EXIT_FAILED: Final = 1
-EXIT_USAGE: Final = 2
-"""The command is not written as it takes it; click exits so as well."""
 EXIT_INTERRUPTED: Final = 130
 """128 and SIGINT, as shells report it."""
 

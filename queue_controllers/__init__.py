@@ -12,7 +12,9 @@ Read in this order:
 7. ``reservations``: nodes that are reserved before a job is released; in strict mode only.
 8. ``debug_api``: the HTTP API: whether a job is managed, and why.
 9. ``manifests``: what would be made of a manifest; the scheduler asks it.
-10. ``configuration``: the settings; ``metrics``; ``wiring``: the only module that knows every part.
+10. ``observed``: the jobs of a cluster where nothing is managed; the scheduler's shadow mode asks
+    it.
+11. ``configuration``: the settings; ``metrics``; ``wiring``: the only module that knows every part.
 
 Not here: which jobs may start (``queue_scheduler``). The two meet only in Kubernetes objects.
 """

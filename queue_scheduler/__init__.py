@@ -24,10 +24,12 @@ Read in this order:
     settings; ``wiring``: the only module that knows every part.
 13. ``insight_program``: another program, which answers what takes long; ``insight_feed`` sends it
     what the engine is told.
-14. ``admission_check_controller``: another program, which asks the autoscaler for nodes. It knows
+14. ``shadow_program``: `--shadow`, which watches a cluster of other queues; ``shadow``: its record,
+    and what this queue would have done.
+15. ``admission_check_controller``: another program, which asks the autoscaler for nodes. It knows
     nothing of the modules above.
 
 Not here: jobs. The scheduler knows only their units; ``queue_controllers`` turns jobs into
-units, and resumes them. The two meet only in Kubernetes objects; ``try_out`` alone uses the other
-program's code, to build units of jobs that do not exist.
+units, and resumes them. The two meet only in Kubernetes objects; ``try_out`` and
+``shadow_program`` alone use the other program's code, to build units that nothing creates.
 """

@@ -50,6 +50,12 @@ DEFAULT_PLUGINS: Final = ("Priority", "ElasticQuotaV2")
 # At most two digits of exponent: as an exact number, 1e999999999 would take hours to write out.
 _RATE: Final = re.compile(r"[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,2})?")
 
+LEASE: Final = "koord-queue-scheduler"
+SHADOW_LEASE: Final = "koord-queue-shadow"
+
+SHADOW_RECORD_LIMIT: Final = "256Mi"
+"""A job takes about 1 KiB of it, and some more of memory while the program runs."""
+
 SMALL_UNITS_VARIABLE: Final = "SmallTaskAcclerate"
 """Upstream's name of an environment variable, including its unusual spelling."""
 
@@ -234,6 +240,22 @@ def parse_rate(text: str) -> Fraction:
     return rate
 
 
+class ShadowFlags(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of the shadow mode.
+
+    Attributes:
+        folder: Where the record is.
+        most_bytes: How large it may grow.
+        objects: A file with quotas, queues and places; None: they are read from the cluster.
+        kinds: Keys of the kinds of jobs that are followed.
+    """
+
+    folder: Path
+    most_bytes: int
+    objects: Path | None
+    kinds: tuple[str, ...]
+
+
 class Flags(msgspec.Struct, frozen=True, kw_only=True):
     """The parsed command line."""
 
@@ -257,6 +279,8 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     withdraw_visibility_seconds: float | None
     """How long the aggregated API may be unavailable before its APIService is deleted; None: it is
     not looked at."""
+    shadow: ShadowFlags | None
+    """What to watch and record instead of deciding; None: this program decides."""
     without_effect: Mapping[str, str]
     """Flags that were given and have no effect, each with what to use instead."""
 
@@ -280,8 +304,12 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = NO_EN
     without_effect = read_upstream_flags(got, UPSTREAM_FLAGS)
     if checks_available_quota:
         del without_effect[FEATURE_GATES_FLAG]
+    shadow = _read_shadow(got)
+    program = read_program_flags(got, namespace=got.queue_namespace)
+    if shadow is not None:
+        program = _as_shadow(program)
     return Flags(
-        program=read_program_flags(got, namespace=got.queue_namespace),
+        program=program,
         config=got.config,
         queue_namespace=got.queue_namespace,
         debug=read_debug_flags(got),
@@ -294,8 +322,39 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = NO_EN
         audit_repairs=parse_bool("--audit-repair", got.audit_repair),
         insight_folder=Path(got.insight_socket_dir) if got.insight_socket_dir else None,
         withdraw_visibility_seconds=_read_patience(got.withdraw_visibility_after),
+        shadow=shadow,
         without_effect=without_effect,
     )
+
+
+def _read_shadow(got: argparse.Namespace) -> ShadowFlags | None:
+    if not parse_bool("--shadow", got.shadow):
+        return None
+    if not got.shadow_record_dir:
+        raise FlagError("--shadow needs --shadow-record-dir: what is seen is written there")
+    if got.insight_socket_dir:
+        raise FlagError("--shadow goes without --insight-socket-dir: it does not serve the page")
+    try:
+        most = amount("memory", got.shadow_record_limit)
+    except QuantityError as error:
+        msg = f"--shadow-record-limit: {error}"
+        raise FlagError(msg) from error
+    return ShadowFlags(
+        folder=Path(got.shadow_record_dir),
+        most_bytes=most,
+        objects=Path(got.shadow_objects) if got.shadow_objects else None,
+        kinds=tuple(each.strip() for each in got.shadow_kinds.split(",") if each.strip()),
+    )
+
+
+def _as_shadow(flags: ProgramFlags) -> ProgramFlags:
+    """Return the flags with the shadow's own Lease: it must not stand in for a scheduler."""
+    if flags.metrics_secure:
+        msg = "--shadow goes without --metrics-secure: to review a token is a write"
+        raise FlagError(msg)
+    if flags.lease_name != LEASE:
+        return flags
+    return msgspec.structs.replace(flags, lease_name=SHADOW_LEASE)
 
 
 def _read_patience(text: str) -> float | None:
@@ -380,7 +439,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Decides which queued job may start: order, quota, turns.",
         allow_abbrev=False,
     )
-    add_program_flags(parser, lease_name="koord-queue-scheduler", metrics_address=":10259")
+    add_program_flags(parser, lease_name=LEASE, metrics_address=":10259")
     add = parser.add_argument
     add("--config", help=f"{KIND} file ({API_VERSION})")
     add(
@@ -423,8 +482,36 @@ def _parser() -> argparse.ArgumentParser:
         " long: as long as it is there, no namespace can be deleted (default: it is not looked at)",
     )
     _add_strict_flags(parser)
+    _add_shadow_flags(parser)
     add_upstream_flags(parser, UPSTREAM_FLAGS)
     return parser
+
+
+def _add_shadow_flags(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("shadow mode").add_argument
+    add(
+        "--shadow",
+        nargs="?",
+        const="true",
+        default="false",
+        help="watch the jobs of a cluster and record them, decide nothing and write nothing",
+    )
+    add("--shadow-record-dir", default="", help="folder of the record")
+    add(
+        "--shadow-record-limit",
+        default=SHADOW_RECORD_LIMIT,
+        help="when the record is that large nothing more is recorded (default: %(default)s)",
+    )
+    add(
+        "--shadow-objects",
+        default="",
+        help="file with quotas, queues and places (default: the quotas and queues of the cluster)",
+    )
+    add(
+        "--shadow-kinds",
+        default="job",
+        help="kinds of jobs that are followed, such as job,pytorchjob (default: %(default)s)",
+    )
 
 
 def _add_strict_flags(parser: argparse.ArgumentParser) -> None:

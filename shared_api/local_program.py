@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from shared_api.exit_codes import EXIT_USAGE
 from shared_api.metrics import SharedMetrics
 from shared_api.process.clock import SystemClock
 from shared_api.process.loop_thread import LoopThread, Step, check_threads, stop_all
@@ -40,9 +41,6 @@ STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 STUCK_SECONDS: Final = 120.0
 """A step that takes longer counts as stuck: no request may take that long."""
-
-EXIT_USAGE: Final = 2
-"""A flag, the configuration or an address is not valid; one line on stderr says which."""
 
 USAGE_ERRORS: Final = (FlagError, AddressError, OpenFilesError)
 

@@ -24,8 +24,10 @@ from shared_api.access_review import AccessReviewer, PathRight
 from shared_api.client.connection_settings import SettingsError
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.http_transport import HttpTransport
-from shared_api.client.kube_config import load_connection
+from shared_api.client.kube_config import open_connection
+from shared_api.client.read_only import ReadOnlyTransport
 from shared_api.client.resource_client import ResourceClient
+from shared_api.client.transport import Transport
 from shared_api.leader_election import (
     EXIT_LOST_LEASE,
     LeaderElector,
@@ -116,17 +118,26 @@ class Work(LocalWork, Protocol):
 class Program(LocalProgram):
     """One process: build it, build the work with it, then call `run`.
 
+    Args:
+        component: Its name.
+        flags: The command line.
+        only_reads: Whether every write is refused in this process, but those of the Lease.
+
     Raises:
         SettingsError: The kubeconfig is missing or malformed.
         OpenFilesError: The process may not open enough files.
     """
 
-    def __init__(self, component: str, flags: ProgramFlags) -> None:
+    def __init__(self, component: str, flags: ProgramFlags, *, only_reads: bool = False) -> None:
         super().__init__(component, flags)
         self.flags = flags
         self.identity = f"{socket.gethostname()}_{self.rng.getrandbits(48):012x}"
-        self._connection = load_connection(flags.kubeconfig, flags.context, clock=self.clock)
-        self._transport = HttpTransport(self._connection, self.clock)
+        found = open_connection(flags.kubeconfig, flags.context, clock=self.clock)
+        self._connection = found.settings
+        self._transport: Transport = HttpTransport(self._connection, self.clock)
+        if only_reads:
+            lease = (flags.lease_namespace, flags.lease_name)
+            self._transport = ReadOnlyTransport(self._transport, *lease)
         self.flow = FlowControl(flags.qps, flags.burst, self.clock)
         self.client = self._build_client(self.flow)
         # A separate budget: clients with random tokens must not use up that of the work, or cause

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from shared_api.exit_codes import EXIT_USAGE
+
 INSTALL: Final = "pip install 'koord-queue[server]'"
 PACKAGES: Final = frozenset(
     {"cryptography", "fastapi", "prometheus_client", "starlette", "uvicorn"}
 )
 """The extra `server` in pyproject.toml, as modules."""
-EXIT_USAGE: Final = 2
 
 
 @contextmanager

@@ -23,7 +23,10 @@ class Refusal(Answer, frozen=True):
 
 
 class Unit(Answer, frozen=True):
-    """One unit; `position` counts from 1, and is 0 for units that are not pending."""
+    """One unit; `position` counts from 1, and is 0 for units that are not pending.
+
+    `created` is RFC 3339, as in its object.
+    """
 
     namespace: str = ""
     name: str = ""
@@ -31,4 +34,6 @@ class Unit(Answer, frozen=True):
     quota: str = ""
     standing: str = ""
     position: int = 0
+    priority: int = 0
+    created: str = ""
     refusal: Refusal | None = None

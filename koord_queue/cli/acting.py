@@ -14,7 +14,7 @@ from koord_queue.acts.on_units import hold, is_held, release
 from koord_queue.cli.session import Session
 from koord_queue.cli.targets import Place, Targets, UnitTarget
 from koord_queue.errors import EXIT_FAILED, CommandError
-from koord_queue.reach.errors import Conflicting, Missing, NotServed, Refused
+from koord_queue.reach.errors import Conflicting, Missing, Refused
 from koord_queue.reach.named import queue_name
 from koord_queue.show.printable import printable
 from shared_api.objects.queue import Queue
@@ -89,7 +89,7 @@ class Acting:
         place = self._targets.quota(name) if change.on is On.QUOTA else found.place
         self._write(place, change)
         self._edits.append({"kind": "Queue", "name": name, **change.edit})
-        self._tell(place.shown, change.said)
+        self._tell(place.shown, change)
         self._note(change)
 
     def _write(self, place: Place, change: Change) -> None:
@@ -99,7 +99,7 @@ class Acting:
         """Look whether a change counts, and say what has become of it."""
         place = found.place(change.on)
         late = "" if self._dry_run or change.counts is None else self._settle(found, change, act)
-        self._tell(place.shown, change.said)
+        self._tell(place.shown, change)
         self._note(change)
         if late:
             self._session.out.note(late)
@@ -162,8 +162,15 @@ class Acting:
         if failed:
             raise click.exceptions.Exit(EXIT_FAILED)
 
-    def _tell(self, shown: str, said: str) -> None:
-        self._say(shown, f"{said} (dry run)" if self._dry_run else said)
+    def _tell(self, shown: str, change: Change) -> None:
+        if not self._dry_run:
+            self._say(shown, change.said)
+            return
+        from koord_queue.show.patches import tell_patch  # noqa: PLC0415 - only for a dry run
+
+        self._say(shown, f"{change.said} (dry run)")
+        for line in tell_patch(change.patch):
+            self._session.out.line(printable(f"  {line}"))
 
     def _say(self, shown: str, said: str) -> None:
         self._session.out.line(printable(f"{shown} {said}"))
@@ -197,8 +204,11 @@ class Acting:
 
         try:
             answer = self._session.answers().what_if(msgspec.json.encode({"edits": self._edits}))
-        except (NotServed, Refused) as error:
-            said = f"what it would set off is not known: {error.message}"
+        except CommandError as error:
+            said = (
+                "which units would then start, wait or be evicted is not known:"
+                f" only the scheduler's debug API foretells it, and {error.message}"
+            )
             self._session.out.note(f"{said}. {error.next_step}".rstrip())
             return
         write_lines(self._session.out, tell_what_if(decode(answer, WhatIf)))

@@ -42,6 +42,9 @@ SECTIONS: Final[dict[str, dict[str, Entry]]] = {
         "try": Entry("try_", "try_", "say what would become of a manifest"),
         "what-if": Entry("what_if", "what_if", "say what edits of quotas or queues would change"),
         "replay": Entry("replay", "replay", "replay a trace of jobs, without a cluster"),
+        "shadow-report": Entry(
+            "shadow_report", "shadow_report", "compare what happened with what would have"
+        ),
         "dump": Entry("dump", "dump", "save what the scheduler believes, for a bug report"),
     },
     "Do": {

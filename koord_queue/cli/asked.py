@@ -62,6 +62,7 @@ def ask(session: Session, dump: str | None) -> Asked:
 
 def _ask_cluster(session: Session) -> Asked:
     from koord_queue.cli.objects import read_quotas  # noqa: PLC0415 - not for a dump
+    from koord_queue.reach.named import place_of_unit  # noqa: PLC0415 - the same
 
     def namespace() -> str:
         return session.namespace if has_cluster(session) else _namespace_of(session)
@@ -69,13 +70,13 @@ def _ask_cluster(session: Session) -> Asked:
     def find(named: str) -> tuple[str, str]:
         if has_cluster(session):
             return session.unit(named)
-        word, _, name = named.rpartition("/")
-        if word not in {"", "unit", "queueunit"}:
+        found = place_of_unit(named, _namespace_of(session))
+        if found is None:
             raise CommandError(
                 f"which unit {named} has is not known without the API server",
                 "Name the unit itself, or the cluster with --kubeconfig or --context.",
             )
-        return _namespace_of(session), name
+        return found
 
     return Asked(
         session.answers(),

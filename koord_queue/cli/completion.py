@@ -35,12 +35,8 @@ PAGE: Final = "500"
 NO_FILES: Final = ":4"
 """The directive after which the shell does not complete names of files (cobra's)."""
 KUBECTL_SCRIPT: Final = "kubectl_complete-koord_queue"
-_QUEUES: Final = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{system}/queues"
-_PATHS: Final = {
-    "queue": _QUEUES,
-    "quota": "/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas",
-    "namespace": "/api/v1/namespaces",
-}
+_NAMED: Final = ("queue", "quota", "namespace")
+"""What options name by the words that are their own names."""
 
 
 HELP: Final = """Print the completion of a shell, or the file that kubectl runs for it.
@@ -150,7 +146,7 @@ def kinds_of(parameter: click.Parameter) -> tuple[str, ...]:
     name, shown = parameter.name or "", (parameter.metavar or "").upper()
     if isinstance(parameter, click.Option):
         is_name = shown in {"NAME", "QUEUE", "QUOTA"}
-        return (name,) if is_name and name in _PATHS else ()
+        return (name,) if is_name and name in _NAMED else ()
     words = shown or name.upper()
     found = []
     if "UNIT" in words or "JOB" in words:
@@ -175,14 +171,15 @@ def names_of(kinds: Sequence[str], context: click.Context, typed: str) -> list[s
 
 def _names(kind: str, context: click.Context, typed: str) -> Iterator[str]:
     from koord_queue.cli.session import Session  # noqa: PLC0415 - only where names are asked for
-    from koord_queue.reach.named import UNITS, read_owned  # noqa: PLC0415 - the same
+    from koord_queue.reach import resources  # noqa: PLC0415 - the same
+    from koord_queue.reach.named import read_owned  # noqa: PLC0415 - the same
 
     given = {name: context.params.get(name) for name in Choice._fields}
     choice = Choice(**{name: value for name, value in given.items() if value is not None})
     limit = (("limit", PAGE),)
     with Session(choice) as session:
         if kind == "unit":
-            path = UNITS.format(namespace=session.namespace)
+            path = resources.QUEUE_UNITS.path(session.namespace)
             for owned in read_owned(session.cluster().get(path, limit)):
                 if owned.job:
                     yield f"{owned.kind.lower()}/{owned.job}"
@@ -191,8 +188,12 @@ def _names(kind: str, context: click.Context, typed: str) -> Iterator[str]:
                     yield owned.unit
             return
         before, slash, _ = kind.partition("/")
-        path = _PATHS[before].format(system=choice.system_namespace)
-        answer: Any = msgspec.json.decode(session.cluster().get(path, limit))
+        paths = {
+            "queue": resources.QUEUES.path(choice.system_namespace),
+            "quota": resources.ELASTIC_QUOTAS.path(""),
+            "namespace": resources.NAMESPACES.path(""),
+        }
+        answer: Any = msgspec.json.decode(session.cluster().get(paths[before], limit))
         for each in answer["items"]:
             yield f"{before}/{each['metadata']['name']}" if slash else each["metadata"]["name"]
 

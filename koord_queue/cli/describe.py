@@ -26,7 +26,7 @@ MOST_EVENTS: Final = 10
 def describe(session: Session, unit: str) -> None:
     """Show all that is known of a job's unit: its life, demand, place, forecast and events.
 
-    UNIT is job/NAME, or the name of a queue unit.
+    UNIT is job/NAME, NAMESPACE/NAME, or the name of a queue unit.
     """
     from koord_queue.cli.objects import read_unit  # noqa: PLC0415 - not for --help
     from koord_queue.show import unit_life  # noqa: PLC0415 - the same

@@ -29,7 +29,7 @@ def explain(
 ) -> None:
     """Say why a job waits: all that keeps it, with the numbers, and what would start it.
 
-    UNIT is job/NAME, or the name of a queue unit.
+    UNIT is job/NAME, NAMESPACE/NAME, or the name of a queue unit.
     """
     if changes and at is not None:
         raise click.UsageError("--changes is about now, not about --at.")
@@ -51,10 +51,12 @@ def _find(asked: Asked, unit: str, at: str | None) -> tuple[str, str]:
     try:
         return asked.find(unit)
     except CommandError:
-        word, _, name = unit.rpartition("/")
-        if at is None or word not in {"", "unit", "queueunit"}:
+        from koord_queue.reach.named import place_of_unit  # noqa: PLC0415 - not for --help
+
+        found = None if at is None else place_of_unit(unit, asked.namespace())
+        if found is None:
             raise
-        return asked.namespace(), name
+        return found
 
 
 def _answer(asked: Asked, unit: tuple[str, str], at: str | None, *, changes: bool) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from koord_queue.answers.decoding import decode
@@ -25,6 +26,10 @@ _STATES: Final = {
     "booked": "Admitted",
 }
 """The scheduler's states in the words of `units`; it does not know which admitted units run."""
+
+
+_ORDER: Final = ("Admitted", "Starting", "Waiting", "OnHold")
+"""What has started, then what waits, as in `units`."""
 
 
 class Listed(NamedTuple):
@@ -71,6 +76,30 @@ def queues_at(session: Session, at: str) -> Listed:
     return Listed(
         [decode(bytes(raw), Queue) for raw in raws], [decode(bytes(raw), object) for raw in raws]
     )
+
+
+def sort_units(units: Listed, by: str) -> Listed:
+    """Return units in order: `queue`, `age`, `priority` or `name`, as `units` has them."""
+    pairs = sorted(zip(*units, strict=True), key=lambda pair: _KEYS[by](pair[0]))
+    return Listed([value for value, _ in pairs], [tree for _, tree in pairs])
+
+
+def _by_queue(unit: Unit) -> tuple[object, ...]:
+    state = state_of(unit.standing)
+    place = _ORDER.index(state) if state in _ORDER else len(_ORDER)
+    return (place, unit.queue, unit.position, *_by_age(unit))
+
+
+def _by_age(unit: Unit) -> tuple[object, ...]:
+    return (unit.created, unit.namespace, unit.name)
+
+
+_KEYS: Final[dict[str, Callable[[Unit], tuple[Any, ...]]]] = {
+    "queue": _by_queue,
+    "age": _by_age,
+    "priority": lambda unit: (-unit.priority, *_by_age(unit)),
+    "name": lambda unit: (unit.namespace, unit.name),
+}
 
 
 def show_units(session: Session, units: Listed, form: str) -> None:

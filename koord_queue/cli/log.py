@@ -12,7 +12,7 @@ from koord_queue.cli import options
 from koord_queue.cli.session import Session
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import NotServed, Refused
-from koord_queue.reach.named import UNIT_WORDS, is_queue, queue_name
+from koord_queue.reach.named import is_queue, place_of_unit, queue_name
 from koord_queue.show.documents import show_document
 from koord_queue.show.log_rows import COLUMNS, STYLES, cells_of
 
@@ -70,16 +70,16 @@ def log(
 def _about(session: Session, about: str | None) -> tuple[tuple[str, str], ...]:
     if about is None:
         return ()
-    word, slash, name = about.partition("/")
     if is_queue(about):
         return (("queue", queue_name(about)),)
     try:
         namespace, found = session.unit(about)
     except CommandError:
         # A unit that is gone is still in the record; only the name of its job is not.
-        if slash and word not in UNIT_WORDS:
+        place = place_of_unit(about, session.namespace)
+        if place is None:
             raise
-        namespace, found = session.namespace, name if slash else about
+        namespace, found = place
     return (("unit", f"{namespace}/{found}"),)
 
 

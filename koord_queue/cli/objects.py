@@ -9,19 +9,23 @@ import msgspec
 
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import Missing, NotServed, Refused
+from koord_queue.reach.resources import (
+    ELASTIC_QUOTA_TREES,
+    ELASTIC_QUOTAS,
+    QUEUE_UNITS,
+    RESOURCE_QUOTAS,
+)
 from shared_api.objects.queue_unit import QueueUnit
 
 if TYPE_CHECKING:
     from koord_queue.reach.cluster import Cluster
 
-_QUOTAS: Final = "/apis/scheduling.sigs.k8s.io"
 QUOTA_KINDS: Final = (
-    (f"{_QUOTAS}/v1alpha1", "elasticquotas", "ElasticQuota"),
-    (f"{_QUOTAS}/v1beta1", "elasticquotatrees", "ElasticQuotaTree"),
-    ("/api/v1", "resourcequotas", "ResourceQuota"),
+    (ELASTIC_QUOTAS, "ElasticQuota"),
+    (ELASTIC_QUOTA_TREES, "ElasticQuotaTree"),
+    (RESOURCE_QUOTAS, "ResourceQuota"),
 )
-"""API, plural name and kind of what may be a quota."""
-UNITS: Final = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/queueunits/{name}"
+"""What may be a quota, and its kind."""
 
 
 def read_unit(cluster: Cluster, namespace: str, name: str) -> QueueUnit:
@@ -30,7 +34,7 @@ def read_unit(cluster: Cluster, namespace: str, name: str) -> QueueUnit:
     Raises:
         CommandError: There is none, it may not be read, or it cannot be decoded.
     """
-    data = cluster.get(UNITS.format(namespace=namespace, name=name))
+    data = cluster.get(QUEUE_UNITS.path(namespace, name))
     try:
         return msgspec.json.decode(data, type=QueueUnit)
     except msgspec.DecodeError as error:
@@ -44,11 +48,11 @@ def read_quotas(cluster: Cluster, namespace: str) -> list[dict[str, Any]]:
         CommandError: They may not be read in either.
     """
     found = []
-    for api, plural, kind in QUOTA_KINDS:
+    for resource, kind in QUOTA_KINDS:
         try:
-            objects = list(_objects(cluster, f"{api}/{plural}"))
+            objects = list(_objects(cluster, resource.path("")))
         except Refused:
-            objects = list(_objects(cluster, f"{api}/namespaces/{namespace}/{plural}"))
+            objects = list(_objects(cluster, resource.path(namespace)))
         except (Missing, NotServed):
             continue
         found += [{**each, "kind": kind} for each in objects]

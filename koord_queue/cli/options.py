@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable
 from typing import Any, Final
 
 import click
 
 from koord_queue.cli.session import Session
-from koord_queue.reach.choice import Choice
+from koord_queue.reach.choice import NAMESPACE_NAME, Choice
 
 Function = Callable[..., Any]
 
 SYSTEM_NAMESPACE: Final = "koord-queue"
-
-_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-"""As Kubernetes has it."""
 
 
 def _check_namespace(
     _context: click.Context, _option: click.Parameter, text: str | None
 ) -> str | None:
     """Refuse what would be another path of the API."""
-    if text and not _NAMESPACE.fullmatch(text):
+    if text and not NAMESPACE_NAME.fullmatch(text):
         raise click.BadParameter(f"{text!r} is no name of a namespace.")
     return text
 
@@ -149,6 +145,20 @@ def output(*forms: str) -> Callable[[Function], Function]:
         default=forms[0],
         help=f"Form of the answer; default: {forms[0]}.",
     )
+
+
+def refuse_namespace(session: Session, why: str) -> None:
+    """Refuse `-n` where no namespace is meant.
+
+    Args:
+        session: What was chosen.
+        why: Said of it, as the rest of a sentence after "-n".
+
+    Raises:
+        click.UsageError: There is one.
+    """
+    if session.choice.namespace is not None:
+        raise click.UsageError(f"-n {why}")
 
 
 def _with_options(

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
 import msgspec
 
 from koord_queue.cli import options
 from koord_queue.cli.session import Session
+from koord_queue.reach.resources import QUEUES
 from koord_queue.show.documents import show_documents
 from koord_queue.show.queue_rows import COLUMNS, STYLES, cells_of
 from shared_api.objects.queue import Queue
-
-QUEUES: Final = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/queues"
 
 
 class _Queues(msgspec.Struct):
@@ -34,11 +31,11 @@ def queues(session: Session, *, at: str | None, dump: str | None, form: str) -> 
 
     Queues are in the namespace of the installation (--system-namespace).
     """
+    options.refuse_namespace(session, "names no queues: they are where --system-namespace says.")
     if dump is not None or at is not None:
         _show_listed(session, at, dump, form)
         return
-    path = QUEUES.format(namespace=session.choice.system_namespace)
-    pages = list(session.cluster().pages(path))
+    pages = list(session.cluster().pages(QUEUES.path(session.choice.system_namespace)))
     if form != "table":
         found = [raw for page in pages for raw in msgspec.json.decode(page, type=_Documents).items]
         show_documents(

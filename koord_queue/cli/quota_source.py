@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 
 from koord_queue.answers.quotas import Quota, quotas_of_objects, read_quota_page
 from koord_queue.cli.session import Session
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import NotServed, Refused
+from koord_queue.reach.resources import ELASTIC_QUOTAS
 from shared_api.objects.elastic_quota import ElasticQuota
-
-QUOTAS: Final = "/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas"
 
 
 class _Quotas(msgspec.Struct):
@@ -40,7 +37,7 @@ def read_quotas(session: Session) -> tuple[Quota, ...]:
 
 def _read_objects(session: Session, first: CommandError) -> tuple[Quota, ...]:
     try:
-        pages = list(session.cluster().pages(QUOTAS))
+        pages = list(session.cluster().pages(ELASTIC_QUOTAS.path("")))
     except NotServed as error:
         raise CommandError(
             f"{first.message}; and there are no ElasticQuotas: {error.message}", first.next_step

@@ -90,7 +90,7 @@ class Session:
         """Return namespace and name of a unit.
 
         Args:
-            named: `job/train-1`, `unit/train-1-job`, or a bare name.
+            named: `job/train-1`, `team/train-1` with a namespace, or a bare name.
 
         Raises:
             CommandError: There is none of that name, or several.

@@ -13,6 +13,7 @@ from koord_queue.cli import options
 from koord_queue.cli.quota_source import read_quotas
 from koord_queue.cli.session import Session
 from koord_queue.reach.errors import NotServed, Refused
+from koord_queue.reach.resources import QUEUE_UNITS
 from koord_queue.show.bars import bar, letters_for, percent
 from koord_queue.show.documents import show_document
 from koord_queue.show.quota_rows import FULL, TopRow, documents_of, fit, top_quotas, uses_of
@@ -21,7 +22,6 @@ from koord_queue.show.unit_use import UnitUse, queue_of, top_units
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.quantity import format_amount
 
-UNITS: Final = "/apis/scheduling.x-k8s.io/v1alpha1/queueunits"
 REDRAW_SECONDS: Final = 2.0
 BAR: Final = " "
 """Heading of the bars of a terminal."""
@@ -68,6 +68,8 @@ def top(session: Session, *, what: str, resource: str | None, watch: bool, form:
     A quota is compared by the resource of which it uses the largest share of its max, a unit by
     that of which it holds the largest share of what all units hold.
     """
+    if what == "quotas":
+        options.refuse_namespace(session, "is for `top units`: quotas are those of all namespaces.")
     views: dict[str, Callable[[Session, str | None], View]] = {"quotas": _quotas, "units": _units}
     if not watch:
         _show(session, views[what](session, resource), form)
@@ -202,10 +204,8 @@ def _admitted(session: Session) -> list[QueueUnit]:
 
 
 def _list(session: Session, namespace: str) -> list[QueueUnit]:
-    scope = f"namespaces/{namespace}/queueunits" if namespace else "queueunits"
-    path = f"{UNITS.removesuffix('queueunits')}{scope}"
     return [
         unit
-        for page in session.cluster().pages(path)
+        for page in session.cluster().pages(QUEUE_UNITS.path(namespace))
         for unit in msgspec.json.decode(page, type=_Units).items
     ]

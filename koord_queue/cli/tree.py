@@ -37,6 +37,7 @@ def tree(session: Session, *, quota: str | None, resource: str | None, form: str
     With QUOTA, only that one and those below it. USED includes the quotas below and pods without a
     unit; CHARGED is what the units of this quota hold; BORROWED is used above what is guaranteed.
     """
+    options.refuse_namespace(session, "is of no use here: quotas are those of all namespaces.")
     roots = read_quotas(session)
     if quota is not None:
         roots = (_named(roots, quota),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 import msgspec
@@ -13,12 +13,24 @@ from koord_queue.cli import options
 from koord_queue.cli.session import Session
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import NotServed, Refused
+from koord_queue.reach.resources import QUEUE_UNITS
 from koord_queue.show.documents import show_documents
-from koord_queue.show.unit_rows import ENDED, ORDERS, STYLES, UnitRow, sort_rows, table_of
+from koord_queue.show.unit_rows import (
+    BY_PLACE,
+    ENDED,
+    ORDERS,
+    QUEUE,
+    STYLES,
+    UnitRow,
+    sort_rows,
+    table_of,
+)
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import USER
 
-API: Final = "/apis/scheduling.x-k8s.io/v1alpha1"
+if TYPE_CHECKING:
+    from koord_queue.cli.listed import Listed
+
 REVIEW: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 WATCH_SECONDS: Final = 2.0
 """Between two looks: a scheduler writes a reason two seconds after it has found it."""
@@ -55,7 +67,11 @@ class _Documents(msgspec.Struct):
 @click.option(
     "--finished", is_flag=True, help="Those that have ended, instead of those that have not."
 )
-@click.option("--sort-by", type=click.Choice(ORDERS), default="queue", help="Default: queue.")
+@click.option(
+    "--sort-by",
+    type=click.Choice(ORDERS),
+    help="Default: queue; of -o json, yaml and name: as the server has them.",
+)
 @click.option("-w", "--watch", is_flag=True, help="Go on, and show what changes, until Ctrl-C.")
 @options.at
 @options.from_dump
@@ -68,7 +84,7 @@ def units(
     selector: str | None,
     mine: bool,
     finished: bool,
-    sort_by: str,
+    sort_by: str | None,
     watch: bool,
     at: str | None,
     dump: str | None,
@@ -82,7 +98,10 @@ def units(
     if dump is not None or at is not None:
         if selector or mine or finished or watch:
             raise click.UsageError("--from-dump and --at know no -l, --mine, --finished and -w.")
-        _show_listed(session, at, dump, form, all_namespaces=all_namespaces)
+        if sort_by == "start":
+            raise click.UsageError("--from-dump and --at know no starts to sort by.")
+        listed = _list_other(session, at, dump, all_namespaces=all_namespaces)
+        _show_listed(session, listed, sort_by, form)
         return
     wanted = Wanted(
         None if all_namespaces else session.namespace,
@@ -90,37 +109,50 @@ def units(
         _own_name(session) if mine else None,
         finished,
     )
+    view = _View(session, wanted, sort_by, is_wide=form == "wide")
     if form in {"json", "yaml", "name"}:
         if watch:
             raise click.UsageError("-w shows tables only.")
-        show_documents(
-            session.out, _documents(session, wanted), form, "queueunit.scheduling.x-k8s.io"
-        )
-        return
-    view = _View(session, wanted, sort_by, is_wide=form == "wide")
-    if watch:
+        show_documents(session.out, view.documents(), form, "queueunit.scheduling.x-k8s.io")
+    elif watch:
         view.watch()
     else:
         view.show()
 
 
-def _show_listed(
-    session: Session, at: str | None, dump: str | None, form: str, *, all_namespaces: bool
-) -> None:
+def _list_other(
+    session: Session, at: str | None, dump: str | None, *, all_namespaces: bool
+) -> Listed:
+    """Return the units of a dump, or of another time."""
     from koord_queue.cli import listed  # noqa: PLC0415 - the engine, for a dump
 
     if dump is not None:
-        found = listed.units_of_dump(session, dump)
-    else:
-        assert at is not None
-        found = listed.units_at(session, at, None if all_namespaces else session.namespace)
+        return listed.units_of_dump(session, dump)
+    assert at is not None
+    return listed.units_at(session, at, None if all_namespaces else session.namespace)
+
+
+def _show_listed(session: Session, found: Listed, sort_by: str | None, form: str) -> None:
+    from koord_queue.cli import listed  # noqa: PLC0415 - the engine, for a dump
+
+    if sort_by is not None:
+        found = listed.sort_units(found, sort_by)
     listed.show_units(session, found, form)
 
 
 class _View:
-    """The table, once or again and again."""
+    """The table, once or again and again, or the objects.
 
-    def __init__(self, session: Session, wanted: Wanted, sort_by: str, *, is_wide: bool) -> None:
+    Args:
+        session: What is asked, and where it is shown.
+        wanted: Which units are shown.
+        sort_by: Of `ORDERS`; None: tables by queue, objects as the server has them.
+        is_wide: Whether the table has all columns.
+    """
+
+    def __init__(
+        self, session: Session, wanted: Wanted, sort_by: str | None, *, is_wide: bool
+    ) -> None:
         self._session = session
         self._wanted = wanted
         self._sort_by = sort_by
@@ -156,7 +188,8 @@ class _View:
             clock.sleep(WATCH_SECONDS)
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
-        rows = sort_rows(self._rows(), self._sort_by)
+        found = _list_units(self._session, self._wanted)
+        rows = sort_rows(self._rows(found), self._sort_by or QUEUE)
         return table_of(
             rows,
             self._session.clock.now(),
@@ -164,11 +197,20 @@ class _View:
             has_namespaces=self._wanted.namespace is None,
         )
 
-    def _rows(self) -> Iterator[UnitRow]:
-        found = _list_units(self._session, self._wanted)
+    def documents(self) -> list[bytes]:
+        """Return the objects, each as JSON."""
+        found = _list_objects(self._session, self._wanted)
+        if self._sort_by is None:
+            return [raw for _, raw in found]
+        raws = {_key(unit): raw for unit, raw in found}
+        units = [unit for unit, _ in found]
+        rows = self._rows(units) if self._sort_by in BY_PLACE else map(UnitRow, units)
+        return [raws[_key(row.unit)] for row in sort_rows(rows, self._sort_by)]
+
+    def _rows(self, found: Sequence[QueueUnit]) -> Iterator[UnitRow]:
         known = self._pending() if found and not self._wanted.ended else None
         for unit in found:
-            key = (unit.metadata.namespace, unit.metadata.name)
+            key = _key(unit)
             # A unit of which nobody says that it waits in a queue is in none.
             yield UnitRow(unit, None if known is None else known.get(key, Pending(*key)))
 
@@ -197,19 +239,25 @@ class _View:
 def _list_units(session: Session, wanted: Wanted) -> list[QueueUnit]:
     return [
         unit
-        for page in session.cluster().pages(_path(wanted), _query(wanted))
+        for page in _pages(session, wanted)
         for unit in msgspec.json.decode(page, type=_Units).items
         if _is_wanted(unit, wanted)
     ]
 
 
-def _documents(session: Session, wanted: Wanted) -> list[bytes]:
-    return [
-        bytes(raw)
-        for page in session.cluster().pages(_path(wanted), _query(wanted))
+def _list_objects(session: Session, wanted: Wanted) -> list[tuple[QueueUnit, bytes]]:
+    """Return units, each with its whole object as JSON."""
+    raws = (
+        raw
+        for page in _pages(session, wanted)
         for raw in msgspec.json.decode(page, type=_Documents).items
-        if _is_wanted(msgspec.json.decode(raw, type=QueueUnit), wanted)
-    ]
+    )
+    read = ((msgspec.json.decode(raw, type=QueueUnit), bytes(raw)) for raw in raws)
+    return [(unit, raw) for unit, raw in read if _is_wanted(unit, wanted)]
+
+
+def _key(unit: QueueUnit) -> tuple[str, str]:
+    return (unit.metadata.namespace, unit.metadata.name)
 
 
 def _is_wanted(unit: QueueUnit, wanted: Wanted) -> bool:
@@ -217,13 +265,9 @@ def _is_wanted(unit: QueueUnit, wanted: Wanted) -> bool:
     return is_of_user and (UnitRow(unit).state in ENDED) == wanted.ended
 
 
-def _path(wanted: Wanted) -> str:
-    where = "" if wanted.namespace is None else f"/namespaces/{wanted.namespace}"
-    return f"{API}{where}/queueunits"
-
-
-def _query(wanted: Wanted) -> tuple[tuple[str, str], ...]:
-    return () if wanted.selector is None else (("labelSelector", wanted.selector),)
+def _pages(session: Session, wanted: Wanted) -> Iterator[bytes]:
+    query = () if wanted.selector is None else (("labelSelector", wanted.selector),)
+    return session.cluster().pages(QUEUE_UNITS.path(wanted.namespace or ""), query)
 
 
 def _without(

@@ -25,19 +25,28 @@ if TYPE_CHECKING:
 def when(session: Session, named: str, *, dump: str | None, form: str) -> None:
     """Say when a job that waits starts and ends, by the last forecast.
 
-    UNIT is job/NAME, or the name of a queue unit; of queue/NAME all units are listed. Times are in
-    the zone of this machine.
+    UNIT is job/NAME, NAMESPACE/NAME, or the name of a queue unit; of queue/NAME all units are
+    listed. Times are in the zone of this machine.
     """
     asked = ask(session, dump)
     if is_queue(named):
         name = queue_name(named)
-        answer = asked.source.queue_forecast(name)
+        answer = _forecast_of_queue(asked, name)
         if not show_tree(session, answer, form):
             _show_queue(session, asked, answer, name)
         return
     answer = _forecast_of(asked, named)
     if not show_tree(session, answer, form):
         _show_unit(session, asked, answer)
+
+
+def _forecast_of_queue(asked: Asked, name: str) -> bytes:
+    try:
+        return asked.source.queue_forecast(name)
+    except Missing as error:
+        raise CommandError(
+            f"there is no queue {name}", "`koord-queue queues` lists them."
+        ) from error
 
 
 def _forecast_of(asked: Asked, named: str) -> bytes:

@@ -10,7 +10,16 @@ import msgspec
 from koord_queue.errors import CommandError
 from koord_queue.reach.cluster import MERGE_PATCH
 from koord_queue.reach.errors import Missing, NotServed, Refused
-from koord_queue.reach.resources import Resources
+from koord_queue.reach.resources import (
+    ELASTIC_QUOTA_TREES,
+    ELASTIC_QUOTAS,
+    NODES,
+    QUEUE_UNITS,
+    QUEUES,
+    RESOURCE_QUOTAS,
+    Resource,
+    Resources,
+)
 from shared_api.manifest_documents import ManifestError, read_documents
 
 if TYPE_CHECKING:
@@ -20,17 +29,13 @@ Json = dict[str, Any]
 
 DRY_RUN: Final = (("dryRun", "All"),)
 
-_PATHS: Final[Mapping[str, str]] = {
-    "Queue": "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/queues/{name}",
-    "QueueUnit": "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/queueunits/{name}",
-    "ElasticQuota": (
-        "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/{namespace}/elasticquotas/{name}"
-    ),
-    "ElasticQuotaTree": (
-        "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/{namespace}/elasticquotatrees/{name}"
-    ),
-    "ResourceQuota": "/api/v1/namespaces/{namespace}/resourcequotas/{name}",
-    "Node": "/api/v1/nodes/{name}",
+_EDITED: Final[Mapping[str, Resource]] = {
+    "Queue": QUEUES,
+    "QueueUnit": QUEUE_UNITS,
+    "ElasticQuota": ELASTIC_QUOTAS,
+    "ElasticQuotaTree": ELASTIC_QUOTA_TREES,
+    "ResourceQuota": RESOURCE_QUOTAS,
+    "Node": NODES,
 }
 """Of the kinds that a what-if question may edit."""
 
@@ -116,17 +121,17 @@ def check_patches(cluster: Cluster, edits: Sequence[Json], system_namespace: str
     unasked = []
     for edit in edits:
         patch = edit.get("patch")
-        path = _PATHS.get(str(edit.get("kind")))
-        if patch is None or path is None:
+        resource = _EDITED.get(str(edit.get("kind")))
+        if patch is None or resource is None:
             continue
         name, kind = edit.get("name", ""), edit["kind"]
         in_system = system_namespace if kind == "Queue" else ""
         namespace = edit.get("namespace") or in_system
-        if not namespace and "{namespace}" in path:
+        if not namespace and resource.is_namespaced:
             unasked.append(f"{kind} {name}: the edit names no namespace")
             continue
         try:
-            target = path.format(namespace=namespace, name=name)
+            target = resource.path(namespace, name)
             cluster.send("PATCH", target, msgspec.json.encode(patch), MERGE_PATCH, DRY_RUN)
         except (Refused, Missing, NotServed) as error:
             unasked.append(f"{kind} {name}: {error.message}")

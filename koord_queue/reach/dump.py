@@ -13,8 +13,8 @@ from koord_queue.answers.pending import Pending, pending_of
 from koord_queue.answers.queues import Queue
 from koord_queue.answers.units import Unit
 from koord_queue.errors import CommandError
-from koord_queue.reach.errors import NotServed
-from koord_queue.reach.named import Owned, choose
+from koord_queue.reach.errors import Missing, NotServed
+from koord_queue.reach.named import Owned, pick_unit
 from shared_api.server_packages import INSTALL
 
 if TYPE_CHECKING:
@@ -41,25 +41,22 @@ class DumpSource:
         """Return namespace and name of a unit.
 
         Args:
-            named: `namespace/name`, `job/train-1`, `unit/train-1-job`, or a bare name.
+            named: As against a cluster.
             namespace: Where it is, if that is not said.
 
         Raises:
             CommandError: The dump has none of that name, or several.
         """
         units = list(self._answers.jobs())
-        keys = {(each.namespace, each.name) for each in units}
-        word, slash, name = named.rpartition("/")
-        if word.lower() in {"", "unit", "queueunit"} and (namespace, name) in keys:
-            return namespace, name
-        if slash and any(each.namespace == word for each in units):
-            return word, name  # if it is not there, the answer names similar ones
-        owned = [
-            Owned(each.name, each.kind, each.api_version.rpartition("/")[0], each.job)
-            for each in units
-            if each.namespace == namespace
-        ]
-        return namespace, choose(owned, namespace, word, name)
+
+        def units_in(where: str) -> list[Owned]:
+            return [
+                Owned(each.name, each.kind, each.api_version.rpartition("/")[0], each.job)
+                for each in units
+                if each.namespace == where
+            ]
+
+        return pick_unit(units_in, namespace, named)
 
     def units(self) -> list[Unit]:
         """Return all units, by name."""
@@ -99,6 +96,8 @@ class DumpSource:
 
     def queue_forecast(self, queue: str) -> bytes:
         """Return when the units of a queue start. See `Source`."""
+        if not any(each.name == queue for each in self.queues()):
+            raise Missing(f"the dump has no queue {queue}")
         return self._answers.queue_forecast(queue)
 
     def try_(

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from koord_queue.errors import EXIT_USAGE, CommandError
-from koord_queue.reach.errors import Missing
+from koord_queue.reach.choice import NAMESPACE_NAME
+from koord_queue.reach.errors import Missing, Refused
+from koord_queue.reach.resources import QUEUE_UNITS
+from shared_api.well_known_kinds import KNOWN_JOB_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from koord_queue.reach.cluster import Cluster
 
-UNITS: Final = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/queueunits"
 UNIT_WORDS: Final = frozenset({"unit", "units", "qu", "qus", "queueunit", "queueunits"})
 """What a unit is called before the slash; the short names are the CRD's."""
 QUEUE_WORDS: Final = frozenset({"kq", "queue", "queues", "queues.scheduling.x-k8s.io"})
@@ -67,28 +69,86 @@ def find_unit(cluster: Cluster, namespace: str, named: str) -> tuple[str, str]:
 
     Args:
         cluster: The API server.
-        namespace: Where it is.
-        named: `job/train-1`, `pytorchjobs.kubeflow.org/x`, `unit/train-1-job`, or a bare name: of
-            the unit, or of its job if no unit is called so.
+        namespace: Where it is, if that is not said.
+        named: As `pick_unit` has it.
 
     Raises:
         CommandError: There is none, or there are several; the message names them.
+    """
+    word, name = split_name(named)
+    if not word or word.lower() in UNIT_WORDS:
+        # This takes no right to list units.
+        try:
+            cluster.get(QUEUE_UNITS.path(namespace, name))
+            return namespace, name
+        except Missing:
+            if word:
+                raise
+    return pick_unit(lambda where: list_owned(cluster, where), namespace, named)
+
+
+def pick_unit(
+    units_in: Callable[[str], Sequence[Owned]], namespace: str, named: str
+) -> tuple[str, str]:
+    """Return namespace and name of the unit that is meant.
+
+    Args:
+        units_in: Returns the units of a namespace.
+        namespace: Where it is, if that is not said.
+        named: `job/train-1`, `pytorchjobs.kubeflow.org/x`, `unit/train-1-job`, `team/train-1` with
+            a namespace, or a bare name. What is no kind is the name of the unit, or of its job if
+            no unit is called so.
+
+    Raises:
+        CommandError: There is none, or there are several; the message names them.
+    """
+    word, name = split_name(named)
+    units = units_in(namespace)
+    if not word or word.lower() in UNIT_WORDS:
+        return namespace, _choose_named(units, namespace, word, name)
+    if may_be_namespace(word) and not any(is_kind(word, each) for each in units):
+        try:
+            there = units_in(word)
+        except Refused as error:
+            raise Refused(
+                f"no unit of namespace {namespace} belongs to {named}, and {error.message}"
+            ) from error
+        if there:
+            return word, _choose_named(there, word, "", name)
+    return namespace, choose(units, namespace, word, name)
+
+
+def split_name(named: str) -> tuple[str, str]:
+    """Return what is before the slash, "" without one, and the name.
+
+    Raises:
+        CommandError: It has another form.
     """
     word, slash, name = named.rpartition("/")
     if (slash and not word) or not name or "/" in word:
         raise CommandError(
             f"{named!r} names no unit",
-            "Write job/NAME, or the name of the unit; -n says where.",
+            "Write job/NAME, NAMESPACE/NAME, or the name of the unit; -n says where.",
             EXIT_USAGE,
         )
+    return word, name
+
+
+def place_of_unit(named: str, namespace: str) -> tuple[str, str] | None:
+    """Return namespace and name of a unit that is named itself; None: its job is.
+
+    Nothing is asked: whether there is one is not known.
+    """
+    word, _, name = named.rpartition("/")
     if not word or word.lower() in UNIT_WORDS:
-        try:
-            cluster.get(f"{UNITS.format(namespace=namespace)}/{name}")
-            return namespace, name
-        except Missing:
-            if word:
-                raise
-    return namespace, choose(list_owned(cluster, namespace), namespace, word, name)
+        return namespace, name
+    return (word, name) if may_be_namespace(word) else None
+
+
+def may_be_namespace(word: str) -> bool:
+    """Return whether a word before a slash may be a namespace: it is no known kind of a job."""
+    is_known = any(is_kind(word, Owned("", kind)) for kind in KNOWN_JOB_KINDS)
+    return not is_known and NAMESPACE_NAME.fullmatch(word) is not None
 
 
 def is_queue(named: str) -> bool:
@@ -111,7 +171,7 @@ def queue_name(named: str) -> str:
 
 def list_owned(cluster: Cluster, namespace: str) -> list[Owned]:
     """Return the units of a namespace with their jobs."""
-    pages = cluster.pages(UNITS.format(namespace=namespace))
+    pages = cluster.pages(QUEUE_UNITS.path(namespace))
     return [owned for page in pages for owned in read_owned(page)]
 
 
@@ -121,6 +181,20 @@ def read_owned(page: bytes) -> Iterator[Owned]:
         job = each.spec.consumer_ref or _Consumer()
         group = job.api_version.rpartition("/")[0]
         yield Owned(each.metadata.name, job.kind, group, job.name)
+
+
+def _choose_named(units: Sequence[Owned], namespace: str, word: str, name: str) -> str:
+    """Return the unit of a name, or (`word` is "") that of the job of this name.
+
+    Raises:
+        CommandError: There is none, or there are several.
+    """
+    if any(each.unit == name for each in units):
+        return name
+    if not word:
+        return choose(units, namespace, "", name)
+    similar = get_close_matches(name, [each.unit for each in units], MOST_SIMILAR)
+    raise Missing(f"there is no unit {namespace}/{name}", _step(similar))
 
 
 def choose(units: Sequence[Owned], namespace: str, word: str, name: str) -> str:
@@ -145,12 +219,13 @@ def choose(units: Sequence[Owned], namespace: str, word: str, name: str) -> str:
     known = [f"{each.kind.lower()}/{each.job}" if word else each.job for each in units if each.job]
     known += [] if word else [each.unit for each in units]
     similar = get_close_matches(shown, known, MOST_SIMILAR)
-    raise CommandError(
-        f"no unit of namespace {namespace} belongs to {shown}",
-        f"Did you mean {' or '.join(similar)}?"
-        if similar
-        else "`koord-queue units` lists them; a job without a unit is not managed by the queue.",
-    )
+    raise CommandError(f"no unit of namespace {namespace} belongs to {shown}", _step(similar))
+
+
+def _step(similar: Sequence[str]) -> str:
+    if similar:
+        return f"Did you mean {' or '.join(similar)}?"
+    return "`koord-queue units` lists them; a job without a unit is not managed by the queue."
 
 
 def is_kind(word: str, unit: Owned) -> bool:
@@ -158,4 +233,5 @@ def is_kind(word: str, unit: Owned) -> bool:
     kind, _, group = word.lower().partition(".")
     own = unit.kind.lower()
     # Plurals as Kubernetes' generators make them; the CRDs of all kinds of jobs have these.
-    return kind in {own, f"{own}s", f"{own}es"} and group in {"", unit.group.lower()}
+    is_alike = bool(own) and kind in {own, f"{own}s", f"{own}es"}
+    return is_alike and group in {"", unit.group.lower()}

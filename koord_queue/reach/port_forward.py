@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from koord_queue.reach.errors import Missing, NotServed, Refused
+from koord_queue.reach.resources import LEASES
 
 if TYPE_CHECKING:
     from koord_queue.reach.choice import Choice
@@ -94,9 +95,8 @@ def may_forward(cluster: Cluster, namespace: str) -> bool:
 
 def leading_pod(cluster: Cluster, namespace: str) -> str:
     """Return what to forward to: the pod that holds the lease, else the Deployment."""
-    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{LEASE}"
     try:
-        spec = msgspec.json.decode(cluster.get(path)).get("spec", {})
+        spec = msgspec.json.decode(cluster.get(LEASES.path(namespace, LEASE))).get("spec", {})
     except (Missing, Refused):
         spec = {}
     # The holder is the name of the pod, "_", and a random number.

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import Missing, NotServed
+from shared_api.client import resource_types
 
 if TYPE_CHECKING:
     from koord_queue.reach.cluster import Cluster
+    from shared_api.client.resource_client import ResourceType
 
 
 class Resource(NamedTuple):
@@ -44,9 +46,19 @@ class Resource(NamedTuple):
         return "/".join(part for part in parts if part)
 
 
-QUEUE_UNITS = Resource("scheduling.x-k8s.io", "v1alpha1", "queueunits")
-QUEUES = Resource("scheduling.x-k8s.io", "v1alpha1", "queues")
-ELASTIC_QUOTAS = Resource("scheduling.sigs.k8s.io", "v1alpha1", "elasticquotas")
+def _of(known: ResourceType[Any]) -> Resource:
+    """Return a kind that the programs read as well; its paths are escaped when they are sent."""
+    return Resource(known.group, known.version, known.plural, known.namespaced)
+
+
+QUEUE_UNITS: Final = _of(resource_types.QUEUE_UNITS)
+QUEUES: Final = _of(resource_types.QUEUES)
+ELASTIC_QUOTAS: Final = _of(resource_types.ELASTIC_QUOTAS)
+ELASTIC_QUOTA_TREES: Final = _of(resource_types.ELASTIC_QUOTA_TREES)
+RESOURCE_QUOTAS: Final = _of(resource_types.RESOURCE_QUOTAS)
+NODES: Final = _of(resource_types.NODES)
+NAMESPACES: Final = _of(resource_types.NAMESPACES)
+LEASES: Final = _of(resource_types.LEASES)
 
 
 class _Served(msgspec.Struct):

@@ -138,14 +138,17 @@ def _by_start(row: UnitRow) -> tuple[object, ...]:
     return (not start, start, *_by_queue(row))
 
 
+QUEUE: Final = "queue"
 _KEYS: Final = {
-    "queue": _by_queue,
+    QUEUE: _by_queue,
     "age": _by_age,
     "priority": lambda row: (-row.unit.spec.priority, *_by_age(row)),
     "start": _by_start,
     "name": lambda row: (row.unit.metadata.namespace, row.unit.metadata.name),
 }
 ORDERS: Final = tuple(_KEYS)
+BY_PLACE: Final = frozenset({QUEUE, "start"})
+"""Orders for which it has to be known where units wait."""
 
 
 def table_of(

@@ -185,6 +185,15 @@ class DebugApi:
         )
 
     @_in_turn
+    def check_queue(self, name: str) -> None:
+        """Check that there is a queue.
+
+        Raises:
+            HTTPException: 404: there is none.
+        """
+        _found(next(iter(self._snapshots.queues([name])), None), f"queue {name!r} is unknown")
+
+    @_in_turn
     def queue_unit(self, namespace: Name, name: Name) -> views.UnitView:
         """One unit, with its position, why it waits, and the units that it would preempt."""
         key = f"{namespace}/{name}"
@@ -273,7 +282,7 @@ def build_app(
         return link.ask(request, InsightView)
 
     _add_log(app, link, access)
-    _add_forecasts(app, link, access)
+    _add_forecasts(app, api, link, access)
     app.router.routes.extend(plugin_routes)
     return app
 
@@ -302,7 +311,7 @@ def _add_log(app: FastAPI, link: InsightLink, access: Guard) -> None:
         return log_without_others(link.ask(request, LogView), may_read)
 
 
-def _add_forecasts(app: FastAPI, link: InsightLink, access: Guard) -> None:
+def _add_forecasts(app: FastAPI, api: DebugApi, link: InsightLink, access: Guard) -> None:
     """Add the routes of forecasts, which the insight program makes."""
 
     @app.get("/debug/queueunits/{namespace}/{name}/forecast", responses=problems(404, 503))
@@ -319,8 +328,11 @@ def _add_forecasts(app: FastAPI, link: InsightLink, access: Guard) -> None:
 
         Units of namespaces that the caller may not read are counted, and not named.
         """
-        del name, offset, limit  # read by the insight program
+        del offset, limit  # read by the insight program
         view = link.ask(request, QueueForecastView)
+        if not view.total:
+            # The last forecast does not say whether a queue is empty, or not there.
+            api.check_queue(name)
         return forecast_routes.without_others(view, may_read_for(access, request))
 
 

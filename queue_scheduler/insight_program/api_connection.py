@@ -6,7 +6,7 @@ from typing import Final
 
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.http_transport import HttpTransport
-from shared_api.client.kube_config import load_connection
+from shared_api.client.kube_config import open_connection
 from shared_api.client.resource_client import ResourceClient
 from shared_api.local_program import LocalProgram
 from shared_api.version import VERSION
@@ -31,7 +31,7 @@ def connect(program: LocalProgram, kubeconfig: str | None, context: str | None) 
     Raises:
         SettingsError: There is neither a kubeconfig nor a service account.
     """
-    connection = load_connection(kubeconfig, context, clock=program.clock)
+    connection = open_connection(kubeconfig, context, clock=program.clock).settings
     return ResourceClient(
         HttpTransport(connection, program.clock),
         flow=FlowControl(QPS, BURST, program.clock),

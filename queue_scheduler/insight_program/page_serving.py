@@ -9,9 +9,12 @@ import structlog
 from queue_scheduler.insight_program.api_connection import connect
 from queue_scheduler.insight_program.flags import PAGE_FLAG, PageFlags
 from queue_scheduler.page.page_app import Login, build_page_app
-from queue_scheduler.page.page_server import PageServer
+from queue_scheduler.page.page_metrics import PageMetrics
+from queue_scheduler.page.page_server import PageServer, Tls
+from queue_scheduler.page.renewed_certificate import RenewedCertificate
 from queue_scheduler.page.sessions import Sessions
 from queue_scheduler.page.sources import PageSources
+from queue_scheduler.page.tls_acceptor import Places
 from shared_api.access_review import AccessReviewer
 from shared_api.debug_api.access import LOCAL_HOSTS
 from shared_api.debug_api.server import check_address, is_loopback
@@ -19,8 +22,9 @@ from shared_api.local_program import LocalProgram
 from shared_api.process.open_files import RESERVED, WANTED, raise_open_files
 from shared_api.process.probes import load_tls, open_listener, parse_address
 
-CONNECTIONS: Final = 320
-"""At once: 256 streams of open pages, and what these ask."""
+CONNECTIONS: Final = 640
+"""At once: 256 streams of open pages, one more for what each asks, since browsers keep it open, and
+some for those that begin."""
 LEAST_CONNECTIONS: Final = 16
 
 log = structlog.get_logger("page")
@@ -61,11 +65,25 @@ def open_page(program: LocalProgram, flags: PageFlags, sources: PageSources) -> 
         connections=limit,
         login=login is not None,
     )
-    tls = load_tls(flags.tls_certificate, flags.tls_key, "--page-tls")
-    return PageServer(lambda: build_page_app(sources, login, hosts), listener, tls, limit)
+    metrics = PageMetrics(program.metrics.registry)
+    return PageServer(
+        lambda: build_page_app(sources, login, hosts, metrics),
+        listener,
+        _open_tls(program, flags),
+        limit,
+    )
+
+
+def _open_tls(program: LocalProgram, flags: PageFlags) -> Tls | None:
+    context = load_tls(flags.tls_certificate, flags.tls_key, "--page-tls")
+    if context is None:
+        return None
+    certificate = RenewedCertificate(context, flags.tls_certificate, flags.tls_key)
+    return Tls(certificate, Places(), program.metrics.ports.of_port("page"))
 
 
 def _connections() -> int:
     """Return how many connections the process has room for, beside those of its other ports."""
-    left = raise_open_files(CONNECTIONS) - RESERVED - sum(WANTED.values())
+    handshakes = Places().in_all
+    left = raise_open_files(CONNECTIONS + handshakes) - RESERVED - sum(WANTED.values()) - handshakes
     return max(LEAST_CONNECTIONS, min(CONNECTIONS, left))

@@ -18,6 +18,7 @@ from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers
 from queue_scheduler.forecast.all_units import Settings
 from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET, FEED_SOCKET
+from queue_scheduler.insight_program.admission_rates import AdmissionRates
 from queue_scheduler.insight_program.answer_app import (
     LogApi,
     NewUnitsApi,
@@ -71,6 +72,7 @@ class Insight:
         self._clock = program.clock
         self._metrics = FollowMetrics(program.metrics.registry)
         self._engine = FollowedEngine()
+        self._admissions = AdmissionRates(self._clock)
         self._recorder: EngineRecorder | None = None
         past: Past = NoPast()
         if flags.record_folder is not None:
@@ -135,7 +137,10 @@ class Insight:
             raise FlagError(msg) from error
         return (
             FeedServer(
-                feed, self._engine, (*self._recorders(), self._run_watcher()), self._metrics
+                feed,
+                self._engine,
+                (*self._recorders(), self._run_watcher(), self._admissions),
+                self._metrics,
             ),
             AnswerServer(answers, self._build_app),
         )
@@ -195,6 +200,7 @@ class Insight:
             log=lambda unit: log.log(unit=unit),
             forecasts=self._forecasts,
             what_if=what_if.answer,
+            admissions_per_hour=self._admissions.per_hour,
             clock=self._clock,
         )
         page = open_page(self._program, flags, sources)

@@ -8,7 +8,9 @@ Read in this order:
 3. ``known_state``: what all visitors are shown parts of, computed once; ``overview``,
    ``queue_view``, ``unit_view``, ``quota_view``: the answers; ``hidden_sums``: the amounts that a
    visitor may see.
-4. ``static_files``: the files of the window, in ``static/``; ``page_server``: the port.
+4. ``static_files``: the files of the window, in ``static/``; ``page_metrics``: what is counted.
+5. ``page_server``: the port; ``tls_acceptor``: bounds TLS handshakes; ``renewed_certificate``:
+   reads the certificate again.
 
 Nothing here writes to the cluster. Not here: what is computed (``queue_scheduler.insight``,
 ``queue_scheduler.forecast``), and the models of single objects (``queue_scheduler.debug_api``).

@@ -6,8 +6,8 @@ questions to the API server run on threads of the server's pool.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
 
 import anyio
 import msgspec
@@ -18,9 +18,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from queue_scheduler.debug_api.engine_state import NoStateError
-from queue_scheduler.page.live import Changes, merge, show_change
+from queue_scheduler.page.live import Change, Changes, merge, show_change
 from queue_scheduler.page.sessions import Session
 from queue_scheduler.page.visitors import Visitor
+from shared_api.debug_api.debug_app import problems
 from shared_api.process.clock import Clock
 
 LOOK_SECONDS: Final = 1.0
@@ -61,6 +62,13 @@ class Streams:
         self._count = 0
         self._is_looking = False
         self._next_look = 0.0
+        # The changes, by their first and last number, and the message about them.
+        self._last_for_all = ((0, 0), b"")
+
+    @property
+    def count(self) -> int:
+        """How many are open."""
+        return self._count
 
     def check_places(self, visitor: Visitor) -> None:
         """Check that there is a place for one more stream.
@@ -104,16 +112,28 @@ class Streams:
             now = anyio.current_time()
             if found:
                 place = found[-1].number
-                number = changes.id_of(place)
-                shown = await run_in_threadpool(show_change, merge(found), reader, number)
-                data = msgspec.json.encode(shown)
-                await _send(send, b"id: %s\ndata: %s\n\n" % (number.encode(), data))
+                await _send(send, await self._message_about(found, reader))
                 said = now
             elif now - said >= HEARTBEAT_SECONDS:
                 await _send(send, _HEARTBEAT)
                 said = now
             await anyio.sleep(LOOK_SECONDS)
             await self._look()
+
+    async def _message_about(self, found: Sequence[Change], reader: Visitor) -> bytes:
+        """Return the message about some changes; the same for all visitors who may read all."""
+        number = self._changes.id_of(found[-1].number)
+
+        def encode() -> bytes:
+            data = msgspec.json.encode(show_change(merge(found), reader, number))
+            return b"id: %s\ndata: %s\n\n" % (number.encode(), data)
+
+        if not reader.reads_all:
+            return await run_in_threadpool(encode)  # it may ask the API server
+        about = (found[0].number, found[-1].number)
+        if self._last_for_all[0] != about:
+            self._last_for_all = (about, encode())
+        return self._last_for_all[1]
 
     async def _identify(self, visitor: Visitor) -> Visitor | None:
         """Return who listens; None: it may not any more."""
@@ -200,4 +220,15 @@ def add_events(app: FastAPI, streams: Streams, identify: Callable[[Request], Vis
         streams.check_places(visitor)
         return EventStream(streams, visitor, request.headers.get("last-event-id", ""))
 
-    app.get("/page/events", response_model=None)(events)
+    form = answers_with(EventStream.media_type)
+    app.get("/page/events", **form | {"responses": form["responses"] | problems(429)})(events)
+
+
+def answers_with(media_type: str) -> dict[str, Any]:
+    """Return what a route declares whose answers are texts of a media type, and refusals JSON."""
+    return {
+        "response_model": None,
+        # Any class with a media type of its own would give that to refusals, too.
+        "response_class": Response,
+        "responses": {200: {"content": {media_type: {"schema": {"type": "string"}}}}},
+    }

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
 import msgspec
 
-from queue_scheduler.cache.unit_state import UnitState
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.snapshots import Snapshots
@@ -58,6 +58,7 @@ class KnownState(msgspec.Struct, frozen=True):
         trees: The quota trees, likewise.
         waiting: The pending units, by queue and namespace.
         users: The namespaces whose units are in its amounts, by quota.
+        records: All units, by key.
     """
 
     number: int
@@ -67,6 +68,7 @@ class KnownState(msgspec.Struct, frozen=True):
     trees: tuple[views.QuotaNodeView, ...]
     waiting: dict[str, dict[str, Waiting]]
     users: dict[str, Users]
+    records: Mapping[str, CachedUnit]
 
 
 class KnownStates:
@@ -83,22 +85,36 @@ class KnownStates:
         self._until = 0.0
 
     def of_now(self) -> KnownState:
-        """Return the state of now, at most a second old.
+        """Return the state of now, at most a second old, but not older than any that was looked at.
 
         Raises:
             NoStateError: There is none.
         """
-        state = self._sources.at(None)
         with self._lock:
-            now, last = self._sources.clock.monotonic(), self._last
-            number = self._sources.number()
-            if last is not None and now < self._until:
+            last = self._last
+            if last is not None and self._sources.clock.monotonic() < self._until:
+                # Not without asking: the program may have lost its state meanwhile.
+                self._sources.at(None)
                 return last
-            if last is not None and last.number == number and last.leader == state.is_leader:
-                return msgspec.structs.replace(last, state_at=state.state_at)
-            found = self._last = read_state(state, number)
-            self._until = self._sources.clock.monotonic() + self._sources.kept_seconds
-            return found
+            return self._read()
+
+    def look(self) -> KnownState:
+        """Return the state of this moment; whoever is told of it is shown no older one.
+
+        Raises:
+            NoStateError: There is none.
+        """
+        with self._lock:
+            return self._read()
+
+    def _read(self) -> KnownState:
+        """Return the state of this moment; with the lock held."""
+        state, number, last = self._sources.at(None), self._sources.number(), self._last
+        if last is not None and last.number == number and last.leader == state.is_leader:
+            return msgspec.structs.replace(last, state_at=state.state_at)
+        found = self._last = read_state(state, number)
+        self._until = self._sources.clock.monotonic() + self._sources.kept_seconds
+        return found
 
     def at(self, moment: datetime | None) -> KnownState:
         """Return the state of a time; None: of now.
@@ -125,6 +141,7 @@ def read_state(state: AskedState, number: int) -> KnownState:
         trees=tuple(quotas.items),
         waiting=waiting,
         users=users,
+        records=engine.units.records,
     )
 
 

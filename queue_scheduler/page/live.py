@@ -10,8 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from queue_scheduler.cache.unit_state import CachedUnit
-from queue_scheduler.page.known_state import KnownState, read_state
-from queue_scheduler.page.sources import PageSources
+from queue_scheduler.page.known_state import KnownState, KnownStates
 from queue_scheduler.page.visitors import Visitor
 from shared_api.timestamps import rfc3339
 
@@ -47,17 +46,15 @@ class Changes:
         last: Number of the last change.
 
     Args:
-        sources: What is looked at.
+        states: What is looked at.
     """
 
-    def __init__(self, sources: PageSources) -> None:
-        self._sources = sources
+    def __init__(self, states: KnownStates) -> None:
+        self._states = states
         # Numbers of another run of this program mean nothing.
         self._run = secrets.token_hex(4)
         self.last = 0
-        self._number: int | None = None
         self._state: KnownState | None = None
-        self._units: Mapping[str, CachedUnit] = {}
         self._kept: deque[Change] = deque(maxlen=MAX_KEPT)
 
     def look(self) -> Change | None:
@@ -66,22 +63,16 @@ class Changes:
         Raises:
             NoStateError: There is no state.
         """
-        asked = self._sources.at(None)
-        number = self._sources.number()
-        if self._state is not None and number == self._number:
-            return None
-        was, units = self._state, self._units
-        self._number = number
-        self._state = now = read_state(asked, number)
-        self._units = {each.key: each for each in asked.shared.copy_records()}
-        if was is None:
+        was, now = self._state, self._states.look()
+        self._state = now
+        if was is None or was.number == now.number:
             return None
         change = Change(
             number=self.last + 1,
             state_at=rfc3339(now.state_at),
             queues=_differing(_by_name(was.queues), _by_name(now.queues)),
             quotas=_differing(_quotas_of(was), _quotas_of(now)),
-            units=_other_records(units, self._units),
+            units=_other_records(was.records, now.records),
         )
         if not (change.queues or change.quotas or change.units):
             return None

@@ -14,11 +14,21 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from queue_scheduler.page.page_metrics import PageMetrics
 from queue_scheduler.page.sessions import Session, Sessions
 from queue_scheduler.page.visitors import Visitor
 from shared_api.access_review import ALLOWED_SECONDS, AccessReviewer, TokenOnly
 from shared_api.debug_api.access import EVERYWHERE
-from shared_api.debug_api.json_body import JSON, BodyReader, PostedBody, read_json
+from shared_api.debug_api.debug_app import problems
+from shared_api.debug_api.json_body import (
+    BODY_PROBLEMS,
+    JSON,
+    BodyReader,
+    PostedBody,
+    read_json,
+    request_body,
+    schema_of,
+)
 from shared_api.process.clock import Clock
 
 COOKIE: Final = "__Host-koord-queue"
@@ -53,12 +63,18 @@ class _Login(BaseModel):
 class LoginRate:
     """How often logins are tried; callable from any thread.
 
+    Attributes:
+        clock: The time.
+        metrics: Counts refusals.
+
     Args:
         clock: The time.
+        metrics: Counts refusals.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, metrics: PageMetrics) -> None:
+        self.clock = clock
+        self.metrics = metrics
         self._lock = threading.Lock()  # guards the fields
         self._saved: dict[str, tuple[float, float]] = {}  # by address: tries left, as of when
 
@@ -75,11 +91,12 @@ class LoginRate:
             )
         after = math.ceil(max(waits))
         if after:
+            self.metrics.on_refused_login("rate")
             detail = f"too many logins; try again in {after} s"
             raise HTTPException(429, detail, headers={"Retry-After": str(after)})
 
     def _spend(self, key: str, burst: float, rate: float) -> float:
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         left, since = self._saved.pop(key, (burst, now))
         left = min(burst, left + rate * (now - since))
         while len(self._saved) >= MAX_ADDRESSES:
@@ -166,10 +183,10 @@ def add_login(
     sessions: Sessions,
     visitors: LoggedInVisitors,
     reviewer: AccessReviewer,
-    clock: Clock,
+    rate: LoginRate,
 ) -> None:
     """Add the routes that begin and end a session."""
-    rate = LoginRate(clock)
+    clock, metrics = rate.clock, rate.metrics
 
     def count(request: Request) -> None:
         rate.spend(request.client.host if request.client is not None else "")
@@ -183,8 +200,10 @@ def add_login(
         token = read_json(body, _Login).token.strip()
         status, user = await run_in_threadpool(reviewer.identify, token)
         if status is HTTPStatus.SERVICE_UNAVAILABLE:
+            metrics.on_refused_login("unavailable")
             raise HTTPException(status.value, user)
         if status is not HTTPStatus.OK:
+            metrics.on_refused_login("token")
             await anyio.sleep(max(0.0, began + REFUSED_AFTER_SECONDS - clock.monotonic()))
             raise HTTPException(401, WRONG)
         sessions.close(request.cookies.get(COOKIE, ""))
@@ -202,7 +221,12 @@ def add_login(
         sessions.close(request.cookies.get(COOKIE, ""))
         _set_cookie(response, "", 0)
 
-    app.post("/page/session", dependencies=[Depends(count)])(log_in)
+    app.post(
+        "/page/session",
+        dependencies=[Depends(count)],
+        openapi_extra=request_body({JSON: schema_of(_Login)}),
+        responses=problems(*BODY_PROBLEMS, 408, 429),
+    )(log_in)
     app.delete("/page/session", status_code=HTTPStatus.NO_CONTENT.value)(log_out)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, Literal
 
@@ -32,10 +32,12 @@ class QueueRow(views.QueueView):
 
     `oldest_seconds` is how long the oldest of its pending units that the visitor may read has
     waited; null: there is none. `head` and `last_refusal` are null if they are about units that it
-    may not read.
+    may not read. `admissions_per_hour` is that of the last hour, or of the time since the insight
+    program follows the scheduler; null: of another time, or before a minute has passed.
     """
 
     oldest_seconds: float | None = None
+    admissions_per_hour: float | None = None
 
 
 class RecordSpan(View):
@@ -74,6 +76,7 @@ def show_overview(
     forecast_age: float | None,
     visitor: Visitor,
     now: datetime,
+    rate_of: Callable[[str], float | None],
 ) -> Overview:
     """Return the first view, as a visitor may see it.
 
@@ -83,8 +86,11 @@ def show_overview(
         forecast_age: How old the last forecast is, in seconds; None: there is none.
         visitor: Who is shown it.
         now: The time, for how long units have waited.
+        rate_of: Returns how many units of a queue are admitted in an hour.
     """
-    queues = [show_queue(each, state.waiting, visitor, now) for each in state.queues]
+    queues = [
+        show_queue(each, state.waiting, visitor, now, rate_of(each.name)) for each in state.queues
+    ]
     quotas = show_trees(state.trees, state.users, visitor)
     found = [
         *_problems_of_program(insight),
@@ -103,7 +109,11 @@ def show_overview(
 
 
 def show_queue(
-    queue: views.QueueView, waiting: dict[str, dict[str, Waiting]], visitor: Visitor, now: datetime
+    queue: views.QueueView,
+    waiting: dict[str, dict[str, Waiting]],
+    visitor: Visitor,
+    now: datetime,
+    rate: float | None,
 ) -> QueueRow:
     """Return one queue, as a visitor may see it.
 
@@ -112,7 +122,11 @@ def show_queue(
     """
     found = waiting.get(queue.name, {})
     readable = [each.oldest for space, each in found.items() if visitor.may_read(space)]
-    fields: dict[str, Any] = {**dict(queue), "oldest_seconds": _age(readable, now)}
+    fields: dict[str, Any] = {
+        **dict(queue),
+        "oldest_seconds": _age(readable, now),
+        "admissions_per_hour": rate,
+    }
     if not visitor.reads_all:
         shown = views.queue_without_others(queue, visitor.may_read)
         head = shown.head

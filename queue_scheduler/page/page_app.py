@@ -19,13 +19,13 @@ Every visitor who is identified may ask all of them; what it may not read is tak
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from functools import partial
+from collections.abc import Callable, Collection, Hashable
 from http import HTTPStatus
 from typing import Annotated, Any, Final, NamedTuple
 
 import structlog
 from fastapi import Depends, FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
 from starlette.middleware import Middleware
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import ClientDisconnect
@@ -36,6 +36,7 @@ from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.app import DEFAULT_PAGE, At, DebugApi, Limit, Name, Offset
 from queue_scheduler.debug_api.engine_state import NoStateError
 from queue_scheduler.debug_api.question_budget import QuestionBudget
+from queue_scheduler.debug_api.snapshots import UnitFacts
 from queue_scheduler.debug_api.what_if_routes import (
     WhatIfQuestion,
     WhatIfView,
@@ -43,15 +44,15 @@ from queue_scheduler.debug_api.what_if_routes import (
     what_if_without_others,
 )
 from queue_scheduler.page.browser_guard import BrowserGuard
-from queue_scheduler.page.event_stream import Streams, add_events
-from queue_scheduler.page.known_state import KnownStates
+from queue_scheduler.page.event_stream import Streams, add_events, answers_with
+from queue_scheduler.page.known_state import KnownState, KnownStates
 from queue_scheduler.page.live import Changes
-from queue_scheduler.page.login import LoggedInVisitors, add_login
+from queue_scheduler.page.login import LoggedInVisitors, LoginRate, add_login
 from queue_scheduler.page.overview import Overview, show_overview, show_queue
+from queue_scheduler.page.page_metrics import CountedRequests, PageMetrics
 from queue_scheduler.page.queue_table import encode_csv
 from queue_scheduler.page.queue_view import (
     QueueContent,
-    QueuedUnits,
     UnitQuery,
     read_units,
     select,
@@ -60,19 +61,36 @@ from queue_scheduler.page.queue_view import (
 from queue_scheduler.page.quota_history import QuotaHistory
 from queue_scheduler.page.quota_view import QuotaPage, show_quota
 from queue_scheduler.page.sessions import Sessions
-from queue_scheduler.page.sources import PageSources
+from queue_scheduler.page.shared_answers import SharedAnswers, T
+from queue_scheduler.page.sources import AskedState, PageSources
 from queue_scheduler.page.static_files import read_files, static_routes
 from queue_scheduler.page.unit_view import UnitPage, check_namespace, show_unit
 from queue_scheduler.page.visitors import LocalVisitors, Visitor, Visitors
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.access_review import AccessReviewer
-from shared_api.debug_api.json_body import JSON, BodyReader, PostedBody, read_json
+from shared_api.debug_api.debug_app import answer_invalid, problems
+from shared_api.debug_api.json_body import (
+    BODY_PROBLEMS,
+    JSON,
+    BodyReader,
+    PostedBody,
+    read_json,
+    request_body,
+    schema_of,
+)
 from shared_api.debug_api.views import View
 from shared_api.timestamps import rfc3339
 
 MAX_FILTER: Final = 500
 MAX_ROWS: Final = 100_000
 """Rows of a table: some 15 MB."""
+CSV: Final = "text/csv"
+TABLE: Final = "/page/queues/{name}.csv"
+BUSY: Final = HTTPStatus.TOO_MANY_REQUESTS.value
+MAX_QUEUES: Final = 4
+"""Queues whose units are kept for the next page of a virtual list."""
+MAX_ENCODED: Final = 4_000_000
+"""Bytes of answers that are kept for other visitors: an overview of 20 queues takes 35,000."""
 Sent = Annotated[PostedBody, Depends(BodyReader(JSON))]
 Filter = Annotated[str, Query(max_length=MAX_FILTER, description="words, or field:text")]
 Sort = Annotated[str, Query(max_length=32, description="a field, - before it: descending")]
@@ -91,48 +109,108 @@ class SessionView(View):
 class Pages:
     """Builds the answers; callable from any thread.
 
+    Attributes:
+        states: What is known.
+
     Args:
         sources: What they are built from.
     """
 
     def __init__(self, sources: PageSources) -> None:
         self._sources = sources
-        self._states = KnownStates(sources)
-        self._queued = QueuedUnits(sources.clock, sources.kept_seconds)
+        self.states = KnownStates(sources)
+        self._queued: SharedAnswers[tuple[UnitFacts, ...]] = self._shared(MAX_QUEUES)
+        self._encoded: SharedAnswers[bytes] = self._shared(MAX_ENCODED, len)
         self._history = QuotaHistory(sources)
         self._changes_budget = QuestionBudget(sources.clock)
 
-    def overview(self, visitor: Visitor) -> Overview:
+    def _shared(self, most: int, size_of: Callable[[T], int] = lambda _: 1) -> SharedAnswers[T]:
+        return SharedAnswers(self._sources.clock, self._sources.kept_seconds, most, size_of)
+
+    def _encode(
+        self, visitor: Visitor, state: KnownState | None, key: Hashable, build: Callable[[], View]
+    ) -> Response:
+        """Return an answer, computed once for all visitors who may read everything.
+
+        Args:
+            visitor: Who asks.
+            state: The state of now; None: the answer is about an earlier time.
+            key: The question.
+            build: Computes the answer.
+        """
+
+        def encoded() -> bytes:
+            return build().model_dump_json(by_alias=True).encode()
+
+        is_shared = state is not None and visitor.reads_all
+        content = self._encoded.get(state, key, encoded) if is_shared and state else encoded()
+        return Response(content, media_type="application/json")
+
+    def overview(self, visitor: Visitor) -> Response:
         """The first view."""
-        sources, state = self._sources, self._states.of_now()
-        age, now = sources.forecasts.age_seconds(), sources.clock.now()
-        return show_overview(state, sources.insight(), age, visitor, now)
+        sources, state = self._sources, self.states.of_now()
 
-    def queue(self, visitor: Visitor, name: str, query: UnitQuery, at: At) -> QueueContent:
+        def build() -> Overview:
+            age, now = sources.forecasts.age_seconds(), sources.clock.now()
+            rate_of = sources.admissions_per_hour
+            return show_overview(state, sources.insight(), age, visitor, now, rate_of)
+
+        return self._encode(visitor, state, "overview", build)
+
+    def queue(self, visitor: Visitor, name: str, query: UnitQuery, at: At) -> Response:
         """One queue and a page of its units."""
-        asked = self._sources.at(at)
-        units = self._queued.of_now(asked, name) if at is None else read_units(asked, name)
-        known = self._states.at(at)
-        queue = next((each for each in known.queues if each.name == name), None)
-        if queue is None:  # it is gone, or new
-            raise NoStateError(f"queue {name!r} has just changed; ask again")
-        page, total, others = select(units, query, visitor)
-        start_of = self._sources.forecasts.start_of
-        return QueueContent(
-            leader=asked.is_leader,
-            state_at=rfc3339(asked.state_at),
-            queue=show_queue(queue, known.waiting, visitor, asked.now()),
-            total=total,
-            offset=query.offset,
-            limit=query.limit,
-            units=show_units(page, visitor, start_of if at is None else lambda _: None),
-            others=others,
-        )
+        asked, known = self._sources.at(at), self.states.at(at)
+        current = known if at is None else None
 
-    def unit(self, visitor: Visitor, namespace: str, name: str, at: At) -> UnitPage:
+        def build() -> QueueContent:
+            queue = next((each for each in known.queues if each.name == name), None)
+            units = self._units(asked, current, name)
+            if queue is None:  # it is new
+                raise NoStateError(f"queue {name!r} has just changed; ask again")
+            page, total, others = select(units, query, visitor)
+            rate = None if current is None else self._sources.admissions_per_hour(name)
+            return QueueContent(
+                leader=asked.is_leader,
+                state_at=rfc3339(asked.state_at),
+                queue=show_queue(queue, known.waiting, visitor, asked.now(), rate),
+                total=total,
+                offset=query.offset,
+                limit=query.limit,
+                units=show_units(page, visitor, self._start_of(at)),
+                others=others,
+            )
+
+        return self._encode(visitor, current, (name, query), build)
+
+    def _units(
+        self, asked: AskedState, current: KnownState | None, name: str
+    ) -> tuple[UnitFacts, ...]:
+        """Return the units of a queue.
+
+        Those of now are at most a second old: a virtual list asks by pages.
+
+        Args:
+            asked: The state.
+            current: The same, if it is that of now.
+            name: Of the queue.
+        """
+        if current is None:
+            return read_units(asked, name)
+        return self._queued.get(current, name, lambda: read_units(asked, name))
+
+    def _start_of(self, at: At) -> Callable[[str], str | None]:
+        """Return what says when a unit starts; of another time nothing is forecast."""
+        return self._sources.forecasts.start_of if at is None else lambda _: None
+
+    def unit(self, visitor: Visitor, namespace: str, name: str, at: At) -> Response:
         """One unit."""
         check_namespace(visitor, namespace)
-        return show_unit(self._sources, visitor, namespace, name, at)
+        state = self.states.of_now() if at is None else None
+
+        def build() -> UnitPage:
+            return show_unit(self._sources, visitor, namespace, name, at)
+
+        return self._encode(visitor, state, (namespace, name, "unit"), build)
 
     def changes(self, visitor: Visitor, namespace: str, name: str) -> views.ExplainView:
         """Why a unit waits, and the smallest changes that would start it now."""
@@ -146,14 +224,14 @@ class Pages:
     def quota(self, visitor: Visitor, name: str, at: At) -> QuotaPage:
         """One quota."""
         past = self._history.states() if at is None else []
-        return show_quota(self._states.at(at), name, visitor, past)
+        return show_quota(self.states.at(at), name, visitor, past)
 
-    def table(self, visitor: Visitor, name: str, query: UnitQuery) -> str:
+    def table(self, visitor: Visitor, name: str, query: UnitQuery, at: At) -> str:
         """All units of a queue that a filter lets through, as CSV."""
-        asked = self._sources.at(None)
-        units = self._queued.of_now(asked, name)
+        known = self.states.at(at)
+        units = self._units(self._sources.at(at), known if at is None else None, name)
         found, _, _ = select(units, query._replace(offset=0, limit=MAX_ROWS), visitor)
-        return encode_csv(show_units(found, visitor, self._sources.forecasts.start_of))
+        return encode_csv(show_units(found, visitor, self._start_of(at)))
 
     def what_if(self, visitor: Visitor, body: PostedBody) -> WhatIfView:
         """What edits would change."""
@@ -175,7 +253,10 @@ class Login(NamedTuple):
 
 
 def build_page_app(
-    sources: PageSources, login: Login | None, hosts: Collection[str] | None
+    sources: PageSources,
+    login: Login | None,
+    hosts: Collection[str] | None,
+    metrics: PageMetrics,
 ) -> ASGIApp:
     """Return the application.
 
@@ -183,28 +264,42 @@ def build_page_app(
         sources: What it answers from.
         login: For a port that others can reach; None: only this machine can, and may read all.
         hosts: Names that the header Host may have, in lower case; None: any.
+        metrics: Counts.
     """
+    app = build_page_api(sources, login, metrics)
+    app.router.routes.extend(static_routes(read_files()))
+    return CountedRequests(BrowserGuard(app, hosts), metrics, sources.clock)
+
+
+def build_page_api(sources: PageSources, login: Login | None, metrics: PageMetrics) -> FastAPI:
+    """Return the answers alone, without files and without checks of browsers."""
     app = FastAPI(
+        title="Koord-Queue page",
         openapi_url=None,
         redirect_slashes=False,
+        responses=problems(401, 403, 404, 421, 422, 500, 503),
         # As the application's own handler it would answer, and raise again.
         middleware=[Middleware(ExceptionMiddleware, handlers={Exception: _answer_failure})],
     )
+    app.add_exception_handler(RequestValidationError, answer_invalid)
     app.add_exception_handler(NoStateError, _answer_no_state)
     app.add_exception_handler(ClientDisconnect, _answer_late)
     visitors: Visitors = LocalVisitors()
     recheck: LoggedInVisitors | None = None
     if login is not None:
         visitors = recheck = LoggedInVisitors(login.sessions, login.reviewer, sources.clock)
-        add_login(app, login.sessions, recheck, login.reviewer, sources.clock)
-    add_events(app, Streams(Changes(sources), sources.clock, recheck), visitors.identify)
-    _add_answers(app, Pages(sources), visitors)
-    app.router.routes.extend(static_routes(read_files()))
-    return BrowserGuard(app, hosts)
+        add_login(app, login.sessions, recheck, login.reviewer, LoginRate(sources.clock, metrics))
+    pages = Pages(sources)
+    streams = Streams(Changes(pages.states), sources.clock, recheck)
+    add_events(app, streams, visitors.identify)
+    sessions = None if login is None else login.sessions
+    metrics.show(streams=lambda: streams.count, sessions=lambda: len(sessions or ()))
+    _add_answers(app, pages, visitors)
+    _add_what_if(app, pages, visitors)
+    return app
 
 
 def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
-    get = partial(app.api_route, methods=["GET", "HEAD"])
     Asking = Annotated[Visitor, Depends(visitors.identify)]  # noqa: N806 - a type
 
     def session(visitor: Asking) -> SessionView:
@@ -220,13 +315,13 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
         filter: Filter = "",  # noqa: A002 - its name in the query
         sort: Sort = "",
         at: At = None,
-    ) -> QueueContent:
+    ) -> Response:
         return pages.queue(visitor, name, UnitQuery(offset, limit, filter, sort), at)
 
-    def overview(visitor: Asking) -> Overview:
+    def overview(visitor: Asking) -> Response:
         return pages.overview(visitor)
 
-    def unit(visitor: Asking, namespace: Name, name: Name, at: At = None) -> UnitPage:
+    def unit(visitor: Asking, namespace: Name, name: Name, at: At = None) -> Response:
         return pages.unit(visitor, namespace, name, at)
 
     def changes(visitor: Asking, namespace: Name, name: Name) -> views.ExplainView:
@@ -240,28 +335,41 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
         name: Name,
         filter: Filter = "",  # noqa: A002 - its name in the query
         sort: Sort = "",
+        at: At = None,
     ) -> Response:
-        text = pages.table(visitor, name, UnitQuery(filter=filter, sort=sort))
-        return Response(text, media_type="text/csv")
+        text = pages.table(visitor, name, UnitQuery(filter=filter, sort=sort), at)
+        return Response(text, media_type=CSV)
 
-    def what_if(visitor: Asking, body: Sent) -> WhatIfView:
+    # Annotations are texts here, and name a local type.
+    for each in (table, session, overview, queue, unit, changes, quota):
+        each.__annotations__["visitor"] = Asking
+    # Before the route of queues, whose names it would be one of.
+    app.get(TABLE, **answers_with(CSV))(table)
+    app.head(TABLE, include_in_schema=False)(table)
+    answers: dict[str, tuple[Callable[..., Any], type[View]]] = {
+        "/page/session": (session, SessionView),
+        "/page/overview": (overview, Overview),
+        "/page/queues/{name}": (queue, QueueContent),
+        "/page/units/{namespace}/{name}": (unit, UnitPage),
+        "/page/units/{namespace}/{name}/changes": (changes, views.ExplainView),
+        "/page/quotas/{name}": (quota, QuotaPage),
+    }
+    for path, (answer, form) in answers.items():
+        busy = problems(BUSY) if answer is changes else None
+        app.get(path, response_model=form, responses=busy)(answer)
+        app.head(path, include_in_schema=False)(answer)
+
+
+def _add_what_if(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
+    def what_if(visitor: Visitor, body: Sent) -> WhatIfView:
         return pages.what_if(visitor, body)
 
-    answers: dict[str, Any] = {
-        "/page/queues/{name}.csv": table,
-        "/page/session": session,
-        "/page/overview": overview,
-        "/page/queues/{name}": queue,
-        "/page/units/{namespace}/{name}": unit,
-        "/page/units/{namespace}/{name}/changes": changes,
-        "/page/quotas/{name}": quota,
-    }
-    for path, answer in answers.items():
-        # Annotations are texts here, and name a local type.
-        answer.__annotations__["visitor"] = Asking
-        get(path)(answer)
-    what_if.__annotations__["visitor"] = Asking
-    app.post("/page/what-if")(what_if)
+    what_if.__annotations__["visitor"] = Annotated[Visitor, Depends(visitors.identify)]
+    app.post(
+        "/page/what-if",
+        openapi_extra=request_body({JSON: schema_of(WhatIfQuestion)}),
+        responses=problems(*BODY_PROBLEMS, HTTPStatus.REQUEST_TIMEOUT.value, BUSY),
+    )(what_if)
 
 
 def _answer_no_state(_request: Request, error: Exception) -> JSONResponse:

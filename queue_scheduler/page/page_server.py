@@ -2,33 +2,51 @@
 
 The other ports have a gate that makes whole answers (`shared_api.process.connection_gate`). Here
 the protocol keeps what that gate does: a bound on connections, and a time for the head of a
-request.
+request; and ``tls_acceptor`` bounds the handshakes before them.
 """
 
 from __future__ import annotations
 
 import asyncio  # noqa: TID251 - the framework's own loop
 import socket
-import ssl
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from queue_scheduler.page.renewed_certificate import RenewedCertificate
+from queue_scheduler.page.tls_acceptor import Places, TlsAcceptor
+from shared_api.process.connection_gate import Outcome
 from shared_api.process.loop_thread import Step
 
 HEAD_SECONDS: Final = 5.0
-"""Time from a connection to its first request, TLS handshake included."""
+"""Time from a connection, after its TLS handshake, to its first request."""
 KEEP_SECONDS: Final = 10
 """For how long a connection is kept for the next request."""
 GRACE_SECONDS: Final = 2
 """Time for answers in progress when the server ends."""
 MAX_HEAD_BYTES: Final = 32_768
+LOOK_TICKS: Final = 100
+"""Between two looks at the files of the certificate, in ticks of uvicorn: ten seconds."""
 
 log = structlog.get_logger("page")
+
+
+class Tls(NamedTuple):
+    """How HTTPS is served.
+
+    Attributes:
+        certificate: What it is served with.
+        places: How many handshakes may be unfinished.
+        observe: Called with the outcome of each connection without a handshake.
+    """
+
+    certificate: RenewedCertificate
+    places: Places = Places()
+    observe: Callable[[Outcome], None] = lambda _: None
 
 
 class PageServer:
@@ -37,7 +55,7 @@ class PageServer:
     Args:
         build: Returns the application; called on that thread when it begins.
         listener: The socket of the port, already listening.
-        tls: The context to serve HTTPS with; None serves HTTP.
+        tls: How HTTPS is served; None serves HTTP.
         limit: Most connections at once.
     """
 
@@ -45,7 +63,7 @@ class PageServer:
         self,
         build: Callable[[], ASGIApp],
         listener: socket.socket,
-        tls: ssl.SSLContext | None,
+        tls: Tls | None,
         limit: int,
     ) -> None:
         self._build = build
@@ -95,11 +113,12 @@ class PageServer:
 
 
 class _Server(uvicorn.Server):
-    """Begins to serve with a time for TLS handshakes, which uvicorn does not set."""
+    """Begins to serve with bounds on TLS handshakes, and reads renewed certificates."""
 
-    def __init__(self, config: uvicorn.Config, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, config: uvicorn.Config, tls: Tls | None) -> None:
         super().__init__(config)
         self._tls = tls
+        self.servers = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         loop, config = asyncio.get_running_loop(), self.config
@@ -111,14 +130,18 @@ class _Server(uvicorn.Server):
             )
             return made
 
-        seconds = None if self._tls is None else HEAD_SECONDS
-        self.servers = [
-            await loop.create_server(
-                connect, sock=each, ssl=self._tls, ssl_handshake_timeout=seconds
-            )
-            for each in sockets or ()
-        ]
+        for each in sockets or ():
+            if self._tls is None:
+                self.servers.append(await loop.create_server(connect, sock=each))
+            else:
+                acceptor = TlsAcceptor(connect, each, *self._tls)
+                self.servers.append(acceptor)  # type: ignore[arg-type]  # what uvicorn calls of it
         self.started = True
+
+    async def on_tick(self, counter: int) -> bool:
+        if self._tls is not None and counter % LOOK_TICKS == 0:
+            self._tls.certificate.look()
+        return await super().on_tick(counter)
 
 
 def _protocol_for(limit: int) -> type[H11Protocol]:

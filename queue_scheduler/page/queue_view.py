@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
@@ -16,10 +15,7 @@ from queue_scheduler.page.sources import AskedState
 from queue_scheduler.page.visitors import Visitor
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.views import View
-from shared_api.process.clock import Clock
 
-MAX_KEPT: Final = 4
-"""Queues whose units are kept for the next page of a virtual list."""
 MAX_WORDS: Final = 8
 """Words of a filter that count."""
 EVERY: Final = 10_000_000
@@ -87,35 +83,6 @@ SORTS: Final[dict[str, Callable[[UnitFacts], object]]] = {
     "created": lambda each: each.unit.metadata.creation_timestamp,
     **FIELDS,
 }
-
-
-class QueuedUnits:
-    """Reads the units of queues; callable from any thread.
-
-    Args:
-        clock: The time.
-        kept_seconds: For how long units that were read are used for further pages.
-    """
-
-    def __init__(self, clock: Clock, kept_seconds: float) -> None:
-        self._clock = clock
-        self._seconds = kept_seconds
-        self._lock = threading.Lock()  # guards _kept; held while one is read, as the engine's is
-        self._kept: dict[str, tuple[float, tuple[UnitFacts, ...]]] = {}
-
-    def of_now(self, state: AskedState, name: str) -> tuple[UnitFacts, ...]:
-        """Return all units of a queue, perhaps as they were just now."""
-        with self._lock:
-            now = self._clock.monotonic()
-            until, found = self._kept.get(name, (0.0, ()))
-            if until > now:
-                return found
-            found = read_units(state, name)
-            self._kept.pop(name, None)
-            while len(self._kept) >= MAX_KEPT:
-                del self._kept[next(iter(self._kept))]
-            self._kept[name] = (self._clock.monotonic() + self._seconds, found)
-            return found
 
 
 def read_units(state: AskedState, name: str) -> tuple[UnitFacts, ...]:

@@ -61,6 +61,12 @@ class Sessions:
         # about numbers.
         self._open: dict[bytes, Session] = {}
 
+    def __len__(self) -> int:
+        """Return how many have not ended."""
+        now = self._clock.monotonic()
+        with self._lock:
+            return sum(each.ends > now for each in self._open.values())
+
     def open(self, user: str, token: str) -> tuple[str, float]:
         """Begin a session; return its number, and how many seconds it lasts.
 

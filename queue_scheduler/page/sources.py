@@ -48,6 +48,8 @@ class PageSources(NamedTuple):
             nothing is recorded.
         forecasts: The last forecast.
         what_if: Answers what edits would change.
+        admissions_per_hour: Returns how many units of a queue are admitted in an hour; None: that
+            is not known.
         clock: The time.
         kept_seconds: For how long an answer that is computed for all visitors is used again while
             the engine changes.
@@ -59,5 +61,6 @@ class PageSources(NamedTuple):
     log: Callable[[str], LogView]
     forecasts: Forecasts
     what_if: Callable[[WhatIfQuestion], WhatIfView]
+    admissions_per_hour: Callable[[str], float | None]
     clock: Clock
     kept_seconds: float = 1.0

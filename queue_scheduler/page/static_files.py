@@ -1,4 +1,9 @@
-"""The files of the window. They are read once, so that no path of a request meets the disk."""
+"""The files of the window. They are read once, so that no path of a request meets the disk.
+
+What others have published (`vendor/`) is served below a name with a hash of its contents, and kept
+by browsers: another version has another name. All else is asked for again each time, and answered
+with 304 while it is the same: its names have no version, and modules must fit each other.
+"""
 
 from __future__ import annotations
 
@@ -32,19 +37,46 @@ TYPES: Final = {".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"
 """Of suffixes that the machine's table may have otherwise."""
 
 
+VENDOR: Final = "vendor/"
+REVALIDATED: Final = "no-cache"
+KEPT: Final = "max-age=31536000, immutable"
+"""A year, the longest that caches take seriously (RFC 9111 names no limit)."""
+_HASH_DIGITS: Final = 16
+
+
 class StaticFile(NamedTuple):
-    """A file, its media type, and its ETag."""
+    """A file, its media type, its ETag, and for how long a browser keeps it."""
 
     content: bytes
     media_type: str
     etag: str
+    cache: str = REVALIDATED
 
 
 def read_files() -> dict[str, StaticFile]:
-    """Return all files by their path below `static/`."""
-    found = dict(_read(files("queue_scheduler.page") / "static"))
-    found.setdefault(INDEX, _file(INDEX, NO_INDEX))
+    """Return all files by their path below `/assets/`."""
+    contents = dict(_read(files("queue_scheduler.page") / "static"))
+    contents.setdefault(INDEX, NO_INDEX)
+    vendored = {path: each for path, each in contents.items() if path.startswith(VENDOR)}
+    named = f"vendor-{_hash_of(vendored)}/"
+    found = {
+        path: _file(path, each.replace(f"/{VENDOR}".encode(), f"/{named}".encode()))
+        for path, each in contents.items()
+        if path not in vendored
+    }
+    for path, each in vendored.items():
+        kept = named + path.removeprefix(VENDOR)
+        found[kept] = _file(kept, each)._replace(cache=KEPT)
     return found
+
+
+def _hash_of(contents: dict[str, bytes]) -> str:
+    """Return a hash of several files: modules among them import each other by name."""
+    digest = hashlib.sha256()
+    for path, each in sorted(contents.items()):
+        digest.update(f"{path} {len(each)}\n".encode())
+        digest.update(each)
+    return digest.hexdigest()[:_HASH_DIGITS]
 
 
 def static_routes(found: dict[str, StaticFile]) -> list[Route]:
@@ -63,15 +95,14 @@ def static_routes(found: dict[str, StaticFile]) -> list[Route]:
 
 
 def _answer(request: Request, file: StaticFile) -> Response:
-    # To be asked for again each time: names have no version, and modules must fit each other.
-    headers = {"ETag": file.etag, "Cache-Control": "no-cache"}
+    headers = {"ETag": file.etag, "Cache-Control": file.cache}
     known = request.headers.get("if-none-match", "")
     if file.etag in (each.strip().removeprefix("W/") for each in known.split(",")):
         return Response(status_code=HTTPStatus.NOT_MODIFIED.value, headers=headers)
     return Response(file.content, media_type=file.media_type, headers=headers)
 
 
-def _read(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, StaticFile]]:
+def _read(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, bytes]]:
     if not folder.is_dir():
         return
     for each in folder.iterdir():
@@ -79,7 +110,7 @@ def _read(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, StaticFi
         if each.is_dir():
             yield from _read(each, f"{path}/")
         else:
-            yield path, _file(path, each.read_bytes())
+            yield path, each.read_bytes()
 
 
 def _file(path: str, content: bytes) -> StaticFile:

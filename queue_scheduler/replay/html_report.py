@@ -36,12 +36,12 @@ _PAGE: Final = Template("""<!DOCTYPE html>
 <meta http-equiv="Content-Security-Policy"
  content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'">
 <meta name="viewport" content="width=device-width">
-<title>Replay of $title</title>
+<title>$title</title>
 <style>$plot_style</style>
 <style>$style</style>
 </head>
 <body>
-<h1>Replay of $title</h1>
+<h1>$title</h1>
 <main id="main"></main>
 <script type="application/json" id="report">$numbers</script>
 <!-- uPlot:
@@ -53,11 +53,16 @@ $license-->
 """)
 
 
-def build_page(report: Json) -> str:
-    """Return the page of a report."""
+def build_page(report: Json, title: str = "") -> str:
+    """Return the page of a report.
+
+    Args:
+        report: Of a replay; in addition it may have `shadow`, as `queue_scheduler.shadow` has it.
+        title: What it is called; "": by its trace.
+    """
     numbers = msgspec.json.encode(_thinned(report), order="deterministic").decode()
     return _PAGE.substitute(
-        title=html.escape(report["trace"]["file"]),
+        title=html.escape(title or f"Replay of {report['trace']['file']}"),
         plot_style=_part("uPlot.min.css"),
         style=_part("report.css"),
         # No text in it can end the element.

@@ -48,7 +48,7 @@ def read_quotas(path: Path) -> Objects:
     """
     quotas: list[Quota] = []
     nodes: list[Node] = []
-    for place, body in _documents(path):
+    for place, body in read_documents(path):
         kind = body.get("kind")
         if kind == "Node":
             nodes.append(_convert(place, body, Node))
@@ -69,15 +69,19 @@ def read_queues(path: Path) -> tuple[Queue, ...]:
         TraceError: It cannot be read, or has another kind.
     """
     queues = []
-    for place, body in _documents(path):
+    for place, body in read_documents(path):
         if body.get("kind") != "Queue":
             raise TraceError(f"{place}: kind is {body.get('kind')!r}, want Queue; {LOOK}")
         queues.append(_convert(place, body, Queue))
     return tuple(queues)
 
 
-def _documents(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the objects of a file, lists taken apart, each with its place for errors."""
+def read_documents(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the objects of a file, lists taken apart, each with its place for errors.
+
+    Raises:
+        TraceError: It cannot be read, or something in it is no object.
+    """
     try:
         found = list(yaml.load_all(read_bytes(path), Loader=StrictLoader))
     except yaml.YAMLError as error:

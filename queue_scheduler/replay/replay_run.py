@@ -110,7 +110,7 @@ class _Replay:
         self._step = step_of(span)
         longest = max(job.run for job in trace.jobs)
         self._pause = min(self._step, max(1.0, (span + longest) / LOOKS))
-        self._tally = Tally(engine, _chain_of(engine), self._job_of, self._step)
+        self._tally = Tally(engine, chain_of(engine), self._job_of, self._step)
         outside = Outside(
             run_seconds=self._run_seconds,
             start_seconds=settings.start_seconds,
@@ -164,7 +164,9 @@ class _Replay:
             agenda.call_at(agenda.now + self._pause, self._look)
 
 
-def _chain_of(engine: Engine) -> Chain:
+def chain_of(engine: Engine) -> Chain:
+    """Return what finds the quotas that count a quota's usage: itself, and its ancestors."""
+
     def chain(quota: str) -> tuple[str, ...]:
         found = (cache.chain(quota) for cache in find_quotas(engine))
         return next((names for names in found if names), (quota,))

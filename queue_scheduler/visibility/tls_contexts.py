@@ -6,12 +6,11 @@ authorities of clients. Sessions are not resumed, so that every connection is ju
 
 from __future__ import annotations
 
-import os
 import socket
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
+
+from shared_api.process.memory_file import memory_file
 
 _PROTOCOL: Final = "http/1.1"
 
@@ -43,7 +42,7 @@ class TlsContexts:
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         if client_authorities:
             context.load_verify_locations(cadata=client_authorities)
-        with _file_in_memory(chain_and_key) as path:
+        with memory_file(chain_and_key) as path:
             context.load_cert_chain(path)
         self._context = context
 
@@ -60,18 +59,3 @@ class TlsContexts:
         return self._context.wrap_socket(
             sock, server_side=server_side, do_handshake_on_connect=do_handshake_on_connect
         )
-
-
-@contextmanager
-def _file_in_memory(content: bytes) -> Iterator[str]:
-    """Give the path of a file that exists on no disk, and ends with the block.
-
-    `ssl` reads a key from a path only. The path of a memory file leads through /proc to this
-    process's own descriptor: no other user can open it, and a crash leaves nothing behind.
-    """
-    descriptor = os.memfd_create("serving-key", os.MFD_CLOEXEC)
-    try:
-        os.write(descriptor, content)
-        yield f"/proc/self/fd/{descriptor}"
-    finally:
-        os.close(descriptor)

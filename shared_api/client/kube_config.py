@@ -70,24 +70,6 @@ class Connection(NamedTuple):
     namespace: str
 
 
-def load_connection(
-    kubeconfig: str | None,
-    context: str | None,
-    *,
-    clock: Clock,
-    environment: Mapping[str, str] = os.environ,
-    service_account_folder: str = SERVICE_ACCOUNT_FOLDER,
-) -> ConnectionSettings:
-    """Return where the API server is and how to log in, as `open_connection` does."""
-    return open_connection(
-        kubeconfig,
-        context,
-        clock=clock,
-        environment=environment,
-        service_account_folder=service_account_folder,
-    ).settings
-
-
 def open_connection(
     kubeconfig: str | None,
     context: str | None,

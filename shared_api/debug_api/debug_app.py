@@ -10,10 +10,12 @@ from typing import Any
 
 import structlog
 from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from shared_api.debug_api.json_body import describe_errors
 from shared_api.debug_api.router_group import Guard
 from shared_api.debug_api.views import PathList, ProblemView
 
@@ -38,8 +40,9 @@ def build_debug_app(title: str, version: str, access: Guard) -> FastAPI:
         openapi_url=None,
         dependencies=[Depends(authorize)],
         redirect_slashes=False,
-        responses=problems(401, 403, 421, 500, 503),
+        responses=problems(401, 403, 421, 422, 500, 503),
     )
+    app.add_exception_handler(RequestValidationError, answer_invalid)
     # As the app's own handler of `Exception` it would answer and raise again, and uvicorn would log
     # the exception a second time.
     app.add_middleware(ExceptionMiddleware, handlers={Exception: _answer_failure})
@@ -57,6 +60,13 @@ def build_debug_app(title: str, version: str, access: Guard) -> FastAPI:
 def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
     """Return the declaration of errors with these status codes, for a route's `responses`."""
     return {code: {"model": ProblemView} for code in codes}
+
+
+def answer_invalid(_request: Request, error: Exception) -> JSONResponse:
+    """Answer a request whose parameters are wrong with a sentence, as all other refusals have."""
+    assert isinstance(error, RequestValidationError)
+    detail = describe_errors(error.errors())
+    return JSONResponse({"detail": detail}, HTTPStatus.UNPROCESSABLE_ENTITY.value)
 
 
 def _answer_failure(request: Request, error: Exception) -> JSONResponse:

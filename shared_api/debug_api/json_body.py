@@ -15,7 +15,7 @@ FastAPI's own parameters for bodies are not used: it parses them before the guar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -119,10 +119,14 @@ def read_json(body: PostedBody, model: type[ModelT]) -> ModelT:
         return model.model_validate_json(body.content)
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
-        said = [f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in found]
-        more = f" (and {len(said) - MAX_ERRORS} more)" if len(said) > MAX_ERRORS else ""
-        detail = "; ".join(said[:MAX_ERRORS]) + more
-        raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY.value, detail) from None
+        raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY.value, describe_errors(found)) from None
+
+
+def describe_errors(found: Sequence[Mapping[str, Any]]) -> str:
+    """Return mistakes that pydantic has found as one sentence, each with the name of its field."""
+    said = [f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in found]
+    more = f" (and {len(said) - MAX_ERRORS} more)" if len(said) > MAX_ERRORS else ""
+    return "; ".join(said[:MAX_ERRORS]) + more
 
 
 def request_body(schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

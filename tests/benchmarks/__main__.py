@@ -22,6 +22,7 @@ from tests.benchmarks import (
     audit_figures,
     bare_loop,
     client_transport,
+    client_watch,
     command_line_figures,
     controllers_memory,
     engine_figures,
@@ -32,6 +33,7 @@ from tests.benchmarks import (
     job_cpu,
     job_lives,
     kueue_shape,
+    page_cost,
     preemption_figures,
     probe_lateness,
     replay_figures,
@@ -69,15 +71,31 @@ class Stage:
 
 
 def _transport(options: Options) -> list[Figure]:
-    best = client_transport.measure(2_000 if options.quick else 10_000)
+    patch = client_transport.measure(2_000 if options.quick else 10_000)
+    watch = client_watch.measure(2_000 if options.quick else 10_000)
+    ours, theirs = patch["transport"], patch["official"]
     return [
         Figure(
             name="client_patch_us",
-            value=best["transport"],
+            value=ours,
             unit="us",
-            control=best["http.client"],
+            control=patch["http.client"],
             note="CPU of one TLS PATCH in the client; control: http.client",
-        )
+        ),
+        Figure(
+            name="client_patch_official_us",
+            value=ours,
+            unit="us",
+            control=theirs,
+            note="the same; control: the official client, patch_namespaced_custom_object_status",
+        ),
+        Figure(
+            name="client_event_us",
+            value=watch["informer"],
+            unit="us",
+            control=watch["official"],
+            note="CPU of one watch event of a pod; control: the official client's SharedInformer",
+        ),
     ]
 
 
@@ -152,7 +170,12 @@ STAGES = (
         60,
         lambda options: replay_figures.run(quick=options.quick),
     ),
-    Stage("transport", "what one write costs our client", 10, _transport),
+    Stage(
+        "transport",
+        "what one write and one watch event cost our client, and others",
+        40,
+        _transport,
+    ),
     Stage(
         "scrape",
         "what a scrape of 500 queues costs the scheduler",
@@ -202,6 +225,13 @@ STAGES = (
         "units/s and release to next start with the insight program and the audit, and without",
         600,
         lambda options: insight_cost.run(quick=options.quick),
+        needs_cluster=True,
+    ),
+    Stage(
+        "page_cost",
+        "release to next start and the scheduler's CPU with 200 open pages, and without",
+        800,
+        lambda options: page_cost.run(quick=options.quick),
         needs_cluster=True,
     ),
     Stage(

@@ -1,9 +1,12 @@
-"""CPU of one PATCH over TLS on the client's side: our transport compared with `http.client`.
+"""CPU of one PATCH over TLS on the client's side: our transport beside two others.
+
+These are `http.client`, which is the least that the standard library takes, and the official client
+of the Kubernetes project (`patch_namespaced_custom_object_status`).
 
     python -m tests.benchmarks.client_transport [REQUESTS]
 
 A child process serves TLS on loopback and answers every request with the same QueueUnit-sized
-body. Both clients take turns in one run, so that a busy machine affects both alike. Measured is the
+body. The clients take turns in one run, so that a busy machine affects all alike. Measured is the
 CPU time of this process, not wall time.
 """
 
@@ -20,10 +23,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kubernetes.client import CustomObjectsApi
+
 from shared_api.client.connection_settings import FixedLogin, Login, connection_settings
 from shared_api.client.http_transport import HttpTransport
 from shared_api.client.transport import Request
 from shared_api.process.clock import SystemClock
+from tests.benchmarks import official_client
 from tests.tls_files import CA, client_context, server_context
 
 if TYPE_CHECKING:
@@ -77,7 +83,11 @@ def measure(requests: int) -> dict[str, float]:
     server.start()
     try:
         port = int(receiver.recv())
-        clients = {"transport": _transport_round, "http.client": _http_client_round}
+        clients = {
+            "transport": _transport_round,
+            "http.client": _http_client_round,
+            "official": _official_round,
+        }
         best = dict.fromkeys(clients, float("inf"))
         for _ in range(ROUNDS):
             for name, run in clients.items():
@@ -136,13 +146,39 @@ def _http_client_round(port: int, requests: int) -> float:
     return used
 
 
+def _official_round(port: int, requests: int) -> float:
+    api = CustomObjectsApi(official_client.connect(port, TOKEN))
+    body = json.loads(BODY)
+
+    def send() -> None:
+        api.patch_namespaced_custom_object_status(
+            "scheduling.x-k8s.io",
+            "v1alpha1",
+            "team",
+            "queueunits",
+            "job-1",
+            body,
+            field_manager="koord-queue",
+            _content_type="application/merge-patch+json",
+        )
+
+    send()  # connects
+    started = time.process_time()
+    for _ in range(requests):
+        send()  # raises for other answers than 200
+    used = time.process_time() - started
+    api.api_client.close()
+    return used
+
+
 def main() -> None:
     """Print one line per client."""
     requests = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     figures = measure(requests)
     for name, microseconds in figures.items():
         print(f"{name:12} {microseconds:7.1f} µs of CPU per TLS PATCH")
-    print(f"{'ratio':12} {figures['transport'] / figures['http.client']:7.2f}")
+    for name in ("http.client", "official"):
+        print(f"{'ratio to ' + name:22} {figures['transport'] / figures[name]:7.2f}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.http_transport import HttpTransport
-from shared_api.client.kube_config import load_connection
+from shared_api.client.kube_config import open_connection
 from shared_api.client.resource_client import ResourceClient
 from shared_api.process.clock import SystemClock
 from tests.cluster.api_audit import ApiAudit
@@ -94,7 +94,8 @@ class ClusterWorld:
 def connect(kubeconfig: Path) -> tuple[ResourceClient, Any]:
     """Return a client without a rate limit, and its transport, to be closed."""
     clock = SystemClock()
-    transport = HttpTransport(load_connection(str(kubeconfig), None, clock=clock), clock)
+    found = open_connection(str(kubeconfig), None, clock=clock)
+    transport = HttpTransport(found.settings, clock)
     client = ResourceClient(
         transport, flow=FlowControl(0, 1, clock), clock=clock, rng=random.Random()
     )

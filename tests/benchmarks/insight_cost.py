@@ -5,27 +5,21 @@ load without a shortage of quota, then releases one by one. A thousand units wai
 quota that is full, so that there is something to forecast. The audit compares every ten seconds
 instead of every minute, since a turn is short.
 
-In a cluster the API server and etcd are on machines of their own. So they have the first core here,
-with the player, and the scheduler and the insight program share the last one. In a few pairs all
-of them share all cores, which the API server alone nearly fills: what that costs is the CPU of the
-insight program.
+In a few pairs all of the programs share all cores, which the API server alone nearly fills: what
+that costs is the CPU of the insight program.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 from statistics import median
 from typing import Final, NamedTuple
 
 from shared_api.client.resource_types import QUEUE_UNITS
-from tests.benchmarks import audited_scheduler, release_latency
-from tests.benchmarks.cluster_world import ClusterWorld, programs_of
+from tests.benchmarks import release_latency
+from tests.benchmarks.cluster_world import ClusterWorld
 from tests.benchmarks.figures import Figure, percentile
+from tests.benchmarks.followed_scheduler import CORES, WORKERS, metric, pin_others, started
 from tests.benchmarks.load_player import (
     NAMESPACE,
     LoadOutcome,
@@ -35,8 +29,7 @@ from tests.benchmarks.load_player import (
     unit_body,
 )
 from tests.benchmarks.quota_tree_objects import await_queues, create_node, create_quotas, quota
-from tests.cluster.program_metrics import scrape
-from tests.cluster.program_process import INSIGHT, ProgramProcess
+from tests.cluster.program_process import ProgramProcess
 
 PAIRS: Final = 10
 CROWDED_PAIRS: Final = 4
@@ -46,13 +39,9 @@ RELEASES: Final = 500
 """The slowest five of a turn are above its p99."""
 STANDING: Final = 1000
 QUEUES: Final = 10
-WORKERS: Final = 8
 AUDIT_SECONDS: Final = 10
-PATIENCE_SECONDS: Final = 60.0
 FULL: Final = "standing"
-CORES: Final = sorted(os.sched_getaffinity(0))
 OTHERS: Final = ("kube-apiserver", "etcd", "player", "scheduler")
-SCHEDULER: Final = "tests/benchmarks/audited_scheduler.py"
 
 
 class Shape(NamedTuple):
@@ -112,16 +101,9 @@ def run(*, quick: bool = False) -> list[Figure]:
             client.create(QUEUE_UNITS, NAMESPACE, unit_body(unit))
         crowded = _play_pairs(world, shape, shape.crowded_pairs, cores=CORES)
         # The player is a child of this process.
-        for pid in (os.getpid(), *world.plane.pids.values()):
-            _pin(pid, CORES[:1])
+        pin_others(world.plane.pids)
         pairs = _play_pairs(world, shape, shape.pairs, cores=CORES[-1:])
     return _figures(pairs, crowded)
-
-
-def _pin(pid: int, cores: Sequence[int]) -> None:
-    """Let a process run on these cores only; Linux does it for one thread, and those it starts."""
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        os.sched_setaffinity(int(thread.name), cores)
 
 
 def _play_pairs(
@@ -153,7 +135,10 @@ def _describe(pair: Pair, number: int) -> str:
 
 def _play_turn(world: ClusterWorld, shape: Shape, *, is_on: bool, cores: Sequence[int]) -> Turn:
     client = world.client()
-    with _started(world, is_on=is_on, cores=cores) as programs:
+    audit = AUDIT_SECONDS if is_on else 0
+    with started(
+        world.plane.kubeconfig, insight=is_on, cores=cores, audit_seconds=audit
+    ) as programs:
         await_queues(client, QUEUES + 2)
         scheduler = programs["scheduler"]
         before = _calls(scheduler) if is_on else 0.0
@@ -178,59 +163,8 @@ def _names(prefix: str, count: int) -> list[str]:
     return [f"{prefix}-{number:03}" for number in range(count)]
 
 
-@contextmanager
-def _started(
-    world: ClusterWorld, *, is_on: bool, cores: Sequence[int]
-) -> Iterator[dict[str, ProgramProcess]]:
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        programs_of(world.plane.kubeconfig) as programs,
-    ):
-        flags, started = list[str](), dict[str, ProgramProcess]()
-        if is_on:
-            insight = _start_insight(Path(folder))
-            started["insight"] = insight
-            _pin(insight.pid, cores)
-            flags.append(f"--insight-socket-dir={folder}")
-        audit = f"{audited_scheduler.FLAG}{AUDIT_SECONDS if is_on else 0}"
-        ours = ("--debug-address=127.0.0.1:0", f"--writers={WORKERS}", *flags, audit)
-        try:
-            started["scheduler"] = programs.start(SCHEDULER, *ours)
-            _pin(started["scheduler"].pid, cores)
-            if is_on:
-                _await(started["scheduler"], "koord_queue_insight_feed_connected", 1)
-                # The first state is on disk: what a start costs is over.
-                _await(started["insight"], "koord_queue_insight_record_age_seconds", 0)
-            yield started
-        finally:
-            if is_on:
-                started["insight"].stop()
-
-
-def _start_insight(folder: Path) -> ProgramProcess:
-    flags = (f"--socket-dir={folder}", f"--record-dir={folder}")
-    insight = ProgramProcess(INSIGHT, None, folder / "log", flags)
-    insight.start()
-    insight.wait_until_ready()
-    return insight
-
-
-def _await(program: ProgramProcess, metric: str, least: float) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not _metric(program, metric) >= least:  # not a number at first
-        if time.monotonic() > deadline:
-            msg = f"{metric} stayed below {least:g}"
-            raise TimeoutError(msg)
-        time.sleep(0.1)
-
-
 def _calls(scheduler: ProgramProcess) -> float:
-    return _metric(scheduler, "koord_queue_insight_feed_calls_total")
-
-
-def _metric(program: ProgramProcess, name: str) -> float:
-    lines = scrape(program).raise_for_status().text.splitlines()
-    return next((float(line.split()[1]) for line in lines if line.startswith(f"{name} ")), -1.0)
+    return metric(scheduler, "koord_queue_insight_feed_calls_total")
 
 
 def _figures(pairs: Sequence[Pair], crowded: Sequence[Pair]) -> list[Figure]:

@@ -211,6 +211,7 @@ def test_pods_follow_the_restricted_profile(values: Json) -> None:
 
 TLS = {"tmp", "metrics-tls"}
 ALL = TLS | {"config", "debug-tls", "insight-sockets", "insight-record"}
+OWN = (ALL | {"shadow-record"}) - {"insight-record"}
 MOUNTED = {CHECKS: TLS, INSIGHT: TLS | {"insight-sockets", "insight-record", "page-tls"}}
 
 
@@ -219,7 +220,7 @@ def test_every_mount_has_a_volume_and_every_file_a_mount(values: Json) -> None:
     for name, one in containers(values).items():
         volumes = {each["name"] for each in pods(values)[pod_of(name)]["spec"]["volumes"]}
         mounts = {mount["mountPath"]: mount["name"] for mount in one["volumeMounts"]}
-        assert set(mounts.values()) == volumes & MOUNTED.get(name, ALL - {"insight-record"})
+        assert set(mounts.values()) == volumes & MOUNTED.get(name, OWN)
         files, folders = (
             re.findall(pattern, "\n".join(one["args"]), re.MULTILINE)
             for pattern in (r"=(/\S+)/\w+\.\w+$", r"-dir=(/\S+)$")

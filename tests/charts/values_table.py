@@ -263,5 +263,14 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
         *GATED, controllers={"config": {"scheduleAdmissionLabel": True}}
     ),
     "only a declared kind": values_with(controllers={"config": {"kinds": [WIDGET]}}),
+    "a shadow": {
+        "shadow": {
+            "enabled": True,
+            "kinds": ["job", "mpijobv1", "trainjob"],
+            "objects": "kind: ShadowPlaces\nnamespaces: {a: b}\n",
+        },
+        "extension": {"ray": {"enable": True}, "pod": {"enable": True}},
+        "admissionPolicy": {"enabled": True},
+    },
     "other names": {"fullnameOverride": "batch-queue", "nameOverride": "batch"},
 }

@@ -95,12 +95,13 @@ class ApiAudit:
                 event = json.loads(line)
             except ValueError:
                 continue  # an incomplete line, still being written
-            about, body = event["objectRef"], event.get("requestObject") or {}
+            # What is asked about no resource, such as which kinds there are, has no reference.
+            about, body = event.get("objectRef") or {}, event.get("requestObject") or {}
             subresource = about.get("subresource", "")
             yield Request(
                 agent=event.get("userAgent", ""),
                 verb=event["verb"],
-                resource=about["resource"] + (f"/{subresource}" if subresource else ""),
+                resource=about.get("resource", "") + (f"/{subresource}" if subresource else ""),
                 name=about.get("name") or body.get("metadata", {}).get("name", ""),
                 status=event.get("responseStatus", {}).get("code", 0),
                 body=body,

@@ -333,8 +333,13 @@ class GatedJob:
             self.step = Step.MADE
 
     def _make_pods_again(self) -> None:
+        """Create the pods once more, with other names.
+
+        kwok deletes a stopped pod by its name, whatever its uid is by then, and sometimes twice.
+        """
         for path, body in self._row.objects_of(self.name, self._number, self.quota):
             if path == PODS:
+                body["metadata"]["name"] += "-again"
                 self._objects.create("pods", body)
 
     def _end(self, cache: Cache) -> None:

@@ -205,12 +205,34 @@ class Traffic:
                 was_on[life.uid] = is_on
         return found
 
+    def _describe_open(self) -> Iterator[str]:
+        """Yield what is known of each job that has not ended, with its units and pods."""
+        cache = Cache(self.place.observer.seen, "")
+        cache.read()
+        units = self.place.world.units()
+        for job in self.jobs:
+            if job.step is Step.OVER:
+                continue
+            yield (
+                f"{job.name} in {job.quota}: {job.step}, runs {cache.running_pods[job.name]}, "
+                f"let go {cache.let_go[job.name]} of {job.wanted_releases}"
+            )
+            for unit in units:
+                if whose(unit, (job.name,)) == job.name:
+                    yield f"  unit {unit['metadata']['name']}: {unit.get('status')}"
+            for pod in cache.pods_of(job.name):
+                meta = pod["metadata"]
+                yield (
+                    f"  pod {meta['name']} {meta['uid']}: gated {is_gated(pod)}, "
+                    f"deleted {meta.get('deletionTimestamp')}, {pod.get('status')}"
+                )
+
     def _play(self, key: str) -> None:
         jobs = [each for each in self.jobs if each.key == key]
         cache = Cache(self.place.observer.seen, key)
         while open_ones := [each for each in jobs if each.step is not Step.OVER]:
             stands_for = time.monotonic() - self._moved_at
-            assert stands_for < OWN_TIMES_SECONDS, [(each.name, each.step) for each in open_ones]
+            assert stands_for < OWN_TIMES_SECONDS, "\n".join(self._describe_open())
             cache.read()
             for each in open_ones:
                 before = each.step

@@ -107,6 +107,8 @@ def test_units_as_objects(cli: CommandLine) -> None:
     assert yaml.safe_load(cli.run("units", "-o", "yaml").out) == listed
     first, *_ = cli.run("units", "-o", "name").lines
     assert first == "queueunit.scheduling.x-k8s.io/first"
+    by_name = cli.run("units", "-o", "name", "--sort-by", "queue").lines
+    assert [each.rpartition("/")[2] for each in by_name] == names(cli.run("units"))
 
 
 def test_no_unit_is_said(cli: CommandLine) -> None:

@@ -192,8 +192,12 @@ def test_a_dry_run_says_what_an_act_would_set_off(cli: CommandLine) -> None:
 def test_a_dry_run_without_a_debug_api_says_what_is_missing(cli: CommandLine) -> None:
     filled(cli, "unasked", "unasked-waits")
     printed = act(cli, "hold", "job/unasked-waits", "--dry-run")
-    assert printed.out == "job.batch/unasked-waits held (dry run)\n"
-    assert "what it would set off is not known" in printed.err
+    assert printed.lines == [
+        "job.batch/unasked-waits held (dry run)",
+        f"  annotation {BLOCK}: true",
+    ]
+    assert printed.err.count("note: ") == 1
+    assert "which units would then start, wait or be evicted is not known" in printed.err
 
 
 def test_a_missing_right_is_named(cli: CommandLine) -> None:

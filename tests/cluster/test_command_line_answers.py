@@ -119,6 +119,22 @@ def test_when_the_units_of_a_queue_start(cli: CommandLine) -> None:
     assert [row.split()[:2] for row in rows] == [["default", "second"], ["default", "third"]]
 
 
+def test_a_queue_that_is_not_there_has_no_forecast(cli: CommandLine) -> None:
+    printed = cli.run("when", "queue/nosuch", "--server", cli.server)
+    assert (printed.code, printed.out) == (1, "")
+    assert printed.err.startswith("error: there is no queue nosuch\n")
+
+
+def test_a_unit_is_named_with_its_namespace(cli: CommandLine) -> None:
+    want = cli.run("explain", "job/third").out
+    for named in ("default/third", "unit/third", "third", "jobs.batch/third"):
+        assert cli.run("explain", named).out == want
+    assert cli.run("explain", "default/third", "-n", "kube-system").out == want
+    printed = cli.run("explain", "nosuch/third")
+    assert printed.code == 1
+    assert "no unit of namespace default belongs to nosuch/third" in printed.err
+
+
 def test_a_job_that_runs_has_no_forecast(cli: CommandLine) -> None:
     printed = cli.run("when", "job/first")
     assert printed.code == 1

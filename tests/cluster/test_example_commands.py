@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -42,6 +42,8 @@ JOBS: Final = (
     ("research", "sweep-3", "team-a"),
 )
 """Namespace, name and quota. Each requests most of its quota: the first of a quota runs."""
+
+GPUS: Final = '{"spec": {"max": {"nvidia.com/gpu": 8}}}'
 
 JOB: Final = """
 apiVersion: batch/v1
@@ -82,9 +84,10 @@ def arrange(world: QueueWorld) -> None:
     for quota in ("research", "team-a"):
         world.create_quota(quota, cpu_max=6)
         until(partial(world.has_queue, quota))
+    world.plane.kubectl("patch", "elasticquota", "research", "--type=merge", "--patch", GPUS)
     world.create_queue("night", "FIFO", {"koord-queue/available-quota-in-queue": "*"})
     for namespace, name, quota in JOBS:
-        more = {"suspend": True, "namespace": namespace, "run_seconds": "3600"}
+        more: dict[str, Any] = {"suspend": True, "namespace": namespace, "run_seconds": "3600"}
         world.create_job(name, quota, cpu="4", **more)
         until(partial(world.unit_of, name, namespace), OWN_TIMES_SECONDS)
 

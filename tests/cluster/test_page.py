@@ -22,6 +22,8 @@ from tests.cluster.queue_world import (
     QueueWorld,
     until,
 )
+from tests.page.test_login import log_in
+from tests.page.window_kit import opened, started_chromium, without_statuses
 from tests.tls_files import CA, CERTIFICATE, KEY
 
 ACCOUNT: Final = "account"
@@ -140,3 +142,41 @@ def test_a_revoked_token_ends_the_stream(world: QueueWorld, url: str) -> None:
             for _ in lines:
                 pass
         assert client.get("/page/session").status_code == 401
+
+
+def test_a_tenant_logs_in_and_out_with_a_browser(world: QueueWorld, url: str) -> None:
+    world.create_unit("shown", "team", cpu=2)
+    world.plane.kubectl("create", "serviceaccount", "walker")
+    grant(world, "walker", "rolebinding")
+    token = token_of(world, "walker")
+    with logged_in(url, token) as client:
+        until(lambda: client.get("/page/units/default/shown").status_code == 200)
+    with (
+        started_chromium() as browser,
+        opened(browser, url, takes_any_certificate=True) as window,
+    ):
+        page = window.page
+        page.unroute_all()  # what changes is told by the server itself
+        window.open("/queues/team")
+        log_in(window, "no-token")
+        window.sees("the token is not valid")
+        log_in(window, token)
+        page.get_by_role("link", name="default/shown", exact=True).wait_for()
+        window.sees("system:serviceaccount:default:walker")
+        (cookie,) = page.context.cookies()
+        assert (cookie["secure"], cookie["httpOnly"], cookie["sameSite"]) == (True, True, "Strict")
+        for path in ("/", "/queues/team", "/quotas/team", "/units/default/shown"):
+            window.open(path)
+            page.get_by_role("status").get_by_text("Live").wait_for()
+            assert SECRET not in page.content()
+        window.open("/")
+        window.sees("it would tell about one or two namespaces")
+        window.open(f"/units/zebra/{SECRET}")
+        page.get_by_role("alert").wait_for()
+        page.get_by_role("button", name="Log out").click()
+        page.get_by_label("Kubernetes token").wait_for()
+        assert page.context.cookies() == []
+        window.open("/")
+        assert page.title() == "Log in \u00b7 Koord-Queue"
+        refused = without_statuses(without_statuses(window.complaints, 401), 403)
+        assert refused == []

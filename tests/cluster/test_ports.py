@@ -14,7 +14,7 @@ from typing import Final
 import httpx
 import pytest
 
-from shared_api.local_program import EXIT_USAGE
+from shared_api.exit_codes import EXIT_USAGE
 from tests.cluster.program_process import CONTROLLERS, ROOT, SCHEDULER, ProgramProcess
 from tests.cluster.queue_world import QueueWorld, until
 from tests.tls_files import CERTIFICATE, KEY, client_context

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from shared_api.client.http_transport import HttpTransport
-from shared_api.client.kube_config import load_connection
+from shared_api.client.kube_config import open_connection
 from shared_api.process.clock import Clock
 from tests.demo.json_api import JsonApi
 from tests.demo.load_plan import GpuShape, LoadPlan
@@ -62,8 +62,8 @@ def connect(cluster: Cluster, clock: Clock, user_agent: str = "koord-queue-demo"
     Raises:
         SettingsError: The kubeconfig is incomplete or invalid.
     """
-    settings = load_connection(cluster.kubeconfig, cluster.context, clock=clock)
-    return JsonApi(HttpTransport(settings, clock), user_agent)
+    found = open_connection(cluster.kubeconfig, cluster.context, clock=clock)
+    return JsonApi(HttpTransport(found.settings, clock), user_agent)
 
 
 def commands(cluster: Cluster, debug_url: str, jobs_url: str) -> Iterator[str]:

@@ -33,7 +33,7 @@ NOT_TYPED: Final[tuple[tuple[str, str], ...]] = (
         r"helm (install|upgrade) ",
         "is typed on the start pages, and tests/charts has the values",
     ),
-    (r".*port-forward", "needs a kubelet"),
+    (r".*(port-forward|\bexec\b)", "needs a kubelet"),
     (r".*(--watch\b|\| source$)", "goes on until Ctrl-C, or is for another shell"),
     (r".*\b(NAME|SERVICEACCOUNT|COMMAND)\b", "has a placeholder"),
     (r"curl --cacert", "asks a Service of the chart: tests/cluster/test_debug_access.py"),

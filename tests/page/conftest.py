@@ -38,6 +38,7 @@ def world() -> PageWorld:
     kit.decide("vision")
     kit.decide("speech")
     world = PageWorld(kit.shared, kit.clock)
+    world.rates = {"org": 0.0, "speech": 2.5, "vision": 42.0}
     now = kit.clock.now()
     world.record = RecordView(state="recording", complete_from=now)
     while world.forecasts.age_seconds() is None:

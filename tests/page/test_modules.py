@@ -50,6 +50,13 @@ def test_an_amount_is_short(modules: Window, resource: str, amount: float, want:
 
 
 @pytest.mark.parametrize(
+    ("rate", "want"), [(None, ""), (0, "0"), (2.55, "2.6"), (42.4, "42"), (1234.5, "1,235")]
+)
+def test_a_rate_has_as_many_digits_as_matter(modules: Window, rate: float, want: str) -> None:
+    assert call(modules, "format", "perHour", rate) == want
+
+
+@pytest.mark.parametrize(
     "value",
     [
         {"spec": {"max": {"cpu": "12", "nvidia.com/gpu": "8"}, "lends": True, "none": None}},

@@ -76,6 +76,17 @@ def test_an_empty_cluster_says_what_to_do(browser: Browser) -> None:
         assert_sound(window, "overview-empty")
 
 
+def test_a_queue_says_how_many_units_it_admits(window: Window) -> None:
+    window.open("/")
+    table = window.page.get_by_role("group", name="Queues")
+    headings = table.get_by_role("columnheader").all_text_contents()
+    row = table.get_by_role("row").filter(has_text="vision").first.get_by_role("cell")
+    # The name of a queue is the heading of its row.
+    assert row.all_text_contents()[headings.index("Admitted per hour") - 1] == "42"
+    window.open("/queues/speech")
+    assert window.page.locator("dt:text-is('Admitted per hour') + dd").inner_text() == "2.5"
+
+
 def test_a_queue_without_units_says_so(window: Window) -> None:
     window.open("/queues/org")
     window.sees("Nothing waits in this queue.")

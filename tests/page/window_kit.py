@@ -151,12 +151,28 @@ def _path_of(url: str) -> str:
 
 @contextmanager
 def opened(
-    browser: Browser, url: str, scheme: Scheme = "light", size: tuple[int, int] = DESK
+    browser: Browser,
+    url: str,
+    scheme: Scheme = "light",
+    size: tuple[int, int] = DESK,
+    *,
+    takes_any_certificate: bool = False,
 ) -> Iterator[Window]:
-    """Open a tab with a profile of its own."""
+    """Open a tab with a profile of its own.
+
+    Args:
+        browser: The browser.
+        url: Address of the server.
+        scheme: Of the colors.
+        size: Of the tab, in pixels.
+        takes_any_certificate: Whether this profile takes a certificate of an unknown authority.
+    """
     width, height = size
     context = browser.new_context(
-        color_scheme=scheme, viewport={"width": width, "height": height}, timezone_id="UTC"
+        color_scheme=scheme,
+        viewport={"width": width, "height": height},
+        timezone_id="UTC",
+        ignore_https_errors=takes_any_certificate,
     )
     window = Window(context.new_page(), url)
     try:

@@ -237,6 +237,23 @@ def test_a_release_without_a_response_is_repeated(world: World) -> None:
     assert GATE not in gates(world)
 
 
+def test_an_evicted_pod_that_is_created_again_has_a_unit_of_its_own(world: World) -> None:
+    release_a_pod(world)
+    run(world, "solo")
+    world.settle()
+    evict(world, "solo-pod-qu")
+    world.settle(0.3)
+    assert world.direct.list("pods") == []
+    again = make_pod(world)
+    world.settle()
+    (unit,) = world.direct.list("queueunits")
+    assert unit["spec"]["consumerRef"]["uid"] == again["metadata"]["uid"]
+    assert GATE in gates(world)
+    world.admit_unit(unit["metadata"]["name"])
+    world.settle()
+    assert GATE not in gates(world)
+
+
 # --- groups ---------------------------------------------------------------------------------------
 
 

@@ -21,11 +21,12 @@ import structlog
 from shared_api.access_review import PathRight
 from shared_api.client.connection_settings import SettingsError
 from shared_api.client.flow_control import Lane
+from shared_api.exit_codes import EXIT_USAGE
 from shared_api.fake_api_server.faults import EVERY_TIME, Match, RequestInfo
 from shared_api.fake_api_server.http_server import HttpFace
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.leader_election import EXIT_LOST_LEASE, LeaseSettingError
-from shared_api.local_program import EXIT_USAGE, STOP_SIGNALS, Check
+from shared_api.local_program import STOP_SIGNALS, Check
 from shared_api.process.clock import SystemClock
 from shared_api.process.loop_thread import LoopThread
 from shared_api.process.open_files import OpenFilesError

@@ -25,13 +25,15 @@ THREADING_MODULES = frozenset(
 # Modules that may import them, and why. The comment of a lock names the fields it guards.
 LOCK_HOLDERS = {
     "queue_controllers/watches/pod_preview.py": "results shared by all workers",
+    "queue_controllers/observed/job_watch.py": "changes of all informers, taken by the recorder",
+    "queue_scheduler/shadow_program/quota_watch.py": "the same of quotas",
     "queue_scheduler/debug_api/app.py": "one answer is built at a time",
     "queue_scheduler/debug_api/question_budget.py": "one question of a kind is answered at a time",
     "queue_scheduler/insight_program/horizons.py": "what is learned, read by horizons",
     "queue_scheduler/cycles/dequeue_cycle.py": "refusals reported by every writer",
     "queue_scheduler/cycles/preemption_cycle.py": "answers of a round reported by every writer",
     "queue_scheduler/page/known_state.py": "one state is read at a time, for all visitors",
-    "queue_scheduler/page/queue_view.py": "one line is read at a time, for all visitors",
+    "queue_scheduler/page/shared_answers.py": "one answer is made at a time, for all visitors",
     "queue_scheduler/page/login.py": "how often logins are tried, in all request threads",
     "queue_scheduler/page/quota_history.py": "one thread restores engines of the past",
     "queue_scheduler/page/sessions.py": "who has logged in, read by all request threads",
@@ -61,8 +63,10 @@ LOCK_HOLDERS = {
 ASYNC_PLACES: dict[str, str] = {
     "queue_scheduler/page/page_server.py": "uvicorn begins to serve in a coroutine",
     "queue_scheduler/page/event_stream.py": "answers that do not end hold no thread",
+    "queue_scheduler/page/page_metrics.py": "an ASGI middleware that counts answers",
     "queue_scheduler/page/login.py": "a refusal waits without a thread",
     "queue_scheduler/page/browser_guard.py": "an ASGI middleware that adds headers to answers",
+    "tests/benchmarks/page_viewers.py": "200 open pages in one process",
     "shared_api/debug_api/json_body.py": "Starlette's body of a request can only be awaited",
 }
 

@@ -20,6 +20,7 @@
 {{- fail (printf "controllers.config.admissionPreview needs Kubernetes 1.30 (this is %s): it needs the right to create pods, and older versions have no ValidatingAdmissionPolicy that limits it to dry runs" .Capabilities.KubeVersion.Version) }}
 {{- end }}
 {{- include "koord-queue.checkReplicas" . }}
+{{- include "koord-queue.checkShadow" . }}
 {{- include "koord-queue.checkPlugins" . }}
 {{- if and .Values.debugApi.expose (not .Values.debugApi.tls.secretName) }}
 {{- fail "debugApi.expose needs debugApi.tls.secretName: bearer tokens are sent to it" }}
@@ -27,8 +28,28 @@
 {{- if and (include "koord-queue.hasControllers" .) .Values.controllers.debugApi.expose (not .Values.controllers.debugApi.tls.secretName) }}
 {{- fail "controllers.debugApi.expose needs controllers.debugApi.tls.secretName: bearer tokens are sent to it" }}
 {{- end }}
-{{- if and (eq (toString .Values.admissionPolicy.enabled) "true") (not (include "koord-queue.kindsHeldAtBirth" . | fromJson)) }}
+{{- if and (not .Values.shadow.enabled) (eq (toString .Values.admissionPolicy.enabled) "true") (not (include "koord-queue.kindsHeldAtBirth" . | fromJson)) }}
 {{- fail "admissionPolicy.enabled needs a kind of job that is queued and can be suspended (extension): without one, jobs that the policy suspends would never be released" }}
+{{- end }}
+{{- end }}
+
+{{/* Fails for what a program that only reads cannot do. */}}
+{{- define "koord-queue.checkShadow" -}}
+{{- if .Values.shadow.enabled }}
+{{- range $name, $on := dict "insight.enabled" .Values.insight.enabled "admissionCheckController.enabled" .Values.admissionCheckController.enabled "debugApi.expose" .Values.debugApi.expose "strictDequeue.enabled" (include "koord-queue.isStrict" .) }}
+{{- if $on }}
+{{- fail (printf "shadow.enabled goes without %s: the shadow only reads, and decides nothing" $name) }}
+{{- end }}
+{{- end }}
+{{- if and .Values.shadow.record.existingClaim (gt (int .Values.scheduler.replicas) 1) }}
+{{- fail "shadow.record.existingClaim needs scheduler.replicas of 1: two pods would write the same record" }}
+{{- end }}
+{{- range .Values.shadow.kinds }}
+{{- $row := index (include "koord-queue.kinds" $ | fromYaml) . }}
+{{- if or (not $row) $row.gates }}
+{{- fail (printf "shadow.kinds: %s is no kind of job with an object of its own" .) }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end }}
 

@@ -230,9 +230,13 @@ each resource, or the same between braces.
   text.size() <= 4096 && text.matches(r'^({{ $lines }}|{{ $json }})$'))
 {{- end }}
 
-{{/* The enabled rows, as JSON by key: those of the table, and those that are declared. */}}
+{{/*
+The enabled rows, as JSON by key: those of the table, and those that are declared. None in shadow mode:
+nothing is held there.
+*/}}
 {{- define "koord-queue.enabledKinds" -}}
 {{- $on := dict }}
+{{- if not .Values.shadow.enabled }}
 {{- range $key, $row := include "koord-queue.kinds" . | fromYaml }}
 {{- if (index $.Values.extension $row.switch).enable }}
 {{- $_ := set $on $key $row }}
@@ -241,6 +245,7 @@ each resource, or the same between braces.
 {{- range dig "kinds" list .Values.controllers.config }}
 {{- $row := include "koord-queue.declaredKind" . | fromYaml }}
 {{- $_ := set $on $row.key $row }}
+{{- end }}
 {{- end }}
 {{- toJson $on }}
 {{- end }}

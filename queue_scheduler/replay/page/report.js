@@ -5,6 +5,7 @@
   const colors = ["#1f6fb4", "#d1495b", "#2e8b57", "#edae49", "#7b52ab", "#00798c", "#8c564b",
     "#e377c2", "#7f7f7f", "#9a9a00", "#17becf", "#444444"];
   const widest = 960;
+  const mostJobs = 1000;
 
   function add(tag, text, parent) {
     const node = document.createElement(tag);
@@ -223,7 +224,34 @@
     }
   }
 
-  for (const part of [intro, comparisons, waits, lengths, use, bottlenecks, fairness, starved]) {
+  function shadow() {
+    if (!report.shadow) return;
+    const percent = (share) => (100 * share).toFixed(1) + " %";
+    add("h2", "Use of quotas, on average");
+    table(["quota", "resource", "limit", "real", "shadow"],
+      Object.entries(report.shadow.use).flatMap(([quota, of]) => Object.entries(of).map(
+        ([resource, each]) => [quota, resource, amount(resource, each.limit),
+          percent(each.real), percent(each.shadow)])));
+    add("h2", "Order inversions");
+    add("p", "Pairs of jobs of one queue of which the later one, with no higher priority,"
+      + " started first.");
+    const pairs = report.shadow.inversions;
+    table(["queue", "real", "shadow"], [["all", pairs.all.real, pairs.all.shadow],
+      ...Object.entries(pairs.byQueue).map(([name, own]) => [name, own.real, own.shadow])]);
+    add("h2", "Jobs");
+    const jobs = report.shadow.jobs;
+    if (jobs.length > mostJobs) {
+      add("p", "The first " + mostJobs + " of " + jobs.length + "; -o json has all.");
+    }
+    const day = (text) => text === null ? "" : text.replace("T", " ").replace("Z", "");
+    table(["job", "queue", "submitted", "really started", "would have started", "earlier or later"],
+      jobs.slice(0, mostJobs).map((job) => [job.job, job.queue, day(job.submitted),
+        day(job.started), day(job.wouldStart) || job.why,
+        job.waitSeconds === null || job.wouldWaitSeconds === null ? ""
+          : difference(job.wouldWaitSeconds - job.waitSeconds)]));
+  }
+
+  for (const part of [intro, shadow, comparisons, waits, lengths, use, bottlenecks, fairness, starved]) {
     part();
   }
 })();

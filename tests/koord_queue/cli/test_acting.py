@@ -106,10 +106,13 @@ def test_a_dry_run_changes_nothing_and_waits_for_nothing(session: PlayedSession)
     Acting(session, dry_run=True).on_units(["job/train", "solo"], hold)
     assert session.out_text.getvalue().splitlines() == [
         "job.batch/train held (dry run)",
+        f"  annotation {BLOCK}: true",
         "queueunit.scheduling.x-k8s.io/solo held (dry run)",
+        f"  annotation {BLOCK}: true",
     ]
     assert session.err_text.getvalue() == (
-        "note: what it would set off is not known: nobody answers what-if.\n"
+        "note: which units would then start, wait or be evicted is not known: only the scheduler's"
+        " debug API foretells it, and nobody answers what-if.\n"
     )
     assert BLOCK not in notes_on(session, "jobs", "train")
     assert BLOCK not in notes_on(session, "queueunits", "solo")

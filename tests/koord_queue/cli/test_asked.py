@@ -60,6 +60,8 @@ def ask(folder: Path, line: str, dump: str = "dump.json") -> int:
         ("explain big", "cpu of quota team: limit 4, used 3, requested 2, missing 1"),
         ("explain unit/big", "It waits in queue team, at position 1"),
         ("explain big -n default", "It waits in queue team, at position 1"),
+        ("explain default/big -n other", "It waits in queue team, at position 1"),
+        ("explain queueunits/big", "It waits in queue team, at position 1"),
         ("explain default/busy", "It is admitted: queue team, quota team."),
         ("explain default/busy", "max of quota team, cpu: limit 4, used 0 before, requested 3"),
         ("when default/big", "Based on 40 futures played 0s ago"),
@@ -123,9 +125,11 @@ def test_it_is_the_time_of_the_dump(folder: Path, capsys: pytest.CaptureFixture[
         (
             "explain default/bug",
             "dump.json",
-            "the dump has no queue unit default/bug; similar: default/big, default/busy",
+            "no unit of namespace default belongs to bug",
         ),
         ("explain x/y", "dump.json", "no unit of namespace default belongs to x/y"),
+        ("explain unit/bug", "dump.json", "there is no unit default/bug"),
+        ("when queue/nosuch", "dump.json", "there is no queue nosuch"),
         ("when default/busy", "dump.json", "default/busy does not wait in a queue, so it has"),
         ("try -f DIR/none.yaml", "dump.json", "none.yaml: No such file or directory"),
         ("try -f DIR/edits.json", "dump.json", "the manifest is refused: document 1 is no object"),
@@ -183,6 +187,7 @@ def test_a_server_alone_is_asked_without_a_kubeconfig(
     with served(build_app(api, open_access, (), "0")) as client:
         server = f"--server={client.base_url}"
         assert run(["explain", "big", server]) == 0
+        assert run(["explain", "default/big", server]) == 0
         assert run(["explain", "job/big", server]) == 1
         assert run(["explain", "big"]) == 1
     shown = capsys.readouterr()

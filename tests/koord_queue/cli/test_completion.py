@@ -1,13 +1,22 @@
 from __future__ import annotations
 
+import os
+import pty
+import shutil
 import signal
+import stat
 import subprocess
 import sys
+from pathlib import Path
+from typing import Final
 
 import click
 import pytest
 
 from koord_queue.cli.completion import _time_limit, complete, kinds_of
+from tests.tidy.source_tree import ROOT
+
+PATIENCE_SECONDS: Final = 60.0
 
 
 @pytest.mark.parametrize(
@@ -70,3 +79,74 @@ def test_each_shell_has_a_script(shell: str) -> None:
     assert "koord_queue" in script
     if shell in {"bash", "kubectl"}:
         subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+
+
+# --- the scripts in their shells ------------------------------------------------------------------
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """The program on the PATH, an empty home, and no cluster."""
+    program = tmp_path / "koord-queue"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m koord_queue "$@"\n')
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    more = {"PATH": path, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "KUBECONFIG": "/none"}
+    return os.environ | more | {"TERM": "dumb", "COLUMNS": "100"}
+
+
+def found_shell(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"no {name} on PATH (Debian: apt install {name})")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("line", "want"),
+    [("koord-queue vers", ["version"]), ("koord-queue tree -o ", ["json", "table", "yaml"])],
+)
+def test_fish_completes(environment: dict[str, str], line: str, want: list[str]) -> None:
+    script = f"koord-queue completion fish | source; complete --do-complete '{line}'"
+    command = [found_shell("fish"), "--no-config", "--command", script]
+    done = subprocess.run(
+        command,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=True,
+    )
+    assert sorted(each.partition("\t")[0] for each in done.stdout.splitlines()) == want
+
+
+def test_zsh_completes(environment: dict[str, str]) -> None:
+    """Typed on a terminal: what the tab key has added is run."""
+    shell = found_shell("zsh")
+    ours, theirs = pty.openpty()
+    typed = (
+        "autoload -Uz compinit && compinit -D -u\n"
+        "source <(koord-queue completion zsh)\n"
+        "koord-queue vers\t--client > told.txt\n"
+        "exit\n"
+    )
+    with subprocess.Popen(
+        [shell, "-f", "-i"], stdin=theirs, stdout=theirs, stderr=theirs,
+        env=environment, cwd=environment["HOME"], start_new_session=True,
+    ) as process:  # fmt: skip
+        os.close(theirs)
+        os.write(ours, typed.encode())
+        read_all(ours)
+        process.wait(PATIENCE_SECONDS)
+    os.close(ours)
+    told = (Path(environment["HOME"]) / "told.txt").read_text()
+    assert told.split()[:4] == ["PROGRAM", "VERSION", "IMAGE", "command-line"]
+
+
+def read_all(terminal: int) -> None:
+    """Read until the shell has closed its end, so that it never waits for a reader."""
+    try:
+        while os.read(terminal, 65_536):
+            pass
+    except OSError:
+        return

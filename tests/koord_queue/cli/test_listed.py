@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from koord_queue.cli.listed import state_of
+from koord_queue.answers.units import Unit
+from koord_queue.cli.listed import Listed, sort_units, state_of
 from queue_scheduler.cache.unit_state import UnitState
 
 
@@ -27,3 +28,25 @@ def test_each_state_of_the_scheduler_is_one_word(state: UnitState) -> None:
 )
 def test_a_state_is_called_as_units_calls_it(standing: UnitState, want: str) -> None:
     assert state_of(standing.value) == want
+
+
+@pytest.mark.parametrize(
+    ("by", "want"),
+    [
+        pytest.param("queue", "bcad", id="what has started, then what waits, then what is held"),
+        pytest.param("age", "dcba", id="the oldest first"),
+        pytest.param("priority", "badc", id="the highest priority first, then the oldest"),
+        pytest.param("name", "abcd", id="by name"),
+    ],
+)
+def test_units_are_sorted_with_all_that_the_api_says_of_them(by: str, want: str) -> None:
+    places = [("a", "waiting", 2, 3), ("b", "booked", 0, 4), ("c", "waiting", 1, 0)]
+    units = [
+        Unit(
+            name=name, standing=standing, position=position, priority=priority, created=str(9 - at)
+        )
+        for at, (name, standing, position, priority) in enumerate([*places, ("d", "held", 0, 1)])
+    ]
+    got = sort_units(Listed(units, [{"name": each.name} for each in units]), by)
+    assert "".join(each.name for each in got.values) == want
+    assert [each["name"] for each in got.trees] == [each.name for each in got.values]

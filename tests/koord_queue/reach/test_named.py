@@ -7,7 +7,15 @@ from typing import Final
 import pytest
 
 from koord_queue.errors import CommandError
-from koord_queue.reach.named import Owned, choose, is_queue, queue_name
+from koord_queue.reach.errors import Refused
+from koord_queue.reach.named import (
+    Owned,
+    choose,
+    is_queue,
+    pick_unit,
+    place_of_unit,
+    queue_name,
+)
 
 UNITS: Final = (
     Owned("train-job", "Job", "batch", "train"),
@@ -62,3 +70,66 @@ def test_what_names_no_queue(named: str) -> None:
     with pytest.raises(CommandError) as got:
         queue_name(named)
     assert (got.value.message, got.value.exit_code) == (f"{named!r} names no queue", 2)
+
+
+def units_in(namespace: str) -> list[Owned]:
+    if namespace == "secret":
+        raise Refused("you may not list units in namespace secret")
+    own = [Owned("own", "Notebook", "kubeflow.org", "model")]
+    return {"web": list(UNITS), "other": own}.get(namespace, [])
+
+
+@pytest.mark.parametrize(
+    ("named", "want"),
+    [
+        pytest.param("job/train", ("web", "train-job"), id="a kind, where names are looked for"),
+        pytest.param("train-job", ("web", "train-job"), id="a unit"),
+        pytest.param("qu/by-hand", ("web", "by-hand"), id="a unit with its word"),
+        pytest.param("other/own", ("other", "own"), id="a unit of another namespace"),
+        pytest.param("other/model", ("other", "own"), id="a job of another namespace"),
+        pytest.param("web/train", ("web", "train-job"), id="the same namespace"),
+    ],
+)
+def test_a_unit_is_meant_in_a_namespace(named: str, want: tuple[str, str]) -> None:
+    assert pick_unit(units_in, "web", named) == want
+
+
+def test_a_kind_that_only_units_know_is_no_namespace() -> None:
+    assert pick_unit(units_in, "other", "notebook/model") == ("other", "own")
+
+
+@pytest.mark.parametrize(
+    ("named", "want"),
+    [
+        pytest.param("unit/none", "there is no unit web/none", id="no such unit"),
+        pytest.param("job/own", "no unit of namespace web belongs to job/own",
+            id="a kind is never a namespace"),
+        pytest.param("jbo/train", "no unit of namespace web belongs to jbo/train",
+            id="neither a kind nor a namespace"),
+        pytest.param("other/none", "no unit of namespace other belongs to none",
+            id="not in that namespace"),
+        pytest.param("secret/x", "no unit of namespace web belongs to secret/x, and you may not",
+            id="a namespace that may not be read"),
+        pytest.param("a/b/c", "'a/b/c' names no unit", id="too many parts"),
+    ],
+)  # fmt: skip
+def test_no_unit_is_meant_in_a_namespace(named: str, want: str) -> None:
+    with pytest.raises(CommandError) as got:
+        pick_unit(units_in, "web", named)
+    assert got.value.message.startswith(want)
+
+
+@pytest.mark.parametrize(
+    ("named", "want"),
+    [
+        ("a", ("web", "a")),
+        ("units/a", ("web", "a")),
+        ("other/a", ("other", "a")),
+        ("Jobs/a", None),
+        ("jobs.batch/a", None),
+    ],
+)
+def test_a_unit_that_is_named_itself_needs_no_list(
+    named: str, want: tuple[str, str] | None
+) -> None:
+    assert place_of_unit(named, "web") == want

@@ -218,6 +218,15 @@ def test_forecasts_name_only_units_that_the_caller_may_read(
     assert unit == FORECASTS["units"][1]
 
 
+@pytest.mark.parametrize(("name", "want"), [("team", 200), ("nosuch", 404)])
+def test_a_queue_without_a_forecast_is_empty_or_not_there(
+    kit: ShellKit, tmp_path: Path, name: str, want: int
+) -> None:
+    nothing = FORECASTS | {"queue": name, "total": 0, "units": []}
+    with answering(tmp_path, lambda _: JSONResponse(nothing)), asking(kit, tmp_path) as client:
+        assert client.get(f"/debug/queues/{name}/forecast").status_code == want
+
+
 EDIT = {"kind": "ElasticQuota", "name": "team", "patch": {"spec": {"max": {"cpu": 9}}}}
 WHAT_IF = {"edits": [EDIT], "horizonSeconds": 60, "seed": 3}
 

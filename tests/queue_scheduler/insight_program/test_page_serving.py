@@ -13,9 +13,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from queue_scheduler.insight_program import page_serving
 from queue_scheduler.insight_program.flags import parse_insight_flags
+from queue_scheduler.page.event_stream import MAX_STREAMS
+from shared_api.exit_codes import EXIT_USAGE
 from shared_api.fake_api_server.server import FakeApiServer
-from shared_api.local_program import EXIT_USAGE
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.queue_scheduler.insight_kit import Sender
 from tests.queue_scheduler.insight_process import (
@@ -41,6 +43,10 @@ def port_of(log: str) -> int:
     lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
     (port,) = (line["port"] for line in lines if line.get("flag") == "--page-address")
     return int(port)
+
+
+def test_a_page_with_a_stream_has_a_connection_for_what_it_asks() -> None:
+    assert page_serving.CONNECTIONS >= 2 * MAX_STREAMS
 
 
 def test_the_page_is_off_by_default(tmp_path: Path) -> None:

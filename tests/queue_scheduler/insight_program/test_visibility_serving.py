@@ -14,8 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
+from shared_api.exit_codes import EXIT_USAGE
 from shared_api.fake_api_server.server import FakeApiServer
-from shared_api.local_program import EXIT_USAGE
 from tests.queue_scheduler.insight_kit import Sender
 from tests.queue_scheduler.insight_process import (
     PATIENCE_SECONDS,

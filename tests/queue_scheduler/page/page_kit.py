@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import count
+
+from prometheus_client import CollectorRegistry
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.engine_state import NoStateError, State
@@ -18,7 +20,8 @@ from queue_scheduler.forecast.all_units import Settings
 from queue_scheduler.insight_program.horizons import Horizons
 from queue_scheduler.insight_program.sources import NOT_RECORDED, Source
 from queue_scheduler.page.page_app import Login, build_page_app
-from queue_scheduler.page.page_server import PageServer
+from queue_scheduler.page.page_metrics import PageMetrics
+from queue_scheduler.page.page_server import PageServer, Tls
 from queue_scheduler.page.sources import PageSources
 from queue_scheduler.setup.plugin_loading import load_run_time_model
 from shared_api.debug_api.access import LOCAL_HOSTS
@@ -31,6 +34,15 @@ from tests.queue_scheduler.shell_kit import ShellKit
 PATIENCE_SECONDS = 60.0
 
 
+def until(condition: Callable[[], bool]) -> None:
+    """Wait until a condition holds."""
+    clock = SystemClock()
+    end = clock.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert clock.monotonic() < end, "it has not come true in time"
+        clock.sleep(0.01)
+
+
 class PageWorld:
     """What the page answers from; a test changes the attributes.
 
@@ -41,6 +53,8 @@ class PageWorld:
         connected: Whether the scheduler is connected.
         login: For a port that others can reach; None: only this machine can.
         failure: Raised for each question about now.
+        rates: Admissions per hour by queue; others are not known.
+        registry: The metrics of the last server.
     """
 
     def __init__(self, shared: SharedEngine, clock: VirtualClock) -> None:
@@ -52,6 +66,8 @@ class PageWorld:
         self.connected = True
         self.login: Login | None = None
         self.failure: Exception | None = None
+        self.rates: dict[str, float] = {}
+        self.registry = CollectorRegistry()
         model = load_run_time_model()
         now = clock.now()
         self.forecasts = Forecasts(self._state, clock, model(), Settings(paths=2), now)
@@ -68,6 +84,7 @@ class PageWorld:
             log=self._read_log,
             forecasts=self.forecasts,
             what_if=what_if.answer,
+            admissions_per_hour=self.rates.get,
             clock=self.clock,
             kept_seconds=0.0,
         )
@@ -105,21 +122,23 @@ class PageWorld:
 
 
 @contextmanager
-def served_page(kit: ShellKit | PageWorld) -> Iterator[str]:
-    """Serve the page of an engine; yield its address, `http://127.0.0.1:PORT`."""
+def served_page(kit: ShellKit | PageWorld, tls: Tls | None = None) -> Iterator[str]:
+    """Serve the page of an engine; yield its address, `http://127.0.0.1:PORT` without TLS."""
     world = kit if isinstance(kit, PageWorld) else PageWorld(kit.shared, kit.clock)
     listener = open_listener(Address("127.0.0.1", 0), "--page-address")
     port = listener.getsockname()[1]
+    world.registry = CollectorRegistry(auto_describe=True)
+    metrics = PageMetrics(world.registry)
     server = PageServer(
-        lambda: build_page_app(world.sources(), world.login, LOCAL_HOSTS),
+        lambda: build_page_app(world.sources(), world.login, LOCAL_HOSTS, metrics),
         listener,
-        tls=None,
+        tls,
         limit=64,
     )
     thread = LoopThread("page", server.step, SystemClock(), unblock=server.end)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{port}"
+        yield f"{'http' if tls is None else 'https'}://127.0.0.1:{port}"
     finally:
         assert thread.stop(PATIENCE_SECONDS), "the server has not ended"
         server.close()

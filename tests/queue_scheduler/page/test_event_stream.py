@@ -12,10 +12,11 @@ import pytest
 
 from queue_scheduler.page import event_stream
 from queue_scheduler.page.event_stream import AUTHORIZED_SECONDS, MAX_OF_SESSION
+from queue_scheduler.page.known_state import KnownStates
 from queue_scheduler.page.live import MAX_KEPT, MAX_UNITS, Changes
 from shared_api.process.clock import SystemClock
 from tests.queue_scheduler.page.login_kit import ROOT, TENANT, Browser, LoginWorld, browser
-from tests.queue_scheduler.page.page_kit import PATIENCE_SECONDS, PageWorld, served_page
+from tests.queue_scheduler.page.page_kit import PageWorld, served_page, until
 from tests.queue_scheduler.page.test_hidden_sums import add
 from tests.queue_scheduler.shell_kit import ShellKit
 
@@ -110,7 +111,7 @@ def test_a_stream_that_is_too_far_behind_begins_anew(kit: ShellKit, last_id: str
 
 
 def test_changes_that_are_no_longer_kept(kit: ShellKit) -> None:
-    changes = Changes(PageWorld(kit.shared, kit.clock).sources())
+    changes = Changes(KnownStates(PageWorld(kit.shared, kit.clock).sources()))
     changes.look()
     before = changes.id_of(changes.last)
     for number in range(MAX_KEPT):
@@ -121,7 +122,8 @@ def test_changes_that_are_no_longer_kept(kit: ShellKit) -> None:
     changes.look()
     assert changes.place_of(before) is None
     assert changes.place_of(changes.id_of(changes.last + 1)) is None
-    assert Changes(PageWorld(kit.shared, kit.clock).sources()).place_of(before) is None
+    again = Changes(KnownStates(PageWorld(kit.shared, kit.clock).sources()))
+    assert again.place_of(before) is None
 
 
 def test_nothing_is_looked_at_while_nobody_listens(
@@ -236,11 +238,7 @@ def test_a_place_is_free_again_when_a_stream_has_ended(
     monkeypatch.setattr(event_stream, "MAX_STREAMS", 1)
     with local(kit) as client:
         for _ in range(3):
-            with heard(client):
-                pass
-            deadline = SystemClock().monotonic() + PATIENCE_SECONDS
-            while not can_listen(client):
-                assert SystemClock().monotonic() < deadline
+            until(lambda: can_listen(client))
 
 
 def can_listen(client: Browser) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import httpx
 import pytest
 
+from queue_scheduler.cycles.shared_engine import SharedEngine
 from tests.queue_scheduler.page.page_kit import PATIENCE_SECONDS, PageWorld, served_page
 from tests.queue_scheduler.shell_kit import ShellKit
 
@@ -52,3 +54,15 @@ def test_the_overview_lists_queues_and_quotas(client: httpx.Client) -> None:
     assert (queue["name"], queue["pending"], queue["head"]["name"]) == ("team", 1, "a")
     assert (quota["name"], quota["max"], quota["sumsHidden"]) == ("team", {"cpu": "4"}, False)
     assert (got["leader"], got["record"], got["forecast"]) == (True, None, None)
+
+
+def test_the_rate_of_a_queue_is_that_of_now(client: httpx.Client, world: PageWorld) -> None:
+    assert client.get("/page/queues/team").json()["queue"]["admissionsPerHour"] is None
+    world.rates["team"] = 12.5
+    (shown,) = client.get("/page/overview").json()["queues"]
+    assert shown["admissionsPerHour"] == 12.5
+    assert client.get("/page/queues/team").json()["queue"]["admissionsPerHour"] == 12.5
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    world.past[at] = SharedEngine(world.shared.fork(), lambda _: None)
+    then = client.get("/page/queues/team?at=2026-01-01T00:00:00Z").json()
+    assert then["queue"]["admissionsPerHour"] is None

@@ -127,6 +127,10 @@ def test_an_earlier_time(client: Browser, world: PageWorld, kit: ShellKit) -> No
     then = "at=2026-01-01T00:00:00Z"
     assert names(client.get(f"/page/queues/team?{then}").json())[0] == "d"
     assert names(client.get("/page/queues/team").json())[0] == "later"
+    first, *_ = csv.DictReader(client.get(f"/page/queues/team.csv?{then}").text.splitlines())
+    assert (first["name"], first["starts"]) == ("d", "")
+    first, *_ = csv.DictReader(client.get("/page/queues/team.csv").text.splitlines())
+    assert first["name"] == "later"
     assert client.get(f"/page/units/default/later?{then}").status_code == 404
     got = client.get(f"/page/units/default/a?{then}").json()
     assert (got["unit"]["position"], got["stateAt"]) == (4, "2026-01-01T00:00:00Z")

@@ -17,7 +17,7 @@ import yaml
 from shared_api.client import kube_config
 from shared_api.client.connection_settings import ConnectionSettings, Login, Proxy, SettingsError
 from shared_api.client.credential_refresh import CHECK_SECONDS
-from shared_api.client.kube_config import load_connection
+from shared_api.client.kube_config import open_connection
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.shared_api.client.scripted_server import CA_PEM, CLIENT_KEY_PEM, CLIENT_PEM
 
@@ -62,13 +62,13 @@ class Folder:
         context: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> ConnectionSettings:
-        return load_connection(
+        return open_connection(
             kubeconfig,
             context,
             clock=self.clock,
             environment=environment or {},
             service_account_folder=str(self.path / "pod"),
-        )
+        ).settings
 
     def token_of(self, settings: ConnectionSettings) -> str:
         return settings.login.current().authorization

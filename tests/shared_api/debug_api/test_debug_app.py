@@ -46,7 +46,7 @@ def test_the_contract_has_the_routes_and_their_refusals(client: httpx.Client) ->
     contract = client.get("/openapi.json").json()
     assert contract["info"] == {"title": "Example", "version": "0.0.0"}
     answers = contract["paths"]["/debug/hello"]["get"]["responses"]
-    assert set(answers) == {"200", "401", "403", "404", "421", "500", "503"}
+    assert set(answers) == {"200", "401", "403", "404", "421", "422", "500", "503"}
 
 
 def test_every_route_asks_the_guard_first() -> None:

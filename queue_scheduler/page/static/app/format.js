@@ -62,6 +62,12 @@ export function clockTime(text) {
   return `${day.format(date)}, ${TIME.format(date)}`;
 }
 
+/** Return a number of units per hour; "" where it is not known. */
+export function perHour(rate) {
+  if (rate === null || rate === undefined) return "";
+  return rate.toLocaleString("en-US", { maximumFractionDigits: rate < 10 ? 1 : 0 });
+}
+
 /** Return the seconds from one time of the API to another. */
 export function secondsBetween(start, end) {
   return (new Date(end).getTime() - new Date(start).getTime()) / 1000;

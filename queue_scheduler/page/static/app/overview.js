@@ -1,6 +1,6 @@
 // What is wrong now, the quotas, and the queues.
 import { useAnswer } from "./api.js";
-import { clockTime, span } from "./format.js";
+import { clockTime, perHour, span } from "./format.js";
 import { html } from "./html.js";
 import { Answered, Badge, Empty } from "./parts.js";
 import { BarLegend, QuotaTree, resourcesOf } from "./quota_bars.js";
@@ -53,6 +53,7 @@ function Queues({ queues }) {
                 <th scope="col">State</th>
                 <th scope="col" class="number">Pending</th>
                 <th scope="col" class="number">Admitted</th>
+                <th scope="col" class="number">Admitted per hour</th>
                 <th scope="col" class="number">Oldest wait</th>
                 <th scope="col">First to start</th>
               </tr>
@@ -73,6 +74,7 @@ function QueueRow({ queue }) {
     <td><${QueueState} queue=${queue} /></td>
     <td class="number">${queue.pending.toLocaleString("en-US")}</td>
     <td class="number">${queue.admitted.toLocaleString("en-US")}</td>
+    <td class="number">${perHour(queue.admissionsPerHour)}</td>
     <td class="number">${span(queue.oldestSeconds)}</td>
     <td class="text"><${Head} head=${queue.head} /></td>
   </tr>`;

@@ -1,5 +1,5 @@
 // One queue: its line, filtered and sorted by the server.
-import { clockTime, secondsBetween, showAmounts, span } from "./format.js";
+import { clockTime, perHour, secondsBetween, showAmounts, span } from "./format.js";
 import { html, useEffect, useState } from "./html.js";
 import { Badge, Empty, Facts, Loading, Others, Problem } from "./parts.js";
 import { Link, pathTo, place, setQuery } from "./router.js";
@@ -78,6 +78,8 @@ function Head({ queue }) {
         ["Policy", queue.policy],
         ["Pending", queue.pending.toLocaleString("en-US")],
         ["Admitted", queue.admitted.toLocaleString("en-US")],
+        ["Admitted per hour", perHour(queue.admissionsPerHour)],
+        ["Oldest wait", span(queue.oldestSeconds)],
         ["Backfill", queue.backfill ? "yes" : ""],
         ["Highest priority", queue.maxPriority],
         ["Quotas", html`<${Quotas} names=${queue.quotas} />`],

@@ -1,0 +1,51 @@
+"""Merge patches as lines for a person: what would be written. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+_NAMED: Final = {"annotations": "annotation", "labels": "label"}
+_REMOVED: Final = "removed"
+
+
+def tell_patch(patch: dict[str, Any]) -> Iterator[str]:
+    """Yield a line for each field that a merge patch sets or removes.
+
+    Of a status only the condition is told whose message is that of the whole: the rest of the list
+    is as it was.
+    """
+    for name, fields in patch.items():
+        if name == "metadata":
+            yield from _tell_metadata(fields)
+        elif name == "status":
+            yield from _tell_status(fields)
+        else:
+            yield from _tell_fields(name, fields)
+
+
+def _tell_metadata(metadata: dict[str, Any]) -> Iterator[str]:
+    for group, entries in metadata.items():
+        if group in _NAMED:
+            for key, value in entries.items():
+                yield f"{_NAMED[group]} {key}: {_value(value)}"
+
+
+def _tell_status(status: dict[str, Any]) -> Iterator[str]:
+    for each in status.get("conditions", ()):
+        if each.get("message") == status.get("message"):
+            yield f"condition {each['type']}: {each['status']}, reason {each['reason']}"
+
+
+def _tell_fields(path: str, value: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _tell_fields(f"{path}.{name}", inner)
+    else:
+        yield f"{path}: {_value(value)}"
+
+
+def _value(value: Any) -> str:  # noqa: ANN401 - any JSON
+    if value is None:
+        return _REMOVED
+    return str(value).lower() if isinstance(value, bool) else str(value)
