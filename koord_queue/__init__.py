@@ -1,6 +1,7 @@
-"""The command line `koord-queue`, and what it reaches a cluster with. Imports no server.
+"""The command line `koord-queue`, a client for programs, and what both reach a cluster with.
 
-Read in this order:
+Programs import ``client``, which asks a cluster, and ``replays``, which plays traces
+(docs/python.md). No server is imported. Read in this order:
 
 1. ``cli``: one module for each command: options, a question, what is shown. ``app`` is the list.
 2. ``reach``: where answers come from: the API server, the aggregated API, the debug API.
@@ -8,6 +9,7 @@ Read in this order:
 4. ``show``: answers as lines and tables for people.
 5. ``acts``: what a command changes in which object.
 6. ``checks``: what can be wrong with an installation.
+7. ``importing``: what another queue's objects become.
 
 Modules are imported when a command needs them, since a command line is started anew for each
 question: ``koord-queue --help`` imports nothing but click and ``cli.app``.

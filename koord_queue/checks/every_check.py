@@ -13,6 +13,7 @@ from koord_queue.checks.policies import check_policies
 from koord_queue.checks.programs import check_leases, check_programs, check_versions
 from koord_queue.checks.rights import check_accounts, check_rights
 from koord_queue.checks.server import check_clock, check_crds, check_server
+from koord_queue.checks.upstream import check_upstream
 
 Check = Callable[[Facts], Iterator[Finding]]
 
@@ -31,6 +32,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "queues": check_queues,
     "objects": check_objects,
     "units": check_units,
+    "upstream": check_upstream,
 }
 """By name; their findings have it as `check`."""
 

@@ -105,6 +105,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         quotas: All ElasticQuotas.
         units: All that may be listed.
         events: Warnings, of all namespaces.
+        all_deployments: Those of its namespace, whoever has installed them.
     """
 
     version: str
@@ -130,6 +131,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     quotas: Answer = Answer()
     units: Answer = Answer()
     events: Answer = Answer()
+    all_deployments: Answer = Answer()
 
     @property
     def time(self) -> datetime:

@@ -110,6 +110,7 @@ class Installation:
             ("queues", self._queues),
             ("units", self._units),
             ("objects", self._events),
+            ("upstream", self._all_deployments),
         ):
             if check not in skipped:
                 facts |= ask()
@@ -135,6 +136,9 @@ class Installation:
             "config_maps": self._list("", "v1", "configmaps", namespace, _OF_CHART),
             "leases": self._list("coordination.k8s.io", "v1", "leases", namespace),
         }
+
+    def _all_deployments(self) -> dict[str, Any]:
+        return {"all_deployments": self._list("apps", "v1", "deployments", self._system)}
 
     def _policies(self) -> dict[str, Any]:
         validating = "validatingadmissionpolicies"

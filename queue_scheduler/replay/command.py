@@ -148,11 +148,16 @@ def _read_world(options: Options) -> World:
     if options.policy:
         _check_policy("--policy", options.policy)
     return World(
-        objects=objects, configuration=_read_configuration(options.config), policy=options.policy
+        objects=objects, configuration=read_configuration(options.config), policy=options.policy
     )
 
 
-def _read_configuration(path: Path | None) -> KoordQueueConfiguration | None:
+def read_configuration(path: Path | None) -> KoordQueueConfiguration | None:
+    """Return the scheduler's configuration of a file; None without one.
+
+    Raises:
+        ConfigurationError: It cannot be read.
+    """
     return None if path is None else load_configuration(str(path))
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any, Final
 
 import yaml
@@ -35,6 +36,7 @@ _OWN_ADDRESSES: Final = ("--health-address=", "--metrics-address=", "--debug-add
 _CONFIG: Final = "--config="
 _LOOKS: Final = re.compile(
     r"kubectl (?:-\S+ \S+ |--\S+ \S+ )*(?:get|describe)\b"
+    r"|curl (?!.*--data)"
     r"|koord-queue (?:units|queues|tree|top|describe|explain|when|try|what-if|check)\b"
 )
 """Commands that change nothing: what they show may come a moment later."""
@@ -72,13 +74,14 @@ class Session:
         """Run a command, and start or stop programs as it says."""
         if command.text.startswith("helm uninstall"):
             self.stop()
-        printed = self._run(command.text)
+        done = self._run(command.text)
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while command.missing(printed) and _LOOKS.match(command.text):
-            assert time.monotonic() < deadline, _difference(command, printed)
+        while _LOOKS.match(command.text) and (done.returncode or command.missing(done.stdout)):
+            assert time.monotonic() < deadline, _difference(command, done)
             time.sleep(0.2)
-            printed = self._run(command.text)
-        assert not command.missing(printed), _difference(command, printed)
+            done = self._run(command.text)
+        assert not done.returncode, _difference(command, done)
+        assert not command.missing(done.stdout), _difference(command, done)
         if command.text.startswith(("helm install", "helm upgrade")):
             self.stop()
             self._start()
@@ -88,7 +91,7 @@ class Session:
         while self._programs:
             self._programs.pop().stop()
 
-    def _run(self, command: str) -> str:
+    def _run(self, command: str) -> CompletedProcess[str]:
         environment = {
             "KUBECONFIG": str(self._kubeconfig),
             "PATH": str(helm_binary().parent),
@@ -96,9 +99,7 @@ class Session:
         }
         if server := self._server or self._debug_api():
             environment["KOORD_QUEUE_SERVER"] = server
-        done = run_in_shell(command, self._folder, self._plane.binaries, environment)
-        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
-        return done.stdout
+        return run_in_shell(command, self._folder, self._plane.binaries, environment)
 
     def _debug_api(self) -> str:
         """Return the URL of the scheduler's: there is no kubelet to forward its port."""
@@ -170,5 +171,6 @@ def playable(text: str) -> str:
     return yaml.safe_dump_all(documents, sort_keys=False)
 
 
-def _difference(command: Command, printed: str) -> str:
-    return f"{command.text}\nis to show {command.missing(printed)}\nbut shows\n{printed}"
+def _difference(command: Command, done: CompletedProcess[str]) -> str:
+    missing = command.missing(done.stdout)
+    return f"{command.text}\nis to show {missing}\nbut shows\n{done.stdout}{done.stderr}"

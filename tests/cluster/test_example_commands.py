@@ -43,6 +43,9 @@ JOBS: Final = (
 )
 """Namespace, name and quota. Each requests most of its quota: the first of a quota runs."""
 
+UNDONE: Final = {"drain": "resume", "hold": "release"}
+"""Acts that would keep later examples from what they ask for."""
+
 GPUS: Final = '{"spec": {"max": {"nvidia.com/gpu": 8}}}'
 
 JOB: Final = """
@@ -107,9 +110,11 @@ def test_the_examples_are_accepted(cluster: Cluster, reader: Session, page: str)
         "19876": cluster.scheduler.port_of("--debug-address"),
         "19877": cluster.controllers.port_of("--debug-address"),
         "10259": cluster.scheduler.port_of("--metrics-address"),
+        "8081": cluster.scheduler.port_of("--health-address"),
     }
     for each in typed(PAGES[page]):
-        text = re.sub(r"(?<=:)(?:19876|19877|10259)\b", lambda m: str(ports[m[0]]), each.text)
+        text = re.sub(r"(?<=:)(?:19876|19877|10259|8081)\b", lambda m: str(ports[m[0]]), each.text)
         reader.type(Command(re.sub(r"^curl ", "curl --fail ", text), ()))
-        if text.startswith("koord-queue drain"):
-            reader.type(Command(text.replace("drain", "resume"), ()))
+        for act, undo in UNDONE.items():
+            if text.startswith(f"koord-queue {act}"):
+                reader.type(Command(text.replace(act, undo), ()))

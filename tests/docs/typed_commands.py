@@ -33,9 +33,9 @@ NOT_TYPED: Final[tuple[tuple[str, str], ...]] = (
         r"helm (install|upgrade) ",
         "is typed on the start pages, and tests/charts has the values",
     ),
-    (r".*(port-forward|\bexec\b)", "needs a kubelet"),
+    (r".*(port-forward|\bexec\b|\blogs\b)", "needs a kubelet"),
     (r".*(--watch\b|\| source$)", "goes on until Ctrl-C, or is for another shell"),
-    (r".*\b(NAME|SERVICEACCOUNT|COMMAND)\b", "has a placeholder"),
+    (r".*\b(NAME|SERVICEACCOUNT|COMMAND|CLUSTER-QUEUE)\b", "has a placeholder"),
     (r"curl --cacert", "asks a Service of the chart: tests/cluster/test_debug_access.py"),
     (
         r".*at[= ]'?(2026|tuesday)",
@@ -43,6 +43,8 @@ NOT_TYPED: Final[tuple[tuple[str, str], ...]] = (
     ),
     (r"koord-queue check", "is typed in how-to/run-the-cluster.md, where the chart is installed"),
     (r"kubectl patch elasticquota\.", "is what another command has printed"),
+    (r"koord-queue import|kubectl .*kueue-", "needs Kueue: tests/cluster/test_way_in.py"),
+    (r"kubectl get --raw /metrics", "shows nothing while nothing is rejected"),
     (r"koord-queue replay", "takes long: tests/queue_scheduler/replay"),
 )
 """Commands without a prompt, or outside of the pages above, that no test types, and why."""

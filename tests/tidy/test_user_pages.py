@@ -262,6 +262,13 @@ def test_the_readme_is_short_and_leads_to_every_page() -> None:
     assert [str(path) for path in PAGES if path not in (README, INDEX, *listed)] == []
 
 
+def test_each_runbook_is_linked() -> None:
+    """The README links the pages of docs/; those in a folder below are linked from one of them."""
+    text = PAGES[PurePosixPath("docs/monitoring.md")]
+    runbooks = [path for path in PAGES if path.parent == PurePosixPath("docs/runbooks")]
+    assert [str(path) for path in runbooks if f"(runbooks/{path.name})" not in text] == []
+
+
 def test_links_have_a_target() -> None:
     assert "\n".join(map(str, broken_links(ALL_PAGES))) == ""
 

@@ -1,0 +1,149 @@
+"""`koord-queue import`: takes over the quotas, the queues and the jobs of another queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from koord_queue.cli import options
+from koord_queue.errors import CommandError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from koord_queue.cli.session import Session
+    from koord_queue.importing.kueue_source import FoundJobs
+    from koord_queue.importing.plan import Lost, Plan
+    from koord_queue.importing.writing import PlanWriter, Step
+
+COLUMNS: Final = ("FROM", "BECOMES", "WITH")
+LOST_COLUMNS: Final = ("NOT-CARRIED-OVER", "FIELD", "WHY")
+JOB_COLUMNS: Final = ("JOB", "STATE", "QUOTA")
+
+
+@click.command("import")
+@click.argument("source", type=click.Choice(["kueue"]))
+@click.option(
+    "--file", "files", multiple=True, metavar="FILE", help="Read these, not the cluster; repeat it."
+)
+@click.option("--jobs", is_flag=True, help="Also jobs that run or wait: they get our labels.")
+@click.option("--apply", is_flag=True, help="Write it, once all has passed the server's dry run.")
+@options.output("table", "yaml", "json")
+@options.reach
+def import_(
+    session: Session, *, source: str, files: tuple[str, ...], jobs: bool, apply: bool, form: str
+) -> None:
+    """Say what the objects of SOURCE become here, and what cannot be carried over.
+
+    Without --apply nothing is written. -o yaml prints the objects that would be. A second import
+    changes nothing, unless SOURCE has changed.
+    """
+    del source
+    from koord_queue.importing.kueue_plan import plan_import  # noqa: PLC0415 - not for --help
+    from koord_queue.importing.kueue_source import (  # noqa: PLC0415 - the same
+        read_cluster,
+        read_files,
+        read_jobs,
+    )
+
+    objects = read_files(files) if files else read_cluster(session.cluster())
+    plan = plan_import(objects, session.choice.system_namespace)
+    found = read_jobs(session.cluster(), objects) if jobs else None
+    if apply:
+        _apply(session, plan, found)
+    elif form == "table":
+        _show(session, plan, found)
+    else:
+        _show_objects(session, plan, form)
+
+
+def _show_objects(session: Session, plan: Plan, form: str) -> None:
+    from koord_queue.show.documents import show_document  # noqa: PLC0415 - if it is asked for
+
+    items = [each for each in plan.objects if each["kind"] != "Namespace"]
+    show_document(session.out, {"apiVersion": "v1", "kind": "List", "items": items}, form)
+    _note_lost(session, plan.lost)
+
+
+def _show(session: Session, plan: Plan, found: FoundJobs | None) -> None:
+    out = session.out
+    rows = [(_one(each.source), _one(each.target), each.how) for each in plan.became]
+    out.table(COLUMNS, rows)
+    lost = [*plan.lost, *(found.lost if found else ())]
+    if lost:
+        out.line()
+        out.table(LOST_COLUMNS, [(_one(each.source), each.field, each.why) for each in lost])
+    if found is not None:
+        _note_unread(session, found)
+        if found.moved:
+            out.line()
+            rows = [(_one(each.source), each.state, each.quota) for each in found.moved]
+            out.table(JOB_COLUMNS, rows)
+
+
+def _one(text: str) -> str:
+    """Return kind and name as one word, so that cells have no spaces."""
+    return text.replace(" ", "/", 1)
+
+
+def _apply(session: Session, plan: Plan, found: FoundJobs | None) -> None:
+    from koord_queue.importing.writing import PlanWriter  # noqa: PLC0415 - only to write
+
+    writer = PlanWriter(session.cluster())
+    steps = writer.compare(plan.objects)
+    untried = writer.dry_run(steps)
+    if untried:
+        session.out.note(untried)
+    for job in found.moved if found else ():
+        writer.move(job, dry_run=True)
+    for step in writer.write(steps):
+        _tell(session, step)
+    _note_lost(session, plan.lost)
+    if found is not None:
+        _move(session, writer, found)
+
+
+def _tell(session: Session, step: Step) -> None:
+    from koord_queue.show.printable import printable  # noqa: PLC0415 - not for --help
+
+    session.out.line(printable(f"{step.shown} {step.state.value}"))
+    session.out.flush()
+
+
+def _move(session: Session, writer: PlanWriter, found: FoundJobs) -> None:
+    """Take over jobs that run, and when they are charged, those that wait."""
+    from koord_queue.importing.writing import wait_until_adopted  # noqa: PLC0415 - only here
+    from koord_queue.show.printable import printable  # noqa: PLC0415 - the same
+
+    running = [job for job in found.moved if job.state == "runs"]
+    for job in running:
+        writer.move(job, dry_run=False)
+    late = wait_until_adopted(session.cluster(), running, session.clock)
+    for job in running:
+        if job not in late:
+            session.out.line(printable(f"{_one(job.source)} goes on, charged to {job.quota}"))
+    if late:
+        names = ", ".join(job.source for job in late[:3])
+        raise CommandError(
+            f"{len(late)} jobs that run were not adopted ({names}), so those that wait are left",
+            "Do the controllers run? Their log and the events of the jobs say more. Then run the"
+            " command again.",
+        )
+    for job in found.moved:
+        if job.state != "runs":
+            writer.move(job, dry_run=False)
+            session.out.line(printable(f"{_one(job.source)} waits, in quota {job.quota}"))
+    _note_unread(session, found)
+    _note_lost(session, found.lost)
+
+
+def _note_lost(session: Session, lost: Sequence[Lost]) -> None:
+    if lost:
+        count = "1 thing was" if len(lost) == 1 else f"{len(lost)} things were"
+        session.out.note(f"{count} not carried over: the command without --apply lists them")
+
+
+def _note_unread(session: Session, found: FoundJobs) -> None:
+    for each in found.unread:
+        session.out.note(f"jobs of a kind were not read: {each}")

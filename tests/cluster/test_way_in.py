@@ -1,0 +1,197 @@
+"""The way in: jobs and queues of Kueue are taken over, and programs ask through the client."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from koord_queue.cli.app import run
+from tests.cluster.program_process import ROOT
+from tests.cluster.queue_world import (
+    JOBS,
+    MERGE,
+    OWN_TIMES_SECONDS,
+    QUEUE_NAMESPACE,
+    QUOTA_LABEL,
+    QUOTAS,
+    Cluster,
+    QueueWorld,
+    quota_view,
+    refusal_of,
+    until,
+)
+from tests.cluster.served_kinds import install_crds
+from tests.object_states import condition_of
+from tests.sample_jobs import KUEUE_WORKLOADS, crd
+
+Json = dict[str, Any]
+Command = Callable[..., str]
+
+KUEUE: Final = ROOT / "tests/data/kueue"
+KINDS: Final = (
+    *("clusterqueues", "cohorts", "localqueues", "resourceflavors"),
+    *("workloadpriorityclasses", "admissionchecks"),
+)
+CLUSTER_QUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/cluster-queue"
+LONG: Final = "600"
+PAGE: Final = (ROOT / "docs/python.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
+    """Both programs run beside the kinds of Kueue, with the objects of its quick start."""
+    with QueueWorld(controlplane_binaries, jobs=True) as world:
+        install_crds(world.plane, KUEUE_WORKLOADS, *map(crd, KINDS))
+        for name in ("single-clusterqueue-setup", "cohort", "workload-priority-class"):
+            world.plane.apply(KUEUE / f"{name}.yaml")
+        scheduler = world.start_scheduler("--leader-elect=false")
+        yield Cluster(world, scheduler, world.start_controllers("--leader-elect=false"))
+
+
+@pytest.fixture
+def environment(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The environment of a person on this cluster; return the folder that is current."""
+    port = cluster.scheduler.port_of("--debug-address")
+    monkeypatch.setenv("KUBECONFIG", str(cluster.world.plane.kubeconfig))
+    monkeypatch.setenv("KOORD_QUEUE_SERVER", f"http://127.0.0.1:{port}")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def command(environment: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs a command; returns what it prints."""
+    assert environment.is_dir()
+
+    def call(*arguments: str) -> str:
+        code = run(arguments)
+        printed = capsys.readouterr()
+        assert code == 0, printed.err
+        return printed.out
+
+    return call
+
+
+def sample_job(world: QueueWorld, name: str, *, suspend: bool, **labels: str) -> None:
+    """Create the sample job of Kueue's documentation: three pods of one core each.
+
+    Kueue has released it, or holds it; its pods run for long.
+    """
+    body = yaml.safe_load((KUEUE / "sample-job.yaml").read_text(encoding="utf-8"))
+    body["metadata"] = {"name": name, "labels": {**body["metadata"]["labels"], **labels}}
+    body["spec"]["suspend"] = suspend
+    annotations = {"koord-queue.test/run-seconds": LONG}
+    body["spec"]["template"]["metadata"] = {"annotations": annotations}
+    world.api.request("POST", JOBS.format("default"), body)
+
+
+def test_running_and_waiting_jobs_of_kueue_are_taken_over(
+    cluster: Cluster, command: Command
+) -> None:
+    world = cluster.world
+    for name in ("one", "two"):
+        sample_job(world, name, suspend=False)
+        world.await_running(name, 3)
+    hold = {"spec": {"stopPolicy": "Hold"}}
+    world.api.request("PATCH", CLUSTER_QUEUE, hold, content_type=MERGE)
+    urgent = {"kueue.x-k8s.io/priority-class": "sample-priority"}
+    sample_job(world, "fits", suspend=True, **urgent)
+    sample_job(world, "waits", suspend=True)
+    assert world.units() == [], "Kueue's jobs are left alone while it is there"
+    assert "Job/default/one" in command("import", "kueue", "--jobs")
+    assert world.units() == [], "without --apply nothing is written"
+
+    command("import", "kueue", "--apply")
+    assert world.units() == [], "quotas and queues alone touch no job"
+    printed = command("import", "kueue", "--jobs", "--apply")
+    assert "Job/default/one goes on, charged to cluster-queue" in printed
+    for name in ("one", "two"):
+        assert condition_of(world.unit_of(name), "Adopted")["status"] == "True"
+        assert len(world.running_pods(name)) == 3
+        assert not world.is_suspended(name)
+    assert until(lambda: world.quota_reserved("fits")).get("reason") == "StoppedQueue"
+    command("resume", "cluster-queue")
+    until(lambda: world.running_pods("fits"))
+    assert world.unit_of("fits")["spec"]["priority"] == 10000
+    until(lambda: quota_view(cluster.scheduler, "cluster-queue")["used"]["cpu"] == "9")
+    unit = world.unit_of("waits")["metadata"]["name"]
+    assert until(lambda: refusal_of(cluster.scheduler, unit))["reason"] == "OverQuotaMax"
+    world.delete_job("one")
+    until(lambda: world.running_pods("waits"), OWN_TIMES_SECONDS)
+
+
+def test_a_second_import_changes_nothing(cluster: Cluster, command: Command) -> None:
+    is_open = {"spec": {"stopPolicy": "None"}}
+    cluster.world.api.request("PATCH", CLUSTER_QUEUE, is_open, content_type=MERGE)
+    command("import", "kueue", "--jobs", "--apply")
+    again = command("import", "kueue", "--jobs", "--apply").splitlines()
+    assert [line for line in again if not line.endswith(" unchanged")] == []
+    assert len(again) > 5
+
+
+def test_a_cohort_becomes_a_tree_that_lends(cluster: Cluster, command: Command) -> None:
+    command("import", "kueue", "--apply")
+    world = cluster.world
+    for name, want in (("team-a-cq", "10"), ("team-b-cq", "21")):
+        quota = world.api.request("GET", f"{QUOTAS.format(QUEUE_NAMESPACE)}/{name}")
+        assert quota["spec"]["max"]["cpu"] == want
+        label = quota["metadata"]["labels"]["quota.scheduling.koordinator.sh/parent"]
+        assert label == "team-ab"
+    tree = until(lambda: quota_view(cluster.scheduler, "team-ab"))
+    assert {child["name"] for child in tree["children"]} == {"team-a-cq", "team-b-cq"}
+    assert all(not child["problems"] for child in (tree, *tree["children"]))
+    until(lambda: condition_of(world.queue("team-a-cq"), "Ready").get("status") == "True")
+
+
+# --- the client ---------------------------------------------------------------------------------
+
+
+def blocks() -> list[str]:
+    """Return the examples of the page."""
+    return re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def job(name: str, cpu: str = "1", seconds: str = "0.5") -> Json:
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+    template = {
+        "metadata": {"annotations": {"koord-queue.test/run-seconds": seconds}},
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+    metadata = {"name": name, "labels": {QUOTA_LABEL: "team-a"}}
+    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
+    return {**body, "spec": {"template": template}}
+
+
+def test_the_examples_of_the_page_run(
+    cluster: Cluster, environment: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = cluster.world
+    world.create_quota("team-a", cpu_max=1)
+    (environment / "job.yaml").write_text(json.dumps(job("first")))
+    follow, ask, catch, wait, _ = blocks()
+    exec(follow, {})  # noqa: S102 - the page is our own
+    lines = capsys.readouterr().out.splitlines()
+    assert (lines[-1], len(lines) > 1) == ("succeeded", True)
+
+    world.create_job("holds", "team-a", run_seconds=LONG)
+    until(lambda: world.running_pods("holds"))
+    world.create_job("train", "team-a")
+    until(lambda: world.quota_reserved("train").get("reason") == "OverQuotaMax")
+    exec(ask, {})  # noqa: S102 - the same
+    why, listed, started = capsys.readouterr().out.splitlines()
+    assert "max of quota team-a" in why
+    assert listed.split() == ["1", "train", "OverQuotaMax"]
+    assert started == "['default/train']"
+    exec(catch, {})  # noqa: S102 - the same
+    assert "no unit of namespace default belongs to job/no-such-job" in capsys.readouterr().out
+
+    world.delete_job("holds")
+    several = "\n---\n".join(json.dumps(job(name)) for name in ("second", "third"))
+    (environment / "jobs.yaml").write_text(several)
+    exec(wait, {})  # noqa: S102 - the same

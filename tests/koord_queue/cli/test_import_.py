@@ -1,0 +1,187 @@
+"""`koord-queue import kueue` on an API server in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from koord_queue.cli.import_ import import_
+from koord_queue.errors import CommandError
+from shared_api.testing.object_builders import (
+    job_body,
+    namespace_body,
+    queue_unit_body,
+)
+from tests.koord_queue.cli.played_session import PlayedSession
+from tests.koord_queue.importing.kueue_bodies import (
+    cluster_queue,
+    flavor,
+    group,
+    local_queue,
+    resource,
+)
+
+Json = dict[str, Any]
+DATA = Path(__file__).resolve().parents[2] / "data"
+QUOTAS = DATA / "crds/elasticquotas.yaml"
+LABEL = "kueue.x-k8s.io/queue-name"
+
+
+@pytest.fixture
+def session() -> PlayedSession:
+    """A session on a server with queues and quotas."""
+    session = PlayedSession()
+    session.server.direct.create_from(QUOTAS)
+    session.server.direct.create(namespace_body("koord-queue"))
+    return session
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """A file with the objects of Kueue."""
+    return write(tmp_path, "9")
+
+
+def write(folder: Path, cpu: str, **spec: Any) -> str:
+    path = folder / "kueue.yaml"
+    bodies = [
+        flavor("spot", nodeLabels={"type": "spot"}),
+        cluster_queue("team", group(resource("cpu", cpu)), **spec),
+        local_queue("default", "user-queue", "team"),
+    ]
+    path.write_text(yaml.safe_dump_all(bodies), encoding="utf-8")
+    return str(path)
+
+
+def run(session: PlayedSession, file: str, **given: Any) -> list[str]:
+    """Run the command; return the lines that it has added."""
+    before = len(session.out_text.getvalue())
+    options = {"source": "kueue", "files": (file,), "jobs": False, "apply": False, "form": "table"}
+    command: Any = import_
+    command.callback.__wrapped__(session, **{**options, **given})
+    return session.out_text.getvalue()[before:].splitlines()
+
+
+def test_it_says_what_becomes_what_and_what_is_lost(session: PlayedSession, file: str) -> None:
+    rows = [line.split(maxsplit=2) for line in run(session, file)]
+    assert rows == [
+        ["FROM", "BECOMES", "WITH"],
+        ["ClusterQueue/team", "Queue/koord-queue/team", "policy Priority"],
+        ["ClusterQueue/team", "ElasticQuota/koord-queue/team", "min cpu 9; max cpu 9"],
+        [
+            "LocalQueue/default/user-queue",
+            "Namespace/default",
+            "label quota.scheduling.koordinator.sh/name=team on jobs",
+        ],
+        ["ResourceFlavor/spot", "-", "nothing: see below"],
+        [],
+        ["NOT-CARRIED-OVER", "FIELD", "WHY"],
+        [
+            "ResourceFlavor/spot",
+            "spec.nodeLabels",
+            "Kueue adds them to the jobs: write nodeSelector {type: spot} into their templates",
+        ],
+    ]
+
+
+def test_the_page_shows_what_is_printed(session: PlayedSession) -> None:
+    lines = run(session, str(DATA / "kueue/single-clusterqueue-setup.yaml"))
+    page = (DATA.parents[1] / "docs/coming-from.md").read_text(encoding="utf-8")
+    assert "".join(f"    {line}\n" for line in lines) in page
+
+
+def test_without_apply_nothing_is_written(session: PlayedSession, file: str) -> None:
+    run(session, file)
+    assert session.server.direct.list("elasticquotas") == []
+
+
+def test_objects_as_yaml_can_be_applied_by_other_tools(session: PlayedSession, file: str) -> None:
+    items = yaml.safe_load("\n".join(run(session, file, form="yaml")))["items"]
+    assert [each["kind"] for each in items] == ["Queue", "ElasticQuota"]
+    assert "1 thing was not carried over" in session.err_text.getvalue()
+
+
+def test_a_second_import_changes_only_what_kueue_has_changed(
+    session: PlayedSession, file: str, tmp_path: Path
+) -> None:
+    quota, queue = "elasticquota.scheduling.sigs.k8s.io/team", "queue.scheduling.x-k8s.io/team"
+    first = run(session, file, apply=True)
+    assert first == [f"{queue} created", f"{quota} created", "namespace/default configured"]
+    again = run(session, file, apply=True)
+    assert again == [f"{queue} unchanged", f"{quota} unchanged", "namespace/default unchanged"]
+    third = run(session, write(tmp_path, "12", stopPolicy="Hold"), apply=True)
+    assert third == [
+        f"{queue} configured",
+        f"{quota} configured",
+        "namespace/default unchanged",
+    ]
+    (found,) = session.server.direct.list("elasticquotas")
+    assert found["spec"]["max"] == {"cpu": "12"}
+
+
+def test_a_quota_that_others_have_made_stops_the_import(session: PlayedSession, file: str) -> None:
+    quota = {
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {"name": "team", "namespace": "koord-queue"},
+        "spec": {"min": {"cpu": "1"}, "max": {"cpu": "1"}},
+    }
+    session.server.direct.create_all([quota])
+    with pytest.raises(CommandError, match="were not made by an import: elasticquota") as caught:
+        run(session, file, apply=True)
+    assert "created-by=koord-queue-import" in caught.value.next_step
+    assert session.server.direct.list("queues") == []
+
+
+def test_jobs_that_run_are_adopted_before_others_wait(session: PlayedSession, file: str) -> None:
+    labels = {"labels": {LABEL: "user-queue"}}
+    session.server.direct.create_all(
+        [
+            job_body("held", metadata=labels, suspend=True),
+            job_body("running", metadata=labels, suspend=False),
+        ]
+    )
+
+    listed = run(session, file, jobs=True)
+    assert [line.split() for line in listed[-2:]] == [
+        ["Job/default/running", "runs", "team"],
+        ["Job/default/held", "waits", "team"],
+    ]
+
+    def adopt() -> None:
+        held = session.server.direct.get("jobs", "held", "default")
+        assert LABEL in held["metadata"]["labels"], "it must not wait before"
+        consumer = {"apiVersion": "batch/v1", "kind": "Job", "name": "running"}
+        unit = queue_unit_body("running", consumerRef=consumer)
+        if not session.server.direct.exists("queueunits", "running", "default"):
+            session.server.direct.create(unit)
+        status = {"status": {"phase": "Running"}}
+        session.server.direct.patch(
+            "queueunits", "running", status, namespace="default", subresource="status"
+        )
+
+    session.time.meanwhile = adopt
+    lines = run(session, file, apply=True, jobs=True)
+    assert lines[-2:] == [
+        "Job/default/running goes on, charged to team",
+        "Job/default/held waits, in quota team",
+    ]
+    again = run(session, file, apply=True, jobs=True)
+    assert [line for line in again if line.startswith("Job")] == []
+
+
+def test_without_controllers_those_that_wait_are_left(session: PlayedSession, file: str) -> None:
+    labels = {"labels": {LABEL: "user-queue"}}
+    session.server.direct.create_all(
+        [
+            job_body("held", metadata=labels, suspend=True),
+            job_body("running", metadata=labels, suspend=False),
+        ]
+    )
+    with pytest.raises(CommandError, match="1 jobs that run were not adopted"):
+        run(session, file, apply=True, jobs=True)
+    held = session.server.direct.get("jobs", "held", "default")
+    assert held["metadata"]["labels"] == {LABEL: "user-queue"}

@@ -1,0 +1,116 @@
+"""Jobs with Kueue's labels get ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from koord_queue.importing.kueue_jobs import MovedJob, cron_jobs_by_hand, move_job
+from koord_queue.importing.kueue_objects import read_objects
+from koord_queue.importing.plan import Lost
+from tests.koord_queue.importing.kueue_bodies import (
+    cluster_queue,
+    local_queue,
+    priority_class,
+)
+
+Json = dict[str, Any]
+OBJECTS = read_objects(
+    [
+        cluster_queue("team"),
+        local_queue("default", "user-queue", "team"),
+        priority_class("urgent", 7),
+    ]
+)
+QUEUE = "kueue.x-k8s.io/queue-name"
+QUOTA = "quota.scheduling.koordinator.sh/name"
+
+
+def job(kind: str = "batch/v1 Job", *, spec: Json | None = None, **more: Any) -> Json:
+    """Return a job; `more`: labels, status, owners."""
+    api_version, name = kind.split()
+    labels = {QUEUE: "user-queue"} | more.get("labels", {})
+    metadata = {"name": "train", "namespace": "default", "labels": labels}
+    return {
+        "apiVersion": api_version,
+        "kind": name,
+        "metadata": metadata | {"ownerReferences": more.get("owners", [])},
+        "spec": spec or {},
+        "status": more.get("status", {}),
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "state"),
+    [
+        pytest.param(job(), "runs", id="a job that Kueue has released"),
+        pytest.param(job(spec={"suspend": True}), "waits", id="one that it holds"),
+        pytest.param(
+            job("kubeflow.org/v1 PyTorchJob", spec={"runPolicy": {"suspend": True}}),
+            "waits",
+            id="a kind that is held elsewhere",
+        ),
+        pytest.param(job("jobset.x-k8s.io/v1alpha2 JobSet"), "runs", id="a set of jobs"),
+    ],
+)
+def test_a_job_gets_the_quota_of_its_local_queue(body: Json, state: str) -> None:
+    got = move_job(body, OBJECTS)
+    assert isinstance(got, MovedJob)
+    assert (got.state, got.quota) == (state, "team")
+    assert got.patch == {"metadata": {"labels": {QUOTA: "team", QUEUE: None}}}
+
+
+def test_priority_and_time_limit_become_annotations() -> None:
+    labels = {
+        "kueue.x-k8s.io/priority-class": "urgent",
+        "kueue.x-k8s.io/max-exec-time-seconds": "60",
+    }
+    got = move_job(job(labels=labels), OBJECTS)
+    assert isinstance(got, MovedJob)
+    assert got.patch["metadata"] == {
+        "labels": {QUOTA: "team", QUEUE: None, **dict.fromkeys(labels)},
+        "annotations": {
+            "scheduling.x-k8s.io/priority": "7",
+            "scheduling.x-k8s.io/max-exec-time-seconds": "60",
+        },
+    }
+
+
+ENDED = {"conditions": [{"type": "Complete", "status": "True"}]}
+OWNER = {"kind": "JobSet", "controller": True}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(job(labels={QUEUE: ""}), id="it names no LocalQueue"),
+        pytest.param(job(status=ENDED), id="it has ended"),
+        pytest.param(job(status={"phase": "Succeeded"}), id="it has ended, by its phase"),
+        pytest.param(job(owners=[OWNER]), id="another job has made it"),
+    ],
+)
+def test_jobs_that_are_left_alone(body: Json) -> None:
+    assert move_job(body, OBJECTS) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "want"),
+    [
+        pytest.param(job("v1 Pod"), "a gate that only Kueue opens", id="a pod that it gates"),
+        pytest.param(
+            job(labels={QUEUE: "gone"}), "no LocalQueue gone", id="a LocalQueue that is gone"
+        ),
+    ],
+)
+def test_jobs_that_cannot_be_taken_over(body: Json, want: str) -> None:
+    got = move_job(body, OBJECTS)
+    assert isinstance(got, Lost)
+    assert want in got.why
+
+
+def test_templates_of_cron_jobs_are_the_users_to_change() -> None:
+    template = {"metadata": {"labels": {QUEUE: "user-queue"}}}
+    own = {"metadata": {"name": "a", "namespace": "x"}, "spec": {"jobTemplate": template}}
+    other = {"metadata": {"name": "b", "namespace": "x"}, "spec": {"jobTemplate": {}}}
+    assert [each.source for each in cron_jobs_by_hand([own, other])] == ["CronJob x/a"]
