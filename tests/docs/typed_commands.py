@@ -41,10 +41,14 @@ NOT_TYPED: Final[tuple[tuple[str, str], ...]] = (
         r".*at[= ]'?(2026|tuesday)",
         "is before any record: tests/cluster/test_recorded_run.py",
     ),
-    (r"koord-queue check", "is typed in how-to/run-the-cluster.md, where the chart is installed"),
+    (
+        r"(kubectl )?koord-queue check",
+        "is typed in how-to/run-the-cluster.md, where the chart is installed",
+    ),
     (r"kubectl patch elasticquota\.", "is what another command has printed"),
     (r"koord-queue import|kubectl .*kueue-", "needs Kueue: tests/cluster/test_way_in.py"),
     (r"kubectl get --raw /metrics", "shows nothing while nothing is rejected"),
+    (r".*\$kind ", "is a part of a loop"),
     (r"koord-queue replay", "takes long: tests/queue_scheduler/replay"),
 )
 """Commands without a prompt, or outside of the pages above, that no test types, and why."""
