@@ -43,7 +43,7 @@ NOT_TYPED: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         r"(kubectl )?koord-queue check",
-        "is typed in how-to/run-the-cluster.md, where the chart is installed",
+        "is typed in how-to/run-the-cluster.md",
     ),
     (r"kubectl patch elasticquota\.", "is what another command has printed"),
     (r"koord-queue import|kubectl .*kueue-", "needs Kueue: tests/cluster/test_way_in.py"),
