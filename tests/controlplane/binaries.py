@@ -41,11 +41,15 @@ KUBERNETES = "k8s.io/kubernetes"
 ETCD = "go.etcd.io/etcd/server/v3"
 KWOK = "sigs.k8s.io/kwok"
 PROMETHEUS = "github.com/prometheus/prometheus"
+ACTIONLINT = "github.com/rhysd/actionlint"
+KREW = "sigs.k8s.io/krew"
 MODULE_FOLDERS = {
     KUBERNETES: "kubernetes",
     ETCD: "etcd",
     KWOK: "kwok",
     PROMETHEUS: "prometheus",
+    ACTIONLINT: "actionlint",
+    KREW: "krew",
 }
 
 # Measured: 3.7 GB of Go build cache, 1.4 GB of modules, 0.3 GB of Go, 0.4 GB of binaries.
