@@ -169,6 +169,12 @@ controlplane: $(STAMP) ## find or build etcd, kube-apiserver and others; the las
 
 # ------------------------------------------------------------------------------- what is built
 
+.PHONY: docs
+docs: $(STAMP) ## the site of docs/, in build/docs/html: open index.html, or serve the folder
+	@$(PY) -m sphinx --builder html --fail-on-warning --keep-going --nitpicky --quiet \
+		--doctree-dir build/docs/doctrees docs build/docs/html
+	@echo "docs: build/docs/html/index.html"
+
 .PHONY: crds
 crds: $(STAMP) ## write crds/ from the types
 	@$(PY) -m shared_api.crds --write crds

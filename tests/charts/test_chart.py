@@ -430,6 +430,13 @@ def test_common_labels_and_annotations_are_added_to_every_object_and_pod() -> No
         assert _selector_of(marked) == _selector_of(bare), "selectors cannot change"
 
 
+def test_every_template_has_metadata_from_the_place_that_adds_them() -> None:
+    from_there = re.compile(r'  \{\{- include "koord-queue\.(metadata|testMetadata|userRole)"')
+    for path in (CHART / "templates").rglob("*.*"):
+        for metadata in path.read_text().split("\nmetadata:\n")[1:]:
+            assert from_there.match(metadata), path.name
+
+
 def test_extra_objects_are_templates() -> None:
     text = 'metadata: {name: {{ include "koord-queue.fullname" . }}-low}\nkind: PriorityClass\n'
     theirs = {

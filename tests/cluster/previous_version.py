@@ -12,11 +12,12 @@ import pytest
 
 from tests.cluster.program_process import ROOT
 
-PREVIOUS: Final = "3ec65cf7a7ebf863c2bcf98c62f6d6812a39c671"
-"""Stands for the version before while no commit has a tag: main of 2026-11-24.
+PREVIOUS: Final = "f0dcde3c006066fa53790bf9e79c055fc2b972d9"
+"""Stands for the version before while no commit has a tag: main of 2026-11-21.
 
-Later commits changed what is in the status of a unit (`Adopted`, `placement`), the CRDs, the roles,
-and the policies, so an upgrade from here must cope with all of that.
+It is about the oldest whose chart installs both programs. Since then the CRDs, the roles, the
+policies, the flags, and what the status of a unit says have changed, so an upgrade has to cope with
+all of that.
 """
 GIT_SECONDS: Final = 60.0
 

@@ -124,6 +124,14 @@ class Jobs:
         for name in self._pods:
             until(partial(self._has_phase, name, "Running"))
 
+        self._queues, self._units = self._uids()
+
+    def _uids(self) -> tuple[set[str], set[str]]:
+        """Return the uids of all queues, and of the units of these jobs."""
+        queues = {each["metadata"]["uid"] for each in self._world.queues()}
+        units = [self._world.unit_of(name) for name in (*self._pods, *self._waiting)]
+        return queues, {each["metadata"]["uid"] for each in units}
+
     def _has_phase(self, name: str, phase: str) -> bool:
         return self._world.phase_of_job(name) == phase
 
@@ -136,6 +144,9 @@ class Jobs:
     def assert_unmoved(self) -> None:
         """Assert that what ran runs in the same pods and is charged, and what waited waits."""
         assert {name: self._pod_of(name) for name in self._pods} == self._pods
+        queues, units = self._uids()
+        assert queues >= self._queues
+        assert units <= self._units, "none is made anew"
         for name in self._pods:
             assert self._has_phase(name, "Running")
         for name in self._waiting:
