@@ -395,6 +395,10 @@ class ProcessMetrics:
             registry=registry,
         )
 
+    def on_thread(self, thread: str) -> None:
+        """Begin the count of a thread at 0, so that its first error is seen as an increase."""
+        self.loop_errors.labels(thread.partition("/")[0])
+
     def on_loop_error(self, thread: str, error: Exception) -> None:
         """Count an exception of a step; a thread named `kind/object` counts under its kind."""
         self.loop_errors.labels(thread.partition("/")[0]).inc()

@@ -28,9 +28,10 @@ _VARIABLE: Final = re.compile(r"label_values\(([\w:]+)")
 
 
 class Query(NamedTuple):
-    """An expression of a panel."""
+    """An expression of a panel, with the panel's title, and its number in the dashboard."""
 
     panel: str
+    number: int
     expression: str
 
 
@@ -60,7 +61,7 @@ def queries(dashboard: Json) -> Iterator[Query]:
     """Yield the expressions of its panels."""
     for panel in panels(dashboard):
         for target in panel["targets"]:
-            yield Query(panel["title"], target["expr"])
+            yield Query(panel["title"], panel["id"], target["expr"])
 
 
 def variable_metrics(dashboard: Json) -> set[str]:

@@ -218,6 +218,12 @@ def test_an_oversold_quota_may_use_more_than_its_max() -> None:
     assert alerts(values)["KoordQueueQuotaAboveMax"]["expr"].endswith("> 1.5")
 
 
+def test_the_program_of_shadow_mode_is_the_one_that_leads() -> None:
+    expression = alerts({**RULES_ON, "shadow": {"enabled": True}})["KoordQueueNobodyLeads"]["expr"]
+    assert 'absent(koord_queue_build_info{component="koord-queue-shadow"})' in expression
+    assert "koord-queue-scheduler" not in expression
+
+
 @pytest.mark.parametrize(
     ("alert", "says"),
     [

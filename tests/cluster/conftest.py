@@ -13,6 +13,7 @@ from tests.cluster.queue_world import JOBS, QUOTA_LABEL, Cluster, QueueWorld, un
 LONGEST: Final = (
     "test_kill_and_restart.py",
     "test_upgrade.py",
+    "test_monitoring.py",
     "test_many_kinds.py",
     "test_conformance_job_side.py",
     "test_every_kind.py",

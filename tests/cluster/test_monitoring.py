@@ -1,12 +1,14 @@
 """Dashboards and alerts with a real Prometheus, which scrapes the real programs.
 
 Each query of each dashboard is run, and faults are made until an alert fires, and mended until it
-stops. Times are shortened by values of the chart, the expressions are the chart's.
+stops. Times are shortened by values of the chart, the expressions are the chart's. What the
+scheduler never does by itself is planted in a second replica (`faulty_scheduler`).
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -31,27 +33,39 @@ from tests.cluster.queue_world import (
     MERGE,
     OWN_TIMES_SECONDS,
     QUEUE_NAMESPACE,
+    QUOTAS,
+    UNITS,
     QueueWorld,
+    unit_view,
     until,
     within,
 )
+from tests.conftest import CLUSTER_TEST_SECONDS
+from tests.controlplane.binaries import BUILD_SECONDS
 from tests.controlplane.control_plane import free_port
 from tests.controlplane.prometheus import require_prometheus
 from tests.controlplane.tool_cache import BinariesUnavailable
 
+pytestmark = pytest.mark.timeout(CLUSTER_TEST_SECONDS + BUILD_SECONDS)  # it is built once
+
 Json = dict[str, Any]
 
+FAULTY: Final = "faulty"
 WITHOUT_ELECTION: Final = "--leader-elect=false"
 POLICIES: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
 LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{QUEUE_NAMESPACE}/leases"
 SCHEDULER_LEASE: Final = f"{LEASES}/koord-queue-scheduler"
-PROGRAMS: Final = ("scheduler", "controllers", "insight", "admission-checks")
+PROGRAMS: Final = ("scheduler", "controllers", "insight", "admission-checks", FAULTY)
 LONG: Final = 600
+MANY: Final = 80
 SLOW: Final = ("--kube-api-qps=2", "--kube-api-burst=1")
 
 SHORT: Final[dict[str, Json]] = {
     "KoordQueueFittingUnitWaits": {"threshold": 0},
     "KoordQueueWritesRefused": {"threshold": 0, "window": "20s"},
+    "KoordQueueCacheBehind": {"threshold": 15},
+    "KoordQueueBooksDrifted": {"window": "20s"},
+    "KoordQueueErrors": {"window": "20s"},
     "KoordQueueChecksSilent": {"threshold": 0},
     "KoordQueueApiThrottles": {"window": "10s"},
     "KoordQueueUnitWithoutPods": {"threshold": 3},
@@ -88,6 +102,7 @@ class Watched(NamedTuple):
     scheduler: ProgramProcess
     controllers: ProgramProcess
     prometheus: PrometheusProcess
+    ports: dict[str, int]
 
     def await_firing(self, alert: str, **labels: str) -> None:
         """Wait until an alert fires; its texts have all that they name."""
@@ -138,9 +153,23 @@ def watched(controlplane_binaries: Path, prometheus_program: Path) -> Iterator[W
         )
         try:
             prometheus.start()
-            yield Watched(world, scheduler, controllers, prometheus)
+            yield Watched(world, scheduler, controllers, prometheus, ports)
         finally:
             prometheus.stop()
+
+
+def restart(program: ProgramProcess, *flags: str) -> None:
+    """Start a program again, whether or not it has ended, with these flags besides."""
+    program.stop()
+    program.start(*flags)
+    program.wait_until_ready()
+
+
+def remove(world: QueueWorld, quota: str, units: int) -> None:
+    """Delete a large quota and its units: next to its min, that of the others would be nothing."""
+    for number in range(units):
+        world.api.request("DELETE", f"{UNITS.format('default')}/{quota}-{number}")
+    world.api.request("DELETE", f"{QUOTAS.format('default')}/{quota}")
 
 
 def deny(world: QueueWorld, name: str, resource: Json, expression: str) -> None:
@@ -183,12 +212,12 @@ def test_every_query_of_every_dashboard_is_answered(watched: Watched) -> None:
 
     def empty() -> list[str]:
         """Return the panels that show nothing; a panel may have several queries."""
-        shown: dict[str, bool] = {}
+        shown: dict[tuple[str, int, str], bool] = {}
         for name, query in asked:
             found = watched.prometheus.query(filled(query.expression, resource="cpu"))
-            panel = f"{name}: {query.panel}"
+            panel = (name, query.number, query.panel)
             shown[panel] = shown.get(panel, False) or bool(found)
-        return [panel for panel, has in shown.items() if not has]
+        return [f"{name}: {title}" for (name, _, title), has in shown.items() if not has]
 
     def missing() -> list[str]:
         return [panel for panel in empty() if panel.partition(": ")[2] not in MAY_BE_EMPTY]
@@ -216,8 +245,7 @@ def test_nobody_leads(watched: Watched) -> None:
     held = {"holderIdentity": "somebody-else", "leaseDurationSeconds": 3600, "renewTime": now}
     world.api.request("PATCH", SCHEDULER_LEASE, {"spec": held}, content_type=MERGE)
     watched.scheduler.wait()
-    watched.scheduler.start()
-    watched.scheduler.wait_until_ready()
+    restart(watched.scheduler)
     watched.await_firing("KoordQueueNobodyLeads", **leads)
     world.api.request("DELETE", SCHEDULER_LEASE)
     watched.await_quiet("KoordQueueNobodyLeads", **leads)
@@ -228,8 +256,7 @@ def test_a_program_is_gone(watched: Watched) -> None:
     watched.await_quiet("KoordQueueNobodyLeads", **gone)
     watched.controllers.stop()
     watched.await_firing("KoordQueueNobodyLeads", **gone)
-    watched.controllers.start()
-    watched.controllers.wait_until_ready()
+    restart(watched.controllers)
     watched.await_quiet("KoordQueueNobodyLeads", **gone)
 
 
@@ -253,8 +280,7 @@ def test_writes_are_refused(watched: Watched) -> None:
     watched.await_firing("KoordQueueWritesRefused", **refused)
     allow(world, "no-admissions")
     watched.await_quiet("KoordQueueWritesRefused", **refused)
-    for number in range(next(numbers)):
-        world.finish_unit(f"denied-{number}")
+    remove(world, "denied", next(numbers))
 
 
 def test_a_quota_is_above_its_max(watched: Watched) -> None:
@@ -318,15 +344,56 @@ def test_the_scheduler_is_too_slow_for_units_that_fit(watched: Watched) -> None:
     """It may send two requests a second, so that units wait, although their quota is free."""
     world, scheduler = watched.world, watched.scheduler
     world.create_quota("many", cpu_max=1000)
-    scheduler.stop()
-    scheduler.start(*SLOW)
-    scheduler.wait_until_ready()
-    for number in range(80):
+    restart(scheduler, *SLOW)
+    for number in range(MANY):
         world.create_unit(f"many-{number}", "many", cpu=1)
     watched.await_firing("KoordQueueApiThrottles", component="koord-queue-scheduler")
     watched.await_firing("KoordQueueFittingUnitWaits")
-    scheduler.stop()
-    scheduler.start()
-    scheduler.wait_until_ready()
+    restart(scheduler)
     watched.await_quiet("KoordQueueFittingUnitWaits")
     watched.await_quiet("KoordQueueApiThrottles", component="koord-queue-scheduler")
+    remove(world, "many", MANY)
+
+
+def test_a_cache_is_behind(watched: Watched) -> None:
+    """The API server stops; before and afterwards there is always news of a unit."""
+    world, scheduler, numbers = watched.world, watched.scheduler, count()
+    world.create_quota("touched", cpu_max=1)
+    world.create_unit("touched", "touched", cpu=1)
+    behind = {"component": "koord-queue-controllers", "resource": "queueunits"}
+
+    def is_current() -> bool:
+        world.patch_unit("touched", {"metadata": {"annotations": {"touched": str(next(numbers))}}})
+        return not watched.prometheus.firing("KoordQueueCacheBehind", **behind)
+
+    until(is_current, OWN_TIMES_SECONDS)
+    api_server = world.plane.pids["kube-apiserver"]
+    os.kill(api_server, signal.SIGSTOP)
+    try:
+        watched.await_firing("KoordQueueCacheBehind", **behind)
+    finally:
+        os.kill(api_server, signal.SIGCONT)
+    until(is_current, OWN_TIMES_SECONDS)
+    restart(scheduler)  # it has lost its Lease, or is about to notice
+    watched.await_quiet("KoordQueueNobodyLeads", component="koord-queue-scheduler")
+
+
+def test_the_state_of_the_scheduler_drifts_and_a_step_fails(watched: Watched) -> None:
+    world = watched.world
+    metrics = f"--metrics-address=127.0.0.1:{watched.ports[FAULTY]}"
+    arguments = (metrics, "--debug-address=127.0.0.1:0")
+    faulty = world.start("tests/cluster/faulty_scheduler.py", *arguments)
+    world.create_quota("missed", cpu_max=1)
+    world.create_unit("missed", "missed", cpu=1)
+    until(lambda: world.phase("missed") == "Dequeued")
+    until(lambda: unit_view(faulty, "missed").get("standing") == "booked")
+    watched.await_quiet("KoordQueueBooksDrifted")
+    os.kill(faulty.pid, signal.SIGUSR1)
+    world.patch_unit("missed", {"metadata": {"annotations": {"missed": "yes"}}})
+    watched.await_firing("KoordQueueBooksDrifted", kind="outdated_unit")
+    watched.await_quiet("KoordQueueBooksDrifted")
+    assert not watched.prometheus.firing("KoordQueueErrors")
+    os.kill(faulty.pid, signal.SIGUSR2)
+    watched.await_firing("KoordQueueErrors", thread="self-audit")
+    watched.await_quiet("KoordQueueErrors")
+    faulty.stop()

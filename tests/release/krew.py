@@ -24,12 +24,13 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import textwrap
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import requires
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
@@ -181,12 +182,8 @@ def manifest(of_version: str, repository_url: str, archives: Mapping[Platform, b
         repository_url: Where the repository is; its releases have the archives.
         archives: By platform.
     """
-    document: dict[str, Any] = yaml.safe_load((FILES / MANIFEST).read_text(encoding="utf-8"))
-    spec = document["spec"]
-    spec["version"] = f"v{of_version}"
-    spec["homepage"] = repository_url
     releases = f"{repository_url}/releases/download/v{of_version}"
-    spec["platforms"] = [
+    platforms = [
         {
             "selector": {"matchLabels": {"os": platform.os, "arch": platform.arch}},
             "uri": f"{releases}/{name_of(of_version, platform)}",
@@ -195,7 +192,10 @@ def manifest(of_version: str, repository_url: str, archives: Mapping[Platform, b
         }
         for platform, data in archives.items()
     ]
-    return yaml.safe_dump(document, sort_keys=False, width=100)
+    added = {"version": f"v{of_version}", "homepage": repository_url, "platforms": platforms}
+    # As text, since people read it in krew's index: the template keeps its layout.
+    _, _, template = (FILES / MANIFEST).read_text(encoding="utf-8").partition("\n")
+    return template + textwrap.indent(yaml.safe_dump(added, sort_keys=False, width=200), "  ")
 
 
 def name_of(of_version: str, platform: Platform) -> str:

@@ -105,6 +105,8 @@ def test_the_process_reports_its_version_and_whether_it_leads(metrics: SharedMet
 
 
 def test_failing_steps_are_counted(metrics: SharedMetrics) -> None:
+    metrics.process.on_thread("queue/a")
+    assert sample(metrics, "koord_queue_loop_errors_total", thread="queue") == 0
     for thread in ("queue-status", "queue/a", "queue/b"):
         metrics.process.on_loop_error(thread, ValueError("no"))
     errors = "koord_queue_loop_errors_total"

@@ -103,13 +103,14 @@ def test_open_checks_are_shown_with_the_longest_wait(kit: ShellKit) -> None:
     def check(name: str, state: str, ago: float) -> AdmissionCheckState:
         return AdmissionCheckState(name=name, state=state, last_transition_time=scrape.ago(ago))
 
-    scrape.progress.on_queue_unit(None, reserved(first, check("nodes", "Pending", 100)))
+    waits = reserved(first, check("nodes", "Pending", 100))
+    scrape.progress.on_queue_unit(None, waits)
     both = (check("nodes", "Pending", 50), check("approval", "Ready", 70))
     scrape.progress.on_queue_unit(None, reserved(second, *both))
     assert scrape.value(OPEN_UNITS, check="nodes") == 2
     assert scrape.value(OPEN_SECONDS, check="nodes") == 100
     assert scrape.value(OPEN_UNITS, check="approval") is None
-    scrape.progress.on_queue_unit(first, dequeued(first, scrape.ago(0)))
+    scrape.progress.on_queue_unit(waits, dequeued(waits, scrape.ago(0)))
     assert scrape.value(OPEN_SECONDS, check="nodes") == 50
     scrape.progress.on_queue_unit(second, None)
     assert scrape.value(OPEN_SECONDS, check="nodes") is None
