@@ -69,6 +69,9 @@ def test_who_submits_jobs(reader: Session) -> None:
 
 def test_who_leads_a_team(reader: Session) -> None:
     reader.read("how-to/lead-a-team.md")
+    # For the next reader: a job that declares no time must be able to start.
+    options = "koord-queue/backfill- koord-queue/max-priority-"
+    reader.type(Command(f"kubectl -n koord-queue annotate queue {TEAM} {options}", ()))
 
 
 def test_who_looks_for_a_cause(cluster: Cluster, reader: Session) -> None:
