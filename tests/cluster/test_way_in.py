@@ -38,7 +38,8 @@ KINDS: Final = (
     *("clusterqueues", "cohorts", "localqueues", "resourceflavors"),
     *("workloadpriorityclasses", "admissionchecks"),
 )
-CLUSTER_QUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/cluster-queue"
+CLUSTER_QUEUES: Final = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues"
+CLUSTER_QUEUE: Final = f"{CLUSTER_QUEUES}/cluster-queue"
 LONG: Final = "600"
 PAGE: Final = (ROOT / "docs/python.md").read_text(encoding="utf-8")
 
@@ -115,13 +116,13 @@ def test_running_and_waiting_jobs_of_kueue_are_taken_over(
         assert condition_of(world.unit_of(name), "Adopted")["status"] == "True"
         assert len(world.running_pods(name)) == 3
         assert not world.is_suspended(name)
-    assert until(lambda: world.quota_reserved("fits")).get("reason") == "StoppedQueue"
+    until(lambda: world.quota_reserved("fits").get("reason") == "StoppedQueue")
     command("resume", "cluster-queue")
     until(lambda: world.running_pods("fits"))
     assert world.unit_of("fits")["spec"]["priority"] == 10000
     until(lambda: quota_view(cluster.scheduler, "cluster-queue")["used"]["cpu"] == "9")
     unit = world.unit_of("waits")["metadata"]["name"]
-    assert until(lambda: refusal_of(cluster.scheduler, unit))["reason"] == "OverQuotaMax"
+    until(lambda: refusal_of(cluster.scheduler, unit).get("reason") == "OverQuotaMax")
     world.delete_job("one")
     until(lambda: world.running_pods("waits"), OWN_TIMES_SECONDS)
 
@@ -195,3 +196,25 @@ def test_the_examples_of_the_page_run(
     several = "\n---\n".join(json.dumps(job(name)) for name in ("second", "third"))
     (environment / "jobs.yaml").write_text(several)
     exec(wait, {})  # noqa: S102 - the same
+
+
+# --- all examples, last: their quotas are more than the cluster has ----------------------------
+
+
+def test_each_example_of_the_documentation_is_accepted(cluster: Cluster, command: Command) -> None:
+    """Kueue's CRDs accept what the documentation shows, and ours what becomes of it."""
+    world = cluster.world
+    # One of them takes the resources of a ClusterQueue away that another one gives it.
+    for path in sorted(KUEUE.glob("*.yaml"), key=lambda path: path.stem != "preemption"):
+        if path.stem != "sample-job":
+            world.plane.apply(path)
+            command("import", "kueue", "--file", str(path), "--apply")
+    command("import", "kueue", "--apply")
+    names = {each["metadata"]["name"] for each in world.api.request("GET", CLUSTER_QUEUES)["items"]}
+    assert len(names) > 4
+    quotas = world.api.request("GET", QUOTAS.format(QUEUE_NAMESPACE))["items"]
+    made = {each["metadata"]["name"] for each in quotas}
+    assert names <= made
+    for name in made:
+        assert until(lambda name=name: quota_view(cluster.scheduler, name))["problems"] == []
+    assert {each["metadata"]["name"] for each in world.queues()} >= names
