@@ -41,6 +41,8 @@ KINDS: Final = (
 CLUSTER_QUEUES: Final = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues"
 CLUSTER_QUEUE: Final = f"{CLUSTER_QUEUES}/cluster-queue"
 LONG: Final = "600"
+RUNNING: Final = ("one", "two")
+"""Jobs that Kueue has released."""
 PAGE: Final = (ROOT / "docs/python.md").read_text(encoding="utf-8")
 
 
@@ -51,6 +53,11 @@ def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
         install_crds(world.plane, KUEUE_WORKLOADS, *map(crd, KINDS))
         for name in ("single-clusterqueue-setup", "cohort", "workload-priority-class"):
             world.plane.apply(KUEUE / f"{name}.yaml")
+        # They run for long when the programs are installed: to these a job that has just come is a
+        # new one, and waits, until they have seen that it belongs to Kueue.
+        for name in RUNNING:
+            sample_job(world, name, suspend=False)
+            world.await_running(name, 3)
         scheduler = world.start_scheduler("--leader-elect=false")
         yield Cluster(world, scheduler, world.start_controllers("--leader-elect=false"))
 
@@ -96,9 +103,6 @@ def test_running_and_waiting_jobs_of_kueue_are_taken_over(
     cluster: Cluster, command: Command
 ) -> None:
     world = cluster.world
-    for name in ("one", "two"):
-        sample_job(world, name, suspend=False)
-        world.await_running(name, 3)
     hold = {"spec": {"stopPolicy": "Hold"}}
     world.api.request("PATCH", CLUSTER_QUEUE, hold, content_type=MERGE)
     urgent = {"kueue.x-k8s.io/priority-class": "sample-priority"}
@@ -112,7 +116,7 @@ def test_running_and_waiting_jobs_of_kueue_are_taken_over(
     assert world.units() == [], "quotas and queues alone touch no job"
     printed = command("import", "kueue", "--jobs", "--apply")
     assert "Job/default/one goes on, charged to cluster-queue" in printed
-    for name in ("one", "two"):
+    for name in RUNNING:
         assert condition_of(world.unit_of(name), "Adopted")["status"] == "True"
         assert len(world.running_pods(name)) == 3
         assert not world.is_suspended(name)
