@@ -16,7 +16,7 @@ RUN python -m pip install --no-cache-dir --disable-pip-version-check \
     && python -m pip --python /opt/koord-queue/bin/python install --no-cache-dir \
         --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements.txt
 
-COPY pyproject.toml README.md LICENSE NOTICE ./
+COPY pyproject.toml README.md LICENSE NOTICE THIRD_PARTY.md ./
 COPY koord_queue koord_queue
 COPY shared_api shared_api
 # Only tests and the demo have a use for it.
@@ -35,6 +35,7 @@ RUN python -m pip wheel --disable-pip-version-check --no-deps --no-build-isolati
     && /opt/koord-queue/bin/koord-queue-scheduler --help > /dev/null \
     && /opt/koord-queue/bin/koord-queue-controllers --help > /dev/null \
     && /opt/koord-queue/bin/koord-queue-admission-checks --help > /dev/null \
+    && /opt/koord-queue/bin/koord-queue-insight --help > /dev/null \
     && /opt/koord-queue/bin/koord-queue replay --help > /dev/null
 
 FROM python:3.13-slim

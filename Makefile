@@ -29,7 +29,7 @@ CHEAP_GARBAGE := CONTROL_PLANE_GOGC=400
 # what it leaves of the machine: scenarios and cluster wait for real programs half of their time.
 TEST_STEPS := scenarios+lint+types+contracts-imports+tidy+contracts unit+page cluster+properties+simulation
 # Targets that write checked-in files from the sources.
-GENERATED := crds schema openapi
+GENERATED := crds schema openapi licenses
 
 .PHONY: help
 help: ## this list
@@ -169,6 +169,12 @@ controlplane: $(STAMP) ## find or build etcd, kube-apiserver and others; the las
 
 # ------------------------------------------------------------------------------- what is built
 
+.PHONY: docs
+docs: $(STAMP) ## the site of docs/, in build/docs/html: open index.html, or serve the folder
+	@$(PY) -m sphinx --builder html --fail-on-warning --keep-going --nitpicky --quiet \
+		--doctree-dir build/docs/doctrees docs build/docs/html
+	@echo "docs: build/docs/html/index.html"
+
 .PHONY: crds
 crds: $(STAMP) ## write crds/ from the types
 	@$(PY) -m shared_api.crds --write crds
@@ -192,6 +198,30 @@ image: $(STAMP) ## the container image; without a container engine, the Dockerfi
 	else \
 		echo "image: the Dockerfile keeps its rules; not built, since no container engine answers"; \
 	fi
+
+.PHONY: dist
+dist: $(STAMP) ## wheel, source archive and SBOM, in dist/
+	@rm -rf dist
+	@$(PY) -m hatchling build --directory dist
+	@$(PY) -m tests.release.bill_of_materials --output dist/koord-queue.cdx.json
+
+.PHONY: krew
+krew: $(STAMP) ## archives and manifest for krew, in build/krew (200 MB from the package index)
+	@$(PY) -m tests.release.krew --output build/krew \
+		$(if $(REPOSITORY_URL),--repository-url "$(REPOSITORY_URL)")
+
+.PHONY: licenses
+licenses: $(STAMP) ## write THIRD_PARTY.md from the lock
+	@$(PY) -m tests.release.licenses --write
+
+.PHONY: cut
+cut: $(STAMP) ## make a release of what is unreleased (VERSION=0.2.0); docs/releasing.md has the rest
+	@$(PY) -m tests.release.cut "$(VERSION)" "$$(date -u +%F)"
+	@$(MAKE) $(GENERATED)
+
+.PHONY: release-notes
+release-notes: $(STAMP) ## print the section of the changelog about VERSION
+	@$(PY) -m tests.release.changelog --notes "$(VERSION)"
 
 .PHONY: clean
 clean: ## remove generated files, except .venv and the control plane's cache

@@ -66,6 +66,12 @@ STRICT_CONSISTENCY: Final = "StrictConsistency"
 VERDICT_TIMEOUT: Final = "30m"
 """The lifetime of a reservation: after that, nothing is left that could be granted."""
 
+MAX_QUEUE_LABELS: Final = 10
+"""Labels of queues that metrics show; each is a label of one series per queue, which Prometheus
+keeps for as long as any of its values stays."""
+
+_NOT_IN_A_NAME: Final = re.compile(r"[^a-zA-Z0-9_]")
+
 NO_ENVIRONMENT: Final[Mapping[str, str]] = {}
 
 FEATURE_GATES_FLAG: Final = "--feature-gates"
@@ -274,6 +280,8 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     """Policy of queues created for nodes of an ElasticQuotaTree; "": each may have its own."""
     audit_repairs: bool
     """Whether the self-audit places units again whose state differs from the objects."""
+    queue_labels: Mapping[str, str]
+    """Labels of Queues that metrics show: from the key to the name of the metric's label."""
     insight_folder: Path | None
     """Where the sockets of the insight program are; None: there is none."""
     withdraw_visibility_seconds: float | None
@@ -320,6 +328,7 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = NO_EN
         quota_namespaces=got.quota_namespaces and QuotaNamespaces(got.quota_namespaces),
         node_queue_policy=_read_node_queue_policy(environment),
         audit_repairs=parse_bool("--audit-repair", got.audit_repair),
+        queue_labels=_read_queue_labels(got.metrics_queue_labels),
         insight_folder=Path(got.insight_socket_dir) if got.insight_socket_dir else None,
         withdraw_visibility_seconds=_read_patience(got.withdraw_visibility_after),
         shadow=shadow,
@@ -359,6 +368,21 @@ def _as_shadow(flags: ProgramFlags) -> ProgramFlags:
 
 def _read_patience(text: str) -> float | None:
     return _read_seconds("--withdraw-visibility-after", text) if text else None
+
+
+def _read_queue_labels(text: str) -> dict[str, str]:
+    """Return the names under which labels are shown, as kube-state-metrics spells them, by key."""
+    keys = [key.strip() for key in text.split(",") if key.strip()]
+    shown = {key: f"label_{_NOT_IN_A_NAME.sub('_', key)}" for key in keys}
+    if len(shown) > MAX_QUEUE_LABELS:
+        msg = (
+            f"--metrics-queue-labels lists {len(shown)} keys, at most {MAX_QUEUE_LABELS} are shown"
+        )
+        raise FlagError(msg)
+    if len(set(shown.values())) < len(keys):
+        msg = f"--metrics-queue-labels {text}: two keys are shown under one name"
+        raise FlagError(msg)
+    return shown
 
 
 def _read_strict_mode(got: argparse.Namespace, environment: Mapping[str, str]) -> StrictMode:
@@ -468,6 +492,13 @@ def _parser() -> argparse.ArgumentParser:
         default="true",
         help="place a unit again whose state differs from the objects in two rounds of the"
         " self-audit; false: only report it (default: %(default)s)",
+    )
+    add(
+        "--metrics-queue-labels",
+        default="",
+        metavar="KEYS",
+        help="keys of labels of Queues that the metric koord_queue_labels shows, such as"
+        f" team,example.com/cost-center; at most {MAX_QUEUE_LABELS} (default: none)",
     )
     add(
         "--insight-socket-dir",

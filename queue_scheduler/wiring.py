@@ -42,7 +42,9 @@ from queue_scheduler.record.call_log import CallLog
 from queue_scheduler.reporting.events import EventReporter, ObjectEvents
 from queue_scheduler.reporting.metrics import SchedulerMetrics, StateCollector, UnitMetrics
 from queue_scheduler.reporting.pending_reason import PendingReasonWriter
+from queue_scheduler.reporting.queue_heads import QueueHeads
 from queue_scheduler.reporting.undecodable_objects import UndecodableObjects
+from queue_scheduler.reporting.unit_progress import UnitProgress
 from queue_scheduler.setup.engine_building import build_engine
 from queue_scheduler.setup.object_caches import ObjectCaches, build_caches, compacting
 from queue_scheduler.setup.plugin_handle import PluginHandle, StoreCaches
@@ -154,7 +156,7 @@ class Scheduler:
         self._cycle = _build_dequeue_cycle(parts)
         reporter = _build_event_reporter(parts)
         self._preemptions = _build_preemption_cycle(parts, reporter)
-        handlers = self._build_reporting(parts, reporter, flags.queue_namespace)
+        handlers = self._build_reporting(parts, reporter, flags)
         checks = _build_unit_controllers(parts, flags, configuration, reporter)
         _build_self_audit(parts, reporter, repairs=flags.audit_repairs)
         self._check_watch = self._watch_checks(handlers, checks)
@@ -217,14 +219,14 @@ class Scheduler:
         return ObjectEvents(recorder, self._warmup.is_open)
 
     def _build_reporting(
-        self, parts: _BuiltParts, reporter: EventReporter, queue_namespace: str
+        self, parts: _BuiltParts, reporter: EventReporter, flags: Flags
     ) -> EventHandlers:
         """Build the writers of conditions, status and metrics; connect the caches to the engine."""
         caches = parts.caches
         reasons = _build_pending_reasons(parts, reporter)
-        reconciler = _build_queue_reconciler(parts, queue_namespace)
+        reconciler = _build_queue_reconciler(parts, flags.queue_namespace)
         _build_queue_writers(parts)
-        _build_collectors(parts)
+        _build_collectors(parts, flags.queue_labels)
         _build_undecodable(parts)
         handlers = EventHandlers(
             self._shared,
@@ -521,15 +523,20 @@ def _build_queue_writers(parts: _BuiltParts) -> None:
     parts.threads.run("queue-drains", drains.step)
 
 
-def _build_collectors(parts: _BuiltParts) -> None:
-    """Build the metrics that are computed at a scrape."""
+def _build_collectors(parts: _BuiltParts, queue_labels: Mapping[str, str]) -> None:
+    """Build the metrics that are computed at a scrape; they see a unit before the engine does."""
     registry, units = parts.program.metrics.registry, parts.caches.units
     registry.register(StateCollector(parts.shared, parts.metrics, find_quotas))
     unit_metrics = UnitMetrics(
         parts.shared, units.has_synced, parts.clock, parts.caches.has_namespace
     )
-    registry.register(unit_metrics)
-    units.add_handler(unit_metrics.on_queue_unit)
+    progress = UnitProgress(
+        parts.shared, parts.metrics.on_run_ended, parts.clock, parts.caches.has_check
+    )
+    for each in (unit_metrics, progress):
+        registry.register(each)
+        units.add_handler(each.on_queue_unit)
+    registry.register(QueueHeads(parts.shared, parts.clock, queue_labels))
 
 
 def _build_undecodable(parts: _BuiltParts) -> None:

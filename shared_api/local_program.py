@@ -99,6 +99,7 @@ class LocalProgram:
         self, name: str, step: Step, *, unblock: Callable[[], None] | None = None
     ) -> LoopThread:
         """Return a thread for a step, not yet started, whose errors are counted."""
+        self.metrics.process.on_thread(name)
         return LoopThread(
             name,
             step,

@@ -26,6 +26,19 @@ from prometheus_client.registry import Collector
 QUEUE_SECONDS: Final = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
 """Buckets of the work queues in seconds; component-base starts at 10 ns, Python needs fewer."""
 
+FORBIDDEN: Final = "forbidden"
+INVALID: Final = "invalid"
+FAILED: Final = "failed"
+REFUSALS: Final = (FORBIDDEN, INVALID, FAILED)
+"""Why a write was refused: by a right, a webhook or a policy (403); by what is in it (another 4xx);
+or the server could not (5xx, or no answer)."""
+
+_TOO_MANY: Final = "429"
+_NO_REFUSALS: Final = frozenset({"404", "409", "410", _TOO_MANY})
+"""Codes by which the world has moved on, or that ask for patience."""
+
+_WRITES: Final = frozenset({"create", "patch", "delete"})
+
 REQUEST_SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 """Buckets of ``rest_client_request_duration_seconds``, as in component-base."""
 
@@ -112,15 +125,35 @@ class RestClientMetrics:
             ("code", "method", "host"),
             registry=registry,
         )
+        self.refused = Counter(
+            "koord_queue_writes_refused",
+            "Writes that the API server did not carry out: forbidden (403), invalid (another 4xx),"
+            " or failed (5xx, or no answer); conflicts and dry runs are left out",
+            ("reason",),
+            registry=registry,
+        )
+        for reason in REFUSALS:
+            self.refused.labels(reason)
+        self.throttled = Counter(
+            "koord_queue_throttled_requests",
+            "Requests that the API server answered with 429 Too Many Requests",
+            registry=registry,
+        )
+        self.waited = Counter(
+            "koord_queue_throttled_seconds",
+            "Time for which requests waited before they were sent, in seconds: for the program's"
+            " own rate limit, or since the server had asked for a pause",
+            registry=registry,
+        )
         # Looking up the child of a metric by its labels costs more than counting. Filled on first
         # use; two threads at once find the same child.
-        self._children: dict[tuple[str, ...], tuple[Histogram, Counter]] = {}
+        self._children: dict[tuple[str, ...], tuple[Histogram, tuple[Counter, ...]]] = {}
 
     def on_request(self, *, verb: str, method: str, host: str, code: str, seconds: float) -> None:
         """Observe one request.
 
         Args:
-            verb: Get, list, watch, create, patch, delete.
+            verb: Get, list, watch, create, dry-run, patch, delete.
             method: GET, POST, PATCH, DELETE.
             host: Host and port of the API server.
             code: The status code as text; "<error>" if there was no answer.
@@ -129,10 +162,26 @@ class RestClientMetrics:
         key = (verb, method, host, code)
         children = self._children.get(key)
         if children is None:
-            children = self.duration.labels(verb, host), self.requests.labels(code, method, host)
-            self._children[key] = children
+            counted = self.requests.labels(code, method, host), *self._more_counts(verb, code)
+            children = self._children[key] = self.duration.labels(verb, host), counted
         children[0].observe(seconds)
-        children[1].inc()
+        for each in children[1]:
+            each.inc()
+
+    def on_wait(self, seconds: float) -> None:
+        """Count the time for which a request waited before it was sent."""
+        self.waited.inc(seconds)
+
+    def _more_counts(self, verb: str, code: str) -> Iterator[Counter]:
+        """Yield what a request with this answer is counted in as well."""
+        if code == _TOO_MANY:
+            yield self.throttled
+        if verb not in _WRITES or code in _NO_REFUSALS or code[:1] in {"1", "2", "3"}:
+            return
+        if code == "403":
+            yield self.refused.labels(FORBIDDEN)
+        else:
+            yield self.refused.labels(INVALID if code[:1] == "4" else FAILED)
 
 
 OTHER: Final = "other"
@@ -345,6 +394,10 @@ class ProcessMetrics:
             ("thread",),
             registry=registry,
         )
+
+    def on_thread(self, thread: str) -> None:
+        """Begin the count of a thread at 0, so that its first error is seen as an increase."""
+        self.loop_errors.labels(thread.partition("/")[0])
 
     def on_loop_error(self, thread: str, error: Exception) -> None:
         """Count an exception of a step; a thread named `kind/object` counts under its kind."""

@@ -138,7 +138,8 @@ class Program(LocalProgram):
         if only_reads:
             lease = (flags.lease_namespace, flags.lease_name)
             self._transport = ReadOnlyTransport(self._transport, *lease)
-        self.flow = FlowControl(flags.qps, flags.burst, self.clock)
+        waits = self.metrics.rest_client.on_wait
+        self.flow = FlowControl(flags.qps, flags.burst, self.clock, on_wait=waits)
         self.client = self._build_client(self.flow)
         # A separate budget: clients with random tokens must not use up that of the work, or cause
         # the server to hold it.

@@ -114,6 +114,8 @@ MANAGED_NAMESPACE: Final = PREFIX + "managed"
 """Label on namespaces: "true" makes every job in it managed."""
 KUEUE_QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 """Label on jobs that Kueue manages; they are ignored."""
+KUEUE_PRIORITY_CLASS: Final = "kueue.x-k8s.io/priority-class"
+"""Label on jobs of Kueue: their WorkloadPriorityClass. R: the scheduler in shadow mode."""
 
 # --- pods with a scheduling gate --------------------------------------------------------------
 ADMISSION_GATE: Final = PREFIX + "admission"

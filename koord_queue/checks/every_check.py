@@ -10,7 +10,12 @@ from koord_queue.checks.facts import Facts
 from koord_queue.checks.findings import Finding
 from koord_queue.checks.objects import check_objects, check_queues, check_quotas, check_units
 from koord_queue.checks.policies import check_policies
-from koord_queue.checks.programs import check_leases, check_programs, check_versions
+from koord_queue.checks.programs import (
+    check_alone,
+    check_leases,
+    check_programs,
+    check_versions,
+)
 from koord_queue.checks.rights import check_accounts, check_rights
 from koord_queue.checks.server import check_clock, check_crds, check_server
 from koord_queue.checks.upstream import check_upstream
@@ -21,6 +26,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "server": check_server,
     "crds": check_crds,
     "programs": check_programs,
+    "alone": check_alone,
     "leases": check_leases,
     "versions": check_versions,
     "clock": check_clock,

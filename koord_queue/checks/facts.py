@@ -17,6 +17,7 @@ PART_OF: Final = "koord-queue"
 """Value of the label `app.kubernetes.io/part-of` of everything that the chart installs."""
 COMPONENT: Final = "app.kubernetes.io/component"
 VERSION: Final = "app.kubernetes.io/version"
+INSTANCE: Final = "app.kubernetes.io/instance"
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -106,6 +107,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         units: All that may be listed.
         events: Warnings, of all namespaces.
         all_deployments: Those of its namespace, whoever has installed them.
+        schedulers: Deployments of the chart's scheduler, of all namespaces.
     """
 
     version: str
@@ -132,6 +134,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     units: Answer = Answer()
     events: Answer = Answer()
     all_deployments: Answer = Answer()
+    schedulers: Answer = Answer()
 
     @property
     def time(self) -> datetime:

@@ -9,6 +9,7 @@ from typing import Final
 
 from koord_queue.checks.facts import (
     COMPONENT,
+    INSTANCE,
     VERSION,
     Facts,
     Json,
@@ -16,6 +17,8 @@ from koord_queue.checks.facts import (
     containers_of,
     flag_of,
     label_of,
+    list_of,
+    name_of,
     part,
     text_of,
 )
@@ -71,6 +74,33 @@ def _why_not(deployment: Json) -> str:
         if is_bad and text_of(condition, "message"):
             return f": {text_of(condition, 'message')}"
     return ""
+
+
+def check_alone(facts: Facts) -> Iterator[Finding]:
+    """Yield other installations: each decides about the units of all namespaces."""
+    if not facts.schedulers.is_known:
+        why = facts.schedulers.why_unknown()
+        yield unknown("alone", f"whether there is another installation: {why}")
+        return
+    running = [each for each in facts.schedulers.items if _decides(each)]
+    here = [each for each in running if _namespace_of(each) == facts.system_namespace]
+    others = here[1:] + [each for each in running if each not in here]
+    for each in others:
+        text = f"{name_of(each)} is of another installation: both decide about the same units"
+        uninstall = f"helm uninstall {label_of(each, INSTANCE)} --namespace {_namespace_of(each)}"
+        yield problem("alone", text, uninstall)
+    if not others:
+        yield ok("alone", "there is no other installation in this cluster")
+
+
+def _decides(scheduler: Json) -> bool:
+    """Return whether it runs, and is no shadow, which only watches."""
+    watches = any("--shadow" in list_of(each, "args") for each in containers_of(scheduler))
+    return part(scheduler, "spec", "replicas") != 0 and not watches
+
+
+def _namespace_of(scheduler: Json) -> str:
+    return text_of(scheduler, "metadata", "namespace")
 
 
 def check_leases(facts: Facts) -> Iterator[Finding]:

@@ -24,6 +24,7 @@ from koord_queue.checks.facts import (
     text_of,
 )
 from koord_queue.checks.objects import QUOTA_GROUP_VERSION
+from koord_queue.checks.programs import SCHEDULER
 from koord_queue.checks.rights import QUOTAS, REVIEW, rights_of_program, rights_of_user
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import Missing, NotServed, Refused
@@ -111,6 +112,7 @@ class Installation:
             ("units", self._units),
             ("objects", self._events),
             ("upstream", self._all_deployments),
+            ("alone", self._schedulers),
         ):
             if check not in skipped:
                 facts |= ask()
@@ -139,6 +141,11 @@ class Installation:
 
     def _all_deployments(self) -> dict[str, Any]:
         return {"all_deployments": self._list("apps", "v1", "deployments", self._system)}
+
+    def _schedulers(self) -> dict[str, Any]:
+        labels = f"app.kubernetes.io/part-of={PART_OF},{COMPONENT}={SCHEDULER}"
+        query = (("labelSelector", labels),)
+        return {"schedulers": self._list("apps", "v1", "deployments", "", query)}
 
     def _policies(self) -> dict[str, Any]:
         validating = "validatingadmissionpolicies"

@@ -115,6 +115,8 @@ def pick_unit(
             ) from error
         if there:
             return word, _choose_named(there, word, "", name)
+        elsewhere = f", and namespace {word} has no units"
+        return namespace, choose(units, namespace, word, name, elsewhere)
     return namespace, choose(units, namespace, word, name)
 
 
@@ -197,7 +199,9 @@ def _choose_named(units: Sequence[Owned], namespace: str, word: str, name: str) 
     raise Missing(f"there is no unit {namespace}/{name}", _step(similar))
 
 
-def choose(units: Sequence[Owned], namespace: str, word: str, name: str) -> str:
+def choose(
+    units: Sequence[Owned], namespace: str, word: str, name: str, elsewhere: str = ""
+) -> str:
     """Return the unit of a job.
 
     Args:
@@ -205,6 +209,7 @@ def choose(units: Sequence[Owned], namespace: str, word: str, name: str) -> str:
         namespace: For messages.
         word: The kind as kubectl takes it, in any case; "": any kind.
         name: Of the job.
+        elsewhere: Where it has been looked for in addition, as the rest of a sentence.
 
     Raises:
         CommandError: None, or several, fit.
@@ -219,7 +224,8 @@ def choose(units: Sequence[Owned], namespace: str, word: str, name: str) -> str:
     known = [f"{each.kind.lower()}/{each.job}" if word else each.job for each in units if each.job]
     known += [] if word else [each.unit for each in units]
     similar = get_close_matches(shown, known, MOST_SIMILAR)
-    raise CommandError(f"no unit of namespace {namespace} belongs to {shown}", _step(similar))
+    said = f"no unit of namespace {namespace} belongs to {shown}{elsewhere}"
+    raise CommandError(said, _step(similar))
 
 
 def _step(similar: Sequence[str]) -> str:

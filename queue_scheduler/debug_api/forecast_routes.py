@@ -44,6 +44,7 @@ LEAST_REST_SECONDS: Final = 60.0
 """Between two renewals, where nobody wants another time: shorter waits need no forecast."""
 QUIET_REST_SECONDS: Final = 600.0
 """A state that nothing has changed in is looked ahead from again after this: only time goes on."""
+DAY_SECONDS: Final = 86_400.0
 LATER_SECONDS: Final = 2.0
 """When to ask again for a state that is not there yet."""
 
@@ -153,6 +154,7 @@ class _Last(NamedTuple):
     by_key: dict[str, _Place]
     by_queue: dict[str, list[_Place]]
     coverage: dict[str, float]
+    coverage_of_day: float | None
 
 
 class Pace(NamedTuple):
@@ -264,8 +266,10 @@ class Forecasts:
         began = self._clock.monotonic()
         engine, moment, _ = going.renewal
         found = self._renewals.end(going.renewal)
-        coverage = self._renewals.calibration.coverage(moment.wall.timestamp())
-        self._last = _index(engine, found, coverage, self._renewals.runs_like)
+        calibration, epoch = self._renewals.calibration, moment.wall.timestamp()
+        by_key, by_queue = _index(engine, found, self._renewals.runs_like)
+        of_day = calibration.coverage_between(epoch - DAY_SECONDS, epoch)
+        self._last = _Last(found, by_key, by_queue, calibration.coverage(epoch), of_day)
         worked = going.worked + self._clock.monotonic() - began
         return max(self._pace.least_rest_seconds, REST_SHARE * worked - going.rested)
 
@@ -273,6 +277,11 @@ class Forecasts:
         """Return which share of units started by the p90 that was told, by horizon."""
         last = self._last
         return {} if last is None else last.coverage
+
+    def coverage_of_day(self) -> float | None:
+        """Return the same of all whose p90 has passed within a day; None: there are too few."""
+        last = self._last
+        return None if last is None else last.coverage_of_day
 
     def age_seconds(self) -> float | None:
         """Return how old the last forecast is; None: there is none."""
@@ -380,9 +389,9 @@ def add_forecast_routes(app: FastAPI, forecasts: Forecasts, access: Guard) -> No
 def _index(
     engine: Engine,
     found: Forecast,
-    coverage: dict[str, float],
     runs_like: Callable[[CachedUnit], int],
-) -> _Last:
+) -> tuple[dict[str, _Place], dict[str, list[_Place]]]:
+    """Return the units that wait, by key, and by queue in its order."""
     by_key: dict[str, _Place] = {}
     by_queue: dict[str, list[_Place]] = {}
     for place in _places(engine, found, runs_like):
@@ -390,7 +399,7 @@ def _index(
         by_queue.setdefault(place.queue, []).append(place)
     for places in by_queue.values():
         places.sort(key=lambda place: place.order)
-    return _Last(found, by_key, by_queue, coverage)
+    return by_key, by_queue
 
 
 def _places(

@@ -15,7 +15,7 @@ that the paths are right.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import exp, inf, log
 from typing import Final
 
@@ -124,16 +124,26 @@ class Calibration:
         those that have started would favor short waits. A horizon with few is left out.
         """
         found: dict[int, list[bool]] = {}
-        for moment in (moment for kept in self._recent for moment in kept):
-            for each in moment.told:
-                if moment.now + each.told.p90 <= now:
-                    is_in_time = each.wait is not None and each.wait <= each.told.p90
-                    found.setdefault(horizon_of(each.told.p50), []).append(is_in_time)
+        for horizon, is_in_time in self._outcomes(-inf, now):
+            found.setdefault(horizon, []).append(is_in_time)
         return {
             HORIZON_NAMES[horizon]: sum(hits) / len(hits)
             for horizon, hits in sorted(found.items())
             if len(hits) >= FEW
         }
+
+    def coverage_between(self, since: float, now: float) -> float | None:
+        """Return the same share of all forecasts whose p90 was in a time; None: there are few."""
+        hits = [is_in_time for _, is_in_time in self._outcomes(since, now)]
+        return sum(hits) / len(hits) if len(hits) >= FEW else None
+
+    def _outcomes(self, since: float, now: float) -> Iterator[tuple[int, bool]]:
+        """Yield the horizon of each forecast whose p90 was in this time, and whether it held."""
+        for moment in (moment for kept in self._recent for moment in kept):
+            for each in moment.told:
+                if since < moment.now + each.told.p90 <= now:
+                    is_in_time = each.wait is not None and each.wait <= each.told.p90
+                    yield horizon_of(each.told.p50), is_in_time
 
 
 def _level_of(wait: Wait, level: float) -> float:

@@ -57,6 +57,20 @@ class FollowMetrics:
             registry=self._registry,
         ).set_function(failures)
 
+    def show_fitting(self, *, count: Callable[[], float], seconds: Callable[[], float]) -> None:
+        """Add the metrics of units that wait without a reason; each scrape calls the functions."""
+        Gauge(
+            "koord_queue_insight_fitting_units",
+            "Pending units that nothing keeps from starting; at most one is counted of units that"
+            " request the same",
+            registry=self._registry,
+        ).set_function(count)
+        Gauge(
+            "koord_queue_insight_fitting_seconds",
+            "How long the first of them has waited like this, in seconds; 0 without one",
+            registry=self._registry,
+        ).set_function(seconds)
+
     def on_played(self) -> None:
         """Count a call."""
         self._calls.inc()

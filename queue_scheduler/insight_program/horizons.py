@@ -30,6 +30,7 @@ from queue_scheduler.what_if.horizon import Horizon, answer_horizon
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 
+HOUR: Final = 3600.0
 PATHS: Final = 20
 """Enough for a p10 and a p90 of differences that are not the least and the greatest."""
 
@@ -110,11 +111,15 @@ def _say_basis(learned: Learned, moment: Moment) -> str:
     )
     known = learned.seconds_known(moment)
     arrivals = (
-        f"arrivals like those of the last {known / 3600:.1f} hours"
+        f"arrivals like those of the last {_say_span(known)}"
         if known >= LEAST_SECONDS
         else "no arrivals, as none are known yet"
     )
     return f"{runs}; {arrivals}"
+
+
+def _say_span(seconds: float) -> str:
+    return f"{seconds / HOUR:.1f} hours" if seconds >= 2 * HOUR else f"{seconds / 60:.0f} minutes"
 
 
 class Horizons:

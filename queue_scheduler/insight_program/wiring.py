@@ -28,6 +28,7 @@ from queue_scheduler.insight_program.answer_app import (
 )
 from queue_scheduler.insight_program.answer_server import AnswerServer
 from queue_scheduler.insight_program.feed_server import FeedServer
+from queue_scheduler.insight_program.fitting_watch import FittingWatch
 from queue_scheduler.insight_program.flags import InsightFlags, PageFlags, VisibilityFlags
 from queue_scheduler.insight_program.follow_metrics import FollowMetrics
 from queue_scheduler.insight_program.followed_engine import FollowedEngine
@@ -103,6 +104,9 @@ class Insight:
         self._forecast_thread = program.spawn(
             "forecasts", self._forecasts.step, unblock=self._forecasts.end
         )
+        fitting = FittingWatch(self._state_that_decides, program.clock)
+        self._metrics.show_fitting(count=fitting.count, seconds=fitting.longest_seconds)
+        self._fitting_thread = program.spawn("fitting", fitting.step)
         self._visibility = self._open_visibility(flags.visibility)
         self._page, self._page_threads = self._open_page(flags.page)
         self._record_threads = [program.spawn("record", each.step) for each in self._recorders()]
@@ -124,7 +128,7 @@ class Insight:
             Pace(least_rest, calls=self._last_call),
         )
         self._program.metrics.registry.register(
-            ForecastMetrics(forecasts.coverage, forecasts.age_seconds)
+            ForecastMetrics(forecasts.coverage, forecasts.coverage_of_day, forecasts.age_seconds)
         )
         return forecasts
 
@@ -239,6 +243,10 @@ class Insight:
         """Return the state for a forecast; None while no scheduler tells what changes."""
         return fork_state(self._engine, self._clock) if self._feed.is_connected else None
 
+    def _state_that_decides(self) -> State | None:
+        """Return the same of a replica that leads; the others admit no units."""
+        return self._state_to_renew() if self._is_leader() else None
+
     def _last_call(self) -> int:
         followed = self._engine.followed
         return 0 if followed is None else followed.number
@@ -271,6 +279,7 @@ class Insight:
         self._feed_thread.start()
         self._answer_thread.start()
         self._forecast_thread.start()
+        self._fitting_thread.start()
         for thread in self._page_threads:
             thread.start()
 
@@ -279,7 +288,10 @@ class Insight:
         if self._visibility is not None:
             self._visibility.stop()
         threads = (self._feed_thread, self._answer_thread, self._forecast_thread)
-        stop_all([*threads, *self._record_threads, *self._page_threads], self._clock)
+        stop_all(
+            [*threads, self._fitting_thread, *self._record_threads, *self._page_threads],
+            self._clock,
+        )
         if self._page is not None:
             self._page.close()
         self._feed.close()
@@ -298,4 +310,5 @@ class Insight:
     def threads(self) -> Sequence[LoopThread]:
         """Return the threads that `/livez` watches; those of uvicorn are in one step forever."""
         more = [] if self._visibility is None else self._visibility.threads()
-        return (self._feed_thread, self._forecast_thread, *self._record_threads, *more)
+        looks_ahead = (self._forecast_thread, self._fitting_thread)
+        return (self._feed_thread, *looks_ahead, *self._record_threads, *more)

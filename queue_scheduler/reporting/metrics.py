@@ -37,8 +37,12 @@ from shared_api.queue_unit_phases import occupies_quota, phase_of
 from shared_api.resource_list import Amounts, add
 from shared_api.well_known_kinds import KNOWN_JOB_KINDS
 
-WAIT_SECONDS: Final = (1.0, 10.0, 60.0, 600.0, 3600.0)
-"""Buckets of the wait. Each is a line per queue, and lines are half of the cost of a scrape."""
+WAIT_SECONDS: Final = (1.0, 10.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 604_800.0)
+"""Buckets of the wait, from a second to a week. Each is a line per queue, and lines are half of the
+cost of a scrape."""
+
+RUN_SECONDS: Final = (10.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 604_800.0)
+"""Buckets of the run time; a run of seconds is as short as one of none."""
 
 LATENCY_MILLISECONDS: Final = tuple(0.01 * 2**power for power in range(15))
 """Upstream's: 0.01 ms, doubled, 15 buckets."""
@@ -76,17 +80,30 @@ class QueueCounts:
         waits: Admissions by the bucket of `WAIT_SECONDS` that their wait falls in, one more for
             what is longer than all.
         waited_seconds: Sum of the waits.
+        runs: Runs that ended by themselves, in the same way by the buckets of `RUN_SECONDS`.
+        ran_seconds: Sum of their times.
         rounds: Rounds of evictions for units of the queue, by reason.
         victims: Units evicted in them, by reason.
     """
 
-    __slots__ = ("refused", "rounds", "scheduled", "victims", "waited_seconds", "waits")
+    __slots__ = (
+        "ran_seconds",
+        "refused",
+        "rounds",
+        "runs",
+        "scheduled",
+        "victims",
+        "waited_seconds",
+        "waits",
+    )
 
     def __init__(self) -> None:
         self.scheduled = 0
         self.refused: dict[Reason, int] = {}
         self.waits = [0] * (len(WAIT_SECONDS) + 1)
         self.waited_seconds = 0.0
+        self.runs = [0] * (len(RUN_SECONDS) + 1)
+        self.ran_seconds = 0.0
         self.rounds: dict[str, int] = {}
         self.victims: dict[str, int] = {}
 
@@ -97,6 +114,8 @@ class QueueCounts:
         twin.refused = dict(self.refused)
         twin.waits = self.waits[:]
         twin.waited_seconds = self.waited_seconds
+        twin.runs = self.runs[:]
+        twin.ran_seconds = self.ran_seconds
         twin.rounds = dict(self.rounds)
         twin.victims = dict(self.victims)
         return twin
@@ -168,6 +187,13 @@ class SchedulerMetrics:
             counts = self._counts_of(queue)
             counts.waits[bisect_left(WAIT_SECONDS, waited_seconds)] += 1
             counts.waited_seconds += waited_seconds
+
+    def on_run_ended(self, queue: str, seconds: float) -> None:
+        """Count a run that ended by itself, with the time that its pods ran."""
+        with self._lock:
+            counts = self._counts_of(queue)
+            counts.runs[bisect_left(RUN_SECONDS, seconds)] += 1
+            counts.ran_seconds += seconds
 
     def on_check_failed(self, check: str, why: Shortfall) -> None:
         """Count a unit that lost its reservation or admission by an admission check."""
@@ -324,6 +350,11 @@ def _count_families(counted: Mapping[str, QueueCounts]) -> Iterator[Metric]:
         "Time from the unit's creation to its admission, in seconds",
         labels=["queue"],
     )
+    run = HistogramMetricFamily(
+        "koord_queue_run_time_seconds",
+        "Time for which the pods of a job ran until it ended by itself, in seconds",
+        labels=["queue"],
+    )
     by_reason = ["queue", "reason"]
     rounds = CounterMetricFamily(
         "koord_queue_preemptions",
@@ -333,7 +364,6 @@ def _count_families(counted: Mapping[str, QueueCounts]) -> Iterator[Metric]:
     victims = CounterMetricFamily(
         "koord_queue_preempted_units", "Units evicted in these rounds", labels=by_reason
     )
-    bounds = [*map(str, WAIT_SECONDS), "+Inf"]
     for queue, counts in counted.items():
         results = (counts.scheduled, sum(counts.refused.values()))
         for result, count in zip(_RESULTS, results, strict=True):
@@ -341,11 +371,16 @@ def _count_families(counted: Mapping[str, QueueCounts]) -> Iterator[Metric]:
             bare.add_sample(bare.name, {"queue": queue, "result": result}, count)
         _add_reasons(refusals, queue, counts.refused)
         admitted.add_metric([queue], sum(counts.waits))
-        buckets = list(zip(bounds, accumulate(counts.waits), strict=True))
-        wait.add_metric([queue], buckets, counts.waited_seconds)
+        wait.add_metric([queue], _buckets(WAIT_SECONDS, counts.waits), counts.waited_seconds)
+        run.add_metric([queue], _buckets(RUN_SECONDS, counts.runs), counts.ran_seconds)
         _add_reasons(rounds, queue, counts.rounds)
         _add_reasons(victims, queue, counts.victims)
-    yield from (attempts, bare, refusals, admitted, wait, rounds, victims)
+    yield from (attempts, bare, refusals, admitted, wait, run, rounds, victims)
+
+
+def _buckets(bounds: tuple[float, ...], counts: list[int]) -> list[tuple[str, int]]:
+    """Return the buckets of a histogram as a scrape has them; `counts` has one more than bounds."""
+    return list(zip((*map(str, bounds), "+Inf"), accumulate(counts), strict=True))
 
 
 def _add_reasons(

@@ -138,12 +138,10 @@ def compare(story: Story, played: Counterfactual) -> list[Compared]:
 
 
 def _compare(uid: str, job: JobStory, played: Counterfactual) -> Compared:
-    unit = _unit_of(job.seen)
     return Compared(
         story=job,
         fate=played.fates[uid],
-        amounts=amounts_of(unit),
-        priority=unit.spec.priority or 0,
+        amounts=amounts_of(_unit_of(job.latest)),
         why=played.why_waiting(uid),
     )
 

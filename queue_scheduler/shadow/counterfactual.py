@@ -79,6 +79,7 @@ class Fate(msgspec.Struct, kw_only=True):
     Attributes:
         queue: Its queue; "": it has none.
         quota: What is charged; "": it has none.
+        priority: Its priority.
         runs: From when until when it runs, in seconds since the epoch.
         ended: Whether the last run was its last one.
         adopted: Whether it ran already when the record began.
@@ -86,6 +87,7 @@ class Fate(msgspec.Struct, kw_only=True):
 
     queue: str = ""
     quota: str = ""
+    priority: int = 0
     runs: list[Run] = []
     ended: bool = False
     adopted: bool = False
@@ -226,9 +228,10 @@ class Counterfactual:
         key = self._keys.get(line.uid)
         unit = self._unit_of(line)
         if key is not None:
+            self.fates[line.uid].priority = unit.spec.priority or 0
             self._cluster.change(key, unit)
             return
-        fate = self.fates[line.uid] = Fate()
+        fate = self.fates[line.uid] = Fate(priority=unit.spec.priority or 0)
         if self.engine.record(unit.metadata.key) is not None:
             # An earlier job of the name still waits or runs here.
             name = f"{unit.metadata.name}-{line.uid}"
@@ -370,6 +373,9 @@ def build_world(
     """
     found = [convert_object(body) for body in objects]
     stand_in = stand_in_for_nodes(found)
+    if configuration is None and all(isinstance(each, Node | Queue) for each in found):
+        # Quotas may come later, and then need a plugin that has them.
+        configuration = KoordQueueConfiguration()
     nodes = tuple(each for each in found if isinstance(each, Node))
     return World(
         objects=Objects(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,8 +12,14 @@ from queue_scheduler.replay.jobs import TraceError
 from queue_scheduler.replay.quota_files import read_documents
 from queue_scheduler.shadow.counterfactual import KINDS, convert_object
 from queue_scheduler.shadow.places import Places
+from shared_api.objects.meta import ObjectMeta, WireStruct
+from shared_api.objects.priority_class import PriorityClass
 
 PLACES: Final = "ShadowPlaces"
+LOCAL_QUEUE: Final = "LocalQueue"
+PRIORITY_CLASSES: Final = ("WorkloadPriorityClass", "PriorityClass")
+LEFT_OUT: Final = frozenset({"Namespace"})
+"""What an import from Kueue writes as well, and nothing here reads."""
 LOOK: Final = "docs/shadow.md has an example"
 
 
@@ -35,21 +42,58 @@ def read_given(path: Path) -> Given:
         TraceError: It cannot be read, or has another kind, or an object that is wrong.
     """
     bodies: list[dict[str, Any]] = []
-    places: Places | None = None
+    said: list[Places] = []
     for place, body in read_documents(path):
         kind = body.get("kind")
         try:
             if kind == PLACES:
-                said = {key: value for key, value in body.items() if key not in _OF_OBJECTS}
-                places = msgspec.convert(said, Places)
+                own = {key: value for key, value in body.items() if key not in _OF_OBJECTS}
+                said.append(msgspec.convert(own, Places))
+            elif kind == LOCAL_QUEUE:
+                said.insert(0, _place_of(msgspec.convert(body, _LocalQueue)))
+            elif kind in PRIORITY_CLASSES:
+                said.insert(0, _priority_of(msgspec.convert(body, PriorityClass)))
             elif kind in KINDS:
                 bodies.append(_plain(place, body))
-            else:
-                known = ", ".join((*KINDS, PLACES))
+            elif kind not in LEFT_OUT:
+                known = ", ".join((*KINDS, PLACES, LOCAL_QUEUE, *PRIORITY_CLASSES))
                 raise TraceError(f"{place}: kind is {kind!r}, want one of {known}; {LOOK}")
         except msgspec.ValidationError as error:
             raise TraceError(f"{place}: {error}; {LOOK}") from error
-    return Given(bodies=tuple(bodies), places=places)
+    return Given(bodies=tuple(bodies), places=_join(said) if said else None)
+
+
+class _LocalQueueSpec(WireStruct, frozen=True):
+    """`spec` of a LocalQueue, as far as it is read."""
+
+    cluster_queue: str = ""
+
+
+class _LocalQueue(WireStruct, frozen=True):
+    """A LocalQueue of Kueue: its ClusterQueue is the quota of that name."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _LocalQueueSpec = _LocalQueueSpec()
+
+
+def _place_of(queue: _LocalQueue) -> Places:
+    return Places(kueue_queues={queue.metadata.key: queue.spec.cluster_queue})
+
+
+def _priority_of(given: PriorityClass) -> Places:
+    return Places(priorities={given.metadata.name: given.value})
+
+
+def _join(said: Iterable[Places]) -> Places:
+    """Return all of these as one; the later ones count."""
+    queues: dict[str, str] = {}
+    namespaces: dict[str, str] = {}
+    priorities: dict[str, int] = {}
+    for each in said:
+        queues |= each.kueue_queues
+        namespaces |= each.namespaces
+        priorities |= each.priorities
+    return Places(kueue_queues=queues, namespaces=namespaces, priorities=priorities)
 
 
 _OF_OBJECTS: Final = frozenset({"kind", "apiVersion", "metadata"})

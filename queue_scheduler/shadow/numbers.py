@@ -37,20 +37,23 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
         story: In reality.
         fate: In the shadow.
         amounts: What its pods request together.
-        priority: Its priority.
         why: Why it waits in the shadow at the end; "": it does not.
     """
 
     story: JobStory
     fate: Fate
     amounts: Amounts
-    priority: int
     why: str = ""
 
     @property
     def submitted(self) -> float:
         """When it was created."""
         return self.story.seen.submitted
+
+    @property
+    def priority(self) -> int:
+        """Its priority in the shadow."""
+        return self.fate.priority
 
     @property
     def started(self) -> float | None:

@@ -6,6 +6,7 @@ nothing. A user's file says what these become::
     kind: ShadowPlaces
     kueueQueues: {team-a/default: research, batch: production}
     namespaces: {team-b: production}
+    priorities: {urgent: 1000}
 
 The first that applies counts: the job's own labels; its LocalQueue, with its namespace or without;
 a quota that is called as the LocalQueue; its namespace; at last what the quotas say of namespaces.
@@ -19,7 +20,12 @@ import msgspec
 from msgspec.structs import replace
 
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.well_known_labels import QUOTA_NAME, read_queue_name, read_quota_name
+from shared_api.well_known_labels import (
+    KUEUE_PRIORITY_CLASS,
+    QUOTA_NAME,
+    read_queue_name,
+    read_quota_name,
+)
 
 
 class Places(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -28,15 +34,17 @@ class Places(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     Attributes:
         kueue_queues: Quotas by LocalQueue: `namespace/name`, or `name` in all namespaces.
         namespaces: Quotas by namespace.
+        priorities: Values by WorkloadPriorityClass of Kueue; they come before all other priorities.
     """
 
     kueue_queues: dict[str, str] = {}
     namespaces: dict[str, str] = {}
+    priorities: dict[str, int] = {}
 
     def place(
         self, unit: QueueUnit, kueue_queue: str, is_quota: Callable[[str], bool]
     ) -> QueueUnit:
-        """Return a unit that names the quota which it is charged to, if anything says it.
+        """Return a unit with its priority, and the quota that it is charged to, as far as is said.
 
         Args:
             unit: As the controllers would make it.
@@ -44,6 +52,9 @@ class Places(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
             is_quota: Whether a name is that of a quota.
         """
         meta = unit.metadata
+        number = self.priorities.get(meta.labels.get(KUEUE_PRIORITY_CLASS, ""))
+        if number is not None:
+            unit = replace(unit, spec=replace(unit.spec, priority=number))
         if read_quota_name(meta.labels) or read_queue_name(meta.labels, meta.annotations):
             return unit
         quota = self._quota_of(meta.namespace, kueue_queue, is_quota)

@@ -36,6 +36,9 @@ SHADOW: Final = "shadow"
 STEPS: Final = 500
 """Steps of the series of a page."""
 
+DRAWN: Final = 1000
+"""Jobs that a page lists: those whose waits differ most."""
+
 LISTED: Final = 20
 """Jobs that the text lists; the JSON has all."""
 
@@ -204,9 +207,21 @@ def build_html(report: Json, story: Story, jobs: Sequence[Compared], engine: Eng
         "runs": runs,
         "comparisons": [compare_runs(runs[0], runs[1])],
         "marginal": [],
-        "shadow": {key: report[key] for key in ("use", "inversions", "jobs")},
+        "shadow": {
+            "use": report["use"],
+            "inversions": report["inversions"],
+            "jobs": _most_different(report["jobs"]),
+        },
     }
     return build_page(page, title=f"Shadow of {record['name']}")
+
+
+def _most_different(jobs: Sequence[Json]) -> list[Json]:
+    """Return the jobs that a page lists, in order of submission."""
+    if len(jobs) <= DRAWN:
+        return list(jobs)
+    ranked = sorted(range(len(jobs)), key=lambda number: -_difference(jobs[number]))
+    return [jobs[number] for number in sorted(ranked[:DRAWN])]
 
 
 class _Played:

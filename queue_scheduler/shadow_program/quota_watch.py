@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from queue_scheduler.plugins.elastic_quota import NAME as ELASTIC_QUOTA
 from queue_scheduler.plugins.elastic_quota_tree import NAME as ELASTIC_QUOTA_TREE
 from queue_scheduler.plugins.resource_quota import NAME as RESOURCE_QUOTA
 from queue_scheduler.shadow.story import key_of
@@ -37,13 +38,13 @@ _KEPT: Final = ("name", "namespace", "uid", "labels", "annotations", "creationTi
 
 
 def kinds_of(plugins: tuple[str, ...]) -> tuple[ResourceType[Any], ...]:
-    """Return the kinds to watch: ElasticQuotas, queues and nodes, and what the plugins need."""
-    more: list[ResourceType[Any]] = []
-    if ELASTIC_QUOTA_TREE in plugins:
-        more.append(ELASTIC_QUOTA_TREES)
-    if RESOURCE_QUOTA in plugins:
-        more.append(RESOURCE_QUOTAS)
-    return (ELASTIC_QUOTAS, QUEUES, NODES, *more)
+    """Return the kinds to watch: those of quotas that the plugins need, queues and nodes."""
+    of_plugins: dict[str, ResourceType[Any]] = {
+        ELASTIC_QUOTA: ELASTIC_QUOTAS,
+        ELASTIC_QUOTA_TREE: ELASTIC_QUOTA_TREES,
+        RESOURCE_QUOTA: RESOURCE_QUOTAS,
+    }
+    return (*(kind for name, kind in of_plugins.items() if name in plugins), QUEUES, NODES)
 
 
 class QuotaWatch:

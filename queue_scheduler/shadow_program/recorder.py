@@ -231,9 +231,8 @@ class Recorder:
             self._file.write(line)
 
     def _stop_recording(self, why: str) -> None:
-        if not self._trouble:
-            log.error("nothing is recorded any more", why=why)
         self._trouble = why
+        log.error("nothing is recorded any more", why=why)
 
     # --- what is told -------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -14,6 +15,9 @@ from queue_scheduler.configuration import (
     load_configuration,
 )
 from queue_scheduler.replay.jobs import TraceError
+from queue_scheduler.replay.replayed_world import build_engine
+from queue_scheduler.shadow.counterfactual import build_world
+from queue_scheduler.shadow.folder import FILE, RecordError, read_lines
 from queue_scheduler.shadow.given_objects import Given, read_given
 from queue_scheduler.shadow_program.job_watch import JobWatch
 from queue_scheduler.shadow_program.quota_watch import QuotaWatch
@@ -56,7 +60,8 @@ class Shadow:
     def __init__(self, host: Host, flags: Flags, shadow: ShadowFlags, wait_seconds: float) -> None:
         self._host = host
         configuration = None if flags.config is None else load_configuration(flags.config)
-        given = _read_given(shadow)
+        given = _read_given(shadow, configuration)
+        _check_record(shadow)
         excluded = frozenset({SYSTEM, flags.queue_namespace})
         self._jobs = JobWatch(host, shadow.kinds, excluded, wait_seconds=wait_seconds)
         plugins = (configuration or KoordQueueConfiguration()).plugin_names()
@@ -107,11 +112,24 @@ class Shadow:
         return [*(each.step for each in self._jobs.running()), *own]
 
 
-def _read_given(shadow: ShadowFlags) -> Given:
+def _check_record(shadow: ShadowFlags) -> None:
+    """Check that a record which is there can be read: the program would go on with it."""
+    try:
+        if (shadow.folder / FILE).exists():
+            deque(read_lines(shadow.folder), maxlen=0)
+    except RecordError as error:
+        msg = f"--shadow-record-dir {error}"
+        raise FlagError(msg) from error
+
+
+def _read_given(shadow: ShadowFlags, configuration: KoordQueueConfiguration | None) -> Given:
     if shadow.objects is None:
         return Given()
     try:
-        return read_given(shadow.objects)
+        given = read_given(shadow.objects)
+        # An engine of these is built again when the caches are complete.
+        build_engine(build_world([*given.bodies], configuration, ""))
+        return given
     except TraceError as error:
         msg = f"--shadow-objects {error}"
         raise FlagError(msg) from error

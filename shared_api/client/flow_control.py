@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -54,7 +54,15 @@ class Lane(Enum):
 class FlowControl:
     """Limits the rate of requests; shared by all threads of a process."""
 
-    def __init__(self, qps: float, burst: int, clock: Clock, *, can_be_held: bool = True) -> None:
+    def __init__(
+        self,
+        qps: float,
+        burst: int,
+        clock: Clock,
+        *,
+        can_be_held: bool = True,
+        on_wait: Callable[[float], None] = lambda _: None,
+    ) -> None:
         """Start with full buckets.
 
         Args:
@@ -63,9 +71,11 @@ class FlowControl:
             clock: Used for waiting.
             can_be_held: Whether `hold` has an effect; False suits a caller that is slow by itself
                 and would lose more by waiting than the server would gain.
+            on_wait: Called with the seconds for which a request has waited, if it has.
         """
         self._clock = clock
         self._can_be_held = can_be_held
+        self._on_wait = on_wait
         # Guards buckets and holds; one hold is read without it. No thread waits while holding it: a
         # token is reserved first and then waited for.
         self._lock = threading.Lock()
@@ -96,11 +106,13 @@ class FlowControl:
                 bucket.take()
             if wait > 0:
                 self._clock.sleep(wait)
+                self._on_wait(wait)
         # After the wait for a token: the server may have asked for a pause meanwhile.
         while (held := self._held_seconds(lane)) > 0:
             if held > min(deadline - self._clock.monotonic(), MAX_PATIENCE_SECONDS):
                 return False
             self._clock.sleep(held)
+            self._on_wait(held)
         return True
 
     def seconds_until(self, lane: Lane) -> float:

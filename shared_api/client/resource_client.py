@@ -76,6 +76,8 @@ PAGE_LIMIT: Final = 500
 """Objects per page of a list; client-go's pager and kubectl use the same."""
 MAX_ERROR_LINES: Final = 100
 """Most lines that are read of an error that answers a watch."""
+DRY_RUN: Final = "dry-run"
+"""The verb of a create that stores nothing, for the observer: a refusal of it is an answer."""
 _FIRST_ERROR_STATUS: Final = 400
 _encoder: Final = msgspec.json.Encoder()
 
@@ -323,9 +325,8 @@ class ResourceClient:
         """
         path = resource_type.path(namespace)
         query = (("dryRun", "All"),) if dry_run else ()
-        response = self._write(
-            "create", "POST", path, body, "application/json", lane=lane, query=query
-        )
+        verb = DRY_RUN if dry_run else "create"
+        response = self._write(verb, "POST", path, body, "application/json", lane=lane, query=query)
         return self._reader(resource_type).read_object(response.body)
 
     def patch(

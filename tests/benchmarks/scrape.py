@@ -12,6 +12,8 @@ from typing import Final
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.reporting.metrics import SchedulerMetrics, StateCollector, UnitMetrics
+from queue_scheduler.reporting.queue_heads import QueueHeads
+from queue_scheduler.reporting.unit_progress import UnitProgress
 from queue_scheduler.setup.quota_readers import find_quotas
 from shared_api.metrics import SharedMetrics
 from shared_api.process.clock import SystemClock
@@ -50,10 +52,14 @@ def build_scrape(pending: int, queues: int) -> SharedMetrics:
     metrics = SchedulerMetrics(shown.registry)
     shown.registry.register(StateCollector(shared, metrics, find_quotas))
     units = UnitMetrics(shared, lambda: True, SystemClock())
-    shown.registry.register(units)
+    progress = UnitProgress(shared, metrics.on_run_ended, SystemClock())
+    for each in (units, progress, QueueHeads(shared, SystemClock())):
+        shown.registry.register(each)
     for record in load.engine.units.records.values():
         runs = record.occupies
-        units.on_queue_unit(None, admitted(record.unit, record.version) if runs else record.unit)
+        unit = admitted(record.unit, record.version) if runs else record.unit
+        units.on_queue_unit(None, unit)
+        progress.on_queue_unit(None, unit)
     count_everything(metrics, load.queues)
     return shown
 

@@ -37,7 +37,15 @@ from tests.charts.render import (
     rights,
     run_helm,
 )
-from tests.charts.values_table import ALL_KNOBS, UPSTREAM, VALUES
+from tests.charts.values_table import (
+    ADDRESS,
+    ALL_KNOBS,
+    MARKED,
+    NAMED,
+    SPREAD,
+    UPSTREAM,
+    VALUES,
+)
 from tests.controlplane.helm import require_helm_3
 
 ROOT = CHART.parents[1]
@@ -53,6 +61,8 @@ CLUSTER_WIDE = {
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
 }
+
+MONITORING = {"PrometheusRule", "ServiceMonitor"}
 
 CHECKS = "admission-checks"
 INSIGHT = "insight"
@@ -121,7 +131,9 @@ def test_each_object_has_a_unique_name_and_the_namespace_of_the_release(values: 
             want = "ops"  # the right to read existing pods
         if (one["kind"], one["metadata"]["name"]) == READER_BINDING:
             want = "kube-system"
-        assert got == ("monitoring" if one["kind"] == "ServiceMonitor" else want), one["metadata"]
+        if one["kind"] in MONITORING or "-dashboard-" in one["metadata"]["name"]:
+            want = "monitoring"
+        assert got == want, one["metadata"]
 
 
 @every_values
@@ -153,6 +165,8 @@ def _selector_of(one: Json) -> Json:
     match one["kind"]:
         case "Deployment" | "PodDisruptionBudget":
             return one["spec"]["selector"]["matchLabels"]
+        case "NetworkPolicy":
+            return one["spec"]["podSelector"]["matchLabels"]
         case "Service":
             return one["spec"]["selector"]
         case _:
@@ -390,6 +404,50 @@ def test_every_setting_of_a_pod_is_rendered() -> None:
     }
 
 
+def test_a_spread_without_a_selector_counts_the_pods_of_its_deployment() -> None:
+    bare = {key: said for key, said in SPREAD.items() if key != "labelSelector"}
+    both = {"topologySpreadConstraints": [bare, SPREAD]}
+    for pod in pods({"scheduler": both, "controllers": both}).values():
+        own, given = pod["spec"]["topologySpreadConstraints"]
+        assert given == SPREAD
+        selector = own.pop("labelSelector")["matchLabels"]
+        assert own == bare
+        labels = pod["metadata"]["labels"]
+        assert selector.items() <= labels.items()
+        assert selector["app.kubernetes.io/component"] == labels["app.kubernetes.io/component"]
+
+
+def test_common_labels_and_annotations_are_added_to_every_object_and_pod() -> None:
+    values = VALUES["labels and annotations of a company"]
+    plain = {key: said for key, said in values.items() if key not in MARKED}
+    objects = [*zip(render(values), render(plain), strict=True)]
+    templates = [*zip(pods(values).values(), pods(plain).values(), strict=True)]
+    for marked, bare in [*objects, *templates]:
+        for key, common in (("labels", "commonLabels"), ("annotations", "commonAnnotations")):
+            own = bare["metadata"].get(key, {})
+            assert marked["metadata"][key] == {**MARKED[common], **own}, marked["metadata"]
+    for marked, bare in objects:
+        assert _selector_of(marked) == _selector_of(bare), "selectors cannot change"
+
+
+def test_every_template_has_metadata_from_the_place_that_adds_them() -> None:
+    from_there = re.compile(r'  \{\{- include "koord-queue\.(metadata|testMetadata|userRole)"')
+    for path in (CHART / "templates").rglob("*.*"):
+        for metadata in path.read_text().split("\nmetadata:\n")[1:]:
+            assert from_there.match(metadata), path.name
+
+
+def test_extra_objects_are_templates() -> None:
+    text = 'metadata: {name: {{ include "koord-queue.fullname" . }}-low}\nkind: PriorityClass\n'
+    theirs = {
+        "kind": "ConfigMap",
+        "metadata": {"name": "x", "namespace": "{{ .Release.Namespace }}"},
+    }
+    objects = render({"extraObjects": [theirs, text], **MARKED}, namespace="ours")
+    assert of_kind(objects, "ConfigMap")["x"]["metadata"] == {"name": "x", "namespace": "ours"}
+    assert of_kind(objects, "PriorityClass").keys() == {"koord-queue-low"}
+
+
 def test_helm_test_runs_a_check_that_the_command_line_understands() -> None:
     pod = of_kind(render(namespace="batch"), "Pod")["koord-queue-test"]
     (container,) = pod["spec"]["containers"]
@@ -398,7 +456,7 @@ def test_helm_test_runs_a_check_that_the_command_line_understands() -> None:
     with check.make_context(name, list(arguments)) as context:
         got = context.params
     assert got["system_namespace"] == got["namespace"] == "batch"
-    assert got["skipped"] == ("rights", "objects", "units")
+    assert got["skipped"] == ("alone", "rights", "objects", "units")
     assert parse_seconds(got["wait"]) >= 60
 
 
@@ -616,6 +674,12 @@ def test_names_of_the_plain_debug_api_are_used_if_it_is_not_exposed(program: str
 
 
 EXPOSED = {"expose": True, "tls": {"secretName": "s"}}
+
+
+def _tcp(*ports: int) -> list[Json]:
+    return [{"port": port, "protocol": "TCP"} for port in ports]
+
+
 OPS = [{"namespaceSelector": {"matchLabels": {"team": "ops"}}}]
 ANYONE: Json = [{"namespaceSelector": {}}]
 
@@ -670,6 +734,28 @@ ANYONE: Json = [{"namespaceSelector": {}}]
             },
             id="the aggregated API: from everywhere",
         ),
+        pytest.param(
+            VALUES["the page, exposed"],
+            {
+                "health": None,
+                "insight-health": None,
+                "metrics": [NAMED],
+                "insight-metrics": [NAMED],
+                "insight-page": [NAMED],
+            },
+            id="the exposed page: those named",
+        ),
+        pytest.param(
+            {**VISIBLE, "networkPolicy": {"enabled": True, "apiServer": {"from": [ADDRESS]}}},
+            {
+                "health": None,
+                "insight-health": None,
+                "insight-api": [ADDRESS],
+                "metrics": ANYONE,
+                "insight-metrics": ANYONE,
+            },
+            id="the aggregated API: from the API server, if its address is known",
+        ),
     ],
 )
 def test_a_network_policy_limits_metrics_and_debug_and_never_probes(
@@ -681,13 +767,46 @@ def test_a_network_policy_limits_metrics_and_debug_and_never_probes(
     assert _sources(policies["koord-queue-controllers"])["health"] is None
     deployments = of_kind(render(given), "Deployment")
     for name, policy in policies.items():
-        assert policy["spec"]["policyTypes"] == ["Ingress"]
+        assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
         template = deployments[name]["spec"]["template"]
         wanted = policy["spec"]["podSelector"]["matchLabels"]
         assert wanted.items() <= template["metadata"]["labels"].items()
         served = {port["name"] for each in template["spec"]["containers"] for port in each["ports"]}
         assert _sources(policy).keys() <= served
     assert not of_kind(render(), "NetworkPolicy")
+
+
+TO_DNS = [{"port": port, "protocol": each} for port in (53, 5353) for each in ("UDP", "TCP")]
+
+
+@pytest.mark.parametrize(
+    ("values", "want"),
+    [
+        pytest.param(
+            {"networkPolicy": {"enabled": True}},
+            [{"ports": _tcp(443, 6443)}, {"ports": TO_DNS}],
+            id="the usual ports",
+        ),
+        pytest.param(
+            VALUES["the page, exposed"],
+            [
+                {"ports": _tcp(7443), "to": [ADDRESS]},
+                {"ports": TO_DNS, "to": [NAMED]},
+                {"ports": [{"port": 3128}], "to": [ADDRESS]},
+            ],
+            id="those named, and a proxy",
+        ),
+        pytest.param(
+            {"networkPolicy": {"enabled": True, "limitEgress": False}}, None, id="not limited"
+        ),
+    ],
+)
+def test_programs_connect_to_the_api_server_and_dns_only(values: Json, want: Json) -> None:
+    policies = of_kind(render(values), "NetworkPolicy").values()
+    assert len(policies) == 2
+    for policy in policies:
+        assert policy["spec"].get("egress") == want
+        assert ("Egress" in policy["spec"]["policyTypes"]) == (want is not None)
 
 
 def test_a_network_policy_limits_the_controllers_debug_api_by_the_same_value() -> None:

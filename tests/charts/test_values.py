@@ -94,9 +94,26 @@ def test_a_typo_fails(values: Json, where: str) -> None:
         ({"admissionPolicy": {"guardRelease": "yes"}}, "/admissionPolicy/guardRelease"),
         ({"admissionPolicy": {"quotasFrom": ["Not_One"]}}, "/admissionPolicy/quotasFrom/0"),
         ({"scheduler": {"auditRepair": "no"}}, "/scheduler/auditRepair"),
+        (
+            {"networkPolicy": {"apiServer": {"ports": ["https"]}}},
+            "/networkPolicy/apiServer/ports/0",
+        ),
+        ({"extraObjects": [1]}, "/extraObjects/0"),
+        *(
+            ({"commonLabels": {key: "true"}}, f"propertyName '{key}'")
+            for key in (
+                "rbac.authorization.k8s.io/aggregate-to-edit",
+                "app.kubernetes.io/name",
+                "helm.sh/chart",
+            )
+        ),
+        *(
+            ({"commonAnnotations": {key: "test"}}, f"propertyName '{key}'")
+            for key in ("helm.sh/hook", "meta.helm.sh/release-name")
+        ),
     ],
 )
-def test_the_values_of_the_policies_and_the_audit_are_checked(values: Json, where: str) -> None:
+def test_further_values_are_checked(values: Json, where: str) -> None:
     test_a_typo_fails(values, where)
 
 

@@ -167,7 +167,13 @@ def _closed(properties: Schema, *required: str) -> Schema:
     return {**body, "required": list(required)} if required else body
 
 
+def _alert_names() -> list[str]:
+    rules = yaml.safe_load((CHART / "files" / "rules" / "koord-queue.yaml").read_bytes())
+    return [rule["alert"] for group in rules["groups"] for rule in group["rules"]]
+
+
 TEXT: Final[Schema] = {"type": "string"}
+PROMETHEUS_DURATION: Final[Schema] = {"type": "string", "pattern": "^([0-9]+(ms|s|m|h|d|w))+$"}
 COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
 OPEN: Final[Schema] = {"type": "object"}
 QUANTITIES: Final[Schema] = {
@@ -230,6 +236,19 @@ KUBERNETES_TYPES: Final[Schema] = {
     "environmentVariable": _closed({"name": TEXT, "value": TEXT, "valueFrom": OPEN}, "name"),
     "countOrPercent": {"anyOf": [COUNT, {"type": "string", "pattern": "^[0-9]+%$"}]},
     "duration": {"type": "string", "pattern": "^([0-9]+(ms|s|m|h))*$"},
+    "alerts": {
+        "type": "object",
+        "propertyNames": {"enum": _alert_names()},
+        "additionalProperties": _closed(
+            {
+                "enabled": {"type": "boolean"},
+                "severity": TEXT,
+                "for": PROMETHEUS_DURATION,
+                "threshold": {"type": "number"},
+                "window": PROMETHEUS_DURATION,
+            }
+        ),
+    },
 }
 
 

@@ -115,6 +115,14 @@ WIDGET: Final[dict[str, Any]] = {
 }
 """A declared kind that can be held at its creation."""
 
+NAMED: Final = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ops"}}}
+ADDRESS: Final = {"ipBlock": {"cidr": "192.0.2.1/32"}}
+MARKED: Final = {
+    "commonLabels": {"team": "batch", "example.com/team": "batch"},
+    "commonAnnotations": {"example.com/a": "all", "example.com/owner": "batch"},
+}
+"""Some of these keys are also set where only one object or pod has them."""
+
 VALUES: Final[dict[str, dict[str, Any]]] = {
     "the defaults": {},
     "upstream's values": UPSTREAM,
@@ -133,7 +141,16 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
         "debugApi": {"expose": True, "tls": {"secretName": "debug-tls"}},
         "controllers": {"debugApi": {"expose": True, "tls": {"secretName": "jobs-tls"}}},
         "networkPolicy": {"enabled": True},
+        "monitoring": {
+            "dashboards": {"enabled": True, "namespace": "monitoring"},
+            "rules": {
+                "enabled": True,
+                "namespace": "monitoring",
+                "labels": {"release": "prometheus"},
+            },
+        },
         "metrics": {
+            "queueLabels": ["team"],
             "serviceMonitor": {
                 "enabled": True,
                 "namespace": "monitoring",
@@ -177,8 +194,43 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
                 "tls": {"secretName": "page-tls"},
             },
         },
-        "networkPolicy": {"enabled": True},
+        "networkPolicy": {
+            "enabled": True,
+            "metricsFrom": [NAMED],
+            "pageFrom": [NAMED],
+            "apiServer": {"ports": [7443], "to": [ADDRESS], "from": [ADDRESS]},
+            "dnsTo": [NAMED],
+            "extraEgress": [{"ports": [{"port": 3128}], "to": [ADDRESS]}],
+        },
         "metrics": {"secure": False},
+    },
+    "labels and annotations of a company": {
+        **MARKED,
+        "insight": {"enabled": True, "visibility": {"enabled": True}},
+        "admissionCheckController": {"enabled": True},
+        "metrics": {
+            "serviceMonitor": {
+                "enabled": True,
+                "namespace": "monitoring",
+                "labels": {"team": "ops"},
+            }
+        },
+        "monitoring": {
+            "dashboards": {
+                "enabled": True,
+                "namespace": "monitoring",
+                "annotations": {"example.com/owner": "grafana"},
+            },
+            "rules": {"enabled": True, "namespace": "monitoring", "labels": {"team": "ops"}},
+        },
+        "networkPolicy": {"enabled": True, "limitEgress": False},
+        "scheduler": ALL_KNOBS,
+        "controllers": {
+            "config": {"admissionPreview": True, "reservations": {"nodeBlacklist": "ops/bad"}}
+        },
+        "quotaNamespaces": "listed",
+        "admissionPolicy": {"quotasFrom": ["quotas"]},
+        "strictDequeue": {"enabled": True},
     },
     "all containers of the scheduler": {
         "insight": {

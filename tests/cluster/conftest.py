@@ -12,6 +12,8 @@ from tests.cluster.queue_world import JOBS, QUOTA_LABEL, Cluster, QueueWorld, un
 
 LONGEST: Final = (
     "test_kill_and_restart.py",
+    "test_upgrade.py",
+    "test_monitoring.py",
     "test_many_kinds.py",
     "test_conformance_job_side.py",
     "test_every_kind.py",
@@ -22,6 +24,7 @@ LONGEST: Final = (
     "test_scheduling.py",
     "test_rbac.py",
     "test_chart.py",
+    "test_chart_life.py",
     "test_admission_policy.py",
     "test_admission_preview.py",
     "test_kind_rights.py",

@@ -6,14 +6,13 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from tests.cluster.queue_world import PATIENCE_SECONDS, Cluster, QueueWorld, refusal_of, until
-from tests.tidy.source_tree import ROOT
+from tests.docs.page_steps import Command, steps
 
-STEP: Final = re.compile(r"^    \$ (.+)\n((?:    .*\n)*)", re.MULTILINE)
 PORT: Final = ":19876/"
 ASKS: Final = re.compile(r"^koord-queue (?:explain|when|try|what-if)\b(?!.*--from-dump)")
 """Commands that ask a cluster: this one has neither the aggregated API nor pods to forward to."""
@@ -30,42 +29,47 @@ def arrange_waiting_job(cluster: Cluster) -> None:
     until(lambda: "needs more" in world.unit_of("train")["status"].get("message", ""))
 
 
-def steps(page: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each command of a page with the lines that it shows."""
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    for match in STEP.finditer(text):
-        yield match[1], [line.strip() for line in match[2].splitlines()]
-
-
 def check_commands(page: str, cluster: Cluster, folder: Path, *, least: int) -> None:
     """Check that each command of a page prints what the page shows; `least`: how many there are."""
     port = cluster.scheduler.port_of("--debug-address")
-    commands = list(steps(page))
+    commands = [step for step in steps(page) if isinstance(step, Command)]
     assert len(commands) >= least
-    for command, shown in commands:
-        asked = ASKS.sub(rf"\g<0> --server http://127.0.0.1:{port}", command)
+    for command in commands:
+        asked = ASKS.sub(rf"\g<0> --server http://127.0.0.1:{port}", command.text)
         found = run(cluster.world, asked.replace(PORT, f":{port}/"), folder)
-        for line in shown:
-            wanted = " ".join(line.removesuffix("...").split())
-            assert wanted in found, f"{command}\n{found}"
+        assert command.missing(found) == [], f"{command.text}\n{found}"
 
 
 def run(world: QueueWorld, command: str, folder: Path) -> str:
     """Return what a command of the page prints, with single spaces."""
     plane = world.plane
-    environment = {
-        "PATH": f"{Path(sys.executable).parent}:{plane.binaries}:{os.environ['PATH']}",
-        "KUBECONFIG": str(plane.kubeconfig_for("admin")),
-        "HOME": str(folder),
-    }
-    done = subprocess.run(
+    environment = {"KUBECONFIG": str(plane.kubeconfig_for("admin"))}
+    done = run_in_shell(command, folder, plane.binaries, environment)
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def run_in_shell(
+    command: str, folder: Path, binaries: Path, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run a command as a reader does.
+
+    Args:
+        command: For bash.
+        folder: Where it runs; also the home.
+        binaries: Has kubectl.
+        environment: Variables in addition to `PATH` and `HOME`. A `PATH` among them comes first.
+    """
+    more = dict(environment)
+    path = f"{Path(sys.executable).parent}:{binaries}:{os.environ['PATH']}"
+    if first := more.pop("PATH", ""):
+        path = f"{first}:{path}"
+    return subprocess.run(
         ["/bin/bash", "-o", "pipefail", "-c", command],
         capture_output=True,
         text=True,
-        env=environment,
+        env={"PATH": path, "HOME": str(folder), **more},
         cwd=folder,
-        timeout=PATIENCE_SECONDS,
+        timeout=2 * PATIENCE_SECONDS,
         check=False,
     )
-    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
-    return " ".join(done.stdout.split())

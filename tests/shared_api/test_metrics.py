@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from shared_api.metrics import SharedMetrics
+from shared_api.client.flow_control import FlowControl, Lane
+from shared_api.metrics import REFUSALS, SharedMetrics
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.work_queue import WorkQueue
 
@@ -53,6 +54,46 @@ def test_requests_are_counted_by_code_and_timed_by_verb(metrics: SharedMetrics) 
     assert sample(metrics, f"{duration}_bucket", verb="patch", host="h:6443", le="0.5") == 3
 
 
+@pytest.mark.parametrize(
+    ("verb", "code", "want"),
+    [
+        pytest.param("patch", "403", "forbidden", id="a right or a webhook"),
+        pytest.param("create", "422", "invalid", id="the schema"),
+        pytest.param("delete", "500", "failed", id="the server"),
+        pytest.param("patch", "<error>", "failed", id="no answer"),
+        pytest.param("patch", "200", "", id="it was carried out"),
+        pytest.param("patch", "409", "", id="a conflict is news"),
+        pytest.param("patch", "404", "", id="what is gone"),
+        pytest.param("patch", "429", "", id="patience is asked for"),
+        pytest.param("dry-run", "403", "", id="a dry run asks whether it would be refused"),
+        pytest.param("get", "403", "", id="a read"),
+    ],
+)
+def test_refused_writes_are_counted_by_reason(
+    metrics: SharedMetrics, verb: str, code: str, want: str
+) -> None:
+    metrics.rest_client.on_request(verb=verb, method="X", host="h", code=code, seconds=0.1)
+    got = {
+        reason: sample(metrics, "koord_queue_writes_refused_total", reason=reason)
+        for reason in REFUSALS
+    }
+    assert got == {reason: float(reason == want) for reason in REFUSALS}
+
+
+def test_throttling_is_counted(metrics: SharedMetrics) -> None:
+    for code in ("429", "200"):
+        metrics.rest_client.on_request(verb="get", method="GET", host="h", code=code, seconds=0.1)
+    clock = VirtualClock()
+    flow = FlowControl(10, 1, clock, on_wait=metrics.rest_client.on_wait)
+    for _ in range(3):
+        flow.acquire(Lane.NORMAL, 9.0)
+    flow.hold(Lane.NORMAL, 2.0)
+    clock.advance(0.5)
+    flow.acquire(Lane.NORMAL, 9.0)
+    assert sample(metrics, "koord_queue_throttled_requests_total") == 1
+    assert sample(metrics, "koord_queue_throttled_seconds_total") == pytest.approx(0.2 + 1.5)
+
+
 def test_the_process_reports_its_version_and_whether_it_leads(metrics: SharedMetrics) -> None:
     build = {"component": "koord-queue", "version": "1.2.3", "python_version": "3.11.7"}
     assert sample(metrics, "koord_queue_build_info", **build) == 1
@@ -64,6 +105,8 @@ def test_the_process_reports_its_version_and_whether_it_leads(metrics: SharedMet
 
 
 def test_failing_steps_are_counted(metrics: SharedMetrics) -> None:
+    metrics.process.on_thread("queue/a")
+    assert sample(metrics, "koord_queue_loop_errors_total", thread="queue") == 0
     for thread in ("queue-status", "queue/a", "queue/b"):
         metrics.process.on_loop_error(thread, ValueError("no"))
     errors = "koord_queue_loop_errors_total"

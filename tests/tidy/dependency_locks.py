@@ -23,6 +23,7 @@ import tempfile
 import tomllib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
@@ -56,17 +57,21 @@ _PIN = re.compile(
 )
 
 
+def pyproject() -> dict[str, Any]:
+    """Return pyproject.toml."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
 def supported_pythons() -> list[str]:
     """Return the versions in pyproject.toml, such as "3.14"."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     prefix = "Programming Language :: Python :: 3."
-    rows: list[str] = settings["project"]["classifiers"]
+    rows: list[str] = pyproject()["project"]["classifiers"]
     return ["3." + row.removeprefix(prefix) for row in rows if row.startswith(prefix)]
 
 
 def wanted(name: str) -> list[str]:
     """Return the requirements in pyproject.toml for one of the files."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    settings = pyproject()
     project = settings["project"]
     runtime: list[str] = [*project["dependencies"], *project["optional-dependencies"]["server"]]
     groups: dict[str, list[str | dict[str, str]]] = settings["dependency-groups"]
@@ -134,8 +139,8 @@ def missing(
         requires: returns the requirements in the metadata of a locked package.
     """
     known = set(locked)
-    needed = _needed(wanted, known, python, requires)
-    names = ((canonical(requirement.name), by_whom) for requirement, by_whom in needed)
+    found = needed(wanted, known, python, requires)
+    names = ((canonical(requirement.name), by_whom) for requirement, by_whom in found)
     return {f"{name} <- {by_whom}" for name, by_whom in names if name not in known}
 
 
@@ -158,19 +163,26 @@ def missing_extras(
     """
     return {
         f"{name}[{extra}] <- {by_whom}"
-        for requirement, by_whom in _needed(wanted, locked, python, requires)
+        for requirement, by_whom in needed(wanted, locked, python, requires)
         for name in (canonical(requirement.name),)
         for extra in requirement.extras - locked.get(name, frozenset())
     }
 
 
-def _needed(
+def needed(
     wanted: Iterable[str],
     known: Container[str],
     python: str,
     requires: Callable[[str], Iterable[str]],
 ) -> Iterator[tuple[Requirement, str]]:
-    """Yield the wanted requirements and those of known packages, each with its parent."""
+    """Yield the wanted requirements and those of known packages, each with its parent.
+
+    Args:
+        wanted: requirements, with their extras.
+        known: names of packages, canonical; what others require is not asked for.
+        python: the version for which markers are evaluated: "3.14".
+        requires: returns the requirements in the metadata of a known package.
+    """
     environment = {key: str(value) for key, value in default_environment().items()}
     environment |= {"python_version": python, "python_full_version": f"{python}.0"}
     seen: set[tuple[str, str]] = set()
@@ -186,7 +198,7 @@ def _needed(
             continue
         for each in {("", name), *((extra, name) for extra in requirement.extras)} - seen:
             seen.add(each)
-            todo.extend((needed, each[0], name) for needed in requires(name))
+            todo.extend((row, each[0], name) for row in requires(name))
 
 
 def excluded(

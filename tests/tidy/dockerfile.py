@@ -124,6 +124,18 @@ def _is_exec_form(rest: str) -> bool:
     return isinstance(words, list) and all(isinstance(word, str) for word in words)
 
 
+def missing_in_context(dockerfile: str, dockerignore: str) -> set[str]:
+    """Return what is copied and not sent to the builder: .dockerignore names what is."""
+    kept = {line[1:] for line in dockerignore.splitlines() if line.startswith("!")}
+    copied = (
+        source
+        for each in instructions(dockerfile)
+        if each.word == "COPY" and "--from=" not in each.rest
+        for source in _words(each.rest)[:-1]
+    )
+    return {*copied} - kept
+
+
 def main() -> int:
     """Print the findings; return 1 if there are any."""
     path = Path(sys.argv[1]) if sys.argv[1:] else ROOT / "Dockerfile"

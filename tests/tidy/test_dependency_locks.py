@@ -28,10 +28,12 @@ from tests.tidy.dependency_locks import (
 from tests.tidy.source_tree import ROOT, project_files
 
 INSTALLERS = [
+    ".github/workflows/build.yaml",
     "Makefile",
     "Dockerfile",
     "tests/controlplane/go_toolchain.py",
     "tests/controlplane/helm.py",
+    "tests/release/krew.py",
 ]
 
 TEXTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in HEADERS}

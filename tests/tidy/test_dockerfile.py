@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from tests.tidy.dockerfile import lint
+from tests.tidy.dockerfile import lint, missing_in_context
 from tests.tidy.source_tree import ROOT
 
 PATH = PurePosixPath("Dockerfile")
@@ -26,6 +26,16 @@ ENTRYPOINT ["koord-queue-scheduler"]
 def test_the_dockerfile_is_clean() -> None:
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     assert "\n".join(map(str, lint(PATH, text))) == ""
+
+
+def test_everything_that_is_copied_is_in_the_build_context() -> None:
+    texts = [(ROOT / name).read_text(encoding="utf-8") for name in ("Dockerfile", ".dockerignore")]
+    assert missing_in_context(*texts) == set()
+
+
+def test_what_is_not_in_the_build_context_is_found() -> None:
+    text = "FROM a:1\nCOPY x.txt y ./\nCOPY --from=b /z /z\n"
+    assert missing_in_context(text, "*\n!y\n") == {"x.txt"}
 
 
 def test_the_example_is_clean() -> None:

@@ -72,6 +72,7 @@ ALL_PAGES: Final = read_pages(of_users=False)
 PAGES: Final = read_pages(of_users=True)
 TEXT: Final = "\n".join(PAGES.values())
 README: Final = PurePosixPath("README.md")
+INDEX: Final = PurePosixPath("docs/index.md")
 
 README_LINES: Final = 182
 """Maximum length of the README; further text has a page in docs/."""
@@ -253,10 +254,19 @@ def test_a_page_without_such_an_opening_is_found(text: str) -> None:
     assert says_what_a_reader_can_do(f"# Page\n\nWith it you can set the order.\n\n{text}")
 
 
-def test_the_readme_is_short_and_links_every_page() -> None:
-    text = PAGES[README]
+def test_the_readme_is_short_and_leads_to_every_page() -> None:
+    text, index = PAGES[README], PAGES[INDEX]
     assert len(text.splitlines()) <= README_LINES
-    assert [str(path) for path in PAGES if path != README and f"({path})" not in text] == []
+    assert f"({INDEX})" in text
+    listed = [path for path in PAGES if f"({str(path).removeprefix('docs/')})" in index]
+    assert [str(path) for path in PAGES if path not in (README, INDEX, *listed)] == []
+
+
+def test_each_runbook_is_linked() -> None:
+    """The README links the pages of docs/; those in a folder below are linked from one of them."""
+    text = PAGES[PurePosixPath("docs/monitoring.md")]
+    runbooks = [path for path in PAGES if path.parent == PurePosixPath("docs/runbooks")]
+    assert [str(path) for path in runbooks if f"(runbooks/{path.name})" not in text] == []
 
 
 def test_links_have_a_target() -> None:

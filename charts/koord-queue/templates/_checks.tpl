@@ -8,6 +8,28 @@
 {{- if and (include "koord-queue.hasControllers" .) (dig "admissionPreview" false .Values.controllers.config) }}true{{ end }}
 {{- end }}
 
+{{/*
+Fails if another release runs the queue in this cluster: both would decide about all units and jobs. It
+is known by the binding of its scheduler's role, which a shadow does not have. `helm template` sees no
+cluster.
+*/}}
+{{- define "koord-queue.checkAlone" -}}
+{{- if and .Values.rbac.create (not .Values.shadow.enabled) }}
+{{- range (lookup "rbac.authorization.k8s.io/v1" "ClusterRoleBinding" "" "").items }}
+{{- $labels := .metadata.labels | default dict }}
+{{- $partOf := index $labels "app.kubernetes.io/part-of" | default "" }}
+{{- $component := index $labels "app.kubernetes.io/component" | default "" }}
+{{- if and (eq $partOf "koord-queue") (eq $component "scheduler") (hasSuffix "-scheduler" .roleRef.name) }}
+{{- $release := index $labels "app.kubernetes.io/instance" | default "" }}
+{{- $namespace := (index .subjects 0).namespace }}
+{{- if or (ne $release $.Release.Name) (ne $namespace $.Release.Namespace) }}
+{{- fail (printf "release %s in namespace %s runs Koord-Queue in this cluster already, and two would both decide about all units. Upgrade that one, or uninstall it first: helm uninstall %s --namespace %s (units stay, unless its crds.keep is false). If it is gone, delete what it has left: kubectl delete clusterrolebinding %s" $release $namespace $release $namespace .metadata.name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* Fails if the values ask for something that would silently not be in effect. */}}
 {{- define "koord-queue.check" -}}
 {{- if .Values.isNeedNotebookExtension }}

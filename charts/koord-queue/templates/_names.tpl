@@ -26,8 +26,8 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
-{{/* Labels of every object. Takes {root, component}. */}}
-{{- define "koord-queue.labels" -}}
+{{/* Labels of the chart itself: they win over all others. Takes {root, component}. */}}
+{{- define "koord-queue.ownLabels" -}}
 {{ include "koord-queue.selectorLabels" . }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: koord-queue
@@ -35,11 +35,28 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
 {{- end }}
 
-{{/* metadata without the namespace. Takes {root, component, name}. */}}
+{{/* Labels of every object. Takes {root, component}, and {labels}: those of this object alone. */}}
+{{- define "koord-queue.labels" -}}
+{{- $own := include "koord-queue.ownLabels" . | fromYaml }}
+{{- merge $own (.labels | default dict) .root.Values.commonLabels | toYaml }}
+{{- end }}
+
+{{/* Annotations of every object, or nothing. Takes {root}, and {annotations}: those of this object alone. */}}
+{{- define "koord-queue.annotations" -}}
+{{- with merge (dict) (.annotations | default dict) .root.Values.commonAnnotations }}
+{{- toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* metadata without the namespace. Takes {root, component, name}, and {labels, annotations} as above. */}}
 {{- define "koord-queue.metadata" -}}
 name: {{ .name }}
 labels:
   {{- include "koord-queue.labels" . | nindent 2 }}
+{{- with include "koord-queue.annotations" . }}
+annotations:
+  {{- . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{- define "koord-queue.scheduler.serviceAccount" -}}
@@ -68,10 +85,11 @@ labels:
 {{- end }}
 {{- end }}
 
-{{/* The annotations of objects of `helm test`. Takes the weight: the lowest comes first. */}}
-{{- define "koord-queue.testHook" -}}
-annotations:
-  helm.sh/hook: test
-  helm.sh/hook-weight: {{ . | quote }}
-  helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{/* metadata of an object of `helm test`. Takes the same and {weight}: the lowest comes first. */}}
+{{- define "koord-queue.testMetadata" -}}
+{{- $hook := dict
+      "helm.sh/hook" "test"
+      "helm.sh/hook-weight" .weight
+      "helm.sh/hook-delete-policy" "before-hook-creation,hook-succeeded" }}
+{{- include "koord-queue.metadata" (merge (dict "annotations" $hook) .) }}
 {{- end }}

@@ -35,13 +35,12 @@ template:
 
 {{/* Selector labels win: a label of the user's cannot make the Deployment lose its pods. */}}
 {{- define "koord-queue.podLabels" -}}
-{{- $own := include "koord-queue.labels" . | fromYaml }}
-{{- toYaml (merge $own .settings.podLabels) }}
+{{- include "koord-queue.labels" (merge (dict "labels" .settings.podLabels) .) }}
 {{- end }}
 
 {{- define "koord-queue.podAnnotations" -}}
 {{- $own := dict "kubectl.kubernetes.io/default-container" .component "checksum/config" (sha256sum .config) }}
-{{- toYaml (merge $own .settings.podAnnotations) }}
+{{- include "koord-queue.annotations" (dict "root" .root "annotations" (merge $own .settings.podAnnotations)) }}
 {{- end }}
 
 {{- define "koord-queue.podSpec" -}}
@@ -90,7 +89,10 @@ tolerations:
 {{- end }}
 {{- with .settings.topologySpreadConstraints }}
 topologySpreadConstraints:
-  {{- toYaml . | nindent 2 }}
+  {{- range . }}
+  {{- $selected := dict "labelSelector" (dict "matchLabels" (include "koord-queue.selectorLabels" $ | fromYaml)) }}
+  {{- list (ternary . (merge $selected .) (hasKey . "labelSelector")) | toYaml | nindent 2 }}
+  {{- end }}
 {{- end }}
 {{- end }}
 

@@ -5,7 +5,6 @@
   const colors = ["#1f6fb4", "#d1495b", "#2e8b57", "#edae49", "#7b52ab", "#00798c", "#8c564b",
     "#e377c2", "#7f7f7f", "#9a9a00", "#17becf", "#444444"];
   const widest = 960;
-  const mostJobs = 1000;
 
   function add(tag, text, parent) {
     const node = document.createElement(tag);
@@ -75,7 +74,9 @@
     }, [times, ...lines.map((line) => line.values)], add("div"));
   }
 
-  const day = (seconds) => (seconds / 86400).toFixed(1) + " d";
+  const isShort = report.trace.seconds < 2 * 86400;
+  const day = (seconds) => isShort ? (seconds / 3600).toFixed(1) + " h"
+    : (seconds / 86400).toFixed(1) + " d";
   const overTime = (show) => ({ x: "time", tick: day, show: show });
 
   function timesOf(run, length) {
@@ -166,6 +167,7 @@
   }
 
   function bottlenecks() {
+    if (!report.runs.some((run) => run.bottlenecks.length)) return;
     add("h2", "Bottlenecks");
     for (const run of report.runs) {
       add("h3", run.name);
@@ -201,6 +203,7 @@
   }
 
   function starved() {
+    if (report.shadow) return;
     add("h2", "Jobs that waited longest");
     for (const run of report.runs) {
       add("h3", run.name);
@@ -238,20 +241,26 @@
     const pairs = report.shadow.inversions;
     table(["queue", "real", "shadow"], [["all", pairs.all.real, pairs.all.shadow],
       ...Object.entries(pairs.byQueue).map(([name, own]) => [name, own.real, own.shadow])]);
+  }
+
+  function shadowJobs() {
+    if (!report.shadow) return;
     add("h2", "Jobs");
     const jobs = report.shadow.jobs;
-    if (jobs.length > mostJobs) {
-      add("p", "The first " + mostJobs + " of " + jobs.length + "; -o json has all.");
+    if (jobs.length < report.trace.jobs) {
+      add("p", "Those " + jobs.length + " of " + report.trace.jobs.toLocaleString("en")
+        + " whose waits differ most; -o json has all.");
     }
     const day = (text) => text === null ? "" : text.replace("T", " ").replace("Z", "");
     table(["job", "queue", "submitted", "really started", "would have started", "earlier or later"],
-      jobs.slice(0, mostJobs).map((job) => [job.job, job.queue, day(job.submitted),
+      jobs.map((job) => [job.job, job.queue, day(job.submitted),
         day(job.started), day(job.wouldStart) || job.why,
         job.waitSeconds === null || job.wouldWaitSeconds === null ? ""
           : difference(job.wouldWaitSeconds - job.waitSeconds)]));
   }
 
-  for (const part of [intro, shadow, comparisons, waits, lengths, use, bottlenecks, fairness, starved]) {
+  for (const part of [intro, shadow, comparisons, waits, lengths, use, bottlenecks, fairness, starved,
+    shadowJobs]) {
     part();
   }
 })();

@@ -57,6 +57,50 @@ def test_the_pods_of_the_programs_are_judged(answer: Answer, want: str) -> None:
     assert told("programs", deployments=answer) == [want]
 
 
+def scheduler(release: str, namespace: str, *args: str, replicas: int = 1) -> Json:
+    one = deployment("scheduler", *args, replicas=replicas)
+    one["metadata"] |= {"name": release, "namespace": namespace}
+    one["metadata"]["labels"]["app.kubernetes.io/instance"] = release
+    return one
+
+
+OWN = scheduler("koord-queue", "koord-queue")
+BOTH = "both decide about the same units"
+ALONE = ["ok: there is no other installation in this cluster"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "want"),
+    [
+        pytest.param(listed(OWN), ALONE, id="one"),
+        pytest.param(listed(OWN, scheduler("s", "b", "--shadow")), ALONE, id="a shadow watches"),
+        pytest.param(listed(OWN, scheduler("s", "b", replicas=0)), ALONE, id="one that is off"),
+        pytest.param(
+            listed(scheduler("night", "batch"), OWN),
+            [f"problem: batch/night is of another installation: {BOTH}"],
+            id="in another namespace",
+        ),
+        pytest.param(
+            listed(OWN, scheduler("night", "koord-queue")),
+            [f"problem: koord-queue/night is of another installation: {BOTH}"],
+            id="in the same namespace",
+        ),
+        pytest.param(
+            REFUSED,
+            ["unknown: whether there is another installation: you may not list deployments"],
+            id="no right",
+        ),
+    ],
+)
+def test_a_second_installation_is_found(answer: Answer, want: list[str]) -> None:
+    assert told("alone", schedulers=answer) == want
+
+
+def test_it_is_mended_by_uninstalling_it() -> None:
+    (finding,) = found("alone", schedulers=listed(OWN, scheduler("night", "batch")))
+    assert finding.mend == "helm uninstall night --namespace batch"
+
+
 HELD = "ok: renewed in time: koord-queue-lease"
 STOPPED = "problem: lease koord-queue-lease was last renewed {}, by a: it has stopped"
 NOT_READY = "the program is not running, or is not ready"

@@ -148,3 +148,11 @@ def test_nothing_more_is_asked_of_a_server_that_does_not_answer() -> None:
     [finding] = look(gather({}, server=server))
     assert (finding.level, finding.text) == (Level.PROBLEM, "it cannot be asked: it is down")
     assert server.paths == ["/version"]
+
+
+def test_schedulers_of_all_namespaces_are_looked_for() -> None:
+    said = page("a", "b")
+    assert gather({"/apis/apps/v1/deployments": said}).schedulers.items == said["items"]
+    server = PlayedServer({})
+    gather({}, "alone", server=server)
+    assert "/apis/apps/v1/deployments" not in server.paths

@@ -41,11 +41,12 @@ def read(*pods: Pod, status: Json | None = None, suspend: bool = False, **meta: 
 
 def pod(scheduled: str = "", *, node: str = "node-1", phase: str = "Running") -> Pod:
     """Return a pod as it is kept; `scheduled`: when the scheduler says that it got its node."""
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-01T10:09:00Z"}
     said = {"type": "PodScheduled", "status": "True", "lastTransitionTime": scheduled}
     body = {
         "metadata": {"name": "pod", "creationTimestamp": "2026-11-01T10:01:00Z"},
         "spec": {"nodeName": node},
-        "status": {"phase": phase, "conditions": [said] if scheduled else []},
+        "status": {"phase": phase, "conditions": [ready, said] if scheduled else [ready]},
     }
     found = msgspec.convert(body, ReadPod)
     return timed(found, Pod(metadata=found.metadata))

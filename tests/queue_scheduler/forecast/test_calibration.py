@@ -181,3 +181,18 @@ def test_coverage_is_of_what_was_told(times: float, now: float, want: dict[str, 
 
 def test_a_coverage_of_few_is_not_told() -> None:
     assert calibrated(FEW - 1, 1.0).coverage(99 * HOUR) == {}
+
+
+def test_the_coverage_of_a_time_counts_what_was_due_in_it() -> None:
+    """Of 40 forecasts, half were due on the first day, and none of those came true."""
+    calibration, told = Calibration(), Wait(0.5 * HOUR, 0.5 * HOUR, HOUR)
+    for number in range(40):
+        now = number * HOUR + (0.0 if number < 20 else 48 * HOUR)
+        assert calibration.add(number, now, told)
+        if number >= 20:
+            calibration.come_true(number, 0.5 * HOUR)
+    end = 90 * HOUR
+    assert calibration.coverage_between(0.0, 24 * HOUR) == 0.0
+    assert calibration.coverage_between(end - 24 * HOUR, end) == 1.0
+    assert calibration.coverage_between(0.0, end) == 0.5
+    assert calibration.coverage_between(end - 2 * HOUR, end) is None

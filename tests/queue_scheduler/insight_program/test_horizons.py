@@ -86,6 +86,11 @@ def test_units_arrive_on_both_sides_as_they_have_before() -> None:
     assert "280 runs that have ended; arrivals like those of the last 48.1 hours" in found.basis
 
 
+def test_a_short_time_is_said_in_minutes() -> None:
+    found = Horizons(ExactModel(), EPOCH - timedelta(seconds=60), VirtualClock())
+    assert ask(found).basis.endswith("; arrivals like those of the last 6 minutes")
+
+
 def test_nothing_known_is_said() -> None:
     found = Horizons(ExactModel(), EPOCH + timedelta(seconds=299), VirtualClock())
     assert ask(found).basis == (

@@ -368,7 +368,7 @@ def write(sender: Sender, client: httpx.Client) -> datetime:
 
 def test_it_stops_before_the_first_question(tmp_path: Path) -> None:
     with running(tmp_path) as (insight, _):
-        assert [thread.name for thread in insight.threads()] == ["feed", "forecasts"]
+        assert [thread.name for thread in insight.threads()] == ["feed", "forecasts", "fitting"]
     assert not any(thread.is_alive() for thread in insight.threads())
 
 

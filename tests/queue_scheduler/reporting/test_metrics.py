@@ -88,6 +88,17 @@ def test_admissions_are_counted_with_their_wait(scrape: Scrape) -> None:
     assert buckets == [1, 2, 2, 3]
 
 
+def test_runs_are_counted_with_their_time(scrape: Scrape) -> None:
+    for ran in (10.0, 30.0, 1_000_000.0):
+        scrape.metrics.on_run_ended("team", ran)
+    run = "koord_queue_run_time_seconds"
+    assert scrape.value(f"{run}_sum", **QUEUE) == 1_000_040.0
+    buckets = [
+        scrape.value(f"{run}_bucket", le=le, **QUEUE) for le in ("10.0", "60.0", "604800.0", "+Inf")
+    ]
+    assert buckets == [1, 2, 2, 3]
+
+
 def test_states_are_read_at_a_scrape(kit: ShellKit, scrape: Scrape) -> None:
     assert scrape.value("queueunits_in_active_queue", **QUEUE) == 0
     for name in ("a", "b", "c"):
@@ -278,7 +289,7 @@ def test_charged_usage_is_summed_by_namespace(kit: ShellKit, scrape: Scrape) -> 
 
 # --- what it costs --------------------------------------------------------------------------------
 
-MOST_LINES_PER_QUEUE = 22
+MOST_LINES_PER_QUEUE = 35
 """With its own quota, of one resource, and units that wait for two reasons. Another resource of the
 quota is three more, or four with runtimes; another reason is one or two."""
 

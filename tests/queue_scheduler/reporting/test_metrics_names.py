@@ -40,6 +40,13 @@ EXPECTED = {
     "koord_queue_admission_wait_time_seconds_bucket": "queue le",
     "koord_queue_admission_wait_time_seconds_sum": "queue",
     "koord_queue_admission_wait_time_seconds_count": "queue",
+    "koord_queue_run_time_seconds_bucket": "queue le",
+    "koord_queue_head_age_seconds": "queue",
+    "koord_queue_units_without_pods": "",
+    "koord_queue_units_without_pods_seconds": "",
+    "koord_queue_writes_refused_total": "reason",
+    "koord_queue_throttled_requests_total": "",
+    "koord_queue_throttled_seconds_total": "",
     # refusals by admission checks
     "koord_queue_admission_check_failures_total": "check result",
     # strict mode

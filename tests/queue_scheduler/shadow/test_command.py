@@ -8,8 +8,12 @@ import pytest
 
 from queue_scheduler.shadow.lines import Header, ObjectGone
 from queue_scheduler.shadow.places import Places
+from queue_scheduler.shadow.report import DRAWN
 from shared_api.testing.object_builders import queue_body
+from shared_api.well_known_labels import KUEUE_PRIORITY_CLASS
 from tests.queue_scheduler.shadow.shadow_kit import BEGAN, Desk, quota
+
+PAGE = Path(__file__).parents[3] / "docs" / "shadow.md"
 
 
 def last_come_first_served(desk: Desk) -> None:
@@ -160,6 +164,18 @@ def test_places_say_the_quota_of_jobs_that_name_none(tmp_path: Path) -> None:
     }
 
 
+def test_a_priority_class_of_kueue_counts(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, places=Places(priorities={"urgent": 9}))
+    desk.job("runs", 0)
+    desk.job("first", 1)
+    desk.job("urgent", 2, metadata={"labels": {KUEUE_PRIORITY_CLASS: "urgent"}})
+    desk.ran("runs", 0, 10)
+    desk.ran("first", 10, 20)
+    desk.ran("urgent", 20, 30)
+    assert desk.starts("--policy=Priority") == {"runs": 0, "urgent": 10, "first": 20}
+    assert [job["priority"] for job in desk.report()["jobs"]] == [0, 0, 9]
+
+
 def test_other_objects_and_policies_answer_other_questions(desk: Desk) -> None:
     last_come_first_served(desk)
     larger = """
@@ -185,6 +201,19 @@ def test_the_text_and_the_page_say_the_same(desk: Desk) -> None:
     content = page.read_text("utf-8")
     for part in ("Shadow of record", '"wouldStart":"2026-11-01T10:01:40Z"', "Order inversions"):
         assert part in content
+
+
+def test_a_page_of_many_jobs_has_those_that_differ_most(desk: Desk) -> None:
+    for number in range(DRAWN):
+        desk.job(f"same-{number:04}", 10, cpu=0)
+        desk.ran(f"same-{number:04}", 10, 20)
+    desk.job("other", 30)
+    desk.ran("other", 90, 100)
+    page = desk.folder / "page.html"
+    assert desk.type(f"--html={page}") == 0, desk.err.getvalue()
+    content = page.read_text("utf-8")
+    assert content.count('"job":"default/') == DRAWN
+    assert '"job":"default/other"' in content
 
 
 @pytest.mark.parametrize(
@@ -213,3 +242,11 @@ def test_a_queue_of_the_record_has_its_policy(desk: Desk) -> None:
     desk.ran("first", 10, 20)
     desk.ran("urgent", 20, 30)
     assert desk.starts() == {"runs": 0, "urgent": 10, "first": 20}
+    desk.object(9, queue_body("team", namespace="kq", policy="FIFO", metadata={"uid": "q"}))
+    assert desk.starts() == {"runs": 0, "first": 10, "urgent": 20}
+
+
+def test_the_example_of_the_page_is_what_is_printed(desk: Desk) -> None:
+    last_come_first_served(desk)
+    assert desk.type() == 0
+    assert f"```\n{desk.out.getvalue()}```\n" in PAGE.read_text("utf-8")

@@ -11,7 +11,7 @@ import pytest
 import structlog
 
 from queue_scheduler.configuration import parse_flags
-from queue_scheduler.shadow.folder import read_lines
+from queue_scheduler.shadow.folder import FILE, read_lines
 from queue_scheduler.shadow.lines import Header, JobEnded, JobSeen, JobStarted, JobStopped, Line
 from queue_scheduler.shadow.story import read_story
 from queue_scheduler.shadow_program.wiring import Shadow, build_shadow
@@ -275,8 +275,23 @@ def test_a_full_record_is_left_as_it_is_and_said(town: Town) -> None:
         pytest.param(("--shadow-kinds=job,unknown",), "unknown not known", id="an unknown kind"),
         pytest.param(("--shadow-kinds=pod",), "pod not known", id="pods"),
         pytest.param(("--shadow-objects=/nowhere",), "/nowhere: No such file", id="no file"),
+        pytest.param(("--config=FOLDER/config.yaml",), "need plugin", id="quotas without a plugin"),
+        pytest.param(("--shadow-record-dir=FOLDER",), "line 1", id="a record of something else"),
     ],
 )
 def test_a_wrong_flag_is_named(town: Town, flags: tuple[str, ...], want: str) -> None:
+    (town.folder / "config.yaml").write_text("plugins: [{name: ResourceQuota}]")
+    (town.folder / FILE).write_text("{}\n")
+    named = [each.replace("FOLDER", str(town.folder)) for each in flags]
     with pytest.raises(FlagError, match=want):
-        town.start(*flags)
+        town.start(f"--shadow-objects={town.objects}", *named)
+
+
+def test_quotas_that_come_later_find_their_plugin(town: Town) -> None:
+    town.direct.create(QUOTA_CRD)
+    town.start("--shadow-kinds=job")
+    town.job("train", queue="team")
+    limit = {"cpu": 4}
+    town.direct.create(elastic_quota_body("team", namespace="default", min=limit, max=limit))
+    town.settle()
+    assert town.metric("starts_total") == 1

@@ -57,3 +57,15 @@ subjects:
   resourceNames: [{{ . }}]
   verbs: [get, patch]
 {{- end }}
+
+{{/*
+metadata of a role for users. Takes {root, name, into}: into is the role of the cluster that includes
+it, if rights are aggregated; "" for none.
+*/}}
+{{- define "koord-queue.userRole" -}}
+{{- $labels := dict }}
+{{- if and .into .root.Values.rbac.aggregate }}
+{{- $_ := set $labels (printf "rbac.authorization.k8s.io/aggregate-to-%s" .into) "true" }}
+{{- end }}
+{{- include "koord-queue.metadata" (merge (dict "component" "users" "labels" $labels) .) }}
+{{- end }}
