@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -220,5 +221,5 @@ def test_each_example_of_the_documentation_is_accepted(cluster: Cluster, command
     made = {each["metadata"]["name"] for each in quotas}
     assert names <= made
     for name in made:
-        assert until(lambda name=name: quota_view(cluster.scheduler, name))["problems"] == []
+        assert until(partial(quota_view, cluster.scheduler, name))["problems"] == []
     assert {each["metadata"]["name"] for each in world.queues()} >= names
