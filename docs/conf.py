@@ -21,6 +21,8 @@ html_use_index = False
 html_domain_indices = False
 # Every name is looked for, and a missing page or heading fails the build (-n -W).
 nitpicky = True
+# Two dashes begin a flag.
+smartquotes = False
 
 html_theme = "furo"
 html_title = "Koord-Queue"

@@ -63,6 +63,9 @@ NOT_LOOKED_UP: Final = (
 CLASSES_NOT_LOOKED_UP: Final = "PriorityClasses: a priority that a class gives counts as 0"
 """The same, where these are not known."""
 
+OBJECTS_OF_QUEUES: Final = frozenset({"ElasticQuota", "ElasticQuotaTree", "Queue", "ResourceQuota"})
+"""Kinds that are often in one manifest with the jobs that depend on them."""
+
 
 class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of the cluster.
@@ -177,6 +180,8 @@ def _judge_other(document: Document, kinds: Sequence[JobKind]) -> Verdict:
     hint = ""
     if document.kind in {"Deployment", "ReplicaSet", "CronJob"}:
         hint = f". A {document.kind} is no job: try what it creates"
+    elif document.kind in OBJECTS_OF_QUEUES:
+        hint = ". Jobs are tried as if it were not in the manifest: create it first"
     return Verdict(
         documents=(document,),
         reason="UnknownKind",

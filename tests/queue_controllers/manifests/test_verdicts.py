@@ -249,6 +249,16 @@ def job(**changes: Any) -> Json:
             id="another kind",
         ),
         pytest.param(
+            {
+                "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+                "kind": "ElasticQuota",
+                "metadata": {"name": "team"},
+            },
+            "UnknownKind",
+            "is no kind of job that is known. Jobs are tried as if it were not in the manifest",
+            id="a quota beside its jobs",
+        ),
+        pytest.param(
             sample("deployment"), "UnknownKind", "try what it creates", id="what only makes pods"
         ),
         pytest.param(
