@@ -71,15 +71,27 @@ def _show(session: Session, plan: Plan, found: FoundJobs | None) -> None:
     rows = [(_one(each.source), _one(each.target), each.how) for each in plan.became]
     out.table(COLUMNS, rows)
     lost = [*plan.lost, *(found.lost if found else ())]
-    if lost:
-        out.line()
-        out.table(LOST_COLUMNS, [(_one(each.source), each.field, each.why) for each in lost])
+    _show_lost(session, lost)
     if found is not None:
         _note_unread(session, found)
         if found.moved:
             out.line()
             rows = [(_one(each.source), each.state, each.quota) for each in found.moved]
             out.table(JOB_COLUMNS, rows)
+
+
+def _show_lost(session: Session, lost: Sequence[Lost]) -> None:
+    """Write what is lost: sentences on a terminal, which would cut a table, else rows."""
+    out = session.out
+    if not lost:
+        return
+    out.line()
+    if not out.is_terminal:
+        out.table(LOST_COLUMNS, [(_one(each.source), each.field, each.why) for each in lost])
+        return
+    out.line(out.style("Not carried over:", "bold"))
+    for each in lost:
+        out.paragraph(f"{each.source}, {each.field}: {each.why}", "  ")
 
 
 def _one(text: str) -> str:
@@ -127,8 +139,8 @@ def _move(session: Session, writer: PlanWriter, found: FoundJobs) -> None:
         names = ", ".join(job.source for job in late[:3])
         raise CommandError(
             f"{len(late)} jobs that run were not adopted ({names}), so those that wait are left",
-            "Do the controllers run? Their log and the events of the jobs say more. Then run the"
-            " command again.",
+            "Do the controllers run? Their log and the events of the jobs say more. Run the command"
+            " again when `koord-queue units -A` shows these as running.",
         )
     for job in found.moved:
         if job.state != "runs":

@@ -5,12 +5,15 @@ The other examples need a cluster: `tests/cluster/test_way_in.py`.
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import yaml
+
+from koord_queue.client import Client
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs/python.md"
 MOST_LINES: Final = 10
@@ -37,6 +40,22 @@ def run(folder: Path, cpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
     exec(example(), names)  # noqa: S102 - the page is our own
     (test,) = (value for name, value in names.items() if name.startswith("test_"))
     test()
+
+
+def test_the_table_has_all_methods_with_their_arguments() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    cells = re.findall(r"^\| (`\w+\([^|]*\)`) \|", text, re.MULTILINE)
+    written = dict(re.findall(r"`(\w+)\(([^)]*)", " ".join(cells)))
+    methods = {
+        name: inspect.signature(each).parameters.keys() - {"self", "seed"}
+        for name, each in inspect.getmembers(Client, inspect.isfunction)
+        if not name.startswith("_") and name != "close"
+    }
+    named = {
+        name: {part.partition("=")[0].strip() for part in text.split(",")}
+        for name, text in written.items()
+    }
+    assert named == methods
 
 
 def test_the_example_is_ten_lines() -> None:

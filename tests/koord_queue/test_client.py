@@ -111,17 +111,71 @@ def test_a_job_without_a_unit(
 
 
 def test_answers_are_values(session: PlayedSession) -> None:
-    class Answers:
+    class WhatIf:
         def what_if(self, question: bytes) -> bytes:
             self.asked = msgspec.json.decode(question)
             return b'{"started": [{"unit": "default/train"}], "startedCount": 1}'
 
-    session.source = answers = Answers()
+    session.source = answers = WhatIf()
     with Client() as queue:
         got = queue.what_if(queues=["night.policy=FIFO"], horizon="6h", seed=3)
     assert [each.unit for each in got.started] == ["default/train"]
     edit = {"kind": "Queue", "name": "night", "patch": {"spec": {"queuePolicy": "FIFO"}}}
     assert answers.asked == {"edits": [edit], "horizonSeconds": 21600.0, "seed": 3}
+
+
+class Answers:
+    """Answers what a cluster would, and keeps what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    def forecast(self, namespace: str, name: str) -> bytes:
+        self.asked.append((namespace, name))
+        return b'{"name": "train", "startP50": "2026-11-26T10:00:00Z"}'
+
+    def queue_forecast(self, queue: str) -> bytes:
+        self.asked.append(queue)
+        return b'{"queue": "night", "units": [{"name": "train"}]}'
+
+    def pending(self, namespace: str | None, queue: str | None) -> list[Any]:
+        self.asked.append((namespace, queue))
+        return []
+
+    def try_(self, manifest: bytes, namespace: str, **how: bool) -> bytes:
+        self.asked.append((msgspec.json.decode(manifest)["items"][0]["metadata"]["uid"] != "", how))
+        return b'{"jobs": [{"name": "a", "startsNow": true}]}'
+
+
+def test_forecasts_are_values(session: PlayedSession) -> None:
+    session.server.direct.create(queue_unit_body("train"))
+    session.source = answers = Answers()
+    queue = Client()
+    assert queue.forecast("unit/train").start_p50 == "2026-11-26T10:00:00Z"
+    assert [each.name for each in queue.queue_forecast("queue/night").units] == ["train"]
+    assert answers.asked == [("default", "train"), "night"]
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [
+        pytest.param({}, ("default", None), id="the namespace"),
+        pytest.param({"queue": "night"}, ("default", "night"), id="a queue"),
+        pytest.param({"everywhere": True}, (None, None), id="all namespaces"),
+    ],
+)
+def test_what_waits(session: PlayedSession, given: Json, want: tuple[Any, ...]) -> None:
+    session.source = answers = Answers()
+    assert Client().pending(**given) == []
+    assert answers.asked == [want]
+
+
+def test_a_manifest_is_tried_as_the_server_would_have_it(session: PlayedSession) -> None:
+    session.source = answers = Answers()
+    (job,) = Client().try_(job_body("a")).jobs
+    assert (job.name, job.starts_now) == ("a", True)
+    assert answers.asked == [(True, {"is_json": True, "changes": False, "defaulted": True})]
+    assert names(session) == []
 
 
 def test_what_has_no_answer_says_what_to_do(session: PlayedSession) -> None:

@@ -87,6 +87,13 @@ def test_it_says_what_becomes_what_and_what_is_lost(session: PlayedSession, file
     ]
 
 
+def test_on_a_terminal_nothing_of_a_reason_is_cut(file: str) -> None:
+    session = PlayedSession(is_terminal=True)
+    text = " ".join(" ".join(run(session, file)).split())
+    why = "Kueue adds them to the jobs: write nodeSelector {type: spot} into their templates"
+    assert f"ResourceFlavor spot, spec.nodeLabels: {why}" in text
+
+
 def test_the_page_shows_what_is_printed(session: PlayedSession) -> None:
     lines = run(session, str(DATA / "kueue/single-clusterqueue-setup.yaml"))
     page = (DATA.parents[1] / "docs/coming-from.md").read_text(encoding="utf-8")

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from koord_queue.importing.kueue_jobs import MovedJob, cron_jobs_by_hand, move_job
+from koord_queue.importing.kueue_jobs import (
+    BY_HAND,
+    SUSPENDED,
+    MovedJob,
+    cron_jobs_by_hand,
+    move_job,
+)
 from koord_queue.importing.kueue_objects import read_objects
 from koord_queue.importing.plan import Lost
+from queue_controllers.extension_list import EXTENSIONS
+from queue_controllers.jobframework.generic_job import GenericJob
 from tests.koord_queue.importing.kueue_bodies import (
     cluster_queue,
     local_queue,
@@ -107,6 +116,29 @@ def test_jobs_that_cannot_be_taken_over(body: Json, want: str) -> None:
     got = move_job(body, OBJECTS)
     assert isinstance(got, Lost)
     assert want in got.why
+
+
+HELD = [each for each in EXTENSIONS if not each.kind.held_by_gates]
+
+
+def test_the_kinds_are_those_that_the_controllers_hold_by_a_field() -> None:
+    assert {(each.kind.api_version, each.kind.kind) for each in HELD} == SUSPENDED.keys()
+    gated = {each.kind.kind for each in EXTENSIONS if each.kind.held_by_gates}
+    assert {kind for _, kind in BY_HAND} | {"PodGroup"} == gated | {"Deployment"}
+
+
+@pytest.mark.parametrize("adapter", HELD, ids=lambda each: each.kind.key)
+@pytest.mark.parametrize("is_held", [True, False])
+def test_a_job_waits_if_the_controllers_say_so(adapter: GenericJob[Any], is_held: bool) -> None:
+    kind = adapter.kind
+    value: Any = is_held
+    for key in reversed(SUSPENDED[kind.api_version, kind.kind]):
+        value = {key: value}
+    body = job(f"{kind.api_version} {kind.kind}", spec=value["spec"])
+    read = msgspec.convert({**body, "status": {}}, adapter.object_type)
+    got = move_job(body, OBJECTS)
+    assert isinstance(got, MovedJob)
+    assert (got.state == "waits", adapter.is_suspended(read)) == (is_held, is_held)
 
 
 def test_templates_of_cron_jobs_are_the_users_to_change() -> None:
