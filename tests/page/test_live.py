@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import BrowserContext, Page, Request, Route
 
-from tests.page.window_kit import Window
+from tests.page.window_kit import Window, wait_until
 
 RESET = {"reset": True}
 NEWS = {"number": 2, "stateAt": "2026-11-01T10:00:00Z", "queues": [], "quotas": [], "units": []}
@@ -119,10 +119,10 @@ def test_tabs_share_one_stream_and_hidden_ones_have_none(window: Window) -> None
     window.page.goto(f"{window.url}/what-if")
     window.page.close()
     first, second = _open_tab(context, window), _open_tab(context, window)
-    first.wait_for_function(f"({OPEN})() === 1")
+    wait_until(first, f"({OPEN})() === 1")
     assert second.evaluate(OPEN) == 0
     _hide(first)
-    second.wait_for_function(f"({OPEN})() === 1")
+    wait_until(second, f"({OPEN})() === 1")
     assert first.evaluate(OPEN) == 0
 
 

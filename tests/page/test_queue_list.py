@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import Page
 
 from tests.page.conftest import WAITING
-from tests.page.window_kit import Window
+from tests.page.window_kit import Window, wait_until
 
 ROWS = "tbody tr"
 
@@ -69,7 +69,7 @@ def test_the_keyboard_alone_reaches_a_unit(window: Window) -> None:
     window.open("/queues/vision")
     window.page.get_by_role("group", name="Units of queue vision").focus()
     window.page.keyboard.press("PageDown")
-    window.page.wait_for_function("document.querySelector('.virtual').scrollTop > 0")
+    wait_until(window.page, "document.querySelector('.virtual').scrollTop > 0")
     # The last one that was seen before is still there.
     link = window.page.locator(f"{ROWS}[aria-rowindex='16'] a")
     unit = link.inner_text()

@@ -19,6 +19,7 @@ Json = dict[str, Any]
 Scheme = Literal["light", "dark"]
 
 PATIENCE_MILLISECONDS: Final = 30_000.0
+LOOK_MILLISECONDS: Final = 50.0
 SHOTS: Final = ROOT / "build" / "page"
 """Where pictures of the views are left, to be looked at."""
 PICTURES: Final = {
@@ -53,6 +54,18 @@ def started_chromium() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+def wait_until(page: Page, expression: str) -> None:
+    """Wait until a JavaScript expression is true.
+
+    Playwright's `wait_for_function` asks a second time by `eval`, which the page's policy forbids.
+    """
+    left = PATIENCE_MILLISECONDS
+    while not page.evaluate(expression):
+        assert left > 0, f"still not true: {expression}"
+        page.wait_for_timeout(LOOK_MILLISECONDS)
+        left -= LOOK_MILLISECONDS
 
 
 class Window:
@@ -128,6 +141,8 @@ class Window:
         """Leave a picture of all of the view."""
         SHOTS.mkdir(parents=True, exist_ok=True)
         path = SHOTS / f"{name}.png"
+        if name in PICTURES:
+            self.page.get_by_text("Live", exact=True).wait_for(timeout=PATIENCE_MILLISECONDS)
         self.page.screenshot(path=path, full_page=True)
         if name in PICTURES and os.environ.get("UPDATE_PICTURES"):
             shutil.copy(path, PICTURES[name])
