@@ -46,7 +46,10 @@ NOT_TYPED: Final[tuple[tuple[str, str], ...]] = (
         "is typed in how-to/run-the-cluster.md",
     ),
     (r"kubectl patch elasticquota\.", "is what another command has printed"),
-    (r"koord-queue import|kubectl .*kueue-", "needs Kueue: tests/cluster/test_way_in.py"),
+    (
+        r"koord-queue import|kubectl .*(kueue|clusterqueue)",
+        "needs Kueue: tests/cluster/test_way_in.py",
+    ),
     (r"kubectl get --raw /metrics", "shows nothing while nothing is rejected"),
     (r".*\$kind ", "is a part of a loop"),
     (r"koord-queue replay", "takes long: tests/queue_scheduler/replay"),

@@ -141,8 +141,6 @@ class Window:
         """Leave a picture of all of the view."""
         SHOTS.mkdir(parents=True, exist_ok=True)
         path = SHOTS / f"{name}.png"
-        if name in PICTURES:
-            self.page.get_by_text("Live", exact=True).wait_for(timeout=PATIENCE_MILLISECONDS)
         self.page.screenshot(path=path, full_page=True)
         if name in PICTURES and os.environ.get("UPDATE_PICTURES"):
             shutil.copy(path, PICTURES[name])
