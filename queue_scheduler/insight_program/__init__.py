@@ -13,11 +13,8 @@ Read in this order:
    scheduler's debug API asks there (``debug_api.insight_link``), after it has checked its caller.
 4. ``forecasting``, ``horizons``: what it looks ahead from, and what questions look ahead for.
 5. ``recording``: what it keeps on disk, and engines of earlier times from that.
-<<<<<<< HEAD
-6. ``follow_metrics``: how far it is behind; ``fitting_watch``: units that wait without a reason.
-=======
-6. ``follow_metrics``: how far it is behind; ``admission_rates``: how many units are admitted.
->>>>>>> main
+6. ``follow_metrics``: how far it is behind; ``admission_rates``: how many units are admitted;
+   ``fitting_watch``: units that wait without a reason.
 7. ``visibility_serving``, ``page_serving``: the ports of the aggregated API and of the page, whose
    answers are made by ``queue_scheduler.visibility`` and ``queue_scheduler.page``.
 
