@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import settings
 
 from tests.controlplane.binaries import require_binaries
 from tests.controlplane.tool_cache import BinariesUnavailable
+from tests.required_tools import IN_CI, require
 
 CLUSTER_FOLDERS = [Path(__file__).with_name(name) for name in ("cluster", "contracts")]
 """Folders in which the step `cluster` collects its tests; collecting all others takes longer."""
@@ -18,8 +20,6 @@ CLUSTER_FOLDERS = [Path(__file__).with_name(name) for name in ("cluster", "contr
 CLUSTER_TEST_SECONDS = 900
 """Timeout of a cluster test that sets none: enough for the start of its control plane on a slow and
 busy machine, and for several long waits (`queue_world.PATIENCE_SECONDS`)."""
-
-IN_CI = os.environ.get("CI", "").lower() == "true"
 
 # deadline: timings on two cores shared by several processes say nothing about the code's speed;
 # benchmarks do. In CI, runs are deterministic, so that a failure is caused by the change; elsewhere
@@ -63,8 +63,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     capture = session.config.pluginmanager.getplugin("capturemanager")
     assert capture is not None  # pytest's own
-    with capture.global_and_fixture_disabled():  # a build takes minutes and reports progress
-        _binaries_or_reason()
+    # A build takes minutes and reports progress. Whoever needs the binaries reports that there are
+    # none: the result is remembered, including a failure.
+    with capture.global_and_fixture_disabled(), suppress(BinariesUnavailable):
+        require_binaries()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -81,16 +83,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session")
 def controlplane_binaries() -> Path:
     """The folder with etcd, kube-apiserver, and the others; without them, skip, or fail in CI."""
-    found = _binaries_or_reason()
-    if isinstance(found, Path):
-        return found
-    if IN_CI:
-        pytest.fail(f"the control plane is not optional in CI: {found}", pytrace=False)
-    pytest.skip(f"needs the real control plane: {found}")
-
-
-def _binaries_or_reason() -> Path | str:
-    try:
-        return require_binaries()  # remembers its result, including a failure
-    except BinariesUnavailable as error:
-        return str(error)
+    return require(require_binaries, "the real control plane")

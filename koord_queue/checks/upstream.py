@@ -161,19 +161,20 @@ def _judge_quotas(facts: Facts) -> Iterator[Finding]:
         )
         mend = "for upstream's rule: pluginConfigs.ElasticQuotaV2.mode=max; docs/quotas.md"
         yield warning(CHECK, text, mend)
-    evicting = [
-        name_of(each)
-        for each in facts.queues.items
-        if text_of(each, "metadata", "annotations", ENABLES_PREEMPTION) == "true"
-    ]
+    evicting = _queues_with(facts, ENABLES_PREEMPTION)
     if evicting:
         text = f"{some(evicting)}: only a strictly lower priority is evicted here"
         yield warning(CHECK, text, "docs/preemption.md")
-    waiting = [
-        name_of(each)
-        for each in facts.queues.items
-        if text_of(each, "metadata", "annotations", WAITS_FOR_PODS) == "true"
-    ]
+    waiting = _queues_with(facts, WAITS_FOR_PODS)
     if waiting:
         text = f"{some(waiting)}: a unit whose pods do not run within 10 minutes is requeued here"
         yield warning(CHECK, text, "docs/queues.md, Settings of a queue")
+
+
+def _queues_with(facts: Facts, annotation: str) -> list[str]:
+    """Return the names of the queues of which an annotation is true."""
+    return [
+        name_of(each)
+        for each in facts.queues.items
+        if text_of(each, "metadata", "annotations", annotation) == "true"
+    ]

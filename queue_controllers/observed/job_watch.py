@@ -15,6 +15,7 @@ import structlog
 from queue_controllers.extension_list import find_extensions
 from queue_controllers.jobframework.generic_job import GenericJob, LabelsPods
 from queue_controllers.observed.job_reading import ObservedJob, read_job, timed
+from queue_controllers.reconcile.execute import job_type_of
 from queue_controllers.watches.cluster_context import ClusterContextReader, ContextCaches
 from queue_controllers.watches.informers import InformerFactory
 from queue_controllers.watches.job_trimming import JobTrimmer
@@ -205,14 +206,7 @@ class JobWatch:
         kind = adapter.kind
         jobs: IndexedStore[Any] = IndexedStore(transform=JobTrimmer().slim)
         self._jobs[kind.key] = jobs
-        job_type = ResourceType(
-            kind.group,
-            kind.version,
-            kind.plural,
-            kind.kind,
-            namespaced=True,
-            object_type=adapter.object_type,
-        )
+        job_type = job_type_of(adapter)
 
         def on_job(old: Any, new: Any) -> None:  # noqa: ANN401 - of any kind
             self._note(JobName(kind.key, (new or old).metadata.key))

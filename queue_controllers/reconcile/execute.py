@@ -86,6 +86,19 @@ class EventSink(Protocol):
         ...
 
 
+def job_type_of(adapter: GenericJob[JobT]) -> ResourceType[JobT]:
+    """Return how the jobs of a kind are read from the API server."""
+    kind = adapter.kind
+    return ResourceType(
+        kind.group,
+        kind.version,
+        kind.plural,
+        kind.kind,
+        namespaced=True,
+        object_type=adapter.object_type,
+    )
+
+
 class Executor(Generic[JobT]):
     """Sends the writes of one extension. Used from all of its workers."""
 
@@ -109,15 +122,7 @@ class Executor(Generic[JobT]):
         self._full_pod_templates = full_pod_templates
         # Once: an isinstance check of a runtime protocol takes as long as a write does here.
         self._list_keys = adapter.list_keys if isinstance(adapter, ListsTemplates) else None
-        kind = adapter.kind
-        self.job_type: ResourceType[JobT] = ResourceType(
-            kind.group,
-            kind.version,
-            kind.plural,
-            kind.kind,
-            namespaced=True,
-            object_type=adapter.object_type,
-        )
+        self.job_type = job_type_of(adapter)
 
     def may_write(self) -> bool:
         """Return whether a write that begins now ends while this process leads."""

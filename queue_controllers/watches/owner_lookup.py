@@ -35,6 +35,7 @@ from queue_controllers.jobframework.generic_job import (
     MakesJobs,
     read_facts,
 )
+from queue_controllers.reconcile.execute import job_type_of
 from queue_controllers.reconcile.job_reader import find_units
 from shared_api.client.discovery import RawReader, served_kinds
 from shared_api.client.errors import ApiFailure, Forbidden, MalformedAnswer, NotFound
@@ -388,14 +389,7 @@ class OwnerJudge:
         known = self._reads.get(question)
         if known is not None and now - known.read_at < oldest_seconds:
             return known
-        resource_type: ResourceType[Any] = ResourceType(
-            kind.group,
-            kind.version,
-            kind.plural,
-            kind.kind,
-            namespaced=True,
-            object_type=adapter.object_type,
-        )
+        resource_type = job_type_of(adapter)
         job, trouble = None, ""
         try:
             job = self._client.get(resource_type, namespace, owner.name)

@@ -142,8 +142,10 @@ class Pages:
         def encoded() -> bytes:
             return build().model_dump_json(by_alias=True).encode()
 
-        is_shared = state is not None and visitor.reads_all
-        content = self._encoded.get(state, key, encoded) if is_shared and state else encoded()
+        if state is None or not visitor.reads_all:
+            content = encoded()
+        else:
+            content = self._encoded.get(state, key, encoded)
         return Response(content, media_type="application/json")
 
     def overview(self, visitor: Visitor) -> Response:

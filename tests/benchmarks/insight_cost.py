@@ -196,7 +196,7 @@ def _figures(pairs: Sequence[Pair], crowded: Sequence[Pair]) -> list[Figure]:
             note=f"all on all cores; {len(crowded)} pairs,"
             f" {_spread(sorted(pair.ratio for pair in crowded))}",
         ),
-        *(_release(pairs, what, share) for what, share in (("p50", 0.5), ("p99", 0.99))),
+        *release_latency.compare("insight_cost", [(a.starts, b.starts) for a, b in pairs]),
         Figure(
             name="insight_cost_scheduler_cpu_ms_per_unit",
             value=median(pair.on.load.cpu_ms_per_unit("scheduler") for pair in pairs),
@@ -216,15 +216,3 @@ def _figures(pairs: Sequence[Pair], crowded: Sequence[Pair]) -> list[Figure]:
 def _spread(ratios: Sequence[float]) -> str:
     middle = f"{percentile(list(ratios), 0.25):.3f} to {percentile(list(ratios), 0.75):.3f}"
     return f"the middle half from {middle}, all from {ratios[0]:.3f} to {ratios[-1]:.3f}"
-
-
-def _release(pairs: Sequence[Pair], what: str, share: float) -> Figure:
-    on, off = ([ms for pair in pairs for ms in pair[which].starts] for which in (0, 1))
-    each = [percentile(a.starts, share) / percentile(b.starts, share) for a, b in pairs]
-    return Figure(
-        name=f"insight_cost_release_to_start_ms_{what}",
-        value=percentile(on, share),
-        unit="ms",
-        control=percentile(off, share),
-        note=f"of {len(on)} releases each; median of the pairs' ratios {median(each):.3f}",
-    )

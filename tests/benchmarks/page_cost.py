@@ -139,11 +139,12 @@ def _figures(on: list[Turn], off: list[Turn], rss: float) -> list[Figure]:
         [median(each.cores[name] for each in turns) for turns in (on, off)]
         for name in ("scheduler", "insight")
     )
+    pairs = [(a.starts, b.starts) for a, b in zip(on, off, strict=True)]
     asked = median(each.seen["asked"] for each in on)
     took = median(each.seen["median_ms"] for each in on)
     slowest = max(each.seen["slowest_ms"] for each in on)
     return [
-        *(_release(on, off, what, share) for what, share in (("p50", 0.5), ("p99", 0.99))),
+        *release_latency.compare("page_cost", pairs),
         Figure(
             name="page_cost_scheduler_cores",
             value=scheduler[0],
@@ -161,16 +162,3 @@ def _figures(on: list[Turn], off: list[Turn], rss: float) -> list[Figure]:
             f" {slowest:.0f}; peak memory {rss:.0f} MB",
         ),
     ]
-
-
-def _release(on: list[Turn], off: list[Turn], what: str, share: float) -> Figure:
-    pooled = [[ms for each in turns for ms in each.starts] for turns in (on, off)]
-    pairs = zip(on, off, strict=True)
-    ratios = [percentile(a.starts, share) / percentile(b.starts, share) for a, b in pairs]
-    return Figure(
-        name=f"page_cost_release_to_start_ms_{what}",
-        value=percentile(pooled[0], share),
-        unit="ms",
-        control=percentile(pooled[1], share),
-        note=f"of {len(pooled[0])} releases each; median of the pairs' ratios {median(ratios):.3f}",
-    )

@@ -10,6 +10,8 @@ from __future__ import annotations
 import queue
 import random
 import time
+from collections.abc import Sequence
+from statistics import median
 from typing import Final
 
 from shared_api.client.resource_client import ResourceClient
@@ -44,6 +46,29 @@ def measure(client: ResourceClient, releases: int = RELEASES) -> list[Figure]:
         )
         for what, share in (("p50", 0.5), ("p99", 0.99))
     ]
+
+
+def compare(name: str, pairs: Sequence[tuple[list[float], list[float]]]) -> list[Figure]:
+    """Return the p50 and p99 of times from a release to the next start, in ms.
+
+    Args:
+        name: Prefix of the figures.
+        pairs: The times of turns that follow each other: what is measured, and its control.
+    """
+    figures = []
+    for what, share in (("p50", 0.5), ("p99", 0.99)):
+        measured, control = ([ms for pair in pairs for ms in pair[side]] for side in (0, 1))
+        ratio = median(percentile(a, share) / percentile(b, share) for a, b in pairs)
+        figures.append(
+            Figure(
+                name=f"{name}_release_to_start_ms_{what}",
+                value=percentile(measured, share),
+                unit="ms",
+                control=percentile(control, share),
+                note=f"of {len(measured)} releases each; median of the pairs' ratios {ratio:.3f}",
+            )
+        )
+    return figures
 
 
 def release_in_turn(

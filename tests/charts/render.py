@@ -18,12 +18,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import pytest
 import yaml
 
 from shared_api.program_flags import check_keys
 from tests.controlplane.helm import require_helm
-from tests.controlplane.tool_cache import BinariesUnavailable
+from tests.required_tools import require
 
 CHART: Final = Path(__file__).resolve().parents[2] / "charts" / "koord-queue"
 RELEASE: Final = "koord-queue"
@@ -49,12 +48,7 @@ Helm = Callable[[], Path]
 
 def helm_binary(helm: Helm = require_helm) -> Path:
     """Return the helm to run; ends the test if there is none."""
-    try:
-        return helm()
-    except BinariesUnavailable as error:
-        if os.environ.get("CI", "").lower() == "true":
-            pytest.fail(f"helm is not optional in CI: {error}", pytrace=False)
-        pytest.skip(f"needs helm: {error}")
+    return require(helm, "helm")
 
 
 def run_helm(

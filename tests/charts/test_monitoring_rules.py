@@ -5,7 +5,6 @@ Series are samples of one minute each: "0x5" is six zeros, "0+1x5" counts up, "_
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +15,8 @@ import yaml
 
 from tests.charts.monitoring_files import alerts, rules
 from tests.controlplane.binaries import BUILD_SECONDS
-from tests.controlplane.prometheus import require_prometheus
-from tests.controlplane.tool_cache import BinariesUnavailable
+from tests.controlplane.prometheus import HOW_TO_GET, require_prometheus
+from tests.required_tools import require
 
 pytestmark = pytest.mark.timeout(2 * BUILD_SECONDS)  # the first time it is built
 
@@ -183,12 +182,7 @@ CASES: Final = {
 @pytest.fixture(scope="module")
 def promtool() -> Path:
     """The real promtool; skips without it, or fails in CI."""
-    try:
-        return require_prometheus() / "promtool"
-    except BinariesUnavailable as error:
-        if os.environ.get("CI", "").lower() == "true":
-            pytest.fail(f"promtool is not optional in CI: {error}", pytrace=False)
-        pytest.skip(f"needs promtool (Debian and Ubuntu: apt install prometheus): {error}")
+    return require(require_prometheus, "promtool", HOW_TO_GET) / "promtool"
 
 
 @pytest.fixture(scope="module")

@@ -17,17 +17,12 @@ from tests.cluster.queue_world import OWN_TIMES_SECONDS, until
 from tests.controlplane import control_plane
 from tests.controlplane.binaries import require_binaries
 from tests.controlplane.control_plane import ControlPlane, ControlPlaneFailed, KubectlFailed
-from tests.controlplane.tool_cache import BinariesUnavailable
+from tests.required_tools import require
 
 
 @pytest.fixture(scope="module")
 def binaries() -> Path:
-    try:
-        return require_binaries()
-    except BinariesUnavailable as error:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+    return require(require_binaries, "the real control plane")
 
 
 @pytest.fixture(scope="module")

@@ -43,8 +43,8 @@ from tests.cluster.queue_world import (
 from tests.conftest import CLUSTER_TEST_SECONDS
 from tests.controlplane.binaries import BUILD_SECONDS
 from tests.controlplane.control_plane import free_port
-from tests.controlplane.prometheus import require_prometheus
-from tests.controlplane.tool_cache import BinariesUnavailable
+from tests.controlplane.prometheus import HOW_TO_GET, require_prometheus
+from tests.required_tools import require
 
 pytestmark = pytest.mark.timeout(CLUSTER_TEST_SECONDS + BUILD_SECONDS)  # it is built once
 
@@ -120,12 +120,7 @@ class Watched(NamedTuple):
 @pytest.fixture(scope="module")
 def prometheus_program() -> Path:
     """The real Prometheus; skips without it, or fails in CI."""
-    try:
-        return require_prometheus() / "prometheus"
-    except BinariesUnavailable as error:
-        if os.environ.get("CI", "").lower() == "true":
-            pytest.fail(f"prometheus is not optional in CI: {error}", pytrace=False)
-        pytest.skip(f"needs prometheus (Debian and Ubuntu: apt install prometheus): {error}")
+    return require(require_prometheus, "prometheus", HOW_TO_GET) / "prometheus"
 
 
 @pytest.fixture(scope="module")

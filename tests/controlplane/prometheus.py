@@ -28,6 +28,7 @@ from tests.controlplane.tool_cache import (
     report_to_stderr,
 )
 
+HOW_TO_GET: Final = "Debian and Ubuntu: apt install prometheus"
 NO_DISCOVERY: Final = "remove_all_sd"
 """Leaves out the clients of clouds, a third of what is to be compiled: tests name their targets."""
 

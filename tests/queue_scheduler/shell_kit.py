@@ -236,3 +236,14 @@ def rejected(error: ApiError, *, after_retry: bool = False) -> Rejected:
 def written(thing: T) -> Written[T]:
     """Return an outcome: done."""
     return Written(thing)
+
+
+def busy_kit() -> ShellKit:
+    """Return one with a quota of four cores, of which three are used and two are waited for."""
+    kit = ShellKit()
+    kit.add_quota("team", 4)
+    kit.add_unit("run", cpu=3)
+    kit.dequeue()
+    kit.add_unit("big", cpu=2)
+    kit.decide()
+    return kit

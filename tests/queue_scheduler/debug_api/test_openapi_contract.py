@@ -12,19 +12,13 @@ from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
 from tests.queue_scheduler.contract_kit import check_operation, operations_of
 from tests.queue_scheduler.debug_api.drawn_requests import CONTRACT
-from tests.queue_scheduler.shell_kit import ShellKit
+from tests.queue_scheduler.shell_kit import busy_kit
 from tests.served_app import served
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
-    kit = ShellKit()
-    kit.add_quota("team", 4)
-    kit.add_unit("run", cpu=3)
-    kit.dequeue()
-    kit.add_unit("big", cpu=2)
-    kit.decide()
-    api = DebugApi(kit.shared, QUOTA_READERS, lambda: True)
+    api = DebugApi(busy_kit().shared, QUOTA_READERS, lambda: True)
     with served(build_app(api, open_access, (), "0.0.0")) as client:
         yield client
 

@@ -15,19 +15,13 @@ from shared_api.debug_api.access import open_access
 from shared_api.testing.object_builders import job_body
 from shared_api.well_known_labels import QUOTA_NAME
 from tests.queue_scheduler.debug_api.drawn_requests import CONTRACT, PATHS, check_declared, send
-from tests.queue_scheduler.shell_kit import ShellKit
+from tests.queue_scheduler.shell_kit import ShellKit, busy_kit
 from tests.served_app import served
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
-    kit = ShellKit()
-    kit.add_quota("team", 4)
-    kit.add_unit("run", cpu=3)
-    kit.dequeue()
-    kit.add_unit("big", cpu=2)
-    kit.decide()
-    api = DebugApi(kit.shared, QUOTA_READERS, lambda: True)
+    api = DebugApi(busy_kit().shared, QUOTA_READERS, lambda: True)
     with served(build_app(api, open_access, (), "0.0.0")) as client:
         yield client
 

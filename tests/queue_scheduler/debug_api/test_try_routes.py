@@ -29,7 +29,7 @@ from shared_api.debug_api.server import MAX_BODY_BYTES
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.virtual_clock import VirtualClock
-from tests.queue_scheduler.shell_kit import ShellKit
+from tests.queue_scheduler.shell_kit import ShellKit, busy_kit
 from tests.served_app import served
 
 Json = dict[str, Any]
@@ -66,14 +66,7 @@ def build(kit: ShellKit, access: Guard = open_access) -> Any:
 
 @pytest.fixture
 def busy() -> ShellKit:
-    """A quota of four cores, of which three are used and two are waited for."""
-    kit = ShellKit()
-    kit.add_quota("team", 4)
-    kit.add_unit("run", cpu=3)
-    kit.dequeue()
-    kit.add_unit("big", cpu=2)
-    kit.decide()
-    return kit
+    return busy_kit()
 
 
 @pytest.fixture
