@@ -43,6 +43,7 @@ from tests.benchmarks import (
     visibility_figures,
 )
 from tests.benchmarks.figures import Figure, print_figures, write_json
+from tests.benchmarks.soak.command import main as soak
 from tests.controlplane.binaries import require_binaries
 from tests.controlplane.tool_cache import BinariesUnavailable
 
@@ -260,6 +261,8 @@ STAGES = (
 
 def main() -> int:
     """Run the given stages, by default all; print and write the figures."""
+    if sys.argv[1:2] == ["soak"]:
+        return soak(sys.argv[2:])
     options, names, json_file = _parse(sys.argv[1:])
     stages = [stage for stage in STAGES if not names or stage.name in names]
     clock = SystemClock()

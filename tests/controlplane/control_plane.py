@@ -184,6 +184,11 @@ class ControlPlane:
         return f"https://{LOOPBACK}:{self._running_ports.api_server}"
 
     @property
+    def etcd_url(self) -> str:
+        """The address of etcd, without TLS, and without a slash at the end."""
+        return f"http://{LOOPBACK}:{self._running_ports.etcd_client}"
+
+    @property
     def token(self) -> str:
         """The bearer token of the admin."""
         return self.token_for(ADMIN)
@@ -363,7 +368,7 @@ class ControlPlane:
         (self.folder / "tokens.csv").write_text("".join(lines))
 
     def _etcd_flags(self) -> list[str]:
-        client = f"http://{LOOPBACK}:{self._running_ports.etcd_client}"
+        client = self.etcd_url
         peer = f"http://{LOOPBACK}:{self._running_ports.etcd_peer}"
         return [
             f"--data-dir={self.folder / 'etcd'}",
