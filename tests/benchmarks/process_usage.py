@@ -30,6 +30,11 @@ def usage(pid: int) -> Usage:
     )
 
 
+def own_rss_mb() -> float:
+    """Return the memory of this process."""
+    return usage(os.getpid()).rss_mb
+
+
 def cpu_seconds(pid: int) -> float:
     """Return user and system time of a process and its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from tests.benchmarks.soak.cut_proxy import CutProxy
 from tests.benchmarks.soak.faults import Faults
-from tests.benchmarks.soak.growth import Verdict, judge
+from tests.benchmarks.soak.growth import Soaked, judge
 from tests.benchmarks.soak.job_stream import QUOTA_CPU, QUOTAS, JobStream, await_all
 from tests.benchmarks.soak.program_samples import HOUR, ProgramSamples
 from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
@@ -32,21 +31,6 @@ WITH_KILLS: Final = 0.4
 """Share of the time in which the programs are killed as well. The rest is judged for growth, from
 the second half on."""
 END_SECONDS: Final = 180.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Soaked:
-    """What a soak has shown.
-
-    Attributes:
-        verdicts: One for each thing that was sampled.
-        counts: What happened, in words and numbers.
-        complaints: What must not be, in words.
-    """
-
-    verdicts: list[Verdict]
-    counts: dict[str, float]
-    complaints: list[str]
 
 
 def soak(binaries: Path, hours: float) -> Soaked:
@@ -116,9 +100,11 @@ class _Soak:
 
     def _complaints(self, left: int) -> list[str]:
         found = [f"{left} units are left after all Jobs"] if left else []
-        for each in self._samples:
-            if each.differences:
-                found.append(f"the self-audit found {each.differences:g} differences")
+        found += [
+            f"the self-audit found {each.differences:g} differences"
+            for each in self._samples
+            if each.differences
+        ]
         for path in self._logs.values():
             lines = path.read_text(errors="replace").splitlines()
             errors = [line for line in lines if is_error(line)]

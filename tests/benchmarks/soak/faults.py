@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from itertools import cycle
 from typing import Final
-from urllib.request import Request, urlopen
+
+import httpx
 
 from tests.benchmarks.soak.cut_proxy import CutProxy
 from tests.benchmarks.soak.job_stream import QUOTA_CPU, QUOTAS
@@ -84,7 +84,6 @@ class Faults:
 
 
 def _ask(url: str, body: dict[str, object]) -> dict[str, dict[str, str]]:
-    request = Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urlopen(request, timeout=ETCD_SECONDS) as answer:
-        found: dict[str, dict[str, str]] = json.load(answer)
-        return found
+    answer = httpx.post(url, json=body, timeout=ETCD_SECONDS, trust_env=False)
+    found: dict[str, dict[str, str]] = answer.raise_for_status().json()
+    return found

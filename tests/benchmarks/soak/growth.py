@@ -70,6 +70,21 @@ class Verdict:
         return f"{self.track.name:<44}{values} {self.track.unit:<8}{said}".rstrip()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Soaked:
+    """What a soak has shown.
+
+    Attributes:
+        verdicts: One for each thing that was sampled.
+        counts: What happened, in words and numbers.
+        complaints: What must not be, in words.
+    """
+
+    verdicts: list[Verdict]
+    counts: dict[str, float]
+    complaints: list[str]
+
+
 HEADER: Final = f"{'of the second half':<44}{'median':>12} {'growth':>16} {'noise':>10}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Final
@@ -64,7 +63,7 @@ def _values(process: ProgramProcess) -> dict[str, float]:
     found = usage(process.pid)
     return {
         "rss": found.rss_mb,
-        "threads": len(os.listdir(f"/proc/{process.pid}/task")),
+        "threads": len(list(Path(f"/proc/{process.pid}/task").iterdir())),
         "files": len(list(Path(f"/proc/{process.pid}/fd").iterdir())),
         "series": sum(not line.startswith("#") for line in lines),
         "differences": sum(
