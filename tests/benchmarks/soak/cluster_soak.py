@@ -84,7 +84,7 @@ class _Soak:
                     each.take()
                 time.sleep(SAMPLE_SECONDS)
         left = await_all(self._world, END_SECONDS)
-        counts = {
+        counts: dict[str, float] = {
             "Jobs": jobs.created,
             "faults": self._caused,
             "exits of programs": sum(map(len, self._exits)),

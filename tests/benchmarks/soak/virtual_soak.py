@@ -6,7 +6,6 @@ by these two leaves over. At the end every job has ended, and nothing of them ma
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import Final
@@ -106,7 +105,6 @@ class VirtualSoak:
         waiting = states.count(UnitState.WAITING)
         self._loads.append((float(waiting), float(len(states) - waiting)))
         self._samples.append((hours, count_entries(self._engine)))
-        gc.collect()
         self._rss.append((hours, own_rss_mb()))
         self._audit()
 
