@@ -29,7 +29,7 @@ CHEAP_GARBAGE := CONTROL_PLANE_GOGC=400
 # what it leaves of the machine: scenarios and cluster wait for real programs half of their time.
 TEST_STEPS := scenarios+lint+types+contracts-imports+tidy+contracts unit+page cluster+properties+simulation
 # Targets that write checked-in files from the sources.
-GENERATED := crds schema openapi licenses
+GENERATED := crds schema openapi licenses benchmarks-report
 
 .PHONY: help
 help: ## this list
@@ -160,8 +160,13 @@ sim-faults: $(STAMP) ## break the programs on purpose; writes how soon the simul
 	@$(PY) -m tests.simulation.planted_faults --jobs "$(JOBS)"
 
 .PHONY: bench
-bench: $(STAMP) ## figures, each beside its control (JSON=FILE writes them to a file too)
-	@$(PY) -m tests.benchmarks $(if $(JSON),--json "$(JSON)")
+bench: $(STAMP) ## figures, each beside its control (JSON=FILE; STORE=1 for BENCHMARKS.md; TURNS=5)
+	@$(PY) -m tests.benchmarks $(if $(JSON),--json "$(JSON)") \
+		$(if $(STORE),--store) $(if $(TURNS),--turns "$(TURNS)")
+
+.PHONY: benchmarks-report
+benchmarks-report: $(STAMP) ## write BENCHMARKS.md from its texts and the stored figures
+	@$(PY) -m tests.benchmarks report > /dev/null
 
 .PHONY: controlplane
 controlplane: $(STAMP) ## find or build etcd, kube-apiserver and others; the last line is their folder

@@ -1,4 +1,6 @@
-"""Measure: `python -m tests.benchmarks [--json FILE] [--quick] [STAGE...]`.
+"""Measure: `python -m tests.benchmarks [--json FILE] [--quick] [--turns N] [--store] [STAGE...]`.
+
+`report` instead of a stage writes BENCHMARKS.md, of what was stored; `soak` looks for growth.
 
 Every figure has a control that is measured in the same run, so that a slow or busy machine is not
 mistaken for a slow program. Compare ratios first, and CPU per unit before wall time.
@@ -42,7 +44,9 @@ from tests.benchmarks import (
     scrape,
     visibility_figures,
 )
-from tests.benchmarks.figures import Figure, print_figures, write_json
+from tests.benchmarks.figures import Figure, medians, print_figures, write_json
+from tests.benchmarks.report.command import main as report
+from tests.benchmarks.report.results import store
 from tests.benchmarks.soak.command import main as soak
 from tests.controlplane.binaries import require_binaries
 from tests.controlplane.tool_cache import BinariesUnavailable
@@ -58,6 +62,15 @@ class Options:
     share: float | None
     qps: float
     trace: Path | None
+
+
+@dataclass(frozen=True)
+class Keep:
+    """How often each stage is run, and where its figures go."""
+
+    turns: int
+    json: Path | None
+    stores: bool
 
 
 @dataclass(frozen=True)
@@ -261,9 +274,17 @@ STAGES = (
 
 def main() -> int:
     """Run the given stages, by default all; print and write the figures."""
-    if sys.argv[1:2] == ["soak"]:
-        return soak(sys.argv[2:])
-    options, names, json_file = _parse(sys.argv[1:])
+    match sys.argv[1:2]:
+        case ["soak"]:
+            return soak(sys.argv[2:])
+        case ["report"]:
+            return report(sys.argv[2:])
+        case _:
+            return _measure(sys.argv[1:])
+
+
+def _measure(arguments: Sequence[str]) -> int:
+    options, names, keep = _parse(arguments)
     stages = [stage for stage in STAGES if not names or stage.name in names]
     clock = SystemClock()
     configure_logs(log_format="console", level="error", clock=clock)
@@ -273,7 +294,7 @@ def main() -> int:
         print(f"{stage.name}: {stage.says} (about {stage.seconds} s)", flush=True)
         began = time.monotonic()
         try:
-            found = _run(stage, options)
+            found = medians([_run(stage, options) for _ in range(keep.turns)])
         except Exception:
             # The other stages are still useful.
             log.exception("the stage failed", stage=stage.name)
@@ -282,8 +303,10 @@ def main() -> int:
         print_figures(found)
         print(f"{stage.name}: took {time.monotonic() - began:.0f} s\n", flush=True)
         figures += found
-        if json_file is not None:
-            write_json(figures, json_file)
+        if keep.json is not None:
+            write_json(figures, keep.json)
+        if keep.stores and found:
+            print(f"wrote {store(stage.name, found, keep.turns)}")
     return int(failed)
 
 
@@ -297,18 +320,22 @@ def _run(stage: Stage, options: Options) -> list[Figure]:
     return stage.run(options)
 
 
-def _parse(arguments: Sequence[str]) -> tuple[Options, list[str], Path | None]:
+def _parse(arguments: Sequence[str]) -> tuple[Options, list[str], Keep]:
     listed = "\n".join(f"  {stage.name:<12} {stage.says}" for stage in STAGES)
     parser = argparse.ArgumentParser(
         prog="python -m tests.benchmarks",
         description=__doc__,
-        epilog=f"stages:\n{listed}",
+        epilog=f"stages:\n{listed}\n\nreport --help and soak --help have options of their own.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "stages", nargs="*", metavar="STAGE", help="which; all of them when none is named"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here as well")
+    parser.add_argument("--turns", type=int, default=1, help="run each so often; take medians")
+    parser.add_argument(
+        "--store", action="store_true", help="write them where `report` makes BENCHMARKS.md of them"
+    )
     parser.add_argument("--quick", action="store_true", help="a small part of each, in two minutes")
     parser.add_argument("--share", type=float, help="this part of the units of kueue_shape")
     parser.add_argument(
@@ -322,7 +349,9 @@ def _parse(arguments: Sequence[str]) -> tuple[Options, list[str], Path | None]:
     if unknown:
         parser.error(f"no such stage: {', '.join(unknown)}; there are\n{listed}")
     options = Options(got.quick, got.share, got.kube_api_qps, got.trace)
-    return options, got.stages, got.json
+    if got.store and got.quick:
+        parser.error("--quick measures a part only, which the report is not about")
+    return options, got.stages, Keep(max(got.turns, 1), got.json, got.store)
 
 
 if __name__ == "__main__":

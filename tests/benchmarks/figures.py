@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Final
 
 INDENT: Final = " " * 8
@@ -16,7 +18,8 @@ class Figure:
     """One measured value.
 
     `control` is the value to compare with, measured in the same run on the same machine; None
-    without one. `ratio` is value / control. `note` describes what was measured.
+    without one. `ratio` is value / control. `note` describes what was measured. `samples` has the
+    values of all turns, if there were several.
     """
 
     name: str
@@ -24,6 +27,7 @@ class Figure:
     unit: str
     control: float | None = None
     note: str = ""
+    samples: tuple[float, ...] = ()
 
     @property
     def ratio(self) -> float | None:
@@ -39,6 +43,26 @@ class Figure:
         return replace(self, note=note)
 
 
+def medians(turns: Sequence[Sequence[Figure]]) -> list[Figure]:
+    """Return the figures of several turns as one: medians, with all values as samples.
+
+    The control's median is taken of all turns as well. A figure that a turn lacks has fewer.
+    """
+    if len(turns) == 1:
+        return list(turns[0])
+    by_name: dict[str, list[Figure]] = {}
+    for turn in turns:
+        for figure in turn:
+            by_name.setdefault(figure.name, []).append(figure)
+    found = []
+    for figures in by_name.values():
+        values = tuple(each.value for each in figures)
+        controls = [each.control for each in figures if each.control is not None]
+        control = median(controls) if controls else None
+        found.append(replace(figures[-1], value=median(values), control=control, samples=values))
+    return found
+
+
 def percentile(values: list[float], share: float) -> float:
     """Return the value that `share` of the values do not exceed."""
     return sorted(values)[int(share * (len(values) - 1))]
@@ -50,6 +74,8 @@ def print_figures(figures: list[Figure]) -> None:
         beside = ""
         if figure.ratio is not None:
             beside = f"  control {figure.control:>10.3f}  ratio {figure.ratio:.3f}"
+        if figure.samples:
+            beside += f"  {min(figure.samples):.3f} to {max(figure.samples):.3f}"
         print(f"{figure.name:<38}{figure.value:>14.3f} {figure.unit:<10}{beside}")
         if figure.note:
             print(textwrap.fill(figure.note, 100, initial_indent=INDENT, subsequent_indent=INDENT))
@@ -64,6 +90,7 @@ def write_json(figures: list[Figure], path: Path) -> None:
             "control": figure.control,
             "ratio": figure.ratio,
             "note": figure.note,
+            "samples": figure.samples,
         }
         for figure in figures
     }
