@@ -11,7 +11,7 @@ import pytest
 from tests.benchmarks.report.scores import add_scores, load_worlds, score_table
 
 
-def horizon(n: int = 40, **scores: float) -> dict[str, Any]:
+def horizon(n: float = 40, **scores: float) -> dict[str, Any]:
     forecast = {
         "medianRelativeError": 0.204,
         "coverageP90": 0.9,
@@ -72,6 +72,6 @@ def test_what_misses_its_aim_is_bold(
     tmp_path: Path, declared: str, score: dict[str, float], want: str
 ) -> None:
     """The aims are those of the last row."""
-    world = {"declared": declared, "horizons": {"<1h": horizon(**score)}}
+    world: dict[str, Any] = {"declared": declared, "horizons": {"<1h": horizon(**score)}}
     add_scores(written(tmp_path, **world), tmp_path)
     assert f"| {want} |" in rows(tmp_path)[0]
