@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -26,13 +26,13 @@ from shared_api.process.loop_thread import LoopThread
 FLAG: Final = "--counts="
 SECONDS_PER_NS: Final = 1e-9
 
-counts: Counter[str] = Counter()
+counts: defaultdict[str, float] = defaultdict(float)
 
 
 def counted(
-    owner: type[Any], method: str, name: str, also: Callable[..., dict[str, int]] | None = None
+    owner: type[Any], method: str, name: str, size: Callable[..., int] | None = None
 ) -> None:
-    """Count the calls of a method and their CPU seconds; `also`: more, from what it took."""
+    """Count the calls of a method and their CPU seconds; `size`: the bytes of what it took."""
     inner = getattr(owner, method)
 
     def call(*arguments: Any, **named: Any) -> Any:
@@ -40,22 +40,22 @@ def counted(
         try:
             return inner(*arguments, **named)
         finally:
-            counts[f"cpu {name}"] += time.thread_time() - began  # type: ignore[assignment]
+            counts[f"cpu {name}"] += time.thread_time() - began
             counts[name] += 1
-            if also is not None:
-                counts.update(also(*arguments))
+            if size is not None:
+                counts[f"{name[:-1]} bytes"] += size(*arguments)
 
     setattr(owner, method, call)
 
 
-def bytes_of(_reader: AnswerReader[Any], line: bytes) -> dict[str, int]:
+def size_of(_reader: AnswerReader[Any], line: bytes) -> int:
     """Return the size of an event."""
-    return {"event bytes": len(line)}
+    return len(line)
 
 
 def threads() -> dict[str, float]:
     """Return CPU seconds and context switches of threads, those of one kind together."""
-    found: Counter[str] = Counter()
+    found: defaultdict[str, float] = defaultdict(float)
     for thread in threading.enumerate():
         place = Path(f"/proc/self/task/{thread.native_id}")
         name = thread.name.rstrip("-0123456789")
@@ -64,7 +64,7 @@ def threads() -> dict[str, float]:
             status = (place / "status").read_text("ascii").splitlines()
         except OSError:
             continue  # it has just ended
-        found[f"cpu of {name}"] += ran * SECONDS_PER_NS  # type: ignore[assignment]
+        found[f"cpu of {name}"] += ran * SECONDS_PER_NS
         found[f"switches of {name}"] += sum(
             int(line.split()[1]) for line in status if "ctxt_switches" in line
         )
@@ -83,7 +83,7 @@ def serve(path: str) -> None:
 
 
 if __name__ == "__main__":
-    counted(AnswerReader, "read_event", "events", bytes_of)
+    counted(AnswerReader, "read_event", "events", size_of)
     counted(JobReconciler, "_reconcile", "reconciles")
     counted(JobReconciler, "_reconcile_once", "looks")
     counted(JobReconciler, "_carry_out", "deeds")
