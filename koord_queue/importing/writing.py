@@ -150,11 +150,9 @@ class PlanWriter:
         for api_version, kind in _MADE:
             try:
                 resource = self._resources.find(api_version, kind)
-                for page in self._cluster.pages(resource.path(""), _OURS):
-                    for each in msgspec.json.decode(page).get("items") or ():
-                        namespace, name = _place(each)
-                        if (kind, namespace, name) not in wanted:
-                            left.setdefault(namespace, []).append(resource.shown(kind, name))
+                for namespace, name in self._own(resource):
+                    if (kind, namespace, name) not in wanted:
+                        left.setdefault(namespace, []).append(resource.shown(kind, name))
             except (Missing, NotServed):
                 continue
             except Refused as error:
@@ -192,6 +190,11 @@ class PlanWriter:
             raise CommandError(f"{job.source}: {error.message}", step) from error
 
     # --- one object ---------------------------------------------------------------------------
+
+    def _own(self, resource: Resource) -> Iterator[tuple[str, str]]:
+        """Yield namespace and name of the objects that imports have made."""
+        for page in self._cluster.pages(resource.path(""), _OURS):
+            yield from map(_place, msgspec.json.decode(page).get("items") or ())
 
     def _compare(self, body: Json) -> Step:
         try:
