@@ -58,6 +58,12 @@ class Verdict:
     noise: float
 
     @property
+    def hours(self) -> float:
+        """How long it was sampled; half of that is judged."""
+        points = self.track.points
+        return points[-1][0] - points[0][0] if points else 0.0
+
+    @property
     def grows(self) -> bool:
         """Whether the growth is more than chance."""
         return self.growth is not None and self.growth > self.noise
@@ -67,7 +73,7 @@ class Verdict:
         growth = "too few samples" if self.growth is None else f"{self.growth:+.2f}"
         said = "GROWS" if self.grows else ""
         values = f"{self.middle:>12.2f} {growth:>16} {self.noise:>10.2f}"
-        return f"{self.track.name:<44}{values} {self.track.unit:<8}{said}".rstrip()
+        return f"{self.track.name:<44}{values} {self.track.unit:<8}{self.hours * 60:>6.0f} min  {said}".rstrip()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ class ProgramSamples:
         process: It; it may be restarted between samples.
 
     Attributes:
-        tracks: What was sampled, by its kind.
+        tracks: What was sampled since its last start, by its kind.
         differences: The most that its self-audit has counted in a run of it.
         missed: Samples without an answer, such as right after a kill.
     """
@@ -44,6 +44,7 @@ class ProgramSamples:
         self.differences = 0.0
         self.missed = 0
         self._began = time.monotonic()
+        self._pid = 0
 
     def take(self) -> None:
         """Take a sample; a program that is not there is left out."""
@@ -53,6 +54,11 @@ class ProgramSamples:
         except (OSError, httpx.HTTPError, KeyError):
             self.missed += 1
             return
+        if self._pid != self.process.pid:
+            # It fills its caches again: what is judged is what it does after that.
+            self._pid = self.process.pid
+            for track in self.tracks.values():
+                track.points.clear()
         self.differences = max(self.differences, values.pop("differences"))
         for kind, value in values.items():
             self.tracks[kind].points.append((hours, value))
