@@ -73,7 +73,8 @@ class Verdict:
         growth = "too few samples" if self.growth is None else f"{self.growth:+.2f}"
         said = "GROWS" if self.grows else ""
         values = f"{self.middle:>12.2f} {growth:>16} {self.noise:>10.2f}"
-        return f"{self.track.name:<44}{values} {self.track.unit:<8}{self.hours * 60:>6.0f} min  {said}".rstrip()
+        of = f"{self.track.unit:<8}{self.hours:>7.1f} h"
+        return f"{self.track.name:<44}{values} {of}  {said}".rstrip()
 
 
 @dataclass(frozen=True, kw_only=True)
