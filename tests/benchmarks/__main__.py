@@ -38,6 +38,7 @@ from tests.benchmarks import (
     probe_lateness,
     replay_figures,
     scheduler_memory,
+    scheduler_threads,
     score_figures,
     scrape,
     visibility_figures,
@@ -57,6 +58,7 @@ class Options:
     share: float | None
     qps: float
     trace: Path | None
+    before: Path | None
 
 
 @dataclass(frozen=True)
@@ -214,6 +216,13 @@ STAGES = (
         needs_cluster=True,
     ),
     Stage(
+        "scheduler_threads",
+        "CPU, context switches and bytes of each thread of the scheduler per unit; see --before",
+        220,
+        lambda options: scheduler_threads.run(options.before, quick=options.quick),
+        needs_cluster=True,
+    ),
+    Stage(
         "command_line",
         "how long a command takes, beside kubectl",
         60,
@@ -314,11 +323,14 @@ def _parse(arguments: Sequence[str]) -> tuple[Options, list[str], Path | None]:
     parser.add_argument(
         "--trace", type=Path, metavar="FILE", help="score forecasts on this, in all worlds: hours"
     )
+    parser.add_argument(
+        "--before", type=Path, metavar="DIR", help="scheduler_threads: a checkout to compare with"
+    )
     got = parser.parse_args(arguments)
     unknown = sorted(set(got.stages) - {stage.name for stage in STAGES})
     if unknown:
         parser.error(f"no such stage: {', '.join(unknown)}; there are\n{listed}")
-    options = Options(got.quick, got.share, got.kube_api_qps, got.trace)
+    options = Options(got.quick, got.share, got.kube_api_qps, got.trace, got.before)
     return options, got.stages, got.json
 
 
