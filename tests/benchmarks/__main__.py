@@ -32,6 +32,7 @@ from tests.benchmarks import (
     insight_memory,
     job_cpu,
     job_lives,
+    job_shares,
     kueue_shape,
     page_cost,
     preemption_figures,
@@ -217,7 +218,7 @@ STAGES = (
     ),
     Stage(
         "scheduler_threads",
-        "CPU, context switches and bytes of each thread of the scheduler per unit; see --before",
+        "what each thread of the scheduler uses for a unit, with --before in turns",
         220,
         lambda options: scheduler_threads.run(options.before, quick=options.quick),
         needs_cluster=True,
@@ -248,6 +249,13 @@ STAGES = (
         "real Jobs from creation to end through both programs",
         50,
         lambda options: job_lives.run(60 if options.quick else job_lives.JOB_COUNT),
+        needs_cluster=True,
+    ),
+    Stage(
+        "job_shares",
+        "what a real Job costs the controllers part by part, with --before in turns",
+        220,
+        lambda options: job_shares.run(options.before, quick=options.quick),
         needs_cluster=True,
     ),
     Stage(
@@ -324,7 +332,10 @@ def _parse(arguments: Sequence[str]) -> tuple[Options, list[str], Path | None]:
         "--trace", type=Path, metavar="FILE", help="score forecasts on this, in all worlds: hours"
     )
     parser.add_argument(
-        "--before", type=Path, metavar="DIR", help="scheduler_threads: a checkout to compare with"
+        "--before",
+        type=Path,
+        metavar="FOLDER",
+        help="a checkout to compare with, where named above",
     )
     got = parser.parse_args(arguments)
     unknown = sorted(set(got.stages) - {stage.name for stage in STAGES})

@@ -91,10 +91,7 @@ class ClusterWorld:
         configuration: Mapping[str, Any] | None = None,
         root: Path = ROOT,
     ) -> ProgramProcess:
-        """Start one of our programs and wait until it is ready; by default without a rate limit.
-
-        `root` is the checkout that it is run from.
-        """
+        """Start one of our programs and wait until it is ready; by default without a rate limit."""
         return self._programs.start(program, *arguments, configuration=configuration, root=root)
 
 
@@ -138,7 +135,7 @@ class Programs:
         configuration: Mapping[str, Any] | None = None,
         root: Path = ROOT,
     ) -> ProgramProcess:
-        """Start a program (its package or script) and wait until it is ready."""
+        """Start a program (its package or script) of a checkout and wait until it is ready."""
         name = f"{Path(program).name}-{len(self._started)}"
         flags = ["--kube-api-qps=0", "--leader-elect=false", *arguments]
         if configuration is not None:
