@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.charts.render import render
-from tests.controlplane.binaries import KUBERNETES, pinned_version
+from tests.controlplane.binaries import default_kubernetes
 from tests.controlplane.helm import HELM_3, HELM_4
 from tests.tidy.dependency_locks import supported_pythons
 from tests.tidy.source_tree import ROOT
@@ -21,7 +21,7 @@ def section(title: str) -> str:
 
 
 def test_the_tried_kubernetes_is_the_pinned_one() -> None:
-    version = pinned_version(KUBERNETES)
+    version = default_kubernetes()
     assert f"| {version[1:].rpartition('.')[0]} | {version}: the whole suite" in PAGE
 
 
