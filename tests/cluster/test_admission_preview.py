@@ -33,6 +33,7 @@ from tests.cluster.queue_world import (
     until,
 )
 from tests.controlplane.api_client import ApiError
+from tests.controlplane.binaries import mutating_policy_version
 
 Json = dict[str, Any]
 
@@ -106,8 +107,9 @@ def refusal_of_create(world: QueueWorld, query: str = "") -> str:
 
 def pod_policy(world: QueueWorld, kind: str, name: str, team: str, **spec: Any) -> None:
     """Apply a policy to pods of a team."""
+    version = mutating_policy_version() if kind == "Mutating" else "v1"
     body: Json = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
+        "apiVersion": f"admissionregistration.k8s.io/{version}",
         "kind": f"{kind}AdmissionPolicy",
         "metadata": {"name": name},
         "spec": {
