@@ -8,6 +8,7 @@ scheduler never does by itself is planted in a second replica (`faulty_scheduler
 from __future__ import annotations
 
 import os
+import re
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -262,6 +263,11 @@ def test_every_rule_is_evaluated(watched: Watched) -> None:
 
 
 # --- alerts -------------------------------------------------------------------------------------
+
+
+def test_every_alert_is_made_to_fire_here() -> None:
+    named = re.findall(r'await_firing\("(\w+)"', Path(__file__).read_text(encoding="utf-8"))
+    assert set(named) == set(alerts())
 
 
 def hold_lease(world: QueueWorld) -> None:
