@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush, merge
 from itertools import islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -50,9 +50,13 @@ from queue_scheduler.queueing.queue_policies import (
     is_banded,
 )
 from queue_scheduler.queueing.strict_mode import NodeRequests
+from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
+
+_WOULD_PASS: Final = reasons_with(Trait.BACKFILL)
+"""Why units are refused that fit, but not before a unit ahead."""
 
 
 class AdmittedUnit(NamedTuple):
@@ -108,6 +112,8 @@ class SchedulingQueue:
         self._by_quota: dict[str, ClassQueue] = {}
         # All units in one order, regardless of class; None while there is no depth.
         self._all: PendingOrder | None = None
+        # `refused_by_limits`, until a class among them changes. The list itself is never changed.
+        self._refused: list[tuple[OrderKey, Refusal]] | None = None
         self._offers: list[tuple[OrderKey, str]] = []
         # Quotas whose offer is to be looked up again; if there is none, the first offer is valid.
         self._changed: dict[str, None] = {}
@@ -241,6 +247,7 @@ class SchedulingQueue:
             return None
         unit_class.head = head
         is_woken = unit_class.refusal is not None
+        self._forget_refused(unit_class.refusal)
         unit_class.refusal = None
         self._note(unit_class)
         return unit_class.number if is_woken else None
@@ -257,6 +264,7 @@ class SchedulingQueue:
         if head is unit_class.head:
             return None
         unit_class.head = head
+        self._forget_refused(unit_class.refusal)
         self._note(unit_class)
         if head is not None:
             return None
@@ -369,6 +377,8 @@ class SchedulingQueue:
         if self._is_shared:
             self._stop_sharing()
         unit_class = self._classes[info.class_key]
+        self._forget_refused(unit_class.refusal)
+        self._forget_refused(refusal)
         unit_class.refusal = refusal
         unit_class.refused_at = at
         self._note(unit_class)
@@ -385,6 +395,7 @@ class SchedulingQueue:
         if self._is_shared:
             self._stop_sharing()
             unit_class = self._numbered[number]
+        self._forget_refused(unit_class.refusal)
         unit_class.refusal = None
         self._note(unit_class)
         return True
@@ -491,6 +502,16 @@ class SchedulingQueue:
             if unit_class.refusal is not None and head is not None:
                 yield head, unit_class.refusal
 
+    def refused_by_limits(self) -> list[tuple[OrderKey, Refusal]]:
+        """Return the first unit and the refusal of the classes that are asleep, in order.
+
+        Left out are those that fit, and only would delay another unit. The list is not for changes.
+        """
+        if self._refused is None:
+            found = (pair for pair in self.last_refusals() if pair[1].reason not in _WOULD_PASS)
+            self._refused = sorted(found, key=lambda pair: pair[0])
+        return self._refused
+
     def heads(self) -> Iterator[OrderKey]:
         """Iterate over the first unit of every class."""
         return (each.head for each in self._classes.values() if each.head is not None)
@@ -563,7 +584,7 @@ class SchedulingQueue:
         twin.in_flight, twin.requests, twin._asked = self.in_flight, self.requests, self._asked
         twin._classes, twin._numbered = self._classes, self._numbered
         twin._by_quota, twin._next_number = self._by_quota, self._next_number
-        twin._all = self._all
+        twin._all, twin._refused = self._all, self._refused
         twin._offers, twin._changed, twin._is_shared = self._offers, self._changed, True
         return twin
 
@@ -590,6 +611,8 @@ class SchedulingQueue:
         assert self._in_band == [bands.count(band) for band in range(len(self._bands))], self.name
         assert self.first_band == min(bands, default=0), self.name
         assert sorted(self._numbered) == sorted(c.number for c in self._classes.values())
+        known, self._refused = self._refused, None
+        assert known in (None, self.refused_by_limits()), f"queue {self.name}: {known}"
         places: list[OrderKey] = []
         heads = {c.head: c.priority for c in self._classes.values() if not c.refusal}
         for quota, of_quota in self._by_quota.items():
@@ -657,6 +680,11 @@ class SchedulingQueue:
         """Note that a class has another head, or was woken or put to sleep."""
         self._by_quota[unit_class.quota].note(unit_class)
         self._changed[unit_class.quota] = None
+
+    def _forget_refused(self, refusal: Refusal | None) -> None:
+        """Note that a class has, or had, this refusal."""
+        if refusal is not None and refusal.reason not in _WOULD_PASS:
+            self._refused = None
 
     def _renew_offers(self) -> None:
         """Look up the offers of the changed quotas, and drop stale ones from the top."""
