@@ -39,7 +39,7 @@ Json = dict[str, Any]
 
 ACCOUNT: Final = "jobs-account"
 VALUES: Final = {"controllers": {"config": {"admissionPreview": True}}}
-POLICIES: Final = "/apis/admissionregistration.k8s.io/v1/{}admissionpolicies"
+POLICIES: Final = "/apis/admissionregistration.k8s.io/{}/{}admissionpolicies"
 DIFFERENCES: Final = "koord-queue/template-differences"
 LONG: Final = "600"
 
@@ -313,7 +313,7 @@ def test_a_refusal_holds_the_job_with_its_message_until_it_is_gone(world: QueueW
     assert "pods of team barred are barred" in said
     assert "koord-queue-preview" not in said
     stays(lambda: world.is_suspended("barred"))
-    world.api.request("DELETE", f"{POLICIES.format('validating')}/barred")
+    world.api.request("DELETE", f"{POLICIES.format('v1', 'validating')}/barred")
     until(lambda: world.running_pods("barred"))
 
 
@@ -390,7 +390,8 @@ def test_a_changed_policy_changes_the_demand_of_pending_units(world: QueueWorld)
         change = f'[JSONPatch{{op: "replace", path: "{path}", value: "{cpu}"}}]'
         mutating(world, "later", "later", change)
         until(partial(asks_for, world, "waits", {"cpu": cpu}))
-    world.api.request("DELETE", f"{POLICIES.format('mutating')}/later")
+    policies = POLICIES.format(mutating_policy_version(), "mutating")
+    world.api.request("DELETE", f"{policies}/later")
     until(partial(asks_for, world, "waits", {"cpu": "2"}))
 
 

@@ -200,7 +200,12 @@ def mutating_policy_version() -> Literal["v1", "v1beta1"]:
     Those before 1.36 serve v1beta1, and only where its feature gate is on, as it is in a
     `ControlPlane`.
     """
-    return "v1" if parse_go_version(chosen_kubernetes()) >= (1, 36) else "v1beta1"
+    return "v1beta1" if is_before(1, 36) else "v1"
+
+
+def is_before(major: int, minor: int) -> bool:
+    """Return whether the chosen Kubernetes is older than a minor version, such as 1, 36."""
+    return _minor(chosen_kubernetes()) < (major, minor)
 
 
 def module_folder(module: str) -> Path:

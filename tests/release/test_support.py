@@ -25,14 +25,22 @@ def test_the_tried_kubernetes_is_the_pinned_one() -> None:
     assert f"| {version[1:].rpartition('.')[0]} | {version}: the whole suite" in PAGE
 
 
+@pytest.mark.parametrize("version", known_kubernetes())
+def test_a_version_that_can_be_run_is_named(version: str) -> None:
+    """With how it was tried, or as one to try."""
+    assert version.removeprefix("v") in section("Kubernetes")
+
+
 def rendered_minors() -> list[int]:
     """Return the minor versions that the table says the chart is rendered for."""
     row = re.search(
-        r"^\| 1\.(\d+) to 1\.(\d+), 1\.(\d+) \| the chart is rendered", PAGE, re.MULTILINE
+        r"^\| 1\.(\d+) to 1\.(\d+), 1\.(\d+), 1\.(\d+) \| the chart is rendered",
+        PAGE,
+        re.MULTILINE,
     )
     assert row is not None
-    first, last, newest = map(int, row.groups())
-    return [*range(first, last + 1), newest]
+    first, last, *others = map(int, row.groups())
+    return [*range(first, last + 1), *others]
 
 
 @pytest.mark.parametrize("minor", rendered_minors())
