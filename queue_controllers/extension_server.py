@@ -168,8 +168,9 @@ class ExtensionServer(Generic[JobT]):
                 self.queue.add(old.metadata.key)
             return
         informer = self.watch.informer
-        if old is None and informer is not None and informer.has_synced():
-            self.reconciler.on_arrival(new.metadata.uid)
+        # Others may come late to this process: what they are now is not how they were created.
+        if old is None and informer is not None and informer.is_creation():
+            self.reconciler.on_creation(new.metadata)
         pause = pause_of_job(self.adapter, old, new)
         if pause is None or (old is not new and self.reconciler.has_reconciled_job(new.metadata)):
             return

@@ -197,9 +197,14 @@ class JobReconciler(Generic[JobT]):
 
     # --- watch events -------------------------------------------------------------------------
 
-    def on_arrival(self, uid: Uid) -> None:
-        """Note that a watch event brought a new job."""
-        self._memories.setdefault(uid, JobMemory(arrived=True))
+    def on_creation(self, created: ObjectMeta) -> None:
+        """Note that a job was created as one of the queue's.
+
+        Args:
+            created: Its metadata at its creation: the labels may have changed before it is decided.
+        """
+        if self._reader.is_queued_at_creation(created):
+            self._memories.setdefault(created.uid, JobMemory(arrived=True))
 
     def on_gone(self, gone: ObjectMeta) -> None:
         """Forget a job."""

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.charts.render import render
-from tests.controlplane.binaries import default_kubernetes
+from tests.controlplane.binaries import default_kubernetes, known_kubernetes
 from tests.controlplane.helm import HELM_3, HELM_4
 from tests.tidy.dependency_locks import supported_pythons
 from tests.tidy.source_tree import ROOT
