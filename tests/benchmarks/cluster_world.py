@@ -85,10 +85,14 @@ class ClusterWorld:
         return self._audit.lines()
 
     def start(
-        self, program: str, *arguments: str, configuration: Mapping[str, Any] | None = None
+        self,
+        program: str,
+        *arguments: str,
+        configuration: Mapping[str, Any] | None = None,
+        root: Path = ROOT,
     ) -> ProgramProcess:
         """Start one of our programs and wait until it is ready; by default without a rate limit."""
-        return self._programs.start(program, *arguments, configuration=configuration)
+        return self._programs.start(program, *arguments, configuration=configuration, root=root)
 
 
 def connect(kubeconfig: Path) -> tuple[ResourceClient, Any]:
@@ -125,9 +129,13 @@ class Programs:
         self._started: list[ProgramProcess] = []
 
     def start(
-        self, program: str, *arguments: str, configuration: Mapping[str, Any] | None = None
+        self,
+        program: str,
+        *arguments: str,
+        configuration: Mapping[str, Any] | None = None,
+        root: Path = ROOT,
     ) -> ProgramProcess:
-        """Start a program (its package or script) and wait until it is ready."""
+        """Start a program (its package or script) of a checkout and wait until it is ready."""
         name = f"{Path(program).name}-{len(self._started)}"
         flags = ["--kube-api-qps=0", "--leader-elect=false", *arguments]
         if configuration is not None:
@@ -135,7 +143,9 @@ class Programs:
             path.write_text(json.dumps(configuration), encoding="utf-8")
             flags.append(f"--config={path}")
         log = self._folder / f"{name}.log"
-        process = ProgramProcess(program, self._kubeconfig, log, flags, group=self._group)
+        process = ProgramProcess(
+            program, self._kubeconfig, log, flags, group=self._group, root=root
+        )
         self._started.append(process)
         process.start()
         process.wait_until_ready()
