@@ -133,6 +133,8 @@ class Scheduler:
             are_caches_ready=self._are_caches_ready,
             caches=lambda: [each for each in caches.in_order() if each.has_synced()],
             on_open=self._wake_all,
+            on_prepared=program.metrics.process.on_prepared,
+            clock=program.clock,
         )
         self._warmup_thread = self._threads.run("takeover", self._warmup.step)
         self._dispatcher = self._build_dispatcher(flags.program.writers)
