@@ -61,7 +61,7 @@ from shared_api.client.errors import AlreadyExists, ApiFailure, Conflict
 from shared_api.objects.lease import Lease, LeaseSpec
 from shared_api.process.clock import Clock
 from shared_api.timestamps import rfc3339_micro
-from shared_api.well_known_labels import PREFIX
+from shared_api.well_known_labels import WRITES_END
 
 LEASE_SECONDS: Final = 15
 RENEW_DEADLINE_SECONDS: Final = 10.0
@@ -84,10 +84,6 @@ period: one or two reads find it, since a leader renews without jitter."""
 EXPIRY_SECONDS: Final = 0.01
 EXPIRY_JITTER_SECONDS: Final = 0.1
 """How soon after the expiry candidates try to acquire: not all at the same instant."""
-
-PROMISE: Final = f"{PREFIX}writes-end"
-"""Annotation of the Lease: seconds before its expiry after which its holder sends nothing, and who
-promises that ("4 host_1a2b")."""
 
 RETRY_JITTER: Final = 0.2
 """Share by which candidates look later at a lease that is overdue or free, so that they do not all
@@ -168,7 +164,7 @@ class LeaseLock(Protocol):
         ...
 
     def write(self, spec: LeaseSpec, resource_version: str, promise: str) -> Lease:
-        """Replace spec and `PROMISE` of the lease in this version, and return the new lease.
+        """Replace spec and `WRITES_END` of the lease in this version, and return the new lease.
 
         With resource_version "" the lease is created. Raises `Conflict` or `AlreadyExists` if
         another candidate was faster.
@@ -224,7 +220,7 @@ def observe(previous: ObservedLease | None, lease: Lease, now: float) -> Observe
 
 def _read_promise(lease: Lease) -> float:
     """Return the seconds that the holder itself has promised; 0: none."""
-    seconds, _, promiser = lease.metadata.annotations.get(PROMISE, "").partition(" ")
+    seconds, _, promiser = lease.metadata.annotations.get(WRITES_END, "").partition(" ")
     if not promiser or promiser != lease.spec.holder_identity:
         return 0.0
     try:

@@ -7,8 +7,8 @@ import msgspec
 from shared_api.client.errors import NotFound
 from shared_api.client.resource_client import ResourceClient
 from shared_api.client.resource_types import LEASES
-from shared_api.leader_election import PROMISE
 from shared_api.objects.lease import Lease, LeaseSpec
+from shared_api.well_known_labels import WRITES_END
 
 
 class ApiLeaseLock:
@@ -38,7 +38,7 @@ class ApiLeaseLock:
 
         Other annotations stay.
         """
-        metadata: dict[str, object] = {"annotations": {PROMISE: promise}}
+        metadata: dict[str, object] = {"annotations": {WRITES_END: promise}}
         body = {
             "apiVersion": LEASES.api_version,
             "kind": LEASES.kind,

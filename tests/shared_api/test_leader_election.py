@@ -18,7 +18,6 @@ from shared_api.leader_election import (
     EXPIRY_JITTER_SECONDS,
     EXPIRY_SECONDS,
     LOOKS_PER_RETRY,
-    PROMISE,
     SETTLE_SECONDS,
     LeaderElector,
     LeaseSettingError,
@@ -33,6 +32,7 @@ from shared_api.leader_election import (
 from shared_api.objects.lease import Lease, LeaseSpec
 from shared_api.objects.meta import ObjectMeta
 from shared_api.testing.virtual_clock import VirtualClock
+from shared_api.well_known_labels import WRITES_END
 
 SETTINGS = LeaseSettings()
 
@@ -55,7 +55,7 @@ class FakeLease:
             raise Conflict(409, "Conflict", "")
         self.version += 1
         metadata = ObjectMeta(
-            resource_version=str(self.version), annotations={PROMISE: promise} if promise else {}
+            resource_version=str(self.version), annotations={WRITES_END: promise} if promise else {}
         )
         self.lease = Lease(metadata=metadata, spec=spec)
         return self.lease
@@ -242,7 +242,7 @@ def test_a_new_leader_waits_for_what_its_predecessor_has_not_promised(
     del world.last_writes[world.a]  # what it would have sent is not the point here
     assert world.server.lease is not None
     metadata = world.server.lease.metadata
-    given = {PROMISE: edit(metadata.annotations[PROMISE])}
+    given = {WRITES_END: edit(metadata.annotations[WRITES_END])}
     edited = msgspec.structs.replace(metadata, annotations=given)
     world.server.lease = msgspec.structs.replace(world.server.lease, metadata=edited)
     while not world.b.elector.is_leader():

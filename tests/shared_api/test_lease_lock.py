@@ -10,10 +10,10 @@ from shared_api.client.errors import AlreadyExists, Conflict
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
 from shared_api.fake_api_server.server import FakeApiServer
-from shared_api.leader_election import PROMISE
 from shared_api.lease_lock import ApiLeaseLock
 from shared_api.objects.lease import LeaseSpec
 from shared_api.testing.virtual_clock import VirtualClock
+from shared_api.well_known_labels import WRITES_END
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_a_lease_is_created_read_and_renewed(lock: ApiLeaseLock) -> None:
     renewed = lock.write(LeaseSpec(holder_identity="", lease_duration_seconds=1), version, "3 b")
     assert (renewed.spec.holder_identity, renewed.spec.lease_transitions) == ("", 3)
     assert lock.read() == renewed
-    promises = [each.metadata.annotations[PROMISE] for each in (created, renewed)]
+    promises = [each.metadata.annotations[WRITES_END] for each in (created, renewed)]
     assert promises == ["4 a", "3 b"]
 
 
