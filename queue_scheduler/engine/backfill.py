@@ -30,7 +30,7 @@ Predictability, Workloads, and User Runtime Estimates in Scheduling the IBM SP2 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from heapq import nsmallest
 from typing import Final
 
@@ -101,6 +101,8 @@ class Backfill:
         # Answers about heads by unit key; valid until `_forget_answers` sees a change.
         self._promises: dict[str, Promise | Refusal] = {}
         self._checked: dict[str, Refusal | None] = {}
+        self._overtaken: dict[str, int | None] = {}
+        self._beside: dict[tuple[Hashable, ...], bool] = {}
         self._answered_at: tuple[int | None, int, int] = (None, 0, 0)
 
     # --- judging ------------------------------------------------------------------------------
@@ -170,9 +172,16 @@ class Backfill:
         behind = self._find_behind(queue, info, wall)
         if behind is None or wall is None or remaining_seconds(info.unit) is None:
             return None
-        promise = behind[1]
+        head, promise = behind
         if not isinstance(promise, Promise):
             return None
+        key = head.info.key
+        if key not in self._overtaken:
+            self._overtaken[key] = self._seconds_until_overtaken(promise, wall)
+        return self._overtaken[key]
+
+    def _seconds_until_overtaken(self, promise: Promise, wall: int) -> int | None:
+        """Return when a running unit may come to end before one that does not run yet."""
         ends = [end for _, end in self._units.usage.ends]
         put_off = [end.at(wall) for end in ends if end.since is None]
         latest = max((at for at in put_off if at <= promise.at), default=None)
@@ -216,17 +225,20 @@ class Backfill:
         behind[queue.class_number(info)] = None
 
     def _fits_beside(self, info: QueueUnitInfo, head: _Head, promise: Promise) -> bool:
-        beside = [Supposed.started(info)]
-        return self._plugins.check_without(head.info, promise.released, beside) is None
+        beside = Supposed.started(info)
+        amounts = sorted(beside.amounts.items())
+        # Units behind a head have many ends, but few demands.
+        asked = (head.info.key, beside.quota, beside.non_preemptible, beside.pods, *amounts)
+        if asked not in self._beside:
+            refusal = self._plugins.check_without(head.info, promise.released, [beside])
+            self._beside[asked] = refusal is None
+        return self._beside[asked]
 
     def _find_heads(self, queue: SchedulingQueue, info: QueueUnitInfo) -> Iterator[_Head]:
         """Iterate over the refused units before this one that compete with it, in order."""
-        refused = [
-            (place, refusal)
-            for place, refusal in queue.last_refusals()
-            if place < info.order_key and refusal.reason not in _NOT_PASSED
-        ]
-        for place, last in sorted(refused, key=lambda each: each[0]):
+        for place, last in queue.refused_by_limits():
+            if place >= info.order_key:
+                return
             head = self._units.records[unit_key(place)].info
             assert head is not None, f"{unit_key(place)} is pending without a demand"
             if not self._compete(head.quota, info.quota):
@@ -258,6 +270,7 @@ class Backfill:
         if at != self._answered_at:
             self._answered_at = at
             self._checked, self._promises = {}, {}
+            self._overtaken, self._beside = {}, {}
 
     # --- promising ----------------------------------------------------------------------------
 

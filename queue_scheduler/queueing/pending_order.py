@@ -100,6 +100,14 @@ class PendingOrder:
         ahead = sum(map(len, self._chunks[:index]))
         return ahead + (bisect_left(self._chunks[index], key) if index < len(self._chunks) else 0)
 
+    def at(self, position: int) -> OrderKey | None:
+        """Return the key that so many others come before, or None."""
+        for chunk in self._chunks:
+            if position < len(chunk):
+                return chunk[position]
+            position -= len(chunk)
+        return None
+
     def copy(self) -> PendingOrder:
         """Return an independent copy that shares keys and, until either changes, lists."""
         twin: PendingOrder = PendingOrder.__new__(PendingOrder)

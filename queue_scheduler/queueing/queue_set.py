@@ -6,7 +6,6 @@ Owns the `SchedulingQueue`s, and keeps their `Turns` in step with what is pendin
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from itertools import islice
 
 from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo
 from queue_scheduler.queueing.fair_order import Rank
@@ -124,7 +123,7 @@ class QueueSet:
         """Note the quota whose first unit has just moved beyond a queue's depth, or within it."""
         if queue.length <= position or queue.has_one_quota:
             return  # the quota of the unit that came or left is noted anyway
-        moved = next(islice(queue.in_order(), position, None))
+        moved = queue.at(position)
         quota = next((name for name in queue.quotas() if queue.first_of(name) == moved), None)
         if quota is not None:
             self.changed_heads[quota] = None

@@ -12,6 +12,9 @@ offered. All three are heaps whose stale entries (the head left, the class fell 
 when they reach the top. Every operation is O(log n), whatever the number of classes, except that
 every quota is looked at when the highest priority of the units with requested nodes changes.
 
+Where a queue has a depth, it also keeps all its units in one order: whether a unit stands within it
+is asked after every change, and asking each class would cost as much as there are classes.
+
 Policies may divide the queue into *bands*. The order keys then begin with the band, and the queue
 counts its units by band: units of a later band than that of the first unit are not offered.
 
@@ -23,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush, merge
 from itertools import islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -36,6 +39,7 @@ from queue_scheduler.framework.queue_unit_info import (
     unit_key,
 )
 from queue_scheduler.queueing.class_queue import SLACK, ClassQueue, UnitClass
+from queue_scheduler.queueing.pending_order import PendingOrder
 from queue_scheduler.queueing.queue_options import BACKFILL_DEPTH, DEFAULT_OPTIONS, QueueOptions
 from queue_scheduler.queueing.queue_policies import (
     BLOCK,
@@ -46,9 +50,13 @@ from queue_scheduler.queueing.queue_policies import (
     is_banded,
 )
 from queue_scheduler.queueing.strict_mode import NodeRequests
+from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
+
+_WOULD_PASS: Final = reasons_with(Trait.BACKFILL)
+"""Why units are refused that fit, but not before a unit ahead."""
 
 
 class AdmittedUnit(NamedTuple):
@@ -95,8 +103,6 @@ class SchedulingQueue:
     def __init__(self, queue: Queue, policy: QueuePolicy) -> None:
         self.name = queue.metadata.name
         self.api_object = queue
-        self._options = DEFAULT_OPTIONS
-        self._set_policy(policy)
         self.in_flight: dict[Uid, int | None] = {}
         self.requests = NodeRequests()
         self.length = 0
@@ -104,6 +110,10 @@ class SchedulingQueue:
         self._classes: dict[ClassKey, UnitClass] = {}
         self._numbered: dict[int, UnitClass] = {}
         self._by_quota: dict[str, ClassQueue] = {}
+        # All units in one order, regardless of class; None while there is no depth.
+        self._all: PendingOrder | None = None
+        # `refused_by_limits`, until a class among them changes. The list itself is never changed.
+        self._refused: list[tuple[OrderKey, Refusal]] | None = None
         self._offers: list[tuple[OrderKey, str]] = []
         # Quotas whose offer is to be looked up again; if there is none, the first offer is valid.
         self._changed: dict[str, None] = {}
@@ -112,6 +122,8 @@ class SchedulingQueue:
         self._next_number = 0
         # Whether copies hold the same classes, heaps, and offers; then nothing in them is changed.
         self._is_shared = False
+        self._options = DEFAULT_OPTIONS
+        self._set_policy(policy)
 
     @property
     def policy(self) -> QueuePolicy:
@@ -160,6 +172,8 @@ class SchedulingQueue:
         self._max_priority = options.max_priority
         if self.is_backfilling:
             self.depth = BACKFILL_DEPTH if self.depth is None else min(self.depth, BACKFILL_DEPTH)
+        if (self.depth is None) is not (self._all is None):
+            self._all = None if self.depth is None else self._merge_classes()
         self._is_limited = self._is_stopped or self._banded is not None or self.depth is not None
 
     def bounded(self, unit: QueueUnit) -> QueueUnit:
@@ -225,12 +239,15 @@ class SchedulingQueue:
             self._stop_sharing()
         unit_class = self._classes.get(info.class_key) or self._new_class(info)
         unit_class.order.add(info.order_key)
+        if self._all is not None:
+            self._all.add(info.order_key)
         self._count(info.order_key, 1)
         head = unit_class.order.first()
         if head is unit_class.head:
             return None
         unit_class.head = head
         is_woken = unit_class.refusal is not None
+        self._forget_refused(unit_class.refusal)
         unit_class.refusal = None
         self._note(unit_class)
         return unit_class.number if is_woken else None
@@ -241,10 +258,13 @@ class SchedulingQueue:
             self._stop_sharing()
         unit_class = self._classes[info.class_key]
         head = unit_class.order.remove(info.order_key)
+        if self._all is not None:
+            self._all.remove(info.order_key)
         self._count(info.order_key, -1)
         if head is unit_class.head:
             return None
         unit_class.head = head
+        self._forget_refused(unit_class.refusal)
         self._note(unit_class)
         if head is not None:
             return None
@@ -357,6 +377,8 @@ class SchedulingQueue:
         if self._is_shared:
             self._stop_sharing()
         unit_class = self._classes[info.class_key]
+        self._forget_refused(unit_class.refusal)
+        self._forget_refused(refusal)
         unit_class.refusal = refusal
         unit_class.refused_at = at
         self._note(unit_class)
@@ -373,6 +395,7 @@ class SchedulingQueue:
         if self._is_shared:
             self._stop_sharing()
             unit_class = self._numbered[number]
+        self._forget_refused(unit_class.refusal)
         unit_class.refusal = None
         self._note(unit_class)
         return True
@@ -437,14 +460,12 @@ class SchedulingQueue:
     def count_by_reason(self) -> dict[Reason, int]:
         """Return how many units are pending for each reason; the reasons are those of `refusal_of`.
 
-        The cost grows with the classes, not the units; and with `depth`, if units are beyond it.
+        The cost grows with the classes, not the units.
         """
         if self._is_stopped:
             return {Reason.STOPPED_QUEUE: self.length} if self.length else {}
         counts: dict[Reason, int] = {}
-        beyond = None
-        if self.depth is not None and self.length > self.depth:
-            beyond = next(islice(self.in_order(), self.depth, None))
+        beyond = self.at(self.depth) if self.depth is not None else None
         for unit_class in self._classes.values():
             for reason, count in self._reasons_of(unit_class, beyond):
                 if count:
@@ -453,11 +474,21 @@ class SchedulingQueue:
 
     def in_order(self, quota: str | None = None) -> Iterator[OrderKey]:
         """Iterate lazily over all positions in order, or those of one quota."""
+        if quota is None and self._all is not None:
+            return iter(self._all)
         classes = self._numbered if quota is None else self._classes_of(quota)
         return merge(*(unit_class.order for unit_class in classes.values()))
 
+    def at(self, position: int) -> OrderKey | None:
+        """Return the position of the unit that so many others come before, or None."""
+        if self._all is not None:
+            return self._all.at(position)
+        return next(islice(self.in_order(), position, None), None)
+
     def count_before(self, key: OrderKey) -> int:
         """Return how many units come before that position."""
+        if self._all is not None:
+            return self._all.count_before(key)
         return sum(
             unit_class.order.count_before(key)
             for unit_class in self._classes.values()
@@ -470,6 +501,16 @@ class SchedulingQueue:
             head = unit_class.head
             if unit_class.refusal is not None and head is not None:
                 yield head, unit_class.refusal
+
+    def refused_by_limits(self) -> list[tuple[OrderKey, Refusal]]:
+        """Return the first unit and the refusal of the classes that are asleep, in order.
+
+        Left out are those that fit, and only would delay another unit. The list is not for changes.
+        """
+        if self._refused is None:
+            found = (pair for pair in self.last_refusals() if pair[1].reason not in _WOULD_PASS)
+            self._refused = sorted(found, key=lambda pair: pair[0])
+        return self._refused
 
     def heads(self) -> Iterator[OrderKey]:
         """Iterate over the first unit of every class."""
@@ -543,6 +584,7 @@ class SchedulingQueue:
         twin.in_flight, twin.requests, twin._asked = self.in_flight, self.requests, self._asked
         twin._classes, twin._numbered = self._classes, self._numbered
         twin._by_quota, twin._next_number = self._by_quota, self._next_number
+        twin._all, twin._refused = self._all, self._refused
         twin._offers, twin._changed, twin._is_shared = self._offers, self._changed, True
         return twin
 
@@ -554,6 +596,7 @@ class SchedulingQueue:
         self._numbered = numbered
         self._classes = {found.key: found for found in numbered.values()}
         self._by_quota = {quota: held.copy(numbered) for quota, held in self._by_quota.items()}
+        self._all = self._all.copy() if self._all is not None else None
         self._offers = self._offers[:]
         self._changed = self._changed.copy()
         self._is_shared = False
@@ -562,10 +605,14 @@ class SchedulingQueue:
         """Recompute what is derived; raise AssertionError with the story if it differs."""
         keys = [key for c in self._classes.values() for key in c.order]
         assert self.length == len(keys), self.name
+        assert (self._all is None) is (self.depth is None), self.name
+        assert self._all is None or list(self._all) == sorted(keys), f"{self.name}: wrong order"
         bands = [self.band_of(key) for key in keys]
         assert self._in_band == [bands.count(band) for band in range(len(self._bands))], self.name
         assert self.first_band == min(bands, default=0), self.name
         assert sorted(self._numbered) == sorted(c.number for c in self._classes.values())
+        known, self._refused = self._refused, None
+        assert known in (None, self.refused_by_limits()), f"queue {self.name}: {known}"
         places: list[OrderKey] = []
         heads = {c.head: c.priority for c in self._classes.values() if not c.refusal}
         for quota, of_quota in self._by_quota.items():
@@ -633,6 +680,11 @@ class SchedulingQueue:
         """Note that a class has another head, or was woken or put to sleep."""
         self._by_quota[unit_class.quota].note(unit_class)
         self._changed[unit_class.quota] = None
+
+    def _forget_refused(self, refusal: Refusal | None) -> None:
+        """Note that a class has, or had, this refusal."""
+        if refusal is not None and refusal.reason not in _WOULD_PASS:
+            self._refused = None
 
     def _renew_offers(self) -> None:
         """Look up the offers of the changed quotas, and drop stale ones from the top."""
@@ -703,15 +755,10 @@ class SchedulingQueue:
 
     def _is_beyond(self, key: OrderKey, depth: int) -> bool:
         """Return whether at least `depth` units come before that position."""
-        if self.length < depth:
-            return False
-        before = 0
-        for unit_class in self._classes.values():
-            # Asked for each head after each change: most classes begin behind it, and a comparison
-            # costs a tenth of a count.
-            head = unit_class.head
-            if head is None or head > key:
-                continue
-            if (before := before + unit_class.order.count_before(key)) >= depth:
-                return True
-        return depth == 0
+        return self.length >= depth and self.count_before(key) >= depth
+
+    def _merge_classes(self) -> PendingOrder:
+        order = PendingOrder()
+        for key in merge(*(unit_class.order for unit_class in self._classes.values())):
+            order.add(key)
+        return order

@@ -1,7 +1,8 @@
 """The report as one page with plots, readable without a network.
 
 Scripts, styles and numbers are in the page; it loads nothing, and forbids itself to. The plots are
-drawn by uPlot. Series are thinned, and only the largest quotas are drawn: the JSON has all.
+drawn by uPlot, as those of the web page are. Series are thinned, and only the largest quotas are
+drawn: the JSON has all.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from string import Template
 from typing import Any, Final
 
@@ -16,10 +18,8 @@ import msgspec
 
 from queue_scheduler.replay.report import Json
 
-# page/uPlot.iife.min.js and page/uPlot.min.css are dist/ of the package uplot 1.6.32, unchanged;
-# sha512 of the package: KIMVnG68zvu5XXUbC4LQEPnhwOxBuLyW1AHtpm6IKTXImkbLgkMy+jabjLgSLMasNuGGzQm/
-# ep3tOkyTxpiQIw==
-
+_OWN: Final = files("queue_scheduler") / "replay" / "page"
+_VENDORED: Final = files("queue_scheduler") / "page" / "static" / "vendor"
 POINTS: Final = 800
 """Points of a line: a plot is about so many pixels wide."""
 
@@ -63,18 +63,19 @@ def build_page(report: Json, title: str = "") -> str:
     numbers = msgspec.json.encode(_thinned(report), order="deterministic").decode()
     return _PAGE.substitute(
         title=html.escape(title or f"Replay of {report['trace']['file']}"),
-        plot_style=_part("uPlot.min.css"),
-        style=_part("report.css"),
+        plot_style=_read(_VENDORED / "uplot.css"),
+        style=_read(_OWN / "report.css"),
         # No text in it can end the element.
         numbers=numbers.replace("<", "\\u003c"),
-        license=_part("uPlot.LICENSE"),
-        plot_script=_part("uPlot.iife.min.js").partition("*/")[2],
-        script=_part("report.js"),
+        license=_read(_VENDORED / "uplot.LICENSE"),
+        # Without the comment that names its home, and without what makes it a module.
+        plot_script=_read(_VENDORED / "uplot.js").partition("*/")[2].partition("export default")[0],
+        script=_read(_OWN / "report.js"),
     )
 
 
-def _part(name: str) -> str:
-    return (files("queue_scheduler.replay") / "page" / name).read_text(encoding="utf-8")
+def _read(part: Traversable) -> str:
+    return part.read_text(encoding="utf-8")
 
 
 def _thinned(report: Json) -> Json:

@@ -30,7 +30,7 @@ def live(kit: ShellKit, browser: Browser) -> Iterator[Window]:
     world = PageWorld(kit.shared, kit.clock)
     world.past[kit.clock.now()] = kit.shared
     with served_page(world) as url, opened(browser, url) as window:
-        window.page.unroute_all()
+        window.listen()
         yield window
         assert window.complaints == []
 

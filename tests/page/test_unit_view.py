@@ -33,7 +33,7 @@ def test_a_forecast_is_a_picture_and_a_sentence(window: Window) -> None:
     window.edit(f"/page{UNIT}", lambda body: body.update(forecast=_forecast(body["stateAt"])))
     window.open(UNIT)
     picture = window.page.get_by_role("img")
-    words = "nine of ten later than in seven days"
+    words = "less than 90% within seven days."
     assert words in (picture.get_attribute("aria-label") or "")
     window.sees(words)
     # From the 10th percentile to the end of the picture, since the 90th is beyond it.

@@ -37,7 +37,9 @@ def assert_sound(window: Window, name: str) -> None:
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_view_of_a_busy_cluster_is_sound(window: Window, name: str) -> None:
+    window.listen()
     window.open(VIEWS[name])
+    window.sees("Live")
     assert_sound(window, name)
 
 

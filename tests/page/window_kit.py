@@ -126,6 +126,10 @@ class Window:
 
         self.page.route("**/page/events", fulfill)
 
+    def listen(self) -> None:
+        """Let requests for events through to the server."""
+        self.page.unroute("**/page/events")
+
     def sees(self, text: str) -> None:
         """Wait until a text is shown."""
         self.page.get_by_text(text).first.wait_for()

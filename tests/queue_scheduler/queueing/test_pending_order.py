@@ -24,6 +24,7 @@ def test_an_empty_order_has_no_first() -> None:
     order = PendingOrder()
     assert (len(order), order.first(), list(order)) == (0, None, [])
     assert order.count_before(key(3)) == 0
+    assert order.at(0) is None
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -76,6 +77,7 @@ def test_it_is_a_sorted_set(numbers: list[int], data: st.DataObject) -> None:
             assert list(order) == want
             assert order.first() == (want[0] if want else None)
             assert len(order) == len(want)
+            assert [order.at(n) for n in range(len(want) + 1)] == [*want, None]
         probe = key(data.draw(st.integers(0, 60)))
         assert order.count_before(probe) == sum(each < probe for each in model)
 

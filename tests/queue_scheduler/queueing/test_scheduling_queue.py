@@ -585,6 +585,20 @@ def test_it_follows_the_rules(
         assert next_place(queue) == model.next_place(depth)
 
 
+def test_a_depth_may_be_set_and_lifted_while_units_wait() -> None:
+    queue = filled("Priority", info(3), info(1, shape="big"), info(2))
+    twin = queue.copy()
+    for depth, far in ((2, 1), (None, 0), (1, 2), (0, 3)):
+        queue.options = QueueOptions(max_depth=depth)
+        queue.validate()
+        assert queue.count_by_reason().get(Reason.BEYOND_MAX_DEPTH, 0) == far
+        assert list(queue.in_order()) == list(twin.in_order())
+    queue.remove(info(1, shape="big"))
+    queue.validate()
+    assert (queue.length, twin.length) == (2, 3)
+    twin.validate()
+
+
 def test_all_wait_for_the_pods_of_the_unit_in_flight() -> None:
     queue = filled("Priority", info(1), info(2), info(3, shape="big"))
     queue.refuse(info(3, shape="big"), NO)

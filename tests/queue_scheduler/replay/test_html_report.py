@@ -67,7 +67,8 @@ def test_nothing_is_loaded(page: str) -> None:
 
 
 def test_the_license_of_the_plots_is_in_the_page(page: str) -> None:
-    text = (files("queue_scheduler.replay") / "page" / "uPlot.LICENSE").read_text(encoding="utf-8")
+    vendored = files("queue_scheduler") / "page" / "static" / "vendor"
+    text = (vendored / "uplot.LICENSE").read_text(encoding="utf-8")
     assert "Permission is hereby granted" in text
     assert text in page
 

@@ -35,12 +35,12 @@ export function ForecastChart({ forecast }) {
 }
 
 function inWords({ startP10, startP50, startP90, withoutArrivals }) {
-  const by = (time) => (time ? `before ${clockTime(time)}` : "later than in seven days");
+  const chances = Object.entries({ 10: startP10, 50: startP50, 90: startP90 });
+  const known = chances.filter(([, time]) => time).map(([n, time]) => `${n}% before ${clockTime(time)}`);
+  const [unknown] = chances.find(([, time]) => !time) || [];
+  if (unknown) known.push(`less than ${unknown}% within seven days`);
   const without = withoutArrivals.startP50
     ? ` If nothing arrived any more (dashed), as likely before ${clockTime(withoutArrivals.startP50)} as after.`
     : "";
-  return (
-    `One of ten chances that it starts ${by(startP10)}, one of two ${by(startP50)}, ` +
-    `nine of ten ${by(startP90)}.${without}`
-  );
+  return `Chance that it starts: ${known.join(", ")}.${without}`;
 }
