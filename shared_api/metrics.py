@@ -389,7 +389,7 @@ class ProcessMetrics:
         )
         self.takeover = Gauge(
             "koord_queue_takeover_seconds",
-            "How long it took this replica to take over: lease (since the last renewal of the"
+            "Seconds that it took this replica to take over: lease (since the last renewal of the"
             " leader before), settle (waited for that leader's last write), preparing (until the"
             " caches were up to date); missing until then",
             ("part",),
