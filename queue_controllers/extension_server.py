@@ -24,11 +24,12 @@ from queue_controllers.reconcile.job_reader import (
     consumer_group,
     key_of_consumer,
 )
-from queue_controllers.reconcile.reconciler import JobReconciler
+from queue_controllers.reconcile.reconciler import JobReconciler, Part
 from queue_controllers.watches.pod_groups import FollowedKind, PodGroupCache
 from queue_controllers.watches.pod_usage import (
     PAUSE_SECONDS,
     is_news,
+    is_success,
     owner_uid_of,
     pause_of,
     pause_of_refusal,
@@ -168,12 +169,13 @@ class ExtensionServer(Generic[JobT]):
                 self.queue.add(old.metadata.key)
             return
         informer = self.watch.informer
-        if old is None and informer is not None and informer.has_synced():
-            self.reconciler.on_arrival(new.metadata.uid)
+        # Others may come late to this process: what they are now is not how they were created.
+        if old is None and informer is not None and informer.is_creation():
+            self.reconciler.on_creation(new.metadata)
         pause = pause_of_job(self.adapter, old, new)
         if pause is None or (old is not new and self.reconciler.has_reconciled_job(new.metadata)):
             return
-        self.queue.add_after(new.metadata.key, pause)
+        self._add(new.metadata.key, Part.JOB, new.metadata.resource_version, pause)
 
     def on_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Handle a change of a unit: its job must be reconciled."""
@@ -186,7 +188,14 @@ class ExtensionServer(Generic[JobT]):
         was_seen = new is not None and self.reconciler.has_reconciled_unit(key, new.metadata)
         if pause is None or (old is not new and was_seen):
             return
-        self.queue.add_after(key, pause)
+        if new is None:
+            self.queue.add_after(key, pause)
+        else:
+            self._add(key, Part.UNIT, new.metadata.resource_version, pause)
+
+    def _add(self, key: str, part: Part, version: str, pause: float) -> None:
+        if not self.reconciler.judges_itself(key, part, version, pause):
+            self.queue.add_after(key, pause)
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Handle a change of a pod; changes that come together lead to one reconcile."""
@@ -200,8 +209,12 @@ class ExtensionServer(Generic[JobT]):
         elif self._groups is not None:
             self._on_pod_of_group(self._groups, old, new)
         else:
+            succeeded = is_success(old, new)
             for key in self._keys_of_pod(pod):
-                self.queue.add_after(key, pause_of(self.reconciler.wanted_pods(key)))
+                pause = self.reconciler.pause_of_success(key) if succeeded else None
+                if pause is None:
+                    pause = pause_of(self.reconciler.wanted_pods(key))
+                self.queue.add_after(key, pause)
 
     def _on_pod_of_group(self, groups: PodGroupCache, old: Pod | None, new: Pod | None) -> None:
         """Handle a change of a pod that is a job, or a part of one."""

@@ -56,6 +56,8 @@ def import_(
         _show(session, plan, found)
     else:
         _show_objects(session, plan, form)
+    if apply or not files:
+        _note_left(session, plan)
 
 
 def _show_objects(session: Session, plan: Plan, form: str) -> None:
@@ -125,12 +127,16 @@ def _tell(session: Session, step: Step) -> None:
 
 def _move(session: Session, writer: PlanWriter, found: FoundJobs) -> None:
     """Take over jobs that run, and when they are charged, those that wait."""
-    from koord_queue.importing.writing import wait_until_adopted  # noqa: PLC0415 - only here
+    from koord_queue.importing.writing import (  # noqa: PLC0415 - only here
+        find_uncharged,
+        wait_until_adopted,
+    )
     from koord_queue.show.printable import printable  # noqa: PLC0415 - the same
 
     running = [job for job in found.moved if job.state == "runs"]
     for job in running:
         writer.move(job, dry_run=False)
+    running += find_uncharged(session.cluster(), found.running)
     late = wait_until_adopted(session.cluster(), running, session.clock)
     for job in running:
         if job not in late:
@@ -140,7 +146,7 @@ def _move(session: Session, writer: PlanWriter, found: FoundJobs) -> None:
         raise CommandError(
             f"{len(late)} jobs that run were not adopted ({names}), so those that wait are left",
             "Do the controllers run? Their log and the events of the jobs say more. Run the command"
-            " again when `koord-queue units -A` shows these as running.",
+            " again: it waits for these again.",
         )
     for job in found.moved:
         if job.state != "runs":
@@ -148,6 +154,13 @@ def _move(session: Session, writer: PlanWriter, found: FoundJobs) -> None:
             session.out.line(printable(f"{_one(job.source)} waits, in quota {job.quota}"))
     _note_unread(session, found)
     _note_lost(session, found.lost)
+
+
+def _note_left(session: Session, plan: Plan) -> None:
+    from koord_queue.importing.writing import PlanWriter  # noqa: PLC0415 - only with a cluster
+
+    for each in PlanWriter(session.cluster()).find_left(plan.objects):
+        session.out.note(each)
 
 
 def _note_lost(session: Session, lost: Sequence[Lost]) -> None:

@@ -111,6 +111,30 @@ def move_job(body: Json, objects: KueueObjects) -> MovedJob | Lost | None:
     )
 
 
+def runs_in(body: Json, quotas: frozenset[str]) -> MovedJob | None:
+    """Return a job that runs and is in one of these quotas already; None if it is not one.
+
+    An earlier import may have taken it over, without seeing that it was adopted.
+    """
+    metadata = body["metadata"]
+    labels: dict[str, str] = metadata.get("labels") or {}
+    quota = labels.get(QUOTA_NAME, "")
+    if quota not in quotas or labels.get(KUEUE_QUEUE_NAME):
+        return None
+    path = SUSPENDED[body["apiVersion"], body["kind"]]
+    if _at(body, path) is True or _has_ended(body) or _is_made_by_job(metadata):
+        return None
+    return MovedJob(
+        api_version=body["apiVersion"],
+        kind=body["kind"],
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        state="runs",
+        quota=quota,
+        patch={},
+    )
+
+
 def _metadata(labels: Mapping[str, str], quota: str, objects: KueueObjects) -> Json:
     annotations: dict[str, str] = {}
     named = labels.get(PRIORITY_CLASS)

@@ -16,6 +16,7 @@ from koord_queue.importing.kueue_jobs import (
     MovedJob,
     cron_jobs_by_hand,
     move_job,
+    runs_in,
 )
 from koord_queue.importing.kueue_objects import (
     GROUP,
@@ -27,7 +28,7 @@ from koord_queue.importing.kueue_objects import (
 from koord_queue.importing.plan import Lost
 from koord_queue.reach.errors import Missing, NotServed, Refused
 from koord_queue.reach.resources import Resources
-from shared_api.well_known_labels import KUEUE_QUEUE_NAME
+from shared_api.well_known_labels import KUEUE_QUEUE_NAME, QUOTA_NAME
 
 if TYPE_CHECKING:
     from koord_queue.reach.cluster import Cluster, Query
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 LABELED: Final[Query] = (("labelSelector", KUEUE_QUEUE_NAME),)
+IN_QUOTAS: Final[Query] = (("labelSelector", QUOTA_NAME),)
 
 
 class FoundJobs(NamedTuple):
@@ -44,11 +46,13 @@ class FoundJobs(NamedTuple):
         moved: Those that can be taken over; those that run come first.
         lost: Why others cannot.
         unread: Kinds that may not be listed, each as a sentence.
+        running: Those that run in the quotas that are made of Kueue's objects, without its labels.
     """
 
     moved: list[MovedJob]
     lost: list[Lost]
     unread: list[str]
+    running: list[MovedJob]
 
 
 def read_cluster(cluster: Cluster) -> KueueObjects:
@@ -83,17 +87,21 @@ def read_files(paths: Iterable[str]) -> KueueObjects:
 
 
 def read_jobs(cluster: Cluster, objects: KueueObjects) -> FoundJobs:
-    """Return the jobs of all namespaces that have Kueue's label.
+    """Return the jobs of all namespaces that have Kueue's label, or run without it.
 
     Raises:
         CommandError: The server cannot be asked.
     """
-    found = FoundJobs([], [], [])
+    found = FoundJobs([], [], [], [])
+    quotas = frozenset(each.metadata.name for each in objects.cluster_queues)
     resources = Resources(cluster)
     for api_version, kind in (*SUSPENDED, *BY_HAND):
         try:
             path = resources.find(api_version, kind).path("")
             bodies = list(_list(cluster, path, api_version, kind, LABELED))
+            if (api_version, kind) in SUSPENDED:
+                others = _list(cluster, path, api_version, kind, IN_QUOTAS)
+                found.running.extend(filter(None, (runs_in(each, quotas) for each in others)))
         except Missing:
             continue
         except Refused as error:

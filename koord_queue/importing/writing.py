@@ -14,7 +14,7 @@ from koord_queue.reach.cluster import JSON, MERGE_PATCH
 from koord_queue.reach.errors import Missing, NotServed, Refused
 from koord_queue.reach.resources import QUEUE_UNITS, Resource, Resources
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import Phase, is_adopted, phase_of
+from shared_api.queue_unit_phases import Phase, occupies_quota, phase_of
 from shared_api.well_known_labels import (
     ALL_QUOTAS,
     AVAILABLE_QUOTA_IN_NAMESPACE,
@@ -52,7 +52,14 @@ _TAKEN_BACK: Final = frozenset(
 Not the weight: Koordinator's webhook sets it where it is missing."""
 _OPTIONAL: Final = {"Queue": ("admissionChecks",)}
 """Fields of specs that are removed likewise, by kind."""
+_MADE: Final = (
+    ("scheduling.x-k8s.io/v1alpha1", "Queue"),
+    ("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota"),
+    ("scheduling.k8s.io/v1", "PriorityClass"),
+)
+"""Kinds of objects that an import makes."""
 _NO_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata", "spec"})
+_OURS: Final[Query] = (("labelSelector", f"{MADE_BY}={MADE_BY_VALUE}"),)
 _WEBHOOKS: Final = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
@@ -127,6 +134,31 @@ class PlanWriter:
                 raise _refused(each, error, "Nothing was written.") from error
         return untried
 
+    def find_left(self, objects: Iterable[Json]) -> list[str]:
+        """Return what earlier imports have made and a plan no longer has: kind/name, or a reason.
+
+        Args:
+            objects: Those of the plan.
+
+        Returns:
+            A sentence for each namespace, with the command that deletes its objects; one for each
+            kind that may not be listed.
+        """
+        wanted = {(each["kind"], *_place(each)) for each in objects}
+        left: dict[str, list[str]] = {}
+        unread: list[str] = []
+        for api_version, kind in _MADE:
+            try:
+                resource = self._resources.find(api_version, kind)
+                for namespace, name in self._own(resource):
+                    if (kind, namespace, name) not in wanted:
+                        left.setdefault(namespace, []).append(resource.shown(kind, name))
+            except (Missing, NotServed):
+                continue
+            except Refused as error:
+                unread.append(f"what earlier imports have made was not looked for: {error.message}")
+        return [*(_kept(*each) for each in sorted(left.items())), *unread]
+
     def write(self, steps: Iterable[Step]) -> Iterator[Step]:
         """Write the steps; yield each when it is done.
 
@@ -158,6 +190,11 @@ class PlanWriter:
             raise CommandError(f"{job.source}: {error.message}", step) from error
 
     # --- one object ---------------------------------------------------------------------------
+
+    def _own(self, resource: Resource) -> Iterator[tuple[str, str]]:
+        """Yield namespace and name of the objects that imports have made."""
+        for page in self._cluster.pages(resource.path(""), _OURS):
+            yield from map(_place, msgspec.json.decode(page).get("items") or ())
 
     def _compare(self, body: Json) -> Step:
         try:
@@ -266,6 +303,20 @@ def _namespace_difference(live: Json, want: Json) -> Json:
     return {"metadata": {"annotations": {_LISTED: ",".join((*listed, *more))}}}
 
 
+def _place(body: Json) -> tuple[str, str]:
+    """Return namespace and name of an object."""
+    return body["metadata"].get("namespace", ""), body["metadata"]["name"]
+
+
+def _kept(namespace: str, names: Sequence[str]) -> str:
+    where = f" -n {namespace}" if namespace else ""
+    return (
+        f"an earlier import has made {', '.join(names)}, and nothing that was read becomes that"
+        " now. It is kept; when no job needs it any more, delete it:"
+        f" kubectl{where} delete {' '.join(names)}"
+    )
+
+
 def _judges_quotas(configuration: Json) -> bool:
     return any(
         "elasticquotas" in (rule.get("resources") or ())
@@ -292,23 +343,24 @@ def wait_until_adopted(cluster: Cluster, jobs: Sequence[MovedJob], clock: Clock)
     A job that has ended meanwhile, or has a unit that was admitted, is as good.
     """
     deadline = clock.monotonic() + ADOPTION_SECONDS
-    left = list(jobs)
-    while left:
-        counted = {
-            key for each in {job.namespace for job in left} for key in _counted(cluster, each)
-        }
-        left = [job for job in left if (job.namespace, job.kind, job.name) not in counted]
-        if not left or clock.monotonic() >= deadline:
-            break
+    left = find_uncharged(cluster, jobs)
+    while left and clock.monotonic() < deadline:
         clock.sleep(LOOK_SECONDS)
+        left = find_uncharged(cluster, left)
     return left
+
+
+def find_uncharged(cluster: Cluster, jobs: Sequence[MovedJob]) -> list[MovedJob]:
+    """Return those of these jobs that have no unit that is charged, or over."""
+    counted = {key for each in {job.namespace for job in jobs} for key in _counted(cluster, each)}
+    return [job for job in jobs if (job.namespace, job.kind, job.name) not in counted]
 
 
 def _counted(cluster: Cluster, namespace: str) -> Iterator[tuple[str, str, str]]:
     """Yield namespace, kind and name of the jobs that are charged, or over."""
-    ended = {Phase.RUNNING, Phase.SUCCEED, Phase.FAILED}
+    ended = {Phase.SUCCEED, Phase.FAILED}
     for page in cluster.pages(QUEUE_UNITS.path(namespace)):
         for unit in msgspec.json.decode(page, type=_Units).items:
             consumer = unit.spec.consumer_ref
-            if consumer is not None and (is_adopted(unit) or phase_of(unit) in ended):
+            if consumer is not None and (occupies_quota(unit) or phase_of(unit) in ended):
                 yield namespace, consumer.kind, consumer.name

@@ -92,7 +92,7 @@ def _tell_ahead(answer: Explanation, names: Sequence[str]) -> Iterator[Line]:
 
 def tell_changes(changes: Sequence[Change], *, is_complete: bool = True) -> Iterator[Line]:
     """Yield what would start a unit, with the commands that apply it."""
-    enough = [each for each in changes if each.sufficient]
+    enough = [each for each in changes if each.sufficient and each.practical]
     needed = [each for each in changes if not each.sufficient and each.kind != WAIT]
     if enough:
         yield from heading("Any one of these would start it now")
@@ -106,7 +106,7 @@ def tell_changes(changes: Sequence[Change], *, is_complete: bool = True) -> Iter
     for number, change in enumerate(needed, 1):
         yield from _tell_change(number, change)
     for change in changes:
-        if change.kind == WAIT and not change.sufficient:
+        if (change.kind == WAIT and not change.sufficient) or not change.practical:
             yield Line("")
             yield Line(change.description)
     if not is_complete:

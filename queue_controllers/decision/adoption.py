@@ -73,7 +73,7 @@ def ran_before(view: JobView, job: JobFacts, state: JobState) -> bool:
     if view.memory.nested and view.ownership.ignored_owner and not job.kind.held_only_at_creation:
         return False  # it was created as part of an owner that no longer counts
     is_too_late = job.kind.held_only_at_creation and job.released_at is None
-    return is_too_late or (view.pods.living > 0 and not view.memory.arrived)
+    return is_too_late or (has_pods(view, job) and not view.memory.arrived)
 
 
 def ran_before_its_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> bool:
@@ -91,7 +91,7 @@ def ran_before_its_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: Jo
     if view.memory.adopting:
         return True
     if view.memory.held:
-        return False  # evicted by this process: what is older than the unit is being deleted
+        return False  # what is older than the unit was told to stop before that was created
     evicted = find_condition(unit.status.conditions, EVICTED)
     if find_condition(unit.status.conditions, SUSPEND_CONTESTED) is not None:
         return False  # it was suspended before, and is being resumed against the queue
@@ -101,6 +101,14 @@ def ran_before_its_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: Jo
         return True
     since = view.pods.living_since
     return bool(since) and since < unit.metadata.creation_timestamp
+
+
+def has_pods(view: JobView, job: JobFacts) -> bool:
+    """Return whether a job has unfinished pods, as far as is known of them or as its status says.
+
+    Its operator's count may arrive before the pods that it counts.
+    """
+    return view.pods.living > 0 or job.status.pods > 0
 
 
 def _was_let_go_out_of_turn(view: JobView) -> bool:

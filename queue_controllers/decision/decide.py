@@ -31,6 +31,7 @@ from queue_controllers.decision.actions import (
 from queue_controllers.decision.adoption import (
     adopt,
     adopt_opened_pods,
+    has_pods,
     leave_running,
     ran_before,
     ran_before_its_unit,
@@ -222,7 +223,7 @@ def _decide_without_unit(view: JobView, job: JobFacts, state: JobState) -> Decis
         message = f"Its queue unit is named {name}: the ordinary name is taken or too long"
         actions.append(RecordJobEvent(reason="NameCut", message=message))
     # The next reconcile proves an adoption, in the status of the unit that exists then.
-    held = any(isinstance(each, SuspendJob) for each in actions)
+    held = any(isinstance(each, SuspendJob) for each in actions) or _is_stopping(view, job)
     memory = msgspec.structs.replace(view.memory, adopting=adopting, held=held, place_kept=False)
     return Decision(actions=tuple(actions), memory=memory, is_complete=is_complete)
 
@@ -239,6 +240,11 @@ def _take_over(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
 def _hold(view: JobView, job: JobFacts) -> tuple[Action, ...]:
     """Suspend the job unless it is suspended. Not with gates: ungated pods would be deleted."""
     return () if job.suspended or job.kind.held_by_gates else (suspend_job(view, job),)
+
+
+def _is_stopping(view: JobView, job: JobFacts) -> bool:
+    """Return whether something else has suspended the job, and its pods have not gone yet."""
+    return job.suspended and has_pods(view, job)
 
 
 def _leave_alone(view: JobView, job: JobFacts) -> Decision:

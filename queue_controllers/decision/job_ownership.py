@@ -22,8 +22,8 @@ from queue_controllers.decision.owners import (
     name_of_owner,
 )
 from queue_controllers.decision.pod_admission import NOTHING_READ, AdmissionObjects
-from queue_controllers.jobframework.generic_job import TRANSPARENT_KINDS, JobFacts
-from shared_api.objects.meta import OwnerReference
+from queue_controllers.jobframework.generic_job import TRANSPARENT_KINDS, JobFacts, JobKind
+from shared_api.objects.meta import ObjectMeta, OwnerReference
 from shared_api.objects.pod import TemplateMeta
 from shared_api.quota_names import QuotaNames
 from shared_api.well_known_kinds import KNOWN_JOB_KINDS
@@ -133,10 +133,7 @@ def classify_ownership(
     """
     if whose := _whose_else(job, context, settings):
         return Ownership(managed=False, reason=whose.why, rule=whose.rule)
-    if has_unit or read_annotation(job.metadata.annotations, RELEASED_AT):
-        ground: _Ground | None = _Ground(Rule.IN_QUEUE, "it is in the queue already")
-    else:
-        ground = _why_managed(job, context, settings)
+    ground = _why_managed(job.metadata, job.kind, context, settings, has_unit=has_unit)
     if ground is None:
         return Ownership(managed=False, reason=NAMES_NOTHING, rule=Rule.NAMES_NOTHING)
     rule, reason = ground
@@ -166,17 +163,33 @@ def classify_ownership(
     )
 
 
+def is_queued_by_labels(
+    meta: ObjectMeta, kind: JobKind, context: ClusterContext, settings: JobSettings
+) -> bool:
+    """Return whether the queue manages a job with this metadata that has no owner and no unit."""
+    if _excluded_by_labels(meta, kind, context, settings) is not None:
+        return False
+    return _why_managed(meta, kind, context, settings, has_unit=False) is not None
+
+
 def _whose_else(job: JobFacts, context: ClusterContext, settings: JobSettings) -> _Ground | None:
     """Return what else the job says that it belongs to; None for nothing."""
-    meta = job.metadata
+    if (whose := _excluded_by_labels(job.metadata, job.kind, context, settings)) is not None:
+        return whose
+    if job.foreign_manager:
+        return _Ground(Rule.MANAGED_BY_OTHER, f"spec.managedBy is {job.foreign_manager}")
+    return None
+
+
+def _excluded_by_labels(
+    meta: ObjectMeta, kind: JobKind, context: ClusterContext, settings: JobSettings
+) -> _Ground | None:
     if meta.namespace in settings.excluded_namespaces:
         return _Ground(Rule.NAMESPACE_EXCLUDED, f"namespace {meta.namespace} is never managed")
     # Pods may get the label, empty, from Kueue's webhook.
-    named = job.kind.held_by_gates and KUEUE_QUEUE_NAME in meta.labels
+    named = kind.held_by_gates and KUEUE_QUEUE_NAME in meta.labels
     if context.leaves_to_kueue and (named or meta.labels.get(KUEUE_QUEUE_NAME)):
         return _Ground(Rule.LEFT_TO_KUEUE, "it belongs to Kueue")
-    if job.foreign_manager:
-        return _Ground(Rule.MANAGED_BY_OTHER, f"spec.managedBy is {job.foreign_manager}")
     return None
 
 
@@ -184,7 +197,7 @@ def _why_nested(job: JobFacts, owners: Owners) -> tuple[str, Refusal | None]:
     """Return the owner that makes the job nested, or "", and why a named owner does not count."""
     if job.kind.held_by_gates:
         return _why_pods_nested(job, owners), None
-    names_itself = _names_queue_or_quota(job)
+    names_itself = _names_queue_or_quota(job.metadata)
     child, owner = name_of_job(job), job.metadata.controller_owner
     for _ in range(MAX_OWNER_DEPTH):
         if owner is None:
@@ -301,23 +314,31 @@ def queue_of_job(job: JobFacts, quota: str) -> str:
     return read_queue_name(job.metadata.labels, job.metadata.annotations) or quota
 
 
-def _names_queue_or_quota(job: JobFacts) -> bool:
-    meta = job.metadata
+def _names_queue_or_quota(meta: ObjectMeta) -> bool:
     return bool(read_queue_name(meta.labels, meta.annotations) or read_quota_name(meta.labels))
 
 
-def _why_managed(job: JobFacts, context: ClusterContext, settings: JobSettings) -> _Ground | None:
+def _why_managed(
+    meta: ObjectMeta,
+    kind: JobKind,
+    context: ClusterContext,
+    settings: JobSettings,
+    *,
+    has_unit: bool,
+) -> _Ground | None:
     """Return the rule by which the queue manages a job; None if none does."""
-    if job.kind.held_by_gates:
+    if has_unit or read_annotation(meta.annotations, RELEASED_AT):
+        return _Ground(Rule.IN_QUEUE, "it is in the queue already")
+    if kind.held_by_gates:
         # On any pod the quota's label, and a namespace's quota, concern koord-scheduler.
         return _Ground(Rule.GATED_PODS, "its pods wait at the queue's gate, or name its queue")
     if settings.manage is Manage.ALL:
         return _Ground(Rule.EVERY_JOB, "every job is managed")
-    if _names_queue_or_quota(job):
+    if _names_queue_or_quota(meta):
         return _Ground(Rule.NAMES_QUEUE_OR_QUOTA, "it names a queue or quota")
-    if job.metadata.annotations.get(SUSPEND) == "true":
+    if meta.annotations.get(SUSPEND) == "true":
         return _Ground(Rule.SUSPEND_ANNOTATION, f"it is annotated {SUSPEND}")
-    namespace = job.metadata.namespace
+    namespace = meta.namespace
     if read_annotation(context.namespace_labels, MANAGED_NAMESPACE) == "true":
         why = f"namespace {namespace} is labelled {MANAGED_NAMESPACE}"
         return _Ground(Rule.NAMESPACE_LABEL, why)

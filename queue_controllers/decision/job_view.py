@@ -46,8 +46,9 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     arrived: bool = False
-    """First seen by a watch event, and not yet found to be another's: a new job, which is suspended
-    even if it has pods already. All other jobs with living pods are adopted."""
+    """Its creation was watched, it was the queue's by its labels at that time, and was not found to
+    be another's since: a new job, which is suspended even if it has pods already. All other jobs
+    with living pods are adopted: those that are relabeled, and those that are seen late."""
     nested: bool = False
     """First seen like that, and left to its owner: if that one stops counting, the job did not run
     before the queue knew of it, and is suspended."""
@@ -57,9 +58,9 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """This process has just created the unit of a job that ran before; its status does not say so
     yet."""
     held: bool = False
-    """This process suspended the job as it created its unit. Should the job be resumed while its
-    pods go, pods that are older than the unit are no sign that it ran before the queue knew of
-    it."""
+    """As this process created its unit the job had pods, and was suspended by this process or
+    another queue. Should it be resumed while these go, pods that are older than the unit are no
+    sign that it ran before the queue knew of it."""
     place_kept: bool = False
     """This process has written when the job was created; a CRD of an older version drops it."""
     unsuspended_at: tuple[float, ...] = ()

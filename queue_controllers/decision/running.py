@@ -29,7 +29,7 @@ from queue_controllers.decision.grants import (
     was_released_already,
 )
 from queue_controllers.decision.job_state import JobState, PodCounts, State
-from queue_controllers.decision.job_view import Decision, JobView, Moment
+from queue_controllers.decision.job_view import Decision, JobMemory, JobView, Moment
 from queue_controllers.decision.pending import wait_for_old_pods
 from queue_controllers.decision.pods_not_ready import judge_pods, wants_no_pods
 from queue_controllers.decision.queue_unit_builder import (
@@ -57,6 +57,7 @@ from shared_api.queue_unit_phases import (
     admission_body,
     condition_body,
     is_adopted,
+    is_being_evicted,
     phase_of,
     with_condition,
 )
@@ -349,6 +350,32 @@ def _follow_counts(
             requeue_after = due - now if requeue_after is None else min(due - now, requeue_after)
     write = (PatchUnitStatus(unit=unit, status=status),) if status else ()
     return Decision(actions=write, memory=memory, requeue_after_seconds=requeue_after)
+
+
+def counts_due(view: JobView, unit: QueueUnit, memory: JobMemory) -> float | None:
+    """Return from when on the counts of a job's pods may be corrected (monotonic).
+
+    None if more may depend on it that one of them succeeds. Only the counts do while a managed job
+    runs: that it has ended, its operator reports.
+
+    Args:
+        view: What was decided by.
+        unit: The unit after what was decided.
+        memory: The memory after it.
+    """
+    job = view.job
+    if job is None or not (job.kind.owns_pods and view.ownership.managed) or job.suspended:
+        return None
+    if job.status.outcome is not None or job.metadata.deletion_timestamp is not None:
+        return None
+    if unit.metadata.deletion_timestamp is not None or unit.spec.active is False:
+        return None
+    if phase_of(unit) is not Phase.RUNNING or is_being_evicted(unit):
+        return None
+    # When too few run, an eviction depends on it.
+    if memory.counted_at is None or view.settings.partial_running_timeout_seconds:
+        return None
+    return memory.counted_at + COUNT_SECONDS
 
 
 # --- missing pods ---------------------------------------------------------------------------------

@@ -15,7 +15,12 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, cast
 import msgspec
 
 from queue_controllers.decision.eviction import MAX_JITTER
-from queue_controllers.decision.job_ownership import ClusterContext, Ownership, classify_ownership
+from queue_controllers.decision.job_ownership import (
+    ClusterContext,
+    Ownership,
+    classify_ownership,
+    is_queued_by_labels,
+)
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.job_state import PodCounts, count_gated, count_pods
 from queue_controllers.decision.job_view import JobMemory, JobView, LostUnit, Moment
@@ -117,6 +122,11 @@ class JobReader(Generic[JobT]):
         job = self._jobs.get(key)
         uid = None if job is None else job.metadata.uid
         return job, find_units(self._sources.units, self._adapter.kind, key, uid)
+
+    def is_queued_at_creation(self, created: ObjectMeta) -> bool:
+        """Return whether the queue manages a job that is created so, if no owner does."""
+        context = self._sources.context(created.namespace)
+        return is_queued_by_labels(created, self._adapter.kind, context, self._settings)
 
     def read(self, job: JobT, unit: QueueUnit | None, lookups: Lookups) -> ReadJob[JobT]:
         """Return what a job says, and what another object says about it.

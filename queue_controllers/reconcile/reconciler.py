@@ -11,6 +11,7 @@ writer at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Final, Generic, NamedTuple, Protocol
 
 import msgspec
@@ -38,6 +39,7 @@ from queue_controllers.decision.job_view import (
 )
 from queue_controllers.decision.pending import read_lost
 from queue_controllers.decision.queue_unit_builder import choose_unit_name
+from queue_controllers.decision.running import STAYS_SECONDS, counts_due
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
     JobT,
@@ -133,14 +135,37 @@ class _Versions:
 
 
 class _Reconciled(NamedTuple):
-    """A reconcile that found nothing more to do: at which versions, and at how many pods."""
+    """A reconcile that found nothing more to do.
+
+    Attributes:
+        job: The version of the job.
+        unit: The version of its unit, "" without one.
+        wanted_pods: How many pods the job wanted.
+        counts_due: From when on counts of pods may be corrected (monotonic), if nothing else
+            depends on a pod's success; else None.
+    """
 
     job: str
     unit: str
     wanted_pods: int
+    counts_due: float | None = None
 
 
 _NOT_RECONCILED: Final = _Reconciled("", "", 0)
+
+
+class Part(Enum):
+    """An object whose changes make a job be reconciled."""
+
+    JOB = "job"
+    UNIT = "unit"
+
+
+class _Change(NamedTuple):
+    """A change that came while its job was reconciled: to which version, and how it may wait."""
+
+    version: str
+    pause_seconds: float
 
 
 class JobReconciler(Generic[JobT]):
@@ -184,6 +209,12 @@ class JobReconciler(Generic[JobT]):
         # A watch event of just the versions that were reconciled, as every write of our own causes,
         # needs no reconcile.
         self._reconciled: dict[str, _Reconciled] = {}
+        # The echo of a write often comes before its answer. So what changes while a worker has the
+        # key is judged by that worker, at its end: it knows then which versions are its own.
+        self._at_work: set[str] = set()
+        self._changed: dict[tuple[str, Part], _Change] = {}
+        # Since when the counts of a job's pods have differed, of one that was not reconciled then.
+        self._miscounted: dict[str, float] = {}
         self._orphan_since: dict[Uid, float] = {}
         # Jobs whose unit has vanished: the job may be gone as well, with its event still to come.
         self._unit_vanished: dict[Uid, None] = {}
@@ -197,9 +228,14 @@ class JobReconciler(Generic[JobT]):
 
     # --- watch events -------------------------------------------------------------------------
 
-    def on_arrival(self, uid: Uid) -> None:
-        """Note that a watch event brought a new job."""
-        self._memories.setdefault(uid, JobMemory(arrived=True))
+    def on_creation(self, created: ObjectMeta) -> None:
+        """Note that a job was created as one of the queue's.
+
+        Args:
+            created: Its metadata at its creation: the labels may have changed before it is decided.
+        """
+        if self._reader.is_queued_at_creation(created):
+            self._memories.setdefault(created.uid, JobMemory(arrived=True))
 
     def on_gone(self, gone: ObjectMeta) -> None:
         """Forget a job."""
@@ -207,6 +243,7 @@ class JobReconciler(Generic[JobT]):
         self._unit_vanished.pop(gone.uid, None)
         self._lost.pop(gone.uid, None)
         self._reconciled.pop(gone.key, None)
+        self._miscounted.pop(gone.key, None)
 
     def on_unit_gone(self, key: str, unit: QueueUnit) -> None:
         """Forget a unit of the job with this key."""
@@ -229,6 +266,29 @@ class JobReconciler(Generic[JobT]):
     def has_reconciled_unit(self, key: str, unit: ObjectMeta) -> bool:
         """Return whether this version of the unit was, in a reconcile of the job with this key."""
         return self._reconciled.get(key, _NOT_RECONCILED).unit == unit.resource_version
+
+    def judges_itself(self, key: str, part: Part, version: str, pause_seconds: float) -> bool:
+        """Return whether a worker has this key now, and queues it again if the change is news.
+
+        Called on the thread of the part's informer.
+        """
+        if key not in self._at_work:
+            return False
+        self._changed[key, part] = _Change(version, pause_seconds)
+        # The worker first gives the key up, then takes the change: one of the two finds the other.
+        return key in self._at_work or self._changed.pop((key, part), None) is None
+
+    def pause_of_success(self, key: str) -> float | None:
+        """Return how many seconds a pod's success may wait; None: as long as any change of a pod.
+
+        The next reconcile counts it from now on.
+        """
+        due = self._reconciled.get(key, _NOT_RECONCILED).counts_due
+        if due is None:
+            return None
+        now = self._clock.monotonic()
+        self._miscounted.setdefault(key, now)
+        return max(due - now, STAYS_SECONDS)
 
     def wanted_pods(self, key: str) -> int:
         """Return how many pods the job with this key wanted at the last reconcile, 0 if unknown."""
@@ -256,6 +316,22 @@ class JobReconciler(Generic[JobT]):
     def _work_on(self, key: str) -> None:
         if not self._is_open():
             return  # all keys are queued when it opens
+        self._at_work.add(key)
+        try:
+            self._try(key)
+        finally:
+            self._at_work.discard(key)
+            self._judge_changes(key)
+
+    def _judge_changes(self, key: str) -> None:
+        """Queue the key again if objects have changed since it was taken, not by its own writes."""
+        done = self._reconciled.get(key, _NOT_RECONCILED)
+        for part, version in ((Part.JOB, done.job), (Part.UNIT, done.unit)):
+            change = self._changed.pop((key, part), None)
+            if change is not None and change.version != version:
+                self._queue.add_after(key, change.pause_seconds)
+
+    def _try(self, key: str) -> None:
         try:
             self._reconcile(key)
             self._queue.forget(key)
@@ -325,6 +401,7 @@ class JobReconciler(Generic[JobT]):
         if own is None and not found.ownership.managed:
             self._note_left_queue(meta.uid)
         view = self._view(found)
+        self._miscounted.pop(meta.key, None)
         decision = decide(view)
         if own is None and (again := self._recheck_job(key, meta)) is not None:
             return again
@@ -340,12 +417,18 @@ class JobReconciler(Generic[JobT]):
         if decision.actions and not decision.is_complete:
             return True
         wanted = sum(each.count for each in found.facts.pod_sets)
-        self._reconciled[key] = _Reconciled(seen.job, seen.unit, wanted)
+        due = None
+        if own is not None and (unit := self._units.get(own.metadata.key)) is not None:
+            due = counts_due(view, unit, self._memories.get(meta.uid, NOTHING_KNOWN))
+        self._reconciled[key] = _Reconciled(seen.job, seen.unit, wanted, due)
         return False
 
     def _view(self, found: ReadJob[JobT]) -> JobView:
-        uid = found.job.metadata.uid
+        uid, key = found.job.metadata.uid, found.job.metadata.key
         memory = self._memories.get(uid, NOTHING_KNOWN)
+        since = self._miscounted.get(key)
+        if since is not None and memory.miscounted_since is None:
+            memory = msgspec.structs.replace(memory, miscounted_since=since)
         return self._reader.view(found, memory, self._lost.get(uid))
 
     def _recheck_job(self, key: str, job: ObjectMeta) -> bool | None:

@@ -200,6 +200,15 @@ def is_news(old: Pod | None, new: Pod | None) -> bool:
     )
 
 
+def is_success(old: Pod | None, new: Pod | None) -> bool:
+    """Return whether a change of a pod is that it has succeeded, and nothing else that is read."""
+    if old is None or new is None or new.status.phase != "Succeeded":
+        return False
+    return old.status.phase == "Running" and not is_news(
+        old, msgspec.structs.replace(new, status=old.status)
+    )
+
+
 def pause_of_refusal(old: Pod | None, new: Pod | None, now: datetime) -> float | None:
     """Return how many seconds a reconcile may wait after a pod's refusal has changed.
 

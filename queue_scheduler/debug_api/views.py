@@ -328,6 +328,7 @@ class ChangeView(View):
     `kind` is what is changed; docs/debug-api.md lists the kinds. `sufficient`: the unit starts
     after this change. `verified`: a copy of the scheduler was asked. `minimal`: it was seen that
     one grain less does not suffice: 1 milli-CPU, byte, piece, pod, node, priority or unit.
+    `practical`: false if the unit would have to request nothing, which is a fact and no advice.
     `also_starts` are the units that start before it, `other_starts` how many more: those that the
     caller may not read, and those after the first hundred. `patches` is what to apply; empty if
     there is no such field, or the object has more than the scheduler reads: then `description` says
@@ -339,6 +340,7 @@ class ChangeView(View):
     sufficient: bool = _of_change(lambda each: each.sufficient)
     verified: bool = _of_change(lambda each: each.verified)
     minimal: bool = _of_change(lambda each: each.minimal)
+    practical: bool = _of_change(lambda each: each.practical)
     also_starts: list[str] = _of_change(lambda each: list(each.also_starts[:MAX_LISTED]))
     other_starts: int = _of_change(lambda each: len(each.also_starts[MAX_LISTED:]), default=0)
     patches: list[PatchView] = _of_change(

@@ -71,6 +71,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         verified: Whether the engine was asked.
         minimal: Whether it was seen that one grain less does not suffice: 1 milli-CPU, byte, piece,
             pod, node or priority; of units that end, one unit less. False where that is not known.
+        practical: False if the unit would have to request nothing: that says what the limit leaves,
+            and is no advice.
         also_starts: The units that start before it, `namespace/name`.
         patches: What to apply. (): the field cannot be changed, the object has more than is known
             here, or nothing is patched; `description` says what to do.
@@ -83,6 +85,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     sufficient: bool
     verified: bool = True
     minimal: bool = True
+    practical: bool = True
     also_starts: tuple[str, ...] = ()
     patches: tuple[Patch, ...] = ()
     units: tuple[str, ...] = ()

@@ -139,6 +139,7 @@ def _ask_for_less(question: Question, missing: Amounts, demand: _Total | _Reques
         description=_describe_request(demand.whose, changed, can_patch=bool(patches)),
         sufficient=True,
         minimal=not any(question.trials.attempt(edit).starts for edit in more),
+        practical=any(changed.values()),
         also_starts=outcome.also,
         patches=patches,
         edits=(demand.edit(question, asked),),

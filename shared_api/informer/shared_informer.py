@@ -195,6 +195,7 @@ class SharedInformer(Generic[T]):
         self._listed: set[str] = set()  # keys of the running list
         self._unnamed = 0  # items of the running list that cannot be identified
         self._rewound = False
+        self._is_creation = False
         self._has_listed = False
         self._resync_at = clock.monotonic() + self._resync_pause()
         self._resync_left: deque[str] = deque()
@@ -238,6 +239,13 @@ class SharedInformer(Generic[T]):
         whatever the versions are.
         """
         return self._rewound
+
+    def is_creation(self) -> bool:
+        """Return whether handlers are being called for a creation that the watch reports.
+
+        Meaningful only in handlers. What a list adds, or what can be decoded at last, may be old.
+        """
+        return self._is_creation
 
     def undecodable(self) -> Mapping[str, DecodeFailure]:
         """Return the failures of objects whose newest version cannot be decoded, by key."""
@@ -373,7 +381,11 @@ class SharedInformer(Generic[T]):
         elif event.undecodable is not None:
             self._keep(event.undecodable, listed=False)
         elif event.object is not None:
-            self._put(event.object, listed=False)
+            self._is_creation = event.type == "ADDED"
+            try:
+                self._put(event.object, listed=False)
+            finally:
+                self._is_creation = False
 
     def on_bookmark(self, resource_version: str) -> None:
         """Record the version that the watch has reached (`ReflectorSink`)."""

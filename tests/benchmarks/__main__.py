@@ -32,6 +32,7 @@ from tests.benchmarks import (
     insight_memory,
     job_cpu,
     job_lives,
+    job_shares,
     kueue_shape,
     page_cost,
     preemption_figures,
@@ -58,6 +59,7 @@ class Options:
     share: float | None
     qps: float
     trace: Path | None
+    before: Path | None
 
 
 @dataclass(frozen=True)
@@ -250,6 +252,13 @@ STAGES = (
         needs_cluster=True,
     ),
     Stage(
+        "job_shares",
+        "what a real Job costs the controllers part by part, with --before in turns",
+        220,
+        lambda options: job_shares.run(options.before, quick=options.quick),
+        needs_cluster=True,
+    ),
+    Stage(
         "kueue_shape",
         "15,000 units in 30 queues of 5 cohorts, made and ended by a player",
         165,
@@ -322,11 +331,14 @@ def _parse(arguments: Sequence[str]) -> tuple[Options, list[str], Path | None]:
     parser.add_argument(
         "--trace", type=Path, metavar="FILE", help="score forecasts on this, in all worlds: hours"
     )
+    parser.add_argument(
+        "--before", type=Path, metavar="FOLDER", help="a checkout to compare with in job_shares"
+    )
     got = parser.parse_args(arguments)
     unknown = sorted(set(got.stages) - {stage.name for stage in STAGES})
     if unknown:
         parser.error(f"no such stage: {', '.join(unknown)}; there are\n{listed}")
-    options = Options(got.quick, got.share, got.kube_api_qps, got.trace)
+    options = Options(got.quick, got.share, got.kube_api_qps, got.trace, got.before)
     return options, got.stages, got.json
 
 

@@ -51,7 +51,7 @@ def run(jobs: int = JOB_COUNT) -> list[Figure]:
         meter = Meter.start(
             {**world.plane.pids, "scheduler": scheduler.pid, "controllers": controllers.pid}
         )
-        wall = _play(client, jobs)
+        wall = play(client, jobs)
         used = meter.read()
         writes = count_by_agent(world.audit_lines()[len(audited) :])
         controllers_usage = usage(controllers.pid)
@@ -98,7 +98,7 @@ def _figures(
     ]
 
 
-def _play(client: ResourceClient, jobs: int) -> float:
+def play(client: ResourceClient, jobs: int, prefix: str = "job") -> float:
     """Create the jobs; return the seconds until all are complete."""
     informer: SharedInformer[Job] = SharedInformer(
         client, JOBS, clock=SystemClock(), rng=random.Random()
@@ -107,8 +107,8 @@ def _play(client: ResourceClient, jobs: int) -> float:
     began = time.monotonic()
     try:
         for number in range(jobs):
-            client.create(JOBS, "default", job_body(number))
-        while (done := sum(_is_complete(job) for job in informer.store.list())) < jobs:
+            client.create(JOBS, "default", job_body(number, prefix))
+        while (done := _count_complete(informer.store.list(), prefix)) < jobs:
             if time.monotonic() - began > PATIENCE_SECONDS:
                 message = f"only {done} of {jobs} jobs are complete"
                 raise RuntimeError(message)
@@ -120,11 +120,12 @@ def _play(client: ResourceClient, jobs: int) -> float:
         informer.stop()
 
 
-def _is_complete(job: Job) -> bool:
-    return is_condition_true(job.status.conditions, "Complete")
+def _count_complete(jobs: Iterable[Job], prefix: str) -> int:
+    ours = (job for job in jobs if job.metadata.name.startswith(prefix))
+    return sum(is_condition_true(job.status.conditions, "Complete") for job in ours)
 
 
-def job_body(number: int) -> dict[str, Any]:
+def job_body(number: int, prefix: str = "job") -> dict[str, Any]:
     """Return a job as a user submits it: suspended, and charged to one of the quotas."""
     container = {
         "name": "main",
@@ -139,7 +140,7 @@ def job_body(number: int) -> dict[str, Any]:
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
-            "name": f"job-{number}",
+            "name": f"{prefix}-{number}",
             "labels": {QUOTA_NAME: f"team-{number % QUOTAS}"},
         },
         "spec": {"suspend": True, "backoffLimit": 0, "template": template},

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from koord_queue.cli.app import run
+from tests.cluster.page_commands import run as type_command
 from tests.cluster.program_process import ROOT
 from tests.cluster.queue_world import (
     JOBS,
@@ -28,6 +29,7 @@ from tests.cluster.queue_world import (
     until,
 )
 from tests.cluster.served_kinds import install_crds
+from tests.controlplane.api_client import ApiError
 from tests.object_states import condition_of
 from tests.sample_jobs import KUEUE_WORKLOADS, crd
 
@@ -45,6 +47,10 @@ LONG: Final = "600"
 RUNNING: Final = ("one", "two")
 """Jobs that Kueue has released."""
 PAGE: Final = (ROOT / "docs/python.md").read_text(encoding="utf-8")
+SWITCHOVER: Final = (ROOT / "docs/coming-from.md").read_text(encoding="utf-8")
+KUEUE_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+WORKLOAD: Final = "/apis/kueue.x-k8s.io/v1beta1/namespaces/default/workloads"
+IN_USE: Final = {"metadata": {"finalizers": ["kueue.x-k8s.io/resource-in-use"]}}
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +60,6 @@ def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
         install_crds(world.plane, KUEUE_WORKLOADS, *map(crd, KINDS))
         for name in ("single-clusterqueue-setup", "cohort", "workload-priority-class"):
             world.plane.apply(KUEUE / f"{name}.yaml")
-        # They run for long when the programs are installed: to these a job that has just come is a
-        # new one, and waits, until they have seen that it belongs to Kueue.
-        for name in RUNNING:
-            sample_job(world, name, suspend=False)
-            world.await_running(name, 3)
         scheduler = world.start_scheduler("--leader-elect=false")
         yield Cluster(world, scheduler, world.start_controllers("--leader-elect=false"))
 
@@ -109,6 +110,9 @@ def test_running_and_waiting_jobs_of_kueue_are_taken_over(
     urgent = {"kueue.x-k8s.io/priority-class": "sample-priority"}
     sample_job(world, "fits", suspend=True, **urgent)
     sample_job(world, "waits", suspend=True)
+    for name in RUNNING:
+        sample_job(world, name, suspend=False)
+        world.await_running(name, 3)
     assert world.units() == [], "Kueue's jobs are left alone while it is there"
     assert "Job/default/one" in command("import", "kueue", "--jobs")
     assert world.units() == [], "without --apply nothing is written"
@@ -223,3 +227,63 @@ def test_each_example_of_the_documentation_is_accepted(cluster: Cluster, command
     for name in made:
         assert until(partial(quota_view, cluster.scheduler, name))["problems"] == []
     assert {each["metadata"]["name"] for each in world.queues()} >= names
+
+
+# --- what is left of Kueue goes, last of all ----------------------------------------------------
+
+
+def leave_kueue_without_its_manager(world: QueueWorld) -> None:
+    """Let its objects have its finalizers, and older versions need its conversion webhook."""
+    world.api.request("POST", WORKLOAD, {"apiVersion": "kueue.x-k8s.io/v1beta1", **workload()})
+    for kind in ("clusterqueues", "resourceflavors", "admissionchecks"):
+        path = f"/apis/kueue.x-k8s.io/v1beta2/{kind}"
+        for each in world.api.request("GET", path)["items"]:
+            name = each["metadata"]["name"]
+            world.api.request("PATCH", f"{path}/{name}", IN_USE, content_type=MERGE)
+    path = f"{KUEUE_CRDS}/{KUEUE_WORKLOADS['metadata']['name']}"
+    (older,) = KUEUE_WORKLOADS["spec"]["versions"]
+    newer = {**older, "name": "v1beta2"}
+    webhook = {
+        "clientConfig": {"url": "https://127.0.0.1:9/convert"},
+        "conversionReviewVersions": ["v1"],
+    }
+    spec = {
+        "versions": [{**older, "storage": False}, newer],
+        "conversion": {"strategy": "Webhook", "webhook": webhook},
+    }
+    world.api.request("PATCH", path, {"spec": spec}, content_type=MERGE)
+    until(lambda: is_unreadable(world))
+
+
+def workload() -> Json:
+    return {"kind": "Workload", "metadata": {"name": "job-two", **IN_USE["metadata"]}}
+
+
+def is_unreadable(world: QueueWorld) -> bool:
+    """Return whether Workloads cannot be read in the newer version."""
+    try:
+        world.api.request("GET", WORKLOAD.replace("v1beta1", "v1beta2"))
+    except ApiError as error:
+        return "conversion webhook" in str(error)
+    return False
+
+
+def kinds_of_kueue(world: QueueWorld) -> set[str]:
+    names = (each["metadata"]["name"] for each in world.api.request("GET", KUEUE_CRDS)["items"])
+    return {name.partition(".")[0] for name in names if name.endswith(".kueue.x-k8s.io")}
+
+
+def test_the_last_step_of_the_switchover_removes_kueue(cluster: Cluster, tmp_path: Path) -> None:
+    world = cluster.world
+    leave_kueue_without_its_manager(world)
+    uids = {pod["metadata"]["uid"] for pod in world.running_pods("two")}
+    assert len(uids) == 3
+    _, begin, rest = SWITCHOVER.partition("       kubectl get crds")
+    step, end, _ = rest.partition("xargs kubectl delete\n")
+    type_command(world, begin + step + end, tmp_path)
+    until(lambda: kinds_of_kueue(world) == {"admissionchecks"})
+    checks = world.api.request("GET", "/apis/kueue.x-k8s.io/v1beta2/admissionchecks")["items"]
+    assert checks
+    assert not any(each["metadata"].get("finalizers") for each in checks)
+    assert {pod["metadata"]["uid"] for pod in world.running_pods("two")} == uids
+    assert world.phase_of_job("two") == "Running"

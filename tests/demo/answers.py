@@ -72,7 +72,8 @@ def ask_why(ask: Asker) -> Iterator[str]:
         return
     yield f"asked why {_key(told)} waits:"
     yield f"  {told['summary']}"
-    starts = [each["description"] for each in told["changes"] if each["sufficient"]]
+    enough = [each for each in told["changes"] if each["sufficient"]]
+    starts = [each["description"] for each in enough if each.get("practical", True)]
     if starts:
         yield "  Any one of these would start it now:"
         yield from (f"  - {text}" for text in starts[:MOST_CHANGES])

@@ -91,11 +91,12 @@ class World:
     # --- what people and other programs do ---------------------------------------------------
 
     def job(self, name: str = "main", *, namespace: str = "team", **changes: Any) -> Json:
-        """Create a Job of two pods in quota gold."""
+        """Create a Job of two pods in quota gold, or with other `labels`."""
+        labels = {QUOTA_LABEL: "gold"} if changes.pop("labelled", True) else {}
         metadata = {
             "name": name,
             "namespace": namespace,
-            "labels": {QUOTA_LABEL: "gold"} if changes.pop("labelled", True) else {},
+            "labels": changes.pop("labels", labels),
             "annotations": changes.pop("annotations", {}),
             "ownerReferences": changes.pop("owners", []),
         }

@@ -192,3 +192,45 @@ def test_without_controllers_those_that_wait_are_left(session: PlayedSession, fi
         run(session, file, apply=True, jobs=True)
     held = session.server.direct.get("jobs", "held", "default")
     assert held["metadata"]["labels"] == {LABEL: "user-queue"}
+
+
+def test_a_second_try_waits_for_the_jobs_of_the_first(session: PlayedSession, file: str) -> None:
+    labels = {"labels": {LABEL: "user-queue"}}
+    for name, suspend in (("held", True), ("running", False)):
+        session.server.direct.create(job_body(name, metadata=labels, suspend=suspend))
+    for _ in range(2):
+        with pytest.raises(CommandError, match=r"1 jobs that run .* \(Job default/running\)"):
+            run(session, file, apply=True, jobs=True)
+        assert LABEL in session.server.direct.get("jobs", "held", "default")["metadata"]["labels"]
+
+    consumer = {"apiVersion": "batch/v1", "kind": "Job", "name": "running"}
+    session.server.direct.create(queue_unit_body("running", consumerRef=consumer))
+
+    def charge() -> None:
+        status, place = {"status": {"phase": "Running"}}, {"namespace": "default"}
+        direct = session.server.direct
+        direct.patch("queueunits", "running", status, subresource="status", **place)
+
+    session.time.meanwhile = charge
+    assert run(session, file, apply=True, jobs=True)[-2:] == [
+        "Job/default/running goes on, charged to team",
+        "Job/default/held waits, in quota team",
+    ]
+
+
+def test_what_nothing_becomes_any_more_is_kept_and_named(
+    session: PlayedSession, tmp_path: Path
+) -> None:
+    path = tmp_path / "kueue.yaml"
+    for names in (["team", "old"], ["team"]):
+        bodies = [cluster_queue(name, group(resource("cpu", "1"))) for name in names]
+        path.write_text(yaml.safe_dump_all(bodies), encoding="utf-8")
+        assert session.err_text.getvalue() == ""
+        run(session, str(path), apply=True)
+    objects = "queue.scheduling.x-k8s.io/old elasticquota.scheduling.sigs.k8s.io/old"
+    assert session.err_text.getvalue() == (
+        f"note: an earlier import has made {objects.replace(' ', ', ')}, and nothing that was read"
+        " becomes that now. It is kept; when no job needs it any more, delete it:"
+        f" kubectl -n koord-queue delete {objects}\n"
+    )
+    assert len(session.server.direct.list("queues")) == 2

@@ -111,6 +111,7 @@ def test_changes_that_do_not_suffice_come_apart() -> None:
         Change(description="Raise it.", sufficient=True, also_starts=("x/y",), other_starts=2),
         Change(kind="stopPolicy", description="Resume it."),
         Change(kind="wait", description="Waiting alone does not help."),
+        Change(kind="request", description="No cpu is left.", sufficient=True, practical=False),
     )
     answer = Explanation(verdict="held", changes=changes, changes_complete=False)
     assert told(answer)[1:] == [
@@ -123,9 +124,13 @@ def test_changes_that_do_not_suffice_come_apart() -> None:
         "1. Resume it.",
         "",
         "Waiting alone does not help.",
+        "",
+        "No cpu is left.",
         "Time was too short to try every kind of change.",
     ]
-    assert "No single change would start it now." in told(Explanation(verdict="held", changes=()))
+    for nothing in ((), changes[-1:]):
+        said = told(Explanation(verdict="held", changes=nothing))
+        assert "No single change would start it now." in said
 
 
 @pytest.mark.parametrize(

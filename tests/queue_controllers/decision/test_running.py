@@ -9,11 +9,24 @@ import pytest
 
 from queue_controllers.decision.actions import PatchUnitStatus
 from queue_controllers.decision.job_state import PodCounts
-from queue_controllers.decision.job_view import NOTHING_KNOWN, JobMemory
-from queue_controllers.jobframework.generic_job import JobFacts
+from queue_controllers.decision.job_view import NOTHING_KNOWN, JobMemory, JobView
+from queue_controllers.decision.running import counts_due
+from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import Admission, QueueUnit, ReclaimState
-from tests.job_situations import ADMITTED, NOW, RUNS, TWO_RUNNING, facts, look, unit
+from tests.job_situations import (
+    ADMITTED,
+    JOB,
+    NOW,
+    RUNS,
+    SUCCEEDED,
+    TEN,
+    TWO_RUNNING,
+    evicted,
+    facts,
+    look,
+    unit,
+)
 
 RUNS_ON = facts(suspended=False, status=RUNS)
 TWO_PENDING = PodCounts(total=2, living=2, pending=2, pending_of_sets={"main": 2})
@@ -174,3 +187,27 @@ def test_no_more_children_are_named_than_fit() -> None:
     children = tuple(Uid(f"{number:02}") for number in range(40))
     pods = msgspec.structs.replace(TWO_RUNNING, children=children)
     assert status_after(of, pods)["podOwners"] == list(children[:32])
+
+
+@pytest.mark.parametrize(
+    ("job", "of", "want"),
+    [
+        pytest.param({}, {}, NOW.monotonic + 30.0, id="a job that runs"),
+        pytest.param({"suspended": True}, {}, None, id="one that is stopping"),
+        pytest.param({"status": StatusFacts(outcome=SUCCEEDED)}, {}, None, id="one that has ended"),
+        pytest.param({"deleted": TEN}, {}, None, id="one that is deleted"),
+        pytest.param({"kind": JOB}, {}, None, id="one whose children have the pods"),
+        pytest.param({}, {"phase": "Dequeued"}, None, id="one that starts"),
+        pytest.param({}, {"active": False}, None, id="one that is to be stopped"),
+        pytest.param({}, {"conditions": evicted()}, None, id="one that is evicted"),
+    ],
+)
+def test_only_the_counts_of_a_job_that_runs_depend_on_a_pods_success(
+    job: dict[str, Any], of: dict[str, Any], want: float | None
+) -> None:
+    of = {"phase": "Running", "admissions": counted(2), **of}
+    found = unit(of.pop("phase"), **of)
+    owns = msgspec.structs.replace(JOB, owns_pods=True)
+    seen = facts(**{"suspended": False, "status": RUNS, "kind": owns, **job})
+    view = JobView(job=seen, unit=found, pods=TWO_RUNNING, moment=NOW)
+    assert counts_due(view, found, JobMemory(counted_at=NOW.monotonic)) == want

@@ -81,3 +81,4 @@ def test_a_unit_may_have_to_request_nothing() -> None:
         "Nothing is left for it: it would start only if the unit requested no cpu.",
         True,
     )
+    assert not change.practical

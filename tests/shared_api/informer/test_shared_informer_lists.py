@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -183,3 +184,21 @@ def test_a_resync_in_progress_ends_with_a_list_of_another_history(scene: Scene) 
     scene.server.list_failures.append(ServerError(500))
     assert scene.informer.step() > 0, "nothing is left to report during the pause"
     assert len(scene.run(1)) == 2 * PAGE_LIMIT
+
+
+def test_only_a_creation_that_the_watch_reports_is_one(scene: Scene) -> None:
+    told: list[tuple[str, bool]] = []
+
+    def note(_: object, new: Any) -> None:
+        told.append((new.metadata.name, scene.informer.is_creation()))
+
+    scene.server.put("listed")
+    scene.informer.add_handler(note)
+    scene.run()
+    scene.server.put("created")
+    scene.server.put("created")
+    scene.run()
+    scene.server.watches[-1].silent = True
+    scene.server.put("missed")
+    scene.relist()
+    assert told == [("listed", False), ("created", True), ("created", False), ("missed", False)]

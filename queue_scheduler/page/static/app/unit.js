@@ -102,11 +102,15 @@ function Changes({ path }) {
 
 function ChangeList({ explain }) {
   const changes = explain.changes ?? [];
-  if (!changes.length) return html`<${Empty}>No single change was found that would start it now.<//>`;
+  const facts = changes.filter((each) => each.practical === false);
+  const made = changes.filter((each) => each.practical !== false);
   return html`
-    <ol class="changes">
-      ${changes.map((each, index) => html`<${Change} key=${index} change=${each} />`)}
-    </ol>
+    ${made.length > 0
+      ? html`<ol class="changes">
+          ${made.map((each, index) => html`<${Change} key=${index} change=${each} />`)}
+        </ol>`
+      : html`<${Empty}>No single change was found that would start it now.<//>`}
+    ${facts.map((each, index) => html`<p key=${index}>${each.description}</p>`)}
     ${explain.changesComplete === false &&
     html`<p class="hint">There was no time to try every kind of change.</p>`}
   `;
