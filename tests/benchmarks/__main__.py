@@ -42,6 +42,7 @@ from tests.benchmarks import (
     scheduler_threads,
     score_figures,
     scrape,
+    takeover,
     visibility_figures,
 )
 from tests.benchmarks.figures import Figure, print_figures, write_json
@@ -249,6 +250,13 @@ STAGES = (
         "real Jobs from creation to end through both programs",
         50,
         lambda options: job_lives.run(60 if options.quick else job_lives.JOB_COUNT),
+        needs_cluster=True,
+    ),
+    Stage(
+        "takeover",
+        "killed leader to the next decision with 20,000 units; restart to it with 50,000",
+        900,
+        lambda options: takeover.run(quick=options.quick),
         needs_cluster=True,
     ),
     Stage(
