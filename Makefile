@@ -17,6 +17,10 @@ PARALLEL = $(if $(filter-out 1,$(JOBS)),--numprocesses=$(JOBS) --dist=worksteal)
 # The same for tests that wait for half of their time: one process more keeps the machine busy.
 PARALLEL_WAITING = $(if $(filter-out 1,$(JOBS)),--numprocesses=$$(($(JOBS) + 1)))
 
+# Of the control plane, where not the default one; tests/controlplane reads it. Those that are known
+# have a folder in tests/controlplane/modules.
+export KUBERNETES
+
 # Every step leaves its counts in build/tests; tests/run_steps.py adds them up.
 PYTEST = $(PY) -m pytest --quiet --junitxml=build/tests/$@.xml
 # The folders that a step of their own runs. `unit` is whatever is left, so that no test is lost.
@@ -38,6 +42,7 @@ help: ## this list
 	@echo
 	@echo "  PYTHON=python3.12   the Python that .venv is made of (default: the newest from 3.11 on)"
 	@echo "  JOBS=$(JOBS)              processes for the steps that can use several"
+	@echo "  KUBERNETES=1.34.4   the Kubernetes of cluster, controlplane, and demo CLUSTER=local (docs/support.md)"
 
 # ------------------------------------------------------------------------------- the environment
 

@@ -38,7 +38,7 @@ from koord_queue.cli.options import SYSTEM_NAMESPACE
 from koord_queue.cli.session import Session
 from koord_queue.errors import CommandError
 from koord_queue.reach.choice import Choice
-from koord_queue.reach.dry_run import create_dry, read_manifest
+from koord_queue.reach.dry_run import DryRuns, create_dry, read_manifest
 from koord_queue.reach.errors import Missing
 from koord_queue.reach.named import queue_name
 from koord_queue.reach.resources import QUEUE_UNITS, Resource, Resources
@@ -288,8 +288,11 @@ class Client:
     ) -> list[Submitted]:
         created: list[Submitted] = []
         cluster = self._session.cluster()
+        dry_runs = DryRuns(cluster)
         query = (("fieldManager", FIELD_MANAGER), *((("dryRun", "All"),) if dry_run else ()))
         for resource, body in objects:
+            if dry_run and dry_runs.why_not(resource):
+                continue
             path = resource.path(body["metadata"].get("namespace", ""))
             try:
                 answer = cluster.send("POST", path, msgspec.json.encode(body), query=query)

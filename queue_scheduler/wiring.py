@@ -128,12 +128,7 @@ class Scheduler:
         )
         caches = self._caches = build_caches(self._informer, sources, flags.queue_namespace)
         self._metrics = SchedulerMetrics(program.metrics.registry, has_check=caches.has_check)
-        self._warmup = LeaderWarmup(
-            program.leadership,
-            are_caches_ready=self._are_caches_ready,
-            caches=lambda: [each for each in caches.in_order() if each.has_synced()],
-            on_open=self._wake_all,
-        )
+        self._warmup = self._build_warmup()
         self._warmup_thread = self._threads.run("takeover", self._warmup.step)
         self._dispatcher = self._build_dispatcher(flags.program.writers)
         events = self._build_events()
@@ -191,6 +186,16 @@ class Scheduler:
             settings=settings,
             store=store,
             observer=program.metrics.informers.of_resource(resource_type.plural),
+        )
+
+    def _build_warmup(self) -> LeaderWarmup:
+        return LeaderWarmup(
+            self._program.leadership,
+            are_caches_ready=self._are_caches_ready,
+            caches=lambda: [each for each in self._caches.in_order() if each.has_synced()],
+            on_open=self._wake_all,
+            on_prepared=self._program.metrics.process.on_prepared,
+            clock=self._program.clock,
         )
 
     def _build_dispatcher(self, writers: int) -> WriteDispatcher:

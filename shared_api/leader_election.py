@@ -15,14 +15,29 @@ Why it is safe, and what it assumes:
 - *A leader counts from before its request.* Its lease certainly holds for the lease duration from
   the moment before a successful renewal was sent, because no candidate can have seen that renewal
   earlier. ``time_left`` is what the write gate reads.
-- *Writes fit into the remaining time.* A write that could still be in flight when the lease ends is
-  not sent; a new leader waits ``settle_seconds``, as long as a predecessor's last write may take
-  (unless the predecessor released the lease, which it does when its writers have stopped).
+- *The last write of a leader is over before its successor begins.* A write is sent only if its time
+  limit with all tries (``WRITE_SECONDS``) ends within ``writable_seconds``. That limit does not
+  cover bytes that wait in a socket or a network after the last look at the clock, a process that is
+  paused just after that look (SIGSTOP, a virtual machine), and a request that the server still
+  carries out when its own limit ends. So ``settle_seconds`` lie between the last moment at which a
+  leader may send and the first one of its successor. They are the last ones of the leader's lease:
+  its gate closes ``quiet_seconds`` before the expiry, which it promises in an annotation of the
+  Lease, and who takes over begins at once. What is not promised (the lease is too short for it, was
+  deleted, or was held by an earlier version) the new leader waits itself. After a release it waits
+  for nothing: a leader releases when its writers have stopped.
+- *A promise is its holder's.* The annotation names the identity that wrote it. A version that does
+  not know it leaves it in place, where it counts for nothing under another holder.
+- *Of a longer pause at that place* only the resourceVersion in the write protects, as under any
+  election that the API server takes no part in.
 - *The lease is read before it is released.* A write whose answer is late or lost may have acquired
   the lease; that attempt releases it as well, so a shutdown while the server is slow leaves no
   holder.
 - Assumption: the clocks of two machines run at nearly the same rate (15 to 10 leaves a third as
   margin).
+
+A candidate reads the lease when the next renewal is due, a few times in quick succession, so that
+it notices each renewal soon after it was made; and once more at the moment of the expiry. That only
+saves time: the lease duration counts from when a renewal was noticed, however late that is.
 
 Every write to the lease is guarded by its resourceVersion, so of two candidates one gets a 409. A
 renewal whose outcome is unknown extends nothing: the lease is read, and renewed again.
@@ -46,6 +61,7 @@ from shared_api.client.errors import AlreadyExists, ApiFailure, Conflict
 from shared_api.objects.lease import Lease, LeaseSpec
 from shared_api.process.clock import Clock
 from shared_api.timestamps import rfc3339_micro
+from shared_api.well_known_labels import WRITES_END
 
 LEASE_SECONDS: Final = 15
 RENEW_DEADLINE_SECONDS: Final = 10.0
@@ -53,10 +69,25 @@ RETRY_SECONDS: Final = 2.0
 """The default durations of every Kubernetes component (``LeaderElectionConfiguration``)."""
 
 SETTLE_SECONDS: Final = 4.0
-"""How long a new leader waits before it writes: no write of its predecessor takes longer."""
+"""Between the last moment at which a leader may send and the first one of its successor: what is on
+its way arrives, and no write takes longer."""
+
+LEASE_REQUEST_SECONDS: Final = 5.0
+"""Time limit of one request of the election: two tries fit into the default renew deadline."""
+
+EARLY_SHARE: Final = 0.9
+LATE_SHARE: Final = 1.5
+LOOKS_PER_RETRY: Final = 8
+"""From 0.9 to 1.5 retry periods after a renewal a candidate looks for the next one, eight times per
+period: one or two reads find it, since a leader renews without jitter."""
+
+EXPIRY_SECONDS: Final = 0.01
+EXPIRY_JITTER_SECONDS: Final = 0.1
+"""How soon after the expiry candidates try to acquire: not all at the same instant."""
 
 RETRY_JITTER: Final = 0.2
-"""Share by which candidates retry later, so that they do not all retry at once (client-go: 1.2)."""
+"""Share by which candidates look later at a lease that is overdue or free, so that they do not all
+retry at once (client-go: 1.2)."""
 
 RELEASED_LEASE_SECONDS: Final = 1
 """Duration that is written with an empty holder, as in client-go; zero would be invalid."""
@@ -82,6 +113,21 @@ class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True):
     renew_deadline_seconds: float = RENEW_DEADLINE_SECONDS
     retry_seconds: float = RETRY_SECONDS
     settle_seconds: float = SETTLE_SECONDS
+
+    @property
+    def request_seconds(self) -> float:
+        """The time limit of a request of the election."""
+        return min(LEASE_REQUEST_SECONDS, self.renew_deadline_seconds / 2)
+
+    @property
+    def quiet_seconds(self) -> float:
+        """The last seconds of its lease, in which a leader sends nothing.
+
+        As many of the settle time as leave room for a write until the slowest renewal is answered:
+        a slow API server must not stop the writers of a leader that renews in time.
+        """
+        busy = self.settle_seconds + self.retry_seconds + self.request_seconds
+        return max(0.0, min(self.settle_seconds, self.lease_seconds - busy))
 
     def __post_init__(self) -> None:
         assert self.settle_seconds >= 0, "settle_seconds is below 0"
@@ -117,8 +163,8 @@ class LeaseLock(Protocol):
         """Return the current lease; None if there is none."""
         ...
 
-    def write(self, spec: LeaseSpec, resource_version: str) -> Lease:
-        """Replace the spec of the lease in this version, and return the new lease.
+    def write(self, spec: LeaseSpec, resource_version: str, promise: str) -> Lease:
+        """Replace spec and `WRITES_END` of the lease in this version, and return the new lease.
 
         With resource_version "" the lease is created. Raises `Conflict` or `AlreadyExists` if
         another candidate was faster.
@@ -133,6 +179,8 @@ class ObservedLease(msgspec.Struct, frozen=True):
     resource_version: str
     since: float
     """Monotonic time at which the version was first seen."""
+    quiet_seconds: float = 0.0
+    """The last seconds of the lease in which its holder sends nothing, as it has promised."""
 
     @property
     def holder(self) -> str:
@@ -162,7 +210,24 @@ def observe(previous: ObservedLease | None, lease: Lease, now: float) -> Observe
     version = lease.metadata.resource_version
     known = previous is not None and previous.resource_version == version
     since = previous.since if previous is not None and known else now
-    return ObservedLease(spec=lease.spec, resource_version=version, since=since)
+    return ObservedLease(
+        spec=lease.spec,
+        resource_version=version,
+        since=since,
+        quiet_seconds=_read_promise(lease),
+    )
+
+
+def _read_promise(lease: Lease) -> float:
+    """Return the seconds that the holder itself has promised; 0: none."""
+    seconds, _, promiser = lease.metadata.annotations.get(WRITES_END, "").partition(" ")
+    if not promiser or promiser != lease.spec.holder_identity:
+        return 0.0
+    try:
+        found = float(seconds)
+    except ValueError:
+        return 0.0
+    return found if 0.0 <= found < inf else 0.0
 
 
 def judge_lease(
@@ -181,6 +246,31 @@ def judge_lease(
     if not observed.holder or now >= observed.since + duration:
         return LeaseVerdict.ACQUIRE
     return LeaseVerdict.WAIT
+
+
+def rest_of_candidate(
+    observed: ObservedLease | None, settings: LeaseSettings, now: float, luck: float
+) -> float:
+    """Return the seconds after which a candidate looks at the lease again.
+
+    Args:
+        observed: The lease as it was last seen.
+        settings: The durations of the candidate.
+        now: Monotonic time.
+        luck: From 0 to 1, another one each time.
+    """
+    retry = settings.retry_seconds
+    rest = retry * (1 + RETRY_JITTER * luck)
+    if observed is None or not observed.holder:
+        return rest
+    age = now - observed.since
+    if age < LATE_SHARE * retry:
+        rest = max(EARLY_SHARE * retry - age, retry / LOOKS_PER_RETRY)
+    duration = observed.spec.lease_duration_seconds or settings.lease_seconds
+    if age < duration:
+        soon = EXPIRY_SECONDS + EXPIRY_JITTER_SECONDS * luck
+        rest = min(rest, duration - age + soon)
+    return rest
 
 
 class Leadership(Protocol):
@@ -273,6 +363,7 @@ class LeaderElector:
         self._asked = False  # a write may have reached the server, with or without an answer
         self._released = False
         self._last_trouble = ""
+        self._lease_seconds = 0.0
 
     def is_leader(self) -> bool:
         """Return whether this process certainly leads now."""
@@ -284,16 +375,26 @@ class LeaderElector:
         return 0.0 if lead is None else max(lead.holds_until - self._clock.monotonic(), 0.0)
 
     def writable_seconds(self) -> float:
-        """Return the seconds that a write sent now may take; 0 while a new leader settles."""
+        """Return the seconds that a write sent now may take.
+
+        0 while a new leader settles, and in the `quiet_seconds` of the lease.
+        """
         lead = self._lead
         if lead is None or self._clock.monotonic() < lead.writes_from:
             return 0.0
-        return self.time_left()
+        return max(self.time_left() - self._settings.quiet_seconds, 0.0)
 
     def settle_seconds_left(self) -> float:
         """Return the seconds that a new leader still has to wait before its first write."""
         lead = self._lead
         return 0.0 if lead is None else max(lead.writes_from - self._clock.monotonic(), 0.0)
+
+    def waited_seconds(self) -> float:
+        """Return how long the lease took: since the last renewal of the holder before was seen.
+
+        0 if there was no such holder, or it released the lease.
+        """
+        return self._lease_seconds
 
     def holder(self) -> str:
         """Return the identity of the holder last seen; "" if there was none."""
@@ -349,7 +450,7 @@ class LeaderElector:
                 lease_duration_seconds=RELEASED_LEASE_SECONDS,
                 renew_time=rfc3339_micro(self._clock.now()),
             )
-            self._lock.write(spec, lease.metadata.resource_version)
+            self._lock.write(spec, lease.metadata.resource_version, self._promise())
             log.info("released the lease", identity=self._identity)
         except ApiFailure as failure:
             log.warning("could not release the lease, it will expire", error=str(failure))
@@ -372,7 +473,7 @@ class LeaderElector:
         sent_at = self._clock.monotonic()
         version = "" if observed is None else observed.resource_version
         self._asked = True
-        lease = self._lock.write(self._build_spec(verdict), version)
+        lease = self._lock.write(self._build_spec(verdict), version, self._promise())
         self._observed = observe(None, lease, sent_at)
         self._must_read = False
         if self._released:
@@ -380,18 +481,32 @@ class LeaderElector:
         if self._lead is not None:
             self._lead = self._build_lead(sent_at, self._lead.writes_from)
             return
-        was_released = (
-            verdict is LeaseVerdict.ACQUIRE and observed is not None and not observed.holder
-        )
-        settle = 0.0 if was_released else self._settings.settle_seconds
+        settle = self._settle_seconds(observed)
         now = self._clock.monotonic()
         lead = self._build_lead(sent_at, now + settle)
         if now >= lead.renew_by:  # the answer took too long for the lease to be of use
             self._must_read = True
             return
         self._lead = lead
-        log.info("acquired the lease", identity=self._identity, settle_seconds=settle)
+        waited = now - observed.since if observed is not None and observed.holder else 0.0
+        self._lease_seconds = waited
+        log.info(
+            "acquired the lease",
+            identity=self._identity,
+            lease_seconds=round(waited, 3),
+            settle_seconds=settle,
+        )
         self._on_started_leading()
+
+    def _settle_seconds(self, last: ObservedLease | None) -> float:
+        """Return how long to wait for the last write of the holder before; None: not known."""
+        if last is not None and not last.holder:
+            return 0.0  # it released the lease
+        promised = 0.0 if last is None else last.quiet_seconds
+        return max(self._settings.settle_seconds - promised, 0.0)
+
+    def _promise(self) -> str:
+        return f"{self._settings.quiet_seconds:g} {self._identity}"
 
     def _build_spec(self, verdict: LeaseVerdict) -> LeaseSpec:
         now = rfc3339_micro(self._clock.now())
@@ -426,7 +541,8 @@ class LeaderElector:
     def _rest(self, elapsed: float) -> float:
         """Return the seconds to rest after a try that took `elapsed` seconds."""
         if self._lead is None:
-            return self._settings.retry_seconds * (1 + RETRY_JITTER * self._rng.random())
+            now, luck = self._clock.monotonic(), self._rng.random()
+            return rest_of_candidate(self._observed, self._settings, now, luck)
         to_deadline = self._lead.renew_by - self._clock.monotonic()
         return max(min(self._settings.retry_seconds - elapsed, to_deadline), 0.0)
 

@@ -16,6 +16,7 @@ from shared_api.client.errors import ApiFailure
 from shared_api.client.resource_client import WRITE_SECONDS
 from shared_api.informer.fresh_read import FreshRead
 from shared_api.leader_election import Leadership
+from shared_api.process.clock import Clock
 
 POLL_SECONDS: Final = 0.1
 """Interval between checks; the warm-up takes seconds, once per process."""
@@ -39,6 +40,8 @@ class LeaderWarmup:
         are_caches_ready: Returns whether every cache is complete, or its kind not served.
         caches: Returns the caches that must have caught up.
         on_open: Called once, on the thread of `step`, when the gate opens.
+        on_prepared: Called just before, with the seconds since this process might write.
+        clock: The time.
     """
 
     def __init__(
@@ -48,11 +51,16 @@ class LeaderWarmup:
         are_caches_ready: Callable[[], bool],
         caches: Callable[[], Sequence[FreshCache]],
         on_open: Callable[[], None],
+        on_prepared: Callable[[float], None],
+        clock: Clock,
     ) -> None:
         self._leadership = leadership
         self._are_caches_ready = are_caches_ready
         self._caches = caches
         self._on_open = on_open
+        self._on_prepared = on_prepared
+        self._clock = clock
+        self._writable_since: float | None = None
         self._reads: list[FreshRead] | None = None
         self._open = False
 
@@ -71,7 +79,10 @@ class LeaderWarmup:
         """Continue the warm-up; return the seconds to rest (None: it is done)."""
         if self._open:
             return None
-        if self._leadership.writable_seconds() < WRITE_SECONDS or not self._are_caches_ready():
+        may_write = self._leadership.writable_seconds() >= WRITE_SECONDS
+        if may_write and self._writable_since is None:
+            self._writable_since = self._clock.monotonic()
+        if not may_write or not self._are_caches_ready():
             self._reads = None
             return POLL_SECONDS
         if self._reads is None:
@@ -83,7 +94,10 @@ class LeaderWarmup:
         self._reads = [read for read in self._reads if not read.is_reached()]
         if self._reads:
             return POLL_SECONDS
-        log.info("caches are up to date, deciding from now on")
+        now = self._clock.monotonic()
+        seconds = now - (now if self._writable_since is None else self._writable_since)
+        log.info("caches are up to date, deciding from now on", preparing_seconds=round(seconds, 3))
+        self._on_prepared(seconds)
         self._open = True
         self._on_open()
         return None

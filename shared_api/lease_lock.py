@@ -8,6 +8,7 @@ from shared_api.client.errors import NotFound
 from shared_api.client.resource_client import ResourceClient
 from shared_api.client.resource_types import LEASES
 from shared_api.objects.lease import Lease, LeaseSpec
+from shared_api.well_known_labels import WRITES_END
 
 
 class ApiLeaseLock:
@@ -32,17 +33,24 @@ class ApiLeaseLock:
         except NotFound:
             return None
 
-    def write(self, spec: LeaseSpec, resource_version: str) -> Lease:
-        """Create the lease (with resource_version ""), or replace the spec of this version."""
+    def write(self, spec: LeaseSpec, resource_version: str, promise: str) -> Lease:
+        """Create the lease (with resource_version ""), or replace spec and promise of this version.
+
+        Other annotations stay.
+        """
+        metadata: dict[str, object] = {"annotations": {WRITES_END: promise}}
         body = {
             "apiVersion": LEASES.api_version,
             "kind": LEASES.kind,
-            "metadata": {"name": self._name, "namespace": self._namespace},
+            "metadata": {"name": self._name, "namespace": self._namespace, **metadata},
             "spec": _spec_body(spec),
         }
         if not resource_version:
             return self._client.create(LEASES, self._namespace, body)
-        guarded = {"metadata": {"resourceVersion": resource_version}, "spec": body["spec"]}
+        guarded = {
+            "metadata": {"resourceVersion": resource_version, **metadata},
+            "spec": body["spec"],
+        }
         return self._client.patch(LEASES, self._namespace, self._name, guarded)
 
 

@@ -387,6 +387,14 @@ class ProcessMetrics:
         self.leader = Gauge(
             "koord_queue_leader", "1 on the replica that holds the lease", registry=registry
         )
+        self.takeover = Gauge(
+            "koord_queue_takeover_seconds",
+            "Seconds that it took this replica to take over: lease (since the last renewal of the"
+            " leader before), settle (waited for that leader's last write), preparing (until the"
+            " caches were up to date); missing until then",
+            ("part",),
+            registry=registry,
+        )
         self.loop_errors = Counter(
             "koord_queue_loop_errors",
             "Exceptions out of a thread's step; each is in the log, the step is repeated. Threads"
@@ -406,6 +414,15 @@ class ProcessMetrics:
     def on_leading(self, *, leading: bool) -> None:
         """Set whether this replica leads."""
         self.leader.set(1 if leading else 0)
+
+    def on_takeover(self, *, lease: float, settle: float) -> None:
+        """Set how many seconds the lease took, and how many the settle time takes."""
+        self.takeover.labels("lease").set(lease)
+        self.takeover.labels("settle").set(settle)
+
+    def on_prepared(self, seconds: float) -> None:
+        """Set how many seconds after that the caches were up to date."""
+        self.takeover.labels("preparing").set(seconds)
 
 
 class PortMetrics:

@@ -51,9 +51,6 @@ from shared_api.process.probes import Authorize
 from shared_api.program_flags import ProgramFlags
 from shared_api.version import VERSION
 
-LEASE_REQUEST_SECONDS: Final = 5.0
-"""Time limit of one request of the election: two tries fit into the default renew deadline."""
-
 REVIEW_QPS: Final = 20.0
 REVIEW_BURST: Final = 40
 """Rate limit of requests that identify readers, two per reader and path and minute: enough for a
@@ -181,12 +178,11 @@ class Program(LocalProgram):
             renew_deadline_seconds=self.flags.renew_deadline_seconds,
             retry_seconds=self.flags.retry_seconds,
         )
-        timeout = min(LEASE_REQUEST_SECONDS, self.flags.renew_deadline_seconds / 2)
         # Without flow control: a busy program must not lose its lease because of its own traffic or
         # of `Retry-After`, with which the server may ask for a longer pause than a lease lasts. One
         # try per retry period is no load, and a new leader after a lost lease would send more.
         flow = FlowControl(0, 1, self.clock, can_be_held=False)
-        client = self._build_client(flow, timeout)
+        client = self._build_client(flow, settings.request_seconds)
         lock = ApiLeaseLock(client, self.flags.lease_namespace, self.flags.lease_name)
         self._elector = LeaderElector(
             lock,
@@ -224,6 +220,10 @@ class Program(LocalProgram):
 
     def _on_started_leading(self) -> None:
         self.metrics.process.on_leading(leading=True)
+        elector = self._elector
+        if elector is not None:
+            settle = elector.settle_seconds_left()
+            self.metrics.process.on_takeover(lease=elector.waited_seconds(), settle=settle)
         log.info("leading", identity=self.identity)
         if self._work is not None:
             self._work.on_started_leading()

@@ -275,6 +275,11 @@ chart's policy."""
 NODE_RESERVATION: Final = "node.koordinator.sh/reservation"
 """Annotation on nodes: JSON {resources, reservedCPUs, applyPolicy}, subtracted from capacity."""
 
+# --- leases -----------------------------------------------------------------------------------
+WRITES_END: Final = PREFIX + "writes-end"
+"""Annotation on the Lease of a program: seconds before its expiry after which its holder sends
+nothing, and who promises that ("4 host_1a2b"). W, R: the candidates of the election."""
+
 ROOT_QUOTA: Final = "koordinator-root-quota"
 SYSTEM_QUOTA: Final = "koordinator-system-quota"
 DEFAULT_QUOTA: Final = "koordinator-default-quota"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.controlplane.binaries import require_binaries
+from tests.controlplane.binaries import UnknownKubernetes, chosen_kubernetes, require_binaries
 from tests.controlplane.tool_cache import BinariesUnavailable
 from tests.required_tools import IN_CI, require
 
@@ -28,6 +28,18 @@ settings.register_profile("home", deadline=None, print_blob=True)
 settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
 settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if IN_CI else "home"))
+
+
+def pytest_configure() -> None:
+    """Refuse a Kubernetes that is not known: skipping what needs it would look like a success.
+
+    Raises:
+        pytest.UsageError: It is not known; the message lists those that are.
+    """
+    try:
+        chosen_kubernetes()
+    except UnknownKubernetes as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 @pytest.hookimpl(tryfirst=True)

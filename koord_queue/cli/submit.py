@@ -14,7 +14,7 @@ from koord_queue.cli.session import Session
 from koord_queue.cli.targets import FIELD_MANAGER
 from koord_queue.cli.try_ import read_file
 from koord_queue.errors import CommandError
-from koord_queue.reach.dry_run import read_manifest
+from koord_queue.reach.dry_run import DryRuns, read_manifest
 from koord_queue.reach.errors import NotServed, Refused
 from koord_queue.reach.resources import Resource, Resources
 from koord_queue.show.printable import printable
@@ -71,6 +71,7 @@ class _Submission:
     def __init__(self, session: Session, drafts: Sequence[Draft]) -> None:
         self._session = session
         self._cluster = session.cluster()
+        self._dry_runs = DryRuns(self._cluster)
         resources = Resources(self._cluster)
         asked = session.choice.namespace is not None
         self._objects: list[tuple[Draft, Resource, Json]] = []
@@ -91,6 +92,10 @@ class _Submission:
         query = (("fieldManager", FIELD_MANAGER), *((("dryRun", "All"),) if dry_run else ()))
         for draft, resource, body in self._objects:
             path = resource.path(body["metadata"].get("namespace", ""))
+            if dry_run and (why := self._dry_runs.why_not(resource)):
+                self._session.out.note(f"{draft.kind} {body['metadata'].get('name', '')}: {why}")
+                sent.append(((resource, body), msgspec.json.encode(body)))
+                continue
             try:
                 answer = self._cluster.send("POST", path, msgspec.json.encode(body), query=query)
             except CommandError as error:

@@ -148,10 +148,17 @@ class Targets:
         subresource = "status" if change.on is On.UNIT_STATUS else ""
         query: Query = (("fieldManager", FIELD_MANAGER), *((("dryRun", "All"),) if dry_run else ()))
         path = place.resource.path(place.namespace, place.name, subresource)
+        if dry_run and self._keeps_dry_runs(place.resource):
+            return
         try:
             self._cluster.send("PATCH", path, msgspec.json.encode(patch), MERGE_PATCH, query)
         except Refused as error:
             raise _without_right(place, change.on, subresource, error) from error
+
+    def _keeps_dry_runs(self, resource: Resource) -> bool:
+        from koord_queue.reach.dry_run import DryRuns  # noqa: PLC0415 - only for a dry run
+
+        return bool(DryRuns(self._cluster).why_not(resource))
 
     def _job_of(self, unit: QueueUnit) -> tuple[AnyObject, Place] | None:
         consumer = unit.spec.consumer_ref

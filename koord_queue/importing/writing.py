@@ -11,6 +11,7 @@ import msgspec
 from koord_queue.errors import CommandError
 from koord_queue.importing.plan import MADE_BY, MADE_BY_VALUE, shown
 from koord_queue.reach.cluster import JSON, MERGE_PATCH
+from koord_queue.reach.dry_run import DryRuns
 from koord_queue.reach.errors import Missing, NotServed, Refused
 from koord_queue.reach.resources import QUEUE_UNITS, Resource, Resources
 from shared_api.objects.queue_unit import QueueUnit
@@ -60,7 +61,6 @@ _MADE: Final = (
 """Kinds of objects that an import makes."""
 _NO_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata", "spec"})
 _OURS: Final[Query] = (("labelSelector", f"{MADE_BY}={MADE_BY_VALUE}"),)
-_WEBHOOKS: Final = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
 class State(Enum):
@@ -124,9 +124,10 @@ class PlanWriter:
                 f"Rename or delete them, or hand them over with the label {MADE_BY}="
                 f"{MADE_BY_VALUE}. Nothing was written.",
             )
-        untried = self._why_quotas_untried()
+        untried, dry_runs = "", DryRuns(self._cluster)
         for each in steps:
-            if each.body["kind"] == "ElasticQuota" and untried:
+            if why := dry_runs.why_not(each.resource):
+                untried = why
                 continue
             try:
                 self._send(each, (("dryRun", "All"),))
@@ -230,25 +231,6 @@ class PlanWriter:
             path = step.resource.path(namespace, name)
             self._cluster.send("PATCH", path, body, MERGE_PATCH, query)
 
-    def _why_quotas_untried(self) -> str:
-        """Return why quotas are not tried by dry run; "" if they can be.
-
-        Koordinator's webhook keeps what it was asked about, a dry run included: it would then
-        refuse the quota itself, as one that exists already.
-        """
-        try:
-            found = msgspec.json.decode(self._cluster.get(_WEBHOOKS))
-        except (Missing, NotServed):
-            return ""
-        except Refused as error:
-            return f"quotas were not tried by dry run: {error.message}"
-        if any(_judges_quotas(each) for each in found.get("items") or ()):
-            return (
-                "quotas were not tried by dry run: Koordinator's webhook would take that for their"
-                " creation"
-            )
-        return ""
-
 
 def difference(live: Json, want: Json) -> Json:
     """Return the merge patch that makes an object what an import wants; empty if it is so."""
@@ -314,14 +296,6 @@ def _kept(namespace: str, names: Sequence[str]) -> str:
         f"an earlier import has made {', '.join(names)}, and nothing that was read becomes that"
         " now. It is kept; when no job needs it any more, delete it:"
         f" kubectl{where} delete {' '.join(names)}"
-    )
-
-
-def _judges_quotas(configuration: Json) -> bool:
-    return any(
-        "elasticquotas" in (rule.get("resources") or ())
-        for webhook in configuration.get("webhooks") or ()
-        for rule in webhook.get("rules") or ()
     )
 
 

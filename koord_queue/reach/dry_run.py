@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 DRY_RUN: Final = (("dryRun", "All"),)
+KEEPS_STATE: Final = (
+    "a quota is not tried by dry run where Koordinator's webhook judges quotas: it would take that"
+    " for the change itself"
+)
+_WEBHOOKS: Final = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 _EDITED: Final[Mapping[str, Resource]] = {
     "Queue": QUEUES,
@@ -40,11 +45,53 @@ _EDITED: Final[Mapping[str, Resource]] = {
 """Of the kinds that a what-if question may edit."""
 
 
+class DryRuns:
+    """Knows which objects may be sent as a dry run; the server is asked once, for the first quota.
+
+    Koordinator's webhook keeps what it was asked about, a dry run included: it would judge later
+    quotas by a change that was never made, or refuse the quota itself as one that exists already.
+
+    Args:
+        cluster: The API server.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._why: str | None = None
+
+    def why_not(self, resource: Resource) -> str:
+        """Return why an object of a resource must not be sent; "" if it may."""
+        if (resource.group, resource.plural) != (ELASTIC_QUOTAS.group, ELASTIC_QUOTAS.plural):
+            return ""
+        if self._why is None:
+            self._why = self._look()
+        return self._why
+
+    def _look(self) -> str:
+        try:
+            found = msgspec.json.decode(self._cluster.get(_WEBHOOKS))
+        except (Missing, NotServed):
+            return ""
+        except Refused as error:
+            return f"{KEEPS_STATE}, and whether one does is not known: {error.message}"
+        return KEEPS_STATE if any(map(_judges_quotas, found.get("items") or ())) else ""
+
+
+def _judges_quotas(configuration: Json) -> bool:
+    return any(
+        ELASTIC_QUOTAS.plural in (rule.get("resources") or ())
+        for webhook in configuration.get("webhooks") or ()
+        for rule in webhook.get("rules") or ()
+    )
+
+
 # --- objects that would be created ----------------------------------------------------------------
 
 
 def create_dry(cluster: Cluster, manifest: bytes, namespace: str) -> bytes:
     """Return a List of a manifest's objects as the API server would create them.
+
+    A quota that must not be tried stays as it is written.
 
     Args:
         cluster: The API server.
@@ -54,8 +101,10 @@ def create_dry(cluster: Cluster, manifest: bytes, namespace: str) -> bytes:
     Raises:
         CommandError: It cannot be read, or an object is refused; the message names the object.
     """
-    resources = Resources(cluster)
-    created = [_create(cluster, resources, each, namespace) for each in read_manifest(manifest)]
+    resources, dry_runs = Resources(cluster), DryRuns(cluster)
+    created = [
+        _create(cluster, resources, dry_runs, each, namespace) for each in read_manifest(manifest)
+    ]
     return msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": created})
 
 
@@ -80,7 +129,9 @@ def _is_json(text: bytes) -> bool:
     return True
 
 
-def _create(cluster: Cluster, resources: Resources, document: Json, namespace: str) -> Json:
+def _create(
+    cluster: Cluster, resources: Resources, dry_runs: DryRuns, document: Json, namespace: str
+) -> Json:
     meta = document.get("metadata")
     meta = meta if isinstance(meta, dict) else {}
     where = str(meta.get("namespace") or namespace)
@@ -90,7 +141,10 @@ def _create(cluster: Cluster, resources: Resources, document: Json, namespace: s
         raise CommandError(f"an object of the manifest has no apiVersion or kind: {name}")
     shown = f"{kind} {where}/{name}"
     try:
-        path = resources.find(api_version, kind).path(where)
+        resource = resources.find(api_version, kind)
+        if dry_runs.why_not(resource):
+            return document
+        path = resource.path(where)
         body = msgspec.json.encode(document)
         created: Json = msgspec.json.decode(cluster.send("POST", path, body, query=DRY_RUN))
     except NotServed:
@@ -118,7 +172,7 @@ def check_patches(cluster: Cluster, edits: Sequence[Json], system_namespace: str
     Raises:
         CommandError: It refuses one.
     """
-    unasked = []
+    unasked, dry_runs = [], DryRuns(cluster)
     for edit in edits:
         patch = edit.get("patch")
         resource = _EDITED.get(str(edit.get("kind")))
@@ -129,6 +183,9 @@ def check_patches(cluster: Cluster, edits: Sequence[Json], system_namespace: str
         namespace = edit.get("namespace") or in_system
         if not namespace and resource.is_namespaced:
             unasked.append(f"{kind} {name}: the edit names no namespace")
+            continue
+        if why := dry_runs.why_not(resource):
+            unasked.append(f"{kind} {name}: {why}. Its fields and amounts are checked all the same")
             continue
         try:
             target = resource.path(namespace, name)

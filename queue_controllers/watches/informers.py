@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from queue_controllers.jobframework.generic_job import JobKind
 from queue_controllers.watches.kind_election import KindTurn
-from shared_api.client.discovery import is_served
+from shared_api.client.discovery import is_served, served_version
 from shared_api.client.errors import DecodeFailure
 from shared_api.client.event_recorder import Event, EventRecorder, EventType, ObjectReference
 from shared_api.client.resource_client import ResourceType
@@ -69,10 +69,12 @@ class InformerFactory:
         on_gone: Callable[[], None] | None = None,
         label_selector: str = "",
         turn: KindTurn | None = None,
+        older: Sequence[ResourceType[ObjectT]] = (),
     ) -> KindWatch[ObjectT]:
         """Return the watch for a kind that may not be served; `on_made` adds handlers.
 
         With a turn the kind is watched only while that is taken, and `on_gone` is the turn's.
+        Without one, `older` are versions of the kind that are watched where the newest is missing.
         """
         rt = resource_type
 
@@ -81,7 +83,7 @@ class InformerFactory:
 
         def find() -> ResourceType[ObjectT] | str | None:
             if turn is None:
-                return rt if serves(rt) else None
+                return served_version(self._host.client, (rt, *older))
             why_not = turn.take(serves)
             return rt if why_not == "" else why_not
 

@@ -48,6 +48,21 @@ FOLLOWED: Final = (
 )
 """Where they are served; the chart grants the right to read them."""
 
+OLDER: Final = {
+    "mutatingadmissionpolicies": (
+        _of(_REGISTRATION, "v1beta1", "mutatingadmissionpolicies", "MutatingAdmissionPolicy"),
+    ),
+    "mutatingadmissionpolicybindings": (
+        _of(
+            _REGISTRATION,
+            "v1beta1",
+            "mutatingadmissionpolicybindings",
+            "MutatingAdmissionPolicyBinding",
+        ),
+    ),
+}
+"""The versions that Kubernetes before 1.36 serves, by plural."""
+
 
 class PreviewChanges:
     """Watches what changes the answers.
@@ -65,6 +80,7 @@ class PreviewChanges:
                 IndexedStore[OnlyMetadata](transform=slim_news),
                 on_made=self._on_made,
                 on_gone=lambda: on_news(""),
+                older=OLDER.get(each.plural, ()),
             )
             for each in FOLLOWED
         )

@@ -106,6 +106,8 @@ class CheckController:
             are_caches_ready=self._are_caches_ready,
             caches=self._caches,
             on_open=lambda: self._wake("opening"),
+            on_prepared=host.metrics.process.on_prepared,
+            clock=host.clock,
         )
         self._is_open = False
         self._run("takeover", self._warmup.step)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import Final, Literal
 
 import msgspec
@@ -22,6 +23,9 @@ import msgspec
 from shared_api.client.errors import ConnectionLost, StreamIdle
 from shared_api.fake_api_server.faults import RequestInfo
 from shared_api.process.clock import Clock
+
+LAST_BOOKMARK_SECONDS: Final = 2.0
+"""So long before its end a watch gets a bookmark, as from the real server (its `cacheWatcher`)."""
 
 MAX_UNREAD_LINES: Final = 100_000
 """More unread lines break the watch; the real server does so much earlier."""
@@ -177,19 +181,22 @@ class FakeStream:
         """Do what is due; return whether the reader should look again."""
         if self._is_stalled or self._state != "open":
             return False
-        if self._plan.ends_at is not None and now >= self._plan.ends_at:
-            self.end()
-            return True
         if self._bookmark_at is not None and now >= self._bookmark_at:
             self._bookmark_at = self._next_bookmark(now)
             if self._make_bookmark is not None:
                 self._make_bookmark(self)
             return True
+        if self._plan.ends_at is not None and now >= self._plan.ends_at:
+            self.end()
+            return True
         return False
 
     def _next_bookmark(self, now: float) -> float | None:
-        seconds = self._plan.bookmark_seconds
-        return None if seconds is None else now + seconds
+        seconds, ends_at = self._plan.bookmark_seconds, self._plan.ends_at
+        if seconds is None:
+            return None
+        last = inf if ends_at is None else ends_at - LAST_BOOKMARK_SECONDS
+        return last if now < last < now + seconds else now + seconds
 
     def _wait(self, now: float, gives_up_at: float) -> None:
         until = [gives_up_at]

@@ -7,9 +7,10 @@ from typing import Final, Protocol
 from shared_api.informer.indexed_store import version_number
 from shared_api.process.clock import Clock
 
-FRESH_READ_PATIENCE_SECONDS: Final = 0.5
-"""How long a fresh read waits for the watch before it requests a list: a busy resource catches up
-by itself within milliseconds, a quiet one only with its next bookmark, up to a minute later."""
+FRESH_READ_PATIENCE_SECONDS: Final = 3.0
+"""How long a fresh read waits for the watch before it requests a list. A busy resource catches up
+within milliseconds, a quiet one with the bookmark that was asked for, after 0.4 to 1.6 s. An API
+server before 1.31 may leave it behind for longer; to list 20,000 units takes it seconds."""
 
 
 class _Followed(Protocol):

@@ -59,6 +59,11 @@ MIN_WATCH_SECONDS: Final = 300
 """The server is asked to end a watch after 5 to 10 minutes, at random, so that the watches of many
 clients do not end together (client-go: ``defaultMinWatchTimeout``)."""
 
+BOOKMARK_WATCH_SECONDS: Final = 3
+"""Duration of a watch whose only purpose is an early bookmark: the API server sends one two seconds
+before a watch ends, and looks every second for the watches that are due for one. A watch of two
+seconds gets none."""
+
 WATCH_MARGIN_SECONDS: Final = 30.0
 """How much later than requested the server may end a watch before it counts as overdue."""
 
@@ -204,6 +209,7 @@ class Reflector(Generic[T]):
         self._listing: _Listing | None = _Listing()
         self._watching: _Watching[T] | None = None
         self._list_asked = False
+        self._bookmark_asked = False
         # True until a list of the new history is complete: a list that expires leaves the sink with
         # parts of both histories, and by then the server's version may have passed the old one.
         self._rewound = False
@@ -243,6 +249,14 @@ class Reflector(Generic[T]):
         """Start a new list at the next step."""
         self._list_asked = True
 
+    def ask_for_bookmark(self) -> None:
+        """Reopen the watch, for so short a time that the server soon tells how far it is.
+
+        A quiet watch says so once a minute otherwise. Nothing is listed, and nothing lost.
+        """
+        self._bookmark_asked = True
+        self.interrupt()
+
     def interrupt(self) -> None:
         """Make a `step` that waits for events return, by closing the watch."""
         watching = self._watching
@@ -264,6 +278,8 @@ class Reflector(Generic[T]):
             return pause
         if self._list_asked and self._listing is None:
             self._begin_list("asked")
+        if self._bookmark_asked:
+            self._end_watch("asked")
         rest = 0.0
         try:
             if self._listing is not None:
@@ -333,7 +349,9 @@ class Reflector(Generic[T]):
     # ------------------------------------------------------------------ watch
 
     def _open_watch(self) -> None:
+        is_brief = self._bookmark_asked  # read once: it may be asked for while the watch opens
         timeout = int(MIN_WATCH_SECONDS * (1 + self._rng.random()))
+        timeout = BOOKMARK_WATCH_SECONDS if is_brief else timeout
         now = self._clock.monotonic()
         try:
             stream = self._source.watch(
@@ -346,6 +364,7 @@ class Reflector(Generic[T]):
         except ApiFailure as failure:
             self._on_failure(failure, "watch")
         else:
+            self._bookmark_asked = self._bookmark_asked and not is_brief
             self._watching = _Watching(stream, now, now + timeout + WATCH_MARGIN_SECONDS)
             self._heard_at = self._clock.monotonic()
 
@@ -359,7 +378,8 @@ class Reflector(Generic[T]):
                 rest = self._check_deadlines(watching)
                 return 0.0 if wait_seconds > 0 else rest
             except ConnectionLost as lost:
-                self._on_watch_over("lost", watching, lost)
+                if not self._bookmark_asked:  # which closes the watch, and the next step reopens it
+                    self._on_watch_over("lost", watching, lost)
                 return 0.0
             except ApiFailure as failure:
                 # The line is not an event. A resumed watch would deliver it again; a list does not.

@@ -275,6 +275,8 @@ class SharedInformer(Generic[T]):
     def start_fresh_read(self) -> FreshRead:
         """Ask the server for its current version; return a value that knows when it is cached.
 
+        If it is not, the watch is reopened, so that it soon says how far it is.
+
         Raises:
             ApiFailure: The server could not be asked.
         """
@@ -282,6 +284,8 @@ class SharedInformer(Generic[T]):
         target = self._source.list_page(limit=1, continue_token="").resource_version
         deadline = self._clock.monotonic() + FRESH_READ_PATIENCE_SECONDS
         if version_number(target) >= version_number(had):
+            if version_number(target) > version_number(self._reflector.resource_version):
+                self._reflector.ask_for_bookmark()
             return FreshRead(self._reflector, target, self._clock, deadline)
         # The server is behind what it sent before: the content of this cache is void.
         return FreshRead(self._reflector, target, self._clock, float("-inf"), void=had)

@@ -41,8 +41,10 @@ from tests.benchmarks import (
     probe_lateness,
     replay_figures,
     scheduler_memory,
+    scheduler_threads,
     score_figures,
     scrape,
+    takeover,
     visibility_figures,
 )
 from tests.benchmarks.figures import Figure, medians, print_figures, write_json
@@ -230,6 +232,13 @@ STAGES = (
         needs_cluster=True,
     ),
     Stage(
+        "scheduler_threads",
+        "what each thread of the scheduler uses for a unit, with --before in turns",
+        220,
+        lambda options: scheduler_threads.run(options.before, quick=options.quick),
+        needs_cluster=True,
+    ),
+    Stage(
         "command_line",
         "how long a command takes, beside kubectl",
         60,
@@ -255,6 +264,13 @@ STAGES = (
         "real Jobs from creation to end through both programs",
         50,
         lambda options: job_lives.run(60 if options.quick else job_lives.JOB_COUNT),
+        needs_cluster=True,
+    ),
+    Stage(
+        "takeover",
+        "killed leader to the next decision with 20,000 units; restart to it with 50,000",
+        900,
+        lambda options: takeover.run(quick=options.quick),
         needs_cluster=True,
     ),
     Stage(
@@ -354,7 +370,10 @@ def _parse(arguments: Sequence[str]) -> tuple[Options, list[str], Keep]:
         "--trace", type=Path, metavar="FILE", help="score forecasts on this, in all worlds: hours"
     )
     parser.add_argument(
-        "--before", type=Path, metavar="FOLDER", help="a checkout to compare with in job_shares"
+        "--before",
+        type=Path,
+        metavar="FOLDER",
+        help="a checkout to compare with, where named above",
     )
     got = parser.parse_args(arguments)
     unknown = sorted(set(got.stages) - {stage.name for stage in STAGES})

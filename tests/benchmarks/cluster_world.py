@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypedDict, Unpack
 
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.http_transport import HttpTransport
@@ -26,6 +26,20 @@ CRDS: Final = (ROOT / "crds", ROOT / "tests" / "data" / "crds" / "elasticquotas.
 
 WRITES: Final = {"level": "Metadata", "verbs": ["create", "update", "patch", "delete"]}
 """Rule of the audit log: all writes, without their content."""
+
+
+class _Start(TypedDict, total=False):
+    """How a program is started.
+
+    Attributes:
+        configuration: The content of its configuration file.
+        root: The checkout that it is run from, such as one of another version.
+        is_awaited: Whether to wait until it is ready.
+    """
+
+    configuration: Mapping[str, Any] | None
+    root: Path
+    is_awaited: bool
 
 
 class ClusterWorld:
@@ -84,15 +98,9 @@ class ClusterWorld:
         """Return what the API server has noted of writes, a JSON document per line."""
         return self._audit.lines()
 
-    def start(
-        self,
-        program: str,
-        *arguments: str,
-        configuration: Mapping[str, Any] | None = None,
-        root: Path = ROOT,
-    ) -> ProgramProcess:
-        """Start one of our programs and wait until it is ready; by default without a rate limit."""
-        return self._programs.start(program, *arguments, configuration=configuration, root=root)
+    def start(self, program: str, *arguments: str, **more: Unpack[_Start]) -> ProgramProcess:
+        """Start one of our programs, by default without a rate limit; see `Programs.start`."""
+        return self._programs.start(program, *arguments, **more)
 
 
 def connect(kubeconfig: Path) -> tuple[ResourceClient, Any]:
@@ -128,14 +136,9 @@ class Programs:
         self._group = group
         self._started: list[ProgramProcess] = []
 
-    def start(
-        self,
-        program: str,
-        *arguments: str,
-        configuration: Mapping[str, Any] | None = None,
-        root: Path = ROOT,
-    ) -> ProgramProcess:
-        """Start a program (its package or script) of a checkout and wait until it is ready."""
+    def start(self, program: str, *arguments: str, **more: Unpack[_Start]) -> ProgramProcess:
+        """Start a program (its package or script), and wait until it is ready."""
+        configuration = more.get("configuration")
         name = f"{Path(program).name}-{len(self._started)}"
         flags = ["--kube-api-qps=0", "--leader-elect=false", *arguments]
         if configuration is not None:
@@ -143,12 +146,14 @@ class Programs:
             path.write_text(json.dumps(configuration), encoding="utf-8")
             flags.append(f"--config={path}")
         log = self._folder / f"{name}.log"
+        root = more.get("root", ROOT)
         process = ProgramProcess(
             program, self._kubeconfig, log, flags, group=self._group, root=root
         )
         self._started.append(process)
         process.start()
-        process.wait_until_ready()
+        if more.get("is_awaited", True):
+            process.wait_until_ready()
         return process
 
     def stop(self) -> None:

@@ -21,6 +21,7 @@ from typing import Any, Final, Literal
 import yaml
 
 from shared_api.program_flags import check_keys
+from tests.controlplane.binaries import chosen_kubernetes, mutating_policy_version
 from tests.controlplane.helm import require_helm
 from tests.required_tools import require
 
@@ -32,6 +33,8 @@ HELM_SECONDS: Final = 60.0
 POLICY_V1: Final = "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
 GUARD_V1: Final = "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"
 POLICY_V1BETA1: Final = "admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy"
+SERVED: Final = (POLICY_V1 if mutating_policy_version() == "v1" else POLICY_V1BETA1, GUARD_V1)
+KUBE_VERSION: Final = chosen_kubernetes().removeprefix("v")
 
 Json = Any
 Values = Mapping[str, Any]
@@ -85,10 +88,10 @@ def run_helm(
 def render(
     values: Values | None = None,
     *,
-    api_versions: Sequence[str] = (POLICY_V1, GUARD_V1),
+    api_versions: Sequence[str] = SERVED,
     release: str = RELEASE,
     namespace: str = NAMESPACE,
-    kube_version: str = "1.36.3",
+    kube_version: str = KUBE_VERSION,
     helm: Helm = require_helm,
 ) -> list[Json]:
     """Return the objects that an installation creates.
@@ -97,7 +100,8 @@ def render(
 
     Args:
         values: merged over the chart's own.
-        api_versions: what the cluster serves in addition to the default.
+        api_versions: what the cluster serves in addition to the default; without it, what the
+            real control plane of the tests serves.
         release: the name of the release.
         namespace: the namespace of the release.
         kube_version: the version of the cluster.

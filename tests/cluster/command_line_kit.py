@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 from tests.cluster.queue_world import OWN_TIMES_SECONDS, PATIENCE_SECONDS, QueueWorld, until
 from tests.cluster.visibility_world import Aggregated, aggregated
+from tests.controlplane.binaries import chosen_kubernetes, default_kubernetes
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 GOLDEN: Final = ROOT / "tests/data/command_line"
@@ -166,6 +167,7 @@ def without_styles(text: str) -> str:
 
 def steady(text: str) -> str:
     """Return a text in which what differs from run to run is replaced."""
+    text = text.replace(chosen_kubernetes(), default_kubernetes())
     for pattern, instead in _REPLACED:
         text = re.sub(pattern, instead, text)
     return "".join(f"{line.rstrip()}\n" for line in text.splitlines())

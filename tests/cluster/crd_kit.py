@@ -77,7 +77,8 @@ def causes(error: ApiError) -> set[tuple[str, str]]:
     assert error.status == 422, error
     # After a type or length error CEL rules are not evaluated; the server adds that as a cause.
     return {
-        (cause["field"], cause["message"])
+        # In 1.34 the message of a CEL rule also has the type of the value.
+        (cause["field"], cause["message"].replace('Invalid value: "object": ', "Invalid value: "))
         for cause in json.loads(error.body)["details"]["causes"]
         if "some validation rules were not checked" not in cause["message"]
     }

@@ -33,12 +33,13 @@ from tests.cluster.queue_world import (
     until,
 )
 from tests.controlplane.api_client import ApiError
+from tests.controlplane.binaries import mutating_policy_version
 
 Json = dict[str, Any]
 
 ACCOUNT: Final = "jobs-account"
 VALUES: Final = {"controllers": {"config": {"admissionPreview": True}}}
-POLICIES: Final = "/apis/admissionregistration.k8s.io/v1/{}admissionpolicies"
+POLICIES: Final = "/apis/admissionregistration.k8s.io/{}/{}admissionpolicies"
 DIFFERENCES: Final = "koord-queue/template-differences"
 LONG: Final = "600"
 
@@ -106,8 +107,9 @@ def refusal_of_create(world: QueueWorld, query: str = "") -> str:
 
 def pod_policy(world: QueueWorld, kind: str, name: str, team: str, **spec: Any) -> None:
     """Apply a policy to pods of a team."""
+    version = mutating_policy_version() if kind == "Mutating" else "v1"
     body: Json = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
+        "apiVersion": f"admissionregistration.k8s.io/{version}",
         "kind": f"{kind}AdmissionPolicy",
         "metadata": {"name": name},
         "spec": {
@@ -311,7 +313,7 @@ def test_a_refusal_holds_the_job_with_its_message_until_it_is_gone(world: QueueW
     assert "pods of team barred are barred" in said
     assert "koord-queue-preview" not in said
     stays(lambda: world.is_suspended("barred"))
-    world.api.request("DELETE", f"{POLICIES.format('validating')}/barred")
+    world.api.request("DELETE", f"{POLICIES.format('v1', 'validating')}/barred")
     until(lambda: world.running_pods("barred"))
 
 
@@ -388,7 +390,8 @@ def test_a_changed_policy_changes_the_demand_of_pending_units(world: QueueWorld)
         change = f'[JSONPatch{{op: "replace", path: "{path}", value: "{cpu}"}}]'
         mutating(world, "later", "later", change)
         until(partial(asks_for, world, "waits", {"cpu": cpu}))
-    world.api.request("DELETE", f"{POLICIES.format('mutating')}/later")
+    policies = POLICIES.format(mutating_policy_version(), "mutating")
+    world.api.request("DELETE", f"{policies}/later")
     until(partial(asks_for, world, "waits", {"cpu": "2"}))
 
 

@@ -27,9 +27,11 @@ from tests.cluster.queue_world import (
 from tests.cluster.visibility_world import aggregated
 from tests.docs.page_steps import Command
 from tests.docs.typed_commands import examples, read_commands, typed
+from tests.tidy.source_tree import ROOT
 
 NAMESPACES: Final = ("research", "web", "team-a", "team-b")
 PAGES: Final = read_commands()
+SKILL: Final = ROOT / "examples/agent-skill/SKILL.md"
 JOBS: Final = (
     ("research", "train-6", "research"),
     ("research", "train-7", "research"),
@@ -118,3 +120,13 @@ def test_the_examples_are_accepted(cluster: Cluster, reader: Session, page: str)
         for act, undo in UNDONE.items():
             if text.startswith(f"koord-queue {act}"):
                 reader.type(Command(text.replace(act, undo), ()))
+
+
+def test_the_commands_of_the_agent_skill_are_answered(reader: Session) -> None:
+    """All but `check`, which a page types where everything is installed."""
+    blocks = re.findall(r"^```sh\n(.*?)^```$", SKILL.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    assert len(lines) > 12
+    for line in lines:
+        if line != "koord-queue check":
+            reader.type(Command(line, ()))

@@ -8,6 +8,7 @@ scheduler never does by itself is planted in a second replica (`faulty_scheduler
 from __future__ import annotations
 
 import os
+import re
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from queue_scheduler.forecast.calibration import FEW
 from tests.charts.monitoring_files import alerts, dashboards, filled, queries, rules
 from tests.cluster.kueue_objects import (
     CHECK,
@@ -103,6 +105,7 @@ class Watched(NamedTuple):
     world: QueueWorld
     scheduler: ProgramProcess
     controllers: ProgramProcess
+    insight: ProgramProcess
     prometheus: PrometheusProcess
     ports: dict[str, int]
 
@@ -133,7 +136,7 @@ def watched(controlplane_binaries: Path, prometheus_program: Path) -> Iterator[W
     ):
         install_check_kinds(world)
         sockets = f"--socket-dir={folder}", f"--record-dir={folder}"
-        world.start_insight(*sockets, metrics["insight"])
+        insight = world.start_insight(*sockets, metrics["insight"], "--forecast-interval=5")
         scheduler = world.start(
             SCHEDULER,
             f"--insight-socket-dir={folder}",
@@ -151,7 +154,7 @@ def watched(controlplane_binaries: Path, prometheus_program: Path) -> Iterator[W
         )
         try:
             prometheus.start()
-            yield Watched(world, scheduler, controllers, prometheus, ports)
+            yield Watched(world, scheduler, controllers, insight, prometheus, ports)
         finally:
             prometheus.stop()
 
@@ -187,6 +190,33 @@ def allow(world: QueueWorld, name: str) -> None:
     """Take it back."""
     world.api.request("DELETE", f"{POLICIES}ybindings/{name}")
     world.api.request("DELETE", f"{POLICIES}ies/{name}")
+
+
+# --- an alert that needs a world without other units that wait -----------------------------------
+
+
+def test_forecasts_are_off(watched: Watched) -> None:
+    """All wait for a unit that declares one second and does not end, until they are withdrawn."""
+    world = watched.world
+    world.create_quota("late", cpu_max=FEW)
+    world.create_unit("late-0", "late", cpu=FEW, maximumExecutionTimeSeconds=1)
+    until(lambda: world.phase("late-0") == "Dequeued")
+    for number in range(1, FEW + 1):
+        world.create_unit(f"late-{number}", "late", cpu=1, maximumExecutionTimeSeconds=1)
+    # Forecasts are followed up anew, beginning with one that knows all of the units.
+    restart(watched.insight)
+    numbers = count()
+
+    def look() -> Json:
+        """Without a change in the scheduler, the next forecast would be made in ten minutes."""
+        annotations = {"touched": str(next(numbers))}
+        world.patch_unit("late-0", {"metadata": {"annotations": annotations}})
+        return watched.prometheus.firing("KoordQueueForecastsOff")
+
+    until(look, OWN_TIMES_SECONDS)
+    watched.await_firing("KoordQueueForecastsOff")
+    remove(world, "late", FEW + 1)
+    watched.await_quiet("KoordQueueForecastsOff")
 
 
 # --- queries ------------------------------------------------------------------------------------
@@ -233,6 +263,11 @@ def test_every_rule_is_evaluated(watched: Watched) -> None:
 
 
 # --- alerts -------------------------------------------------------------------------------------
+
+
+def test_every_alert_is_made_to_fire_here() -> None:
+    named = re.findall(r'await_firing\("(\w+)"', Path(__file__).read_text(encoding="utf-8"))
+    assert set(named) == set(alerts())
 
 
 def hold_lease(world: QueueWorld) -> None:

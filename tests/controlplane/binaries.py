@@ -7,6 +7,9 @@ ours, a failing test would be hard to explain. The search order:
 2. the cache, in a folder named after the pinned versions, so that a new pin is a new folder;
 3. each folder of `$PATH`;
 4. if none has all of them, they are built from Go modules. The pins are `modules/*/go.mod`.
+
+Kubernetes has several pins: `$KUBERNETES`, such as 1.34.4, chooses another than the one that tests
+run with by default. Each version has a folder in the cache; they share etcd and kwok.
 """
 
 from __future__ import annotations
@@ -16,9 +19,10 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from tests.controlplane.go_toolchain import (
     GoToolchain,
@@ -52,6 +56,9 @@ MODULE_FOLDERS = {
     KREW: "krew",
 }
 
+KUBERNETES_CHOICE = "KUBERNETES"
+"""The variable of the environment, and of make, that chooses a version of Kubernetes."""
+
 # Measured: 3.7 GB of Go build cache, 1.4 GB of modules, 0.3 GB of Go, 0.4 GB of binaries.
 BUILD_DISK_BYTES = 6 * 1024**3
 # The longest build, kube-apiserver, took 3 minutes on 2 cores; this allows a machine ten times
@@ -73,6 +80,10 @@ class Binary:
     """On 2 cores with empty caches, after those before it in its list (shared packages)."""
     tags: str = ""
     """Build tags."""
+
+
+class UnknownKubernetes(BinariesUnavailable):
+    """No `go.mod` pins the chosen version; the message lists those that are known."""
 
 
 def _kubernetes(name: str, build_seconds: int, *version_arguments: str) -> Binary:
@@ -113,7 +124,9 @@ def find_or_build(report: Report = report_to_stderr) -> Path:
         BinariesUnavailable: They do not exist and cannot be built; the message has the reason.
     """
     found = find(report)
-    return found if found is not None else build(BINARIES, pinned_folder, report)
+    if found is not None:
+        return found
+    return build(BINARIES, pinned_folder, report, others=_folders_of_other_versions)
 
 
 require_binaries = remember_outcome(find_or_build)
@@ -137,19 +150,93 @@ def find(report: Report = report_to_stderr) -> Path | None:
 
 
 def pinned_version(module: str) -> str:
-    """Return the version, such as "v1.36.3", that our go.mod pins for a module."""
-    text = (MODULES / MODULE_FOLDERS[module] / "go.mod").read_text()
+    """Return the version, such as "v1.36.3", that our go.mod pins for a module.
+
+    Raises:
+        UnknownKubernetes: It is Kubernetes, and the chosen version is not known.
+    """
+    if module == KUBERNETES:
+        return chosen_kubernetes()
+    return _pin(MODULES / MODULE_FOLDERS[module], module)
+
+
+def _pin(folder: Path, module: str) -> str:
+    text = (folder / "go.mod").read_text()
     pin = re.search(rf"^require {re.escape(module)} (v\S+)$", text, re.MULTILINE)
     assert pin is not None, f"go.mod pins {module}"
     return pin[1]
 
 
-def pinned_folder(cache: Path) -> Path:
-    """Return the folder for binaries of the pinned versions; it may not exist yet."""
-    versions = (
-        f"{MODULE_FOLDERS[module]}-{pinned_version(module)}" for module in (KUBERNETES, ETCD, KWOK)
-    )
-    return cache / "-".join(versions)
+def default_kubernetes() -> str:
+    """Return the version, such as "v1.36.3", that is run if none is chosen."""
+    return _pin(MODULES / MODULE_FOLDERS[KUBERNETES], KUBERNETES)
+
+
+def known_kubernetes() -> list[str]:
+    """Return all pinned versions, the oldest first."""
+    found = [_pin(path.parent, KUBERNETES) for path in MODULES.glob("kubernetes*/go.mod")]
+    return sorted(found, key=parse_go_version)
+
+
+def chosen_kubernetes(environ: Mapping[str, str] = os.environ) -> str:
+    """Return the version that `$KUBERNETES` names, with a "v"; the default one if it is not set.
+
+    Raises:
+        UnknownKubernetes: It is not pinned.
+    """
+    choice = environ.get(KUBERNETES_CHOICE, "")
+    if not choice:
+        return default_kubernetes()
+    known, version = known_kubernetes(), f"v{choice.removeprefix('v')}"
+    if version not in known:
+        names = ", ".join(each.removeprefix("v") for each in known)
+        raise UnknownKubernetes(f"{KUBERNETES_CHOICE}={choice} is not known; known are {names}")
+    return version
+
+
+def mutating_policy_version() -> Literal["v1", "v1beta1"]:
+    """Return the version in which the chosen Kubernetes serves MutatingAdmissionPolicies.
+
+    Those before 1.36 serve v1beta1, and only where its feature gate is on, as it is in a
+    `ControlPlane`.
+    """
+    return "v1beta1" if is_before(1, 36) else "v1"
+
+
+def is_before(major: int, minor: int) -> bool:
+    """Return whether the chosen Kubernetes is older than a minor version, such as 1, 36."""
+    return _minor(chosen_kubernetes()) < (major, minor)
+
+
+def module_folder(module: str) -> Path:
+    """Return the folder of the go.mod with the pin of a module.
+
+    Raises:
+        UnknownKubernetes: It is Kubernetes, and the chosen version is not known.
+    """
+    folder = MODULES / MODULE_FOLDERS[module]
+    if module == KUBERNETES and chosen_kubernetes() != default_kubernetes():
+        return folder.with_name(f"{folder.name}-{chosen_kubernetes().removeprefix('v')}")
+    return folder
+
+
+def pinned_folder(cache: Path, kubernetes: str = "") -> Path:
+    """Return the folder for binaries of the pinned versions; it may not exist yet.
+
+    Args:
+        cache: The folder that has it.
+        kubernetes: A version of Kubernetes, such as "v1.36.3", if not the chosen one.
+    """
+    kubernetes = kubernetes or chosen_kubernetes()
+    shared = (f"-{MODULE_FOLDERS[module]}-{pinned_version(module)}" for module in (ETCD, KWOK))
+    return cache / f"{MODULE_FOLDERS[KUBERNETES]}-{kubernetes}{''.join(shared)}"
+
+
+def _folders_of_other_versions(cache: Path) -> Iterator[Path]:
+    """Yield where the same etcd and kwok may have been built for another Kubernetes."""
+    for version in known_kubernetes():
+        if version != chosen_kubernetes():
+            yield pinned_folder(cache, version)
 
 
 def problem_with(folder: Path) -> str | None:
@@ -192,26 +279,35 @@ def version_answer(folder: Path, binary: Binary) -> str:
     return done.stdout.partition("\n")[0]
 
 
-def build(binaries: Sequence[Binary], folder_in: Callable[[Path], Path], report: Report) -> Path:
+def build(
+    binaries: Sequence[Binary],
+    folder_in: Callable[[Path], Path],
+    report: Report,
+    others: Callable[[Path], Iterable[Path]] = lambda _cache: (),
+) -> Path:
     """Build those of the binaries that a folder lacks; return the folder.
 
     Args:
         binaries: What to build.
         folder_in: From the cache to the folder.
         report: Called with a line for each step.
+        others: From the cache to folders that differ in Kubernetes alone; what they have of the
+            rest is not built again.
 
     Raises:
         BinariesUnavailable: One cannot be built; the message has the reason.
     """
     with maker_lock(report) as cache:
         folder = folder_in(cache)
+        _take_shared(missing_in(folder, binaries), others(cache), folder)
         missing = missing_in(folder, binaries)
         # The previous holder of the lock may have built them.
         if not missing:
             return folder
         seconds = sum(binary.build_seconds for binary in missing)
         names = ", ".join(binary.name for binary in missing)
-        report(f"building {names} into {folder}: about {seconds} s on 2 cores, only this once")
+        report(f"building {names} into {folder}: {_about(seconds)} on 2 cores, only this once")
+        report("Ctrl-C stops it; the next run goes on with what is built by then")
         _check_disk(cache)
         go = find_or_install_go(_needed_go(missing), cache, report)
         folder.mkdir(exist_ok=True)
@@ -220,6 +316,19 @@ def build(binaries: Sequence[Binary], folder_in: Callable[[Path], Path], report:
         # Kept after a failure: a second attempt reuses what was downloaded and compiled.
         go.remove_private_caches()
         return folder
+
+
+def _take_shared(missing: Iterable[Binary], others: Iterable[Path], folder: Path) -> None:
+    for other in others:
+        for binary in missing:
+            source, target = other / binary.name, folder / binary.name
+            if binary.module != KUBERNETES and source.is_file() and not target.exists():
+                folder.mkdir(exist_ok=True)
+                target.hardlink_to(source)
+
+
+def _about(seconds: int) -> str:
+    return f"about {seconds} s" if seconds < 100 else f"about {round(seconds / 60)} minutes"
 
 
 def _numbered(report: Report, number: str) -> Report:
@@ -235,12 +344,12 @@ def _check_disk(cache: Path) -> None:
 
 
 def _needed_go(binaries: Sequence[Binary]) -> GoVersion:
-    def needed_by(folder: str) -> GoVersion:
-        line = re.search(r"^go (\S+)$", (MODULES / folder / "go.mod").read_text(), re.MULTILINE)
+    def needed_by(folder: Path) -> GoVersion:
+        line = re.search(r"^go (\S+)$", (folder / "go.mod").read_text(), re.MULTILINE)
         assert line is not None, f"{folder}/go.mod has a go line"
         return parse_go_version(line[1])
 
-    return max(needed_by(MODULE_FOLDERS[binary.module]) for binary in binaries)
+    return max(needed_by(module_folder(binary.module)) for binary in binaries)
 
 
 def _build_one(go: GoToolchain, binary: Binary, folder: Path, report: Report) -> None:
@@ -256,7 +365,7 @@ def _build_one(go: GoToolchain, binary: Binary, folder: Path, report: Report) ->
     with log_path.open("w") as log:
         process = subprocess.Popen(
             command,
-            cwd=MODULES / MODULE_FOLDERS[binary.module],
+            cwd=module_folder(binary.module),
             env=go.environment,
             stdin=subprocess.DEVNULL,
             stdout=log,

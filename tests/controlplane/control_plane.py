@@ -30,6 +30,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.controlplane.api_client import ApiClient, Json
+from tests.controlplane.binaries import mutating_policy_version
 from tests.controlplane.child_process import ChildProcess, Guardian, stop_all
 
 FOLDER = Path(__file__).parent
@@ -406,6 +407,7 @@ class ControlPlane:
             # As in Kueue's performance test, so that the server is not the bottleneck.
             "--max-requests-inflight=5000",
             "--max-mutating-requests-inflight=2500",
+            *_older_policy_flags(),
             *self.api_server_flags,
         ]
 
@@ -428,6 +430,14 @@ class ControlPlane:
             # Otherwise it logs every patch, which costs more than the patch.
             quiet = "--v=WARN"
             yield "kwok", [kubeconfig, quiet, "--manage-all-nodes=true", *network, *stages]
+
+
+def _older_policy_flags() -> Iterator[str]:
+    """Yield what an API server needs that has MutatingAdmissionPolicies, but not by default."""
+    version = mutating_policy_version()
+    if version != "v1":
+        yield "--feature-gates=MutatingAdmissionPolicy=true"
+        yield f"--runtime-config=admissionregistration.k8s.io/{version}=true"
 
 
 def _environment(folder: Path) -> dict[str, str]:

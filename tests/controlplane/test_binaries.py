@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.controlplane import binaries, tool_cache
-from tests.controlplane.binaries import BINARIES, find, find_or_build, pinned_folder
-from tests.controlplane.go_toolchain import parse_go_version
+from tests.controlplane.binaries import (
+    BINARIES,
+    KUBERNETES_CHOICE,
+    Binary,
+    UnknownKubernetes,
+    chosen_kubernetes,
+    default_kubernetes,
+    find,
+    find_or_build,
+    known_kubernetes,
+    pinned_folder,
+)
+from tests.controlplane.go_toolchain import GoToolchain, parse_go_version
 from tests.controlplane.tool_cache import BinariesUnavailable, cache_folder
 
 
@@ -19,6 +32,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    monkeypatch.delenv(KUBERNETES_CHOICE, raising=False)
     return cache_folder()
 
 
@@ -103,6 +117,58 @@ def test_a_full_disk_is_detected_before_the_build(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(binaries, "BUILD_DISK_BYTES", 1 << 60)
     with pytest.raises(BinariesUnavailable, match="MiB of disk"):
         find_or_build()
+
+
+OTHER: Final = next(each for each in known_kubernetes() if each != default_kubernetes())
+
+
+def test_each_version_of_kubernetes_has_a_folder(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(pinned_folder(cache))
+    monkeypatch.setenv(KUBERNETES_CHOICE, OTHER.removeprefix("v"))
+    assert find() is None
+    other = fill(pinned_folder(cache))
+    assert find() == other
+    monkeypatch.delenv(KUBERNETES_CHOICE)
+    assert find() == pinned_folder(cache) != other
+
+
+def test_the_next_version_builds_neither_etcd_nor_kwok(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(pinned_folder(cache))
+    monkeypatch.setenv(KUBERNETES_CHOICE, OTHER)
+    built: list[str] = []
+
+    def build_one(_go: object, binary: Binary, folder: Path, _report: object) -> None:
+        built.append(binary.name)
+        (folder / binary.name).write_text("#!/bin/sh\n")
+        (folder / binary.name).chmod(0o755)
+
+    go = GoToolchain(executable=Path("go"), environment={}, private_caches=None)
+    monkeypatch.setattr(binaries, "find_or_install_go", lambda *_: go)
+    monkeypatch.setattr(binaries, "_build_one", build_one)
+    monkeypatch.setattr(binaries, "BUILD_DISK_BYTES", 0)
+    folder = find_or_build(lambda _line: None)
+    assert folder == pinned_folder(cache)
+    assert built == ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"]
+    assert "etcd version v3" in (folder / "etcd").read_text()
+
+
+def test_an_unknown_kubernetes_is_refused_with_those_that_are_known() -> None:
+    want = re.escape(", ".join(each.removeprefix("v") for each in known_kubernetes()))
+    with pytest.raises(UnknownKubernetes, match=f"KUBERNETES=1.2.3 is not known; known are {want}"):
+        chosen_kubernetes({KUBERNETES_CHOICE: "1.2.3"})
+
+
+@pytest.mark.parametrize("version", known_kubernetes())
+def test_the_pin_of_a_version_is_of_one_release(version: str) -> None:
+    """Its staging modules have the same minor and patch version."""
+    name = "kubernetes" if version == default_kubernetes() else f"kubernetes-{version[1:]}"
+    text = (binaries.MODULES / name / "go.mod").read_text()
+    staging = set(re.findall(r"^\tk8s\.io/\S+ => k8s\.io/\S+ v0\.(\S+)$", text, re.MULTILINE))
+    assert staging == {version.removeprefix("v1.")}
 
 
 @pytest.mark.parametrize("home", ["", "not/absolute"])

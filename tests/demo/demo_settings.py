@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tests.controlplane.binaries import KUBERNETES_CHOICE, UnknownKubernetes, chosen_kubernetes
 from tests.demo.load_plan import SUBMIT_SECONDS
 
 ALL_JOBS = 10_000
@@ -38,7 +39,7 @@ class Settings:
 
 
 def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
-    """Return the settings; make passes CLUSTER and DEMO in the environment.
+    """Return the settings; make passes CLUSTER, DEMO and KUBERNETES in the environment.
 
     Raises:
         SystemExit: `--help`, or an invalid argument, which argparse has reported.
@@ -63,6 +64,12 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> S
         parser.error(f"CLUSTER={got.cluster}: there are {', '.join(Where)}")
     if mode not in {"", "once"}:
         parser.error(f"DEMO={mode}: only 'once' means something")
+    if environment.get(KUBERNETES_CHOICE) and got.cluster != Where.LOCAL:
+        parser.error(f"{KUBERNETES_CHOICE}= needs CLUSTER={Where.LOCAL}: the others have their own")
+    try:
+        chosen_kubernetes(environment)
+    except UnknownKubernetes as error:
+        parser.error(str(error))
     if got.jobs < 1 or got.submit_seconds <= 0:
         parser.error("--jobs and --submit-seconds must be above 0")
     return Settings(

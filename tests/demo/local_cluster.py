@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from shared_api.quantity import format_amount
-from tests.controlplane.binaries import require_binaries
+from tests.controlplane.binaries import mutating_policy_version, require_binaries
 from tests.controlplane.control_plane import ControlPlane, ControlPlaneFailed
 from tests.controlplane.helm import require_helm
 from tests.controlplane.tool_cache import BinariesUnavailable
@@ -24,7 +24,7 @@ from tests.demo.load_plan import GPU, NODE_GPUS, REAL_GPUS, GpuShape, LoadPlan, 
 NODE_PREFIX: Final = "gpu-node"
 CHART: Final = ROOT / "charts" / "koord-queue"
 POLICY_TEMPLATE: Final = "templates/admissionpolicy.yaml"
-POLICY_API: Final = "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
+POLICY_API: Final = "admissionregistration.k8s.io/{}/MutatingAdmissionPolicy"
 HELM_SECONDS: Final = 60.0
 
 
@@ -99,8 +99,9 @@ def _admission_policy() -> str:
     Raises:
         BinariesUnavailable: There is no helm, or it does not render the chart.
     """
+    served = POLICY_API.format(mutating_policy_version())
     # The policy excludes the namespace of the release.
-    options = ("--namespace", LocalCluster.queue_namespace, "--api-versions", POLICY_API)
+    options = ("--namespace", LocalCluster.queue_namespace, "--api-versions", served)
     done = subprocess.run(
         [require_helm(), "template", "demo", CHART, "--show-only", POLICY_TEMPLATE, *options],
         capture_output=True,

@@ -14,6 +14,9 @@ from tests.demo.demo_settings import ALL_JOBS, Where, read_settings
         pytest.param([], {"CLUSTER": "", "DEMO": ""}, (Where.EMBEDDED, False), id="make's empty"),
         pytest.param([], {"CLUSTER": "local"}, (Where.LOCAL, False), id="CLUSTER=local"),
         pytest.param([], {"CLUSTER": "current"}, (Where.CURRENT, False), id="CLUSTER=current"),
+        pytest.param(
+            [], {"CLUSTER": "local", "KUBERNETES": "1.34.4"}, (Where.LOCAL, False), id="a version"
+        ),
         pytest.param([], {"DEMO": "once"}, (Where.EMBEDDED, True), id="DEMO=once"),
         pytest.param(["--once"], {}, (Where.EMBEDDED, True), id="--once"),
         pytest.param(
@@ -34,6 +37,10 @@ def test_cluster_and_mode(
     [
         pytest.param([], {"CLUSTER": "kind"}, "CLUSTER=kind", id="cluster"),
         pytest.param([], {"DEMO": "twice"}, "DEMO=twice", id="mode"),
+        pytest.param([], {"KUBERNETES": "1.34.4"}, "needs CLUSTER=local", id="nowhere to run"),
+        pytest.param(
+            [], {"CLUSTER": "local", "KUBERNETES": "1.2.3"}, "known are 1.34.4", id="version"
+        ),
         pytest.param(["--jobs", "0"], {}, "above 0", id="jobs"),
     ],
 )

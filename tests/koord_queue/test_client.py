@@ -11,7 +11,10 @@ import pytest
 import yaml
 
 from koord_queue import client
+from koord_queue.acts.manifest import Wishes, read_drafts
+from koord_queue.cli.submit import _Submission
 from koord_queue.client import Client, CommandError, FollowTimeout, State
+from koord_queue.reach.dry_run import DryRuns
 from shared_api.testing.object_builders import job_body, queue_unit_body
 from tests.koord_queue.cli.played_session import PlayedSession
 
@@ -65,6 +68,19 @@ def test_nothing_is_created_if_one_object_is_refused(session: PlayedSession) -> 
         Client().submit([job_body("a"), wrong])
     assert "Nothing was" in caught.value.next_step
     assert names(session) == []
+
+
+def test_what_a_webhook_would_keep_is_created_untried(
+    session: PlayedSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DryRuns, "why_not", lambda _self, _resource: "it would be kept")
+    Client().submit(job_body("a"))
+    drafts = read_drafts([job_body("b")], Wishes())
+    _Submission(session, drafts).send(dry_run=True)
+    sent = [each.info for each in session.server.journal if each.info.is_write]
+    assert [(each.verb, each.plural) for each in sent] == [("create", "jobs")]
+    assert names(session) == ["a"]
+    assert session.err_text.getvalue() == "note: Job b: it would be kept\n"
 
 
 def test_a_job_is_followed_until_it_ends(session: PlayedSession) -> None:

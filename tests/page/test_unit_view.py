@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.page.test_views import UNIT, assert_sound
 from tests.page.window_kit import Window
 
@@ -17,6 +19,19 @@ def test_the_smallest_changes_can_be_copied(window: Window) -> None:
     assert copied.startswith("kubectl patch elasticquota.v1alpha1.scheduling.sigs.k8s.io vision ")
     assert copied.endswith("""--type merge --patch '{"spec":{"max":{"cpu":"9"}}}'""")
     assert_sound(window, "unit-changes")
+
+
+def test_what_nobody_can_change_is_a_sentence_and_no_item(window: Window) -> None:
+    def leave_nothing(body: dict[str, Any]) -> None:
+        fact = {"description": "Nothing is left for it.", "practical": False}
+        body["changes"] = [{**body["changes"][0], **fact}]
+
+    window.edit(f"/page{UNIT}/changes", leave_nothing)
+    window.open(UNIT)
+    window.page.get_by_role("button", name="Find the smallest changes").click()
+    window.sees("No single change was found that would start it now.")
+    window.sees("Nothing is left for it.")
+    assert window.page.locator(".changes li").count() == 0
 
 
 def test_why_no_change_was_looked_for_is_said(window: Window) -> None:

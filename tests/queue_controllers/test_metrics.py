@@ -20,6 +20,7 @@ EXPECTED = {
     "controller_runtime_reconcile_errors_total": "controller",
     "koord_queue_build_info": "component version python_version",
     "koord_queue_leader": "",
+    "koord_queue_takeover_seconds": "part",
     "workqueue_depth": "name",
     "workqueue_adds_total": "name",
     "workqueue_retries_total": "name",

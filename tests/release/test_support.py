@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.charts.render import render
-from tests.controlplane.binaries import KUBERNETES, pinned_version
+from tests.controlplane.binaries import default_kubernetes, known_kubernetes
 from tests.controlplane.helm import HELM_3, HELM_4
 from tests.tidy.dependency_locks import supported_pythons
 from tests.tidy.source_tree import ROOT
@@ -21,18 +21,26 @@ def section(title: str) -> str:
 
 
 def test_the_tried_kubernetes_is_the_pinned_one() -> None:
-    version = pinned_version(KUBERNETES)
+    version = default_kubernetes()
     assert f"| {version[1:].rpartition('.')[0]} | {version}: the whole suite" in PAGE
+
+
+@pytest.mark.parametrize("version", known_kubernetes())
+def test_a_version_that_can_be_run_is_named(version: str) -> None:
+    """With how it was tried, or as one to try."""
+    assert version.removeprefix("v") in section("Kubernetes")
 
 
 def rendered_minors() -> list[int]:
     """Return the minor versions that the table says the chart is rendered for."""
     row = re.search(
-        r"^\| 1\.(\d+) to 1\.(\d+), 1\.(\d+) \| the chart is rendered", PAGE, re.MULTILINE
+        r"^\| 1\.(\d+) to 1\.(\d+), 1\.(\d+), 1\.(\d+) \| the chart is rendered",
+        PAGE,
+        re.MULTILINE,
     )
     assert row is not None
-    first, last, newest = map(int, row.groups())
-    return [*range(first, last + 1), newest]
+    first, last, *others = map(int, row.groups())
+    return [*range(first, last + 1), *others]
 
 
 @pytest.mark.parametrize("minor", rendered_minors())

@@ -15,6 +15,10 @@ from hypothesis import strategies as st
 
 from shared_api.client.errors import AlreadyExists, Conflict, ConnectionLost, NotFound
 from shared_api.leader_election import (
+    EXPIRY_JITTER_SECONDS,
+    EXPIRY_SECONDS,
+    LOOKS_PER_RETRY,
+    SETTLE_SECONDS,
     LeaderElector,
     LeaseSettingError,
     LeaseSettings,
@@ -23,10 +27,12 @@ from shared_api.leader_election import (
     SoleLeader,
     judge_lease,
     observe,
+    rest_of_candidate,
 )
 from shared_api.objects.lease import Lease, LeaseSpec
 from shared_api.objects.meta import ObjectMeta
 from shared_api.testing.virtual_clock import VirtualClock
+from shared_api.well_known_labels import WRITES_END
 
 SETTINGS = LeaseSettings()
 
@@ -40,7 +46,7 @@ class FakeLease:
         self.lease: Lease | None = None
         self.version = 0
 
-    def write(self, spec: LeaseSpec, resource_version: str) -> Lease:
+    def write(self, spec: LeaseSpec, resource_version: str, promise: str = "") -> Lease:
         if self.lease is None and resource_version:
             raise NotFound(404, "NotFound", "")
         if self.lease is not None and not resource_version:
@@ -48,7 +54,10 @@ class FakeLease:
         if self.lease is not None and self.lease.metadata.resource_version != resource_version:
             raise Conflict(409, "Conflict", "")
         self.version += 1
-        self.lease = Lease(metadata=ObjectMeta(resource_version=str(self.version)), spec=spec)
+        metadata = ObjectMeta(
+            resource_version=str(self.version), annotations={WRITES_END: promise} if promise else {}
+        )
+        self.lease = Lease(metadata=metadata, spec=spec)
         return self.lease
 
 
@@ -69,10 +78,10 @@ class FakeLock:
     def read(self) -> Lease | None:
         return self._call(lambda: self.server.lease)
 
-    def write(self, spec: LeaseSpec, resource_version: str) -> Lease:
+    def write(self, spec: LeaseSpec, resource_version: str, promise: str) -> Lease:
         loses_answer, self.loses_next_write = self.loses_next_write, False
         self._happens("there")
-        lease = self._call(lambda: self.server.write(spec, resource_version))
+        lease = self._call(lambda: self.server.write(spec, resource_version, promise))
         self._happens("back")
         if loses_answer:
             raise ConnectionLost("reset", sent=True)
@@ -124,6 +133,7 @@ class World:
         self.a = Candidate("a", self.server, self.clock)
         self.b = Candidate("b", self.server, self.clock)
         self.due: dict[Candidate, float] = {self.a: 100.0}
+        self.last_writes: dict[Candidate, float] = {}  # when the last one that may be sent is over
 
     def holder(self) -> str | None:
         """Return the holder in the lease on the server."""
@@ -154,8 +164,19 @@ class World:
             # Never at the same instant again, so that an immediate retry cannot stop the clock.
             self.due[who] = self.clock.monotonic() + max(rest, 0.001)
 
+    def release(self, who: Candidate) -> None:
+        """End a candidate politely, when its writers have stopped."""
+        self.due.pop(who, None)
+        self.last_writes.pop(who, None)
+        who.elector.release()
+
     def check(self) -> None:
-        assert not (self.a.elector.writable_seconds() and self.b.elector.writable_seconds())
+        now = self.clock.monotonic()
+        for who, other in ((self.a, self.b), (self.b, self.a)):
+            if who.elector.writable_seconds():
+                begins = self.last_writes.get(other, -inf) + SETTLE_SECONDS
+                assert now >= begins, "the last write of the other may still be on its way"
+                self.last_writes[who] = now + who.elector.writable_seconds()
         assert not (self.a.elector.is_leader() and self.b.elector.is_leader())
 
 
@@ -183,7 +204,65 @@ def test_a_new_leader_writes_only_after_the_last_possible_write_of_the_old_one(
     assert (world.a.elector.is_leader(), world.a.elector.writable_seconds()) == (True, 0)
     assert world.a.elector.settle_seconds_left() == pytest.approx(0.1)
     world.run(0.2)
-    assert world.a.elector.writable_seconds() == world.a.elector.time_left() > 0
+    want = world.a.elector.time_left() - SETTINGS.quiet_seconds
+    assert world.a.elector.writable_seconds() == pytest.approx(want)
+
+
+def test_a_leader_sends_nothing_in_the_last_seconds_of_its_lease(world: World) -> None:
+    world.run(10)
+    world.a.lock.cut_off = True
+    last = world.a.elector.time_left() - SETTINGS.quiet_seconds
+    world.clock.advance(last - 0.1)
+    assert world.a.elector.writable_seconds() == pytest.approx(0.1)
+    world.clock.advance(0.2)
+    assert (world.a.elector.is_leader(), world.a.elector.writable_seconds()) == (True, 0)
+
+
+@pytest.mark.parametrize(
+    ("edit", "want"),
+    [
+        pytest.param(lambda promise: promise, 0.0, id="promised: it begins at once"),
+        pytest.param(lambda _: "", 4.0, id="an earlier version promised nothing"),
+        pytest.param(lambda _: "4 somebody", 4.0, id="a promise of a holder before"),
+        pytest.param(lambda _: "1.5 a", 2.5, id="a lease too short for all of it"),
+        pytest.param(lambda _: "9 a", 0.0, id="more than it needs"),
+        pytest.param(lambda _: "-9 a", 4.0, id="below zero"),
+        pytest.param(lambda _: "nan a", 4.0, id="no number"),
+        pytest.param(lambda _: "soon a", 4.0, id="a word"),
+        pytest.param(lambda _: "4", 4.0, id="without a holder"),
+    ],
+)
+def test_a_new_leader_waits_for_what_its_predecessor_has_not_promised(
+    world: World, edit: Callable[[str], str], want: float
+) -> None:
+    world.run(10)
+    world.admit_b()
+    world.run(10)
+    del world.due[world.a]
+    del world.last_writes[world.a]  # what it would have sent is not the point here
+    assert world.server.lease is not None
+    metadata = world.server.lease.metadata
+    given = {WRITES_END: edit(metadata.annotations[WRITES_END])}
+    edited = msgspec.structs.replace(metadata, annotations=given)
+    world.server.lease = msgspec.structs.replace(world.server.lease, metadata=edited)
+    while not world.b.elector.is_leader():
+        world.run(0.01)
+    assert world.b.elector.settle_seconds_left() == pytest.approx(want, abs=0.02)
+
+
+def test_a_candidate_acquires_a_lease_as_soon_as_it_has_expired(world: World) -> None:
+    world.run(10)
+    world.admit_b()
+    world.run(60)
+    del world.due[world.a]
+    left = world.a.elector.time_left()
+    world.run(left)
+    assert not world.b.elector.is_leader()
+    noticed = SETTINGS.retry_seconds / LOOKS_PER_RETRY
+    world.run(noticed + EXPIRY_SECONDS + EXPIRY_JITTER_SECONDS)
+    assert world.b.elector.is_leader()
+    assert world.b.elector.writable_seconds() > 0
+    assert world.b.elector.waited_seconds() == pytest.approx(SETTINGS.lease_seconds, abs=0.2)
 
 
 def test_a_leader_that_is_cut_off_stops_before_the_other_starts(world: World) -> None:
@@ -265,13 +344,13 @@ def test_a_released_lease_is_acquired_at_the_next_retry(world: World) -> None:
     world.run(10)
     world.admit_b()
     world.run(1)
-    del world.due[world.a]
-    world.a.elector.release()
+    world.release(world.a)
     assert world.a.elector.writable_seconds() == 0
     assert world.a.elector.step() is None
     world.run(SETTINGS.retry_seconds * 1.2)
     assert world.b.elector.writable_seconds() > 0
     assert world.a.stopped == [], "a release is not a loss"
+    assert world.b.elector.waited_seconds() == 0.0
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["answered", "answer lost"])
@@ -385,6 +464,44 @@ def test_a_version_keeps_the_time_of_its_first_observation() -> None:
     assert observe(first, lease, 20).since == 10
     renewed = msgspec.structs.replace(lease, metadata=ObjectMeta(resource_version="8"))
     assert observe(first, renewed, 20).since == 20
+
+
+@pytest.mark.parametrize(
+    ("lease", "renew", "retry", "want"),
+    [
+        pytest.param(15, 10.0, 2.0, 4.0, id="the defaults"),
+        pytest.param(60, 40.0, 10.0, 4.0, id="no more than a successor needs"),
+        pytest.param(12, 8.0, 1.5, 2.5, id="what a slow renewal leaves"),
+        pytest.param(6, 4.0, 0.5, 0.0, id="a short lease has nothing to spare"),
+    ],
+)
+def test_the_quiet_seconds_leave_room_for_a_slow_renewal(
+    lease: int, renew: float, retry: float, want: float
+) -> None:
+    settings = LeaseSettings(lease_seconds=lease, renew_deadline_seconds=renew, retry_seconds=retry)
+    assert settings.quiet_seconds == want
+
+
+@pytest.mark.parametrize(
+    ("lease", "luck", "want"),
+    [
+        pytest.param(None, 0.0, 2.0, id="no lease: a retry period"),
+        pytest.param(None, 1.0, 2.4, id="with a jitter"),
+        pytest.param(observed("", 100), 0.0, 2.0, id="free"),
+        pytest.param(observed("you", 100), 0.0, 1.8, id="just renewed: when the next one is due"),
+        pytest.param(observed("you", 98.2), 0.0, 0.25, id="due: again soon"),
+        pytest.param(observed("you", 97.1), 0.0, 0.25, id="a little late: again soon"),
+        pytest.param(observed("you", 96.9), 0.0, 2.0, id="late: a retry period"),
+        pytest.param(observed("you", 86), 0.0, 1.01, id="until it expires"),
+        pytest.param(observed("you", 86), 1.0, 1.11, id="candidates a little apart"),
+        pytest.param(observed("you", 99, 2), 0.0, 0.8, id="the holder's duration counts"),
+        pytest.param(observed("you", 60), 0.0, 2.0, id="expired, and taken by another"),
+    ],
+)
+def test_a_candidate_looks_when_something_is_due(
+    lease: ObservedLease | None, luck: float, want: float
+) -> None:
+    assert rest_of_candidate(lease, SETTINGS, 100, luck) == pytest.approx(want)
 
 
 @pytest.mark.parametrize(

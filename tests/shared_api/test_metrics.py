@@ -102,6 +102,11 @@ def test_the_process_reports_its_version_and_whether_it_leads(metrics: SharedMet
     assert sample(metrics, "koord_queue_leader") == 1
     metrics.process.on_leading(leading=False)
     assert sample(metrics, "koord_queue_leader") == 0
+    metrics.process.on_takeover(lease=15.1, settle=0.0)
+    metrics.process.on_prepared(1.5)
+    parts = ("lease", "settle", "preparing")
+    got = [sample(metrics, "koord_queue_takeover_seconds", part=part) for part in parts]
+    assert got == [15.1, 0.0, 1.5]
 
 
 def test_failing_steps_are_counted(metrics: SharedMetrics) -> None:

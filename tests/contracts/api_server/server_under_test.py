@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 import yaml
 
 from shared_api.client.connection_settings import FixedLogin, Login, connection_settings
@@ -25,6 +26,7 @@ from shared_api.client.transport import Request, ResponseStream, Transport
 from shared_api.fake_api_server.http_server import HttpFace
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.process.clock import SystemClock
+from tests.controlplane.binaries import is_before
 from tests.controlplane.control_plane import ControlPlane
 
 CRDS = Path(__file__).parents[2] / "data" / "crds" / "claims.yaml"
@@ -35,6 +37,9 @@ REQUEST_SECONDS = 60.0
 EVENTUALLY_SECONDS = 100.0
 """The real garbage collector discovers new kinds every 30 s and then takes a while; it and the
 namespace controller share the machine with others. Less than the timeout of any test."""
+
+of_1_36 = pytest.mark.skipif(is_before(1, 36), reason="Kubernetes before 1.36 has it otherwise")
+"""Marks what the fake server does as 1.36 does."""
 
 Json = Any
 _numbers = itertools.count(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contracts.api_server.server_under_test import MERGE, Api, Json, eventually
+from tests.contracts.api_server.server_under_test import MERGE, Api, Json, eventually, of_1_36
 
 STARTED = {"startTime": "2026-11-01T10:00:00Z"}
 SUSPENDED = {"type": "Suspended", "status": "True"}
@@ -108,7 +108,9 @@ RELEASE = {"suspend": False, "template": {"metadata": {"labels": {"quota": "team
         pytest.param(
             STARTED | {"active": 1, "conditions": [SUSPENDED]}, False, id="still stopping"
         ),
-        pytest.param(STARTED | {"conditions": [SUSPENDED]}, True, id="stopped again"),
+        pytest.param(
+            STARTED | {"conditions": [SUSPENDED]}, True, id="stopped again", marks=of_1_36
+        ),
         pytest.param({"conditions": [SUSPENDED]}, True, id="stopped, start time removed"),
     ],
 )
@@ -141,6 +143,7 @@ def test_an_unsuspended_job_keeps_its_template(api: Api) -> None:
             },
             200,
             id="requests",
+            marks=of_1_36,
         ),
         pytest.param({"containers": [{"name": "main", "image": "new"}]}, 422, id="image"),
         pytest.param({"schedulerName": "other"}, 422, id="scheduler"),
@@ -241,6 +244,7 @@ def test_a_status_write_of_a_job_may_label_it(api: Api) -> None:
     assert after["spec"]["parallelism"] == 1
 
 
+@of_1_36
 def test_a_strategic_patch_merges_containers_by_name(api: Api) -> None:
     api.create(api.jobs, job("a"))
     wanted = {"name": "main", "resources": {"limits": {"cpu": "2"}}}

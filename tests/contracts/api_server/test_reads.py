@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from shared_api.informer.reflector import BOOKMARK_WATCH_SECONDS
 from tests.contracts.api_server.server_under_test import Api, Json, claim, config_map, eventually
 
 
@@ -91,6 +92,20 @@ def test_field_selectors(api: Api, selector: str, names: list[str]) -> None:
     make(api, "a", "b", "c")
     api.merged(f"{api.claims}/c", {"spec": {"queue": "zz"}})
     assert api.names(api.claims, fieldSelector=selector) == names
+
+
+def test_a_quiet_watch_of_three_seconds_says_how_far_the_server_is(api: Api) -> None:
+    """So a new leader learns that nothing was written since, without a list of it."""
+    make(api, "a")
+    version = api.get(api.claims)["metadata"]["resourceVersion"]
+    api.create(api.config_maps, {"metadata": {"name": "elsewhere"}})
+    newest = api.get(api.claims, limit="1")["metadata"]["resourceVersion"]
+    assert int(newest) > int(version)
+    query = {"resourceVersion": version, "allowWatchBookmarks": "true"}
+    with api.watch(api.claims, timeoutSeconds=str(BOOKMARK_WATCH_SECONDS), **query) as watch:
+        bookmark = watch.next()
+    assert bookmark["type"] == "BOOKMARK"
+    assert int(bookmark["object"]["metadata"]["resourceVersion"]) >= int(newest)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,9 @@ RESOURCES = {
         {"name": "pods", "kind": "Pod", "namespaced": True},
         {"name": "namespaces", "kind": "Namespace", "namespaced": False},
     ],
+    "/apis/scheduling.sigs.k8s.io/v1alpha1": [
+        {"name": "elasticquotas", "kind": "ElasticQuota", "namespaced": True}
+    ],
     "/apis/batch/v1": [{"name": "jobs", "kind": "Job", "namespaced": True}],
 }
 
@@ -27,11 +30,19 @@ RESOURCES = {
 class Recorded(Cluster):
     """An API server that returns what it is sent, with a uid."""
 
-    def __init__(self, error: CommandError | None = None) -> None:
+    def __init__(
+        self, error: CommandError | None = None, webhooks: list[str] | CommandError | None = None
+    ) -> None:
         self.asked: list[tuple[str, str, Query]] = []
         self._error = error
+        self._webhooks = webhooks
 
     def get(self, path: str, query: Query = ()) -> bytes:
+        if path.endswith("/validatingwebhookconfigurations"):
+            if isinstance(self._webhooks, CommandError):
+                raise self._webhooks
+            rules = [{"resources": self._webhooks or []}]
+            return json.dumps({"items": [{"webhooks": [{"rules": rules}]}]}).encode()
         if path not in RESOURCES:
             raise Missing("not found")
         return json.dumps({"resources": RESOURCES[path]}).encode()
@@ -128,3 +139,28 @@ def test_an_edit_without_a_namespace_is_noted() -> None:
 def test_a_patch_that_is_refused_is_the_answer() -> None:
     with pytest.raises(CommandError, match="would refuse the edit of Queue q: too large"):
         check_patches(Recorded(CommandError("too large")), [EDIT], "system")
+
+
+KEPT = "webhook judges quotas: it would take that for the change itself"
+QUOTA_EDIT: Json = {"kind": "ElasticQuota", "namespace": "x", "name": "a", "patch": {"spec": {}}}
+QUOTA = b"{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: ElasticQuota, metadata: {name: a}}"
+
+
+@pytest.mark.parametrize(
+    ("webhooks", "said"),
+    [
+        pytest.param(["elasticquotas"], KEPT, id="a webhook judges quotas"),
+        pytest.param(Refused("may not"), "whether one does is not known: may not", id="unknown"),
+        pytest.param(["pods"], "", id="none does"),
+    ],
+)
+def test_a_quota_is_not_sent_where_a_webhook_would_keep_it(
+    webhooks: list[str] | CommandError, said: str
+) -> None:
+    server = Recorded(webhooks=webhooks)
+    unasked = check_patches(server, [EDIT, QUOTA_EDIT], "system")
+    created = json.loads(create_dry(server, MANIFEST + b"---\n" + QUOTA, "x"))
+    sent = [path for _, path, _ in server.asked if "elasticquotas" in path]
+    assert (len(sent), len(unasked)) == ((0, 1) if said else (2, 0))
+    assert said in "".join(unasked)
+    assert created["items"][-1]["metadata"]["name"] == "a"

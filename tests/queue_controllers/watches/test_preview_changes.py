@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+import json
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
 import msgspec
 import pytest
 
 from queue_controllers.watches.informers import InformerFactory
 from queue_controllers.watches.preview_changes import FOLLOWED, PreviewChanges, slim_news
+from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import OnlyMetadata
 from shared_api.objects.meta import ObjectMeta, Uid
+from shared_api.program import Host
+from shared_api.testing.virtual_clock import VirtualClock
+
+POLICIES: Final = ["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"]
 
 
 class Watch:
@@ -29,7 +36,7 @@ class Maker:
     def __init__(self) -> None:
         self.on_gone: list[Any] = []
 
-    def follow(self, resource_type: Any, store: Any, *, on_made: Any, on_gone: Any) -> Watch:
+    def follow(self, resource_type: Any, store: Any, *, on_gone: Any, **_more: Any) -> Watch:
         assert not resource_type.namespaced
         self.on_gone.append(on_gone)
         return Watch(float(len(self.on_gone)))
@@ -80,6 +87,52 @@ def test_a_kind_that_is_no_longer_served_is_news() -> None:
     maker.on_gone[-1]()
     assert told == [""]
     assert preview_news.step() == 1.0
+
+
+class Discovery:
+    """A server that has kinds of admissionregistration.k8s.io in some versions."""
+
+    def __init__(self, served: dict[str, list[str]]) -> None:
+        self._served = served
+
+    def get_raw(self, path: str) -> bytes:
+        resources = [
+            {"name": each, "kind": each, "namespaced": False, "verbs": ["list"]}
+            for each in self._served.get(path.rpartition("/")[2], [])
+        ]
+        return json.dumps({"kind": "APIResourceList", "resources": resources}).encode()
+
+
+class Factory(InformerFactory):
+    """Notes the versions in which informers are made."""
+
+    def __init__(self, served: dict[str, list[str]]) -> None:
+        host = SimpleNamespace(client=Discovery(served), clock=VirtualClock())
+        super().__init__(cast("Host", host), wait_seconds=0.0)
+        self.made: list[str] = []
+
+    def make(self, resource_type: ResourceType[Any], *_: Any, **_more: Any) -> Any:
+        self.made.append(f"{resource_type.version}/{resource_type.plural}")
+        return SimpleNamespace(add_handler=lambda _handler: None)
+
+
+@pytest.mark.parametrize(
+    ("served", "want"),
+    [
+        pytest.param({"v1": POLICIES}, [f"v1/{each}" for each in POLICIES], id="1.36"),
+        pytest.param({"v1beta1": POLICIES}, [f"v1beta1/{each}" for each in POLICIES], id="1.35"),
+        pytest.param(
+            {"v1": POLICIES, "v1beta1": POLICIES}, [f"v1/{each}" for each in POLICIES], id="both"
+        ),
+        pytest.param({"v1beta1": ["validatingadmissionpolicies"]}, [], id="only those it knows"),
+    ],
+)
+def test_policies_are_watched_in_the_version_that_is_served(
+    served: dict[str, list[str]], want: list[str]
+) -> None:
+    factory = Factory(served)
+    PreviewChanges(factory, on_news=lambda _namespace: None).step()
+    assert factory.made == want
 
 
 def test_of_an_object_little_is_kept() -> None:

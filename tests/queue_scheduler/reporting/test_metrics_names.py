@@ -61,6 +61,7 @@ EXPECTED = {
     # build and leadership
     "koord_queue_build_info": "component version python_version",
     "koord_queue_leader": "",
+    "koord_queue_takeover_seconds": "part",
     # health, as controller-runtime has it
     "workqueue_depth": "name",
     "workqueue_adds_total": "name",

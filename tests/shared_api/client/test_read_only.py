@@ -47,8 +47,8 @@ def test_it_reads_and_holds_its_lease() -> None:
     transport = ReadOnlyTransport(server, "kq", "shadow")
     client = ResourceClient(transport, flow=FlowControl(0, 1, clock), clock=clock, rng=rng)
     lock = ApiLeaseLock(client, "kq", "shadow")
-    created = lock.write(LeaseSpec(holder_identity="one"), "")
-    lock.write(LeaseSpec(holder_identity="two"), created.metadata.resource_version)
+    created = lock.write(LeaseSpec(holder_identity="one"), "", "4 one")
+    lock.write(LeaseSpec(holder_identity="two"), created.metadata.resource_version, "4 two")
     assert client.get(LEASES, "kq", "shadow").spec.holder_identity == "two"
     assert client.get(NAMESPACES, "", "kq").metadata.name == "kq"
     with pytest.raises(WriteRefusedError):

@@ -214,6 +214,19 @@ def test_bookmarks_are_due_by_the_clock() -> None:
         stream.read_line(0.0)
 
 
+def test_a_watch_gets_a_bookmark_two_seconds_before_its_end() -> None:
+    clock = VirtualClock()
+    server = make_server(clock, bookmark_seconds=60.0)
+    query = {"resourceVersion": str(server.resource_version), "allowWatchBookmarks": "true"}
+    stream = watch(server, timeoutSeconds="3", **query)
+    clock.advance(0.9)
+    with pytest.raises(StreamIdle):
+        stream.read_line(0.0)
+    clock.advance(5.0)
+    assert b"BOOKMARK" in (stream.read_line(0.0) or b"")
+    assert stream.read_line(0.0) is None
+
+
 def test_a_watch_ends_at_its_timeout() -> None:
     clock = VirtualClock()
     server = make_server(clock)

@@ -164,9 +164,11 @@ class FakeWatch:
         self.broken = False
         self.closed = False
         self.silent = False
+        self.before_event: Callable[[], None] = lambda: None
 
     def next_event(self, idle_seconds: float, /) -> WatchEvent[Any] | None:
         """Return the next event; never blocks."""
+        self.before_event()
         if self.broken or self.closed:
             raise ConnectionLost("reset by peer", sent=True)
         if self.extra:

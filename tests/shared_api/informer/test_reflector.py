@@ -21,6 +21,7 @@ from shared_api.client.errors import (
 )
 from shared_api.client.resource_client import Page, WatchEvent
 from shared_api.informer.reflector import (
+    BOOKMARK_WATCH_SECONDS,
     BRIEF_WATCH_SECONDS,
     EVENTS_PER_STEP,
     MAX_SILENCE_SECONDS,
@@ -311,6 +312,46 @@ def test_a_watch_with_bookmarks_is_not_silent(scene: Scene) -> None:
         scene.server.bookmark()
     scene.run(60)
     assert scene.counts.seen == Counter(list=1)
+
+
+class TestEarlyBookmark:
+    def test_the_watch_is_reopened_for_a_short_time_where_it_was(self, scene: Scene) -> None:
+        scene.server.put("a")
+        scene.run()
+        scene.server.put("b")
+        scene.reflector.ask_for_bookmark()
+        assert scene.run() == ["ADDED 2"], "nothing is lost with the old watch"
+        first, second = scene.server.watches
+        assert (first.closed, second.closed) == (True, False)
+        assert (second.started_at, second.timeout_seconds) == (1, BOOKMARK_WATCH_SECONDS)
+        assert scene.counts.seen == Counter(list=1, asked=1)
+        second.ended = True
+        scene.run()
+        assert scene.server.watches[-1].timeout_seconds >= MIN_WATCH_SECONDS
+        assert len(scene.server.lists) == 1
+
+    def test_it_is_asked_again_after_a_failure(self, scene: Scene) -> None:
+        scene.run()
+        scene.server.watch_failures.append(ServerError(503))
+        scene.reflector.ask_for_bookmark()
+        scene.run(5)
+        assert scene.server.watches[-1].timeout_seconds == BOOKMARK_WATCH_SECONDS
+
+    def test_during_a_list_it_concerns_the_watch_after_it(self, scene: Scene) -> None:
+        scene.reflector.ask_for_bookmark()
+        scene.run()
+        assert scene.server.watches[-1].timeout_seconds == BOOKMARK_WATCH_SECONDS
+        assert scene.counts.seen == Counter(list=1)
+
+    def test_a_reader_that_waits_for_events_does_not_count_as_a_broken_watch(
+        self, scene: Scene
+    ) -> None:
+        scene.run()
+        scene.server.watches[-1].before_event = scene.reflector.ask_for_bookmark
+        scene.reflector.step(1.0)
+        assert scene.run() == []
+        assert scene.counts.seen == Counter(list=1, asked=1)
+        assert scene.reflector.trouble == ""
 
 
 def test_after_a_watch_that_was_silent_from_the_start_it_lists(scene: Scene) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from shared_api.client.errors import ServerError
 from shared_api.informer.fresh_read import FRESH_READ_PATIENCE_SECONDS
-from shared_api.informer.reflector import PAGE_LIMIT
+from shared_api.informer.reflector import BOOKMARK_WATCH_SECONDS, PAGE_LIMIT
 from shared_api.informer.shared_informer import RESYNC_CHUNK, RESYNC_SECONDS
 from tests.shared_api.informer.informer_scene import Scene
 
@@ -66,7 +66,20 @@ class TestFreshRead:
         assert read.is_reached()
         assert len(scene.server.lists) == lists
 
-    def test_a_quiet_cache_is_listed_if_its_watch_has_no_event(self, scene: Scene) -> None:
+    def test_a_quiet_cache_becomes_fresh_by_an_early_bookmark(self, scene: Scene) -> None:
+        scene.run()
+        scene.server.version += 1  # another object in the cluster changed
+        read = scene.informer.start_fresh_read()
+        lists = len(scene.server.lists)
+        scene.run()
+        assert scene.server.watches[-1].timeout_seconds == BOOKMARK_WATCH_SECONDS
+        assert not read.is_reached()
+        scene.server.bookmark()
+        scene.run()
+        assert read.is_reached()
+        assert len(scene.server.lists) == lists
+
+    def test_a_quiet_cache_is_listed_if_no_bookmark_comes(self, scene: Scene) -> None:
         scene.run()
         scene.server.version += 1  # another object in the cluster changed
         read = scene.informer.start_fresh_read()
