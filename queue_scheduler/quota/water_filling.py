@@ -70,6 +70,23 @@ class ShareGroup:
             if not lacks:
                 del self._lacks[weight]
 
+    def replace(self, name: str, claim: PooledClaim) -> None:
+        """Put a child in place of what it claimed before, if it did; it is then the last one."""
+        was = self._claims.pop(name, None)
+        weight, request, floor = claim
+        if was is None or was[0] != weight or was[1] <= was[2] or request <= floor:
+            if was is not None:
+                self._claims[name] = was
+                self.take_out(name)
+            self.put(name, claim)
+            return
+        # Mostly an unsatisfied child asks for another amount.
+        self._claims[name] = claim
+        self._floors += floor - was[2]
+        lacks = self._lacks[weight]
+        del lacks[bisect_left(lacks, was[1] - was[2])]
+        insort(lacks, request - floor)
+
     def fill(self, total: int, name: str = "", claim: PooledClaim | None = None) -> WaterFilling:
         """Divide a total; with a `claim`, as if the child `name` claimed that."""
         rest = total - self._floors
@@ -78,6 +95,17 @@ class ShareGroup:
         was = self._claims.get(name, NO_CLAIM)
         rest += min(was[1], was[2]) - min(claim[1], claim[2])
         return WaterFilling(self._claims, self._exchange(was, claim), rest, name, claim)
+
+    def grants_all(self, total: int, name: str = "", claim: PooledClaim | None = None) -> bool:
+        """Return whether `fill` would leave no child short."""
+        rest = total - self._floors
+        lacks: Lacks = self._lacks
+        if claim is not None:
+            was = self._claims.get(name, NO_CLAIM)
+            rest += min(was[1], was[2]) - min(claim[1], claim[2])
+            lacks = self._exchange(was, claim)
+        levels, crumb = _fill(lacks, rest)
+        return not any(own and own[-1] - levels[weight] > crumb for weight, own in lacks.items())
 
     def grant(self, total: int, name: str, claim: PooledClaim) -> int:
         """Return what one child gets of a total if it claims this."""

@@ -31,8 +31,12 @@ class Memory(msgspec.Struct, frozen=True):
     unrefreshed: bool = False
 
 
+USUAL: Final = Memory()
+
 PoolQuestion: TypeAlias = tuple[int | None, bool, bool]
 """(total that mins are scaled to, or None if they are not; unseeded; unrefreshed)."""
+
+UNSCALED: Final[PoolQuestion] = (None, False, False)
 
 MAX_KNOWN: Final = 256
 """Divisions that are kept per node and resource until a claim there changes: of a hundred waiters,
@@ -135,6 +139,28 @@ class LevelDivision:
                 grants = self._divide(parent, key, total, memory, changed, request)
             known.grants[question] = grants
         return grants
+
+    def grants_all(
+        self,
+        parent: NodeUsage,
+        key: str,
+        total: int,
+        changed: NodeUsage | None = None,
+        request: int = 0,
+    ) -> bool:
+        """Return whether the children certainly get all that they ask for (`divide`).
+
+        Only under half up, and in the state in which no quota is unseeded or unrefreshed. Not where
+        mins are scaled.
+        """
+        if self._is_scaled(parent, key, total):
+            return False
+        known = self._find_known(parent, key)
+        pool = known.pools.get(UNSCALED) or self._find_pool(known, parent, key, total, USUAL)
+        if pool is None or changed is None:
+            return pool is not None and pool.grants_all(total)
+        claim = _pooled(changed, key, request, changed.spec.min.get(key, 0))
+        return claim is not None and pool.grants_all(total, changed.name, claim)
 
     def has_leaves_only(self, parent: NodeUsage) -> bool:
         """Return whether no child has children."""
@@ -349,8 +375,7 @@ def _renew(
         claim = _pooled(child, key, asked, child.spec.min.get(key, 0))
         if claim is None:
             return False
-        pool.take_out(child.name)
-        pool.put(child.name, claim)
+        pool.replace(child.name, claim)
     return True
 
 

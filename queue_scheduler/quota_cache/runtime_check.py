@@ -16,6 +16,7 @@ That is exact, and slower.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ import msgspec
 from queue_scheduler.decision import Grounds, Reason, Refusal
 from queue_scheduler.quota.water_filling import WaterFilling
 from queue_scheduler.quota_cache.admission_record import Runtimes
-from queue_scheduler.quota_cache.chain_levels import ChainLevels, Level
+from queue_scheduler.quota_cache.chain_levels import ChainLevels, Level, would_ask
 from queue_scheduler.quota_cache.level_division import (
     Grants,
     LevelDivision,
@@ -38,7 +39,7 @@ from queue_scheduler.quota_cache.tree_usage import (
     governs,
     has_demand,
 )
-from queue_scheduler.quota_cache.unconstrained_levels import UnconstrainedLevels
+from queue_scheduler.quota_cache.unconstrained_levels import Coverage, UnconstrainedLevels
 from shared_api.resource_list import Amounts
 
 
@@ -59,16 +60,13 @@ class RuntimeCheck:
     """Asks one tree; made once per change of its quotas."""
 
     __slots__ = (
-        "_check_parent", "_divided", "_memories", "division", "levels", "plain",
+        "_check_parent", "_covered", "_divided", "_memories", "division", "levels", "plain",
     )  # fmt: skip
 
     def __init__(self, tree: TreeUsage, unrefreshed: frozenset[str]) -> None:
         settings = tree.settings
         self._check_parent = settings.check_parent
         self.division = LevelDivision(tree, unrefreshed)
-        self.plain = UnconstrainedLevels(tree, self.division)
-        self.levels = ChainLevels(tree, self.division, self.plain)
-        self._divided: list[tuple[Level, str, Memory]] = []
         may_usage_be_unseeded = any(
             not node.children and any(node.reserve.values()) for node in tree.nodes.values()
         )
@@ -77,6 +75,11 @@ class RuntimeCheck:
             for unseeded in ((False, True) if may_usage_be_unseeded else (False,))
             for is_unrefreshed in ((False, True) if unrefreshed else (False,))
         )
+        is_state_known = len(self._memories) == 1
+        self.plain = UnconstrainedLevels(tree, self.division, is_state_known=is_state_known)
+        self.levels = ChainLevels(tree, self.division, self.plain)
+        self._divided: list[tuple[Level, str, Memory]] = []
+        self._covered: dict[str, None] = {}
 
     def fork(self, tree: TreeUsage) -> RuntimeCheck:
         """Return one that asks a fork of the tree; what follows from quotas alone is shared."""
@@ -85,35 +88,46 @@ class RuntimeCheck:
         copy.division = self.division.fork(tree)
         copy.plain = self.plain.fork(tree, copy.division)
         copy.levels = ChainLevels(tree, copy.division, copy.plain)
-        copy._divided = []
+        copy._divided, copy._covered = [], {}
         return copy
 
     # --- questions ------------------------------------------------------------------------------
 
     def check(self, node: NodeUsage, items: Items) -> Refusal | None:
         """Return why koord-scheduler could refuse the pods of these amounts, or None."""
-        self._divided.clear()
+        self._forget_divisions()
         doubtful: list[tuple[str, int]] = []
         for key, amount in items:
-            if not self.plain.is_plain_chain(node, key, amount):
+            if self._is_doubtful(node, key, amount):
                 doubtful.append((key, amount))
         asked = {key for key, _ in items}
         for key, amount in node.used.items():
-            if amount > 0 and key not in asked and not self.plain.is_plain_chain(node, key, 0):
+            if amount > 0 and key not in asked and self._is_doubtful(node, key, 0):
                 doubtful.append((key, 0))
         seeds = may_usage_be_unseeded(node)
         if seeds:
             for key, amount in node.reserve.items():
-                if amount and key not in asked and not self.plain.is_plain_chain(node, key, 0):
+                if amount and key not in asked and self._is_doubtful(node, key, 0):
                     doubtful.append((key, 0))
         return self._check_doubtful(node, doubtful, seeds=seeds) if doubtful else None
 
     def check_resource(self, node: NodeUsage, key: str, amount: int) -> Refusal | None:
         """Return the refusal on one resource alone: a cheap way to re-check a waiter."""
-        self._divided.clear()
-        if self.plain.is_plain_chain(node, key, amount):
+        self._forget_divisions()
+        if not self._is_doubtful(node, key, amount):
             return None
         return self._check_doubtful(node, [(key, amount)], seeds=may_usage_be_unseeded(node))
+
+    def _is_doubtful(self, node: NodeUsage, key: str, amount: int) -> bool:
+        """Return whether some quota may get less than it asks for; note where that was divided."""
+        coverage = self.plain.coverage(node, key, amount)
+        if coverage is Coverage.DIVIDED:
+            self._covered[key] = None
+        return coverage is Coverage.UNKNOWN
+
+    def _forget_divisions(self) -> None:
+        self._divided.clear()
+        self._covered.clear()
 
     def keep_divisions(self) -> None:
         """Keep the divisions of the last `check`, whose demand has just been charged."""
@@ -121,7 +135,7 @@ class RuntimeCheck:
             if level.granted_after is not None:
                 parent, total, grants = level.parent, level.total_after, level.granted_after
                 self.division.keep(parent, key, total, memory, grants)
-        self._divided.clear()
+        self._forget_divisions()
 
     def runtimes_found(self, node: NodeUsage, items: Items) -> Runtimes:
         """Return the runtimes that the last `check` compared, the least of all states; often ().
@@ -129,17 +143,26 @@ class RuntimeCheck:
         That check must have let these amounts through. Where all levels certainly grant what is
         asked for, nothing was divided, and there is no runtime.
         """
-        if not self._divided or node.is_special:
+        if not (self._divided or self._covered) or node.is_special:
             return ()
-        asked = dict(items)
         found: dict[tuple[str, str], tuple[int, int]] = {}
-        for level, key, _ in self._divided:
-            child = level.child
-            is_compared = self._check_parent or child is node
-            if key in asked and is_compared and governs(level.parent, key):
-                place, compared = (child.name, key), (level.granted(), child.used.get(key, 0))
-                found[place] = min(compared, found.get(place, compared))
+        for key, amount in items:
+            for child, runtime in self._runtimes_with(node, key, amount):
+                if self._check_parent or child is node:
+                    compared = (runtime, child.used.get(key, 0))
+                    place = (child.name, key)
+                    found[place] = min(compared, found.get(place, compared))
         return tuple([(*place, *compared) for place, compared in found.items()])
+
+    def _runtimes_with(
+        self, node: NodeUsage, key: str, amount: int
+    ) -> Iterator[tuple[NodeUsage, int]]:
+        """Yield the runtimes with J that the last `check` found on one resource, the root first."""
+        if key in self._covered:
+            yield from reversed(_claims_with(node, key, amount))
+        for level, divided, _ in self._divided:
+            if divided == key and governs(level.parent, key):
+                yield level.child, level.granted()
 
     def forget_levels(self) -> None:
         """Forget all levels: the sums have changed without the tree's clock moving."""
@@ -321,6 +344,16 @@ class RuntimeCheck:
                     for child in self.division.suspects(node, before, after)
                 )
         return None
+
+
+def _claims_with(node: NodeUsage, key: str, amount: int) -> list[tuple[NodeUsage, int]]:
+    """Return what a quota and its ancestors would ask for with this amount."""
+    claims: list[tuple[NodeUsage, int]] = []
+    for each in node.chain:
+        asked = would_ask(each, key, amount)
+        claims.append((each, asked))
+        amount = asked - each.limited.get(key, 0)
+    return claims
 
 
 def _holds(node: NodeUsage) -> bool:

@@ -25,6 +25,10 @@ Exceptions:
     all lend, so if many are unsatisfied a division is usual;
   * float64 is no longer exact, or a quota that does not lend has min > max.
 
+Where these sums do not suffice under half up, the walk divides: that shows whether a level grants
+all for just these demands (`Coverage.DIVIDED`), and nothing about smaller ones, since rounding is
+not monotonic.
+
 If p is plain with J and without it, its other children get what they got, nothing below them
 changes, and the next quota of the chain has T = what that asks for. A plain level is plain in every
 state of koord-scheduler (`Memory`), since it does not depend on floors. A level that is plain for J
@@ -33,6 +37,7 @@ is plain for every smaller demand.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator
 from typing import Final
 
@@ -47,15 +52,36 @@ FEW_UNSATISFIED: Final = 3
 """With so many unsatisfied children, rounding half up loses no more units than it makes up for."""
 
 
+class Coverage(enum.Enum):
+    """Whether all levels above a quota grant all that is asked for with a demand.
+
+    PLAIN: by sums, so they do with every smaller demand. DIVIDED: some had to be divided, with the
+    demand and without it. UNKNOWN: some quota may get less than it asks for.
+    """
+
+    PLAIN = enum.auto()
+    DIVIDED = enum.auto()
+    UNKNOWN = enum.auto()
+
+
 class UnconstrainedLevels:
-    """Determines which levels of one tree are plain."""
+    """Determines which levels of one tree are plain.
 
-    __slots__ = ("_check_parent", "_division", "_half_up", "_odd", "_tree", "_weak")
+    Args:
+        tree: The tree.
+        division: Divides in it.
+        is_state_known: Whether koord-scheduler can only be in one state (`Memory`).
+    """
 
-    def __init__(self, tree: TreeUsage, division: LevelDivision) -> None:
+    __slots__ = (
+        "_check_parent", "_divides", "_division", "_half_up", "_odd", "_tree", "_weak",
+    )  # fmt: skip
+
+    def __init__(self, tree: TreeUsage, division: LevelDivision, *, is_state_known: bool) -> None:
         self._tree = tree
         self._division = division
         self._half_up = tree.settings.rounding is Rounding.HALF_UP
+        self._divides = self._half_up and is_state_known
         self._check_parent = tree.settings.check_parent
         parents = [tree.root, *tree.nodes.values()]
         # Parents and resources of which no sum says anything: amounts are too large, or a child
@@ -76,6 +102,7 @@ class UnconstrainedLevels:
         copy: UnconstrainedLevels = UnconstrainedLevels.__new__(UnconstrainedLevels)
         copy._tree, copy._division = tree, division
         copy._half_up, copy._check_parent = self._half_up, self._check_parent
+        copy._divides = self._divides
         copy._odd, copy._weak = self._odd, self._weak
         return copy
 
@@ -83,35 +110,56 @@ class UnconstrainedLevels:
         """Return whether a child of a quota has no weight for a resource."""
         return (parent.name, key) in self._weak
 
-    def is_plain_chain(self, node: NodeUsage, key: str, amount: int) -> bool:
-        """Return whether every level is plain with J, and all that is asked for is granted.
-
-        It is without J then, too: less is asked for, and what there is above that is no less.
-        """
+    def coverage(self, node: NodeUsage, key: str, amount: int) -> Coverage:
+        """Return whether every level grants all that is asked for with J, and without it."""
         if node.is_special:
-            return not amount
+            return Coverage.UNKNOWN if amount else Coverage.PLAIN
         after = node.limited_at(key, node.asked.get(key, 0) + amount)
         # What was cut at max, here or above, is not covered.
         if after < node.used.get(key, 0) + amount:
-            return False
-        delta = after - node.limited.get(key, 0)
+            return Coverage.UNKNOWN
+        found = Coverage.PLAIN
+        before = node.limited.get(key, 0)
         parent = node.parent
         while parent is not None and parent.parent is not None:
             if key not in parent.spec.max:
-                return False
+                return Coverage.UNKNOWN
+            delta = after - before
             asked = parent.asked.get(key, 0) + delta
             granted = parent.limited_at(key, asked)
-            needed = asked - parent.own.get(key, 0)
-            if not self.is_plain(parent, node, key, needed, granted, delta):
-                return False
             # A parent with pods of its own must be covered for them, too.
             if (self._check_parent or parent.own) and granted < parent.used.get(key, 0) + amount:
-                return False
-            delta = granted - parent.limited.get(key, 0)
+                return Coverage.UNKNOWN
+            needed = asked - parent.own.get(key, 0)
+            had = parent.limited.get(key, 0)
+            if not self.is_plain(parent, node, key, needed, granted, delta):
+                if needed > granted or not self._grants_all(parent, node, key, had, granted, after):
+                    return Coverage.UNKNOWN
+                found = Coverage.DIVIDED
+            before, after = had, granted
             node, parent = parent, parent.parent
-        root = self._tree.root
-        needed = root.asked.get(key, 0) + delta
-        return self.is_plain_root(node, key, needed, self._tree.left(key), delta)
+        root, delta = self._tree.root, after - before
+        needed, total = root.asked.get(key, 0) + delta, self._tree.left(key)
+        if not self.is_plain_root(node, key, needed, total, delta):
+            if needed > total or not self._grants_all(root, node, key, total, total, after):
+                return Coverage.UNKNOWN
+            found = Coverage.DIVIDED
+        return found
+
+    def _grants_all(
+        self, parent: NodeUsage, child: NodeUsage, key: str, had: int, has: int, asked: int
+    ) -> bool:
+        """Return whether division gives each child of a quota what it asks for.
+
+        Both without J, of what the quota then `had`, and with it. The first does not matter for
+        leaves: one that is covered with J is not hurt.
+        """
+        division = self._division
+        if not self._divides or (self._odd and (parent.name, key) in self._odd):
+            return False
+        return division.grants_all(parent, key, has, child, asked) and (
+            division.has_leaves_only(parent) or division.grants_all(parent, key, had)
+        )
 
     def is_plain_above(self, node: NodeUsage, key: str, more: int) -> bool:
         """Return whether all levels above a quota are plain, if it is asked for `more`, or less.

@@ -188,10 +188,9 @@ def test_levels_are_the_division_that_rounds_half_up(
     for number, claim in enumerate(claims):
         pool.put(str(number), claim)
     # Children ask for other amounts; the pool follows, and foresees one more such change.
-    for number, (_, request, floor) in enumerate(others[: len(claims)]):
-        claims[number] = (claims[number][0], request, floor)
-        pool.take_out(str(number))
-        pool.put(str(number), claims[number])
+    for number, (weight, request, floor) in enumerate(others[: len(claims)]):
+        claims[number] = (weight if number % 2 else claims[number][0], request, floor)
+        pool.replace(str(number), claims[number])
     changed = data.draw(st.integers(0, len(claims) - 1))
     weight, request, floor = claims[changed]
     claim = (weight, data.draw(st.integers(0, request + 9)), floor)
@@ -203,5 +202,7 @@ def test_levels_are_the_division_that_rounds_half_up(
         assert [level.get(str(number), -1) for number in range(len(claims))] == want
         short = {str(n) for n, each in enumerate(total_of) if want[n] < each[1]}
         assert set(level.short()) == short
+        grants_all = pool.grants_all(total, str(changed), claim) if name else pool.grants_all(total)
+        assert grants_all == (not short)
         if name:
             assert pool.grant(total, str(changed), claim) == want[changed]

@@ -31,16 +31,20 @@ def divided(total: int, claims: list[PooledClaim]) -> list[int]:
         pytest.param(22, [(1, 3, 0), (1, 9, 0), (1, 10, 0)], id="the first gives back twice"),
         pytest.param(22, [(2, 3, 1), (3, 9, 4), (3, 11, 0)], id="two weights"),
         pytest.param(1, [(1, 9, 0)] * 3, id="a share of nothing"),
+        pytest.param(22, [(1, 3, 0), (1, 9, 0), (1, 8, 0), (1, 2, 2)], id="enough for all"),
+        pytest.param(1000, [(1, 334, 0), (1, 333, 0), (1, 333, 0)], id="for all, by a lost unit"),
         pytest.param(2**62, [(2**50 + 1, 2**61, 3), (7, 2**61, 1)], id="beyond what is exact"),
     ],
 )
 def test_levels_are_the_division(total: int, claims: list[PooledClaim]) -> None:
-    level = pool_of(claims).fill(total)
+    pool = pool_of(claims)
+    level = pool.fill(total)
     want = divided(total, claims)
     assert [level.get(str(number), -1) for number in range(len(claims))] == want
     assert level.get("nobody", -1) == -1
     short = [str(n) for n, claim in enumerate(claims) if want[n] < claim[1]]
     assert level.short() == short
+    assert pool.grants_all(total) == (not short)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +65,8 @@ def test_an_exchanged_claim_leaves_the_pool_as_it_was(
     assert [level.get(str(number), -1) for number in range(6)] == want
     assert pool.grant(98, "5", claim) == want[5]
     assert level.short() == want_short
+    assert not pool.grants_all(98, "5", claim)
+    assert pool.grants_all(150 + claim[1], "5", claim)
     assert [pool.fill(98).get(str(number), -1) for number in range(6)] == divided(98, claims)
 
 
@@ -88,3 +94,22 @@ def test_a_removed_claim_leaves_nothing() -> None:
     pool.put("1", (1, 30, 5))
     level = pool.fill(10)
     assert [level.get(name, -1) for name in "01"] == divided(10, [(1, 30, 0), (1, 30, 5)])
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        pytest.param((1, 20, 3), id="it asks for less, above another floor"),
+        pytest.param((3, 40, 0), id="another weight"),
+        pytest.param((1, 4, 5), id="it has enough"),
+    ],
+)
+def test_a_replaced_claim_is_the_last(claim: PooledClaim) -> None:
+    pool = pool_of([(1, 30, 0), (1, 30, 5), (2, 9, 9)])
+    for name in ("0", "new", "0"):
+        pool.replace(name, claim)
+    claims: list[PooledClaim] = [claim, (1, 30, 5), (2, 9, 9), claim]
+    level = pool.fill(31)
+    assert [level.get(name, -1) for name in ("0", "1", "2", "new")] == divided(31, claims)
+    hungry = claim[1] > claim[2]
+    assert level.short() == (["1", "new", "0"] if hungry else ["1"])

@@ -73,6 +73,38 @@ def test_a_runtime_is_noted_where_it_was_computed() -> None:
     assert ("a", "runtime", "x", 4, 2, 2) in rows, rows
 
 
+@pytest.mark.parametrize(
+    ("siblings", "check_parent", "want"),
+    [
+        pytest.param(3, False, [], id="rounding three shares loses no more than is made up for"),
+        pytest.param(
+            5, False, [("s0", 4, 1)], id="five are divided, and all have what they ask for"
+        ),
+        pytest.param(
+            5,
+            True,
+            [("org", 20, 14), ("top", 20, 14), ("s0", 4, 1)],
+            id="and the parents are compared, one of which has its min",
+        ),
+    ],
+)
+def test_a_runtime_that_was_divided_is_noted_where_all_are_covered(
+    siblings: int, *, check_parent: bool, want: list[tuple[str, int, int]]
+) -> None:
+    quotas = QuotaCache(
+        QuotaSettings(rounding_override=Rounding.HALF_UP, check_parent=check_parent)
+    )
+    quotas.on_quota(build_quota("org", maximum={"x": 90}, is_parent=True))
+    top = build_quota("top", minimum={"x": 20}, maximum={"x": 90}, parent="org", lends=False)
+    quotas.on_quota(top)
+    for number in range(siblings):
+        quotas.on_quota(build_quota(f"s{number}", maximum={"x": 9}, parent="top"))
+        quotas.charge(f"unit-{number}", f"s{number}", Demand({"x": min(3, number) + 1}))
+    quotas.on_capacity({"x": 1000})
+    rows = admit(quotas, Demand({"x": 3}), "s0")
+    assert [(row[0], row[3], row[4]) for row in rows if row[1] == "runtime"] == want
+
+
 def test_what_does_not_count_is_no_row() -> None:
     assert admit(new_quotas(QuotaMode.RUNTIME), Demand({"x": 3, "other": 9, "z": 0})) == [
         OWN, PARENT, NODES,
