@@ -247,7 +247,8 @@ class SchedulingQueue:
             return None
         unit_class.head = head
         is_woken = unit_class.refusal is not None
-        self._forget_refused(unit_class.refusal)
+        if self._refused is not None:
+            self._forget_refused(unit_class.refusal)
         unit_class.refusal = None
         self._note(unit_class)
         return unit_class.number if is_woken else None
@@ -264,7 +265,8 @@ class SchedulingQueue:
         if head is unit_class.head:
             return None
         unit_class.head = head
-        self._forget_refused(unit_class.refusal)
+        if self._refused is not None:
+            self._forget_refused(unit_class.refusal)
         self._note(unit_class)
         if head is not None:
             return None
@@ -377,8 +379,9 @@ class SchedulingQueue:
         if self._is_shared:
             self._stop_sharing()
         unit_class = self._classes[info.class_key]
-        self._forget_refused(unit_class.refusal)
-        self._forget_refused(refusal)
+        if self._refused is not None:
+            self._forget_refused(unit_class.refusal)
+            self._forget_refused(refusal)
         unit_class.refusal = refusal
         unit_class.refused_at = at
         self._note(unit_class)
@@ -395,7 +398,8 @@ class SchedulingQueue:
         if self._is_shared:
             self._stop_sharing()
             unit_class = self._numbered[number]
-        self._forget_refused(unit_class.refusal)
+        if self._refused is not None:
+            self._forget_refused(unit_class.refusal)
         unit_class.refusal = None
         self._note(unit_class)
         return True
