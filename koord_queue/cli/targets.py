@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -18,6 +19,7 @@ from shared_api.objects.queue_unit import QueueUnit
 
 if TYPE_CHECKING:
     from koord_queue.reach.cluster import Cluster, Query
+    from koord_queue.reach.dry_run import DryRuns
 
 ReadT = TypeVar("ReadT", QueueUnit, Queue, AnyObject)
 
@@ -148,17 +150,18 @@ class Targets:
         subresource = "status" if change.on is On.UNIT_STATUS else ""
         query: Query = (("fieldManager", FIELD_MANAGER), *((("dryRun", "All"),) if dry_run else ()))
         path = place.resource.path(place.namespace, place.name, subresource)
-        if dry_run and self._keeps_dry_runs(place.resource):
+        if dry_run and self._dry_runs.why_not(place.resource):
             return
         try:
             self._cluster.send("PATCH", path, msgspec.json.encode(patch), MERGE_PATCH, query)
         except Refused as error:
             raise _without_right(place, change.on, subresource, error) from error
 
-    def _keeps_dry_runs(self, resource: Resource) -> bool:
+    @cached_property
+    def _dry_runs(self) -> DryRuns:
         from koord_queue.reach.dry_run import DryRuns  # noqa: PLC0415 - only for a dry run
 
-        return bool(DryRuns(self._cluster).why_not(resource))
+        return DryRuns(self._cluster)
 
     def _job_of(self, unit: QueueUnit) -> tuple[AnyObject, Place] | None:
         consumer = unit.spec.consumer_ref

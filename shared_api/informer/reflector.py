@@ -364,7 +364,8 @@ class Reflector(Generic[T]):
         except ApiFailure as failure:
             self._on_failure(failure, "watch")
         else:
-            self._bookmark_asked = self._bookmark_asked and not is_brief
+            if is_brief:
+                self._bookmark_asked = False
             self._watching = _Watching(stream, now, now + timeout + WATCH_MARGIN_SECONDS)
             self._heard_at = self._clock.monotonic()
 

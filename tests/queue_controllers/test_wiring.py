@@ -10,6 +10,7 @@ import structlog
 from queue_controllers.configuration import Configuration, GeneralOptions
 from shared_api.fake_api_server.faults import Match
 from shared_api.program_flags import FlagError
+from tests.follower import Follower
 from tests.stepped_host import writes_to
 
 if TYPE_CHECKING:
@@ -377,25 +378,6 @@ def test_refused_writes_are_retried(world: World) -> None:
     world.job()
     world.settle(10.0)
     assert world.units() == ["main"]
-
-
-class Follower:
-    """A replica that does not lead until the test makes it leader."""
-
-    def __init__(self) -> None:
-        self.leads = False
-
-    def is_leader(self) -> bool:
-        return self.leads
-
-    def time_left(self) -> float:
-        return 10.0 if self.leads else 0.0
-
-    def writable_seconds(self) -> float:
-        return self.time_left()
-
-    def holder(self) -> str:
-        return "somebody"
 
 
 def test_a_follower_is_ready_and_writes_nothing_until_it_leads(world: World) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from shared_api.testing.faults import EVERY_TIME, Match
+from tests.follower import Follower
 from tests.queue_controllers.conftest import QUOTA_LABEL, World
 from tests.sample_jobs import KUEUE_WORKLOADS
 from tests.stepped_host import writes_to
@@ -27,25 +28,6 @@ TAKEN_OVER: Final[Json] = {
     "metadata": {"labels": {**dict.fromkeys(KUEUE), QUOTA_LABEL: "gold"}},
 }
 """What an import writes."""
-
-
-class Follower:
-    """A process that leads when it is told to."""
-
-    def __init__(self) -> None:
-        self.leads = False
-
-    def is_leader(self) -> bool:
-        return self.leads
-
-    def time_left(self) -> float:
-        return 10.0 if self.leads else 0.0
-
-    def writable_seconds(self) -> float:
-        return self.time_left()
-
-    def holder(self) -> str:
-        return "another"
 
 
 @pytest.fixture

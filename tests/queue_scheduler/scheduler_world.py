@@ -115,25 +115,6 @@ class SchedulerWorld(ServedUnits):
         raise AssertionError(f"no event {reason} on {name}: {sorted(self.events())}")
 
 
-class Follower:
-    """A `Leadership` of a replica that does not lead."""
-
-    def __init__(self) -> None:
-        self.leads = False
-
-    def is_leader(self) -> bool:
-        return self.leads
-
-    def time_left(self) -> float:
-        return 10.0 if self.leads else 0.0
-
-    def writable_seconds(self) -> float:
-        return 10.0 if self.leads else 0.0
-
-    def holder(self) -> str:
-        return "somebody"
-
-
 @contextmanager
 def running_world(*, quotas: bool = True) -> Iterator[SchedulerWorld]:
     """Give a world, and stop its scheduler afterwards."""

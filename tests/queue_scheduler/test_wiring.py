@@ -16,7 +16,8 @@ from shared_api.objects.meta import Condition, Timestamp
 from shared_api.program_flags import ConfigurationError
 from shared_api.queue_unit_phases import condition_body
 from shared_api.testing.object_builders import queue_body
-from tests.queue_scheduler.scheduler_world import Follower, SchedulerWorld, running_world
+from tests.follower import Follower
+from tests.queue_scheduler.scheduler_world import SchedulerWorld, running_world
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE
 from tests.sample_jobs import QUOTA_CRD
 from tests.stepped_host import writes_to

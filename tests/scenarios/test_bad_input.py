@@ -16,8 +16,9 @@ from shared_api.testing.object_builders import (
     pod_set,
     queue_body,
 )
+from tests.follower import Follower
 from tests.object_states import condition_of
-from tests.queue_scheduler.scheduler_world import Follower, SchedulerWorld, running_world
+from tests.queue_scheduler.scheduler_world import SchedulerWorld, running_world
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE
 from tests.scenarios.bad_input_kit import (
     TOLD_SECONDS,

@@ -20,6 +20,7 @@ from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
 from shared_api.debug_api.access import ReviewedAccess
 from shared_api.fake_api_server.faults import EVERY_TIME, Match
+from tests.follower import Follower
 from tests.queue_controllers.conftest import QUOTA_LABEL, World
 from tests.queue_controllers.owner_kit import make_owner, template
 from tests.sample_jobs import crd, open_crd
@@ -29,22 +30,6 @@ Json = dict[str, Any]
 
 MISSPELLED = {QUOTA_LABEL.replace("name", "nmae"): "gold"}
 HEADERS = {"authorization": "Bearer ann-token"}
-
-
-class Follower:
-    """The `Leadership` of a replica that never leads."""
-
-    def is_leader(self) -> bool:
-        return False
-
-    def time_left(self) -> float:
-        return 0.0
-
-    def writable_seconds(self) -> float:
-        return 0.0
-
-    def holder(self) -> str:
-        return "another"
 
 
 def api_of(world: World) -> JobDebugApi:

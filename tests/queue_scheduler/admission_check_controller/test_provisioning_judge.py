@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from shared_api.testing.object_builders import pod_set
+from tests.follower import Follower
 from tests.queue_scheduler.admission_check_controller.provisioning_world import (
     CLASS,
     CLASS_NAME,
@@ -15,7 +16,6 @@ from tests.queue_scheduler.admission_check_controller.provisioning_world import 
     ProvisioningWorld,
     ready_world,
 )
-from tests.queue_scheduler.scheduler_world import Follower
 from tests.stepped_host import writes_to
 
 

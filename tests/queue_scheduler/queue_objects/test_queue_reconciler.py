@@ -27,8 +27,9 @@ from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.queue import Queue
 from shared_api.testing.object_builders import elastic_quota, elastic_quota_body, queue, queue_body
+from tests.follower import Follower
 from tests.queue_scheduler.fault_kit import PluginError, raise_once
-from tests.queue_scheduler.scheduler_world import Follower, running_world
+from tests.queue_scheduler.scheduler_world import running_world
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json, ShellKit
 from tests.sample_jobs import OPEN_OBJECT
 from tests.stepped_host import exhaust, writes_to

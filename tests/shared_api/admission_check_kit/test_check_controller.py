@@ -11,7 +11,7 @@ from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.object_builders import queue_unit, queue_unit_body, to_struct, with_status
-from tests.queue_scheduler.scheduler_world import Follower
+from tests.follower import Follower
 from tests.shared_api.admission_check_kit.check_world import CheckWorld
 from tests.shared_api.admission_check_kit.scripted_judge import ScriptedJudge
 
