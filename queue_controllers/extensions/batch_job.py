@@ -1,8 +1,8 @@
 """Facts about batch/v1 Job.
 
 Held by `spec.suspend` (GA since Kubernetes 1.24): the job controller deletes the pods, says
-`Suspended` at once, and clears `startTime`; the pods go when they go. The template may change in
-the patch that releases, also after an earlier run.
+`Suspended` at once, and clears `startTime` (from Kubernetes 1.36 on); the pods go when they go. The
+template may change in the patch that releases if there is no `startTime`.
 
 Source: the Kubernetes documentation, Jobs, "Suspending a Job"; what the real job controller did
 is in tests/data/recordings.
@@ -133,6 +133,14 @@ class BatchJobAdapter:
         if update is None:
             return {}
         return {"spec": {"template": update_body(update)}}
+
+    def status_to_clear(self, job: BatchJob) -> dict[str, Any]:
+        """Return the start time: before Kubernetes 1.36 a Job that has one keeps its template.
+
+        From 1.36 on, the job controller clears it when it suspends the Job. Until then a Job that
+        was suspended moments after its creation may have one, too.
+        """
+        return {} if job.status.start_time is None else {"startTime": None}
 
     def resize_patch(self, job: BatchJob, counts: Mapping[str, int]) -> dict[str, Any]:
         """Return the patch that sets `spec.parallelism`; the completions stay."""

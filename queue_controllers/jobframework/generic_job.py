@@ -402,6 +402,15 @@ class ListsTemplates(Protocol):
 
 
 @runtime_checkable
+class LocksTemplates(Protocol):
+    """A kind whose templates cannot change while its status tells of an earlier run."""
+
+    def status_to_clear(self, job: Any) -> dict[str, Any]:  # noqa: ANN401 - a capability is asked of any kind
+        """Return the merge patch of `status` after which its templates may change; {}: none."""
+        ...
+
+
+@runtime_checkable
 class RunsWithFewerPods(Protocol):
     """A kind whose jobs may run with fewer pods than they want.
 

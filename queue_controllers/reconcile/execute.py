@@ -35,6 +35,7 @@ from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobT,
     ListsTemplates,
+    LocksTemplates,
     RunsWithFewerPods,
     TakesTemplateUpdates,
 )
@@ -45,7 +46,7 @@ from queue_controllers.jobframework.template_updates import (
     read_added,
     take_off_body,
 )
-from shared_api.client.errors import NotFound
+from shared_api.client.errors import Forbidden, NotFound
 from shared_api.client.event_recorder import Event, EventType, ObjectReference
 from shared_api.client.flow_control import Lane
 from shared_api.client.resource_client import WRITE_SECONDS, ResourceClient, ResourceType
@@ -122,6 +123,7 @@ class Executor(Generic[JobT]):
         self._full_pod_templates = full_pod_templates
         # Once: an isinstance check of a runtime protocol takes as long as a write does here.
         self._list_keys = adapter.list_keys if isinstance(adapter, ListsTemplates) else None
+        self._template_lock = adapter if isinstance(adapter, LocksTemplates) else None
         self.job_type = job_type_of(adapter)
 
     def may_write(self) -> bool:
@@ -193,23 +195,25 @@ class Executor(Generic[JobT]):
         raise AssertionError(f"{job.metadata.key} is held by its own switch, not by its pods")
 
     def _release(self, action: ReleaseJob, job: JobT) -> ObjectMeta | None:
-        meta = job.metadata
         annotations: dict[str, str | None] = {RELEASED_AT: action.released_at}
         if action.annotation is not None:
             annotations[SUSPEND] = action.annotation or None
         if action.updates_note is not None:
             annotations[POD_SET_UPDATES] = action.updates_note or None
-        metadata = {
-            "uid": meta.uid,
-            "resourceVersion": meta.resource_version,
-            "annotations": annotations,
-        }
         patches = [self._adapter.release_patch(job, action.stamps)]
         if action.updates:
             assert isinstance(self._adapter, TakesTemplateUpdates), "decided for another kind"
             patches.append(self._adapter.update_patch(job, action.updates))
         if action.resize is not None:
             patches.append(self._resized(action.resize, job, annotations))
+        meta = job.metadata
+        if action.stamps or action.updates:
+            meta = self._unlock_templates(job)
+        metadata = {
+            "uid": meta.uid,
+            "resourceVersion": meta.resource_version,
+            "annotations": annotations,
+        }
         if (action.stamps or action.updates) and self._list_keys is not None:
             # If it is read at another version than the job was decided at, the write meets a
             # conflict.
@@ -217,6 +221,33 @@ class Executor(Generic[JobT]):
         else:
             body = functools.reduce(combine_patches, patches)
         return self._patch_job(job, {**body, "metadata": metadata})
+
+    def _unlock_templates(self, job: JobT) -> ObjectMeta:
+        """Clear what keeps the job's templates from changing; return its metadata after that.
+
+        The release that follows names the version that this write made: if others write in between,
+        it meets a conflict. If it is never sent, the job is suspended as before.
+
+        Raises:
+            NotLeadingError: Writing took longer than the lease lasts.
+            ApiFailure: The server refused, or did not answer.
+        """
+        meta = job.metadata
+        if self._template_lock is None or not (status := self._template_lock.status_to_clear(job)):
+            return meta
+        guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        body = {"metadata": guard, "status": status}
+        try:
+            written = self._client.patch(
+                self.job_type, meta.namespace, meta.name, body, subresource="status"
+            )
+        except Forbidden as failure:
+            # The right is not in every role. Without it the server judges the release as it is.
+            log.warning("a job's status cannot be cleared", job=meta.key, error=str(failure))
+            return meta
+        if not self.may_write():
+            raise NotLeadingError
+        return written.metadata
 
     def _read_whole(self, job: ObjectMeta) -> dict[str, Any]:
         """Return a job with all its fields: they are not kept in memory.

@@ -21,6 +21,9 @@ OF_THE_API_SERVER = {"system:auth-delegator", "extension-apiserver-authenticatio
 """Roles that are there in every cluster."""
 
 
+WITHOUT_JOBS = {"extension": {"batchjob": {"enable": False}, "pytorch": {"enable": True}}}
+
+
 def lines(rules: list[Json]) -> set[str]:
     """Return a line for each resource of each rule: "pods: get list", "leases.g[name]: patch"."""
     return set(_lines(rules))
@@ -96,6 +99,22 @@ def test_the_controllers_rules() -> None:
         "leases.coordination.k8s.io: create",
         "leases.coordination.k8s.io[koord-queue-controllers]: get patch",
     }
+
+
+@pytest.mark.parametrize(
+    ("version", "values", "want"),
+    [
+        pytest.param("1.35.4", {}, {"jobs/status.batch: patch"}, id="before"),
+        pytest.param("1.36.0-eks-1", {}, set(), id="since"),
+        pytest.param("1.35.4", WITHOUT_JOBS, set(), id="without jobs"),
+    ],
+)
+def test_start_times_of_jobs_are_cleared_before_1_36(
+    version: str, values: Json, want: set[str]
+) -> None:
+    objects = render(values, kube_version=version)
+    rules = lines(rules_of(objects, "ClusterRole", "koord-queue-controllers"))
+    assert {each for each in rules if "jobs/status" in each} == want
 
 
 def test_the_controllers_rules_follow_the_declared_kinds() -> None:

@@ -13,7 +13,6 @@ import pytest
 
 from tests.cluster.job_side_world import NOW, JobSideWorld
 from tests.cluster.queue_world import Json, let_the_second_of_the_release_pass, until
-from tests.controlplane.binaries import is_before
 from tests.object_states import condition_of
 
 ACTIVE = "scheduling.x-k8s.io/active"
@@ -52,7 +51,6 @@ def test_a_job_ends_when_its_time_is_used_up(world: JobSideWorld) -> None:
     until(lambda: world.phase_of_job("timed") == "Running")
 
 
-@pytest.mark.skipif(is_before(1, 36), reason="a Job that ran before keeps its template there")
 def test_each_run_has_the_template_that_its_checks_want(world: JobSideWorld) -> None:
     """Jobs accept it in the patch that resumes them, also after an earlier run."""
     world.create_job("checked", "any", suspend=True, run_seconds=600)

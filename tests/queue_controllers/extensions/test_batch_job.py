@@ -256,3 +256,10 @@ def test_updates_reach_the_one_template() -> None:
         }
     }
     assert BatchJobAdapter().update_patch(of, {"of-another": update}) == {}
+
+
+def test_a_start_time_keeps_the_template_from_changing() -> None:
+    assert BatchJobAdapter().status_to_clear(job({"startTime": "2026-11-01T10:00:00Z"})) == {
+        "startTime": None
+    }
+    assert BatchJobAdapter().status_to_clear(job()) == {}
