@@ -88,7 +88,7 @@ class PodGroupAdapter(GatedPods):
 
     def why_unknown(self, job: PodGroup) -> str:
         """Return that the number of pods is not known, or that they do not all exist yet."""
-        wanted = _count_of(job)
+        wanted = count_of(job)
         if wanted is None:
             mark = _mark_of(job)
             if mark.api_group:
@@ -116,7 +116,7 @@ class PodGroupAdapter(GatedPods):
         """Return a set per shape: pods that may run, and missing ones."""
         if self.why_unknown(job):
             return ()
-        wanted = _count_of(job) or 0
+        wanted = count_of(job) or 0
         needed: Counter[str] = Counter()
         lost: Counter[str] = Counter()
         examples: dict[str, ScheduledPod] = {}
@@ -145,7 +145,7 @@ class PodGroupAdapter(GatedPods):
 
 def _outcome_of(job: PodGroup) -> Outcome | None:
     """Return how a group has ended: all of its pods have, and none is missing."""
-    wanted = _count_of(job)
+    wanted = count_of(job)
     if wanted is None or any(pod.is_living for pod in job.pods) or len(job.pods) < wanted:
         return None
     failed = sum(pod.status.phase == "Failed" for pod in job.pods)
@@ -161,7 +161,7 @@ def _mark_of(job: PodGroup) -> GroupMark:
     return mark
 
 
-def _count_of(job: PodGroup) -> int | None:
+def count_of(job: PodGroup) -> int | None:
     """Return how many pods the group has at least, None if that is not known yet."""
     if job.other is not None:
         return max(int(job.other.spec.min_member), 1)

@@ -6,6 +6,7 @@ that was just stopped must not be found running and stopped again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, Protocol, cast
 
 import msgspec
@@ -43,10 +44,12 @@ class PodGroupCache:
     def get(self, key: str) -> PodGroup | None:
         """Return the job with this key, None if none of its pods exists."""
         pods = self._pods.by_index(self._index, key)
-        if not pods:
-            return None
+        return self.gather(key, [self._as_deleted(pod) for pod in pods]) if pods else None
+
+    def gather(self, key: str, pods: Sequence[Pod]) -> PodGroup:
+        """Return the job with this key of some of its pods, of which there is at least one."""
         _, _, name = key.partition("/")
-        return self._adapter.gather(name, [self._as_deleted(pod) for pod in pods])
+        return self._adapter.gather(name, [cast("ScheduledPod", pod) for pod in pods])
 
     def has(self, key: str) -> bool:
         """Return whether any pod of the job with this key exists."""
@@ -62,8 +65,7 @@ class PodGroupCache:
 
     def last_of(self, key: str, pod: Pod) -> ObjectMeta:
         """Return the metadata of a job whose last pod this was."""
-        _, _, name = key.partition("/")
-        return self._adapter.gather(name, [cast("ScheduledPod", pod)]).metadata
+        return self.gather(key, [pod]).metadata
 
     # --- writes of this process -----------------------------------------------------------------
 
@@ -79,12 +81,11 @@ class PodGroupCache:
         """Note that a pod is gone."""
         self._deleted.pop(gone.metadata.uid, None)
 
-    def _as_deleted(self, pod: Pod) -> ScheduledPod:
-        held = cast("ScheduledPod", pod)
+    def _as_deleted(self, pod: Pod) -> Pod:
         if pod.is_terminating or pod.metadata.uid not in self._deleted:
-            return held
+            return pod
         meta = msgspec.structs.replace(pod.metadata, deletion_timestamp=_JUST_NOW)
-        return msgspec.structs.replace(held, metadata=meta)
+        return msgspec.structs.replace(pod, metadata=meta)
 
 
 class FollowedKind(Protocol):
