@@ -541,7 +541,7 @@ def _add_shadow_flags(parser: argparse.ArgumentParser) -> None:
     add(
         "--shadow-kinds",
         default="job",
-        help="kinds of jobs that are followed, such as job,pytorchjob (default: %(default)s)",
+        help="kinds of jobs that are followed, such as job,pytorchjob,pod (default: %(default)s)",
     )
 
 

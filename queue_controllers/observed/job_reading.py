@@ -15,6 +15,7 @@ import msgspec
 from queue_controllers.decision.job_ownership import ClusterContext
 from queue_controllers.decision.pod_admission import apply_pod_admission
 from queue_controllers.decision.queue_unit_builder import build_unit, choose_unit_name
+from queue_controllers.job_families.gated_pods import PodGroup
 from queue_controllers.jobframework.generic_job import (
     TRANSPARENT_KINDS,
     ApiJob,
@@ -25,7 +26,10 @@ from queue_controllers.jobframework.generic_job import (
     read_facts,
 )
 from queue_controllers.jobframework.pod_scheduling import ReadPodStatus
-from shared_api.objects.meta import ObjectMeta, Timestamp
+from queue_controllers.jobframework.pod_template import ScheduledPod
+from shared_api.client.resource_client import ResourceType
+from shared_api.client.resource_types import PODS
+from shared_api.objects.meta import NO_TIME, ObjectMeta, Timestamp, WireStruct
 from shared_api.objects.pod import Pod, PodStatus
 from shared_api.timestamps import read_time
 from shared_api.well_known_kinds import KNOWN_JOB_KINDS
@@ -38,10 +42,54 @@ _ENDS: Final = frozenset({"Complete", "Succeeded", "Failed", "Completed", "Finis
 """Conditions by which operators say that a job has ended."""
 
 
+class Terminated(WireStruct, frozen=True):
+    """`state.terminated` of a container's status."""
+
+    finished_at: Timestamp | None = None
+
+
+class ContainerState(WireStruct, frozen=True):
+    """`state` of a container's status."""
+
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(WireStruct, frozen=True):
+    """A container's status, as far as it is read."""
+
+    state: ContainerState = ContainerState()
+
+
+class EndingStatus(ReadPodStatus, frozen=True):
+    """`status` of a pod that may be a job, as it comes from the server."""
+
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class EndingPod(ScheduledPod, frozen=True):
+    """A pod that may be a job, as it comes from the server."""
+
+    status: EndingStatus = EndingStatus()
+
+
+ENDING_PODS: Final[ResourceType[EndingPod]] = ResourceType(
+    PODS.group, PODS.version, PODS.plural, PODS.kind, namespaced=True, object_type=EndingPod
+)
+"""Pods, with all that is read of those that are jobs."""
+
+
 class TimedStatus(PodStatus, frozen=True):
-    """`status` of a pod as it is kept: since when it has had a node."""
+    """`status` of a pod as it is kept.
+
+    Attributes:
+        node_since: Since when it has had a node; None: it has none.
+        ended: When it ended; None: it lives, or that is not known. Read off `EndingPod` alone.
+        stopped: Whether it ended because it was deleted: it did not run to its end.
+    """
 
     node_since: Timestamp | None = None
+    ended: Timestamp | None = None
+    stopped: bool = False
 
 
 class ObservedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,8 +101,10 @@ class ObservedJob(msgspec.Struct, frozen=True, kw_only=True):
         kind: The key of its extension.
         submitted: When it was created.
         kueue_queue: The LocalQueue of Kueue that it names; "": none.
+        has_object: Whether it has an object; else it lasts from its first pod until none is left.
         unit: The QueueUnit that would be created for it, as JSON values; None: what it asks for is
             not known.
+        unknown: Why not; "": it is known.
         suspended: Whether its spec holds it back.
         node_since: When each of its pods got a node.
         living_pods: How many of its pods have a node and have not ended.
@@ -68,7 +118,9 @@ class ObservedJob(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     submitted: datetime
     kueue_queue: str
+    has_object: bool = True
     unit: dict[str, Any] | None
+    unknown: str = ""
     suspended: bool
     node_since: tuple[datetime, ...]
     living_pods: int
@@ -127,7 +179,9 @@ def read_job(
         kind=adapter.kind.key,
         submitted=read_time(meta.creation_timestamp) or datetime.fromtimestamp(0, UTC),
         kueue_queue=meta.labels.get(KUEUE_QUEUE_NAME, ""),
+        has_object=adapter.kind.has_object,
         unit=None if facts.unknown_demand else build_unit(facts, context, name=name),
+        unknown=facts.unknown_demand,
         suspended=facts.suspended,
         node_since=tuple(sorted(_nodes_since(pods))),
         living_pods=sum(pod.is_living and _node_since(pod) is not None for pod in pods),
@@ -156,15 +210,28 @@ def _with_other(
 # --- times ----------------------------------------------------------------------------------------
 
 
-def timed(pod: Pod, kept: Pod) -> Pod:
-    """Return a pod as it is kept, with the time since when it has had a node.
+def timed(pod: Pod, kept: Pod, before: Pod | None = None) -> Pod:
+    """Return a pod as it is kept, with its times.
 
     Args:
         pod: As it came from the server.
         kept: The same, trimmed.
+        before: As it was kept before; None: it is new.
     """
-    status = TimedStatus(phase=pod.status.phase, node_since=_read_node_time(pod))
+    status = TimedStatus(
+        phase=pod.status.phase,
+        node_since=_read_node_time(pod),
+        ended=None if pod.is_living else _read_end_time(pod),
+        stopped=not pod.is_living and _is_stopped(pod, before),
+    )
     return msgspec.structs.replace(kept, status=status)
+
+
+def _is_stopped(pod: Pod, before: Pod | None) -> bool:
+    """Return whether an ended pod was deleted first: it may have ended, and then been deleted."""
+    if before is None or before.metadata.uid != pod.metadata.uid or before.is_living:
+        return pod.is_terminating
+    return isinstance(before.status, TimedStatus) and before.status.stopped
 
 
 def _read_node_time(pod: Pod) -> Timestamp | None:
@@ -177,9 +244,25 @@ def _read_node_time(pod: Pod) -> Timestamp | None:
     return pod.metadata.creation_timestamp
 
 
+def _read_end_time(pod: Pod) -> Timestamp | None:
+    """Return when the last container of a pod ended, else when its conditions changed last."""
+    status = pod.status
+    if not isinstance(status, EndingStatus):
+        return None
+    ends = [each.state.terminated for each in status.container_statuses]
+    times = [each.finished_at for each in ends if each is not None and each.finished_at]
+    times = times or [each.last_transition_time or NO_TIME for each in status.conditions]
+    return max(times, default=NO_TIME) or None
+
+
 def _node_since(pod: Pod) -> datetime | None:
     status = pod.status
     return read_time(status.node_since) if isinstance(status, TimedStatus) else None
+
+
+def _ended(pod: Pod) -> datetime | None:
+    status = pod.status
+    return read_time(status.ended) if isinstance(status, TimedStatus) else None
 
 
 def _nodes_since(pods: Iterable[Pod]) -> Iterable[datetime]:
@@ -187,7 +270,12 @@ def _nodes_since(pods: Iterable[Pod]) -> Iterable[datetime]:
 
 
 def _end_of(job: Any) -> datetime | None:  # noqa: ANN401 - of any kind
-    """Return when a job ended: as it says itself, else as the condition of its end does."""
+    """Return when a job ended: as it says itself, else as the condition of its end does.
+
+    One that consists of pods ended with the last of them.
+    """
+    if isinstance(job, PodGroup):
+        return max((end for each in job.pods if (end := _ended(each))), default=None)
     for field in ("completion_time", "end_time", "finished_at"):
         if (found := _read_status_time(job, field)) is not None:
             return found

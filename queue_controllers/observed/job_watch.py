@@ -1,7 +1,7 @@
 """The caches of jobs and pods of a cluster, and which jobs have changed.
 
-A kind that is not served is waited for, as the controllers do it. Jobs that are groups of pods are
-not followed: only a gate tells such pods from others, and the gate is this queue's own.
+A kind that is not served is waited for, as the controllers do it. Jobs that are pods are found in
+the cache of pods (`pod_jobs`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from queue_controllers.extension_list import find_extensions
+from queue_controllers.job_families.gated_pods import GatedPods
 from queue_controllers.jobframework.generic_job import GenericJob, LabelsPods
-from queue_controllers.observed.job_reading import ObservedJob, read_job, timed
+from queue_controllers.observed.job_reading import ENDING_PODS, ObservedJob, read_job, timed
+from queue_controllers.observed.pod_jobs import POD_JOBS
 from queue_controllers.reconcile.execute import job_type_of
 from queue_controllers.watches.cluster_context import ClusterContextReader, ContextCaches
 from queue_controllers.watches.informers import InformerFactory
 from queue_controllers.watches.job_trimming import JobTrimmer
+from queue_controllers.watches.pod_groups import PodGroupCache
 from queue_controllers.watches.pod_usage import (
     FOLLOWED_PODS,
     pod_indexes,
@@ -30,7 +33,7 @@ from shared_api.client.errors import ApiFailure
 from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import NAMESPACES, PRIORITY_CLASSES
 from shared_api.informer.indexed_store import IndexedStore
-from shared_api.informer.kind_watch import KindWatch
+from shared_api.informer.kind_watch import POLL_SECONDS, KindWatch
 from shared_api.informer.shared_informer import WAIT_SECONDS, SharedInformer
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.pod import Pod
@@ -41,6 +44,9 @@ Check = Callable[[], tuple[bool, str]]
 
 OWN_CHOICE: Final = ("job",)
 """The kinds that are followed if no others are named: those that every cluster has."""
+
+MOST_GONE: Final = 1024
+"""Of how many jobs pods are kept that are gone: a replica that does not lead never looks."""
 
 log = structlog.get_logger("job_watch")
 
@@ -67,7 +73,7 @@ class JobWatch:
         wait_seconds: 0 if steps are called on one thread.
 
     Raises:
-        FlagError: A kind is not known, or is a group of pods.
+        FlagError: A kind is not known, or cannot be followed.
     """
 
     def __init__(
@@ -85,6 +91,15 @@ class JobWatch:
         self._adapters = find_kinds(kinds)
         self._jobs: dict[str, IndexedStore[Any]] = {}
         self._pods = self._follow_pods()
+        self._groups = {
+            key: PodGroupCache(each, self._pods.store)
+            for key, each in self._adapters.items()
+            if isinstance(each, GatedPods)
+        }
+        # Pods of such jobs that are gone and were not looked at since; the lock guards them.
+        self._gone: dict[JobName, list[Pod]] = {}
+        # Jobs of which it was said that they are left out.
+        self._left_out: set[JobName] = set()
         self._namespaces = self._informers.make(NAMESPACES, IndexedStore())
         self._classes = self._informers.make(PRIORITY_CLASSES, IndexedStore())
         self._context = ClusterContextReader(
@@ -100,7 +115,11 @@ class JobWatch:
         self._namespaces.add_handler(self._context.on_namespace)
         self._classes.add_handler(self._context.on_priority_class)
         self._related = RelatedObjectReader(host.client, host.clock)
-        self.watches = [self._follow_jobs(each) for each in self._adapters.values()]
+        self.watches = [
+            self._follow_jobs(each)
+            for each in self._adapters.values()
+            if not isinstance(each, GatedPods)
+        ]
 
     # --- what is read -------------------------------------------------------------------------
 
@@ -112,20 +131,57 @@ class JobWatch:
 
     def all_jobs(self) -> list[JobName]:
         """Return all jobs that are there."""
+        caches: dict[str, IndexedStore[Any] | PodGroupCache] = {**self._jobs, **self._groups}
         return [
-            JobName(kind, job.metadata.key)
-            for kind, jobs in self._jobs.items()
-            for job in jobs.list()
+            JobName(kind, job.metadata.key) for kind, jobs in caches.items() for job in jobs.list()
         ]
 
     def read(self, name: JobName) -> ObservedJob | None:
-        """Return a job as it is now; None: it is gone, or does not count."""
-        adapter = self._adapters[name.kind]
-        job = self._jobs[name.kind].get(name.key)
-        if job is None or job.metadata.namespace in self._excluded:
+        """Return a job as it is now; None: it is gone, or does not count.
+
+        Pods that are gone, and had ended before, are read once more: their job has ended.
+        """
+        found = self._read_pods(name) if name.kind in self._groups else self._read_object(name)
+        if found is None:
+            self._left_out.discard(name)
+        elif found.unknown and found.node_since and name not in self._left_out:
+            self._left_out.add(name)
+            why = found.unknown
+            log.warning("a job that runs is left out", kind=name.kind, job=name.key, why=why)
+        return found
+
+    def _read_object(self, name: JobName) -> ObservedJob | None:
+        jobs = self._jobs.get(name.kind)  # a record may have kinds that are not followed any more
+        job = None if jobs is None else jobs.get(name.key)
+        if job is None:
             return None
-        pods = pods_of_job(self._pods.store, adapter.kind, job.metadata, "")
-        context = self._context(job.metadata.namespace)
+        kind = self._adapters[name.kind].kind
+        return self._read(name, job, pods_of_job(self._pods.store, kind, job.metadata, ""))
+
+    def _read_pods(self, name: JobName) -> ObservedJob | None:
+        with self._lock:
+            gone = self._gone.pop(name, [])
+        groups = self._groups[name.kind]
+        job = groups.get(name.key)
+        if job is not None:
+            return self._read(name, job, job.pods)
+        if not gone:
+            return None
+        self._note(name)  # at the next look it is not there
+        job = groups.gather(name.key, gone)
+        found = self._read(name, job, job.pods)
+        return found if found is not None and found.outcome else None
+
+    def _read(
+        self,
+        name: JobName,
+        job: Any,  # noqa: ANN401 - of any kind
+        pods: Sequence[Pod],
+    ) -> ObservedJob | None:
+        adapter, namespace = self._adapters[name.kind], job.metadata.namespace
+        if namespace in self._excluded:
+            return None
+        context = self._context(namespace)
         try:
             return read_job(adapter, job, pods, context, self._related)
         except ApiFailure as failure:
@@ -165,7 +221,7 @@ class JobWatch:
 
     def step(self) -> float:
         """Look which kinds are served; return the seconds until the next look."""
-        return min(watch.step() for watch in self.watches)
+        return min((watch.step() for watch in self.watches), default=POLL_SECONDS)
 
     def running(self) -> list[SharedInformer[Any]]:
         """Return the informers there are now."""
@@ -193,11 +249,12 @@ class JobWatch:
         slim = slimmer_for(self._adapters.values())
 
         def keep(pod: Pod, before: Pod | None = None) -> Pod:
-            return timed(pod, slim(pod, before))
+            return timed(pod, slim(pod, before), before)
 
         indexes = pod_indexes(self._adapters.values())
         pods: IndexedStore[Pod] = IndexedStore(indexes=indexes, transform=keep)
-        pod_type: ResourceType[Any] = FOLLOWED_PODS
+        has_pod_jobs = any(isinstance(each, GatedPods) for each in self._adapters.values())
+        pod_type: ResourceType[Any] = ENDING_PODS if has_pod_jobs else FOLLOWED_PODS
         informer: SharedInformer[Pod] = self._informers.make(pod_type, pods)
         informer.add_handler(self._on_pod)
         return informer
@@ -220,6 +277,7 @@ class JobWatch:
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
         assert pod is not None, "a change has a pod"
+        self._note_pod_jobs(old, new)
         meta = pod.metadata
         owner = meta.controller_owner
         for key, adapter in self._adapters.items():
@@ -227,6 +285,22 @@ class JobWatch:
                 self._note(JobName(key, f"{meta.namespace}/{owner.name}"))
             elif isinstance(adapter, LabelsPods) and (name := adapter.job_name_of(meta.labels)):
                 self._note(JobName(key, f"{meta.namespace}/{name}"))
+
+    def _note_pod_jobs(self, old: Pod | None, new: Pod | None) -> None:
+        for kind, groups in self._groups.items():
+            for pod in (old, new):
+                if pod is None or not (key := groups.key_of(pod)):
+                    continue
+                name = JobName(kind, key)
+                if new is None:
+                    self._keep_gone(name, pod)
+                self._note(name)
+
+    def _keep_gone(self, name: JobName, pod: Pod) -> None:
+        with self._lock:
+            self._gone.setdefault(name, []).append(pod)
+            if len(self._gone) > MOST_GONE:
+                del self._gone[next(iter(self._gone))]
 
     def _note(self, name: JobName) -> None:
         with self._lock:
@@ -238,15 +312,20 @@ class JobWatch:
 
 
 def find_kinds(kinds: Sequence[str]) -> dict[str, GenericJob[Any]]:
-    """Return the extensions of these kinds, by key.
+    """Return the adapters of these kinds, by key.
 
     Raises:
-        FlagError: A kind is not known, or is a group of pods.
+        FlagError: A kind is not known, or only this queue's gate tells its pods from others.
     """
-    known = {key: each for key, each in find_extensions().items() if not each.kind.held_by_gates}
-    unknown = [key for key in kinds if key not in known]
-    if unknown or not kinds:
-        names = ", ".join(sorted(known))
-        msg = f"--shadow-kinds: {', '.join(unknown) or 'none'} not known; there are: {names}"
+    found = find_extensions()
+    known = {key: each for key, each in found.items() if not each.kind.held_by_gates} | POD_JOBS
+    others = [key for key in kinds if key not in known]
+    if others or not kinds:
+        gated = ", ".join(key for key in others if key in found)
+        why = "not known"
+        if gated:
+            why = "not followed: only this queue's gate tells such pods from others"
+        names = gated or ", ".join(others) or "none"
+        msg = f"--shadow-kinds: {names} {why}; there are: {', '.join(sorted(known))}"
         raise FlagError(msg)
     return {key: known[key] for key in kinds}

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from queue_scheduler.shadow.lines import (
     JobEnded,
     JobSeen,
@@ -35,11 +37,11 @@ class Observer:
         self._uids = {
             JobName(job.seen.kind, job.seen.job): uid
             for uid, job in story.jobs.items()
-            if job.ended is None
+            if job.outcome != DELETED
         }
 
     def known(self) -> list[JobName]:
-        """Return the jobs that had not ended when they were seen last."""
+        """Return the jobs that are there as far as is known."""
         return list(self._uids)
 
     def see(self, name: JobName, job: ObservedJob | None, now: float) -> None:
@@ -51,9 +53,12 @@ class Observer:
             now: The time, in seconds since the epoch.
         """
         before = self._uids.get(name)
+        if before is not None and job is not None and self._goes_on(before, job):
+            job = replace(job, uid=before)
         if before is not None and (job is None or job.uid != before):
             del self._uids[name]
-            self._write(JobEnded(at=now, uid=before, outcome=DELETED))
+            if self._story.jobs[before].ended is None:
+                self._write(JobEnded(at=now, uid=before, outcome=DELETED))
         if job is None:
             return
         story = self._story.jobs.get(job.uid)
@@ -69,9 +74,16 @@ class Observer:
             self._write(_line_of(job, job.unit, now))
         self._note_run(job, story, now)
         if job.outcome:
-            self._uids.pop(name, None)
             ended = now if job.ended is None else job.ended.timestamp()
             self._write(JobEnded(at=ended, uid=job.uid, outcome=job.outcome))
+
+    def _goes_on(self, before: str, job: ObservedJob) -> bool:
+        """Return whether a job without an object is the one of its name that was seen before.
+
+        It is as long as any of its pods is left, whichever these are; one that has ended, and has
+        pods that live, is another one.
+        """
+        return not job.has_object and (bool(job.outcome) or self._story.jobs[before].ended is None)
 
     def _is_history(self, job: ObservedJob) -> bool:
         """Return whether a job has ended before the record began."""

@@ -13,9 +13,10 @@ from tests.charts.values_table import VALUES
 Json = dict[str, Any]
 
 KINDS = [each.kind.key for each in EXTENSIONS if not each.kind.held_by_gates]
+PODS = ["pod", "podgroup"]
 EVERYTHING: Json = {
     **VALUES["a shadow"],
-    "shadow": {"enabled": True, "kinds": KINDS},
+    "shadow": {"enabled": True, "kinds": [*KINDS, *PODS]},
     "metrics": {"secure": True},
 }
 READS = {"get", "list", "watch"}
@@ -46,6 +47,23 @@ def test_it_may_read_each_kind_that_it_follows() -> None:
     }
     want = {(each.kind.group, each.kind.plural) for each in EXTENSIONS if each.kind.key in KINDS}
     assert want <= got
+    groups = {
+        group: rule["verbs"]
+        for rule in role["rules"]
+        if rule["resources"] == ["podgroups"]
+        for group in rule["apiGroups"]
+    }
+    assert groups == {"scheduling.sigs.k8s.io": ["get"], "scheduling.x-k8s.io": ["get"]}
+
+
+def test_pods_take_no_more_rights() -> None:
+    def rules(*kinds: str) -> Json:
+        shadow = {"enabled": True, "kinds": list(kinds)}
+        found = of_kind(render({**EVERYTHING, "shadow": shadow}), "ClusterRole")
+        rules: Json = found["koord-queue-shadow"]["rules"]
+        return rules
+
+    assert rules("job", "pod") == rules("job")
 
 
 def test_nothing_is_installed_that_others_would_notice() -> None:
@@ -69,7 +87,11 @@ def test_nothing_is_installed_that_others_would_notice() -> None:
         pytest.param(
             {"strictDequeue": {"enabled": True}}, "without strictDequeue.enabled", id="strict"
         ),
-        pytest.param({"shadow": {"enabled": True, "kinds": ["pod"]}}, "pod is no kind", id="pods"),
+        pytest.param(
+            {"shadow": {"enabled": True, "kinds": ["pod", "statefulset"]}},
+            "statefulset is no kind",
+            id="pods of a set",
+        ),
         pytest.param(
             {
                 "shadow": {"enabled": True, "record": {"existingClaim": "disk"}},

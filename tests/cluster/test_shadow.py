@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +20,7 @@ import pytest
 
 from koord_queue.cli.app import run
 from shared_api.timestamps import parse_time
+from shared_api.well_known_labels import KUEUE_GROUP_COUNT, KUEUE_POD_GROUP
 from tests.charts.render import as_manifest, rights
 from tests.cluster.api_audit import ApiAudit, Request
 from tests.cluster.played_pods import RUN_SECONDS
@@ -33,6 +35,7 @@ Json = dict[str, Any]
 ACCOUNT: Final = "shadow-account"
 AGENT: Final = "koord-queue-shadow/"
 LABEL: Final = "kueue.x-k8s.io/queue-name"
+KINDS: Final = ["job", "pod", "podgroup"]
 READS: Final = {"get", "list", "watch"}
 SECONDS: Final = {"a": 5, "b": 3, "c": 2}
 """How long each of Kueue's jobs runs; each takes the whole quota."""
@@ -51,6 +54,11 @@ apiVersion: scheduling.sigs.k8s.io/v1alpha1
 kind: ElasticQuota
 metadata: {name: rest, namespace: koord-queue}
 spec: {min: {cpu: 4}, max: {cpu: 4}}
+---
+apiVersion: scheduling.sigs.k8s.io/v1alpha1
+kind: ElasticQuota
+metadata: {name: pods, namespace: koord-queue}
+spec: {min: {cpu: 2}, max: {cpu: 2}}
 ---
 kind: ShadowPlaces
 kueueQueues: {default/main: team}
@@ -83,13 +91,16 @@ def town(controlplane_binaries: Path) -> Iterator[Town]:
         )
         stack.enter_context(plane)
         plane.kubectl("create", "namespace", QUEUE_NAMESPACE)
-        roles = rights("scheduler", user=ACCOUNT, values={"shadow": {"enabled": True}})
+        roles = rights(
+            "scheduler", user=ACCOUNT, values={"shadow": {"enabled": True, "kinds": KINDS}}
+        )
         plane.kubectl("apply", "--filename", "-", input=as_manifest(roles))
         (folder / "objects.yaml").write_text(OBJECTS)
         flags = (
             "--shadow",
             f"--shadow-record-dir={folder / 'record'}",
             f"--shadow-objects={folder / 'objects.yaml'}",
+            f"--shadow-kinds={','.join(KINDS)}",
             f"--queue-namespace={QUEUE_NAMESPACE}",
         )
         shadow = ProgramProcess(SCHEDULER, plane.kubeconfig_for(ACCOUNT), folder / "log", flags)
@@ -192,6 +203,83 @@ def test_the_report_equals_the_truth(town: Town) -> None:
         "free": "rest",
     }
     assert [each["job"] for each in town.shadow.events() if each.get("event") == "would start"]
+
+
+# --- jobs that are pods -------------------------------------------------------------------------
+
+
+def create_pod(api: ApiClient, name: str, *, cpu: str, seconds: int, group: str = "") -> None:
+    """Create a pod that Kueue's gate holds; a group has two pods."""
+    labels = {LABEL: "pods"} | ({KUEUE_POD_GROUP: group} if group else {})
+    annotations = {RUN_SECONDS: str(seconds)} | ({KUEUE_GROUP_COUNT: "2"} if group else {})
+    body: Json = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels, "annotations": annotations},
+        "spec": {
+            "restartPolicy": "Never",
+            "schedulingGates": [{"name": "kueue.x-k8s.io/admission"}],
+            "containers": [
+                {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+            ],
+        },
+    }
+    api.request("POST", PODS, body)
+
+
+def open_gates(api: ApiClient, *names: str) -> list[Json]:
+    """Let pods run, as Kueue does, and return them when they have ended."""
+    for name in names:
+        opened = {"spec": {"schedulingGates": None}}
+        api.request("PATCH", f"{PODS}/{name}", opened, content_type=MERGE)
+    return [until(partial(ended_pod, api, name)) for name in names]
+
+
+def ended_pod(api: ApiClient, name: str) -> Json:
+    """Return a pod that has ended; an empty object if it has not."""
+    pod: Json = api.request("GET", f"{PODS}/{name}")
+    return pod if pod["status"]["phase"] == "Succeeded" else {}
+
+
+def truth_of_pods(*pods: Json) -> tuple[float, float, float]:
+    """Return when the last one was created, the first one got a node, and the last one ended."""
+    scheduled = (condition_of(pod, "PodScheduled")["lastTransitionTime"] for pod in pods)
+    states = (each["state"] for pod in pods for each in pod["status"]["containerStatuses"])
+    return (
+        max(seconds_of(pod["metadata"]["creationTimestamp"]) for pod in pods),
+        min(map(seconds_of, scheduled)),
+        max(seconds_of(each["terminated"]["finishedAt"]) for each in states),
+    )
+
+
+def test_the_report_has_the_truth_of_a_pod_and_a_group(town: Town) -> None:
+    api = town.api
+    until((town.record / "shadow.jsonl").exists)
+    create_pod(api, "alone", cpu="2", seconds=4)
+    time.sleep(SECOND)
+    create_pod(api, "half-0", cpu="1", seconds=2, group="pair")
+    time.sleep(SECOND)
+    create_pod(api, "half-1", cpu="1", seconds=3, group="pair")
+    real = {"pair": truth_of_pods(*open_gates(api, "half-0", "half-1"))}
+    real["alone"] = truth_of_pods(*open_gates(api, "alone"))
+
+    def rows() -> dict[str, Json]:
+        found = {job["job"].removeprefix("default/"): job for job in report_of(town.record)["jobs"]}
+        return {name: job for name, job in found.items() if job["quota"] == "pods"}
+
+    until(lambda: sum(bool(row["ended"]) for row in rows().values()) == len(real))
+    found = rows()
+    got = {
+        name: tuple(seconds_of(row[key]) for key in ("submitted", "started", "ended"))
+        for name, row in found.items()
+    }
+    assert got == real
+    submitted, start, end = real["alone"]
+    assert {name: seconds_of(row["wouldStart"]) for name, row in found.items()} == {
+        "alone": submitted,
+        "pair": max(real["pair"][0], submitted + end - start),
+    }
+    assert real["pair"][1] < real["alone"][1], "they really ran in the other order"
 
 
 def test_it_has_only_read_and_nothing_was_forbidden(town: Town) -> None:

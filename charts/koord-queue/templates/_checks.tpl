@@ -68,8 +68,8 @@ cluster.
 {{- end }}
 {{- range .Values.shadow.kinds }}
 {{- $row := index (include "koord-queue.kinds" $ | fromYaml) . }}
-{{- if or (not $row) $row.gates }}
-{{- fail (printf "shadow.kinds: %s is no kind of job with an object of its own" .) }}
+{{- if or (not $row) (and $row.gates (not (has . (list "pod" "podgroup")))) }}
+{{- fail (printf "shadow.kinds: %s is no kind of job that can be followed" .) }}
 {{- end }}
 {{- end }}
 {{- end }}

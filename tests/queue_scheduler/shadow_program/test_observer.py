@@ -53,6 +53,7 @@ def observed(
     ended: float | None = None,
     started: float | None = None,
     cpu: str | None = "1",
+    has_object: bool = True,
 ) -> ObservedJob:
     return ObservedJob(
         uid=uid,
@@ -60,6 +61,7 @@ def observed(
         kind=NAME.kind,
         submitted=moment(990),
         kueue_queue="",
+        has_object=has_object,
         unit=None if cpu is None else {"spec": {"cpu": cpu}},
         suspended=suspended,
         node_since=tuple(map(moment, nodes)),
@@ -133,7 +135,29 @@ def test_a_new_job_of_the_name_ends_the_one_before() -> None:
     assert [job.outcome for job in watched.story.jobs.values()] == ["deleted", "deleted"]
 
 
-def test_an_observer_of_an_older_record_knows_what_had_not_ended() -> None:
+def test_a_group_is_the_same_until_none_of_its_pods_is_left() -> None:
+    watched = Watched()
+    watched.see(1001, has_object=False)
+    replaced = {"uid": "u-2", "has_object": False}
+    assert watched.see(1010, nodes=(1008,), living=1, **replaced) == [("JobStarted", 1008)]
+    assert watched.see(1021, outcome="succeeded", ended=1020, **replaced) == [("JobEnded", 1020)]
+    rest = {**replaced, "uid": "u-3"}
+    assert watched.see(1022, outcome="succeeded", ended=1015, **rest) == [], "some are deleted"
+    assert list(watched.story.jobs) == ["u-1"]
+    watched.miss(1023)
+    assert watched.see(1030, uid="u-4", has_object=False) == [("JobSeen", 1030)]
+
+
+def test_a_group_that_has_ended_before_a_restart_has_ended_after_it() -> None:
+    watched = Watched()
+    watched.see(1001, outcome="succeeded", ended=1001, has_object=False)
+    watched.observer = Observer(watched.story, watched.write)
+    rest = {"uid": "u-2", "has_object": False}
+    assert watched.see(1100, outcome="succeeded", ended=1001, **rest) == []
+    assert watched.see(1101, living=1, **rest) == [("JobSeen", 1101)], "pods of another one"
+
+
+def test_an_observer_of_an_older_record_knows_what_was_there() -> None:
     watched = Watched()
     watched.see(1001, nodes=(1001,), living=1)
     again = Observer(watched.story, watched.write)

@@ -18,6 +18,7 @@ from queue_scheduler.shadow_program.wiring import Shadow, build_shadow
 from shared_api.client.read_only import ReadOnlyTransport
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.leader_election import SoleLeader
+from shared_api.process.loop_thread import Step
 from shared_api.program_flags import FlagError
 from shared_api.testing.object_builders import elastic_quota_body
 from shared_api.testing.virtual_clock import VirtualClock
@@ -69,6 +70,11 @@ class Town:
     def settle(self, seconds: float = 3.0) -> None:
         assert self.shadow is not None
         settle(self.shadow.steps, self.clock, seconds, tick=0.5)
+
+    def informers(self) -> list[Step]:
+        """Return the steps by which caches follow, and nothing is recorded."""
+        assert self.shadow is not None
+        return self.shadow.steps()[:-1]
 
     def stop(self) -> None:
         if self.shadow is not None:
@@ -125,6 +131,36 @@ class Town:
         status = {"conditions": done, "succeeded": 1, **times}
         self.direct.patch("jobs", name, {"status": status}, subresource="status")
 
+    def pod(self, name: str, *, group: str = "", node: str = "", **meta: Any) -> None:
+        """Create a pod of Kueue: held, or on a node; a group has two."""
+        labels = {"kueue.x-k8s.io/queue-name": "main", **meta.pop("labels", {})}
+        if group:
+            labels["kueue.x-k8s.io/pod-group-name"] = group
+            meta["annotations"] = {"kueue.x-k8s.io/pod-group-total-count": "2"}
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+        held = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "labels": labels, **meta},
+            "spec": {"containers": [container], **({"nodeName": node} if node else held)},
+        }
+        self.direct.create(body)
+
+    def scheduled(self, *names: str) -> None:
+        """Say that pods got their node now."""
+        for name in names:
+            said = {"type": "PodScheduled", "status": "True", "lastTransitionTime": self.now()}
+            status = {"phase": "Running", "conditions": [said]}
+            self.direct.patch("pods", name, {"status": status}, subresource="status")
+
+    def end(self, *names: str) -> None:
+        """Let pods run to their end."""
+        for name in names:
+            ended = {"name": "c", "state": {"terminated": {"finishedAt": self.now()}}}
+            status = {"phase": "Succeeded", "containerStatuses": [ended]}
+            self.direct.patch("pods", name, {"status": status}, subresource="status")
+
     def now(self) -> str:
         return self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -155,6 +191,109 @@ def test_the_record_has_the_life_of_a_job_and_nothing_is_written(town: Town) -> 
     ]
     assert town.metric("starts_total") == 1
     assert writes_to(town.server) == []
+
+
+PODS: Final = "--shadow-kinds=pod,podgroup"
+
+
+def test_the_record_has_the_lives_of_a_pod_and_a_group(town: Town) -> None:
+    town.start(f"--shadow-objects={town.objects}", PODS)
+    town.pod("alone")
+    town.pod("g-0", group="g")
+    town.settle(10.0)
+    assert town.kinds("/alone") == ["JobSeen"]
+    assert town.kinds("/g") == [], "a pod of it is missing"
+    town.pod("g-1", group="g", node="node-1")
+    town.clock.advance(20.0)
+    town.scheduled("g-1")
+    town.settle(10.0)
+    town.end("g-1")
+    town.settle(5.0)
+    town.end("g-0")
+    town.settle()
+    for name in ("alone", "g-0", "g-1"):
+        town.direct.delete("pods", name)
+        town.settle()
+    found = {each.seen.job: each for each in read_story(town.lines()).jobs.values()}
+    group, alone = found["default/g"], found["default/alone"]
+    assert (group.seen.submitted, group.seen.kind) == (alone.seen.submitted + 10, "podgroup")
+    assert (group.started, group.run_seconds) == (group.seen.submitted + 20, 15)
+    assert town.kinds("/g") == ["JobSeen", "JobStarted", "JobEnded"]
+    assert town.kinds("/alone") == ["JobSeen", "JobEnded"]
+    assert town.metric("starts_total") == 2
+    assert writes_to(town.server) == []
+
+
+def test_a_pod_that_is_deleted_as_it_ends_has_ended_and_its_name_is_free(town: Town) -> None:
+    town.start(f"--shadow-objects={town.objects}", PODS)
+    for name in ("brief", "stopped"):
+        town.pod(name, node="node-1")
+        town.scheduled(name)
+    town.settle(10.0)
+    town.end("brief")
+    settle(town.informers, town.clock, 1.0, tick=0.5)
+    for name in ("brief", "stopped"):
+        town.direct.delete("pods", name)
+    town.settle()
+    town.end("stopped")
+    town.settle()
+    assert town.kinds("/stopped") == ["JobSeen", "JobStarted"], "it is not gone yet"
+    town.direct.delete("pods", "stopped")
+    town.settle()
+    town.pod("brief")
+    town.settle()
+    found = [(each.seen.job, each.outcome) for each in read_story(town.lines()).jobs.values()]
+    assert sorted(found) == [
+        ("default/brief", ""),
+        ("default/brief", "succeeded"),
+        ("default/stopped", "deleted"),
+    ]
+
+
+def test_a_group_that_ends_and_is_deleted_between_two_looks_is_seen(town: Town) -> None:
+    town.start(f"--shadow-objects={town.objects}", PODS)
+    pair = ("g-0", "g-1")
+    for turn in range(2):
+        for name in pair:
+            town.pod(name, group="g", node="node-1")
+            town.scheduled(name)
+        town.end(*pair)
+        settle(town.informers, town.clock, 1.0, tick=0.5)
+        for name in pair:
+            town.direct.delete("pods", name)
+        town.settle()
+        assert [each.outcome for each in read_story(town.lines()).jobs.values()] == [
+            "succeeded"
+        ] * (turn + 1)
+
+
+def test_pods_of_jobs_are_counted_once(town: Town) -> None:
+    town.start(f"--shadow-objects={town.objects}", f"{PODS},job")
+    job = town.job("train")
+    town.run(job, "train-pod")
+    town.pod("left", labels={"controller-uid": "u-9"})
+    town.settle()
+    assert [each.job for each in town.lines() if isinstance(each, JobSeen)] == ["default/train"]
+
+
+def test_a_group_that_runs_without_a_number_is_named_once(town: Town) -> None:
+    with structlog.testing.capture_logs() as logs:
+        town.start(f"--shadow-objects={town.objects}", PODS)
+        for name in ("p-0", "p-1"):
+            town.pod(name, node="node-1", labels={"scheduling.x-k8s.io/pod-group": "p"})
+            town.settle()
+    assert town.kinds("/p") == []
+    said = [(each["job"], each["why"]) for each in logs if "left out" in each["event"]]
+    assert said == [("default/p", "there is no PodGroup p (scheduling.x-k8s.io)")]
+
+
+def test_a_restart_with_other_kinds_ends_what_is_not_followed_any_more(town: Town) -> None:
+    town.start(f"--shadow-objects={town.objects}", PODS)
+    town.pod("alone")
+    town.settle()
+    town.stop()
+    town.start(f"--shadow-objects={town.objects}")
+    assert town.kinds("alone") == ["JobSeen", "JobEnded"]
 
 
 def test_it_says_what_waits_in_reality_and_in_its_books(town: Town) -> None:
@@ -273,7 +412,11 @@ def test_a_full_record_is_left_as_it_is_and_said(town: Town) -> None:
     ("flags", "want"),
     [
         pytest.param(("--shadow-kinds=job,unknown",), "unknown not known", id="an unknown kind"),
-        pytest.param(("--shadow-kinds=pod",), "pod not known", id="pods"),
+        pytest.param(
+            ("--shadow-kinds=pod,statefulset",),
+            "statefulset not followed: only this queue's gate",
+            id="pods of a set",
+        ),
         pytest.param(("--shadow-objects=/nowhere",), "/nowhere: No such file", id="no file"),
         pytest.param(("--config=FOLDER/config.yaml",), "need plugin", id="quotas without a plugin"),
         pytest.param(("--shadow-record-dir=FOLDER",), "line 1", id="a record of something else"),
