@@ -13,6 +13,8 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
+from http import HTTPStatus
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -43,6 +45,7 @@ from tests.cluster.queue_world import (
     within,
 )
 from tests.conftest import CLUSTER_TEST_SECONDS
+from tests.controlplane.api_client import ApiError
 from tests.controlplane.binaries import BUILD_SECONDS
 from tests.controlplane.control_plane import free_port
 from tests.controlplane.prometheus import HOW_TO_GET, require_prometheus
@@ -358,6 +361,17 @@ def test_a_check_is_silent(watched: Watched) -> None:
     world.finish_unit("silent-unit")
 
 
+def refuses_pod(world: QueueWorld, spec: Json) -> bool:
+    """Return whether a pod of this kind is denied: a policy takes a moment to be in effect."""
+    container = {"name": "main", "image": "none"}
+    body = {"metadata": {"name": "podless"}, "spec": {**spec, "containers": [container]}}
+    try:
+        world.api.request("POST", "/api/v1/namespaces/default/pods?dryRun=All", body)
+    except ApiError as error:
+        return error.status == HTTPStatus.UNPROCESSABLE_ENTITY
+    return False
+
+
 def test_a_released_job_has_no_pods(watched: Watched) -> None:
     """A policy denies its pods."""
     world = watched.world
@@ -370,6 +384,7 @@ def test_a_released_job_has_no_pods(watched: Watched) -> None:
     world.create_quota("podless", cpu_max=1)
     watched.await_quiet("KoordQueueUnitWithoutPods")
     refused = {"hostname": "podless"}
+    until(partial(refuses_pod, world, refused))
     world.create_job("podless", "podless", pod_spec=refused, run_seconds=LONG)
     watched.await_firing("KoordQueueUnitWithoutPods")
     allow(world, "no-pods")
