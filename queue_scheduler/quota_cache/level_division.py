@@ -169,7 +169,7 @@ class LevelDivision:
     def suspects(
         self, parent: NodeUsage, before: Grants | None, after: Grants
     ) -> Iterable[NodeUsage]:
-        """Return at least the children that get less than they ask for, before or after.
+        """Return at least the children that get less than they ask for, before or after, in order.
 
         All others, if they lend, get the same before and after; `before` may be left out where all
         are leaves, of which only those matter that get less after.
@@ -181,7 +181,12 @@ class LevelDivision:
             if not isinstance(before, WaterFilling):
                 return parent.children
             short += before.short()
-        return [self._tree.nodes[name] for name in dict.fromkeys(short)]
+        if not short:
+            return ()
+        # In the order of the children: a pool has that in which claims changed, so a fork would
+        # name another child.
+        names = frozenset(short)
+        return [child for child in parent.children if child.name in names]
 
     # --- half up --------------------------------------------------------------------------------
 

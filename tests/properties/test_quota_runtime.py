@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from queue_scheduler.decision import Reason
 from queue_scheduler.quota.koord_scheduler_state import cautious_runtimes
 from queue_scheduler.quota.quota_decision import Demand
-from queue_scheduler.quota.quota_settings import QuotaMode, Rounding
+from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings, Rounding
 from queue_scheduler.quota.runtime_division import Claim, DivisionRules, divide
 from queue_scheduler.quota.water_filling import PooledClaim, ShareGroup
 from queue_scheduler.quota_cache.full_runtime_check import check_from_scratch
@@ -21,6 +22,7 @@ from queue_scheduler.quota_cache.usage_trees import UsageTrees
 from tests.properties.quota_cases import (
     KEYS,
     NAMES,
+    build_quota,
     random_amounts,
     random_quota,
     random_quotas,
@@ -206,3 +208,39 @@ def test_levels_are_the_division_that_rounds_half_up(
         assert grants_all == (not short)
         if name:
             assert pool.grant(total, str(changed), claim) == want[changed]
+
+
+def test_a_fork_names_the_same_quota_as_hurt() -> None:
+    story(8)
+
+
+@settings(max_examples=200, deadline=None)
+@given(SEEDS)
+def test_forks_refuse_for_the_same_reason(seed: int) -> None:
+    story(seed)
+
+
+def story(seed: int) -> None:
+    """Charge and release in one level that shares out by half up, and ask a fork after each."""
+    rng = random.Random(seed)
+    rules = QuotaSettings(mode=QuotaMode.RUNTIME, rounding_override=Rounding.HALF_UP)
+    quotas, names = QuotaCache(rules), NAMES[: rng.randint(3, len(NAMES))]
+    for name in names:
+        weight, minimum = {"x": rng.randint(1, 3)}, {"x": rng.randint(0, 3)}
+        quotas.on_quota(build_quota(name, minimum=minimum, maximum={"x": 40}, weight=weight))
+    quotas.on_capacity({"x": rng.randint(10, 30)})
+    charged: list[str] = []
+    for number in range(40):
+        quota, demand = rng.choice(names), Demand({"x": rng.randint(1, 4)})
+        if charged and rng.random() < 0.3:
+            quotas.release(charged.pop(rng.randrange(len(charged))))
+        elif rng.random() < 0.2:
+            pod = rng.choice([None, demand.amounts])
+            quotas.on_foreign(f"pod-{rng.randrange(5)}", quota, pod)
+        elif quotas.check(quota, demand) is None:
+            quotas.charge(f"unit-{number}", quota, demand)
+            charged.append(f"unit-{number}")
+        twin = quotas.fork()
+        for name, amount in product(names, (1, 2, 4)):
+            asked = Demand({"x": amount})
+            assert quotas.check(name, asked) == twin.check(name, asked), (number, name, amount)
