@@ -1,12 +1,9 @@
-"""How long nobody decides after a leader was killed, and after a scheduler was started.
+"""How long nobody decides after a leader was killed.
 
-A turn of `takeover`: two schedulers, many pending units, full quotas. The leader is killed, one
-unit ends, and the time counts until a watch sees the next one Dequeued. Its parts are from the new
-leader's log. Control: two processes with the election of the official client under the same
-durations, whose leader is killed at the same moment; until `onstarted_leading` is called.
-
-A turn of `restart`: a single scheduler is stopped, one unit ends, and the time counts from the
-start of the next process. Control: the same units read in pages by a client that keeps nothing.
+A turn: two schedulers, many pending units, full quotas. The leader is killed, one unit ends, and
+the time counts until a watch sees the next one Dequeued. Its parts are from the new leader's log.
+Control: two processes with the election of the official client under the same durations, whose
+leader is killed at the same moment; until `onstarted_leading` is called.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ from __future__ import annotations
 import random
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -24,10 +21,8 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from shared_api.client.resource_client import WatchStream
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.leader_election import RETRY_SECONDS
-from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import Phase
 from tests.benchmarks.cluster_world import ClusterWorld
 from tests.benchmarks.figures import Figure
@@ -35,10 +30,11 @@ from tests.benchmarks.load_player import NAMESPACE, PlannedUnit, unit_body
 from tests.benchmarks.official_election import OfficialElection
 from tests.benchmarks.quota_tree_objects import create_node, create_quotas, quota
 from tests.benchmarks.release_latency import END
+from tests.benchmarks.standing_units import ELECTED
+from tests.benchmarks.unit_watch import await_start, pages_of_units, watch_units
 from tests.cluster.program_process import ROOT, SCHEDULER, ProgramProcess
 
 UNITS: Final = 20_000
-RESTART_UNITS: Final = 50_000
 TURNS: Final = 5
 QUEUES: Final = 20
 RUNNING: Final = 10
@@ -46,13 +42,12 @@ RUNNING: Final = 10
 WRITERS: Final = 12
 PATIENCE_SECONDS: Final = 300.0
 POLL_SECONDS: Final = 1.0
-ELECTED: Final = ("--leader-elect=true",)
 PARTS: Final = ("lease", "settle", "preparing", "first_decision")
 
 
 def run(*, quick: bool = False) -> list[Figure]:
-    """Measure; `quick` has few units and one turn of each."""
-    units, more, turns = (400, 800, 1) if quick else (UNITS, RESTART_UNITS, TURNS)
+    """Measure; `quick` has few units and one turn."""
+    units, turns = (400, 1) if quick else (UNITS, TURNS)
     with ClusterWorld() as world:
         cluster = Cluster(world)
         cluster.fill(units)
@@ -60,9 +55,7 @@ def run(*, quick: bool = False) -> list[Figure]:
         cluster.await_full()
         with OfficialElection(world.plane.kubeconfig) as control:
             takeovers = [cluster.take_over(control) for _ in range(turns)]
-        cluster.fill(more)
-        restarts = [cluster.restart() for _ in range(turns)]
-    return [*_takeover_figures(takeovers, units), *_restart_figures(restarts, more)]
+    return _takeover_figures(takeovers, units)
 
 
 @dataclass(frozen=True)
@@ -72,17 +65,6 @@ class Taken:
     seconds: float
     parts: Mapping[str, float]
     control: float
-
-
-@dataclass(frozen=True)
-class Restarted:
-    """Seconds from the start of a process to its first decision."""
-
-    seconds: float
-    preparing: float
-    """Until the caches are up to date."""
-    reading: float
-    """Of a client that only reads the units, in pages."""
 
 
 @dataclass
@@ -131,7 +113,7 @@ class Cluster:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"only {len(self.running)} units run")
             time.sleep(POLL_SECONDS)
-            units = (unit for page in self._pages() for unit in page)
+            units = (unit for page in pages_of_units(self.client) for unit in page)
             self.running = deque(
                 unit.metadata.name for unit in units if unit.status.phase == Phase.DEQUEUED
             )
@@ -142,76 +124,33 @@ class Cluster:
         control.await_standby()
         leader = self.pop_leader()
         time.sleep(random.uniform(0.0, RETRY_SECONDS))  # any moment between two renewals
-        with closing(self._watch()) as stream:
+        with closing(watch_units(self.client)) as stream:
             killed = time.time()
             leader.kill()
             control.kill_leader()
             self._end_one()
-            started = self._await_start(stream)
-        times = _times_of(standby)
+            name, started = await_start(stream)
+            self.running.append(name)
+        times = times_of(standby)
         settled = times["acquired"] + times["settle"]
         moments = (killed, times["acquired"], settled, times["deciding"], started)
         parts = dict(zip(PARTS, _differences(moments), strict=True))
         return Taken(started - killed, parts, control.seconds())
 
-    def restart(self) -> Restarted:
-        """Stop the only scheduler, start another, and wait for its first decision."""
-        self.pop_leader().stop()
-        began = time.monotonic()
-        for _ in self._pages():
-            pass
-        reading = time.monotonic() - began
-        with closing(self._watch()) as stream:
-            self._end_one()
-            at = time.time()
-            scheduler = self.start(is_awaited=False)
-            started = self._await_start(stream)
-        return Restarted(
-            seconds=started - at,
-            preparing=_times_of(scheduler)["deciding"] - at,
-            reading=reading,
-        )
-
     def _create(self, number: int) -> None:
         unit = PlannedUnit(name=f"unit-{number:06}", quota=_queue(number % QUEUES))
         self.client.create(QUEUE_UNITS, NAMESPACE, unit_body(unit))
 
-    def _watch(self) -> WatchStream[QueueUnit]:
-        """Open a watch of all that happens to units from now on."""
-        version = self.client.list_page(QUEUE_UNITS, limit=1).resource_version
-        return self.client.watch(
-            QUEUE_UNITS, resource_version=version, timeout_seconds=2 * int(PATIENCE_SECONDS)
-        )
-
-    def _pages(self) -> Iterator[list[QueueUnit]]:
-        token = ""
-        while True:
-            page = self.client.list_page(QUEUE_UNITS, continue_token=token)
-            yield [item for item in page.items if isinstance(item, QueueUnit)]
-            token = page.continue_token
-            if not token:
-                return
-
     def _end_one(self) -> None:
         name = self.running.popleft()
         self.client.patch(QUEUE_UNITS, NAMESPACE, name, END, subresource="status")
-
-    def _await_start(self, stream: WatchStream[QueueUnit]) -> float:
-        """Return when a unit starts, as Unix time."""
-        while True:
-            event = stream.next_event(PATIENCE_SECONDS)
-            if event is None or event.object is None:
-                raise RuntimeError("the watch ended before a unit started")
-            if event.object.status.phase == Phase.DEQUEUED:
-                self.running.append(event.object.metadata.name)
-                return time.time()
 
 
 def _queue(number: int) -> str:
     return f"team-{number:02}"
 
 
-def _times_of(scheduler: ProgramProcess) -> dict[str, float]:
+def times_of(scheduler: ProgramProcess) -> dict[str, float]:
     """Return when it acquired its lease and when it began to decide, as Unix time."""
     times: dict[str, float] = {"settle": 0.0}
     for line in scheduler.events():
@@ -251,25 +190,5 @@ def _takeover_figures(turns: list[Taken], units: int) -> list[Figure]:
                 unit="s",
             )
             for part in PARTS
-        ),
-    ]
-
-
-def _restart_figures(turns: list[Restarted], units: int) -> list[Figure]:
-    seconds = [turn.seconds for turn in turns]
-    return [
-        Figure(
-            name="restart_seconds",
-            value=median(seconds),
-            unit="s",
-            control=median(turn.reading for turn in turns),
-            note=f"start of a process to its first decision, {units} units, {min(seconds):.1f} to"
-            f" {max(seconds):.1f} s in {len(turns)} turns; control: reading the units in pages",
-        ),
-        Figure(
-            name="restart_preparing_seconds",
-            value=median(turn.preparing for turn in turns),
-            unit="s",
-            note="of these, until the caches are up to date",
         ),
     ]
