@@ -51,6 +51,11 @@ class AdmittedUnits:
         """Return how many units came through a queue."""
         return sum(len(keys) for buckets in self.of_queue(queue) for keys in buckets.values())
 
+    def quotas_of(self, queue: str) -> tuple[str, ...]:
+        """Return the quotas to which the units are charged that came through a queue."""
+        self._sort_in()
+        return tuple(self._by_queue.get(queue, ()))
+
     def of_queue(self, queue: str) -> Collection[Buckets]:
         """Return the units that came through a queue."""
         self._sort_in()

@@ -43,11 +43,20 @@ class SharedEngine:
         self._engine = engine
         self._wake = wake
         self._log = log
-        self._lock = threading.Lock()  # guards the engine and all that hangs on it, and the log
+        self._changes = 0
+        # Guards the engine and all that hangs on it, the log, and the count.
+        self._lock = threading.Lock()
+
+    @property
+    def changes(self) -> int:
+        """How many calls so far may have changed the engine; the same number: none has since."""
+        with self._lock:
+            return self._changes
 
     def tell(self, fact: Fact[P], *args: P.args, **kwargs: P.kwargs) -> None:
         """Report a change to the engine: `tell(Engine.on_queue_unit, unit)`."""
         with self._lock:
+            self._changes += 1
             if self._log is not None:
                 self._log.append(fact, args, kwargs)
             woken = fact(self._engine, *args, **kwargs)
@@ -70,6 +79,7 @@ class SharedEngine:
         woken: dict[str, None] = {}
         with self._lock:
             for fact, about in tuple(find(self._engine, *args, **kwargs)):
+                self._changes += 1
                 if self._log is not None:
                     self._log.append(fact, about, {})
                 woken |= dict.fromkeys(fact(self._engine, *about))
@@ -79,6 +89,7 @@ class SharedEngine:
     def decide_next(self, queue: str, now: float, wall: datetime = BEGINNING) -> Decision:
         """Return the next decision of a queue; wakes the queues that may continue because of it."""
         with self._lock:
+            self._changes += 1
             if self._log is not None:
                 self._log.append(Engine.decide_next, (queue, now, wall), {})
             decision = self._engine.decide_next(queue, now, wall)
@@ -93,6 +104,7 @@ class SharedEngine:
             The growth, why it is refused, or None if the unit has not grown.
         """
         with self._lock:
+            self._changes += 1
             if self._log is not None:
                 self._log.append(Engine.grow, (key,), {})
             answer = self._engine.grow(key)

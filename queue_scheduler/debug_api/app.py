@@ -47,6 +47,7 @@ from queue_scheduler.debug_api.forecast_routes import (
 from queue_scheduler.debug_api.insight_link import InsightLink
 from queue_scheduler.debug_api.insight_views import InsightView, LogView, log_without_others
 from queue_scheduler.debug_api.question_budget import QuestionBudget
+from queue_scheduler.debug_api.queue_views import QueueViews
 from queue_scheduler.debug_api.snapshots import QueuePage, QuotaReaders, Snapshots
 from queue_scheduler.debug_api.try_routes import TryRoutes, add_try_route
 from queue_scheduler.debug_api.what_if_routes import (
@@ -139,6 +140,7 @@ class DebugApi:
         now = now or SystemClock().now
         self._snapshots = Snapshots(shared, quotas, now)
         self.tries = TryRoutes(shared.fork, now, is_leader, namespace, SystemClock())
+        self.queue_views = QueueViews()
         self._quotas = quotas
         self._is_leader = is_leader
         clock = SystemClock()
@@ -157,13 +159,14 @@ class DebugApi:
     def queues(self, offset: Offset = 0, limit: Limit = DEFAULT_PAGE) -> views.QueuePage:
         """All queues, by name."""
         names = self._snapshots.queue_names()
+        self.queue_views.keep_only(names)
         facts = self._snapshots.queues(names[offset : offset + limit])
         return views.QueuePage(
             leader=self._is_leader(),
             total=len(names),
             offset=offset,
             limit=limit,
-            items=[views.view_queue(queue) for queue in facts],
+            items=[self.queue_views.view(queue) for queue in facts],
         )
 
     @_in_turn
@@ -339,16 +342,17 @@ def _add_forecasts(app: FastAPI, api: DebugApi, link: InsightLink, access: Guard
 def _add_pages(app: FastAPI, api: DebugApi, link: InsightLink, access: Guard) -> None:
     """Add the routes of queues and quotas."""
 
-    @app.get("/debug/queues")
+    @app.get("/debug/queues", response_model=views.QueuePage)
     def queues(
         request: Request, offset: Offset = 0, limit: Limit = DEFAULT_PAGE, at: At = None
-    ) -> views.QueuePage:
+    ) -> Response:
         """All queues, by name.
 
         Units of namespaces that the caller may not read are counted, and not named.
         """
         view = api.queues(offset, limit) if at is None else link.ask(request, views.QueuePage)
-        return views.page_without_others(view, may_read_for(access, request))
+        shown = views.page_without_others(view, may_read_for(access, request))
+        return Response(api.queue_views.encode(shown), media_type="application/json")
 
     @app.get("/debug/queues/{name}", responses=problems(404))
     def queue(

@@ -19,8 +19,8 @@ from queue_scheduler.debug_api.snapshots import (
     QueueSnapshot,
     UnitFacts,
     WouldPreempt,
-    find_occupied_quotas,
     quotas_of_queue,
+    quotas_of_units,
 )
 from queue_scheduler.decision import Refusal, Victim
 from queue_scheduler.engine.engine import Engine
@@ -659,13 +659,15 @@ def queue_without_others(view: QueueView, may_read: Callable[[str], bool]) -> Qu
     head, refusal = view.head, view.last_refusal
     shown = head is not None and may_read(head.namespace)
     is_open = reader_of("", may_read)
-    changes = {
+    told = {
         "head": without_others(head, may_read) if head is not None and shown else None,
         "last_refusal": refusal
         if refusal is None or is_open(refusal.other)
         else _without_name(refusal),
     }
-    return view.model_copy(update=changes)
+    if told["head"] is head and told["last_refusal"] is refusal:
+        return view  # of which `QueueViews` has the JSON
+    return view.model_copy(update=told)
 
 
 def page_without_others(view: QueuePage, may_read: Callable[[str], bool]) -> QueuePage:
@@ -798,10 +800,9 @@ def view_quota_tree(views: Iterable[QuotaView], *, leader: bool) -> QuotaTreePag
 def view_upstream_quotas(engine: Engine, views: Iterable[QuotaView]) -> UpstreamQuotas:
     """Return what upstream's `/apis/v1/userquota` means to show: use per queue and quota."""
     uses = {view.name: QuotaUse.of(view) for view in views}
-    occupied = find_occupied_quotas(engine.units.records.values())
 
     def uses_of(queue: SchedulingQueue) -> dict[str, QuotaUse]:
-        names = quotas_of_queue(queue.api_object, queue.quotas(), occupied, uses)
+        names = quotas_of_queue(queue.api_object, quotas_of_units(engine, queue), uses)
         # What a queue of all quotas takes is in `uses` already, sorted.
         return uses if ALL_QUOTAS in names else {name: uses[name] for name in names if name in uses}
 

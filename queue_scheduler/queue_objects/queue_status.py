@@ -242,42 +242,53 @@ class QueueStatusWriter:
         self._clock = clock
         # Their fields are also changed by writers, on the outcome of what is in flight.
         self._writings: dict[str, _Writing] = {}
+        # The engine's changes up to which all queues are shown as they are; None: not all are.
+        self._shown_until: int | None = None
 
     def step(self) -> float:
         """Write the status of every queue that differs; return how many seconds to rest."""
-        if self._may_write():
-            names = self._shared.ask(lambda engine: [queue.name for queue in engine.queues])
-            for name in names:
-                if name not in self._writings:
-                    self._writings[name] = _Writing(name)
-                self._update(name, self._writings[name])
-            for name in self._writings.keys() - set(names):
-                del self._writings[name]
+        changes = self._shared.changes  # before the figures: what changes meanwhile is looked at
+        if self._may_write() and changes != self._shown_until:
+            self._shown_until = changes if self._update_all() else None
         return MIN_INTERVAL_SECONDS
 
-    def _update(self, name: str, writing: _Writing) -> None:
+    def _update_all(self) -> bool:
+        """Return whether every queue's status is as it should be."""
+        names = self._shared.ask(lambda engine: [queue.name for queue in engine.queues])
+        are_shown = True
+        for name in names:
+            if name not in self._writings:
+                self._writings[name] = _Writing(name)
+            are_shown &= self._update(name, self._writings[name])
+        for name in self._writings.keys() - set(names):
+            del self._writings[name]
+        return are_shown
+
+    def _update(self, name: str, writing: _Writing) -> bool:
+        """Write a queue's status unless it is shown; return whether it is."""
         now = self._clock.monotonic()
         if now < writing.not_before:
-            return
+            return False
         known = self._shared.ask(_read_queue, name)
         if known is None or not self._cache.is_readable(known[0].metadata.key):
-            return  # the cached object is old: a write would only meet a conflict
+            return False  # the cached object is old: a write would only meet a conflict
         queue, interval = known
         hidden = read_annotation(queue.metadata.annotations, DISABLE_SHOW_ITEMS) is not None
         figures = self._shared.ask(read_figures, name, max_items=0 if hidden else MAX_ITEMS)
         if figures is None:
-            return
+            return False
         wanted = (queue.metadata.resource_version, figures)
         if wanted in (writing.settled, writing.in_flight):
-            return
+            return wanted == writing.settled
         if is_shown(queue, figures):
             writing.settled = wanted
-            return
+            return True
         body = build_status_patch(queue, figures, rfc3339(self._clock.now()))
         writing.in_flight = wanted
         writing.not_before = now + max(MIN_INTERVAL_SECONDS, interval)
         write = status_report(QUEUES, queue.metadata.namespace, name, body)
         self._writes.submit(write, lambda outcome: self._on_outcome(writing, wanted, outcome))
+        return False
 
     def _on_outcome(self, writing: _Writing, wanted: _Wanted, outcome: Outcome[Any]) -> None:
         is_latest = writing.in_flight is wanted

@@ -409,3 +409,22 @@ def test_a_written_status_is_recognized(kit: ShellKit) -> None:
 
 def test_an_unknown_queue_has_no_counts(kit: ShellKit) -> None:
     assert kit.shared.ask(read_figures, "nobody", max_items=1) is None
+
+
+def test_queues_are_not_read_again_while_nothing_changes(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    ask = writer.kit.shared.ask
+
+    def note(question: Any, *args: Any, **kwargs: Any) -> Any:
+        asked.append(question)
+        return ask(question, *args, **kwargs)
+
+    monkeypatch.setattr(writer.kit.shared, "ask", note)
+    writer.pass_time(INTERVAL_SECONDS)
+    assert asked == []
+    writer.kit.add_unit("a")
+    writer.pass_time(INTERVAL_SECONDS)
+    assert asked
+    assert writer.kit.queue_status("team")["pending"] == 1
