@@ -45,9 +45,9 @@ repaired within two minutes."""
 KEYS_PER_SLICE: Final = 20
 """Judged in one hold of the engine's lock: at some 20 us each, half a millisecond."""
 
-REST_SECONDS: Final = 0.04
-"""Between two slices: 500 keys a second, for half a percent of a core. So a round over up to 30,000
-units and pods ends within its minute; with 100,000 units it takes three and a half."""
+REST_SECONDS: Final = 0.05
+"""Between two slices: 400 keys a second, for half a percent of a core. So a round over up to 24,000
+units and pods ends within its minute; with 100,000 units it takes more than four."""
 
 MAX_DIFFERENCES: Final = 10_000
 """Differences of a round that are kept; above that, something is wrong that no repair of single

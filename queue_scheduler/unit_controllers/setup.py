@@ -153,11 +153,15 @@ def watch_admission_checks(
 
 def follow_kind(watch: KindWatch[AdmissionCheck], shared: SharedEngine) -> Step:
     """Return the step that looks for the kind, and reports to the engine whether it is served."""
+    told: bool | None = None
 
     def step() -> float:
+        nonlocal told
         rest = watch.step()
-        if watch.is_ready():
-            shared.tell(Engine.on_admission_checks_served, are_served=watch.is_served())
+        # Only when it changes: whoever follows the engine looks again after each call.
+        if watch.is_ready() and (are_served := watch.is_served()) != told:
+            shared.tell(Engine.on_admission_checks_served, are_served=are_served)
+            told = are_served
         return rest
 
     return step

@@ -57,6 +57,8 @@ ASKS: Final = 200
 FORKS: Final = 50
 PAUSE_SECONDS: Final = 0.05
 """Between two questions."""
+SETTLE_SECONDS: Final = 20.0
+"""Once it is calm: until the last status is written and seen."""
 CALM_SECONDS: Final = 5.0
 CALM_CORES: Final = 0.2
 """What a scheduler uses at most that has nothing more to write."""
@@ -149,6 +151,7 @@ def _await_calm(pid: int) -> None:
     while _idle_percent(pid, CALM_SECONDS) > 100 * CALM_CORES:
         if time.monotonic() > deadline:
             raise RuntimeError("the scheduler does not come to rest")
+    time.sleep(SETTLE_SECONDS)
 
 
 def _idle_percent(pid: int, seconds: float) -> float:
