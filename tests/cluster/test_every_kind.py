@@ -27,6 +27,7 @@ from tests.cluster.queue_world import (
     until,
 )
 from tests.cluster.served_kinds import install_crds, remove_crd
+from tests.controlplane.binaries import is_before
 from tests.sample_jobs import crd
 
 # A test waits for the lives that started before its own.
@@ -302,6 +303,8 @@ def test_one_that_is_deleted(lives: Lives, key: str) -> None:
 
 @pytest.mark.parametrize("key", BY_KEY)
 def test_one_that_is_edited_in_the_queue(lives: Lives, key: str) -> None:
+    if key == "job" and is_before(1, 36):
+        pytest.skip("a Job that ran for a moment before it was suspended keeps its template there")
     lives.tell("line", key)
 
 
