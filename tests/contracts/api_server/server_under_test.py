@@ -41,6 +41,11 @@ namespace controller share the machine with others. Less than the timeout of any
 of_1_36 = pytest.mark.skipif(is_before(1, 36), reason="Kubernetes before 1.36 has it otherwise")
 """Marks what the fake server does as 1.36 does."""
 
+until_1_36 = pytest.mark.skipif(
+    not is_before(1, 37), reason="Kubernetes from 1.37 on has it otherwise"
+)
+"""Marks what the fake server does as 1.36 does, and newer versions do not."""
+
 Json = Any
 _numbers = itertools.count(1)
 
