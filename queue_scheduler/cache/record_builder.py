@@ -24,6 +24,8 @@ from queue_scheduler.framework.extension_points import Mapped, Unmapped
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import (
     NO_DEMAND,
+    BackfillKey,
+    ClassKey,
     OrderKey,
     QueueUnitInfo,
     UnitDemand,
@@ -175,14 +177,14 @@ class RecordBuilder:
         if queue is not None:
             order_key = self._place_in(queue, bounded)
         keys = self._plugins.class_keys(unit)
-        class_key = (mapped.quota, shape_of(demand), non_preemptible, *keys)
+        class_key: ClassKey = (mapped.quota, shape_of(demand), non_preemptible, *keys)
         if queue is not None:
             if queue.options.is_strict:
                 class_key = (*class_key, priority)  # lower ones are held back
             if queue.is_backfilling:
                 # A unit that waits for checks passes no head, however early it would end.
                 checks = bool(needed_checks(queue.api_object, unit))
-                class_key = (*class_key, remaining_seconds(unit), checks)
+                class_key = BackfillKey(class_key, remaining_seconds(unit), checks)
             class_key, demand = queue.share(class_key, demand)
         return QueueUnitInfo(
             key=meta.key,

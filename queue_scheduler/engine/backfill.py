@@ -12,10 +12,12 @@ No state is kept that cannot be computed again: a promise follows from the charg
 the time. It moves later only if room is lost, or if a unit that is waited for starts late or is
 overdue; an overdue unit is expected to end at any moment, so the promise is now. While a promise
 stands, passing only gets harder as time goes by, with one exception: a running unit may come to end
-before an admitted one that does not run yet, and the waiting unit is asked again at that time. It
-is also asked again when the head leaves or is refused anew; when an admitted unit comes, goes,
+before an admitted one that does not run yet, and the waiting unit is asked again at that time. Its
+answer may also change when the head leaves or is refused anew; when an admitted unit comes, goes,
 changes, begins to run or declares another end; and when another demand of a quota, for which its
-guarantee is kept, becomes the first to wait.
+guarantee is kept, becomes the first to wait. Then the waiting units are *reviewed* before the next
+decision, and only those that may pass are asked. To ask each of them anew would cost a decision
+each, with every unit that starts or ends.
 
 No room is made for a unit that would pass: a unit behind a head does not preempt.
 
@@ -30,9 +32,10 @@ Predictability, Workloads, and User Runtime Estimates in Scheduling the IBM SP2 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from enum import Enum, auto
 from heapq import nsmallest
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -42,7 +45,13 @@ from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.extension_points import Supposed, Waiter
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo, at_least, unit_key
+from queue_scheduler.framework.queue_unit_info import (
+    BackfillKey,
+    OrderKey,
+    QueueUnitInfo,
+    at_least,
+    unit_key,
+)
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.objects.meta import Uid
@@ -59,6 +68,10 @@ PASSED: Final = reasons_with(Trait.NO_HEAD)
 """Reasons of units that are no head: they fit, or cannot fit until something is repaired."""
 
 
+_Place: TypeAlias = tuple[int, OrderKey]
+"""Number of a head's class, and the head's position: it is another place once the head has left."""
+
+
 class Promise(msgspec.Struct, frozen=True, gc=False):
     """When a head can start at the latest, by the declared ends.
 
@@ -73,12 +86,38 @@ class Promise(msgspec.Struct, frozen=True, gc=False):
     released: tuple[Uid, ...]
 
 
+class Reviewed(NamedTuple):
+    """What follows for classes that wait behind heads.
+
+    Attributes:
+        woken: Those to ask anew.
+        timed: Those that wait on, but are to be asked after so many seconds.
+    """
+
+    woken: list[Waiter]
+    timed: list[tuple[Waiter, int]]
+
+
+class _Answer(Enum):
+    """What the filters say of a unit that waits behind a head."""
+
+    FIT = auto()
+    MISFIT = auto()
+    UNCLEAR = auto()
+    """It has to be asked in full: it may start with fewer pods, or evict others."""
+
+
 class _Head(msgspec.Struct, frozen=True, gc=False):
     """A refused unit that others must not delay."""
 
     number: int
     info: QueueUnitInfo
     refusal: Refusal
+
+    @property
+    def place(self) -> _Place:
+        """Where it stands."""
+        return self.number, self.info.order_key
 
 
 class Backfill:
@@ -87,6 +126,7 @@ class Backfill:
     Attributes:
         waiting: By queue, then by class number and position of a head: the classes that it holds
             back. Written only here, read by others.
+        unreviewed: Queues in which some of these may pass, after a change. Read by others.
         other_changes: Counts the changes, other than of charges (`Usage.changes`), that may let a
             unit start: of quotas and nodes, which the engine counts, and of protected first units.
     """
@@ -94,7 +134,8 @@ class Backfill:
     def __init__(self, units: UnitCache, plugins: PluginRunner) -> None:
         self._units = units
         self._plugins = plugins
-        self.waiting: dict[str, dict[tuple[int, OrderKey], dict[int, None]]] = {}
+        self.waiting: dict[str, dict[_Place, dict[int, None]]] = {}
+        self.unreviewed: dict[str, None] = {}
         self._moved: dict[str, None] = {}
         self.other_changes = 0
         self._seen_changes = 0
@@ -120,7 +161,7 @@ class Backfill:
         head = self._find_delayed(queue, info, wall)
         if head is None:
             return None
-        self._note_waiting(queue, info, head)
+        self._note_waiting(queue, queue.class_number(info), head.place)
         return self._refuse(info, head)
 
     @staticmethod
@@ -158,7 +199,7 @@ class Backfill:
         behind = self._find_behind(queue, info, wall)
         if behind is None:
             return False
-        self._note_waiting(queue, info, behind[0])
+        self._note_waiting(queue, queue.class_number(info), behind[0].place)
         return True
 
     def again_seconds(
@@ -201,7 +242,7 @@ class Backfill:
         seconds = remaining_seconds(info.unit)
         if not isinstance(promise, Promise) or wall is None or seconds is None:
             return head
-        ends_before = runs_at_once(queue, info.unit) and wall + seconds <= promise.at
+        ends_before = wall + seconds <= promise.at and runs_at_once(queue, info.unit)
         return None if ends_before or self._fits_beside(info, head, promise) else head
 
     def _find_behind(
@@ -217,12 +258,11 @@ class Backfill:
                 return head, promise
         return None
 
-    def _note_waiting(self, queue: SchedulingQueue, info: QueueUnitInfo, head: _Head) -> None:
+    def _note_waiting(self, queue: SchedulingQueue, number: int, head: _Place) -> None:
         if not self.waiting:
             self._seen_changes = self._count_changes()
         heads = self.waiting.setdefault(queue.name, {})
-        behind = heads.setdefault((head.number, head.info.order_key), {})
-        behind[queue.class_number(info)] = None
+        heads.setdefault(head, {})[number] = None
 
     def _fits_beside(self, info: QueueUnitInfo, head: _Head, promise: Promise) -> bool:
         beside = Supposed.started(info)
@@ -236,11 +276,10 @@ class Backfill:
 
     def _find_heads(self, queue: SchedulingQueue, info: QueueUnitInfo) -> Iterator[_Head]:
         """Iterate over the refused units before this one that compete with it, in order."""
-        for place, last in queue.refused_by_limits():
+        for place, last in queue.refused_in_order():
             if place >= info.order_key:
                 return
-            head = self._units.records[unit_key(place)].info
-            assert head is not None, f"{unit_key(place)} is pending without a demand"
+            head = self._info(place)
             if not self._compete(head.quota, info.quota):
                 continue
             # The head starts as soon as its least pod count fits.
@@ -318,25 +357,97 @@ class Backfill:
         if heads and any(info.order_key <= place for _, place in heads):
             self._moved[queue.name] = None
 
-    def take_woken(self) -> list[Waiter]:
-        """Return, once and in a fixed order, the classes that may pass now."""
+    def note_changes(self) -> None:
+        """Note whose waiting classes may pass by now: `review` looks at them before a decision."""
         has_changed = self._count_changes() != self._seen_changes
-        woken: list[Waiter] = []
-        for name in sorted(self.waiting):
-            heads = self.waiting[name]
+        for name, heads in self.waiting.items():
             if has_changed or name in self._moved or not self._are_in_place(name, heads):
-                del self.waiting[name]
-                numbers = {number for behind in heads.values() for number in behind}
-                woken.extend((name, number) for number in sorted(numbers))
+                self.unreviewed[name] = None
         self._seen_changes = self._count_changes()
         self._moved.clear()
-        return woken
+
+    def review(
+        self, wall: int | None, may_evict: Callable[[SchedulingQueue, QueueUnitInfo], bool]
+    ) -> Reviewed:
+        """Return which of the classes that wait behind heads to ask anew; the others wait on.
+
+        A class waits on, with the reason that it was given, if it would still delay its head. It
+        also does if it does not fit any more: to refuse it for that would be to pass it to and fro
+        between two waiting lists with each unit that starts and ends.
+
+        Args:
+            wall: Seconds since the epoch; None: unknown, and then all that fit are asked.
+            may_evict: Whether a unit of a queue may evict others; then it is asked.
+        """
+        self._forget_answers(wall)
+        found = Reviewed([], [])
+        names, self.unreviewed = sorted(self.unreviewed), {}
+        for name in names:
+            queue = self._units.queues.find(name)
+            heads = self.waiting.pop(name, {})
+            if queue is None:
+                continue
+            behind = {number: head for head, numbers in heads.items() for number in numbers}
+            # Units behind a head have many ends, but few demands.
+            answers: dict[Hashable, tuple[_Answer, _Place | None]] = {}
+            for number in sorted(behind):
+                unit_class = queue.class_of(number)
+                if unit_class is None:
+                    continue
+                place, key = unit_class
+                asked = key.asked if isinstance(key, BackfillKey) else key
+                answer, head = answers.get(asked, (None, None))
+                if answer is None or head is None or head[1] >= place:
+                    answer, head = self._ask_filters(queue, self._info(place), may_evict)
+                    answers[asked] = answer, head
+                if answer is _Answer.MISFIT and head == behind[number]:
+                    self._note_waiting(queue, number, head)
+                elif answer is not _Answer.FIT or not self._waits_on(queue, place, wall, found):
+                    found.woken.append((name, number))
+        return found
+
+    def _ask_filters(
+        self,
+        queue: SchedulingQueue,
+        info: QueueUnitInfo,
+        may_evict: Callable[[SchedulingQueue, QueueUnitInfo], bool],
+    ) -> tuple[_Answer, _Place | None]:
+        """Return what the filters say of a unit, and the first head before it."""
+        first = next(self._find_heads(queue, info), None)
+        head = None if first is None else first.place
+        if info.demand.least is not None or may_evict(queue, info):
+            return _Answer.UNCLEAR, head
+        refused = self._plugins.check(info)
+        if refused is None:
+            return _Answer.FIT, head
+        # A misfit waits for the next change here, so what refuses it must not end in another way.
+        return _Answer.MISFIT if self._plugins.can_suppose(refused[1]) else _Answer.UNCLEAR, head
+
+    def _waits_on(
+        self, queue: SchedulingQueue, place: OrderKey, wall: int | None, found: Reviewed
+    ) -> bool:
+        """Note the head that a unit would delay, if any, and when time alone may let it pass."""
+        info = self._info(place)
+        head = self._find_delayed(queue, info, wall)
+        if head is None or wall is None:
+            return False
+        number = queue.class_number(info)
+        self._note_waiting(queue, number, head.place)
+        again = self.again_seconds(queue, info, wall)
+        if again is not None:
+            found.timed.append(((queue.name, number), again))
+        return True
+
+    def _info(self, place: OrderKey) -> QueueUnitInfo:
+        info = self._units.records[unit_key(place)].info
+        assert info is not None, f"{unit_key(place)} is pending without a demand"
+        return info
 
     def _count_changes(self) -> int:
         # A new charge may move a promise later, and so let units with a later end pass.
         return self._units.usage.changes + self.other_changes
 
-    def _are_in_place(self, name: str, heads: dict[tuple[int, OrderKey], dict[int, None]]) -> bool:
+    def _are_in_place(self, name: str, heads: dict[_Place, dict[int, None]]) -> bool:
         """Return whether the heads are where they were; a woken head comes before its waiters."""
         queue = self._units.queues.find(name)
         return queue is not None and all(queue.head_of(number) == place for number, place in heads)
@@ -367,6 +478,7 @@ class Backfill:
             name: {head: dict(behind) for head, behind in heads.items()}
             for name, heads in self.waiting.items()
         }
+        twin.unreviewed = dict(self.unreviewed)
         twin._moved = dict(self._moved)
         twin.other_changes = self.other_changes
         twin._seen_changes = self._seen_changes

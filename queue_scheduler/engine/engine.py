@@ -306,6 +306,8 @@ class Engine:
             if until > now:
                 return Rest(until=until)
             turns.end_back_off(queue, self._plugins.domains)
+        if self._backfill.unreviewed:
+            self._wake_up.review(Moment(now, wall))
         if not self._rounds.is_idle:
             for waiter in self._rounds.on_time(queue_name, now):
                 self._wake_up.wake(waiter)

@@ -8,6 +8,7 @@ turns of queues are updated. Every fact and every decision ends here.
 from __future__ import annotations
 
 from queue_scheduler.cache.unit_cache import UnitCache
+from queue_scheduler.decision import Moment
 from queue_scheduler.engine.backfill import Backfill
 from queue_scheduler.framework.extension_points import Waiter, WakingInTurn
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -32,6 +33,7 @@ class WakeUp:
         self._plugins = plugins
         self._backfill = backfill
         self._protected: dict[str, QueueUnitInfo] = {}
+        self._reviewer = ""
 
     def wake_affected(self, *, is_news: bool = True) -> tuple[str, ...]:
         """Apply a change: charge pods, wake the classes it helps; return the queues to ask.
@@ -72,10 +74,9 @@ class WakeUp:
 
     def pass_on(self) -> tuple[str, ...]:
         """Update the turns and offer freed capacity; return the queues to ask."""
-        units, turns = self._units, self._turns
-        if self._backfill.waiting:
-            for waiter in self._backfill.take_woken():
-                self.wake(waiter)
+        units, turns, backfill = self._units, self._turns, self._backfill
+        if backfill.waiting:
+            backfill.note_changes()
         if units.changed_queues:
             for name in units.changed_queues:
                 queue = units.queues.find(name)
@@ -85,7 +86,27 @@ class WakeUp:
         for plugin in self._plugins.waking_in_turn:
             for domain in plugin.stirred_domains():
                 self._offer(plugin, domain)
-        return turns.take_wakes()
+        wakes = turns.take_wakes()
+        if not backfill.unreviewed or self._can_be_asked(self._reviewer):
+            return wakes
+        # All are reviewed whichever queue is asked next, so one of them is called. If all rest
+        # after an error, each is asked when its rest is over.
+        self._reviewer = next(filter(self._can_be_asked, backfill.unreviewed), "")
+        if self._reviewer in {"", *wakes}:
+            return wakes
+        return (*wakes, self._reviewer)
+
+    def _can_be_asked(self, name: str) -> bool:
+        return name in self._units.queues and self._turns.backs_off_until(name) is None
+
+    def review(self, moment: Moment) -> None:
+        """Wake the units that wait behind heads and may pass now; before each decision."""
+        self._reviewer = ""
+        reviewed = self._backfill.review(moment.seconds, self._rounds.search.may_evict)
+        for waiter in reviewed.woken:
+            self.wake(waiter)
+        for waiter, seconds in reviewed.timed:
+            self._rounds.ask_at(waiter, moment.now + seconds)
 
     def _offer(self, plugin: WakingInTurn, domain: str) -> None:
         """Wake classes of a domain in turn, until a queue ahead of the next class can move.
@@ -157,4 +178,5 @@ class WakeUp:
         """Return a copy over forked parts."""
         twin = WakeUp(units, plugins, backfill, rounds)
         twin._protected = dict(self._protected)
+        twin._reviewer = self._reviewer
         return twin

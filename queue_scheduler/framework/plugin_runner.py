@@ -186,6 +186,10 @@ class PluginRunner:
                 return refusal
         return None
 
+    def can_suppose(self, plugin: points.Plugin) -> bool:
+        """Return whether a filter's answers follow from charges, quotas and nodes alone."""
+        return plugin.name in self._what_if
+
     def reserve(self, info: QueueUnitInfo) -> tuple[Refusal, points.Plugin] | None:
         """Charge with every plugin or, after a refusal or an exception, with none."""
         for index, plugin in enumerate(self._reserve):

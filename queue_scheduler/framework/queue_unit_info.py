@@ -7,7 +7,7 @@ engine share records with the original, and plugins may keep them.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -68,6 +68,20 @@ class UnitDemand(msgspec.Struct, frozen=True, gc=False):
 
 NO_DEMAND: Final = UnitDemand(pod_sets=(), total={}, pods=0)
 """The demand of a unit whose demand cannot be read."""
+
+
+class BackfillKey(NamedTuple):
+    """What units of one class have in common in a queue that backfills.
+
+    Attributes:
+        asked: What they have in common elsewhere: the filters' answers follow from it.
+        seconds: How long they may run; None: they do not say.
+        has_checks: Whether they wait for checks after they have quota.
+    """
+
+    asked: ClassKey
+    seconds: int | None
+    has_checks: bool
 
 
 class QueueUnitInfo(msgspec.Struct, frozen=True, gc=False):

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush, merge
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -50,13 +50,9 @@ from queue_scheduler.queueing.queue_policies import (
     is_banded,
 )
 from queue_scheduler.queueing.strict_mode import NodeRequests
-from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
-
-_WOULD_PASS: Final = reasons_with(Trait.BACKFILL)
-"""Why units are refused that fit, but not before a unit ahead."""
 
 
 class AdmittedUnit(NamedTuple):
@@ -112,7 +108,7 @@ class SchedulingQueue:
         self._by_quota: dict[str, ClassQueue] = {}
         # All units in one order, regardless of class; None while there is no depth.
         self._all: PendingOrder | None = None
-        # `refused_by_limits`, until a class among them changes. The list itself is never changed.
+        # `refused_in_order`, until a class among them changes. The list itself is never changed.
         self._refused: list[tuple[OrderKey, Refusal]] | None = None
         self._offers: list[tuple[OrderKey, str]] = []
         # Quotas whose offer is to be looked up again; if there is none, the first offer is valid.
@@ -247,8 +243,8 @@ class SchedulingQueue:
             return None
         unit_class.head = head
         is_woken = unit_class.refusal is not None
-        if self._refused is not None:
-            self._forget_refused(unit_class.refusal)
+        if unit_class.refusal is not None:
+            self._refused = None
         unit_class.refusal = None
         self._note(unit_class)
         return unit_class.number if is_woken else None
@@ -265,8 +261,8 @@ class SchedulingQueue:
         if head is unit_class.head:
             return None
         unit_class.head = head
-        if self._refused is not None:
-            self._forget_refused(unit_class.refusal)
+        if unit_class.refusal is not None:
+            self._refused = None
         self._note(unit_class)
         if head is not None:
             return None
@@ -293,6 +289,13 @@ class SchedulingQueue:
         """Return the place of the first unit of the class of that number, or None."""
         unit_class = self._numbered.get(number)
         return unit_class.head if unit_class is not None else None
+
+    def class_of(self, number: int) -> tuple[OrderKey, ClassKey] | None:
+        """Return the place of the first unit and the key of the class of that number, or None."""
+        unit_class = self._numbered.get(number)
+        if unit_class is None or unit_class.head is None:
+            return None
+        return unit_class.head, unit_class.key
 
     # --- admitted units -----------------------------------------------------------------------
 
@@ -379,9 +382,7 @@ class SchedulingQueue:
         if self._is_shared:
             self._stop_sharing()
         unit_class = self._classes[info.class_key]
-        if self._refused is not None:
-            self._forget_refused(unit_class.refusal)
-            self._forget_refused(refusal)
+        self._refused = None
         unit_class.refusal = refusal
         unit_class.refused_at = at
         self._note(unit_class)
@@ -398,8 +399,8 @@ class SchedulingQueue:
         if self._is_shared:
             self._stop_sharing()
             unit_class = self._numbered[number]
-        if self._refused is not None:
-            self._forget_refused(unit_class.refusal)
+        if unit_class.refusal is not None:
+            self._refused = None
         unit_class.refusal = None
         self._note(unit_class)
         return True
@@ -506,14 +507,13 @@ class SchedulingQueue:
             if unit_class.refusal is not None and head is not None:
                 yield head, unit_class.refusal
 
-    def refused_by_limits(self) -> list[tuple[OrderKey, Refusal]]:
+    def refused_in_order(self) -> list[tuple[OrderKey, Refusal]]:
         """Return the first unit and the refusal of the classes that are asleep, in order.
 
-        Left out are those that fit, and only would delay another unit. The list is not for changes.
+        The list is not for changes.
         """
         if self._refused is None:
-            found = (pair for pair in self.last_refusals() if pair[1].reason not in _WOULD_PASS)
-            self._refused = sorted(found, key=lambda pair: pair[0])
+            self._refused = sorted(self.last_refusals(), key=lambda pair: pair[0])
         return self._refused
 
     def heads(self) -> Iterator[OrderKey]:
@@ -616,7 +616,7 @@ class SchedulingQueue:
         assert self.first_band == min(bands, default=0), self.name
         assert sorted(self._numbered) == sorted(c.number for c in self._classes.values())
         known, self._refused = self._refused, None
-        assert known in (None, self.refused_by_limits()), f"queue {self.name}: {known}"
+        assert known in (None, self.refused_in_order()), f"queue {self.name}: {known}"
         places: list[OrderKey] = []
         heads = {c.head: c.priority for c in self._classes.values() if not c.refusal}
         for quota, of_quota in self._by_quota.items():
@@ -684,11 +684,6 @@ class SchedulingQueue:
         """Note that a class has another head, or was woken or put to sleep."""
         self._by_quota[unit_class.quota].note(unit_class)
         self._changed[unit_class.quota] = None
-
-    def _forget_refused(self, refusal: Refusal | None) -> None:
-        """Note that a class has, or had, this refusal."""
-        if refusal is not None and refusal.reason not in _WOULD_PASS:
-            self._refused = None
 
     def _renew_offers(self) -> None:
         """Look up the offers of the changed quotas, and drop stale ones from the top."""

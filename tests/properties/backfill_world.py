@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from queue_scheduler.decision import Dequeue
 from queue_scheduler.engine.backfill import Promise
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.extension_points import Plugin
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
@@ -55,9 +59,10 @@ class BackfillWorld:
         backfills: bool = True,
         guaranteed: int = 0,
         annotations: dict[str, str] | None = None,
+        plugins: Sequence[Plugin] = (),
     ) -> None:
         self.plugin = ElasticQuotaPlugin(QuotaSettings(mode=mode))
-        self.engine = Engine(PluginRunner([self.plugin, Priority()]), BUILT_IN_POLICIES)
+        self.engine = Engine(PluginRunner([self.plugin, Priority(), *plugins]), BUILT_IN_POLICIES)
         self.workers = Workers(self.engine)
         self.second = 0
         self.runs: dict[str, Run] = {}
@@ -77,7 +82,12 @@ class BackfillWorld:
         written = dict(annotations or {})
         if backfills:
             written[BACKFILL] = "true"
-        queue = build_queue("shared", policy, takes="*", annotations=written)
+        self._policy, self._written = policy, written
+        self.add_queue("shared")
+
+    def add_queue(self, name: str) -> None:
+        """Add a queue that takes units of all quotas."""
+        queue = build_queue(name, self._policy, takes="*", annotations=self._written)
         self.workers.wake(self.engine.on_queue(queue))
 
     def add(
@@ -90,6 +100,7 @@ class BackfillWorld:
         lasts: int | None = None,
         priority: int = 0,
         least: int | None = None,
+        queue: str = "shared",
     ) -> None:
         """Add a unit that declares how long it may run; `lasts` is how long it will.
 
@@ -101,7 +112,7 @@ class BackfillWorld:
             quota,
             cpu=cpu,
             pods=() if least is None else (("main", cpu, 1, least),),
-            queue="shared",
+            queue=queue,
             priority=priority,
             created=version,  # only the order counts
             version=version,
@@ -110,6 +121,13 @@ class BackfillWorld:
         most = 1000 if says is None else says
         self._lasts[name] = most if lasts is None else min(lasts, most)
         self.workers.wake(self.engine.on_queue_unit(declaring(unit, says)))
+
+    def declare(self, name: str, says: int) -> tuple[str, ...]:
+        """Let a running unit declare another end; return the queues to ask, which are not asked."""
+        unit = declaring(self.runs[name].unit, says)
+        meta = replace(unit.metadata, resource_version=str(self._next()))
+        self.runs[name] = self.runs[name]._replace(unit=replace(unit, metadata=meta))
+        return self.engine.on_queue_unit(self.runs[name].unit)
 
     def go_on(self, seconds: int = 0) -> list[str]:
         """Let time pass, second by second; return the units that start, in order."""

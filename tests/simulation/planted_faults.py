@@ -312,7 +312,7 @@ def given_back_grows(plant: Plant) -> None:
 
 @fault("a unit that may not pass a head is not asked again")
 def passing_forgotten(plant: Plant) -> None:
-    plant.replace(Backfill, "take_woken", lambda _backfill: [])
+    plant.replace(Backfill, "note_changes", lambda _backfill: None)
 
 
 @fault("a head is passed by any unit that fits")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
+
 import pytest
 from msgspec.structs import replace
 
-from queue_scheduler.decision import Preempt
+from queue_scheduler.decision import Decision, Preempt, Reason, Refusal, Refused
+from queue_scheduler.framework.extension_points import Plugin
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.quota.quota_settings import QuotaMode
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.node import Node, NodeStatus
@@ -34,9 +39,11 @@ POLICIES = pytest.mark.parametrize("policy", ["Priority", "Block", "FIFO"])
 DELAYS = ("WouldDelayHead", "head")
 
 
-def with_head(policy: str = "FIFO", *, backfills: bool = True) -> BackfillWorld:
+def with_head(
+    policy: str = "FIFO", *, backfills: bool = True, plugins: Sequence[Plugin] = ()
+) -> BackfillWorld:
     """Three of four cores are used until second 100; the head needs all four."""
-    world = BackfillWorld(policy, backfills=backfills)
+    world = BackfillWorld(policy, backfills=backfills, plugins=plugins)
     world.add("runs", cpu=3, says=100)
     assert world.go_on() == ["runs"]
     world.add("head", cpu=4, says=50)
@@ -476,3 +483,96 @@ def test_the_running_scheduler_backfills_by_the_wall_clock() -> None:
         world.finish("runs")
         world.settle(5.0)
         assert world.phase("head") == "Dequeued"
+
+
+def refused_in(world: BackfillWorld, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list of the units that are refused from now on."""
+    refused: list[str] = []
+    decide_next = world.engine.decide_next
+
+    def note(queue: str, now: float, wall: datetime) -> Decision:
+        decision = decide_next(queue, now, wall)
+        if isinstance(decision, Refused):
+            refused.append(decision.unit.removeprefix("ns/"))
+        return decision
+
+    monkeypatch.setattr(world.engine, "decide_next", note)
+    return refused
+
+
+def test_a_waiting_unit_is_not_asked_while_it_would_delay_its_head(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = with_head()
+    world.add("small", says=200)
+    assert world.go_on() == []
+    refused = refused_in(world, monkeypatch)
+    world.add("quick", says=50)
+    assert world.go_on() == ["quick"]
+    assert (world.reason("small"), refused) == (DELAYS, []), "there is no room for it any more"
+    assert world.go_on(50) == []
+    assert (world.reason("small"), refused) == (DELAYS, []), "there is room, and a head"
+    assert world.go_on(40) == ["head"]
+    assert world.reason("small")[0] == "OverQuotaMax", "without a head it is asked"
+    assert world.go_on(50) == ["small"]
+
+
+def test_a_queue_whose_units_all_sleep_is_called_when_one_may_pass() -> None:
+    world = with_head()
+    world.add("small", says=95)
+    assert world.go_on() == []
+    assert world.declare("runs", 130) == ("shared",)
+    assert world.declare("runs", 140) == (), "once is enough"
+    world.workers.wake(("shared",))
+    assert world.go_on() == ["small"]
+
+
+@pytest.mark.parametrize("how", ["deleted", "backs off"])
+def test_another_queue_is_called_if_the_called_one_cannot_be_asked(how: str) -> None:
+    world = with_head()
+    world.add("small", says=95)
+    world.add_queue("other")
+    world.add("second head", cpu=4, says=50, queue="other")
+    world.add("second", says=95, queue="other")
+    assert world.go_on() == []
+    (called,) = world.declare("runs", 130)
+    waits = {"shared": "small", "other": "second"}
+    if how == "deleted":
+        wakes = world.engine.on_queue_gone(called)
+    else:
+        world.engine.queues.turns.back_off(called, until=1e9)
+        wakes = world.declare("runs", 140)
+    del waits[called]
+    ((queue, unit),) = waits.items()
+    assert queue in wakes
+    world.workers.wake((queue,))
+    assert world.go_on() == [unit]
+
+
+class Refuses:
+    """Refuses a unit until it is told otherwise, for no reason that charges or quotas have."""
+
+    name = "Refuses"
+
+    def __init__(self) -> None:
+        self.refuses = ""
+
+    def check(self, info: QueueUnitInfo) -> Refusal | None:
+        """Refuse the one."""
+        if info.unit.metadata.name != self.refuses:
+            return None
+        return Refusal(reason=Reason.REFUSED_BY_PLUGIN, quota=info.quota)
+
+
+def test_a_unit_that_a_plugin_refuses_waits_with_that_plugin() -> None:
+    plugin = Refuses()
+    world = with_head(plugins=[plugin])
+    world.add("small", says=200)
+    assert world.go_on() == []
+    assert world.reason("small") == DELAYS
+    plugin.refuses = "small"
+    world.add("quick", says=20)
+    assert world.go_on() == ["quick"]
+    assert world.reason("small") == DELAYS, "its quota has no room: the plugin is not asked"
+    assert world.go_on(20) == []
+    assert world.reason("small")[0] == "RefusedByPlugin"
