@@ -206,15 +206,14 @@ class Executor(Generic[JobT]):
             patches.append(self._adapter.update_patch(job, action.updates))
         if action.resize is not None:
             patches.append(self._resized(action.resize, job, annotations))
-        meta = job.metadata
-        if action.stamps or action.updates:
-            meta = self._unlock_templates(job)
+        changes_templates = bool(action.stamps or action.updates)
+        meta = self._unlock_templates(job) if changes_templates else job.metadata
         metadata = {
             "uid": meta.uid,
             "resourceVersion": meta.resource_version,
             "annotations": annotations,
         }
-        if (action.stamps or action.updates) and self._list_keys is not None:
+        if changes_templates and self._list_keys is not None:
             # If it is read at another version than the job was decided at, the write meets a
             # conflict.
             body = fill_all(patches, self._read_whole(meta), self._list_keys)

@@ -353,7 +353,8 @@ class Backfill:
 
     def on_refused(self, queue: SchedulingQueue, info: QueueUnitInfo) -> None:
         """Note that a plugin refused a unit: it may be a head again, or another unit may be."""
-        heads = self.waiting.get(queue.name)
+        # Those of a queue with another policy cannot be compared; it is reviewed anyway.
+        heads = self.waiting.get(queue.name) if queue.name not in self.unreviewed else None
         if heads and any(info.order_key <= place for _, place in heads):
             self._moved[queue.name] = None
 

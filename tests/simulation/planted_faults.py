@@ -42,7 +42,7 @@ from queue_scheduler.cycles.queue_worker import QueueWorkers
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue
 from queue_scheduler.engine import engine, growth, unmanaged_units
-from queue_scheduler.engine.backfill import Backfill
+from queue_scheduler.engine.backfill import Backfill, Reviewed
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.preemption.candidates import VictimCandidates
@@ -312,7 +312,11 @@ def given_back_grows(plant: Plant) -> None:
 
 @fault("a unit that may not pass a head is not asked again")
 def passing_forgotten(plant: Plant) -> None:
-    plant.replace(Backfill, "note_changes", lambda _backfill: None)
+    def review(backfill: Backfill, *_: Any) -> Reviewed:
+        backfill.unreviewed.clear()
+        return Reviewed([], [])
+
+    plant.replace(Backfill, "review", review)
 
 
 @fault("a head is passed by any unit that fits")
