@@ -53,7 +53,3 @@ class QueueViews:
         """Forget queues that are not among these."""
         if len(self._kept) > len(names):
             self._kept = {name: self._kept[name] for name in names if name in self._kept}
-
-    def names(self) -> Collection[str]:
-        """Return the queues whose views are kept."""
-        return self._kept.keys()
