@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, cast
+from typing import Final, Literal, cast
 
 from msgspec.structs import replace
 
@@ -55,6 +55,7 @@ class QuotaPlugin(ABC):
     quotas: QuotaCache
     stirred_domains: Callable[[], list[str]]
     keeps_room_for: Callable[[str], bool]
+    follows_charges: Literal[True] = True
 
     def __init__(self, settings: QuotaSettings) -> None:
         """Start without quotas; `settings` are those of the quota cache."""

@@ -124,6 +124,7 @@ class Usage:
     def void(self, uid: Uid) -> None:
         """Release what is charged for a uid, even what only plugins know of; to be charged anew."""
         self.release(uid)
+        self._note_release()
         self._plugins.unreserve(uid)
 
     def charge_left_anew(self, uid: Uid) -> None:

@@ -47,6 +47,7 @@ from queue_scheduler.framework.extension_points import Supposed, Waiter
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import (
     BackfillKey,
+    ClassKey,
     OrderKey,
     QueueUnitInfo,
     at_least,
@@ -105,6 +106,25 @@ class _Answer(Enum):
     MISFIT = auto()
     UNCLEAR = auto()
     """It has to be asked in full: it may start with fewer pods, or evict others."""
+
+
+class _Review(msgspec.Struct, gc=False):
+    """A review of one queue.
+
+    Attributes:
+        queue: The queue.
+        wall: Seconds since the epoch; None: unknown.
+        may_evict: Whether a unit of a queue may evict others.
+        found: What follows for its classes.
+        answers: By what the filters are asked: their answer, and the first head before the unit
+            they were asked about. Units behind a head have many ends, but few demands.
+    """
+
+    queue: SchedulingQueue
+    wall: int | None
+    may_evict: Callable[[SchedulingQueue, QueueUnitInfo], bool]
+    found: Reviewed
+    answers: dict[Hashable, tuple[_Answer, _Place | None]] = {}
 
 
 class _Head(msgspec.Struct, frozen=True, gc=False):
@@ -205,7 +225,7 @@ class Backfill:
     def again_seconds(
         self, queue: SchedulingQueue, info: QueueUnitInfo, wall: int | None
     ) -> int | None:
-        """Return in how many seconds to ask a unit again that `check` refused; None: not by time.
+        """Return in how many seconds to ask a delayed unit again; None: not by time alone.
 
         An admitted unit that does not run yet ends later with every second, so a running unit may
         come to end before it. Where both end at once, more units have ended at the promised time.
@@ -388,55 +408,75 @@ class Backfill:
             heads = self.waiting.pop(name, {})
             if queue is None:
                 continue
+            review = _Review(queue, wall, may_evict, found)
             behind = {number: head for head, numbers in heads.items() for number in numbers}
-            # Units behind a head have many ends, but few demands.
-            answers: dict[Hashable, tuple[_Answer, _Place | None]] = {}
             for number in sorted(behind):
-                unit_class = queue.class_of(number)
-                if unit_class is None:
+                asleep = queue.asleep_as(number)
+                if asleep is None:
                     continue
-                place, key = unit_class
-                asked = key.asked if isinstance(key, BackfillKey) else key
-                answer, head = answers.get(asked, (None, None))
-                if answer is None or head is None or head[1] >= place:
-                    answer, head = self._ask_filters(queue, self._info(place), may_evict)
-                    answers[asked] = answer, head
-                if answer is _Answer.MISFIT and head == behind[number]:
-                    self._note_waiting(queue, number, head)
-                elif answer is not _Answer.FIT or not self._waits_on(queue, place, wall, found):
+                try:
+                    waits_on = self._waits_on(review, number, behind[number], *asleep)
+                except Exception:  # noqa: BLE001 - raised again when the unit is asked
+                    # Here it would keep all queues from deciding, and lose who waits.
+                    waits_on = False
+                if not waits_on:
                     found.woken.append((name, number))
         return found
 
-    def _ask_filters(
+    def _waits_on(
         self,
-        queue: SchedulingQueue,
-        info: QueueUnitInfo,
-        may_evict: Callable[[SchedulingQueue, QueueUnitInfo], bool],
-    ) -> tuple[_Answer, _Place | None]:
+        review: _Review,
+        number: int,
+        head: _Place,
+        place: OrderKey,
+        key: ClassKey,
+        refusal: Refusal,
+    ) -> bool:
+        """Return whether a class need not be asked; note behind which head it waits then.
+
+        Args:
+            review: What is known of its queue.
+            number: Its number.
+            head: The head that it waited behind.
+            place: The position of its first unit.
+            key: Its key.
+            refusal: Why it waits.
+        """
+        if not self.is_its_own(refusal):
+            return False
+        asked = key.asked if isinstance(key, BackfillKey) else key
+        answer, first = review.answers.get(asked, (None, None))
+        if answer is None or first is None or first[1] >= place:
+            answer, first = self._ask_filters(review, self._info(place))
+            review.answers[asked] = answer, first
+        if answer is _Answer.MISFIT and first == head:
+            self._note_waiting(review.queue, number, head)
+            return True
+        return answer is _Answer.FIT and self._still_delays(review, number, self._info(place))
+
+    def _ask_filters(self, review: _Review, info: QueueUnitInfo) -> tuple[_Answer, _Place | None]:
         """Return what the filters say of a unit, and the first head before it."""
-        first = next(self._find_heads(queue, info), None)
+        first = next(self._find_heads(review.queue, info), None)
         head = None if first is None else first.place
-        if info.demand.least is not None or may_evict(queue, info):
+        if info.demand.least is not None or review.may_evict(review.queue, info):
             return _Answer.UNCLEAR, head
         refused = self._plugins.check(info)
         if refused is None:
             return _Answer.FIT, head
         # A misfit waits for the next change here, so what refuses it must not end in another way.
-        return _Answer.MISFIT if self._plugins.can_suppose(refused[1]) else _Answer.UNCLEAR, head
+        follows = self._plugins.follows_charges(refused[1])
+        return _Answer.MISFIT if follows else _Answer.UNCLEAR, head
 
-    def _waits_on(
-        self, queue: SchedulingQueue, place: OrderKey, wall: int | None, found: Reviewed
-    ) -> bool:
+    def _still_delays(self, review: _Review, number: int, info: QueueUnitInfo) -> bool:
         """Note the head that a unit would delay, if any, and when time alone may let it pass."""
-        info = self._info(place)
+        queue, wall = review.queue, review.wall
         head = self._find_delayed(queue, info, wall)
         if head is None or wall is None:
             return False
-        number = queue.class_number(info)
-        self._note_waiting(queue, number, head.place)
         again = self.again_seconds(queue, info, wall)
+        self._note_waiting(queue, number, head.place)
         if again is not None:
-            found.timed.append(((queue.name, number), again))
+            review.found.timed.append(((queue.name, number), again))
         return True
 
     def _info(self, place: OrderKey) -> QueueUnitInfo:

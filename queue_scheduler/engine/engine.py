@@ -213,6 +213,7 @@ class Engine:
             meta = ObjectMeta(name=key.partition("/")[2], namespace=facts.namespace, uid=facts.uid)
             pods.on_pod_gone(Pod(metadata=meta))
         self._plugins.on_foreign_pod(key, None)
+        self._note_limits(changed=True)
         return self._wake_up.wake_affected()
 
     def charge_anew(self, uid: Uid) -> tuple[str, ...]:
@@ -307,7 +308,7 @@ class Engine:
                 return Rest(until=until)
             turns.end_back_off(queue, self._plugins.domains)
         if self._backfill.unreviewed:
-            self._wake_up.review(Moment(now, wall))
+            self._wake_up.review(queue_name, Moment(now, wall))
         if not self._rounds.is_idle:
             for waiter in self._rounds.on_time(queue_name, now):
                 self._wake_up.wake(waiter)

@@ -99,14 +99,24 @@ class WakeUp:
     def _can_be_asked(self, name: str) -> bool:
         return name in self._units.queues and self._turns.backs_off_until(name) is None
 
-    def review(self, moment: Moment) -> None:
-        """Wake the units that wait behind heads and may pass now; before each decision."""
+    def review(self, asked: str, moment: Moment) -> None:
+        """Wake the units that wait behind heads and may pass now; before each decision.
+
+        Args:
+            asked: The queue that is asked for a decision.
+            moment: The time.
+        """
         self._reviewer = ""
         reviewed = self._backfill.review(moment.seconds, self._rounds.search.may_evict)
         for waiter in reviewed.woken:
             self.wake(waiter)
+        told = {asked}
         for waiter, seconds in reviewed.timed:
             self._rounds.ask_at(waiter, moment.now + seconds)
+            if waiter[0] not in told:
+                # A worker learns when to ask again only from a decision of its own queue.
+                told.add(waiter[0])
+                self.wake(waiter)
 
     def _offer(self, plugin: WakingInTurn, domain: str) -> None:
         """Wake classes of a domain in turn, until a queue ahead of the next class can move.

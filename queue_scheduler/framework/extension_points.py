@@ -25,7 +25,7 @@ the object a callable `(arguments: Mapping, handle: Handle) -> plugin`.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 import msgspec
 
@@ -217,6 +217,17 @@ class WhatIf(Protocol):
         a charge changes nothing; one that is listed twice counts once.
         """
         ...
+
+
+@runtime_checkable
+class FollowsCharges(Protocol):
+    """Marks a Filter whose answers change with charges, quotas, nodes and protected units alone.
+
+    A unit that it refuses while it also waits behind a head is looked at after such changes, and is
+    not registered with the plugin (`Waking`).
+    """
+
+    follows_charges: Literal[True]
 
 
 @runtime_checkable

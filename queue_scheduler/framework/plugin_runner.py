@@ -51,6 +51,7 @@ class PluginRunner:
         self._queue_sort = [p for p in plugins if _takes_part(p, points.QueueSort)]
         self._filter = [p for p in plugins if _takes_part(p, points.Filter)]
         self._what_if = {p.name: p for p in plugins if _takes_part(p, points.WhatIf)}
+        self._by_charges = {p.name for p in plugins if _takes_part(p, points.FollowsCharges)}
         self._request_checks = [p for p in plugins if _takes_part(p, points.RequestChecks)]
         self._class_keys = [p for p in plugins if _takes_part(p, points.ClassKeys)]
         self._keyless = any(not _takes_part(p, points.ClassKeys) for p in self._filter)
@@ -186,9 +187,9 @@ class PluginRunner:
                 return refusal
         return None
 
-    def can_suppose(self, plugin: points.Plugin) -> bool:
-        """Return whether a filter's answers follow from charges, quotas and nodes alone."""
-        return plugin.name in self._what_if
+    def follows_charges(self, plugin: points.Plugin) -> bool:
+        """Return whether a filter's answers change with charges, quotas and nodes alone."""
+        return plugin.name in self._by_charges
 
     def reserve(self, info: QueueUnitInfo) -> tuple[Refusal, points.Plugin] | None:
         """Charge with every plugin or, after a refusal or an exception, with none."""

@@ -290,12 +290,12 @@ class SchedulingQueue:
         unit_class = self._numbered.get(number)
         return unit_class.head if unit_class is not None else None
 
-    def class_of(self, number: int) -> tuple[OrderKey, ClassKey] | None:
-        """Return the place of the first unit and the key of the class of that number, or None."""
+    def asleep_as(self, number: int) -> tuple[OrderKey, ClassKey, Refusal] | None:
+        """Return the place, the key and the refusal of a class; None: it is gone or awake."""
         unit_class = self._numbered.get(number)
-        if unit_class is None or unit_class.head is None:
+        if unit_class is None or unit_class.head is None or unit_class.refusal is None:
             return None
-        return unit_class.head, unit_class.key
+        return unit_class.head, unit_class.key, unit_class.refusal
 
     # --- admitted units -----------------------------------------------------------------------
 

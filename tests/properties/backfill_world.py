@@ -13,6 +13,7 @@ from queue_scheduler.engine.backfill import Promise
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Plugin
 from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
@@ -177,6 +178,13 @@ class BackfillWorld:
         refusal = self.engine.refusal_of(f"ns/{name}")
         assert refusal is not None, f"{name} does not wait"
         return refusal.reason.value, refusal.other.removeprefix("ns/")
+
+    def info(self, name: str) -> QueueUnitInfo:
+        """Return what the engine knows of a unit."""
+        record = self.engine.record(f"ns/{name}")
+        assert record is not None
+        assert record.info is not None
+        return record.info
 
     def waiting(self) -> list[str]:
         """The line."""

@@ -8,11 +8,11 @@ from datetime import datetime
 import pytest
 from msgspec.structs import replace
 
-from queue_scheduler.decision import Decision, Preempt, Reason, Refusal, Refused
-from queue_scheduler.framework.extension_points import Plugin
-from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.decision import Decision, Moment, Preempt, Reason, Refusal, Refused
+from queue_scheduler.framework.extension_points import Plugin, Supposed
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
 from queue_scheduler.quota.quota_settings import QuotaMode
-from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.objects.node import Node, NodeStatus
 from shared_api.objects.queue import AdmissionCheckReference
 from shared_api.timestamps import rfc3339
@@ -576,3 +576,104 @@ def test_a_unit_that_a_plugin_refuses_waits_with_that_plugin() -> None:
     assert world.reason("small") == DELAYS, "its quota has no room: the plugin is not asked"
     assert world.go_on(20) == []
     assert world.reason("small")[0] == "RefusedByPlugin"
+
+
+def test_a_queue_that_was_not_asked_learns_when_to_ask_again() -> None:
+    world = BackfillWorld(cpu=6)
+    world.add_queue("other")
+    world.add("late", cpu=3, says=80)
+    world.add("runs", cpu=2, says=100)
+    assert world.go_on() == ["late", "runs"]
+    world.add("head", cpu=4, says=50)
+    world.add("other head", cpu=6, says=50, queue="other")
+    world.add("small", says=500)
+    world.add("other small", says=500, queue="other")
+    assert world.go_on() == []
+    # Its pods stop: from second 20 on it would end after the other one.
+    stopped = world.runs.pop("late").unit
+    status = replace(stopped.status, conditions=(), phase="Dequeued")
+    meta = replace(stopped.metadata, resource_version="1000")
+    calls = world.engine.on_queue_unit(replace(stopped, metadata=meta, status=status))
+    assert len(calls) == 1, "one queue is asked, and all are reviewed"
+    world.workers.wake(calls)
+    assert world.go_on() == []
+    assert world.workers.alarms == {"shared": 20.0, "other": 20.0}
+
+
+def test_a_filter_that_raises_during_a_review_loses_no_unit() -> None:
+    plugin = Raises()
+    world = with_head(plugins=[plugin])
+    world.add("small", says=120)
+    assert world.go_on() == []
+    plugin.raises = True
+    world.workers.wake(world.declare("runs", 130))
+    with pytest.raises(RuntimeError, match="out of order"):
+        world.go_on()
+    plugin.raises = False
+    world.workers.wake(["shared"])
+    assert world.go_on() == ["small"]
+
+
+class Raises:
+    """Raises for the unit `small` while it is told to."""
+
+    name = "Raises"
+
+    def __init__(self) -> None:
+        self.raises = False
+
+    def check(self, info: QueueUnitInfo) -> Refusal | None:
+        """Raise, or let pass."""
+        if self.raises and info.unit.metadata.name == "small":
+            raise RuntimeError("out of order")
+        return None
+
+
+def test_a_repaired_charge_that_only_a_plugin_knew_has_waiting_units_asked() -> None:
+    world = with_head()
+    world.add("small", says=120)
+    assert world.go_on() == []
+    info = at_least(world.info("small"))
+    world.plugin.quotas.charge("phantom", "a", world.plugin.demand_of(info))
+    world.workers.wake(world.declare("runs", 130))
+    assert world.go_on() == [], "there is no room beside the phantom"
+    world.workers.wake(world.engine.charge_anew(Uid("phantom")))
+    assert world.go_on() == ["small"]
+
+
+class RefusesByItself(Refuses):
+    """Answers what-if questions, though its answers follow from nothing that the engine knows."""
+
+    def check_without(
+        self, info: QueueUnitInfo, _released: Sequence[Uid], _added: Sequence[Supposed] = ()
+    ) -> Refusal | None:
+        """Answer as `check` does."""
+        return self.check(info)
+
+
+def test_a_unit_waits_with_a_plugin_whose_answers_do_not_follow_charges_alone() -> None:
+    plugin = RefusesByItself()
+    world = with_head(plugins=[plugin])
+    world.add("small", says=120)
+    assert world.go_on() == []
+    plugin.refuses = "small"
+    world.workers.wake(world.declare("runs", 130))
+    assert world.go_on() == []
+    assert world.reason("small")[0] == "RefusedByPlugin"
+    plugin.refuses = ""
+    world.add("unrelated", "far", queue="none")
+    assert world.go_on() == ["small"]
+
+
+def test_a_unit_with_the_reason_of_another_process_is_asked() -> None:
+    world = with_head()
+    world.add("small", says=200)
+    queue = world.engine.queues.find("shared")
+    assert queue is not None
+    said = Refusal(reason=Reason.OVER_QUOTA_MAX, quota="a")
+    moment = Moment(0.0, wall_time(START))
+    assert world.engine.admission.let_sleep(queue, world.info("small"), said, START, moment)
+    assert world.reason("small")[0] == "OverQuotaMax"
+    world.workers.wake(world.declare("runs", 110))
+    assert world.go_on() == []
+    assert world.reason("small") == DELAYS
