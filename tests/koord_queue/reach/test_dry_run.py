@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from koord_queue.acts.change import Change, On
+from koord_queue.cli.targets import Place, Targets
 from koord_queue.errors import CommandError
 from koord_queue.reach.cluster import Cluster, Query
 from koord_queue.reach.dry_run import check_patches, create_dry, read_manifest
 from koord_queue.reach.errors import Missing, Refused
+from koord_queue.reach.resources import ELASTIC_QUOTAS
 
 Json = dict[str, Any]
 
@@ -164,3 +167,21 @@ def test_a_quota_is_not_sent_where_a_webhook_would_keep_it(
     assert (len(sent), len(unasked)) == ((0, 1) if said else (2, 0))
     assert said in "".join(unasked)
     assert created["items"][-1]["metadata"]["name"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("webhooks", "dry_run", "sent"),
+    [
+        pytest.param(["elasticquotas"], True, 0, id="a webhook judges quotas"),
+        pytest.param(["elasticquotas"], False, 1, id="it is no dry run"),
+        pytest.param(["pods"], True, 1, id="none does"),
+    ],
+)
+def test_a_quota_is_not_changed_by_dry_run_where_a_webhook_would_keep_it(
+    webhooks: list[str], sent: int, *, dry_run: bool
+) -> None:
+    server = Recorded(webhooks=webhooks)
+    place = Place(ELASTIC_QUOTAS, "x", "a", "elasticquota/a", "1")
+    change = Change(on=On.QUOTA, patch={"spec": {}}, said="changed", edit={})
+    Targets(server).write(place, change, dry_run=dry_run)
+    assert [method for method, _, _ in server.asked] == ["PATCH"] * sent
