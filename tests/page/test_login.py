@@ -45,7 +45,7 @@ def log_in(window: Window, token: str) -> None:
 def test_who_logs_in_sees_what_was_asked_for(window: Window) -> None:
     sessions = Sessions(window)
     window.open("/queues/vision")
-    assert window.page.title() == "Log in · Koord-Queue"
+    window.has_title("Log in")
     assert window.page.get_by_role("navigation").count() == 0
     window.complaints[:] = without_statuses(window.complaints, 401)
     assert_sound(window, "login")

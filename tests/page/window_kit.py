@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Route, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Route, expect, sync_playwright
 
 from tests.tidy.source_tree import ROOT
 
@@ -133,6 +133,11 @@ class Window:
     def sees(self, text: str) -> None:
         """Wait until a text is shown."""
         self.page.get_by_text(text).first.wait_for()
+
+    def has_title(self, title: str) -> None:
+        """Wait until the window has a title, which is set a moment after its view is shown."""
+        whole = f"{title} \u00b7 Koord-Queue"
+        expect(self.page).to_have_title(whole, timeout=PATIENCE_MILLISECONDS)
 
     def barriers(self) -> list[str]:
         """Return what axe finds: what keeps people with disabilities out."""
