@@ -17,7 +17,7 @@ class Trait(Flag):
     OTHER_UNIT = auto()
     """It is about another unit, which `Refusal.other` names."""
     BACKFILL = auto()
-    """The unit fits, and would delay the head of a queue that backfills."""
+    """The unit would delay the head of a queue that backfills; it fitted when it was asked."""
     PAST_FILTERS = auto()
     """The unit passes the filters; it is considered again when the cause ends."""
     NO_HEAD = auto()

@@ -231,9 +231,13 @@ class Backfill:
         come to end before it. Where both end at once, more units have ended at the promised time.
         """
         behind = self._find_behind(queue, info, wall)
-        if behind is None or wall is None or remaining_seconds(info.unit) is None:
+        return None if behind is None else self._again_behind(behind[0], info, wall)
+
+    def _again_behind(self, head: _Head, info: QueueUnitInfo, wall: int | None) -> int | None:
+        """Return the same for a unit whose head is known."""
+        if wall is None or remaining_seconds(info.unit) is None:
             return None
-        head, promise = behind
+        promise = self._promise(head, wall)
         if not isinstance(promise, Promise):
             return None
         key = head.info.key
@@ -473,7 +477,7 @@ class Backfill:
         head = self._find_delayed(queue, info, wall)
         if head is None or wall is None:
             return False
-        again = self.again_seconds(queue, info, wall)
+        again = self._again_behind(head, info, wall)
         self._note_waiting(queue, number, head.place)
         if again is not None:
             review.found.timed.append(((queue.name, number), again))

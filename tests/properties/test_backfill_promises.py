@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
+from queue_scheduler.framework.queue_unit_info import at_least
 from queue_scheduler.quota.quota_settings import QuotaMode
 from shared_api.objects.queue_unit import QueueUnit
 from tests.properties.backfill_world import BackfillWorld
@@ -87,11 +87,8 @@ class Simulation:
     def _check_that_it_must_wait(self, name: str) -> None:
         """Check that no waiting unit could start: time alone only makes it harder to pass."""
         world = self.world
-        record = world.engine.record(f"ns/{name}")
-        assert record is not None
-        assert record.info is not None
         reason, head = world.reason(name)
-        if world.plugin.check(at_least(record.info)) is not None:
+        if world.plugin.check(at_least(world.info(name))) is not None:
             return
         assert reason in {"WouldDelayHead", "NoMaximumExecutionTime"}, f"{name} is lost"
         says, promise = world.says[name], world.promise(head)
@@ -101,9 +98,7 @@ class Simulation:
     def _brute_force(self, name: str) -> int | None:
         """Ask a copy of the engine at every declared end, the earliest first."""
         world = self.world
-        record = world.engine.record(f"ns/{name}")
-        assert record is not None
-        assert isinstance(record.info, QueueUnitInfo)
+        info = world.info(name)
         ends: dict[int, list[str]] = {}
         for run in world.runs.values():
             says = run.unit.spec.maximum_execution_time_seconds
@@ -114,7 +109,7 @@ class Simulation:
         for end in sorted(ends):
             for uid in ends[end]:
                 quotas.quotas.release(uid)
-            if quotas.check(at_least(record.info)) is None:
+            if quotas.check(at_least(info)) is None:
                 return end
         return None
 
