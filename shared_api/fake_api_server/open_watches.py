@@ -22,6 +22,8 @@ class OpenWatches:
         """Start without watches; `lock`: the server's, re-entrant, since an end calls back."""
         self._lock = lock
         self._streams: list[FakeStream] = []
+        # Also those that have ended since: what was held back, and the end, are not read yet.
+        self._stalled: list[FakeStream] = []
 
     def add(self, stream: FakeStream) -> None:
         """Take a watch that was opened."""
@@ -53,12 +55,22 @@ class OpenWatches:
         return self._each(match, expire)
 
     def stall(self, match: Match = ANY_REQUEST) -> int:
-        """Send nothing to matching watches until `resume`."""
-        return self._each(match, FakeStream.stall)
+        """Send nothing to matching watches until `resume`, not even their end."""
 
-    def resume(self, match: Match = ANY_REQUEST) -> int:
-        """Send stalled watches what was held back."""
-        return self._each(match, FakeStream.resume)
+        def stall(stream: FakeStream) -> None:
+            stream.stall()
+            if stream not in self._stalled:
+                self._stalled.append(stream)
+
+        return self._each(match, stall)
+
+    def resume(self) -> int:
+        """Send all stalled watches what was held back; return how many there were."""
+        with self._lock:
+            stalled, self._stalled = self._stalled, []
+            for stream in stalled:
+                stream.resume()
+            return len(stalled)
 
     def repeat_events(self, times: int, match: Match = ANY_REQUEST) -> int:
         """Send matching watches their next `times` events twice each."""

@@ -77,11 +77,11 @@ class Session:
         done = self._run(command.text)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while _LOOKS.match(command.text) and (done.returncode or command.missing(done.stdout)):
-            assert time.monotonic() < deadline, _difference(command, done)
+            assert time.monotonic() < deadline, self._difference(command, done)
             time.sleep(0.2)
             done = self._run(command.text)
-        assert not done.returncode, _difference(command, done)
-        assert not command.missing(done.stdout), _difference(command, done)
+        assert not done.returncode, self._difference(command, done)
+        assert not command.missing(done.stdout), self._difference(command, done)
         if command.text.startswith(("helm install", "helm upgrade")):
             self.stop()
             self._start()
@@ -90,6 +90,14 @@ class Session:
         """End the programs."""
         while self._programs:
             self._programs.pop().stop()
+
+    def _difference(self, command: Command, done: CompletedProcess[str]) -> str:
+        """Return what is missing, with the end of what the cluster and the programs say."""
+        missing = command.missing(done.stdout)
+        shown = f"{command.text}\nis to show {missing}\nbut shows\n{done.stdout}{done.stderr}"
+        events = self._plane.kubectl("get", "events", "-A", "--sort-by=.lastTimestamp")
+        logs = "\n".join(program.log()[-2000:] for program in self._programs)
+        return f"{shown}\n{events[-4000:]}\n{logs}"
 
     def _run(self, command: str) -> CompletedProcess[str]:
         environment = {
@@ -169,8 +177,3 @@ def playable(text: str) -> str:
         notes = template.setdefault("metadata", {}).setdefault("annotations", {})
         notes["koord-queue.test/run-seconds"] = str(seconds)
     return yaml.safe_dump_all(documents, sort_keys=False)
-
-
-def _difference(command: Command, done: CompletedProcess[str]) -> str:
-    missing = command.missing(done.stdout)
-    return f"{command.text}\nis to show {missing}\nbut shows\n{done.stdout}{done.stderr}"

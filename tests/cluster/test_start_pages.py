@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.charts.render import run_helm
 from tests.cluster.page_session import Session, session
 from tests.cluster.queue_world import ELASTIC_QUOTA_CRD
 from tests.controlplane.control_plane import ControlPlane
 from tests.docs.page_steps import Command
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def plane(controlplane_binaries: Path) -> Iterator[ControlPlane]:
-    """A cluster in which nothing is installed."""
+    """A cluster in which nothing is installed, of each reader's own."""
     with ControlPlane(
         controlplane_binaries, controller_manager=True, scheduler=True, kwok=True
     ) as running:
@@ -28,15 +27,6 @@ def plane(controlplane_binaries: Path) -> Iterator[ControlPlane]:
 def reader(plane: ControlPlane, tmp_path: Path) -> Iterator[Session]:
     with session(plane, tmp_path) as opened:
         yield opened
-    # After a failure, too, so that the next reader begins anew.
-    run_helm(
-        "uninstall",
-        "koord-queue",
-        "-n",
-        "koord-queue",
-        "--ignore-not-found",
-        kubeconfig=plane.kubeconfig,
-    )
 
 
 def test_without_koordinator(reader: Session) -> None:

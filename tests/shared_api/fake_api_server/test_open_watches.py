@@ -51,6 +51,20 @@ def test_a_stalled_watch_returns_its_lines_late() -> None:
     assert read_all(stream) == [("ADDED", "a")]
 
 
+def test_a_watch_that_ends_while_stalled_ends_late() -> None:
+    server = make_server()
+    stream = watch(server, resourceVersion=str(server.resource_version))
+    server.watches.stall()
+    server.direct.create(thing("a"))
+    server.watches.end()
+    with pytest.raises(StreamIdle):
+        stream.read_line(1.0)
+    assert server.watches.resume() == 1
+    assert read_all(stream) == [("ADDED", "a")]
+    assert stream.read_line(1.0) is None
+    assert server.watches.resume() == 0
+
+
 def test_events_can_be_sent_twice() -> None:
     server = make_server()
     stream = watch(server, resourceVersion=str(server.resource_version))
