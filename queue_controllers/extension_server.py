@@ -228,9 +228,14 @@ class ExtensionServer(Generic[JobT]):
             groups.forget(old)
 
     def enqueue_all(self) -> None:
-        """Queue every job and the job of every unit: for a new leader, or a new cluster context."""
-        for job in self._jobs.list():
-            self.queue.add(job.metadata.key)
+        """Queue every job and the job of every unit: for a new leader, or a new cluster context.
+
+        The oldest job comes first. Jobs that were created while nobody led get their units in that
+        order, and the first unit that the scheduler sees may start before the others are there.
+        """
+        jobs = [job.metadata for job in self._jobs.list()]
+        for metadata in sorted(jobs, key=lambda job: (job.creation_timestamp, job.key)):
+            self.queue.add(metadata.key)
         for unit in self._units.list():
             if key := self._key_of_unit(unit):
                 self.queue.add(key)

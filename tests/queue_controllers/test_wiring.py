@@ -392,6 +392,22 @@ def test_a_follower_is_ready_and_writes_nothing_until_it_leads(world: World) -> 
     assert world.units() == ["main"]
 
 
+def test_jobs_that_came_before_it_led_get_their_units_in_the_order_of_their_creation(
+    world: World,
+) -> None:
+    names = [f"job-{number}" for number in reversed(range(8))]
+    for name in names:
+        world.job(name)
+        world.clock.advance(1.0)
+    follower = Follower()
+    world.start(leadership=follower)
+    follower.leads = True
+    world.settle(5.0)
+    made = [world.get_unit(name)["metadata"] for name in names]
+    versions = [int(each["resourceVersion"]) for each in made]
+    assert versions == sorted(versions)
+
+
 def test_duplicate_controllers_are_harmless(world: World) -> None:
     first = world.start()
     second = world.start()
