@@ -22,6 +22,7 @@ from shared_api.process.structured_logs import configure_logs
 from tests.benchmarks import (
     answer_figures,
     audit_figures,
+    backfill_figures,
     bare_loop,
     client_transport,
     client_watch,
@@ -144,6 +145,12 @@ STAGES = (
         "decisions per second in memory with 1,000 and 100,000 units, and forks",
         75,
         lambda options: engine_figures.run(quick=options.quick),
+    ),
+    Stage(
+        "backfill",
+        "what a unit costs that passes a head and ends, beside those that wait behind it",
+        10,
+        lambda options: backfill_figures.run(quick=options.quick),
     ),
     Stage(
         "answers",

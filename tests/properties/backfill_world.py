@@ -61,10 +61,11 @@ class BackfillWorld:
         guaranteed: int = 0,
         annotations: dict[str, str] | None = None,
         plugins: Sequence[Plugin] = (),
+        validates: bool = True,
     ) -> None:
         self.plugin = ElasticQuotaPlugin(QuotaSettings(mode=mode))
         self.engine = Engine(PluginRunner([self.plugin, Priority(), *plugins]), BUILT_IN_POLICIES)
-        self.workers = Workers(self.engine)
+        self.workers = Workers(self.engine, validates=validates)
         self.second = 0
         self.runs: dict[str, Run] = {}
         self.started: dict[str, int] = {}
