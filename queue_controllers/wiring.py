@@ -225,7 +225,7 @@ class Controllers:
             are_caches_ready=self._are_caches_ready,
             caches=self._caches,
             on_open=self._wake_all,
-            on_prepared=host.metrics.process.on_prepared,
+            on_prepared=host.on_prepared,
             clock=host.clock,
         )
         self._run("takeover", self._warmup.step)

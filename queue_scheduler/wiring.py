@@ -194,7 +194,7 @@ class Scheduler:
             are_caches_ready=self._are_caches_ready,
             caches=lambda: [each for each in self._caches.in_order() if each.has_synced()],
             on_open=self._wake_all,
-            on_prepared=self._program.metrics.process.on_prepared,
+            on_prepared=self._program.on_prepared,
             clock=self._program.clock,
         )
 

@@ -12,6 +12,7 @@ A replica that does not lead keeps its caches and answers requests: it is ready.
 
 from __future__ import annotations
 
+import gc
 import random
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -103,6 +104,10 @@ class Host(Protocol):
         """Return a thread for a step, not yet started."""
         ...
 
+    def on_prepared(self, seconds: float) -> None:
+        """Note that the caches are complete, so many seconds after this process might write."""
+        ...
+
 
 class Work(LocalWork, Protocol):
     """The work of a program."""
@@ -155,6 +160,17 @@ class Program(LocalProgram):
         """
         self._work = work
         return self.serve(work)
+
+    def on_prepared(self, seconds: float) -> None:
+        """Note that the caches are complete, so many seconds after this process might write.
+
+        From now on the garbage collector passes over what there is. The caches live as long as the
+        process; with 100,000 units a whole collection visits each entry of each large dict, and all
+        threads wait for it, some for a lock that is held meanwhile.
+        """
+        self.metrics.process.on_prepared(seconds)
+        gc.collect()
+        gc.freeze()
 
     # ------------------------------------------------------------------ parts
 

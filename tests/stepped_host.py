@@ -72,6 +72,9 @@ class HostParts:
         self.component = component
         self.port_shares = {"debug": 8}
 
+    def on_prepared(self, seconds: float) -> None:
+        self.metrics.process.on_prepared(seconds)
+
 
 class SteppedHost(HostParts):
     """A host whose threads a test steps.

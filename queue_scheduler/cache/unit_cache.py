@@ -12,7 +12,7 @@ the order in which these arrived: whatever a fact may map differently is placed 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -54,6 +54,25 @@ _STAYS_IN = {
 }
 
 
+class UnitFinder:
+    """Finds the newest known object of a unit.
+
+    Not a method of the cache, which would be in a cycle with its parts: a fork that nobody uses any
+    more is freed at once, and not when the garbage collector comes. And not a closure, which no
+    checkpoint can hold.
+    """
+
+    __slots__ = ("_records",)
+
+    def __init__(self, records: Mapping[str, CachedUnit]) -> None:
+        self._records = records
+
+    def __call__(self, key: str) -> QueueUnit | None:
+        """Return the object; None: the unit is unknown."""
+        record = self._records.get(key)
+        return record.unit if record is not None else None
+
+
 class UnitCache:
     """The units, by `namespace/name`.
 
@@ -88,7 +107,8 @@ class UnitCache:
         self.lowered_lately: dict[str, None] = {}
         self._plugins = plugins
         self._queue_namespace = queue_namespace
-        self._hold({}, QueueSet(), KnownChecks(), Usage(plugins, self.unit))
+        records: dict[str, CachedUnit] = {}
+        self._hold(records, QueueSet(), KnownChecks(), Usage(plugins, UnitFinder(records)))
 
     def _hold(
         self,
@@ -100,11 +120,6 @@ class UnitCache:
         self.records, self.queues, self.checks, self.usage = records, queues, checks, usage
         self.builder = RecordBuilder(self._plugins, queues, checks, self._queue_namespace)
         self.charges = UnitCharges(self._plugins, usage, records)
-
-    def unit(self, key: str) -> QueueUnit | None:
-        """Return the newest known object of a unit; None: the unit is unknown."""
-        record = self.records.get(key)
-        return record.unit if record is not None else None
 
     def pending_count(self, queue_name: str) -> int:
         """Return how many units are pending in a queue, or on hold for it."""
@@ -338,12 +353,9 @@ class UnitCache:
     def fork(self, plugins: PluginRunner) -> UnitCache:
         """Return an independent copy over forked plugins; shares units, copies containers."""
         twin = UnitCache(plugins, self._queue_namespace)
-        twin._hold(
-            dict(self.records),
-            self.queues.fork(),
-            self.checks.copy(),
-            self.usage.fork(plugins, twin.unit),
-        )
+        records = dict(self.records)
+        usage = self.usage.fork(plugins, UnitFinder(records))
+        twin._hold(records, self.queues.fork(), self.checks.copy(), usage)
         twin.held = self.held.fork()
         twin.admitted = self.admitted.fork()
         twin.gone = self.gone.copy()

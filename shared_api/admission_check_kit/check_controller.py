@@ -106,7 +106,7 @@ class CheckController:
             are_caches_ready=self._are_caches_ready,
             caches=self._caches,
             on_open=lambda: self._wake("opening"),
-            on_prepared=host.metrics.process.on_prepared,
+            on_prepared=host.on_prepared,
             clock=host.clock,
         )
         self._is_open = False

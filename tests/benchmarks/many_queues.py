@@ -235,9 +235,9 @@ def _watch(stream: WatchStream[QueueUnit], seen: dict[str, None], names: list[st
 def _figures(found: Measured, size: Size, few: Usage, few_idle: float) -> list[Figure]:
     note = f"{size.units} units in {size.queues} queues"
     busy = f"{note}; {found.started} units were started meanwhile"
-    held, cpu, copied = (
+    held, cpu, copied, collected = (
         [float(str(each[name])) for each in found.forks]
-        for name in ("held_ms", "cpu_ms", "copied_ms")
+        for name in ("held_ms", "cpu_ms", "copied_ms", "collected_ms")
     )
     return [
         Figure(
@@ -270,7 +270,7 @@ def _figures(found: Measured, size: Size, few: Usage, few_idle: float) -> list[F
             value=median(held),
             unit="ms",
             control=median(copied),
-            note=f"median of {len(held)}, slowest {max(held):.1f}; of CPU {median(cpu):.1f};"
-            f" {busy}; control: dict() of all units",
+            note=f"median of {len(held)}, slowest {max(held):.1f}, up to {max(collected):.1f} of it"
+            f" garbage collection; of CPU {median(cpu):.1f}; {busy}; control: dict() of all units",
         ),
     ]

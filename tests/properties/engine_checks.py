@@ -101,7 +101,10 @@ def check_audit(
 
     def read_unit(key: str) -> QueueUnit | None:
         unit: QueueUnit | None = told.get(("unit", key))
-        return engine.units.unit(key) if unit is None and key in units else unit
+        if unit is None and key in units:
+            record = engine.units.records.get(key)
+            return record.unit if record is not None else None
+        return unit
 
     caches = Caches(read_unit, lambda key: told.get(("pod", key)))
     keys = {kind: [key for one, key in told if one == kind] for kind in ("unit", "pod")}

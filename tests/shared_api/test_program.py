@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -10,6 +11,7 @@ import signal
 import socket
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -64,7 +66,7 @@ SAFE_LEASE = {"leader_elect": True, "lease_seconds": 40, "renew_deadline_seconds
 
 @pytest.fixture(autouse=True)
 def _process_as_before() -> Iterator[None]:
-    """Restore what a program sets in its process: signals, logs, the thread switch interval."""
+    """Restore what a program sets in its process: signals, logs, threads' switches, garbage."""
     numbers = (signal.SIGTERM, signal.SIGINT)
     handlers = [signal.getsignal(number) for number in numbers]
     interval, root = sys.getswitchinterval(), logging.getLogger()
@@ -73,6 +75,7 @@ def _process_as_before() -> Iterator[None]:
     for number, handler in zip(numbers, handlers, strict=True):
         signal.signal(number, handler)
     sys.setswitchinterval(interval)
+    gc.unfreeze()
     root.handlers[:], root.level = loggers
     structlog.reset_defaults()
 
@@ -277,6 +280,21 @@ def test_reviews_of_unknown_tokens_do_not_use_the_rate_of_the_work(
 
     runner.run(script, qps=0.1, burst=1)
     assert seen == [503, 503, 0.0], "only the client for reviews is held"
+
+
+def test_full_caches_are_passed_over_by_the_garbage_collector(runner: Runner) -> None:
+    class Node:
+        """Part of a cycle."""
+
+    garbage = Node()
+    garbage.itself = garbage  # type: ignore[attr-defined] # made to be found by the collector
+    gone = weakref.ref(garbage)
+    del garbage
+    cache = {"kept": [1]}
+    runner.program().on_prepared(1.5)
+    assert gone() is None, "what is garbage by then would never be collected"
+    assert all(each is not cache for each in gc.get_objects())
+    assert gc.get_freeze_count() > 0
 
 
 def test_of_two_replicas_the_second_leads_when_the_first_has_ended(

@@ -36,7 +36,8 @@ def registry() -> UnitCache:
 
 
 def placed(registry: UnitCache, unit: QueueUnit, version: int = 1) -> CachedUnit:
-    registry.usage.pods.on_unit(unit, registry.unit(unit.metadata.key))
+    known = registry.records.get(unit.metadata.key)
+    registry.usage.pods.on_unit(unit, known.unit if known is not None else None)
     registry.place(unit, version, judge(unit))
     refresh(registry)
     return registry.records[unit.metadata.key]
@@ -66,11 +67,10 @@ def test_a_unit_is_counted_in_its_state_and_nowhere_after_it_left(
     record = placed(registry, unit)
     assert record.state is state
     assert (registry.pending_count("a"), registry.admitted.count("a")) == (pending, admitted_count)
-    assert registry.unit(record.key) is record.unit
+    assert registry.records[record.key] is record
     registry.forget(record)
     refresh(registry)
     assert (registry.pending_count("a"), registry.admitted.count("a")) == (0, 0)
-    assert registry.unit(record.key) is None
     assert dict(registry.records) == {}
     assert registry.usage.charge_of(record.uid) is None
     assert [registry.fact_waits.keys(name) for name in ("queue/a", "quota/a", "quota/none")] == [

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterable
+
+import pytest
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue, Rest
@@ -65,6 +69,48 @@ def test_a_fork_is_independent(kit: ShellKit) -> None:
     fork = kit.shared.fork()
     assert isinstance(fork.decide_next("team", 0.0), Dequeue)
     assert isinstance(kit.decide(), Dequeue)
+
+
+def test_a_fork_that_nobody_uses_is_freed_at_once(kit: ShellKit) -> None:
+    """With 100,000 units it has dicts of some megabytes, and the collector comes seldom."""
+    gc.collect()
+    gc.disable()
+    try:
+        fork = kit.shared.fork()
+        units = weakref.ref(fork.units)
+        del fork
+        assert units() is None
+    finally:
+        gc.enable()
+
+
+def test_no_garbage_is_collected_while_a_fork_holds_the_lock(
+    kit: ShellKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collects: list[bool] = []
+    fork = Engine.fork
+
+    def noting(engine: Engine) -> Engine:
+        collects.append(gc.isenabled())
+        return fork(engine)
+
+    monkeypatch.setattr(Engine, "fork", noting)
+    kit.shared.fork()
+    kit.shared.checkpoint()
+    assert collects == [False, False]
+    assert gc.isenabled()
+
+
+def test_a_fork_that_fails_leaves_the_garbage_collector_on(
+    kit: ShellKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_: Engine) -> Engine:
+        raise MemoryError
+
+    monkeypatch.setattr(Engine, "fork", failing)
+    with pytest.raises(MemoryError):
+        kit.shared.fork()
+    assert gc.isenabled()
 
 
 def test_wakes_are_passed_on_without_the_lock() -> None:
