@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Protocol
 
+from queue_scheduler.cache.unit_cache import UnitFinder
 from queue_scheduler.cache.unit_demand import InvalidDemandError, build_demand
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge, judge_place
 from queue_scheduler.decision import Dequeue, Reason, Refusal
@@ -98,13 +99,11 @@ def check_audit(
 
     `units`: those that exist. Of one that was made anew the engine may know by a write's answer.
     """
+    find = UnitFinder(engine.units.records)
 
     def read_unit(key: str) -> QueueUnit | None:
         unit: QueueUnit | None = told.get(("unit", key))
-        if unit is None and key in units:
-            record = engine.units.records.get(key)
-            return record.unit if record is not None else None
-        return unit
+        return find(key) if unit is None and key in units else unit
 
     caches = Caches(read_unit, lambda key: told.get(("pod", key)))
     keys = {kind: [key for one, key in told if one == kind] for kind in ("unit", "pod")}

@@ -286,12 +286,13 @@ def test_full_caches_are_passed_over_by_the_garbage_collector(runner: Runner) ->
     class Node:
         """Part of a cycle."""
 
+    program = runner.program()
     garbage = Node()
     garbage.itself = garbage  # type: ignore[attr-defined] # made to be found by the collector
     gone = weakref.ref(garbage)
     del garbage
     cache = {"kept": [1]}
-    runner.program().on_prepared(1.5)
+    program.on_prepared(1.5)
     assert gone() is None, "what is garbage by then would never be collected"
     assert all(each is not cache for each in gc.get_objects())
     assert gc.get_freeze_count() > 0

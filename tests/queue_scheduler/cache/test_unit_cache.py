@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from queue_scheduler.cache.unit_cache import UnitCache
+from queue_scheduler.cache.unit_cache import UnitCache, UnitFinder
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
@@ -36,8 +36,7 @@ def registry() -> UnitCache:
 
 
 def placed(registry: UnitCache, unit: QueueUnit, version: int = 1) -> CachedUnit:
-    known = registry.records.get(unit.metadata.key)
-    registry.usage.pods.on_unit(unit, known.unit if known is not None else None)
+    registry.usage.pods.on_unit(unit, UnitFinder(registry.records)(unit.metadata.key))
     registry.place(unit, version, judge(unit))
     refresh(registry)
     return registry.records[unit.metadata.key]
@@ -64,13 +63,14 @@ def refresh(registry: UnitCache) -> None:
 def test_a_unit_is_counted_in_its_state_and_nowhere_after_it_left(
     registry: UnitCache, unit: QueueUnit, state: UnitState, pending: int, admitted_count: int
 ) -> None:
-    record = placed(registry, unit)
+    record, find = placed(registry, unit), UnitFinder(registry.records)
     assert record.state is state
     assert (registry.pending_count("a"), registry.admitted.count("a")) == (pending, admitted_count)
-    assert registry.records[record.key] is record
+    assert find(record.key) is record.unit
     registry.forget(record)
     refresh(registry)
     assert (registry.pending_count("a"), registry.admitted.count("a")) == (0, 0)
+    assert find(record.key) is None
     assert dict(registry.records) == {}
     assert registry.usage.charge_of(record.uid) is None
     assert [registry.fact_waits.keys(name) for name in ("queue/a", "quota/a", "quota/none")] == [
