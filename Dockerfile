@@ -4,7 +4,7 @@
 # The base is pinned by tag, so that a rebuild takes Debian's and Python's fixes; whoever needs the
 # same bytes again pins it by digest. tests/tidy/dockerfile.py holds the rules for this file.
 
-FROM python:3.13-slim AS build
+FROM python:3.14-slim AS build
 WORKDIR /src
 
 # Packages first: they change less often than the sources, and are a layer of their own.
@@ -38,17 +38,17 @@ RUN python -m pip wheel --disable-pip-version-check --no-deps --no-build-isolati
     && /opt/koord-queue/bin/koord-queue-insight --help > /dev/null \
     && /opt/koord-queue/bin/koord-queue replay --help > /dev/null
 
-FROM python:3.13-slim
+FROM python:3.14-slim
 ARG VERSION=unknown
 LABEL org.opencontainers.image.title="koord-queue" \
       org.opencontainers.image.description="A job queue for Kubernetes with ElasticQuotas" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.base.name="docker.io/library/python:3.13-slim"
+      org.opencontainers.image.base.name="docker.io/library/python:3.14-slim"
 
 # A running program installs nothing.
 RUN python -m pip uninstall --yes --quiet --root-user-action=ignore pip \
-    && rm -rf /usr/local/lib/python3.13/ensurepip
+    && rm -rf /usr/local/lib/python3.14/ensurepip
 COPY --from=build /opt/koord-queue /opt/koord-queue
 
 ENV PATH=/opt/koord-queue/bin:$PATH \

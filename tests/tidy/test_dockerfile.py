@@ -12,11 +12,11 @@ from tests.tidy.source_tree import ROOT
 PATH = PurePosixPath("Dockerfile")
 CLEAN = """
 # syntax
-FROM python:3.13-slim AS build
+FROM python:3.14-slim AS build
 RUN pip install --no-cache-dir \\
     # a comment between two lines
     --no-deps --require-hashes -r requirements.txt
-FROM python:3.13-slim
+FROM python:3.14-slim
 COPY --from=build /opt /opt
 USER 65532:65532
 ENTRYPOINT ["koord-queue-scheduler"]
@@ -45,9 +45,9 @@ def test_the_example_is_clean() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "want"),
     [
-        pytest.param("FROM python:3.13-slim\n", "FROM python\n", "neither tag", id="no tag"),
-        pytest.param(":3.13-slim AS", ":latest AS", "another image", id="latest"),
-        pytest.param(":3.13-slim AS", ":$TAG AS", "variable", id="a tag from outside"),
+        pytest.param("FROM python:3.14-slim\n", "FROM python\n", "neither tag", id="no tag"),
+        pytest.param(":3.14-slim AS", ":latest AS", "another image", id="latest"),
+        pytest.param(":3.14-slim AS", ":$TAG AS", "variable", id="a tag from outside"),
         pytest.param("=build", "=ghcr.io/x/uv:latest", "another image", id="copied from latest"),
         pytest.param("USER 65532:65532", "", "as root", id="no user"),
         pytest.param("65532:65532", "0", "not 0", id="root by number"),
@@ -65,5 +65,5 @@ def test_broken_rules_are_found(old: str, new: str, want: str) -> None:
 
 
 def test_a_port_is_not_a_tag() -> None:
-    text = CLEAN.replace("FROM python:3.13-slim\n", "FROM localhost:5000/python\n")
+    text = CLEAN.replace("FROM python:3.14-slim\n", "FROM localhost:5000/python\n")
     assert "neither tag nor digest" in "\n".join(map(str, lint(PATH, text)))

@@ -63,7 +63,7 @@ def at_most(number: float, text: str = "", *, of_ratio: bool = False) -> Aim:
 _KIND: Final = at_most(1.3, of_ratio=True)
 
 AIMS: Final[dict[str, Aim]] = {
-    "decisions_per_second": at_least(40_000),
+    "decisions_per_second": at_least(30_000),
     "decisions_growth": at_most(1.3),
     "runtime_decisions_per_second": at_least(3_000),
     "runtime_decisions_per_second_half_up": at_least(3_000),
