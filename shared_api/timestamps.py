@@ -14,16 +14,20 @@ from shared_api.objects.meta import Timestamp
 
 MAX_CLOCK_SKEW: Final = timedelta(seconds=60)
 """How far the clock of a writer may be ahead."""
+_OFFSET: Final = "+00:00"
+"""The end of `isoformat` for a time in UTC."""
 
 
 def rfc3339(moment: datetime) -> Timestamp:
     """Return the moment as Kubernetes writes a `metav1.Time`: UTC, whole seconds."""
-    return Timestamp(moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    # Not strftime, which takes three times as long.
+    return Timestamp(moment.astimezone(UTC).isoformat(timespec="seconds")[: -len(_OFFSET)] + "Z")
 
 
 def rfc3339_micro(moment: datetime) -> Timestamp:
     """Return the moment as Kubernetes writes a `metav1.MicroTime`: UTC, six digits."""
-    return Timestamp(moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+    text = moment.astimezone(UTC).isoformat(timespec="microseconds")
+    return Timestamp(text[: -len(_OFFSET)] + "Z")
 
 
 def parse_time(text: str) -> datetime:

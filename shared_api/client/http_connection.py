@@ -289,6 +289,12 @@ class HttpStream:
         """Return the next line, or None at the orderly end. See `ResponseStream`."""
         if self._lines:
             return self._lines.popleft()
+        # Asked after each event whether there is another; mostly there is none. If the stream is
+        # closed meanwhile, a closed or even a foreign descriptor is polled, and nothing is read.
+        if timeout_seconds <= 0 and not (
+            self._closed or self._parts.complete or self._connection.has_input()
+        ):
+            raise StreamIdle("nothing has arrived")
         with self._lock:
             if self._closed:
                 raise ConnectionLost("the stream is closed", sent=True)

@@ -96,6 +96,13 @@ class _EventLine(msgspec.Struct):
     object: msgspec.Raw
 
 
+class _ChangeLine(msgspec.Struct, Generic[T]):
+    """Nearly every line of a watch: a change of an object that can be decoded."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    object: T
+
+
 class _Status(msgspec.Struct):
     code: int = 0
     reason: str = ""
@@ -135,6 +142,7 @@ class AnswerReader(Generic[T]):
         with _building:
             self._object = msgspec.json.Decoder(object_type)
             self._list = msgspec.json.Decoder(_ListOf[object_type])  # type: ignore[valid-type] # at run time it is one
+            self._change = msgspec.json.Decoder(_ChangeLine[object_type])  # type: ignore[valid-type] # at run time it is one
 
     def read_object(self, body: bytes) -> T:
         """Return the object of an answer.
@@ -179,6 +187,14 @@ class AnswerReader(Generic[T]):
         return Page(items, metadata.resource_version, metadata.continue_token)
 
     def _read_event(self, line: bytes) -> WatchEvent[T]:
+        try:
+            change = self._change.decode(line)
+        except msgspec.DecodeError:
+            return self._read_event_in_parts(line)
+        return WatchEvent(change.type, change.object, _version_of(change.object))
+
+    def _read_event_in_parts(self, line: bytes) -> WatchEvent[T]:
+        """Read a line that is no change, or whose object does not fit its struct."""
         try:
             event = _event_line.decode(line)
         except msgspec.DecodeError as error:
