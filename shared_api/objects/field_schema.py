@@ -107,6 +107,7 @@ def items(
     most: int,
     least: int = 0,
     key: str | None = None,
+    by_item: bool = False,
     unique: bool = False,
     rules: tuple[Rule, ...] = (),
 ) -> Meta:
@@ -116,19 +117,24 @@ def items(
         description: The meaning of the list.
         most: Most items.
         least: Fewest items, if the list is present.
-        key: The property that identifies an item; server-side apply then merges item by item.
-        unique: Whether the list is a set of scalars. Without `key` and `unique`, server-side apply
-            replaces the list as a whole.
+        key: The property that identifies an item: no two items have the same.
+        by_item: Whether several programs write items of the list, each its own: server-side apply
+            then merges by `key`. Otherwise it replaces the list as a whole, so that the API server
+            does not note who wrote which field of each item.
+        unique: Whether the list is a set of scalars.
         rules: CEL rules on the list.
     """
     schema: dict[str, Any] = {"maxItems": most}
     if least:
         schema["minItems"] = least
-    if key is not None:
+    if by_item:
+        assert key is not None, f"items are merged by a key: {description}"
         schema["x-kubernetes-list-type"] = "map"
         schema["x-kubernetes-list-map-keys"] = [key]
     else:
         schema["x-kubernetes-list-type"] = "set" if unique else "atomic"
+        if key is not None:  # the API server checks it by itself only where it merges by it
+            rules = (*rules, _no_two_with_the_same(key))
     if rules:
         schema["x-kubernetes-validations"] = list(rules)
     return _meta(description, schema)
@@ -143,6 +149,11 @@ def rule(expression: str, message: str, *, field_path: str | None = None) -> Rul
     """Return a CEL rule; errors point to `field_path`, relative to the node with the rule."""
     checked = {"rule": expression, "message": message}
     return checked if field_path is None else {**checked, "fieldPath": field_path}
+
+
+def _no_two_with_the_same(key: str) -> Rule:
+    expression = f"self.all(one, self.exists_one(other, other.{key} == one.{key}))"
+    return rule(expression, f"no two items may have the same {key}")
 
 
 def _meta(

@@ -145,7 +145,9 @@ class QueueStatus(WireStruct, frozen=True):
     ] = ""
     conditions: Annotated[
         tuple[Condition, ...],
-        items("Whether the queue works, and why not.", most=MAX_CONDITIONS, key="type"),
+        items(
+            "Whether the queue works, and why not.", most=MAX_CONDITIONS, key="type", by_item=True
+        ),
     ] = ()
 
 

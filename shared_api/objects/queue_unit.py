@@ -56,10 +56,6 @@ _NOT_NEGATIVE = rule(
     "type(self) == string ? !string(self).startsWith('-') : int(self) >= 0",
     "a demand must not be negative",
 )
-_UNIQUE_NAMES = rule(
-    "self.all(one, self.exists_one(other, other.name == one.name))",
-    "names of pod sets must be unique",
-)
 _MIN_WITHIN_COUNT = rule(
     "!has(self.minCount) || self.minCount <= self.count",
     "minCount must not be larger than count",
@@ -141,13 +137,7 @@ class QueueUnitSpec(WireStruct, frozen=True):
     ] = {}
     pod_set: Annotated[
         tuple[Annotated[PodSet, rules(_MIN_WITHIN_COUNT)], ...],
-        items(
-            "The job's pods, by shape.",
-            least=1,
-            most=MAX_POD_SETS,
-            key="name",
-            rules=(_UNIQUE_NAMES,),
-        ),
+        items("The job's pods, by shape.", least=1, most=MAX_POD_SETS, key="name"),
     ] = ()
     priority_class_name: Annotated[
         str, text("The job's priority class.", longest=SUBDOMAIN_LENGTH)
@@ -319,7 +309,12 @@ class QueueUnitStatus(WireStruct, frozen=True):
     ] = ()
     admission_checks: Annotated[
         tuple[AdmissionCheckState, ...],
-        items("The verdicts of admission checks.", most=MAX_ADMISSION_CHECKS, key="name"),
+        items(
+            "The verdicts of admission checks.",
+            most=MAX_ADMISSION_CHECKS,
+            key="name",
+            by_item=True,
+        ),
     ] = ()
     pod_state: Annotated[PodState | None, part("Deprecated: counts of pods.")] = None
     conditions: Annotated[
@@ -348,7 +343,8 @@ class QueueUnitStatus(WireStruct, frozen=True):
         ),
     ] = ()
     placement: Annotated[
-        Placement | None, part("What the admission is charged to, until its usage is released.")
+        Placement | None,
+        part("What the admission is charged to, until its usage is released.", atomic=True),
     ] = None
     job_creation_timestamp: Annotated[
         Timestamp | None,

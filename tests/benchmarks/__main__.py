@@ -28,6 +28,7 @@ from tests.benchmarks import (
     client_watch,
     command_line_figures,
     controllers_memory,
+    crd_writes,
     engine_figures,
     forecast_figures,
     insight_cost,
@@ -245,6 +246,13 @@ STAGES = (
         "units/s with the scheduler against a loop of the same writes; release to next start",
         95,
         lambda options: bare_loop.run(600 if options.quick else bare_loop.UNITS),
+        needs_cluster=True,
+    ),
+    Stage(
+        "crd_writes",
+        "what the three writes of a unit cost the API server, with the CRDs of --before in turns",
+        70,
+        lambda options: crd_writes.run(options.before, quick=options.quick),
         needs_cluster=True,
     ),
     Stage(

@@ -52,8 +52,18 @@ def run(units: int = UNITS) -> list[Figure]:
 
 def measure_bare(world: ClusterWorld, units: int) -> LoadOutcome:
     """Warm up a fresh server, then run the bare loop on it."""
+    warm_up(world)
+    return play_bare(world, units)
+
+
+def warm_up(world: ClusterWorld) -> None:
+    """Wait until a server has taken its CRDs, and let it do some work."""
     time.sleep(SETTLE_SECONDS)
     play(world, _plan("warm", WARM_UP_UNITS, CONNECTIONS, bare=True))
+
+
+def play_bare(world: ClusterWorld, units: int) -> LoadOutcome:
+    """Run the bare loop, and delete all units."""
     outcome = play(world, _plan("bare", units, CONNECTIONS, bare=True))
     world.plane.kubectl("delete", "queueunits", "--all", "--wait=false")
     return outcome

@@ -64,8 +64,8 @@ def test_accepted_specs(plane: ControlPlane, spec: Json) -> None:
 @pytest.mark.parametrize(
     ("spec", "field", "message"),
     [
-        ({"podSet": [POD_SET, POD_SET]}, "spec.podSet", "names of pod sets must be unique"),
-        ({"podSet": [{}, {}]}, "spec.podSet", "names of pod sets must be unique"),
+        ({"podSet": [POD_SET, POD_SET]}, "spec.podSet", "no two items may have the same name"),
+        ({"podSet": [{}, {}]}, "spec.podSet", "no two items may have the same name"),
         (
             {"podSet": [{**POD_SET, "minCount": 3}]},
             "spec.podSet[0].minCount",
@@ -201,6 +201,16 @@ def test_accepted_statuses(plane: ControlPlane, unit: str, status: Json) -> None
             {"admissionChecks": [{"name": "c", "state": "Ready"}] * 2},
             "status.admissionChecks[1]",
             "Duplicate value",
+        ),
+        (
+            {"admissions": [{"name": "a", "replicas": 1, "running": 0}] * 2},
+            "status.admissions",
+            "no two items may have the same name",
+        ),
+        (
+            {"reclaimablePods": [{"name": "a", "count": 1}] * 2},
+            "status.reclaimablePods",
+            "no two items may have the same name",
         ),
         (
             {"admissions": [{"name": "a", "replicas": -1, "running": 0}]},

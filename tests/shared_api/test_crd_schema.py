@@ -46,7 +46,12 @@ class Tree(WireStruct, frozen=True):
     own: Annotated[Leaf, part(default={"leafName": "abc"})] = Leaf()
     leaves: Annotated[
         tuple[Leaf, ...],
-        items("All.", least=1, most=3, key="leafName", rules=(rule("true", "never"),)),
+        items(
+            "All.", least=1, most=3, key="leafName", by_item=True, rules=(rule("true", "never"),)
+        ),
+    ] = ()
+    boughs: Annotated[
+        tuple[Leaf, ...], items("Some.", most=2, key="leafName", rules=(rule("true", "never"),))
     ] = ()
     tags: Annotated[
         tuple[Annotated[str, text("One.", longest=2)], ...], items("Tags.", most=4, unique=True)
@@ -104,6 +109,23 @@ def test_a_struct_is_an_object_with_its_docstrings_first_paragraph() -> None:
                 "x-kubernetes-list-type": "map",
                 "x-kubernetes-list-map-keys": ["leafName"],
                 "x-kubernetes-validations": [{"rule": "true", "message": "never"}],
+                "items": LEAF,
+            },
+        ),
+        (
+            "boughs",
+            {
+                "type": "array",
+                "maxItems": 2,
+                "x-kubernetes-list-type": "atomic",
+                "x-kubernetes-validations": [
+                    {"rule": "true", "message": "never"},
+                    {
+                        "rule": "self.all(one, self.exists_one(other,"
+                        " other.leafName == one.leafName))",
+                        "message": "no two items may have the same leafName",
+                    },
+                ],
                 "items": LEAF,
             },
         ),

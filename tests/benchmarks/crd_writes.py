@@ -1,0 +1,84 @@
+"""What the writes of a unit's life cost the API server: create, dequeue, end, by a bare loop.
+
+No program of ours runs, so what is measured is the CRD. With another checkout (`--before DIR`) its
+CRDs take turns with ours on one API server, in changing order, and each figure's control is the
+other's. Allocated bytes hardly depend on what else the machine does; CPU does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Final, NamedTuple
+
+from tests.benchmarks import bare_loop
+from tests.benchmarks.cluster_world import ClusterWorld
+from tests.benchmarks.figures import Figure
+from tests.cluster.program_process import ROOT
+
+UNITS: Final = 1000
+PAIRS: Final = 5
+ALLOCATED: Final = "go_memstats_alloc_bytes_total"
+KB: Final = 1000
+
+
+class Turn(NamedTuple):
+    """What one unit cost."""
+
+    api_cpu_ms: float
+    etcd_cpu_ms: float
+    allocated_kb: float
+    """By the API server."""
+
+
+def run(before: Path | None = None, *, quick: bool = False) -> list[Figure]:
+    """Measure, with the CRDs of another checkout in turns if there is one."""
+    pairs, units = (1, 200) if quick else (PAIRS, UNITS)
+    roots = [ROOT] if before is None else [ROOT, before.resolve()]
+    turns: dict[Path, list[Turn]] = {root: [] for root in roots}
+    with ClusterWorld() as world:
+        for number in range(pairs):
+            for root in roots if number % 2 else reversed(roots):
+                world.plane.apply(root / "crds")
+                turns[root].append(_play(world, units))
+                print(f"  {number} {root.name}:", turns[root][-1], flush=True)
+    return _figures(*turns.values())
+
+
+def _play(world: ClusterWorld, units: int) -> Turn:
+    bare_loop.warm_up(world)
+    allocated = _allocated_kb(world)
+    outcome = bare_loop.play_bare(world, units)
+    allocated = _allocated_kb(world) - allocated
+    cpu = outcome.cpu_ms_per_unit
+    return Turn(cpu("kube-apiserver"), cpu("etcd"), allocated / units)
+
+
+def _allocated_kb(world: ClusterWorld) -> float:
+    lines = world.plane.kubectl("get", "--raw", "/metrics").splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith(f"{ALLOCATED} ")) / KB
+
+
+def _figures(ours: Sequence[Turn], others: Sequence[Turn] = ()) -> list[Figure]:
+    names = {"api_cpu_ms": "ms/unit", "etcd_cpu_ms": "ms/unit", "allocated_kb": "kB/unit"}
+    return [
+        _figure(name, unit, [getattr(each, name) for each in ours],
+                [getattr(each, name) for each in others])
+        for name, unit in names.items()
+    ]  # fmt: skip
+
+
+def _figure(name: str, unit: str, ours: Sequence[float], others: Sequence[float]) -> Figure:
+    note = f"median of {len(ours)} turns, {min(ours):.2f} to {max(ours):.2f}"
+    ratios = [mine / other for mine, other in zip(ours, others, strict=False) if other]
+    if ratios:
+        note += f"; ratios of pairs: median {median(ratios):.3f}"
+        note += f", {min(ratios):.3f} to {max(ratios):.3f}"
+    return Figure(
+        name=f"crd_writes_{name}",
+        value=median(ours),
+        unit=unit,
+        control=median(others) if others else None,
+        note=note,
+    )
