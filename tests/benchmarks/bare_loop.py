@@ -53,7 +53,9 @@ def run(units: int = UNITS) -> list[Figure]:
 def measure_bare(world: ClusterWorld, units: int) -> LoadOutcome:
     """Warm up a fresh server, then run the bare loop on it."""
     warm_up(world)
-    return play_bare(world, units)
+    outcome = play_bare(world, units)
+    delete_units(world)
+    return outcome
 
 
 def warm_up(world: ClusterWorld) -> None:
@@ -63,10 +65,13 @@ def warm_up(world: ClusterWorld) -> None:
 
 
 def play_bare(world: ClusterWorld, units: int) -> LoadOutcome:
-    """Run the bare loop, and delete all units."""
-    outcome = play(world, _plan("bare", units, CONNECTIONS, bare=True))
+    """Run the bare loop."""
+    return play(world, _plan("bare", units, CONNECTIONS, bare=True))
+
+
+def delete_units(world: ClusterWorld) -> None:
+    """Delete all units."""
     world.plane.kubectl("delete", "queueunits", "--all", "--wait=false")
-    return outcome
 
 
 def _plan(prefix: str, count: int, workers: int, *, bare: bool = False) -> LoadPlan:

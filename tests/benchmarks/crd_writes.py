@@ -51,6 +51,7 @@ def _play(world: ClusterWorld, units: int) -> Turn:
     allocated = _allocated_kb(world)
     outcome = bare_loop.play_bare(world, units)
     allocated = _allocated_kb(world) - allocated
+    bare_loop.delete_units(world)
     cpu = outcome.cpu_ms_per_unit
     return Turn(cpu("kube-apiserver"), cpu("etcd"), allocated / units)
 
