@@ -18,6 +18,8 @@ from tests.controlplane.binaries import ETCD, KUBERNETES, pinned_version
 
 FOLDER: Final = Path(__file__).parents[1] / "results"
 ROOT: Final = Path(__file__).parents[3]
+WRITTEN: Final = ("tests/benchmarks/results", "BENCHMARKS.md")
+"""What measuring writes: it does not make what is measured another version."""
 GIB: Final = 2**30
 SIGNIFICANT: Final = 4
 
@@ -182,8 +184,14 @@ def this_machine() -> Machine:
 
 
 def _commit() -> str:
-    words = ("git", "describe", "--always", "--dirty", "--abbrev=8", "--exclude=*")
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    """Return the commit that is checked out, with `-dirty` if files differ from it."""
+    commit = _git("rev-parse", "--short=8", "HEAD")
+    changed = _git("status", "--porcelain", "--", ".", *(f":!{path}" for path in WRITTEN))
+    return f"{commit}-dirty" if changed else commit
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(("git", *words), cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip()
 
 
