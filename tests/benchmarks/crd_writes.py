@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 from typing import Final, NamedTuple
 
 from tests.benchmarks import bare_loop
 from tests.benchmarks.cluster_world import ClusterWorld
-from tests.benchmarks.figures import Figure
+from tests.benchmarks.figures import Figure, figure_of_turns
 from tests.cluster.program_process import ROOT
 
 UNITS: Final = 1000
@@ -64,22 +63,11 @@ def _allocated_kb(world: ClusterWorld) -> float:
 def _figures(ours: Sequence[Turn], others: Sequence[Turn] = ()) -> list[Figure]:
     names = {"api_cpu_ms": "ms/unit", "etcd_cpu_ms": "ms/unit", "allocated_kb": "kB/unit"}
     return [
-        _figure(name, unit, [getattr(each, name) for each in ours],
-                [getattr(each, name) for each in others])
+        figure_of_turns(
+            f"crd_writes_{name}",
+            unit,
+            [getattr(each, name) for each in ours],
+            [getattr(each, name) for each in others],
+        )
         for name, unit in names.items()
-    ]  # fmt: skip
-
-
-def _figure(name: str, unit: str, ours: Sequence[float], others: Sequence[float]) -> Figure:
-    note = f"median of {len(ours)} turns, {min(ours):.2f} to {max(ours):.2f}"
-    ratios = [mine / other for mine, other in zip(ours, others, strict=False) if other]
-    if ratios:
-        note += f"; ratios of pairs: median {median(ratios):.3f}"
-        note += f", {min(ratios):.3f} to {max(ratios):.3f}"
-    return Figure(
-        name=f"crd_writes_{name}",
-        value=median(ours),
-        unit=unit,
-        control=median(others) if others else None,
-        note=note,
-    )
+    ]

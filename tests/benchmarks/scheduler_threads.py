@@ -11,13 +11,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import median
 from typing import Final, NamedTuple
 
 from shared_api.client.resource_types import QUEUE_UNITS
 from tests.benchmarks.api_requests import count_writes
 from tests.benchmarks.cluster_world import ClusterWorld
-from tests.benchmarks.figures import Figure
+from tests.benchmarks.figures import Figure, figure_of_turns
 from tests.benchmarks.load_player import NAMESPACE, LoadPlan, PlannedUnit, play
 from tests.benchmarks.quota_tree_objects import await_queues, create_node, create_quotas, quota
 from tests.benchmarks.thread_usage import ThreadUsage, usage_of_threads, used_between
@@ -144,15 +143,5 @@ def _of(turn: Turn, name: str, field: str) -> float:
 
 
 def _figure(name: str, what: str, ours: Sequence[float], others: Sequence[float]) -> Figure:
-    ratios = [a / b for a, b in zip(ours, others, strict=False) if b]
-    note = f"median of {len(ours)} turns, {min(ours):.3f} to {max(ours):.3f}"
-    if ratios:
-        spread = f"{min(ratios):.3f} to {max(ratios):.3f}"
-        note += f"; ratios of pairs: median {median(ratios):.3f}, {spread}"
-    return Figure(
-        name=f"scheduler_{name}_{what}",
-        value=median(ours),
-        unit="cores" if what == "idle_cores" else "per unit",
-        control=median(others) if others else None,
-        note=note,
-    )
+    unit = "cores" if what == "idle_cores" else "per unit"
+    return figure_of_turns(f"scheduler_{name}_{what}", unit, ours, others)
