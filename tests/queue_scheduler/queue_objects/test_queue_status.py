@@ -11,6 +11,7 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queue_objects.queue_status import (
     MAX_ITEMS,
     MIN_INTERVAL_SECONDS,
+    QUEUES_PER_STEP,
     RETRY_BACKOFF,
     QueueStatusWriter,
     build_status_patch,
@@ -258,6 +259,37 @@ def test_counts_that_change_while_a_write_is_pending_are_written_after_it(kit: S
     kit.clock.advance(INTERVAL_SECONDS + 1.0)
     status.step()
     assert len(writes.writes) == 2
+
+
+def test_many_queues_are_looked_at_some_at_a_time_and_all_within_a_second(kit: ShellKit) -> None:
+    names = {f"q-{number:03}" for number in range(2 * QUEUES_PER_STEP)}  # and "team"
+    for name in sorted(names):
+        kit.shared.tell(Engine.on_queue, queue(name))
+    writes = HeldWrites()
+    status = QueueStatusWriter(kit.shared, writes, kit, kit.may_write, kit.clock)
+    pauses = [status.step()]
+    assert len(writes.writes) == QUEUES_PER_STEP
+    pauses += [status.step(), status.step()]
+    assert {write.name for write in writes.writes} == {*names, "team"}
+    assert len(writes.writes) == len(names) + 1
+    assert sum(pauses) == pytest.approx(MIN_INTERVAL_SECONDS)
+
+
+def test_a_change_during_a_round_is_seen_in_the_next(writer: Writer) -> None:
+    kit = writer.kit
+    team = kit.direct.get("queues", "team", QUEUE_NAMESPACE)
+    for number in range(QUEUES_PER_STEP):
+        name = f"x-{number:03}"
+        meta = {"name": name, "namespace": QUEUE_NAMESPACE}
+        kit.direct.create({**team, "metadata": meta, "status": {}})
+        kit.learn_queue(name)
+    writer.pass_time(2 * INTERVAL_SECONDS)  # all are shown as they are
+    kit.learn_queue("team")  # a round begins
+    writer.status.step()
+    kit.add_unit("a")  # "team" was looked at already
+    writer.status.step()
+    writer.pass_time(INTERVAL_SECONDS + 1.0)
+    assert kit.queue_status("team")["pending"] == 1
 
 
 def test_a_deleted_queue_is_forgotten(writer: Writer) -> None:
