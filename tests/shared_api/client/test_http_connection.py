@@ -262,6 +262,18 @@ def test_without_waiting_a_stream_returns_what_has_already_arrived(*, tls: bool)
         stream.close()
 
 
+def test_a_closed_stream_is_not_idle_though_its_descriptor_is_in_use_again(
+    server: ScriptedServer, transport: HttpTransport
+) -> None:
+    server.plays(sends(CHUNKED_HEAD, chunk(b"one\n"), then=server.hangs))
+    stream = transport.stream(GET, PATIENCE_SECONDS)
+    assert stream.read_line(PATIENCE_SECONDS) == b"one"
+    stream.close()
+    one, other = socket.socketpair()  # they get the lowest numbers that are free; nothing is sent
+    with one, other, pytest.raises(ConnectionLost):
+        stream.read_line(0)
+
+
 @pytest.mark.parametrize("tls", [False, True])
 def test_closing_a_stream_wakes_the_thread_that_reads_it(*, tls: bool) -> None:
     with scripted_server(tls=tls) as server, ThreadPoolExecutor(1) as other:
