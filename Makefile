@@ -54,7 +54,7 @@ venv: $(STAMP) ## make or update .venv (about a minute the first time)
 $(STAMP): requirements-test.txt pyproject.toml
 	@if ! $(PY) -c '' 2>/dev/null; then \
 		found=; without_venv=; \
-		for python in $(or $(PYTHON),python3.14 python3.13 python3.12 python3.11 python3); do \
+		for python in $(or $(PYTHON),python3.15 python3.14 python3.13 python3.12 python3.11 python3); do \
 			"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
 			if "$$python" -c 'import ensurepip, venv' 2>/dev/null; then found=$$python; break; fi; \
 			without_venv=$$python; \

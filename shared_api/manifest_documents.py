@@ -21,6 +21,9 @@ MAX_DOCUMENTS: Final = 50
 MAX_DEPTH: Final = 64
 """How deeply values may be nested; pod templates in a list in a job have a dozen levels."""
 
+_PARSERS_LIMIT: Final = "exceeded maximum nesting depth"
+"""What libyaml says from version 0.2.6 on, of a thousand levels."""
+
 MAX_EXPANDED: Final = 4_194_304
 """What a manifest may stand for, in characters; each value counts `_NODE_CHARS` more."""
 
@@ -58,6 +61,9 @@ def read_documents(content: bytes, *, is_json: bool) -> list[dict[str, Any]]:
         # What is no JSON has no meaning for the API server; this also finds what cannot be encoded.
         found = [msgspec.json.decode(msgspec.json.encode(each)) for each in found]
     except yaml.YAMLError as error:
+        # The parser reads ahead: it may find more levels than its own limit before `_Sizes` does.
+        if _PARSERS_LIMIT in str(error):
+            raise _too_deep() from error
         raise ManifestError(f"it is not YAML: {_one_line(error)}") from error
     except (msgspec.MsgspecError, RecursionError, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, ManifestError):
@@ -108,7 +114,11 @@ def _check_depth(documents: list[dict[str, Any]]) -> None:
             for inner in (each.values() if isinstance(each, dict) else each)
         ]
     if level:
-        raise ManifestError(f"its values are nested more than {MAX_DEPTH} levels deep")
+        raise _too_deep()
+
+
+def _too_deep() -> ManifestError:
+    return ManifestError(f"its values are nested more than {MAX_DEPTH} levels deep")
 
 
 def _one_line(error: BaseException) -> str:
@@ -171,7 +181,7 @@ class _Sizes:
             case yaml.CollectionStartEvent():
                 self._open.append((event.anchor, self._total))
                 if len(self._open) > MAX_DEPTH:
-                    raise ManifestError(f"its values are nested more than {MAX_DEPTH} levels deep")
+                    raise _too_deep()
                 self._total += _NODE_CHARS
             case yaml.CollectionEndEvent():
                 anchor, before = self._open.pop()

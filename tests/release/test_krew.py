@@ -147,12 +147,13 @@ def test_a_link_of_another_name_is_passed_on(installed: Path) -> None:
 
 
 def test_without_a_suitable_python_the_script_says_what_it_needs(installed: Path) -> None:
-    for minor in ("", ".11", ".12", ".13", ".14"):
+    for minor in ("", ".11", ".12", ".13", ".14", ".15"):
         fake_python(installed, f"python3{minor}", "echo cp27")
     done = call(installed)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "koord-queue: needs Python 3.11, 3.12, 3.13 or 3.14 on the PATH, or in KOORD_QUEUE_PYTHON\n"
+        "koord-queue: needs Python 3.11, 3.12, 3.13, 3.14 or 3.15 on the PATH,"
+        " or in KOORD_QUEUE_PYTHON\n"
     )
     assert all(each in done.stderr for each in supported_pythons())
 
