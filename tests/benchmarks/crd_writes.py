@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from tests.benchmarks import bare_loop
 from tests.benchmarks.cluster_world import ClusterWorld
 from tests.benchmarks.figures import Figure, figure_of_turns
+from tests.benchmarks.turns import take_turns
 from tests.cluster.program_process import ROOT
 
 UNITS: Final = 1000
@@ -34,15 +35,15 @@ class Turn(NamedTuple):
 def run(before: Path | None = None, *, quick: bool = False) -> list[Figure]:
     """Measure, with the CRDs of another checkout in turns if there is one."""
     pairs, units = (1, 200) if quick else (PAIRS, UNITS)
-    roots = [ROOT] if before is None else [ROOT, before.resolve()]
-    turns: dict[Path, list[Turn]] = {root: [] for root in roots}
+    ours: list[Turn] = []
+    others: list[Turn] = []
     with ClusterWorld() as world:
-        for number in range(pairs):
-            for root in roots if number % 2 else reversed(roots):
-                world.plane.apply(root / "crds")
-                turns[root].append(_play(world, units))
-                print(f"  {number} {root.name}:", turns[root][-1], flush=True)
-    return _figures(*turns.values())
+        for number, root in take_turns(before, pairs):
+            world.plane.apply(root / "crds")
+            turn = _play(world, units)
+            (ours if root == ROOT else others).append(turn)
+            print(f"  {number} {root.name}:", turn, flush=True)
+    return _figures(ours, others)
 
 
 def _play(world: ClusterWorld, units: int) -> Turn:
@@ -60,7 +61,7 @@ def _allocated_kb(world: ClusterWorld) -> float:
     return next(float(line.split()[1]) for line in lines if line.startswith(f"{ALLOCATED} ")) / KB
 
 
-def _figures(ours: Sequence[Turn], others: Sequence[Turn] = ()) -> list[Figure]:
+def _figures(ours: Sequence[Turn], others: Sequence[Turn]) -> list[Figure]:
     names = {"api_cpu_ms": "ms/unit", "etcd_cpu_ms": "ms/unit", "allocated_kb": "kB/unit"}
     return [
         figure_of_turns(

@@ -25,6 +25,7 @@ from tests.benchmarks.cluster_world import ClusterWorld
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.process_usage import Meter
 from tests.benchmarks.quota_tree_objects import await_queues, create_quotas, quota
+from tests.benchmarks.turns import take_turns
 from tests.cluster.program_process import ROOT, SCHEDULER
 
 JOB_COUNT: Final = 200
@@ -38,8 +39,7 @@ Counts = Mapping[str, float]
 def run(before: Path | None = None, *, quick: bool = False) -> list[Figure]:
     """Measure in turns; `quick`: one turn of each, with a quarter of the jobs."""
     jobs, pairs = (JOB_COUNT // 4, 1) if quick else (JOB_COUNT, PAIRS)
-    roots = {"now": ROOT} if before is None else {"before": before.resolve(), "now": ROOT}
-    turns: dict[str, list[Counts]] = {name: [] for name in roots}
+    turns: dict[str, list[Counts]] = {"now": []} if before is None else {"before": [], "now": []}
     with ClusterWorld(nodes=job_lives.NODES) as world:
         client = world.client()
         names = [f"team-{number}" for number in range(job_lives.QUOTAS)]
@@ -47,13 +47,12 @@ def run(before: Path | None = None, *, quick: bool = False) -> list[Figure]:
         create_quotas(client, [quota(name, "", minimum=cpu, maximum=cpu) for name in names])
         world.start(SCHEDULER)
         await_queues(client, job_lives.QUOTAS)
-        for pair in range(pairs):
-            order = list(roots) if pair % 2 else list(roots)[::-1]
-            for name in order:
-                turn = _play(world, client, roots[name], jobs, f"{name}-{pair}")
-                turns[name].append(turn)
-                told = ", ".join(f"{each} {turn[each]:.3f}" for each in ("controllers", KCM))
-                print(f"  {name}: {told} ms a job", flush=True)
+        for pair, root in take_turns(before, pairs):
+            name = "now" if root == ROOT else "before"
+            turn = _play(world, client, root, jobs, f"{name}-{pair}")
+            turns[name].append(turn)
+            told = ", ".join(f"{each} {turn[each]:.3f}" for each in ("controllers", KCM))
+            print(f"  {name}: {told} ms a job", flush=True)
     return _figures({name: _medians(each) for name, each in turns.items()})
 
 

@@ -20,6 +20,7 @@ from tests.benchmarks.figures import Figure, figure_of_turns
 from tests.benchmarks.load_player import NAMESPACE, LoadPlan, PlannedUnit, play
 from tests.benchmarks.quota_tree_objects import await_queues, create_node, create_quotas, quota
 from tests.benchmarks.thread_usage import ThreadUsage, usage_of_threads, used_between
+from tests.benchmarks.turns import take_turns
 from tests.cluster.program_process import ROOT
 
 UNITS: Final = 1000
@@ -56,13 +57,13 @@ def run(before: Path | None = None, *, quick: bool = False) -> list[Figure]:
         names = [f"team-{number}" for number in range(QUEUES)]
         create_quotas(world.client(), [quota(n, "", minimum=units, maximum=units) for n in names])
         create_node(world.client(), QUEUES * units)
-        roots = [ROOT] if before is None else [ROOT, before.resolve()]
-        turns: dict[Path, list[Turn]] = {root: [] for root in roots}
-        for number in range(pairs):
-            for root in roots if number % 2 else reversed(roots):
-                turns[root].append(_play(world, root, units))
-                print(f"  {number} {root.name}:", _describe(turns[root][-1]), flush=True)
-    return _figures(*turns.values())
+        ours: list[Turn] = []
+        others: list[Turn] = []
+        for number, root in take_turns(before, pairs):
+            turn = _play(world, root, units)
+            (ours if root == ROOT else others).append(turn)
+            print(f"  {number} {root.name}:", _describe(turn), flush=True)
+    return _figures(ours, others)
 
 
 def _play(world: ClusterWorld, root: Path, units: int) -> Turn:
@@ -122,7 +123,7 @@ def _describe(turn: Turn) -> str:
     return "\n    ".join([counts, *parts])
 
 
-def _figures(ours: Sequence[Turn], others: Sequence[Turn] = ()) -> list[Figure]:
+def _figures(ours: Sequence[Turn], others: Sequence[Turn]) -> list[Figure]:
     figures = [
         _figure(name, field, [_of(each, name, field) for each in ours],
                 [_of(each, name, field) for each in others])
