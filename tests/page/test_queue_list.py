@@ -76,6 +76,6 @@ def test_the_keyboard_alone_reaches_a_unit(window: Window) -> None:
     link.focus()
     window.page.keyboard.press("Enter")
     window.page.wait_for_url(f"**/units/{unit}")
-    focused = window.page.evaluate("document.activeElement.id")
-    assert focused == "content"
+    # The address changes first; what is focused, when the new view is drawn.
+    wait_until(window.page, "document.activeElement.id === 'content'")
     window.has_title(unit)
