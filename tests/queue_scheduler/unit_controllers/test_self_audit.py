@@ -12,7 +12,7 @@ from queue_scheduler.cache.unit_repair import is_in_place
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue, Notice, WriteFailure
-from queue_scheduler.engine.audit import Kind
+from queue_scheduler.engine.audit import Kind, judge_pods, judge_units
 from queue_scheduler.framework.extension_points import ForeignPod
 from queue_scheduler.framework.queue_unit_info import Occupancy, QueueUnitInfo
 from queue_scheduler.quota.quota_decision import Demand
@@ -39,6 +39,12 @@ POD = build_pod("p", unit="ns/r", cpu=3)
 STRAY = build_pod("s", unit="ns/none")
 FOREIGN = build_pod("f", quota="b")
 GREW = build_unit("r", "a", pods=(("main", 4, 1),))
+
+
+@pytest.fixture(autouse=True)
+def _one_slice_per_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Tests change something between two slices.
+    monkeypatch.setattr(self_audit, "SLICES_PER_STEP", 1)
 
 
 class AuditWorld:
@@ -566,6 +572,28 @@ def test_few_units_are_judged_in_one_hold_of_the_lock(monkeypatch: pytest.Monkey
         slices += 1
     units, pods, strays = 4, 2, 1
     assert slices == units + pods + strays
+
+
+def test_a_step_judges_several_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(self_audit, "SLICES_PER_STEP", 3)
+    monkeypatch.setattr(self_audit, "KEYS_PER_SLICE", 1)
+    world = AuditWorld()
+    for number in range(4):
+        world.learn(build_unit(f"more-{number}", "a", version=12))
+    judged: list[int] = []
+    ask = world.shared.ask
+
+    def count(question: Callable[..., Any], *args: Any) -> Any:
+        if question in {judge_units, judge_pods}:
+            judged.append(len(args[0]))
+        return ask(question, *args)
+
+    monkeypatch.setattr(world.shared, "ask", count)
+    world.begin_round()
+    assert judged == [1, 1, 1]
+    world.end_round()
+    units, pods = 6, 3
+    assert judged == [1] * (units + pods)
 
 
 def test_of_very_many_differences_some_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
