@@ -17,8 +17,8 @@ import socket
 import ssl
 import threading
 from collections import deque
-from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Final, cast
 
 import httptools
 
@@ -26,11 +26,12 @@ from shared_api.client.errors import ConnectionLost, StreamIdle, Timeout
 from shared_api.client.transport import Response
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from shared_api.process.clock import Clock
 
-RECEIVE_BYTES: Final = 65_536
-"""Most bytes per call. A TLS record has at most 16 KiB, so a call always takes it whole; a plain
-socket can fill it."""
+RECEIVE_BYTES: Final = 16_384
+"""Most bytes per call: as many as a TLS record has, so that a call always takes it whole."""
 MAX_HEAD_BYTES: Final = 262_144
 """Longest status line and headers together; the API server's take less than 1 KiB."""
 MAX_BODY_BYTES: Final = 268_435_456
@@ -80,8 +81,8 @@ class _ResponseParts:
         self.keep_alive = False
         self.ends_with_connection = False
 
-    def feed(self, data: bytes) -> None:
-        """Parse bytes from the socket.
+    def feed(self, data: memoryview) -> None:
+        """Parse bytes from the socket; none of them are kept.
 
         Raises:
             _BrokenResponseError: They do not belong to a response, or exceed a limit.
@@ -154,8 +155,14 @@ class HttpConnection:
         self._parts = _ResponseParts()
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
-        # SSLSocket.recv only adds two calls to SSLSocket.read.
-        self._read = sock.read if isinstance(sock, ssl.SSLSocket) else sock.recv
+        # One buffer for all reads. A new one for each would be shrunk to what arrived, and its rest
+        # would be filled with whatever is allocated next, so that the heap grows for hours.
+        buffer = bytearray(RECEIVE_BYTES)
+        self._received = memoryview(buffer)
+        self._read: Callable[[], int] = partial(sock.recv_into, buffer)
+        if isinstance(sock, ssl.SSLSocket):
+            # SSLSocket.recv_into only adds two calls to it. With a buffer it returns a number.
+            self._read = cast("Callable[[], int]", partial(sock.read, RECEIVE_BYTES, buffer))
 
     @property
     def reusable(self) -> bool:
@@ -213,10 +220,10 @@ class HttpConnection:
         try:
             if deadline is not None:
                 self._limit(deadline)
-            data = self._read(RECEIVE_BYTES)
-            if data:
+            count = self._read()
+            if count:
                 self.answered = True
-                self._parts.feed(data)
+                self._parts.feed(self._received[:count])
             else:
                 self._end_of_connection()
         except TimeoutError as error:

@@ -15,7 +15,7 @@ from tests.controlplane.api_client import ApiError
 from tests.object_states import is_true
 
 QUOTAS: Final = ("art", "bio", "law", "med")
-QUOTA_CPU: Final = 4
+QUOTA_CPU: Final = 8
 """Less than what the Jobs of a quota ask for, so that some wait."""
 OPEN: Final = 40
 """Jobs that exist at a time."""

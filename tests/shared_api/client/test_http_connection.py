@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -260,6 +261,32 @@ def test_without_waiting_a_stream_returns_what_has_already_arrived(*, tls: bool)
         assert gone_on.wait(PATIENCE_SECONDS)
         assert [stream.read_line(0) for _ in range(3)] == [long, b"two", None]
         stream.close()
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_read_reserves_no_memory_for_what_might_arrive(*, tls: bool) -> None:
+    go_on = threading.Event()
+
+    def act(peer: Peer) -> None:
+        peer.send(CHUNKED_HEAD + chunk(b"one\n"))
+        assert go_on.wait(PATIENCE_SECONDS)
+        peer.send(chunk(b"two\n"))
+
+    with scripted_server(tls=tls) as server:
+        server.plays(act)
+        url = server.url.replace("http:", "https:") if tls else server.url
+        settings = connection_settings(url, FixedLogin(Login()), verify=False)
+        stream = HttpTransport(settings, SystemClock()).stream(GET, PATIENCE_SECONDS)
+        assert stream.read_line(PATIENCE_SECONDS) == b"one"
+        tracemalloc.start()
+        try:
+            go_on.set()
+            assert stream.read_line(PATIENCE_SECONDS) == b"two"
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        stream.close()
+    assert most < http_connection.RECEIVE_BYTES
 
 
 def test_a_closed_stream_is_not_idle_though_its_descriptor_is_in_use_again(
