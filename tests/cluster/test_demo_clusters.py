@@ -46,7 +46,7 @@ def start(controlplane_binaries: Path, tmp_path: Path) -> Iterator[Callable[...,
 
 def test_a_short_run_on_a_control_plane_of_its_own(start: Callable[..., DemoProcess]) -> None:
     demo = start("--once")
-    assert demo.process.wait(RUN_SECONDS) == 0, demo.output
+    assert demo.wait(RUN_SECONDS) == 0, demo.output
     assert "40 of 40 jobs completed" in demo.output
     assert "no quota exceeded" in demo.output
     assert "\n  koord-queue units -A\n" in demo.output
@@ -117,7 +117,7 @@ def test_an_interrupt_leaves_nothing(start: Callable[..., DemoProcess], sign: st
     demo.wait_for_output(sign, READY_SECONDS)
     time.sleep(1.0)  # not in its first moment
     demo.process.send_signal(signal.SIGINT)
-    assert demo.process.wait(GONE_SECONDS) == 130, demo.output
+    assert demo.wait(GONE_SECONDS) == 130, demo.output
     assert demo.leaves_nothing()
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 from shared_api.client.connection_settings import SettingsError
 from shared_api.client.errors import ApiFailure
@@ -17,35 +16,12 @@ from tests.demo.current_cluster import CurrentCluster
 from tests.demo.demo_run import DemoRun
 from tests.demo.demo_settings import Settings, Where, read_settings
 from tests.demo.embedded_cluster import EmbeddedCluster
+from tests.demo.interruption import Interrupted, Interruption, ignore_signals
 from tests.demo.local_cluster import LocalCluster
 from tests.demo.terminal import Terminal
 
-ENDING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXIT_INTERRUPTED: Final = 130
 """The exit status of shells for a program that SIGINT ended."""
-
-
-class Interrupted(BaseException):
-    """The user ends the demo. Not an Exception, so that no handler treats it as an error."""
-
-
-class Interruption:
-    """Remembers the first Ctrl-C, since Python drops what a handler raises inside a finalizer."""
-
-    def __init__(self) -> None:
-        self._came = False
-
-    def come(self, _number: int, _frame: object) -> NoReturn:
-        """Handle a signal."""
-        self._came = True
-        # A second Ctrl-C must not interrupt the removal that the first one started.
-        _ignore_signals()
-        raise Interrupted
-
-    def check(self) -> None:
-        """Raise the interruption if it was dropped."""
-        if self._came:
-            raise Interrupted
 
 
 def main() -> int:
@@ -55,14 +31,14 @@ def main() -> int:
     configure_logs(log_format="console", level="error", clock=clock)
     terminal = Terminal(sys.stdout)
     interruption = Interruption()
-    for number in ENDING_SIGNALS:
-        signal.signal(number, interruption.come)
+    interruption.listen()
     run = DemoRun(
         settings,
         terminal,
         clock,
         make_cluster=make_cluster,
-        on_leaving=_ignore_signals,
+        on_leaving=ignore_signals,
+        on_looking=interruption.note_only,
         check_interruption=interruption.check,
     )
     try:
@@ -91,11 +67,6 @@ def _ask(question: str) -> str:
     if not sys.stdin.isatty():
         raise DemoFailed("CLUSTER=current asks before it begins, and there is no terminal to ask")
     return input(question)
-
-
-def _ignore_signals() -> None:
-    for number in ENDING_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
 
 
 if __name__ == "__main__":

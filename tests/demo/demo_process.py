@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -29,6 +30,7 @@ class DemoProcess:
         self.temporary.mkdir()
         self._output = folder / "output.txt"
         mine = {"CLUSTER": cluster, "DEMO": "", "TMPDIR": str(self.temporary)}
+        mine["PYTHONFAULTHANDLER"] = "1"
         with self._output.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.demo", *SHORT, *flags],
@@ -54,6 +56,15 @@ class DemoProcess:
             return False
 
         wait_until(has_come, seconds, f"the demo says {text!r}: {self.output}")
+
+    def wait(self, seconds: float) -> int:
+        """Return its exit status; if it takes longer, raise AssertionError with its stacks."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)  # then Python writes them
+            self.process.wait()
+            raise AssertionError(f"it runs after {seconds:.0f} s: {self.output}") from None
 
     def programs(self) -> dict[int, str]:
         """Return running processes with a file of this demo in their command, by id."""

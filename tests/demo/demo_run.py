@@ -74,6 +74,7 @@ class DemoRun:
         make_cluster: returns the cluster of the settings, given a folder for its files.
         visitor: called once when everything is ready.
         on_leaving: called before the removal, which must not be interrupted.
+        on_looking: called when `check_interruption` is called often from then on.
         check_interruption: raises if the user has ended the demo.
     """
 
@@ -86,6 +87,7 @@ class DemoRun:
         make_cluster: MakeCluster,
         visitor: Visitor | None = None,
         on_leaving: Callable[[], object] = lambda: None,
+        on_looking: Callable[[], object] = lambda: None,
         check_interruption: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
@@ -94,6 +96,7 @@ class DemoRun:
         self._make_cluster = make_cluster
         self._visitor = visitor
         self._on_leaving = on_leaving
+        self._on_looking = on_looking
         self._check_interruption = check_interruption
         self._sink: deque[Seen] = deque()
         self._observer = Observer()
@@ -131,8 +134,9 @@ class DemoRun:
             stack.callback(self._asker.stop)
             self._asker.start()
             stack.callback(programs.stop)
+            self._on_looking()  # before a program is polled
             programs.start()
-            programs.wait_until_ready()
+            programs.wait_until_ready(self._check_interruption)
             self._seconds_to_ready = self._clock.monotonic() - started_at
             self._terminal.say(*self._welcome(cluster, programs, plan))
             if self._visitor is not None:
@@ -203,7 +207,7 @@ class DemoRun:
         while not self._settings.once:  # until Ctrl-C
             programs.check_alive()
             self._check_interruption()
-            self._clock.sleep(DEBUG_API_SECONDS)
+            self._clock.sleep(TURN_SECONDS)
 
     def _is_through(self, plan: LoadPlan) -> bool:
         return self._picture.submitted >= len(plan.jobs) and self._picture.is_everything_settled()

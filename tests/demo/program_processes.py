@@ -11,6 +11,7 @@ import re
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -111,8 +112,8 @@ class ProgramProcesses:
         """Stop all programs."""
         stop_all(self._children.values())
 
-    def wait_until_ready(self) -> None:
-        """Return when all report that they are ready.
+    def wait_until_ready(self, check_interruption: Callable[[], None] = lambda: None) -> None:
+        """Return when all report that they are ready; whoever waits is asked often.
 
         Raises:
             DemoFailed: One has ended, or is not ready in time.
@@ -121,6 +122,7 @@ class ProgramProcesses:
         for name in self._children:
             while not _is_ok(f"{self._url(name, '--health-address')}/readyz"):
                 self.check_alive()
+                check_interruption()
                 if self._clock.monotonic() > deadline:
                     raise DemoFailed(self._children[name].describe_end())
                 self._clock.sleep(POLL_SECONDS)

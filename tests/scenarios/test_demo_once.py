@@ -34,7 +34,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., DemoProcess]]:
 
 def test_a_short_run_completes_every_job(start: Callable[..., DemoProcess]) -> None:
     demo = start("--once")
-    assert demo.process.wait(RUN_SECONDS) == 0, demo.output
+    assert demo.wait(RUN_SECONDS) == 0, demo.output
     for words in (
         "40 of 40 jobs completed",
         "no quota exceeded",
@@ -84,7 +84,7 @@ def test_signals_leave_no_process_and_no_file(
     assert len(demo.programs()) == 4  # three programs and their guardian
     demo.process.send_signal(number)
     demo.process.send_signal(number)  # an impatient person
-    assert demo.process.wait(GONE_SECONDS) == 130, demo.output
+    assert demo.wait(GONE_SECONDS) == 130, demo.output
     assert demo.leaves_nothing()
 
 
@@ -100,7 +100,7 @@ def test_a_program_that_dies_is_reported_with_its_log(start: Callable[..., DemoP
     demo.wait_for_output(READY, READY_SECONDS)
     (scheduler,) = (pid for pid, it in demo.programs().items() if "-m queue_scheduler " in it)
     os.kill(scheduler, signal.SIGKILL)
-    assert demo.process.wait(GONE_SECONDS) == 1
+    assert demo.wait(GONE_SECONDS) == 1
     assert "koord-queue-scheduler ended with status -9; the end of its log:" in demo.output
     assert "cache complete" in demo.output
     assert demo.leaves_nothing()
