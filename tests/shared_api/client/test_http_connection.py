@@ -48,6 +48,12 @@ def transport(server: ScriptedServer) -> Iterator[HttpTransport]:
     made.close()
 
 
+def transport_to(server: ScriptedServer, *, tls: bool) -> HttpTransport:
+    """Return a transport to a server, which needs no certificate that is known."""
+    url = server.url.replace("http:", "https:") if tls else server.url
+    return HttpTransport(connection_settings(url, FixedLogin(Login()), verify=False), SystemClock())
+
+
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
 
@@ -251,9 +257,7 @@ def test_without_waiting_a_stream_returns_what_has_already_arrived(*, tls: bool)
 
     with scripted_server(tls=tls) as server:
         server.plays(act)
-        url = server.url.replace("http:", "https:") if tls else server.url
-        settings = connection_settings(url, FixedLogin(Login()), verify=False)
-        stream = HttpTransport(settings, SystemClock()).stream(GET, PATIENCE_SECONDS)
+        stream = transport_to(server, tls=tls).stream(GET, PATIENCE_SECONDS)
         assert stream.read_line(PATIENCE_SECONDS) == b"one"
         with pytest.raises(StreamIdle):
             stream.read_line(0)
@@ -274,9 +278,7 @@ def test_a_read_reserves_no_memory_for_what_might_arrive(*, tls: bool) -> None:
 
     with scripted_server(tls=tls) as server:
         server.plays(act)
-        url = server.url.replace("http:", "https:") if tls else server.url
-        settings = connection_settings(url, FixedLogin(Login()), verify=False)
-        stream = HttpTransport(settings, SystemClock()).stream(GET, PATIENCE_SECONDS)
+        stream = transport_to(server, tls=tls).stream(GET, PATIENCE_SECONDS)
         assert stream.read_line(PATIENCE_SECONDS) == b"one"
         tracemalloc.start()
         try:
@@ -304,9 +306,7 @@ def test_a_closed_stream_is_not_idle_though_its_descriptor_is_in_use_again(
 @pytest.mark.parametrize("tls", [False, True])
 def test_closing_a_stream_wakes_the_thread_that_reads_it(*, tls: bool) -> None:
     with scripted_server(tls=tls) as server, ThreadPoolExecutor(1) as other:
-        url = server.url.replace("http:", "https:") if tls else server.url
-        settings = connection_settings(url, FixedLogin(Login()), verify=False)
-        transport = HttpTransport(settings, SystemClock())
+        transport = transport_to(server, tls=tls)
         server.plays(sends(CHUNKED_HEAD, chunk(b"one\n"), then=server.hangs))
         stream = transport.stream(GET, PATIENCE_SECONDS)
         assert stream.read_line(PATIENCE_SECONDS) == b"one"
