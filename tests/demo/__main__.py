@@ -16,7 +16,7 @@ from tests.demo.current_cluster import CurrentCluster
 from tests.demo.demo_run import DemoRun
 from tests.demo.demo_settings import Settings, Where, read_settings
 from tests.demo.embedded_cluster import EmbeddedCluster
-from tests.demo.interruption import Interrupted, Interruption, ignore_signals
+from tests.demo.interruption import Interrupted, Interruption
 from tests.demo.local_cluster import LocalCluster
 from tests.demo.terminal import Terminal
 
@@ -37,7 +37,6 @@ def main() -> int:
         terminal,
         clock,
         make_cluster=make_cluster,
-        on_leaving=ignore_signals,
         on_looking=interruption.note_only,
         check_interruption=interruption.check,
     )

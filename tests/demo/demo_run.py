@@ -73,7 +73,6 @@ class DemoRun:
         clock: the time.
         make_cluster: returns the cluster of the settings, given a folder for its files.
         visitor: called once when everything is ready.
-        on_leaving: called before the removal, which must not be interrupted.
         on_looking: called when `check_interruption` is called often from then on.
         check_interruption: raises if the user has ended the demo.
     """
@@ -86,7 +85,6 @@ class DemoRun:
         *,
         make_cluster: MakeCluster,
         visitor: Visitor | None = None,
-        on_leaving: Callable[[], object] = lambda: None,
         on_looking: Callable[[], object] = lambda: None,
         check_interruption: Callable[[], None] = lambda: None,
     ) -> None:
@@ -95,7 +93,6 @@ class DemoRun:
         self._clock = clock
         self._make_cluster = make_cluster
         self._visitor = visitor
-        self._on_leaving = on_leaving
         self._on_looking = on_looking
         self._check_interruption = check_interruption
         self._sink: deque[Seen] = deque()
@@ -141,7 +138,6 @@ class DemoRun:
             self._terminal.say(*self._welcome(cluster, programs, plan))
             if self._visitor is not None:
                 self._visitor(api)
-            stack.callback(self._on_leaving)
             self._go(cluster, programs, plan, api)
 
     def _fill(self, cluster: Cluster, api: JsonApi, stack: ExitStack) -> LoadPlan:

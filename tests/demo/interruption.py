@@ -42,12 +42,7 @@ class Interruption:
     def _come(self, _number: int, _frame: object) -> None:
         self._came = True
         # A second Ctrl-C must not interrupt the removal that the first one started.
-        ignore_signals()
+        for each in ENDING_SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
         if self._raises:
             raise Interrupted
-
-
-def ignore_signals() -> None:
-    """Ignore the signals from now on."""
-    for number in ENDING_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)

@@ -112,8 +112,8 @@ class ProgramProcesses:
         """Stop all programs."""
         stop_all(self._children.values())
 
-    def wait_until_ready(self, check_interruption: Callable[[], None] = lambda: None) -> None:
-        """Return when all report that they are ready; whoever waits is asked often.
+    def wait_until_ready(self, check_interruption: Callable[[], None]) -> None:
+        """Return when all report that they are ready; what `check_interruption` raises ends it.
 
         Raises:
             DemoFailed: One has ended, or is not ready in time.
