@@ -11,10 +11,23 @@ from msgspec.structs import replace
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
-from queue_scheduler.insight.change import Change, ChangeKind, Patch, annotated, count_of, patch_of
+from queue_scheduler.insight.change import (
+    Change,
+    ChangeKind,
+    Patch,
+    annotated,
+    count_of,
+    labeled,
+    patch_of,
+)
 from queue_scheduler.insight.explain import Verdict
 from queue_scheduler.insight.question import Question
 from queue_scheduler.insight.trials import Edit, Outcome
+from queue_scheduler.queueing.managed_queues import (
+    find_source,
+    stated_annotations,
+    stated_policy,
+)
 from queue_scheduler.queueing.queue_options import StopPolicy
 from queue_scheduler.queueing.queue_policies import PRIORITY
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -30,6 +43,7 @@ from shared_api.well_known_labels import (
     ENABLE_PREEMPTION,
     MAX_DEPTH,
     PREEMPT_RUNNING,
+    QUEUE_POLICY,
     RECLAIM_POLICY,
     STOP_POLICY,
     WAIT_FOR_PODS_RUNNING,
@@ -57,8 +71,43 @@ def _with_annotations(queue: Queue, values: Mapping[str, str]) -> Edit:
     return lambda engine: engine.on_queue(replace(queue, metadata=meta))
 
 
-def _patch_queue(queue: Queue, patch: dict[str, Any]) -> tuple[Patch, ...]:
-    return (patch_of("scheduling.x-k8s.io/v1alpha1", "Queue", queue.metadata, patch),)
+def _patch_annotations(
+    question: Question, queue: Queue, values: Mapping[str, str]
+) -> tuple[Patch, ...]:
+    """Return the patches that set annotations of a queue, each on the object that states it.
+
+    What a queue has from its quota would be put back if it were changed on the queue.
+    """
+    quota = _find_source(question, queue)
+    stated = () if quota is None else stated_annotations(quota)
+    of_quota = {key: value for key, value in values.items() if key in stated}
+    of_queue = {key: value for key, value in values.items() if key not in stated}
+    patches: tuple[Patch, ...] = ()
+    if of_queue:
+        patches += (_patch_queue(queue, annotated(of_queue)),)
+    if quota is not None and of_quota:
+        patches += (_patch_quota(quota, annotated(of_quota)),)
+    return patches
+
+
+def _set_policy(question: Question, queue: Queue, policy: str) -> Patch:
+    """Return the patch of the object that states a queue's policy."""
+    quota = _find_source(question, queue)
+    if quota is None or not stated_policy(quota):
+        return _patch_queue(queue, {"spec": {"queuePolicy": policy}})
+    return _patch_quota(quota, labeled({QUEUE_POLICY: policy}))
+
+
+def _find_source(question: Question, queue: Queue) -> ElasticQuota | None:
+    return find_source(queue, question.engine.objects.of_kind(ElasticQuota))
+
+
+def _patch_queue(queue: Queue, patch: dict[str, Any]) -> Patch:
+    return patch_of("scheduling.x-k8s.io/v1alpha1", "Queue", queue.metadata, patch)
+
+
+def _patch_quota(quota: ElasticQuota, patch: dict[str, Any]) -> Patch:
+    return patch_of("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota", quota.metadata, patch)
 
 
 def _annotate(
@@ -74,7 +123,7 @@ def _annotate(
         description=text + _evicting(outcome),
         sufficient=True,
         also_starts=outcome.also,
-        patches=_patch_queue(queue, annotated(values)),
+        patches=_patch_annotations(question, queue, values),
         units=outcome.victims,
         edits=(edit,),
     )
@@ -95,7 +144,7 @@ def _resume(question: Question, queue: Queue) -> Iterator[Change]:
         kind=ChangeKind.STOP_POLICY,
         description=f"Resuming queue {queue.metadata.name} alone does not start it.",
         sufficient=False,
-        patches=_patch_queue(queue, annotated(values)),
+        patches=_patch_annotations(question, queue, values),
         edits=(_with_annotations(queue, values),),
     )
 
@@ -143,7 +192,7 @@ def _let_pass(question: Question, queue: Queue) -> Iterator[Change]:
             + _evicting(outcome),
             sufficient=True,
             also_starts=outcome.also,
-            patches=_patch_queue(queue, {"spec": {"queuePolicy": PRIORITY.name}}),
+            patches=(_set_policy(question, queue, PRIORITY.name),),
             units=outcome.victims,
             edits=(edit,),
         )
@@ -174,7 +223,7 @@ def _look_deeper(question: Question, queue: Queue) -> Iterator[Change]:
         description=f"Let queue {queue.metadata.name} consider {depth} units" + _evicting(outcome),
         sufficient=True,
         also_starts=outcome.also,
-        patches=_patch_queue(queue, annotated({MAX_DEPTH: str(depth)})),
+        patches=_patch_annotations(question, queue, {MAX_DEPTH: str(depth)}),
         units=outcome.victims,
         edits=(edit(depth),),
     )
@@ -248,12 +297,7 @@ def _reclaim(question: Question) -> Iterator[Change]:
                 + _evicting(outcome),
                 sufficient=True,
                 also_starts=outcome.also,
-                patches=(
-                    patch_of(
-                        *("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota"),
-                        *(meta, annotated(values)),
-                    ),
-                ),
+                patches=(_patch_quota(quota, annotated(values)),),
                 units=outcome.victims,
                 edits=(edit,),
             )

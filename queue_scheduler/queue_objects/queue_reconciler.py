@@ -1,25 +1,30 @@
 """Creates a Queue for every ElasticQuota, keeps it in step, and deletes it with the quota.
 
-Queues with the label `create-by-koordqueue: "true"` are managed. Only they are deleted with their
-quota, and only they get policy, parent and `koord-queue/` annotations from it. A queue that a user
-created is left as it is, also when a quota of its name appears.
+Only managed queues are deleted with their quota, and only they get what it states
+(`queueing.managed_queues`). A queue that a user created is left as it is, also when a quota of its
+name appears.
 
 Queues are created for other objects as well (`QueueSource`): nodes of an ElasticQuotaTree,
 `default`. If they want a queue of the same name, they have precedence.
-
-A managed queue lists the annotations that it has from its quota: they are removed when the quota
-loses them. What users add to the queue stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import msgspec
 import structlog
 
+from queue_scheduler.queueing.managed_queues import (
+    differences,
+    is_managed,
+    is_of_node,
+    oldest,
+    stated_annotations,
+    stated_policy,
+)
 from shared_api.client.errors import AlreadyExists, ApiFailure, Conflict, Invalid, NotFound
 from shared_api.client.resource_client import ResourceClient
 from shared_api.client.resource_types import QUEUES
@@ -28,16 +33,9 @@ from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue import Queue
 from shared_api.well_known_labels import (
-    COPIED_ANNOTATIONS,
     CREATED_BY_KOORD_QUEUE,
-    LEGACY_PREFIX,
-    PREFIX,
-    QUEUE_POLICY,
-    QUOTA_FULLNAME,
     QUOTA_PARENT,
-    QUOTA_QUEUE_ENABLE,
     SPECIAL_QUOTAS,
-    read_annotation,
 )
 from shared_api.work_queue import WorkQueue
 
@@ -114,31 +112,14 @@ def decide_queue(
         return None if queue is None or is_of_node(queue) else decide_deletion(queue)
     if queue is None:
         return CreateQueue(_build_queue(name, namespace, quota))
-    return _decide_patch(quota, queue) if is_ours(queue) else None
-
-
-def is_ours(queue: Queue) -> bool:
-    """Return whether the scheduler created the queue."""
-    return queue.metadata.labels.get(CREATED_BY_KOORD_QUEUE) == "true"
-
-
-def is_of_node(queue: Queue) -> bool:
-    """Return whether the scheduler created the queue for a node of an ElasticQuotaTree."""
-    return is_ours(queue) and QUOTA_FULLNAME in queue.metadata.annotations
+    return _decide_patch(quota, queue) if is_managed(queue) else None
 
 
 def decide_deletion(queue: Queue) -> DeleteQueue | None:
     """Return the deletion of a queue that is no longer needed; None if a user created it."""
-    if not is_ours(queue) or queue.metadata.deletion_timestamp:
+    if not is_managed(queue) or queue.metadata.deletion_timestamp:
         return None
     return DeleteQueue(queue.metadata.uid)
-
-
-def oldest(quotas: Iterable[ElasticQuota]) -> ElasticQuota | None:
-    """Return the quota that counts among those of one name: the oldest, ties by namespace."""
-    return min(
-        quotas, key=lambda q: (q.metadata.creation_timestamp, q.metadata.namespace), default=None
-    )
 
 
 def _build_queue(name: str, namespace: str, quota: ElasticQuota) -> dict[str, Any]:
@@ -147,9 +128,9 @@ def _build_queue(name: str, namespace: str, quota: ElasticQuota) -> dict[str, An
         name,
         namespace,
         labels={QUOTA_PARENT: parent} if parent else {},
-        annotations=_wanted_annotations(quota),
+        annotations=stated_annotations(quota),
         spec={
-            "queuePolicy": _policy_of(quota) or DEFAULT_POLICY,
+            "queuePolicy": stated_policy(quota) or DEFAULT_POLICY,
             "priority": OWN_QUEUE_PRIORITY,
         },
     )
@@ -177,53 +158,12 @@ def build_queue(
     }
 
 
-def _policy_of(quota: ElasticQuota) -> str:
-    return read_annotation(quota.metadata.labels, QUEUE_POLICY) or ""
-
-
-def _wanted_annotations(quota: ElasticQuota) -> dict[str, str]:
-    """Return the annotations that a queue has from its quota, and the list of them."""
-    found = quota.metadata.annotations
-    legacy = (key for key in found if key.startswith(LEGACY_PREFIX))
-    keys = {PREFIX + key.removeprefix(LEGACY_PREFIX) for key in legacy}
-    keys.update(key for key in found if _is_copied(key))
-    keys.discard(COPIED_ANNOTATIONS)
-    wanted = {key: read_annotation(found, key) or "" for key in sorted(keys)}
-    if wanted:
-        wanted[COPIED_ANNOTATIONS] = ",".join(wanted)
-    return wanted
-
-
-def _is_copied(key: str) -> bool:
-    return key.startswith(PREFIX) or key == QUOTA_QUEUE_ENABLE
-
-
-def _differing_annotations(quota: ElasticQuota, queue: Queue) -> dict[str, str | None]:
-    """Return the changes (None: remove) by which the queue gets its quota's annotations."""
-    has, wanted = queue.metadata.annotations, _wanted_annotations(quota)
-    listed = has.get(COPIED_ANNOTATIONS, "").split(",")
-    # The list is removed with the last of them. Other keys that a user may have listed are kept.
-    gone = {key for key in (*listed, COPIED_ANNOTATIONS) if _is_copied(key)} - wanted.keys()
-    differing: dict[str, str | None] = dict.fromkeys(sorted(gone & has.keys()))
-    return differing | {key: value for key, value in wanted.items() if has.get(key) != value}
-
-
 def _decide_patch(quota: ElasticQuota, queue: Queue) -> PatchQueue | None:
     """Return the patch for what the quota states; the rest of the queue is left to its users."""
-    body: dict[str, Any] = {}
-    metadata: dict[str, Any] = {}
-    policy = _policy_of(quota)
-    if policy and policy != queue.spec.queue_policy:
-        body["spec"] = {"queuePolicy": policy}
-    differing = _differing_annotations(quota, queue)
-    if differing:
-        metadata["annotations"] = differing
-    parent = quota.metadata.labels.get(QUOTA_PARENT) or None
-    if parent != queue.metadata.labels.get(QUOTA_PARENT):
-        metadata["labels"] = {QUOTA_PARENT: parent}
-    if not (body or metadata):
+    body = differences(quota, queue)
+    if not body:
         return None
-    return PatchQueue({**body, "metadata": {**metadata, "uid": queue.metadata.uid}})
+    return PatchQueue({**body, "metadata": {**body.get("metadata", {}), "uid": queue.metadata.uid}})
 
 
 @dataclass(frozen=True, kw_only=True)

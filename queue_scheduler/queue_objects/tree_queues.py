@@ -18,9 +18,8 @@ from queue_scheduler.queue_objects.queue_reconciler import (
     QueueAction,
     build_queue,
     decide_deletion,
-    is_of_node,
-    is_ours,
 )
+from queue_scheduler.queueing.managed_queues import is_managed, is_of_node
 from queue_scheduler.quota.quota_tree_spec import parse_tree
 from queue_scheduler.quota.tree_queue_names import TreeQueueNames, said_node
 from shared_api.informer.indexed_store import IndexedStore
@@ -130,7 +129,7 @@ class TreeQueues:
                 return None
             spec = {"queuePolicy": self._policy or DEFAULT_POLICY}
             return CreateQueue(build_queue(name, namespace, spec=spec, annotations=annotations))
-        return self._decide_patch(annotations, queue) if is_ours(queue) else None
+        return self._decide_patch(annotations, queue) if is_managed(queue) else None
 
     def _decide_patch(self, annotations: Mapping[str, str], queue: Queue) -> PatchQueue | None:
         has = queue.metadata.annotations

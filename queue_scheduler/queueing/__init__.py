@@ -8,6 +8,7 @@ Read in this order:
 3. ``scheduling_queue``: one queue: its pending units (``class_queue``), and its options
    (``queue_options``); ``strict_mode``: queues that ask for nodes before a unit may start.
 4. ``fair_order``, ``turns``: which queue has its turn; ``queue_set``: all queues.
+5. ``managed_queues``: what a queue has from the ElasticQuota that it was made for.
 
 Not here: whether a unit fits (``queue_scheduler.quota_cache``), and Queue objects in the API server
 (``queue_scheduler.queue_objects``).

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.limit_edits import NodeCopies
+from queue_scheduler.queueing.managed_queues import differences, find_source
 from queue_scheduler.unit_writes.applied_patches import merged
 from queue_scheduler.what_if.edit import PATCH, Edit, FieldError, Told
 from queue_scheduler.what_if.validation import check_patch, decode, find_unread
@@ -24,6 +25,7 @@ from shared_api.objects.node import Node
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.objects.resource_quota import ResourceQuota
+from shared_api.well_known_labels import QUEUE_POLICY
 
 Thing = Queue | QueueUnit | ElasticQuota | ElasticQuotaTree | ResourceQuota | Node
 ThingT = TypeVar("ThingT", Queue, QueueUnit, ElasticQuota, ElasticQuotaTree, ResourceQuota, Node)
@@ -110,8 +112,39 @@ def edit_queue(engine: Engine, edit: Edit) -> Told:
         engine.on_queue_gone(_known(queue, edit).metadata.name)
         return Told()
     after, unread = patched(edit, queue, Queue)
+    _check_source(engine, queue, after)
     put_queue(engine, after, "spec.queuePolicy", "metadata.annotations")
     return Told(unread=unread)
+
+
+def _check_source(engine: Engine, before: Queue | None, after: Queue) -> None:
+    """Refuse an edit of what a queue has from its quota: it would be put back.
+
+    Raises:
+        FieldError: The quota states something else.
+    """
+    quota = find_source(after, engine.objects.of_kind(ElasticQuota))
+    if quota is None:
+        return
+    # What differs already is not put back yet, and is not the edit's.
+    known = [] if before is None else list(_put_back(quota, before))
+    name = f"ElasticQuota {quota.metadata.name!r}"
+    for path, where in _put_back(quota, after):
+        if (path, where) not in known:
+            text = f"is set by {name}, and would be put back: patch {where} there"
+            raise FieldError(f"{PATCH}.{path}", text)
+
+
+def _put_back(quota: ElasticQuota, queue: Queue) -> Iterator[tuple[str, str]]:
+    """Yield the fields in which a queue is not as its quota states, and where it states them."""
+    differing = differences(quota, queue)
+    metadata = differing.get("metadata", {})
+    if "spec" in differing:
+        yield "spec.queuePolicy", f"the label {QUEUE_POLICY}"
+    for key in metadata.get("annotations", ()):
+        yield f"metadata.annotations[{key}]", "the annotation"
+    for key in metadata.get("labels", ()):
+        yield f"metadata.labels[{key}]", "the label"
 
 
 def put_queue(engine: Engine, queue: Queue, policy: str, options: str) -> None:
@@ -153,9 +186,26 @@ def edit_quota(kind: type[QuotaT]) -> Callable[[Engine, Edit], Told]:
             return Told()
         after, unread = patched(edit, quota, kind)
         engine.on_quota(after)
+        _follow_quota(engine, after.metadata.name)
         return Told(unread=unread)
 
     return tell
+
+
+def _follow_quota(engine: Engine, name: str) -> None:
+    """Tell an engine of the queue of an edited ElasticQuota, which gets what the quota states.
+
+    Raises:
+        FieldError: The quota states a setting that is unknown, or cannot be read.
+    """
+    queue = engine.queues.queue(name)
+    if queue is None:
+        return
+    source = find_source(queue, engine.objects.of_kind(ElasticQuota))
+    differing = differences(source, queue) if source is not None else {}
+    if differing:
+        after = decode(merged(msgspec.to_builtins(queue), differing), Queue)
+        put_queue(engine, after, f"metadata.labels[{QUEUE_POLICY}]", "metadata.annotations")
 
 
 def _find(things: Iterator[QuotaT], edit: Edit) -> QuotaT | None:

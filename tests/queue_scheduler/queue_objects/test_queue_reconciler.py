@@ -18,7 +18,6 @@ from queue_scheduler.queue_objects.queue_reconciler import (
     QueueReconciler,
     QueuesAndQuotas,
     decide_queue,
-    oldest,
 )
 from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import ELASTIC_QUOTAS, QUEUES
@@ -403,16 +402,6 @@ def test_the_switch_of_the_quota_is_copied() -> None:
     got_annotations = got.body["metadata"]["annotations"]
     assert got_annotations.pop("koord-queue/copied-annotations") == "quota-koord-queue-enable"
     assert got_annotations == meta["annotations"]
-
-
-def test_of_two_quotas_of_one_name_the_oldest_counts() -> None:
-    def made(namespace: str, second: int) -> ElasticQuota:
-        stamp = {"creationTimestamp": f"2026-11-01T10:00:{second:02}Z"}
-        return elastic_quota("team", namespace=namespace, metadata=stamp)
-
-    assert oldest([]) is None
-    assert oldest([made("b", 9), made("c", 3), made("a", 9)]) == made("c", 3)
-    assert oldest([made("b", 3), made("a", 3)]) == made("a", 3)
 
 
 def test_a_queue_created_for_a_node_is_not_deleted_for_lack_of_a_quota() -> None:
