@@ -56,7 +56,7 @@ def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
     """Both programs run, with default settings; tests use quotas of their own."""
     with QueueWorld(controlplane_binaries, jobs=True) as world:
         world.create_quota(EARLY, cpu_max=1)
-        world.create_job(EARLY, EARLY, cpu="2", run_seconds=600)
+        world.create_job(EARLY, EARLY, cpu="2", run_seconds=600, suspend=False)
         until(lambda: world.running_pods(EARLY))
         scheduler = world.start_scheduler("--leader-elect=false")
         yield Cluster(world, scheduler, world.start_controllers("--leader-elect=false"))

@@ -123,9 +123,7 @@ class JobSideWorld(QueueWorld):
         }
         sizes: Json = {"parallelism": pods, "completions": 2 * pods}
         cpu = str(NODE_CPU // running)
-        self.create_job(
-            name, "any", cpu=cpu, suspend=True, run_seconds=LONG, pod_spec=place, **sizes, **more
-        )
+        self.create_job(name, "any", cpu=cpu, run_seconds=LONG, pod_spec=place, **sizes, **more)
 
     def bind(self, pod: str) -> None:
         """Put a pod on a node, as a scheduler does."""

@@ -22,9 +22,9 @@ def arrange_waiting_job(cluster: Cluster) -> None:
     """Create the job `train`, which waits behind one that runs."""
     world = cluster.world
     world.create_quota("team-a", cpu_max=4)
-    world.create_job("old", "team-a", suspend=True, cpu="3", run_seconds="600")
+    world.create_job("old", "team-a", cpu="3", run_seconds="600")
     until(lambda: world.running_pods("old"))
-    world.create_job("train", "team-a", suspend=True, cpu="2", run_seconds="600")
+    world.create_job("train", "team-a", cpu="2", run_seconds="600")
     until(lambda: refusal_of(cluster.scheduler, "train"))
     until(lambda: "needs more" in world.unit_of("train")["status"].get("message", ""))
 

@@ -264,9 +264,12 @@ class QueueWorld:
         self.patch_unit(unit, {"spec": {"active": active}})
 
     def create_job(
-        self, name: str, quota: str, *, cpu: str = "1", suspend: bool = False, **more: Any
+        self, name: str, quota: str, *, cpu: str = "1", suspend: bool = True, **more: Any
     ) -> Json:
-        """Create a Job.
+        """Create a Job, suspended unless a test is about one that is not.
+
+        Of one that is not, the Job controller may have created pods before it is suspended, so that
+        running pods do not show that it was admitted.
 
         `labels`, `annotations`, `owner` (of the job), `pod_spec` (merged into the template's) and
         `run_seconds` have their own keys; `more` is merged into the job's spec.

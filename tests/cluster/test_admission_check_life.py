@@ -212,9 +212,7 @@ def submit(town: Town, name: str, *checks: str, room_for: int = 1, timeout: str 
 
 
 def submit_to(town: Town, quota: str, name: str) -> None:
-    town.world.create_job(
-        name, quota, suspend=True, parallelism=PODS, completions=PODS, run_seconds=600
-    )
+    town.world.create_job(name, quota, parallelism=PODS, completions=PODS, run_seconds=600)
 
 
 def put_back(town: Town, job: str) -> Json:

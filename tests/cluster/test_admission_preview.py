@@ -180,7 +180,7 @@ def test_the_demand_is_that_of_the_mutated_pods(world: QueueWorld) -> None:
     until(lambda: "kubernetes.io/batch-cpu" in requests_in(dry_run(world, "batch")))
     started = world.api.request("GET", PODS)["metadata"]["resourceVersion"]
     world.create_quota("batch", cpu_max=100)
-    world.create_job("previewed", "batch", suspend=True, template=template("batch"))
+    world.create_job("previewed", "batch", template=template("batch"))
     assert request_of(world, "previewed") == {"kubernetes.io/batch-cpu": "2k"}
     told = differences(world, "previewed")
     assert told.startswith("requests kubernetes.io/batch-cpu 2k, no cpu of container main")
@@ -203,7 +203,7 @@ def test_a_gpu_counts_as_the_resources_that_it_is_split_into(world: QueueWorld) 
     world.create_quota("split", cpu_max=10)
     whole = template("split")
     whole["spec"]["containers"][0]["resources"]["limits"] = {GPU: "100"}
-    world.create_job("split", "split", suspend=True, template=whole)
+    world.create_job("split", "split", template=whole)
     want = {"cpu": "2", f"{GPU}-core": "100", f"{GPU}-memory-ratio": "100"}
     assert request_of(world, "split") == want
     gained = f"requests {GPU}-core 100, {GPU}-memory-ratio 100, no {GPU} of container main"
@@ -220,7 +220,7 @@ def test_a_sidecar_that_is_added_counts(world: QueueWorld) -> None:
     until(lambda: len(dry_run(world, "mesh")["spec"]["containers"]) == len(("main", "mesh")))
     world.create_quota("mesh", cpu_max=3)
     for number in range(2):
-        world.create_job(f"meshed-{number}", "mesh", suspend=True, template=template("mesh"))
+        world.create_job(f"meshed-{number}", "mesh", template=template("mesh"))
     assert [request_of(world, f"meshed-{n}") for n in range(2)] == [{"cpu": "2500m"}] * 2
     until(lambda: world.running_pods("meshed-0") or world.running_pods("meshed-1"))
     stays(lambda: sum(len(world.living_pods(f"meshed-{n}")) for n in range(2)) == 1)
@@ -236,7 +236,7 @@ def test_a_job_is_charged_to_the_quota_that_admission_puts_on_its_pods(world: Qu
     until(lambda: QUOTA_LABEL in dry_run(world, "moved")["metadata"]["labels"])
     world.create_quota("mine", cpu_max=10)
     world.create_quota("theirs", cpu_max=10)
-    world.create_job("moved", "mine", suspend=True, template=template("moved"))
+    world.create_job("moved", "mine", template=template("moved"))
     unit = until(lambda: world.unit_of("moved"))
     assert unit["metadata"]["labels"][QUOTA_LABEL] == "theirs"
     assert unit["spec"]["queue"] == "theirs"
@@ -254,7 +254,7 @@ def test_the_demand_is_that_of_pods_changed_by_a_webhook(
     webhook.configure("hooked", "3")
     until(lambda: requests_in(dry_run(world, "hooked")) == {"cpu": "3"})
     world.create_quota("hooked", cpu_max=2)
-    world.create_job("hooked", "hooked", suspend=True, template=template("hooked"))
+    world.create_job("hooked", "hooked", template=template("hooked"))
     assert request_of(world, "hooked") == {"cpu": "3"}
     assert differences(world, "hooked").startswith("requests cpu 3 of container main")
     assert all(review["dryRun"] for review in webhook.reviews)
@@ -275,7 +275,7 @@ def test_without_an_answer_of_a_webhook_the_watched_objects_count(
     until(lambda: requests_in(dry_run(world, name)) == {"cpu": "3"})
     webhook.is_answering.clear()
     world.create_quota(name, cpu_max=1)
-    world.create_job(name, name, suspend=True, template=template(name))
+    world.create_job(name, name, template=template(name))
     assert request_of(world, name) == {"cpu": "2"}
     assert "has not said what it makes of these pods" in differences(world, name)
     webhook.is_answering.set()
@@ -287,7 +287,7 @@ def test_a_webhook_whose_configuration_changes_changes_the_demand(
     world: QueueWorld, webhook: PodWebhook
 ) -> None:
     world.create_quota("turns", cpu_max=1)
-    world.create_job("turns", "turns", suspend=True, template=template("turns"))
+    world.create_job("turns", "turns", template=template("turns"))
     assert request_of(world, "turns") == {"cpu": "2"}
     steps = (("turns", "3", "3"), ("turns", "4", "4"), ("others", "4", "2"), ("turns", "5", "5"))
     for team, cpu, want in steps:
@@ -307,7 +307,7 @@ def test_a_refusal_holds_the_job_with_its_message_until_it_is_gone(world: QueueW
     pod_policy(world, "Validating", "barred", "barred", validations=[rule])
     until(lambda: is_barred(world))
     world.create_quota("barred", cpu_max=10)
-    world.create_job("barred", "barred", suspend=True, template=template("barred"))
+    world.create_job("barred", "barred", template=template("barred"))
     until(lambda: world.quota_reserved("barred").get("reason") == "PodsRefused")
     said = world.quota_reserved("barred")["message"]
     assert "pods of team barred are barred" in said
@@ -320,7 +320,7 @@ def test_a_refusal_holds_the_job_with_its_message_until_it_is_gone(world: QueueW
 def test_a_class_that_is_created_lets_a_job_start(world: QueueWorld) -> None:
     world.create_quota("classy", cpu_max=10)
     classy = template("classy", priorityClassName="late")
-    world.create_job("classy", "classy", suspend=True, template=classy)
+    world.create_job("classy", "classy", template=classy)
     until(lambda: world.quota_reserved("classy").get("reason") == "PodsRefused")
     assert "no PriorityClass with name late was found" in world.quota_reserved("classy")["message"]
     world.create_priority_class("late", 5)
@@ -338,7 +338,7 @@ def test_the_preview_has_the_whole_template(world: QueueWorld, confined: bool) -
     whole = template("whole", securityContext=CONFINED_POD if confined else {})
     if confined:
         whole["spec"]["containers"][0]["securityContext"] = CONFINED
-    world.create_job(name, namespace, namespace=namespace, suspend=True, template=whole)
+    world.create_job(name, namespace, namespace=namespace, template=whole)
     path = f"{JOBS.format(namespace)}/{name}"
     if confined:
         until(lambda: not world.api.request("GET", path)["spec"]["suspend"])
@@ -370,7 +370,7 @@ def test_a_resource_quota_that_is_full_refuses_nothing(world: QueueWorld) -> Non
     until(lambda: "exceeded quota" in refusal_of_create(world, "?dryRun=All"))
     try:
         world.create_quota("crowded", cpu_max=10)
-        world.create_job("crowded", "crowded", suspend=True, template=template("crowd"))
+        world.create_job("crowded", "crowded", template=template("crowd"))
         assert request_of(world, "crowded") == {"cpu": "2"}
         assert "ResourceQuota has no room" in differences(world, "crowded")
         until(lambda: not world.is_suspended("crowded"))
@@ -383,7 +383,7 @@ def test_a_resource_quota_that_is_full_refuses_nothing(world: QueueWorld) -> Non
 
 def test_a_changed_policy_changes_the_demand_of_pending_units(world: QueueWorld) -> None:
     world.create_quota("later", cpu_max=1)
-    world.create_job("waits", "later", suspend=True, template=template("later"))
+    world.create_job("waits", "later", template=template("later"))
     assert request_of(world, "waits") == {"cpu": "2"}
     for cpu in ("3", "4"):
         path = "/spec/containers/0/resources/requests/cpu"

@@ -96,7 +96,7 @@ def let_statuses_through(world: QueueWorld) -> None:
 
 def run_unmanaged(world: QueueWorld, name: str) -> None:
     """Start a job of one cpu that no queue manages."""
-    world.create_job(name, "", run_seconds=LONG)
+    world.create_job(name, "", run_seconds=LONG, suspend=False)
     until(lambda: world.running_pods(name))
 
 
@@ -144,7 +144,7 @@ def test_a_job_that_may_not_use_the_quota_is_warned_and_runs_on(
     namespace = {"metadata": {"name": "strange"}}
     world.api.request("POST", "/api/v1/namespaces", namespace)
     where: dict[str, Any] = {"namespace": "strange", "parallelism": 2, "completions": 2}
-    world.create_job("strange", "", run_seconds=LONG, **where)
+    world.create_job("strange", "", run_seconds=LONG, **where, suspend=False)
     path = "/apis/batch/v1/namespaces/strange/jobs/strange"
     until(lambda: world.api.request("GET", path)["status"].get("active") == 2)
     pods = label_pods(world, "strange", "strange", "of-its-pods")

@@ -118,9 +118,9 @@ def test_a_job_with_an_odd_amount_holds_up_no_other_job(
     An exponent like that of `ABSURD` keeps the API server itself busy forever.
     """
     world.create_quota(f"odd-{name}", cpu_max=2)
-    world.create_job(f"odd-{name}", f"odd-{name}", cpu=amount, suspend=True)
+    world.create_job(f"odd-{name}", f"odd-{name}", cpu=amount)
     until(lambda: world.unit_of(f"odd-{name}"))
-    world.create_job(f"odd-{name}-next", f"odd-{name}", suspend=True)
+    world.create_job(f"odd-{name}-next", f"odd-{name}")
     until(lambda: condition_of(world.job(f"odd-{name}-next"), "Complete"))
 
 

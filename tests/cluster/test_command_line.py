@@ -30,12 +30,12 @@ def cli(controlplane_binaries: Path) -> Iterator[CommandLine]:
         world = found.world
         world.create_quota("team", cpu_max=4)
         until(lambda: world.has_queue("team"))
-        world.create_job("first", "team", cpu="3", suspend=True, run_seconds=3600)
+        world.create_job("first", "team", cpu="3", run_seconds=3600)
         until(lambda: world.phase_of_job("first") == "Running", OWN_TIMES_SECONDS)
         for name in ("second", "third"):
-            world.create_job(name, "team", cpu="2", suspend=True, labels=OF_ANN)
+            world.create_job(name, "team", cpu="2", labels=OF_ANN)
             await_reason(found, name, "OverQuotaMax")
-        world.create_job("lost", "none-such", suspend=True)
+        world.create_job("lost", "none-such")
         await_reason(found, "lost", "NoQuota")
         # The last forecast knows all that waits.
         until(lambda: starts(found) == ["-", "-"], OWN_TIMES_SECONDS)

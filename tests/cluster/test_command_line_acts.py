@@ -46,10 +46,10 @@ def filled(cli: CommandLine, team: str, *waiting: str) -> None:
     world = cli.world
     world.create_quota(team, cpu_max=2)
     until(lambda: world.has_queue(team))
-    world.create_job(f"{team}-runs", team, cpu="2", suspend=True, run_seconds=3600)
+    world.create_job(f"{team}-runs", team, cpu="2", run_seconds=3600)
     until(lambda: world.phase_of_job(f"{team}-runs") == "Running", OWN_TIMES_SECONDS)
     for name in waiting:
-        world.create_job(name, team, cpu="2", suspend=True, run_seconds=3600)
+        world.create_job(name, team, cpu="2", run_seconds=3600)
         until(partial(cli.world.quota_reserved, name), OWN_TIMES_SECONDS)
 
 

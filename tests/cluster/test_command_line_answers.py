@@ -45,10 +45,10 @@ def cli(
         world = found.world
         world.create_quota("team", cpu_max=4)
         until(lambda: world.has_queue("team"))
-        world.create_job("first", "team", cpu="3", suspend=True, run_seconds=3600)
+        world.create_job("first", "team", cpu="3", run_seconds=3600)
         until(lambda: world.running_pods("first"), OWN_TIMES_SECONDS)
         for name in ("second", "third"):
-            world.create_job(name, "team", cpu="2", suspend=True)
+            world.create_job(name, "team", cpu="2")
             until(lambda: "OverQuotaMax" in found.run("explain", f"job/{name}").out)  # noqa: B023 - called at once
         until(lambda: found.run("when", "third").code == 0, OWN_TIMES_SECONDS)
         yield found

@@ -126,7 +126,7 @@ def classes(world: JobSideWorld) -> None:
     for name, value in CLASSES.items():
         world.create_priority_class(name, value)
     last = {"priorityClassName": "five"}
-    world.create_job("classes", "any", suspend=True, pod_spec=last)
+    world.create_job("classes", "any", pod_spec=last)
     until(lambda: world.has_unit("classes") and priority_of(world, "classes") == (5, "five"))
 
 
@@ -217,7 +217,6 @@ def create_indexed(world: JobSideWorld, name: str, completions: int) -> str:
     world.create_job(
         job,
         "any",
-        suspend=True,
         parallelism=completions,
         completions=completions,
         completionMode="Indexed",
@@ -331,9 +330,9 @@ def started(world: JobSideWorld) -> None:
     """Jobs that run before the controllers first see them."""
     world.stop_controllers()
     released = {"koord-queue/released-at": "2026-11-01T10:00:00Z"}
-    world.create_job("started-unmarked", "", run_seconds=LONG)
-    world.create_job("started-marked", "any", run_seconds=LONG)
-    world.create_job("started-released", "", run_seconds=LONG, annotations=released)
+    world.create_job("started-unmarked", "", run_seconds=LONG, suspend=False)
+    world.create_job("started-marked", "any", run_seconds=LONG, suspend=False)
+    world.create_job("started-released", "", run_seconds=LONG, annotations=released, suspend=False)
     for name in STARTED:
         until(partial(world.running_pods, name))
     world.run_controllers()

@@ -74,7 +74,7 @@ BANKING = ("banks-never", "banks-no-more", "banks-ten", "banks-more")
 def begun(world: JobSideWorld) -> float:
     """Running jobs, for tests of whether they run on; return since when they run."""
     for name, state in GOING_ON.items():
-        world.create_job(name, "any", suspend=True, run_seconds=LONG, parallelism=2, completions=2)
+        world.create_job(name, "any", run_seconds=LONG, parallelism=2, completions=2)
         world.admit(name, {name: 2}, **({"reclaimState": {name: state}} if state else {}))
     for name, (pods, asked) in GIVING_BACK.items():
         world.create_partial_job(name, pods, 1)
@@ -83,7 +83,7 @@ def begun(world: JobSideWorld) -> float:
         world.create_partial_job(name, pods, running, annotations=NEVER_LATE)
         world.admit(name, {name: pods})
     for name in BANKING:
-        world.create_job(name, "any", suspend=True, run_seconds=LONG)
+        world.create_job(name, "any", run_seconds=LONG)
         world.admit(name, {name: 1})
     sizes = {**dict.fromkeys(BANKING, (1, 1)), **dict.fromkeys(GOING_ON, (2, 2)), **PARTS}
     sizes |= {name: (pods, 1) for name, (pods, _) in GIVING_BACK.items()}
@@ -152,7 +152,7 @@ def test_a_demand_below_the_admission(
 
 def test_ctl_8_the_reclaim_state_goes_with_the_admission(world: JobSideWorld) -> None:
     """A smaller demand does not change `reclaimState`, which is the scheduler's field."""
-    world.create_job("asked", "any", suspend=True, run_seconds=LONG, parallelism=4, completions=8)
+    world.create_job("asked", "any", run_seconds=LONG, parallelism=4, completions=8)
     asked = {"replicas": 2}
     world.admit("asked", {"asked": 4}, reclaimState={"asked": asked})
     world.await_running("asked", 4)
@@ -324,7 +324,7 @@ def test_ctl_18_once_all_pods_run_the_partial_run_is_forgotten(
     world.bind(missing["metadata"]["name"])
     world.await_running("whole", 3)
     # Controllers receive pods in order: the last one of these before that of a later job.
-    world.create_job("later", "any", suspend=True, run_seconds=LONG)
+    world.create_job("later", "any", run_seconds=LONG)
     world.admit("later", {"later": 1})
     until(lambda: world.phase("later") == "Running")
     world.patch_job("whole", {"metadata": {"annotations": {PARTLY: "1"}}})
@@ -389,7 +389,7 @@ def with_kueue(world: JobSideWorld) -> None:
 @pytest.mark.usefixtures("with_kueue")
 def test_ctl_34_an_unmanaged_job_runs_on_though_inactive(world: JobSideWorld) -> None:
     """There it is a kind that cannot be requeued; here every kind can be, except Kueue's jobs."""
-    world.create_job("theirs", "any", suspend=True, run_seconds=LONG)
+    world.create_job("theirs", "any", run_seconds=LONG)
     world.admit("theirs", {"theirs": 1})
     until(lambda: world.phase("theirs") == "Running")
     world.patch_job("theirs", {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "theirs"}}})
@@ -445,7 +445,7 @@ def test_ctl_36_the_execution_time_ends_on_time_whatever_happens_meanwhile(
     """Upstream shortens another step's delay; here the unit records the time of its own."""
     names = ["untouched", "touched"]
     for name in names:
-        world.create_job(name, "any", suspend=True, run_seconds=LONG, annotations={MAX_EXEC: "2"})
+        world.create_job(name, "any", run_seconds=LONG, annotations={MAX_EXEC: "2"})
         world.admit(name, {name: 1})
     touches = count()
 

@@ -74,7 +74,7 @@ def test_positions_under_policy_intelligent(
 def job(world: QueueWorld, name: str, quota: str, priority: int, **more: Any) -> None:
     """Create a suspended Job that runs until the test is over."""
     written = {PRIORITY: str(priority)}
-    world.create_job(name, quota, suspend=True, annotations=written, run_seconds=LONG, **more)
+    world.create_job(name, quota, annotations=written, run_seconds=LONG, **more)
 
 
 def test_block_holds_back_a_job_behind_one_that_never_fits(

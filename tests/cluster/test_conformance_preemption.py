@@ -59,7 +59,6 @@ def submit(world: QueueWorld, name: str, quota: str, priority: int, cpu: int = 1
         name,
         quota,
         cpu=str(cpu),
-        suspend=True,
         run_seconds=LONG,
         annotations={"scheduling.x-k8s.io/priority": str(priority)},
         pod_spec={"nodeSelector": {name: "may-run"}},

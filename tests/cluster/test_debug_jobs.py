@@ -71,7 +71,7 @@ def explained(world: QueueWorld, exposed: ProgramProcess, name: str) -> Json:
 
 
 def test_a_managed_job_and_its_unit(world: QueueWorld, exposed: ProgramProcess) -> None:
-    world.create_job("queued", "team", cpu="1", suspend=True)
+    world.create_job("queued", "team", cpu="1")
     until(lambda: explained(world, exposed, "queued").get("unit"))
     got = explained(world, exposed, "queued")
     assert (got["managed"], got["reason"]) == (True, "InQueue")
@@ -82,7 +82,7 @@ def test_a_managed_job_and_its_unit(world: QueueWorld, exposed: ProgramProcess) 
 
 def test_a_misspelled_quota_label(world: QueueWorld, exposed: ProgramProcess) -> None:
     misspelled = QUOTA_LABEL.replace("name", "nmae")
-    world.create_job("misspelled", "", suspend=True, labels={misspelled: "team"})
+    world.create_job("misspelled", "", labels={misspelled: "team"})
     got = until(lambda: explained(world, exposed, "misspelled"))
     assert (got["managed"], got["reason"], got["unit"]) == (False, "NamesNothing", None)
     assert "no queue will resume it" in got["message"]
@@ -161,7 +161,7 @@ def test_users_that_may_get_a_job_may_read_its_page(
     world: QueueWorld, exposed: ProgramProcess, user: str, path: str, want: int
 ) -> None:
     if path.endswith("there"):
-        world.create_job("there", "team", suspend=True, namespace="labs")
+        world.create_job("there", "team", namespace="labs")
     token = world.plane.token_for(user) if user else ""
     answer = ask(exposed, path, token)
     assert answer.status_code == want, answer.text

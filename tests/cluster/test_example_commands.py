@@ -98,7 +98,7 @@ def arrange(world: QueueWorld) -> None:
     world.plane.kubectl("patch", "elasticquota", "research", "--type=merge", "--patch", GPUS)
     world.create_queue("night", "FIFO", {"koord-queue/available-quota-in-queue": "*"})
     for namespace, name, quota in JOBS:
-        more: dict[str, Any] = {"suspend": True, "namespace": namespace, "run_seconds": "3600"}
+        more: dict[str, Any] = {"namespace": namespace, "run_seconds": "3600"}
         world.create_job(name, quota, cpu="4", **more)
         until(partial(world.unit_of, name, namespace), OWN_TIMES_SECONDS)
         if name == RUNS:

@@ -31,7 +31,7 @@ def phase(world: QueueWorld, job: str) -> str:
 
 def create(world: QueueWorld, name: str, quota: str = TEAM, **more: Any) -> None:
     """Create a Job of the team that runs for an hour."""
-    world.create_job(name, quota, suspend=True, namespace=TEAM, run_seconds="3600", **more)
+    world.create_job(name, quota, namespace=TEAM, run_seconds="3600", **more)
 
 
 @pytest.fixture(scope="module")

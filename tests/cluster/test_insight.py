@@ -140,10 +140,10 @@ def test_the_record_knows_what_was(following: Following) -> None:
     world = following.world
     world.create_quota("past", cpu_max=2)
     for name in ("first", "second"):
-        world.create_job(name, "past", suspend=True, run_seconds=600)
+        world.create_job(name, "past", run_seconds=600)
         until(partial(world.running_pods, name))
     # After the others run: the units of jobs may come in any order.
-    world.create_job("third", "past", suspend=True, run_seconds=600)
+    world.create_job("third", "past", run_seconds=600)
     until(lambda: refusals_of(following, "default/third"))
     then = datetime.now(UTC)
     before = units_of(following.ask("/debug/queues/past"))

@@ -79,7 +79,9 @@ def test_which_queue_owns_a_job_with_the_label_of_kueue(
 ) -> None:
     """The job names a quota that is too small for it."""
     with serving(world, served), controllers(world, settings) as running:
-        world.create_job(name, "team", cpu="2", labels={"kueue.x-k8s.io/queue-name": "a"})
+        world.create_job(
+            name, "team", cpu="2", labels={"kueue.x-k8s.io/queue-name": "a"}, suspend=False
+        )
         want = {"managed": True} if is_ours else {"managed": False, "reason": "LeftToKueue"}
         until(lambda: want.items() <= job_view(running, name).items())
         if is_ours:

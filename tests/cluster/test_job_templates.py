@@ -33,7 +33,7 @@ def world(controlplane_binaries: Path) -> Iterator[JobSideWorld]:
 def test_a_job_ends_when_its_time_is_used_up(world: JobSideWorld) -> None:
     """[ctl-39] The job is not written to meanwhile."""
     time = {MAX_EXEC: "2"}
-    world.create_job("timed", "any", suspend=True, annotations=time, run_seconds=600)
+    world.create_job("timed", "any", annotations=time, run_seconds=600)
     admit(world, "timed")
     until(lambda: world.unit_of("timed")["spec"].get("active") is False)
     until(lambda: world.phase_of_job("timed") == "Enqueued")
@@ -53,7 +53,7 @@ def test_a_job_ends_when_its_time_is_used_up(world: JobSideWorld) -> None:
 
 def test_each_run_has_the_template_that_its_checks_want(world: JobSideWorld) -> None:
     """Jobs accept it in the patch that resumes them, also after an earlier run."""
-    world.create_job("checked", "any", suspend=True, run_seconds=600)
+    world.create_job("checked", "any", run_seconds=600)
     one = {"nodeSelector": {"zone": "z1"}, "tolerations": [SPOT], "labels": {"from": "check"}}
     admit(world, "checked", one)
     [pod] = until(lambda: world.pods("checked"))
@@ -77,7 +77,7 @@ def test_each_run_has_the_template_that_its_checks_want(world: JobSideWorld) -> 
 
 
 def test_checks_that_contradict_each_other_stop_the_job(world: JobSideWorld) -> None:
-    world.create_job("torn", "any", suspend=True)
+    world.create_job("torn", "any")
     admit(world, "torn", {"nodeSelector": {"zone": "z1"}}, {"nodeSelector": {"zone": "z2"}})
     until(lambda: world.unit_of("torn")["spec"].get("active") is False)
     until(lambda: world.phase_of_job("torn") == "Enqueued")

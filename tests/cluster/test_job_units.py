@@ -40,7 +40,7 @@ def never(cluster: Cluster) -> str:
     cluster.world.create_quota("never", cpu_max=1)
     cluster.world.create_priority_class(HIGH, HIGH_VALUE)
     # Until the controllers have seen the class.
-    cluster.world.create_job("class", "never", suspend=True, pod_spec={"priorityClassName": HIGH})
+    cluster.world.create_job("class", "never", pod_spec={"priorityClassName": HIGH})
     until(lambda: cluster.world.unit_of("class").get("spec", {}).get("priority") == HIGH_VALUE)
     return "never"
 
@@ -83,7 +83,7 @@ def test_priority_at_creation(
 ) -> None:
     annotations = {} if annotation is None else {PRIORITY: annotation}
     job = f"priority-{name}"
-    world.create_job(job, never, cpu="2", suspend=True, annotations=annotations, pod_spec=pod_spec)
+    world.create_job(job, never, cpu="2", annotations=annotations, pod_spec=pod_spec)
     spec = until(lambda: world.unit_of(job))["spec"]
     assert spec["priority"] == want
     assert spec.get("priorityClassName", "") == pod_spec.get("priorityClassName", "")
@@ -111,7 +111,7 @@ def test_activation_at_creation(
     want: tuple[bool | None, int | None],
 ) -> None:
     job = f"active-{name}"
-    world.create_job(job, never, cpu="2", suspend=True, annotations=annotations)
+    world.create_job(job, never, cpu="2", annotations=annotations)
     spec = until(lambda: world.unit_of(job))["spec"]
     assert (spec.get("active"), spec.get("maximumExecutionTimeSeconds")) == want
 
@@ -158,7 +158,7 @@ def test_demand_is_counted_as_kubernetes_counts_it(
     world.create_quota(small, cpu_max=want - 1)
     world.create_quota(exact, cpu_max=want)
     for quota in (small, exact):
-        world.create_job(quota, quota, suspend=True, run_seconds=LONG, pod_spec=pod_spec)
+        world.create_job(quota, quota, run_seconds=LONG, pod_spec=pod_spec)
     until(lambda: world.phase_of_job(exact) == "Running")
     used = {"cpu": str(want)}
     assert quota_view(cluster.scheduler, exact)["used"] == used
@@ -173,7 +173,6 @@ def test_usage_of_finished_indexes_is_released(cluster: Cluster, world: QueueWor
     world.create_job(
         "indexed",
         "indexed",
-        suspend=True,
         parallelism=4,
         completions=4,
         completionMode="Indexed",
@@ -200,7 +199,7 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 def test_some_pods_of_a_job_done_and_some_to_come(world: QueueWorld) -> None:
     """[ctl-40] Two at a time of four, one done: it needs two when it is requeued."""
     world.create_quota("some", cpu_max=2)
-    world.create_job("some", "some", suspend=True, parallelism=2, completions=4, run_seconds=LONG)
+    world.create_job("some", "some", parallelism=2, completions=4, run_seconds=LONG)
     first, _ = world.await_running("some", 2)
     world.end_pod(first["metadata"]["name"])
     until(lambda: world.job("some")["status"].get("succeeded") == 1)
@@ -219,9 +218,7 @@ def test_the_unit_of_an_elastic_job_follows_it_while_it_waits(
 ) -> None:
     """[ctl-1, ctl-2] Nothing is written while nothing changes; smaller, it fits and starts."""
     world.create_quota("elastic", cpu_max=2)
-    world.create_job(
-        "elastic", "elastic", suspend=True, parallelism=3, completions=6, run_seconds=LONG
-    )
+    world.create_job("elastic", "elastic", parallelism=3, completions=6, run_seconds=LONG)
     until(lambda: refusal_of(cluster.scheduler, "elastic").get("requested") == "3")
     world.patch_job("elastic", {"spec": {"parallelism": 5}})
     until(lambda: pod_sets_of(world.unit_of("elastic")) == [("elastic", 5)])
@@ -240,13 +237,13 @@ def test_the_unit_of_an_elastic_job_follows_it_while_it_waits(
 def test_growth_of_a_running_elastic_job_is_recorded(cluster: Cluster, world: QueueWorld) -> None:
     """Beyond its quota: it is never evicted for that, and nothing else is admitted meanwhile."""
     world.create_quota("grows", cpu_max=2)
-    world.create_job("grows", "grows", suspend=True, parallelism=1, completions=4, run_seconds=LONG)
+    world.create_job("grows", "grows", parallelism=1, completions=4, run_seconds=LONG)
     until(lambda: world.phase_of_job("grows") == "Running")
     world.patch_job("grows", {"spec": {"parallelism": 3}})
     world.await_running("grows", 3)
     until(lambda: quota_view(cluster.scheduler, "grows")["used"] == {"cpu": "3"})
     until(lambda: "Grown" in world.event_notes("grows"))
-    world.create_job("grows-next", "grows", suspend=True)
+    world.create_job("grows-next", "grows")
     until(lambda: refusal_of(cluster.scheduler, "grows-next"))
     assert not world.is_suspended("grows")
 
@@ -257,10 +254,10 @@ def test_priority_raised_while_queued_changes_the_order(
     """[ctl-22 to ctl-28] The annotation is added, changed and removed; the order follows."""
     hold = "order-holder"
     world.create_quota("order", cpu_max=1)
-    world.create_job(hold, "order", suspend=True, run_seconds=LONG)
+    world.create_job(hold, "order", run_seconds=LONG)
     [pod] = until(lambda: world.running_pods(hold))
     for name in ("order-a", "order-b", "order-c"):
-        world.create_job(name, "order", suspend=True, run_seconds=LONG)
+        world.create_job(name, "order", run_seconds=LONG)
         until(partial(world.unit_of, name))  # of several at once, any may get its unit first
 
     def line() -> list[str]:
@@ -283,7 +280,7 @@ def test_a_queued_job_moves_with_its_quota_label(cluster: Cluster, world: QueueW
     """It moves from one queue to another, and its pods are charged to the new quota."""
     world.create_quota("full", cpu_max=1)
     world.create_quota("free", cpu_max=2)
-    world.create_job("moves", "full", cpu="2", suspend=True, run_seconds=LONG)
+    world.create_job("moves", "full", cpu="2", run_seconds=LONG)
     until(lambda: reason_of(world.unit_of("moves")))
     assert world.unit_of("moves")["spec"]["queue"] == "full"
     world.patch_job("moves", {"metadata": {"labels": {QUOTA_LABEL: "free"}}})

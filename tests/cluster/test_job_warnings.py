@@ -32,7 +32,7 @@ def shown(world: QueueWorld, name: str) -> str:
 
 def test_a_misspelled_quota_is_named_on_an_unmanaged_job(world: QueueWorld) -> None:
     misspelled = QUOTA_LABEL.replace("name", "nmae")
-    world.create_job("misspelled", "", suspend=True, labels={misspelled: "gold"})
+    world.create_job("misspelled", "", labels={misspelled: "gold"})
     until(lambda: "KeyWithoutEffect" in world.event_notes("misspelled"))
     text = shown(world, "misspelled")
     assert f"Did you mean {QUOTA_LABEL}?" in text
@@ -41,15 +41,15 @@ def test_a_misspelled_quota_is_named_on_an_unmanaged_job(world: QueueWorld) -> N
 
 def test_a_misspelled_setting_is_named_on_a_queued_job(world: QueueWorld) -> None:
     annotations = {"koord-queue/runing-timeout": "10m"}
-    world.create_job("set", "gold", cpu="1", suspend=True, annotations=annotations)
+    world.create_job("set", "gold", cpu="1", annotations=annotations)
     until(lambda: "KeyWithoutEffect" in world.event_notes("set"))
     assert "Did you mean koord-queue/running-timeout?" in shown(world, "set")
 
 
 def test_a_job_that_waits_names_its_unit_and_its_queue(world: QueueWorld) -> None:
-    world.create_job("first", "silver", cpu="2", suspend=True, run_seconds=600)
+    world.create_job("first", "silver", cpu="2", run_seconds=600)
     until(lambda: not world.job("first")["spec"]["suspend"])
-    world.create_job("second", "silver", cpu="2", suspend=True)
+    world.create_job("second", "silver", cpu="2")
     note = until(lambda: world.event_notes("second").get("Queued", ""))
     assert note.startswith("Queue unit second waits in queue silver: ")
     assert "Queued" not in world.event_notes("first")

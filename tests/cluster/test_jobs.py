@@ -53,7 +53,7 @@ def test_a_job_that_already_ran_is_adopted(cluster: Cluster, world: QueueWorld) 
     unit = world.unit_of(EARLY)
     assert is_true(unit, "Adopted")
     until(lambda: quota_view(cluster.scheduler, EARLY).get("used") == {"cpu": "2"})
-    world.create_job("early-next", EARLY, suspend=True)
+    world.create_job("early-next", EARLY)
     until(lambda: refusal_of(cluster.scheduler, "early-next"))
     assert not world.is_suspended(EARLY)
     until(lambda: "Adopted" in world.event_notes(EARLY))
@@ -64,7 +64,7 @@ def test_a_job_that_already_ran_is_adopted(cluster: Cluster, world: QueueWorld) 
 def test_a_job_is_released_runs_and_ends_with_four_writes(world: QueueWorld) -> None:
     """[ctl-44, ctl-45, ctl-66] One unit, one release that annotates the pods; nothing twice."""
     world.create_quota("ends", cpu_max=1)
-    world.create_job("ends", "ends", suspend=True, run_seconds=LONG)
+    world.create_job("ends", "ends", run_seconds=LONG)
     until(lambda: world.phase_of_job("ends") == "Running")
     unit, job = world.unit_of("ends"), world.job("ends")
     assert unit["metadata"]["name"] == "ends"
@@ -95,18 +95,18 @@ def test_a_job_is_released_runs_and_ends_with_four_writes(world: QueueWorld) -> 
 def test_a_job_that_fails_makes_its_unit_failed(world: QueueWorld) -> None:
     """[ctl-45] The quota is free for the next one."""
     world.create_quota("fails", cpu_max=1)
-    world.create_job("fails", "fails", suspend=True, run_seconds=LONG, backoffLimit=0)
+    world.create_job("fails", "fails", run_seconds=LONG, backoffLimit=0)
     [pod] = until(lambda: world.running_pods("fails"))
     world.end_pod(pod["metadata"]["name"], "Failed")
     until(lambda: world.phase_of_job("fails") == "Failed")
-    world.create_job("fails-next", "fails", suspend=True)
+    world.create_job("fails-next", "fails")
     until(lambda: world.phase_of_job("fails-next") == "Succeed")
 
 
 def test_a_job_beyond_its_quota_waits(cluster: Cluster, world: QueueWorld) -> None:
     """[ctl-65] Master and worker of 10 with a quota of 2: it stays Enqueued, without a pod."""
     world.create_quota("beyond", cpu_max=2)
-    world.create_job("beyond", "beyond", cpu="10", suspend=True, parallelism=2, completions=2)
+    world.create_job("beyond", "beyond", cpu="10", parallelism=2, completions=2)
     until(lambda: reason_of(world.unit_of("beyond")))
     time.sleep(STILL_SECONDS)
     assert world.phase_of_job("beyond") == "Enqueued"
@@ -120,10 +120,10 @@ def test_the_second_job_runs_when_the_first_has_ended(cluster: Cluster, world: Q
     """[ctl-68] Two jobs of three pods, a quota for four."""
     world.create_quota("pair", cpu_max=4)
     three: Json = {"parallelism": 3, "completions": 3, "run_seconds": LONG}
-    world.create_job("pair-1", "pair", suspend=True, **three)
+    world.create_job("pair-1", "pair", **three)
     world.await_running("pair-1", 3)
     # Only now: of two at once, either may get its unit first.
-    world.create_job("pair-2", "pair", suspend=True, **three)
+    world.create_job("pair-2", "pair", **three)
     until(lambda: world.phase_of_job("pair-2") == "Enqueued")
     until(lambda: refusal_of(cluster.scheduler, "pair-2"))
     assert world.pods("pair-2") == []
@@ -166,7 +166,7 @@ def test_a_job_that_arrives_unsuspended_is_suspended_first(world: QueueWorld) ->
     """It is suspended before anything else happens, and resumed once, when it is admitted."""
     world.create_quota("arrives", cpu_max=1)
     with paused_job_controller(world):
-        world.create_job("arrives", "arrives")
+        world.create_job("arrives", "arrives", suspend=False)
         until(lambda: world.phase_of_job("arrives") == "Dequeued")
         until(lambda: not world.is_suspended("arrives"))
         assert world.pods("arrives") == []
@@ -180,7 +180,7 @@ def test_a_job_that_arrives_unsuspended_is_suspended_first(world: QueueWorld) ->
 def test_pods_created_before_the_suspension_are_deleted(world: QueueWorld) -> None:
     """The Job controller may be quicker; the job waits for its turn all the same."""
     hold_quota(world, "late")
-    world.create_job("late", "late", run_seconds=LONG)
+    world.create_job("late", "late", run_seconds=LONG, suspend=False)
     until(lambda: world.is_suspended("late") and world.phase_of_job("late") == "Enqueued")
     until(lambda: not world.pods("late"))
     free_quota(world, "late")
@@ -194,10 +194,10 @@ def test_unsuspended_by_hand_it_is_suspended_again_and_loses_its_place(
 ) -> None:
     """It never runs on, its pods are charged meanwhile, and it goes behind later jobs."""
     hold_quota(world, "hand")
-    world.create_job("hand", "hand", suspend=True, run_seconds=LONG)
+    world.create_job("hand", "hand", run_seconds=LONG)
     until(lambda: world.phase_of_job("hand") == "Enqueued")
     let_the_second_of_the_release_pass()  # of two in the same second the name decides
-    world.create_job("later", "hand", suspend=True, run_seconds=LONG)
+    world.create_job("later", "hand", run_seconds=LONG)
     until(lambda: world.phase_of_job("later") == "Enqueued")
     for _ in range(3):
         world.patch_job("hand", {"spec": {"suspend": False}})
@@ -226,14 +226,14 @@ def test_pods_that_run_out_of_turn_are_charged_until_they_are_gone(
 ) -> None:
     """Its pod stays for a while: it is charged to the quota, though its unit is not admitted."""
     world.create_quota("turn", cpu_max=1)
-    world.create_job("turn-holds", "turn", suspend=True, run_seconds=LONG)
+    world.create_job("turn-holds", "turn", run_seconds=LONG)
     until(lambda: world.running_pods("turn-holds"))
     container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}
     template = {
         "metadata": {"finalizers": ["koord-queue.test/pin"]},
         "spec": {"restartPolicy": "Never", "containers": [container]},
     }
-    world.create_job("turn", "turn", suspend=True, template=template)
+    world.create_job("turn", "turn", template=template)
     until(lambda: world.phase_of_job("turn") == "Enqueued")
     pods: list[Json] = []
     while not pods:  # the Job controller may be slower than the controller that suspends it
@@ -251,7 +251,7 @@ def test_pods_that_run_out_of_turn_are_charged_until_they_are_gone(
 def test_suspended_by_hand_a_released_job_is_resumed(world: QueueWorld) -> None:
     """Not in addition to its old pods; the event names the way to stop it."""
     world.create_quota("resume", cpu_max=1)
-    world.create_job("resume", "resume", suspend=True, run_seconds=LONG)
+    world.create_job("resume", "resume", run_seconds=LONG)
     [pod] = until(lambda: world.running_pods("resume"))
     pin(world, pod)
     let_the_second_of_the_release_pass()
@@ -272,7 +272,7 @@ def test_deactivated_while_it_runs_it_is_released_when_its_pods_are_gone(
 ) -> None:
     """[ctl-38] Evicted, suspended, stopped, released in this order. Activated, it runs again."""
     world.create_quota("stops", cpu_max=1)
-    world.create_job("stops", "stops", suspend=True, run_seconds=LONG)
+    world.create_job("stops", "stops", run_seconds=LONG)
     [pod] = until(lambda: world.running_pods("stops"))
     until(lambda: world.phase_of_job("stops") == "Running")
     pin(world, pod)
@@ -301,7 +301,7 @@ def test_deactivated_while_it_runs_it_is_released_when_its_pods_are_gone(
 def test_an_inactive_job_waits_until_it_is_active(world: QueueWorld) -> None:
     """[ctl-37] Its unit reports that; the job is not released."""
     world.create_quota("idle", cpu_max=1)
-    world.create_job("idle", "idle", suspend=True, annotations={ACTIVE: "false"})
+    world.create_job("idle", "idle", annotations={ACTIVE: "false"})
     until(lambda: reason_of(world.unit_of("idle")) == "Inactive")
     assert world.unit_of("idle")["spec"]["active"] is False
     assert world.is_suspended("idle")
@@ -327,7 +327,6 @@ def test_a_job_whose_pods_do_not_run_is_retried_up_to_its_limit(
     world.create_job(
         name,
         name,
-        suspend=True,
         annotations=own,
         pod_spec=one_per_node(name),
         run_seconds=LONG,
@@ -357,7 +356,7 @@ def test_a_running_job_that_gets_a_quota_by_an_edit_is_adopted(
 ) -> None:
     """Until then it is unmanaged and left alone; after that it is charged, but never suspended."""
     world.create_quota("edited", cpu_max=1)
-    world.create_job("edited", "", cpu="2", run_seconds=LONG)
+    world.create_job("edited", "", cpu="2", run_seconds=LONG, suspend=False)
     until(lambda: world.running_pods("edited"))
     assert world.unit_of("edited") == {}
     world.patch_job("edited", {"metadata": {"labels": {QUOTA_LABEL: "edited"}}})
@@ -373,12 +372,12 @@ def test_a_label_of_kueue_counts_while_kueue_is_there(world: QueueWorld) -> None
     """The jobs name a quota that is too small for them: one waits for it, one runs regardless."""
     labels = {"kueue.x-k8s.io/queue-name": "a"}
     world.create_quota("kueues", cpu_max=1)
-    world.create_job("alone", "kueues", cpu="2", labels=labels)
+    world.create_job("alone", "kueues", cpu="2", labels=labels, suspend=False)
     until(lambda: world.unit_of("alone"))
     until(lambda: world.is_suspended("alone"))
     install_crds(world.plane, KUEUE_WORKLOADS)
     until(lambda: not world.unit_of("alone"))
-    world.create_job("theirs", "kueues", cpu="2", run_seconds=LONG, labels=labels)
+    world.create_job("theirs", "kueues", cpu="2", run_seconds=LONG, labels=labels, suspend=False)
     until(lambda: world.running_pods("theirs"))
     time.sleep(STILL_SECONDS)
     assert not world.is_suspended("theirs")
@@ -403,7 +402,7 @@ def test_a_cron_job_does_not_count_as_an_owner(world: QueueWorld) -> None:
     served = {**kind, **foreign}
     unserved = {"apiVersion": "example.com/v1", "kind": "Robot", **foreign}
     for name, above in (("started", owner), ("foreign", served), ("nobodys", unserved)):
-        world.create_job(name, "", namespace="cron", owner=above, run_seconds=LONG)
+        world.create_job(name, "", namespace="cron", owner=above, run_seconds=LONG, suspend=False)
     unit = until(lambda: world.unit_of("started", "cron"))
     until(lambda: reason_of(world.unit_of("started", "cron")) == "NoQuota")
     assert unit["spec"]["consumerRef"]["name"] == "started"
@@ -420,12 +419,12 @@ def test_a_cron_job_does_not_count_as_an_owner(world: QueueWorld) -> None:
 def test_a_job_that_is_created_again_gets_a_new_unit(world: QueueWorld) -> None:
     """The same name, while the old job's pod still lives: it waits until that is gone."""
     world.create_quota("anew", cpu_max=1)
-    world.create_job("anew", "anew", suspend=True, run_seconds=LONG)
+    world.create_job("anew", "anew", run_seconds=LONG)
     [pod] = until(lambda: world.running_pods("anew"))
     old = world.unit_of("anew")["metadata"]["uid"]
     pin(world, pod)
     world.delete_job("anew")
-    world.create_job("anew", "anew", suspend=True, run_seconds=1)
+    world.create_job("anew", "anew", run_seconds=1)
     until(lambda: world.phase_of_job("anew") == "Enqueued")
     until(lambda: old not in [unit["metadata"]["uid"] for unit in world.units()])
     time.sleep(STILL_SECONDS)
@@ -439,7 +438,7 @@ def test_a_unit_made_by_hand_may_have_the_name_of_a_jobs_unit(world: QueueWorld)
     """The job's unit gets another name; the one made by hand is neither used nor deleted."""
     world.create_quota("taken", cpu_max=4)
     world.create_unit("taken", "taken", cpu=1)
-    job = world.create_job("taken", "taken", suspend=True)
+    job = world.create_job("taken", "taken")
     until(lambda: world.phase_of_job("taken") == "Succeed")
     assert world.unit_of("taken")["metadata"]["name"] == f"taken-{job['metadata']['uid'][:8]}"
     until(lambda: world.phase("taken") == "Dequeued")
@@ -449,7 +448,7 @@ def test_a_unit_made_by_hand_may_have_the_name_of_a_jobs_unit(world: QueueWorld)
 def test_a_queued_job_that_is_deleted_leaves_the_queue(cluster: Cluster, world: QueueWorld) -> None:
     """Its unit is deleted with it."""
     hold_quota(world, "leaves")
-    world.create_job("leaves", "leaves", suspend=True)
+    world.create_job("leaves", "leaves")
     until(lambda: debug(cluster.scheduler, "/debug/queues/leaves")["queue"]["pending"] == 1)
     world.delete_job("leaves")
     until(lambda: debug(cluster.scheduler, "/debug/queues/leaves")["queue"]["pending"] == 0)
@@ -461,10 +460,10 @@ def test_a_running_job_that_is_deleted_releases_its_quota_with_its_last_pod(
 ) -> None:
     """The job and its unit are gone at once; the pod stays charged."""
     world.create_quota("lives", cpu_max=1)
-    world.create_job("lives", "lives", suspend=True, run_seconds=LONG)
+    world.create_job("lives", "lives", run_seconds=LONG)
     [pod] = until(lambda: world.running_pods("lives"))
     pin(world, pod)
-    world.create_job("lives-next", "lives", suspend=True)
+    world.create_job("lives-next", "lives")
     world.delete_job("lives")
     until(lambda: not [unit for unit in world.units() if is_of_job(unit, "lives")])
     until(lambda: world.phase_of_job("lives-next") == "Enqueued")
@@ -478,9 +477,9 @@ def test_a_running_job_that_is_deleted_releases_its_quota_with_its_last_pod(
 def test_a_unit_that_is_deleted_is_created_again(cluster: Cluster, world: QueueWorld) -> None:
     """A queued job gets a new unit in the queue; a running job is adopted and never stops."""
     world.create_quota("back", cpu_max=1)
-    world.create_job("back", "back", suspend=True, run_seconds=LONG)
+    world.create_job("back", "back", run_seconds=LONG)
     until(lambda: world.phase_of_job("back") == "Running")
-    world.create_job("back-next", "back", suspend=True)
+    world.create_job("back-next", "back")
     until(lambda: world.phase_of_job("back-next") == "Enqueued")
     old = {name: world.unit_of(name)["metadata"] for name in ("back", "back-next")}
     for meta in old.values():
@@ -503,7 +502,7 @@ def test_a_unit_that_is_deleted_is_created_again(cluster: Cluster, world: QueueW
 def hold_quota(world: QueueWorld, quota: str) -> None:
     """Create a quota of one CPU that a job of its own uses until `free_quota`."""
     world.create_quota(quota, cpu_max=1)
-    world.create_job(f"{quota}-holder", quota, suspend=True, run_seconds=LONG)
+    world.create_job(f"{quota}-holder", quota, run_seconds=LONG)
     until(lambda: world.running_pods(f"{quota}-holder"))
 
 

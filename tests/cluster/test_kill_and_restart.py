@@ -168,7 +168,6 @@ class Scenario:
                 job.name,
                 job.quota,
                 cpu=job.cpu,
-                suspend=True,
                 run_seconds=job.run_seconds,
                 annotations={"scheduling.x-k8s.io/priority": str(job.priority)},
                 parallelism=job.parallelism,

@@ -37,10 +37,10 @@ def test_a_job_that_lacks_only_what_rounding_lost_starts(
     cluster: Cluster, world: QueueWorld
 ) -> None:
     create_branch(world, "p", (40, 48), ra=(12, 30), rb=(10, 30), rc=(6, 40), rd=(5, 40))
-    world.create_job("one", "ra", cpu="1", suspend=True, run_seconds=600)
-    world.create_job("two", "rd", cpu="500m", suspend=True, run_seconds=600)
+    world.create_job("one", "ra", cpu="1", run_seconds=600)
+    world.create_job("two", "rd", cpu="500m", run_seconds=600)
     until(lambda: world.running_pods("one") and world.running_pods("two"))
-    world.create_job("three", "rc", cpu="750m", suspend=True, run_seconds=600)
+    world.create_job("three", "rc", cpu="750m", run_seconds=600)
     until(lambda: world.running_pods("three"))
     assert quota_view(cluster.scheduler, "rc")["runtime"]["cpu"] == "750m"
 
@@ -48,9 +48,9 @@ def test_a_job_that_lacks_only_what_rounding_lost_starts(
 def test_a_unit_above_the_max_of_a_parent_waits(cluster: Cluster, world: QueueWorld) -> None:
     create_branch(world, "full", (0, 2), fa=(0, 2), fb=(0, 2))
     # Suspended: one that starts by itself is first suspended, and the next may be admitted then.
-    world.create_job("half", "fa", cpu="1", suspend=True, run_seconds=600)
+    world.create_job("half", "fa", cpu="1", run_seconds=600)
     until(lambda: world.running_pods("half"))
-    world.create_job("over", "fb", cpu="1001m", suspend=True)
+    world.create_job("over", "fb", cpu="1001m")
     refusal = until(lambda: refusal_of(cluster.scheduler, "over"))
     assert (refusal["reason"], refusal["missing"]) == ("OverParentMax", "1m")
     stays(lambda: world.is_suspended("over"))
@@ -62,7 +62,7 @@ def test_a_refusal_for_what_rounding_lost_reports_it(cluster: Cluster, world: Qu
     for quota in ("tb", "tc"):
         create_pending_pod(world, quota, "334m")
     until(lambda: quota_view(cluster.scheduler, "tc").get("foreign"))
-    world.create_job("fourth", "ta", cpu="334m", suspend=True)
+    world.create_job("fourth", "ta", cpu="334m")
     refusal = until(lambda: refusal_of(cluster.scheduler, "fourth"))
     assert (refusal["reason"], refusal["missing"]) == ("OverRuntime", "1m")
     assert "loses by rounding" in refusal["message"]

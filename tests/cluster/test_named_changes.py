@@ -38,20 +38,20 @@ class Scene(NamedTuple):
     def run(self, cpu: int) -> None:
         """Let a job run."""
         name = f"{self.quota}-old"
-        self.world.create_job(name, self.quota, suspend=True, cpu=str(cpu), run_seconds=LONG)
+        self.world.create_job(name, self.quota, cpu=str(cpu), run_seconds=LONG)
         until(lambda: self.world.running_pods(name))
 
     def put_head(self) -> None:
         """Let a job be refused that is ahead of those of priority 0."""
         name = f"{self.quota}-head"
         priority = {"scheduling.x-k8s.io/priority": "5"}
-        self.world.create_job(name, self.quota, suspend=True, cpu="4", annotations=priority)
+        self.world.create_job(name, self.quota, cpu="4", annotations=priority)
         until(lambda: refusal_of(self.scheduler, name))
 
     def wait(self, cpu: int, **more: Any) -> None:
         """Create the job that waits."""
         name = f"{self.quota}-new"
-        more = {"run_seconds": LONG, "suspend": True, **more}
+        more = {"run_seconds": LONG, **more}
         self.world.create_job(name, self.quota, cpu=str(cpu), **more)
 
 

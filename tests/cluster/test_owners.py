@@ -154,7 +154,7 @@ def test_a_namespace_bounds_the_priorities_of_its_jobs(world: QueueWorld) -> Non
     bounded = {"metadata": {"annotations": {"koord-queue/max-priority": "10"}}}
     world.api.request("PATCH", path, bounded, content_type=MERGE)
     first = {"scheduling.x-k8s.io/priority": "2147483647"}
-    world.create_job("urgent", "team", suspend=True, annotations=first)
+    world.create_job("urgent", "team", annotations=first)
     until(lambda: world.unit_of("urgent"))
     until(lambda: world.unit_of("urgent")["spec"]["priority"] == 10)
     note = until(lambda: world.event_notes("urgent").get("IgnoredAnnotation"))

@@ -24,9 +24,9 @@ def test_a_job_starts_with_what_fits_grows_and_waits_below_its_minimum(
     cluster: Cluster, world: QueueWorld
 ) -> None:
     world.create_quota("partly", cpu_max=6)
-    world.create_job("partly-x", "partly", suspend=True, run_seconds=LONG, parallelism=4)
+    world.create_job("partly-x", "partly", run_seconds=LONG, parallelism=4)
     until(lambda: pods_of(world, "partly-x") == 4)
-    partly: dict[str, Any] = {"annotations": {LEAST: "2"}, "suspend": True, "run_seconds": LONG}
+    partly: dict[str, Any] = {"annotations": {LEAST: "2"}, "run_seconds": LONG}
     world.create_job("partly-a", "partly", parallelism=5, completions=5, **partly)
     until(lambda: pods_of(world, "partly-a") == 2)
     assert world.job("partly-a")["spec"]["parallelism"] == 2

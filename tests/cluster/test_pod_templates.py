@@ -102,9 +102,7 @@ def test_a_limit_range_sets_the_demand_of_jobs_without_requests(
     limit_range(world, "defaults", defaultRequest={"cpu": "1500m"})
     world.create_quota("defaulted", cpu_max=2)
     for number in range(3):
-        world.create_job(
-            f"d{number}", "defaulted", run_seconds="1", suspend=True, pod_spec=without_requests()
-        )
+        world.create_job(f"d{number}", "defaulted", run_seconds="1", pod_spec=without_requests())
     assert [requested(world, f"d{number}") for number in range(3)] == ["1500m"] * 3
     told = until(lambda: world.unit_of("d0"))["metadata"]["annotations"][DIFFERENCES]
     assert told == "requests cpu 1500m of container main (LimitRange defaults)"
@@ -138,10 +136,10 @@ def test_non_preemptible_jobs_fit_the_min(world: QueueWorld, cluster: Cluster, w
     label = {PREEMPTIBLE: "false"}
     more = {"template": template(label)} if where == "template" else {"labels": label}
     first, second = (f"np-{where}-{number}" for number in range(2))
-    world.create_job(first, quota, cpu="2", run_seconds=LONG, suspend=True, **more)
+    world.create_job(first, quota, cpu="2", run_seconds=LONG, **more)
     # Before the other is created: the units of two jobs may come in either order.
     pod = until(lambda: world.running_pods(first))[0]
-    world.create_job(second, quota, cpu="2", run_seconds=LONG, suspend=True, **more)
+    world.create_job(second, quota, cpu="2", run_seconds=LONG, **more)
     assert pod["metadata"]["labels"][PREEMPTIBLE] == "false"
     until(lambda: refusal_of(cluster.scheduler, second).get("reason") == "NonPreemptibleOverMin")
     stays(lambda: not world.pods(second))
@@ -151,14 +149,14 @@ def test_a_changed_limit_range_changes_the_demand_of_pending_units(
     world: QueueWorld,
 ) -> None:
     world.create_quota("changing", cpu_max=1)
-    world.create_job("filler", "changing", suspend=True, run_seconds=LONG)
+    world.create_job("filler", "changing", run_seconds=LONG)
     until(lambda: world.running_pods("filler"))
-    world.create_job("follows", "changing", suspend=True, pod_spec=without_requests())
+    world.create_job("follows", "changing", pod_spec=without_requests())
     assert requested(world, "follows") == "None"
     # It requests nothing, and has been admitted.
     until(lambda: not world.is_suspended("follows"))
     limit_range(world, "later", defaultRequest={"cpu": "700m"})
-    world.create_job("asks", "changing", suspend=True, pod_spec=without_requests())
+    world.create_job("asks", "changing", pod_spec=without_requests())
     assert requested(world, "asks") == "700m"
     delete(world, "/api/v1/namespaces/default/limitranges/later")
     limit_range(world, "latest", defaultRequest={"cpu": "900m"})
@@ -223,7 +221,7 @@ def test_an_admitted_job_whose_pods_would_be_refused_releases_its_quota(
     """It was admitted before the limit was seen: a check of its unit holds the job."""
     world.create_quota("too-late", cpu_max=8)
     cluster.controllers.stop()
-    world.create_job("caught", "too-late", cpu="4", suspend=True)
+    world.create_job("caught", "too-late", cpu="4")
     limit_range(world, "strict", max={"cpu": "1"})
     uid = world.job("caught")["metadata"]["uid"]
     world.create_unit("caught", "too-late", cpu=4, **consumer("caught", uid))
@@ -254,10 +252,10 @@ def test_a_job_is_charged_to_the_quota_of_its_pods(
     world.create_quota(mine, cpu_max=4)
     world.create_quota(theirs, cpu_max=2)
     labeled = template({spelling: theirs})
-    world.create_job(f"{theirs}-0", mine, suspend=True, template=labeled)
+    world.create_job(f"{theirs}-0", mine, template=labeled)
     # Before the other is created: the units of two jobs may come in either order.
     pod = until(lambda: world.running_pods(f"{theirs}-0"))[0]
-    world.create_job(f"{theirs}-1", mine, suspend=True, template=labeled)
+    world.create_job(f"{theirs}-1", mine, template=labeled)
     until(lambda: world.unit_of(f"{theirs}-1"))
     assert pod["metadata"]["labels"][QUOTA_LABEL] == theirs
     until(lambda: quota_view(cluster.scheduler, theirs)["charged"] == {"cpu": "2"})

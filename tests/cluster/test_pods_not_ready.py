@@ -184,7 +184,7 @@ def test_a_job_that_gets_no_pods_releases_its_quota_to_the_next(world: QueueWorl
 def test_a_job_without_pods_and_one_that_disables_it_keep_their_quota(world: QueueWorld) -> None:
     world.create_quota("kept", cpu_max=4)
     none, off = {CREATION: "1s"}, {CREATION: "0"}
-    world.create_job("none", "kept", annotations=none, suspend=True, parallelism=0, completions=1)
+    world.create_job("none", "kept", annotations=none, parallelism=0, completions=1)
     world.create_job("off", "kept", annotations=off, pod_spec=refuse_pods(world, "off"))
     assert says(world, "off", "NoPods")["message"].count("gives its quota back") == 0
     until(lambda: world.phase_of_job("none") == "Running")
@@ -195,7 +195,7 @@ def test_pods_that_fit_no_node_are_reported_and_their_job_is_evicted(
     cluster: Cluster, world: QueueWorld
 ) -> None:
     world.create_quota("placed", cpu_max=4)
-    world.create_job("placed", "placed", pod_spec=NOWHERE, run_seconds=LONG, suspend=True)
+    world.create_job("placed", "placed", pod_spec=NOWHERE, run_seconds=LONG)
     until(lambda: world.pods("placed"))
     (pod,) = world.pods("placed")
     name = pod["metadata"]["name"]
@@ -219,7 +219,7 @@ def test_pods_that_their_quota_refuses_are_reported_on_a_running_job(
 ) -> None:
     world.create_quota("held", cpu_max=2)
     place = {"schedulerName": "played"}
-    world.create_job("held", "held", pod_spec=place, suspend=True, parallelism=2, completions=2)
+    world.create_job("held", "held", pod_spec=place, parallelism=2, completions=2)
     until(lambda: len(world.pods("held")) == 2)
     first, second = (pod["metadata"]["name"] for pod in world.pods("held"))
     run = {"metadata": {"annotations": {"koord-queue.test/run-seconds": str(LONG)}}}

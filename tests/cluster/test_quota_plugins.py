@@ -107,7 +107,6 @@ class PluginWorld:
             name,
             "",
             namespace=namespace,
-            suspend=True,
             annotations=SUSPEND,
             pod_spec={"containers": [container]},
             run_seconds=3,
@@ -255,7 +254,7 @@ def test_a_job_that_names_the_node_of_others_waits_until_its_namespace_lists_it(
     world.use("ElasticQuota", arguments=["--quota-namespaces=listed"])
     for job, namespace in (("strange", "node-strange"), ("own", "node-own")):
         labels = {TREE_QUOTA_NAME: "leaf"}
-        world.world.create_job(job, "", namespace=namespace, suspend=True, labels=labels)
+        world.world.create_job(job, "", namespace=namespace, labels=labels)
     until(lambda: world.reason("strange", "node-strange") == "QuotaNotInNamespace")
     until(lambda: world.phase("own", "node-own") == "Succeed")
     note = until(lambda: world.world.event_notes("strange", "Job").get("QuotaNotInNamespace"))
@@ -376,7 +375,6 @@ class ShellScript:
             job,
             "",
             namespace=self._name,
-            suspend=True,
             labels={"quota.scheduling.alibabacloud.com/name": self._leaf},
             annotations=said,
             run_seconds=600,

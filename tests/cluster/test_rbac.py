@@ -83,9 +83,11 @@ def test_the_whole_path_of_jobs_is_allowed(cluster: Cluster) -> None:
     until(lambda: world.api.find(f"{QUEUES}/team"))
     names = [f"job-{number}" for number in range(4)]
     for name in names:
-        world.create_job(name, "team", suspend=True, run_seconds=1)
+        world.create_job(name, "team", run_seconds=1)
     until(lambda: all(is_true(world.job(name), "Complete") for name in names))
-    world.create_job("started", "team", run_seconds=1, owner=world.create_cron_job("nightly"))
+    world.create_job(
+        "started", "team", run_seconds=1, owner=world.create_cron_job("nightly"), suspend=False
+    )
     until(lambda: is_true(world.job("started"), "Complete"))
     world.create_job("huge", "team", cpu="9", run_seconds=600)
     until(lambda: world.unit_of("huge").get("status", {}).get("conditions"))

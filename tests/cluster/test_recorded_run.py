@@ -118,13 +118,13 @@ def keep_busy(world: QueueWorld) -> None:
     for quota in QUOTAS:
         world.create_queue(quota, "Priority", PREEMPTS)
         world.create_quota(quota, cpu_max=3)
-    world.create_job("low", QUOTAS[0], cpu="2", suspend=True, run_seconds=600)
+    world.create_job("low", QUOTAS[0], cpu="2", run_seconds=600)
     until(lambda: world.running_pods("low"))
     for number in range(JOBS):
         for quota in QUOTAS:
-            world.create_job(f"{quota}-{number}", quota, suspend=True, run_seconds=0.2)
+            world.create_job(f"{quota}-{number}", quota, run_seconds=0.2)
     priority = {"scheduling.x-k8s.io/priority": "100"}
-    world.create_job("high", QUOTAS[0], cpu="3", suspend=True, annotations=priority)
+    world.create_job("high", QUOTAS[0], cpu="3", annotations=priority)
     until(lambda: condition_of(world.unit_of("low"), "Evicted"), OWN_TIMES_SECONDS)
     world.delete_job("low")
     world.resize_quota(QUOTAS[1], 5)

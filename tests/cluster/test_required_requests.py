@@ -54,7 +54,7 @@ def govern(world: QueueWorld, quota: str, **maximum: str | None) -> None:
 
 
 def test_a_job_that_uses_nothing_of_its_quota_is_warned(world: QueueWorld) -> None:
-    world.create_job("free", "gold", suspend=True, pod_spec=without_requests(memory="1Gi"))
+    world.create_job("free", "gold", pod_spec=without_requests(memory="1Gi"))
     note = until(lambda: world.event_notes("free").get("NothingRequested", ""))
     said = "It requests no cpu, which quota gold governs: nothing of the quota is reserved for it"
     assert note.startswith(f"{said}. To have its pods counted, set resources.requests")
@@ -65,7 +65,7 @@ def test_a_job_that_uses_nothing_of_its_quota_is_warned(world: QueueWorld) -> No
 
 
 def test_a_job_that_uses_its_quota_is_not_warned(world: QueueWorld) -> None:
-    world.create_job("pays", "gold", cpu="1", suspend=True)
+    world.create_job("pays", "gold", cpu="1")
     until(lambda: not world.job("pays")["spec"]["suspend"])
     stays(lambda: "NothingRequested" not in world.event_notes("pays"), STILL_SECONDS)
     assert condition_of(world.unit("pays"), "QuotaReserved")["reason"] == "QuotaReserved"
@@ -73,21 +73,21 @@ def test_a_job_that_uses_its_quota_is_not_warned(world: QueueWorld) -> None:
 
 def test_a_job_without_a_required_request_waits_and_holds_up_no_other(world: QueueWorld) -> None:
     govern(world, "strict", memory="4Gi")
-    world.create_job("lacks", "strict", cpu="1", suspend=True)
+    world.create_job("lacks", "strict", cpu="1")
     until(partial(_waits_for, world, "lacks", "RequestsMissing"))
     words = "pod set lacks requests no memory, which quota strict asks of every pod"
     way_out = f"{words}. Recreate the job with them in resources.requests of its containers"
     until(lambda: way_out in world.plane.kubectl("describe", "job", "lacks"))
     assert condition_of(world.unit("lacks"), "QuotaReserved")["message"] == words
     both = without_requests(cpu="1", memory="1Gi")
-    world.create_job("has", "strict", suspend=True, pod_spec=both)
+    world.create_job("has", "strict", pod_spec=both)
     until(lambda: not world.job("has")["spec"]["suspend"])
     assert world.job("lacks")["spec"]["suspend"]
 
 
 def test_a_job_starts_when_its_quota_governs_the_resource_no_longer(world: QueueWorld) -> None:
     govern(world, "line", memory="4Gi")
-    world.create_job("later", "line", cpu="1", suspend=True)
+    world.create_job("later", "line", cpu="1")
     until(partial(_waits_for, world, "later", "RequestsMissing"))
     govern(world, "line", memory=None)
     until(lambda: not world.job("later")["spec"]["suspend"])

@@ -54,7 +54,7 @@ def create_jobs(world: QueueWorld, quota: str, **amounts: str) -> list[str]:
     resources = {"requests": {"cpu": "100m", **amounts}, "limits": amounts}
     container = {"name": "main", "image": "none", "resources": resources}
     for name in names:
-        world.create_job(name, quota, suspend=True, pod_spec={"containers": [container]})
+        world.create_job(name, quota, pod_spec={"containers": [container]})
     return names
 
 

@@ -85,7 +85,7 @@ def blacklist() -> Json:
 
 def test_a_job_is_refused_nodes_reserves_again_and_runs_on_them(world: StrictWorld) -> None:
     """[ctl-63] With a Job; upstream requeues the first attempt by hand."""
-    world.create_job("train", "team", parallelism=2, completions=2, suspend=True, run_seconds="600")
+    world.create_job("train", "team", parallelism=2, completions=2, run_seconds="600")
     until(lambda: world.phase_of_job("train") == "SchedReady")
     until(lambda: len(reservations(world)) == 2)
     first = {each["metadata"]["uid"] for each in reservations(world)}
@@ -113,7 +113,7 @@ def test_a_job_is_refused_nodes_reserves_again_and_runs_on_them(world: StrictWor
 
 
 def test_a_job_that_is_deleted_meanwhile_leaves_no_reservation(world: StrictWorld) -> None:
-    world.create_job("gone", "team", suspend=True)
+    world.create_job("gone", "team")
     until(lambda: len(reservations(world)) == 1)
     (made,) = reservations(world)
     assert made["spec"]["ttl"] == "1800s"
@@ -126,7 +126,7 @@ def test_ctl_64_blacklisted_nodes_are_excluded_for_a_while(
     world: StrictWorld,
 ) -> None:
     """There a report never expires; here that of 2023 excludes no node."""
-    world.create_job("careful", "team", suspend=True)
+    world.create_job("careful", "team")
     (made,) = until(lambda: reservations(world))
     affinity = made["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
     keeps_off = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["bad"]}
@@ -144,7 +144,7 @@ def test_ctl_64_blacklisted_nodes_are_excluded_for_a_while(
 
 def test_a_job_without_an_answer_releases_its_quota_and_reserves_again(world: StrictWorld) -> None:
     world.replace_scheduler("--verdict-timeout=5s")
-    world.create_job("silent", "team", suspend=True, run_seconds="600")
+    world.create_job("silent", "team", run_seconds="600")
     name = until(lambda: world.unit_of("silent"))["metadata"]["name"]
     said = "no answer for 5 s"
     until(lambda: said in " ".join(world.event_notes(name).values()))
@@ -177,7 +177,7 @@ def grant(world: StrictWorld, attempt: int = 1) -> None:
 
 
 def test_a_stopped_queue_requeues_a_job_that_reserves_nodes(world: StrictWorld) -> None:
-    world.create_job("held", "team", suspend=True)
+    world.create_job("held", "team")
     until(lambda: count_reservations(world, "held") == 1)
     world.stop_queue("team", "Hold")
     until(lambda: world.phase_of_job("held") == "Enqueued")
@@ -207,7 +207,7 @@ def test_a_unit_that_waits_for_others_nodes_holds_up_no_other_quota(
     def create(name: str, quota: str, priority: int) -> None:
         joins = {"koord-queue/queue-name": "shared"}
         written = {"scheduling.x-k8s.io/priority": str(priority)}
-        world.create_job(name, quota, suspend=True, labels=joins, annotations=written)
+        world.create_job(name, quota, labels=joins, annotations=written)
 
     create("first-asks", "left", 5)
     until(lambda: count_reservations(world, "first-asks") == 1)

@@ -55,9 +55,9 @@ def manifest(name: str, cpu: str) -> Json:
 def busy(cluster: Cluster, world: QueueWorld) -> Cluster:
     """A quota of six cores, of which two are used and five are waited for."""
     world.create_quota("team-a", cpu_max=6)
-    world.create_job("old", "team-a", suspend=True, cpu="2", run_seconds="600")
+    world.create_job("old", "team-a", cpu="2", run_seconds="600")
     until(lambda: world.running_pods("old"))
-    world.create_job("large", "team-a", suspend=True, cpu="5", run_seconds="600")
+    world.create_job("large", "team-a", cpu="5", run_seconds="600")
     until(lambda: refusal_of(cluster.scheduler, "large"))
     return cluster
 

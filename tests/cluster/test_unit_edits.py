@@ -125,7 +125,7 @@ def test_a_pod_that_names_a_unit_of_another_quota_is_charged_to_its_own(
 def test_shrinking_a_pending_unit_starts_nothing(world: QueueWorld) -> None:
     """The controllers undo it; however the race ends, the job is not released for less."""
     world.create_quota("shrunk", cpu_max=1)
-    world.create_job("shrunk", "shrunk", cpu="2", suspend=True)
+    world.create_job("shrunk", "shrunk", cpu="2")
     until(lambda: world.phase_of_job("shrunk") == "Enqueued")
     unit = world.unit_of("shrunk")
     (pod_set,) = unit["spec"]["podSet"]
@@ -178,7 +178,7 @@ def test_an_edit_of_a_waiting_unit_is_undone_once(
     world.create_quota(name, cpu_max=1)
     annotations = {"koord-queue/running-timeout": "3s"}  # how long it waits for the rest of it
     sizes: Json = {"parallelism": 2, "completions": 2}
-    world.create_job(name, name, suspend=True, annotations=annotations, **sizes)
+    world.create_job(name, name, annotations=annotations, **sizes)
     until(lambda: world.phase_of_job(name) == "Enqueued")
     before = edit_spec(world, name, spec, of_pod_set)
 
@@ -205,7 +205,7 @@ def test_an_edit_of_an_admitted_unit_changes_nothing_of_its_job(
     job = f"{name}-admitted"
     world.create_quota(job, cpu_max=2)
     sizes: Json = {"parallelism": 2, "completions": 2}
-    world.create_job(job, job, suspend=True, run_seconds=600, **sizes)
+    world.create_job(job, job, run_seconds=600, **sizes)
     until(lambda: world.phase_of_job(job) == "Running")
     before = edit_spec(world, job, spec, of_pod_set)
 
@@ -225,7 +225,7 @@ def test_an_edit_of_an_admitted_unit_changes_nothing_of_its_job(
 def test_a_unit_stays_the_only_one_of_its_job(world: QueueWorld) -> None:
     """Another version of the job's kind is nothing to the queue; another group is refused."""
     world.create_quota("version", cpu_max=1)
-    world.create_job("version", "version", cpu="2", suspend=True)
+    world.create_job("version", "version", cpu="2")
     until(lambda: world.phase_of_job("version") == "Enqueued")
     uid = world.unit("version")["metadata"]["uid"]
     for group, is_taken in (("batch", True), ("example.com", False)):

@@ -80,14 +80,14 @@ class Versions:
     def _prove(self, name: str) -> None:
         """Wait until both programs have started a job: they have seen all others by then."""
         self._world.create_quota(name, cpu_max=1)
-        self._world.create_job(name, name, run_seconds=FOREVER, suspend=True)
+        self._world.create_job(name, name, run_seconds=FOREVER)
         self._world.await_running(name, 1)
 
 
 def test_jobs_live_through_an_upgrade_and_the_way_back(
     world: QueueWorld, previous: Path, tmp_path: Path
 ) -> None:
-    world.create_job("adopted", "other", cpu="4", run_seconds=FOREVER)
+    world.create_job("adopted", "other", cpu="4", run_seconds=FOREVER, suspend=False)
     world.await_running("adopted", 1)
     with ExitStack() as stack:
         versions = Versions(world, tmp_path, stack)
@@ -119,7 +119,7 @@ class Jobs:
         for name in self._waiting:
             quota = "other" if name == BEHIND else "team"
             spec = high if name == "urgent" else {}
-            world.create_job(name, quota, cpu="2", run_seconds=FOREVER, suspend=True, pod_spec=spec)
+            world.create_job(name, quota, cpu="2", run_seconds=FOREVER, pod_spec=spec)
             until(partial(self._has_phase, name, "Enqueued"))
         for name in self._pods:
             until(partial(self._has_phase, name, "Running"))

@@ -68,7 +68,6 @@ class JobStream:
                 f"job-{self.created:06}",
                 quota,
                 cpu=self._rng.choice(("500m", "1", "2")),
-                suspend=True,
                 run_seconds=round(self._rng.uniform(1.0, 8.0), 2),
                 ttlSecondsAfterFinished=LIFE_SECONDS,
                 backoffLimit=0,
