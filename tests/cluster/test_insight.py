@@ -95,8 +95,9 @@ def are_done(world: QueueWorld, prefix: str, count: int) -> bool:
 
 
 def test_it_is_in_the_state_of_the_scheduler(following: Following) -> None:
-    run_jobs(following.world, "life", 60)
-    until(lambda: are_done(following.world, "life", 60), OWN_TIMES_SECONDS)
+    # More calls of the engine than there are before the first digest.
+    run_jobs(following.world, "life", 100)
+    until(lambda: are_done(following.world, "life", 100), OWN_TIMES_SECONDS)
     until(lambda: following.metric("koord_queue_insight_digests_compared_total") > 0)
     run_jobs(following.world, "stay", 12, run_seconds=600)
     until(lambda: not following.differs())
