@@ -314,7 +314,7 @@ STAGES = (
     Stage(
         "kueue_shape",
         "15,000 units in 30 queues of 5 cohorts, made and ended by a player",
-        165,
+        175,
         _kueue_shape,
         needs_cluster=True,
     ),

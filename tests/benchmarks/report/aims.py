@@ -90,7 +90,7 @@ AIMS: Final[dict[str, Aim]] = {
     "kueue_shape_wall_seconds": at_most(130, "130 (quiet machine)"),
     "kueue_shape_wall_seconds_qps50": at_most(360),
     "kueue_shape_over_quota_events": Aim(text="0", most=0),
-    "kueue_shape_api_cpu_ms_per_unit": at_most(11),
+    "kueue_shape_api_cpu_ms_per_unit": at_most(1.0, "1.0 of it", of_ratio=True),
     "scheduler_cpu_ms_per_unit": at_most(1.0, "1.0"),
     "scheduler_rss_mb_15k": at_most(150),
     "explain_p99_ms": at_most(10),
