@@ -48,6 +48,7 @@ from tests.benchmarks import (
     scheduler_threads,
     score_figures,
     scrape,
+    status_writes,
     takeover,
     visibility_figures,
 )
@@ -253,6 +254,13 @@ STAGES = (
         "what the three writes of a unit cost the API server, with the CRDs of --before in turns",
         70,
         lambda options: crd_writes.run(options.before, quick=options.quick),
+        needs_cluster=True,
+    ),
+    Stage(
+        "status_writes",
+        "what a PUT of a unit's status costs the API server, beside a merge patch",
+        75,
+        lambda options: status_writes.run(quick=options.quick),
         needs_cluster=True,
     ),
     Stage(

@@ -48,15 +48,16 @@ def run(before: Path | None = None, *, quick: bool = False) -> list[Figure]:
 
 def _play(world: ClusterWorld, units: int) -> Turn:
     bare_loop.warm_up(world)
-    allocated = _allocated_kb(world)
+    allocated = allocated_kb(world)
     outcome = bare_loop.play_bare(world, units)
-    allocated = _allocated_kb(world) - allocated
+    allocated = allocated_kb(world) - allocated
     bare_loop.delete_units(world)
     cpu = outcome.cpu_ms_per_unit
     return Turn(cpu("kube-apiserver"), cpu("etcd"), allocated / units)
 
 
-def _allocated_kb(world: ClusterWorld) -> float:
+def allocated_kb(world: ClusterWorld) -> float:
+    """Return what the API server has allocated so far."""
     lines = world.plane.kubectl("get", "--raw", "/metrics").splitlines()
     return next(float(line.split()[1]) for line in lines if line.startswith(f"{ALLOCATED} ")) / KB
 

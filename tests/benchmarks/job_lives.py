@@ -1,7 +1,8 @@
 """Complete lives of real Jobs: both programs, the Job controller, kube-scheduler, and kwok.
 
-Every job requests one core and runs for half a second; the quotas hold a hundred of them at a time.
-The writes of each client are counted in the API server's audit log.
+Every pod requests one core and runs for half a second; the quotas hold a hundred of them at a time.
+The writes of each client are counted in the API server's audit log while jobs of one pod run; jobs
+of several pods follow.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,11 +29,13 @@ from tests.benchmarks.quota_tree_objects import await_queues, create_quotas, quo
 from tests.cluster.program_process import CONTROLLERS, SCHEDULER
 
 JOB_COUNT: Final = 300
+WIDE_PODS: Final = 4
 QUOTAS: Final = 5
 CPU_PER_QUOTA: Final = 20
 NODES: Final = 4
 SETTLE_SECONDS: Final = 3.0
 PATIENCE_SECONDS: Final = 180.0
+KCM: Final = "kube-controller-manager"
 OURS: Final = ("koord-queue-controllers", "koord-queue-scheduler")
 
 
@@ -55,14 +58,22 @@ def run(jobs: int = JOB_COUNT) -> list[Figure]:
         used = meter.read()
         writes = count_by_agent(world.audit_lines()[len(audited) :])
         controllers_usage = usage(controllers.pid)
+        wide = Meter.start({KCM: world.plane.pids[KCM], "controllers": controllers.pid})
+        play(client, jobs // WIDE_PODS, "wide", WIDE_PODS)
+        used_wide = wide.read()
         errors = [*scheduler.errors(), *controllers.errors()]
     print(*(f"  log: {line[:300]}" for line in errors[:5]), sep="\n", end="\n" * bool(errors))
     for agent, counts in writes.items():
         kinds = ", ".join(f"{name} {count / jobs:.2f}" for name, count in counts.most_common(12))
         print(f"  writes per job, {agent}: {sum(counts.values()) / jobs:.2f} ({kinds})")
-    figures = _figures(jobs, wall, used, writes)
     return [
-        *figures,
+        *_figures(jobs, wall, used, writes),
+        _beside_kcm(
+            f"controllers_cpu_ms_per_job_of_{WIDE_PODS}",
+            used_wide["controllers"],
+            used_wide,
+            jobs // WIDE_PODS,
+        ),
         Figure(name="controllers_rss_mb", value=controllers_usage.peak_rss_mb, unit="MB"),
     ]
 
@@ -71,13 +82,7 @@ def _figures(
     jobs: int, wall: float, cpu: dict[str, float], writes: dict[str, Counter[str]]
 ) -> list[Figure]:
     def per_job(name: str, process: str) -> Figure:
-        return Figure(
-            name=name,
-            value=1000 * cpu[process] / jobs,
-            unit="ms/job",
-            control=1000 * cpu["kube-controller-manager"] / jobs,
-            note="control: kube-controller-manager for the same jobs",
-        )
+        return _beside_kcm(name, cpu[process], cpu, jobs)
 
     ours = sum(sum(counts.values()) for agent, counts in writes.items() if agent in OURS)
     everybody = sum(sum(counts.values()) for counts in writes.values())
@@ -98,8 +103,18 @@ def _figures(
     ]
 
 
-def play(client: ResourceClient, jobs: int, prefix: str = "job") -> float:
-    """Create the jobs; return the seconds until all are complete."""
+def _beside_kcm(name: str, seconds: float, cpu: Mapping[str, float], jobs: int) -> Figure:
+    return Figure(
+        name=name,
+        value=1000 * seconds / jobs,
+        unit="ms/job",
+        control=1000 * cpu[KCM] / jobs,
+        note="control: kube-controller-manager for the same jobs",
+    )
+
+
+def play(client: ResourceClient, jobs: int, prefix: str = "job", pods: int = 1) -> float:
+    """Create the jobs, each of so many pods; return the seconds until all are complete."""
     informer: SharedInformer[Job] = SharedInformer(
         client, JOBS, clock=SystemClock(), rng=random.Random()
     )
@@ -107,7 +122,7 @@ def play(client: ResourceClient, jobs: int, prefix: str = "job") -> float:
     began = time.monotonic()
     try:
         for number in range(jobs):
-            client.create(JOBS, "default", job_body(number, prefix))
+            client.create(JOBS, "default", job_body(number, prefix, pods))
         while (done := _count_complete(informer.store.list(), prefix)) < jobs:
             if time.monotonic() - began > PATIENCE_SECONDS:
                 message = f"only {done} of {jobs} jobs are complete"
@@ -125,7 +140,7 @@ def _count_complete(jobs: Iterable[Job], prefix: str) -> int:
     return sum(is_condition_true(job.status.conditions, "Complete") for job in ours)
 
 
-def job_body(number: int, prefix: str = "job") -> dict[str, Any]:
+def job_body(number: int, prefix: str = "job", pods: int = 1) -> dict[str, Any]:
     """Return a job as a user submits it: suspended, and charged to one of the quotas."""
     container = {
         "name": "main",
@@ -143,7 +158,13 @@ def job_body(number: int, prefix: str = "job") -> dict[str, Any]:
             "name": f"{prefix}-{number}",
             "labels": {QUOTA_NAME: f"team-{number % QUOTAS}"},
         },
-        "spec": {"suspend": True, "backoffLimit": 0, "template": template},
+        "spec": {
+            "suspend": True,
+            "parallelism": pods,
+            "completions": pods,
+            "backoffLimit": 0,
+            "template": template,
+        },
     }
 
 

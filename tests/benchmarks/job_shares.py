@@ -31,7 +31,6 @@ from tests.cluster.program_process import ROOT, SCHEDULER
 JOB_COUNT: Final = 200
 PAIRS: Final = 5
 SCRIPT: Final = str(Path(counted_controllers.__file__).resolve())
-KCM: Final = "kube-controller-manager"
 
 Counts = Mapping[str, float]
 
@@ -51,7 +50,7 @@ def run(before: Path | None = None, *, quick: bool = False) -> list[Figure]:
             name = "now" if root == ROOT else "before"
             turn = _play(world, client, root, jobs, f"{name}-{pair}")
             turns[name].append(turn)
-            told = ", ".join(f"{each} {turn[each]:.3f}" for each in ("controllers", KCM))
+            told = ", ".join(f"{each} {turn[each]:.3f}" for each in ("controllers", job_lives.KCM))
             print(f"  {name}: {told} ms a job", flush=True)
     return _figures({name: _medians(each) for name, each in turns.items()})
 
@@ -141,7 +140,9 @@ COUNTED: Final = {
 
 def _beside_kcm(name: str, turn: Counts) -> Figure:
     note = "control: kube-controller-manager for the same jobs"
-    return Figure(name=name, value=turn["controllers"], unit="ms/job", control=turn[KCM], note=note)
+    return Figure(
+        name=name, value=turn["controllers"], unit="ms/job", control=turn[job_lives.KCM], note=note
+    )
 
 
 def _print_parts(now: Counts, before: Counts | None) -> None:
