@@ -22,12 +22,9 @@ from queue_scheduler.insight.change import (
 )
 from queue_scheduler.insight.explain import Verdict
 from queue_scheduler.insight.question import Question
+from queue_scheduler.insight.queue_source import find_source
 from queue_scheduler.insight.trials import Edit, Outcome
-from queue_scheduler.queueing.managed_queues import (
-    find_source,
-    stated_annotations,
-    stated_policy,
-)
+from queue_scheduler.queueing.managed_queues import stated_annotations, stated_policy
 from queue_scheduler.queueing.queue_options import StopPolicy
 from queue_scheduler.queueing.queue_policies import PRIORITY
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -78,7 +75,7 @@ def _patch_annotations(
 
     What a queue has from its quota would be put back if it were changed on the queue.
     """
-    quota = _find_source(question, queue)
+    quota = find_source(question.engine, queue)
     stated = () if quota is None else stated_annotations(quota)
     of_quota = {key: value for key, value in values.items() if key in stated}
     of_queue = {key: value for key, value in values.items() if key not in stated}
@@ -90,16 +87,12 @@ def _patch_annotations(
     return patches
 
 
-def _set_policy(question: Question, queue: Queue, policy: str) -> Patch:
+def _patch_policy(question: Question, queue: Queue, policy: str) -> Patch:
     """Return the patch of the object that states a queue's policy."""
-    quota = _find_source(question, queue)
+    quota = find_source(question.engine, queue)
     if quota is None or not stated_policy(quota):
         return _patch_queue(queue, {"spec": {"queuePolicy": policy}})
     return _patch_quota(quota, labeled({QUEUE_POLICY: policy}))
-
-
-def _find_source(question: Question, queue: Queue) -> ElasticQuota | None:
-    return find_source(queue, question.engine.objects.of_kind(ElasticQuota))
 
 
 def _patch_queue(queue: Queue, patch: dict[str, Any]) -> Patch:
@@ -192,7 +185,7 @@ def _let_pass(question: Question, queue: Queue) -> Iterator[Change]:
             + _evicting(outcome),
             sufficient=True,
             also_starts=outcome.also,
-            patches=(_set_policy(question, queue, PRIORITY.name),),
+            patches=(_patch_policy(question, queue, PRIORITY.name),),
             units=outcome.victims,
             edits=(edit,),
         )

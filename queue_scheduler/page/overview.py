@@ -178,7 +178,7 @@ def _problems_of_queue(queue: QueueRow) -> Iterator[PageProblem]:
             kind="Queue",
             name=queue.name,
             message=text,
-            next=f"Correct the annotations of the queue: kubectl edit queue {queue.name}",
+            next="Correct the annotations of the queue, or of its ElasticQuota if that has them.",
         )
     if queue.stop_policy != "None" and queue.pending:
         yield PageProblem(
@@ -186,7 +186,7 @@ def _problems_of_queue(queue: QueueRow) -> Iterator[PageProblem]:
             kind="Queue",
             name=queue.name,
             message=f"The queue is stopped ({queue.stop_policy}), and {queue.pending} wait in it.",
-            next="Remove its annotation koord-queue/stop-policy to let units start.",
+            next=f"Let units start: koord-queue resume {queue.name}",
         )
 
 

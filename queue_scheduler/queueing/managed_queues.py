@@ -18,14 +18,12 @@ from shared_api.objects.queue import Queue
 from shared_api.well_known_labels import (
     COPIED_ANNOTATIONS,
     CREATED_BY_KOORD_QUEUE,
-    DEFAULT_QUEUE,
     LEGACY_PREFIX,
     PREFIX,
     QUEUE_POLICY,
     QUOTA_FULLNAME,
     QUOTA_PARENT,
     QUOTA_QUEUE_ENABLE,
-    SPECIAL_QUOTAS,
     read_annotation,
 )
 
@@ -47,14 +45,6 @@ def oldest(quotas: Iterable[ElasticQuota]) -> ElasticQuota | None:
     )
 
 
-def find_source(queue: Queue, quotas: Iterable[ElasticQuota]) -> ElasticQuota | None:
-    """Return the quota that a queue follows, of all quotas; None: it follows none."""
-    name = queue.metadata.name
-    if not is_managed(queue) or is_of_node(queue) or name in {DEFAULT_QUEUE, *SPECIAL_QUOTAS}:
-        return None
-    return oldest(quota for quota in quotas if quota.metadata.name == name)
-
-
 def stated_policy(quota: ElasticQuota) -> str:
     """Return the policy that a quota states for its queue; "": none."""
     return read_annotation(quota.metadata.labels, QUEUE_POLICY) or ""
@@ -73,6 +63,11 @@ def stated_annotations(quota: ElasticQuota) -> dict[str, str]:
     return stated
 
 
+def statement(quota: ElasticQuota) -> tuple[str, dict[str, str], str | None]:
+    """Return all that a quota states for its queue: policy, annotations, parent."""
+    return stated_policy(quota), stated_annotations(quota), _parent_of(quota)
+
+
 def differences(quota: ElasticQuota, queue: Queue) -> dict[str, Any]:
     """Return the merge patch after which a queue has all that its quota states; {}: it has."""
     body: dict[str, Any] = {}
@@ -83,10 +78,14 @@ def differences(quota: ElasticQuota, queue: Queue) -> dict[str, Any]:
     annotations = _differing_annotations(quota, queue)
     if annotations:
         metadata["annotations"] = annotations
-    parent = quota.metadata.labels.get(QUOTA_PARENT) or None
+    parent = _parent_of(quota)
     if parent != queue.metadata.labels.get(QUOTA_PARENT):
         metadata["labels"] = {QUOTA_PARENT: parent}
     return {**body, "metadata": metadata} if metadata else body
+
+
+def _parent_of(quota: ElasticQuota) -> str | None:
+    return quota.metadata.labels.get(QUOTA_PARENT) or None
 
 
 def _is_copied(key: str) -> bool:

@@ -8,20 +8,31 @@ from typing import Final
 
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.what_if.edit import Edit, EditError, FieldError, Told
-from queue_scheduler.what_if.object_edits import edit_node, edit_queue, edit_quota
+from queue_scheduler.what_if.object_edits import (
+    edit_elastic_quota,
+    edit_node,
+    edit_queue,
+    edit_quota,
+)
 from queue_scheduler.what_if.settings_edits import SETTINGS, edit_settings
 from queue_scheduler.what_if.unit_edits import edit_unit
-from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.resource_quota import ResourceQuota
 
-_KINDS: Final[Mapping[str, tuple[str, Callable[[Engine, Edit], Told]]]] = {
-    "Queue": ("scheduling.x-k8s.io/v1alpha1", edit_queue),
-    "ElasticQuota": ("scheduling.sigs.k8s.io/v1alpha1", edit_quota(ElasticQuota)),
+_Tell = Callable[[Engine, Edit, datetime], Told]
+
+
+def _at_any_time(tell: Callable[[Engine, Edit], Told]) -> _Tell:
+    return lambda engine, edit, _: tell(engine, edit)
+
+
+_KINDS: Final[Mapping[str, tuple[str, _Tell]]] = {
+    "Queue": ("scheduling.x-k8s.io/v1alpha1", _at_any_time(edit_queue)),
+    "ElasticQuota": ("scheduling.sigs.k8s.io/v1alpha1", edit_elastic_quota),
     "ElasticQuotaTree": ("scheduling.sigs.k8s.io/v1beta1", edit_quota(ElasticQuotaTree)),
     "ResourceQuota": ("v1", edit_quota(ResourceQuota)),
-    "Node": ("v1", edit_node),
-    SETTINGS: ("", edit_settings),
+    "Node": ("v1", _at_any_time(edit_node)),
+    SETTINGS: ("", _at_any_time(edit_settings)),
 }
 _UNIT: Final = "QueueUnit"
 KINDS: Final = (*_KINDS, _UNIT)
@@ -65,7 +76,7 @@ def _apply(engine: Engine, edit: Edit, wall: datetime) -> Told:
         return edit_unit(engine, edit, wall)
     version, tell = _KINDS[edit.kind]
     _check_version(edit, version)
-    return tell(engine, edit)
+    return tell(engine, edit, wall)
 
 
 def _check_alone(edit: Edit, field: str, kind: str) -> None:

@@ -7,6 +7,7 @@ the fields that the scheduler reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -14,7 +15,8 @@ from msgspec.structs import replace
 
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.limit_edits import NodeCopies
-from queue_scheduler.queueing.managed_queues import differences, find_source
+from queue_scheduler.insight.queue_source import find_source
+from queue_scheduler.queueing.managed_queues import differences, statement
 from queue_scheduler.unit_writes.applied_patches import merged
 from queue_scheduler.what_if.edit import PATCH, Edit, FieldError, Told
 from queue_scheduler.what_if.validation import check_patch, decode, find_unread
@@ -25,6 +27,7 @@ from shared_api.objects.node import Node
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.objects.resource_quota import ResourceQuota
+from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import QUEUE_POLICY
 
 Thing = Queue | QueueUnit | ElasticQuota | ElasticQuotaTree | ResourceQuota | Node
@@ -112,39 +115,8 @@ def edit_queue(engine: Engine, edit: Edit) -> Told:
         engine.on_queue_gone(_known(queue, edit).metadata.name)
         return Told()
     after, unread = patched(edit, queue, Queue)
-    _check_source(engine, queue, after)
     put_queue(engine, after, "spec.queuePolicy", "metadata.annotations")
     return Told(unread=unread)
-
-
-def _check_source(engine: Engine, before: Queue | None, after: Queue) -> None:
-    """Refuse an edit of what a queue has from its quota: it would be put back.
-
-    Raises:
-        FieldError: The quota states something else.
-    """
-    quota = find_source(after, engine.objects.of_kind(ElasticQuota))
-    if quota is None:
-        return
-    # What differs already is not put back yet, and is not the edit's.
-    known = [] if before is None else list(_put_back(quota, before))
-    name = f"ElasticQuota {quota.metadata.name!r}"
-    for path, where in _put_back(quota, after):
-        if (path, where) not in known:
-            text = f"is set by {name}, and would be put back: patch {where} there"
-            raise FieldError(f"{PATCH}.{path}", text)
-
-
-def _put_back(quota: ElasticQuota, queue: Queue) -> Iterator[tuple[str, str]]:
-    """Yield the fields in which a queue is not as its quota states, and where it states them."""
-    differing = differences(quota, queue)
-    metadata = differing.get("metadata", {})
-    if "spec" in differing:
-        yield "spec.queuePolicy", f"the label {QUEUE_POLICY}"
-    for key in metadata.get("annotations", ()):
-        yield f"metadata.annotations[{key}]", "the annotation"
-    for key in metadata.get("labels", ()):
-        yield f"metadata.labels[{key}]", "the label"
 
 
 def put_queue(engine: Engine, queue: Queue, policy: str, options: str) -> None:
@@ -176,36 +148,50 @@ def put_queue(engine: Engine, queue: Queue, policy: str, options: str) -> None:
 # --- quotas ---------------------------------------------------------------------------------------
 
 
-def edit_quota(kind: type[QuotaT]) -> Callable[[Engine, Edit], Told]:
-    """Return the function that tells an engine of an edited quota, or source of quotas."""
+def edit_quota(
+    kind: type[QuotaT],
+) -> Callable[[Engine, Edit, datetime], Told]:
+    """Return the function that tells an engine of an edited quota, or source of quotas.
 
-    def tell(engine: Engine, edit: Edit) -> Told:
+    It takes the time at which a quota is created: of two of one name the older counts.
+    """
+
+    def tell(engine: Engine, edit: Edit, wall: datetime) -> Told:
         quota = _find(engine.objects.of_kind(kind), edit)
         if not has_patch(edit):
             engine.on_quota_gone(_known(quota, edit))
             return Told()
-        after, unread = patched(edit, quota, kind)
+        after, unread = patched(edit, quota, kind, rfc3339(wall))
         engine.on_quota(after)
-        _follow_quota(engine, after.metadata.name)
         return Told(unread=unread)
 
     return tell
 
 
-def _follow_quota(engine: Engine, name: str) -> None:
-    """Tell an engine of the queue of an edited ElasticQuota, which gets what the quota states.
+def edit_elastic_quota(engine: Engine, edit: Edit, wall: datetime) -> Told:
+    """Tell an engine of an edited ElasticQuota, and let its queue follow what that states.
+
+    Of an edit that changes nothing of that, the queue is left as earlier edits have it. No queue is
+    made or deleted with a quota.
 
     Raises:
-        FieldError: The quota states a setting that is unknown, or cannot be read.
+        FieldError: The edit is wrong, or a setting that the quota states for its queue.
     """
+    before = _source_of(engine, edit.name)
+    told = edit_quota(ElasticQuota)(engine, edit, wall)
+    queue, source = engine.queues.queue(edit.name), _source_of(engine, edit.name)
+    if queue is None or source is None:
+        return told
+    if before is None or statement(before) != statement(source):
+        body = merged(msgspec.to_builtins(queue), differences(source, queue))
+        policy = f"metadata.labels[{QUEUE_POLICY}]"
+        put_queue(engine, decode(body, Queue), policy, "metadata.annotations")
+    return told
+
+
+def _source_of(engine: Engine, name: str) -> ElasticQuota | None:
     queue = engine.queues.queue(name)
-    if queue is None:
-        return
-    source = find_source(queue, engine.objects.of_kind(ElasticQuota))
-    differing = differences(source, queue) if source is not None else {}
-    if differing:
-        after = decode(merged(msgspec.to_builtins(queue), differing), Queue)
-        put_queue(engine, after, f"metadata.labels[{QUEUE_POLICY}]", "metadata.annotations")
+    return None if queue is None else find_source(engine, queue)
 
 
 def _find(things: Iterator[QuotaT], edit: Edit) -> QuotaT | None:

@@ -259,7 +259,7 @@ STAGES = (
     Stage(
         "status_writes",
         "what a PUT of a unit's status costs the API server, beside a merge patch",
-        75,
+        180,
         lambda options: status_writes.run(quick=options.quick),
         needs_cluster=True,
     ),

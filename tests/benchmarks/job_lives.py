@@ -11,7 +11,7 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,11 +68,9 @@ def run(jobs: int = JOB_COUNT) -> list[Figure]:
         print(f"  writes per job, {agent}: {sum(counts.values()) / jobs:.2f} ({kinds})")
     return [
         *_figures(jobs, wall, used, writes),
-        _beside_kcm(
+        beside_kcm(
             f"controllers_cpu_ms_per_job_of_{WIDE_PODS}",
-            used_wide["controllers"],
-            used_wide,
-            jobs // WIDE_PODS,
+            *(1000 * used_wide[each] / (jobs // WIDE_PODS) for each in ("controllers", KCM)),
         ),
         Figure(name="controllers_rss_mb", value=controllers_usage.peak_rss_mb, unit="MB"),
     ]
@@ -82,7 +80,7 @@ def _figures(
     jobs: int, wall: float, cpu: dict[str, float], writes: dict[str, Counter[str]]
 ) -> list[Figure]:
     def per_job(name: str, process: str) -> Figure:
-        return _beside_kcm(name, cpu[process], cpu, jobs)
+        return beside_kcm(name, 1000 * cpu[process] / jobs, 1000 * cpu[KCM] / jobs)
 
     ours = sum(sum(counts.values()) for agent, counts in writes.items() if agent in OURS)
     everybody = sum(sum(counts.values()) for counts in writes.values())
@@ -103,14 +101,10 @@ def _figures(
     ]
 
 
-def _beside_kcm(name: str, seconds: float, cpu: Mapping[str, float], jobs: int) -> Figure:
-    return Figure(
-        name=name,
-        value=1000 * seconds / jobs,
-        unit="ms/job",
-        control=1000 * cpu[KCM] / jobs,
-        note="control: kube-controller-manager for the same jobs",
-    )
+def beside_kcm(name: str, milliseconds: float, of_kcm: float) -> Figure:
+    """Return what a job cost beside what it cost kube-controller-manager."""
+    note = "control: kube-controller-manager for the same jobs"
+    return Figure(name=name, value=milliseconds, unit="ms/job", control=of_kcm, note=note)
 
 
 def play(client: ResourceClient, jobs: int, prefix: str = "job", pods: int = 1) -> float:

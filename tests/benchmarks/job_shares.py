@@ -113,7 +113,10 @@ def _figures(medians: Mapping[str, Counts]) -> list[Figure]:
     now, before = medians["now"], medians.get("before")
     _print_parts(now, before)
     figures = [
-        _beside_kcm(f"job_shares_controllers_cpu_ms_{name}", medians[name]) for name in medians
+        job_lives.beside_kcm(
+            f"job_shares_controllers_cpu_ms_{name}", turn["controllers"], turn[job_lives.KCM]
+        )
+        for name, turn in medians.items()
     ]
     for name, unit in COUNTED.items():
         figures.append(
@@ -136,13 +139,6 @@ COUNTED: Final = {
     "looks": "1/job",
     "writes": "1/job",
 }
-
-
-def _beside_kcm(name: str, turn: Counts) -> Figure:
-    note = "control: kube-controller-manager for the same jobs"
-    return Figure(
-        name=name, value=turn["controllers"], unit="ms/job", control=turn[job_lives.KCM], note=note
-    )
 
 
 def _print_parts(now: Counts, before: Counts | None) -> None:

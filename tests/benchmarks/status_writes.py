@@ -122,6 +122,7 @@ def run(*, quick: bool = False) -> list[Figure]:
                 writes = 2 * units
                 used[way].append((1000 * (cpu_after - cpu) / writes, (size_after - size) / writes))
                 print(f"  {number} {way}: %.3f ms, %.0f kB" % used[way][-1], flush=True)
+                bare_loop.delete_units(world)
         server.transport.close()
     return [
         figure_of_turns(

@@ -169,6 +169,8 @@ def test_a_queue_is_stopped_drained_and_resumed(cli: CommandLine) -> None:
 def test_a_queue_that_its_quota_stops_is_resumed_on_the_quota(cli: CommandLine) -> None:
     cli.world.create_quota("told", cpu_max=2, annotations={STOP: "Hold"})
     until(lambda: cli.world.has_queue("told"))
+    tried = act(cli, "resume", "told", "--dry-run", "--server", cli.server)
+    assert "edits[" not in tried.err, tried.err
     printed = act(cli, "resume", "told")
     quota = cli.world.api.request("GET", f"{QUOTAS.format('default')}/told")
     assert STOP not in quota["metadata"].get("annotations", {})

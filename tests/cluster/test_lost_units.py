@@ -47,7 +47,6 @@ def test_a_job_that_lacks_only_what_rounding_lost_starts(
 
 def test_a_unit_above_the_max_of_a_parent_waits(cluster: Cluster, world: QueueWorld) -> None:
     create_branch(world, "full", (0, 2), fa=(0, 2), fb=(0, 2))
-    # Suspended: one that starts by itself is first suspended, and the next may be admitted then.
     world.create_job("half", "fa", cpu="1", run_seconds=600)
     until(lambda: world.running_pods("half"))
     world.create_job("over", "fb", cpu="1001m")

@@ -15,8 +15,9 @@ AVAILABLE = "koord-queue/available-quota-in-queue"
 COPIED = "koord-queue/copied-annotations"
 
 
-def queue(annotations: dict[str, str], admitted: int = 0) -> Queue:
-    body = queue_body("night", metadata={"annotations": dict(annotations)})
+def queue(annotations: dict[str, str], admitted: int = 0, managed: str = "true") -> Queue:
+    labels = {"create-by-koordqueue": managed}
+    body = queue_body("night", metadata={"annotations": dict(annotations), "labels": labels})
     return to_struct(Queue, with_status(body, admitted=admitted))
 
 
@@ -51,6 +52,12 @@ def test_a_queue_gets_a_stop_policy(
     assert isinstance(got, Change)
     assert (got.on, got.patch["metadata"]["annotations"]) == (on, changed)
     assert (got.said, got.undo) == (said, (undo, "queue/night"))
+
+
+def test_a_queue_that_is_not_managed_any_more_is_changed_itself() -> None:
+    got = set_stop_policy(queue({STOP: HOLD, COPIED: STOP}, managed=""), NONE)
+    assert isinstance(got, Change)
+    assert got.on is On.QUEUE
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,8 @@ def shown(acts: str) -> str:
 
 def test_a_change_of_the_quota_has_a_row_for_all_acts_on_queues() -> None:
     notes: dict[str, Any] = {STOP: "None", "koord-queue/copied-annotations": STOP}
-    queue = to_struct(Queue, queue_body("x", metadata={"annotations": notes}))
+    labels = {"create-by-koordqueue": "true"}
+    queue = to_struct(Queue, queue_body("x", metadata={"annotations": notes, "labels": labels}))
     changes = [set_stop_policy(queue, policy) for policy in (HOLD, DRAIN)]
     assert [each.on for each in changes if isinstance(each, Change)] == [On.QUOTA, On.QUOTA]
     assert ROWS[-1].act.split(", ") == ["stop", "drain", "resume"]

@@ -140,46 +140,41 @@ def test_each_option_is_changed_on_the_object_that_states_it() -> None:
 # --- what if ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("patch", "want"),
-    [
-        pytest.param(
-            {"spec": {"queuePolicy": "Priority"}},
-            "patch.spec.queuePolicy: is set by ElasticQuota 'a', and would be put back: patch the"
-            f" label {QUEUE_POLICY} there",
-            id="the policy",
-        ),
-        pytest.param(
-            annotated({STOP_POLICY: "None"}),
-            f"patch.metadata.annotations[{STOP_POLICY}]: is set by ElasticQuota 'a', and would be"
-            " put back: patch the annotation there",
-            id="an option",
-        ),
-    ],
-)
-def test_a_queue_does_not_keep_what_its_quota_states(patch: Any, want: str) -> None:
-    engine = cluster_of({STOP_POLICY: "Hold"}, BLOCK).engine.fork()
-    with pytest.raises(EditError) as caught:
-        apply_edits(engine, [Edit(kind="Queue", name="a", patch=patch)], WALL)
-    assert str(caught.value) == f"edits[0].{want}"
-    apply_edits(engine, [Edit(kind="Queue", name="a", patch=annotated({MAX_DEPTH: "9"}))], WALL)
+def edit(kind: str, patch: Any, namespace: str = "") -> Edit:
+    return Edit(kind=kind, name="a", namespace=namespace, patch=patch)
 
 
-def test_what_differs_already_is_not_the_edits() -> None:
-    cluster = cluster_of(labels=BLOCK)
-    queue = cluster.engine.queues.queue("a")
-    assert queue is not None
-    cluster.tell(replace(queue, spec=replace(queue.spec, queue_policy="FIFO")))
+def policy_after(cluster: SmallCluster, *edits: Edit) -> str:
+    """Return the policy of the queue after edits."""
     engine = cluster.engine.fork()
-    apply_edits(engine, [Edit(kind="Queue", name="a", patch=annotated({MAX_DEPTH: "9"}))], WALL)
+    apply_edits(engine, edits, WALL)
     queue = engine.queues.queue("a")
     assert queue is not None
-    assert queue.metadata.annotations[MAX_DEPTH] == "9"
+    return queue.spec.queue_policy
+
+
+def test_an_edit_of_the_queue_is_tried_as_it_is() -> None:
+    fifo = edit("Queue", {"spec": {"queuePolicy": "FIFO"}})
+    assert policy_after(cluster_of(labels=BLOCK), fifo) == "FIFO"
+
+
+def test_an_edit_of_the_quota_that_is_not_about_its_queue_leaves_that_as_it_is() -> None:
+    fifo = Edit(kind="SchedulerSettings", patch={"queuePolicy": "FIFO"})
+    more = edit("ElasticQuota", {"spec": {"max": {"cpu": 9}}})
+    cluster = cluster_of(labels=BLOCK)
+    assert policy_after(cluster, fifo, more) == policy_after(cluster, more, fifo) == "FIFO"
+
+
+def test_a_quota_that_is_created_is_younger_than_those_of_its_name() -> None:
+    other = edit("ElasticQuota", labeled({QUEUE_POLICY: "FIFO"}), namespace="other")
+    gone = edit("ElasticQuota", None, namespace="kq")
+    cluster = cluster_of(labels=BLOCK)
+    assert policy_after(cluster, other) == "Block"
+    assert policy_after(cluster, other, gone) == "FIFO"
 
 
 def test_a_wrong_policy_of_a_quota_is_refused() -> None:
     engine = cluster_of(labels=BLOCK).engine.fork()
-    edit = Edit(kind="ElasticQuota", name="a", patch=labeled({QUEUE_POLICY: "No"}))
     with pytest.raises(EditError, match="queue policy 'No' is unknown") as caught:
-        apply_edits(engine, [edit], WALL)
+        apply_edits(engine, [edit("ElasticQuota", labeled({QUEUE_POLICY: "No"}))], WALL)
     assert str(caught.value).startswith(f"edits[0].patch.metadata.labels[{QUEUE_POLICY}]")

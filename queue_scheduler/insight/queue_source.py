@@ -1,0 +1,28 @@
+"""Which quota a queue follows, in a copy of the engine. Pure."""
+
+from __future__ import annotations
+
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.plugins import default_group, elastic_quota, resource_quota
+from queue_scheduler.queueing.managed_queues import is_managed, is_of_node, oldest
+from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.queue import Queue
+from shared_api.well_known_labels import DEFAULT_QUEUE, SPECIAL_QUOTAS
+
+
+def find_source(engine: Engine, queue: Queue) -> ElasticQuota | None:
+    """Return the quota that a queue follows (`queueing.managed_queues`); None: it follows none.
+
+    The reconciler of queues goes by the same: it follows ElasticQuotas where a plugin uses them,
+    and leaves the queue `default` alone where a plugin needs it.
+    """
+    name = queue.metadata.name
+    plugins = {each.name for each in engine.plugins.plugins}
+    if elastic_quota.NAME not in plugins or name in SPECIAL_QUOTAS:
+        return None
+    if name == DEFAULT_QUEUE and plugins & {default_group.NAME, resource_quota.NAME}:
+        return None
+    if not is_managed(queue) or is_of_node(queue):
+        return None
+    quotas = engine.objects.of_kind(ElasticQuota)
+    return oldest(quota for quota in quotas if quota.metadata.name == name)
