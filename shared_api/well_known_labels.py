@@ -349,6 +349,11 @@ def read_available_quotas(annotations: Mapping[str, str]) -> frozenset[str]:
     return _read_list(annotations, AVAILABLE_QUOTA)
 
 
+def is_managed_queue(labels: Mapping[str, str]) -> bool:
+    """Return whether the scheduler made the queue with these labels, and keeps it in step."""
+    return labels.get(CREATED_BY_KOORD_QUEUE) == "true"
+
+
 def read_quotas_of_namespace(annotations: Mapping[str, str]) -> frozenset[str]:
     """Return the quotas that a namespace's annotations list, "*" for all; empty if none is set."""
     return _read_list(annotations, AVAILABLE_QUOTA_IN_NAMESPACE)

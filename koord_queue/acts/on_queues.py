@@ -14,9 +14,9 @@ from shared_api.objects.queue import Queue
 from shared_api.well_known_labels import (
     ALL_QUOTAS,
     COPIED_ANNOTATIONS,
-    CREATED_BY_KOORD_QUEUE,
     QUOTA_FULLNAME,
     STOP_POLICY,
+    is_managed_queue,
     read_annotation,
     read_available_quotas,
     spellings,
@@ -61,7 +61,7 @@ def takes_quota(queue: Queue, quota: str) -> bool:
 
 def is_from_quota(queue: Queue) -> bool:
     """Return whether the queue has its stop policy from its quota."""
-    if queue.metadata.labels.get(CREATED_BY_KOORD_QUEUE) != "true":
+    if not is_managed_queue(queue.metadata.labels):
         return False  # it is a user's now, and what is listed there is history
     listed = queue.metadata.annotations.get(COPIED_ANNOTATIONS, "")
     return STOP_POLICY in listed.split(",")

@@ -22,8 +22,7 @@ from queue_scheduler.queueing.managed_queues import (
     is_managed,
     is_of_node,
     oldest,
-    stated_annotations,
-    stated_policy,
+    statement,
 )
 from shared_api.client.errors import AlreadyExists, ApiFailure, Conflict, Invalid, NotFound
 from shared_api.client.resource_client import ResourceClient
@@ -123,16 +122,13 @@ def decide_deletion(queue: Queue) -> DeleteQueue | None:
 
 
 def _build_queue(name: str, namespace: str, quota: ElasticQuota) -> dict[str, Any]:
-    parent = quota.metadata.labels.get(QUOTA_PARENT)
+    policy, annotations, parent = statement(quota)
     return build_queue(
         name,
         namespace,
         labels={QUOTA_PARENT: parent} if parent else {},
-        annotations=stated_annotations(quota),
-        spec={
-            "queuePolicy": stated_policy(quota) or DEFAULT_POLICY,
-            "priority": OWN_QUEUE_PRIORITY,
-        },
+        annotations=annotations,
+        spec={"queuePolicy": policy or DEFAULT_POLICY, "priority": OWN_QUEUE_PRIORITY},
     )
 
 

@@ -17,20 +17,20 @@ from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.queue import Queue
 from shared_api.well_known_labels import (
     COPIED_ANNOTATIONS,
-    CREATED_BY_KOORD_QUEUE,
     LEGACY_PREFIX,
     PREFIX,
     QUEUE_POLICY,
     QUOTA_FULLNAME,
     QUOTA_PARENT,
     QUOTA_QUEUE_ENABLE,
+    is_managed_queue,
     read_annotation,
 )
 
 
 def is_managed(queue: Queue) -> bool:
     """Return whether the scheduler created the queue."""
-    return queue.metadata.labels.get(CREATED_BY_KOORD_QUEUE) == "true"
+    return is_managed_queue(queue.metadata.labels)
 
 
 def is_of_node(queue: Queue) -> bool:

@@ -31,6 +31,7 @@ from shared_api.client.errors import AlreadyExists, ApiFailure
 from shared_api.client.resource_client import ResourceClient
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.informer.shared_informer import InformerSettings, SharedInformer
+from shared_api.objects.meta import Timestamp
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import SystemClock
 from shared_api.process.structured_logs import configure_logs
@@ -291,27 +292,12 @@ class LoadPlayer:
         """Write one complete life; any refusal of the API server ends the run."""
         self._created_at[planned.name] = time.monotonic()
         unit = self._client.create(QUEUE_UNITS, NAMESPACE, unit_body(planned))
-        decision = Dequeue(
-            unit=unit.metadata.key,
-            uid=unit.metadata.uid,
-            resource_version=unit.metadata.resource_version,
-            queue=planned.quota,
-            quota=planned.quota,
-            grants=(Grant("main", 1, {"cpu": 1000 * planned.cpu}),),
-        )
-        body = build_dequeue_patch(unit, decision, rfc3339(self._clock.now()))
+        body = dequeue_patch(unit, planned, rfc3339(self._clock.now()))
         unit = self._client.patch(QUEUE_UNITS, NAMESPACE, planned.name, body, subresource="status")
         self._end(unit)
 
     def _end_body(self, unit: QueueUnit) -> dict[str, Any]:
-        """Return the status that the controllers write when a job has succeeded."""
-        status = status_of_move(
-            unit,
-            Phase.SUCCEED,
-            writer=Writer.SCHEDULER,  # the writer for units without a controller
-            now=rfc3339(self._clock.now()),
-            message="Succeeded",
-        )
+        status = end_status(unit, rfc3339(self._clock.now()))
         return {"metadata": {"uid": unit.metadata.uid}, "status": status}
 
     # --- when it is written -----------------------------------------------------------------
@@ -398,6 +384,27 @@ class LoadPlayer:
         self._outcome.finished += 1
         if self._outcome.finished == len(self._units):
             self._over.set()
+
+
+def dequeue_patch(unit: QueueUnit, planned: PlannedUnit, now: Timestamp) -> dict[str, Any]:
+    """Return the patch with which the scheduler admits a unit."""
+    decision = Dequeue(
+        unit=unit.metadata.key,
+        uid=unit.metadata.uid,
+        resource_version=unit.metadata.resource_version,
+        queue=planned.quota,
+        quota=planned.quota,
+        grants=(Grant("main", 1, {"cpu": 1000 * planned.cpu}),),
+    )
+    return build_dequeue_patch(unit, decision, now)
+
+
+def end_status(unit: QueueUnit, now: Timestamp) -> dict[str, Any]:
+    """Return the status that the controllers write when a job has succeeded."""
+    # The scheduler is the writer for units without a controller.
+    return status_of_move(
+        unit, Phase.SUCCEED, writer=Writer.SCHEDULER, now=now, message="Succeeded"
+    )
 
 
 def unit_body(unit: PlannedUnit) -> dict[str, Any]:

@@ -12,23 +12,28 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from queue_scheduler.decision import Dequeue, Grant
-from queue_scheduler.unit_writes.admission_patches import build_dequeue_patch
 from queue_scheduler.unit_writes.applied_patches import merged
 from shared_api.client.http_transport import HttpTransport
 from shared_api.client.kube_config import open_connection
+from shared_api.client.resource_client import PatchType
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.client.transport import Request
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import SystemClock
-from shared_api.queue_unit_phases import Phase, Writer, status_of_move
+from shared_api.queue_unit_phases import Phase
 from shared_api.testing.object_builders import to_struct
 from shared_api.timestamps import rfc3339
 from tests.benchmarks import bare_loop
 from tests.benchmarks.cluster_world import ClusterWorld
 from tests.benchmarks.crd_writes import allocated_kb
 from tests.benchmarks.figures import Figure, figure_of_turns
-from tests.benchmarks.load_player import NAMESPACE, PlannedUnit, unit_body
+from tests.benchmarks.load_player import (
+    NAMESPACE,
+    PlannedUnit,
+    dequeue_patch,
+    end_status,
+    unit_body,
+)
 from tests.benchmarks.process_usage import cpu_seconds
 
 UNITS: Final = 1000
@@ -38,7 +43,7 @@ REST_SECONDS: Final = 0.3
 """Until what follows a write, such as its watch events, is over."""
 WRITE_SECONDS: Final = 10.0
 JSON: Final = "application/json"
-MERGE: Final = "application/merge-patch+json"
+QUOTA: Final = "team"
 
 Json = dict[str, Any]
 
@@ -62,14 +67,14 @@ class _Server:
         return answer
 
     def create(self, name: str) -> Json:
-        body = unit_body(PlannedUnit(name=name, quota="team"))
+        body = unit_body(PlannedUnit(name=name, quota=QUOTA))
         return self.send("POST", QUEUE_UNITS.path(NAMESPACE), JSON, body)
 
     def patch(self, unit: Json, phase: Phase) -> Json:
         """Write a status as the programs do."""
         meta = {"resourceVersion": unit["metadata"]["resourceVersion"]}
         body = {"metadata": meta, "status": self._change(unit, phase)}
-        return self.send("PATCH", _path_of(unit), MERGE, body)
+        return self.send("PATCH", _path_of(unit), PatchType.MERGE.value, body)
 
     def put(self, unit: Json, phase: Phase) -> Json:
         """Replace a status."""
@@ -85,17 +90,10 @@ class _Server:
 
     def _change(self, body: Json, phase: Phase) -> Json:
         unit, now = to_struct(QueueUnit, body), rfc3339(self._clock.now())
-        if phase is not Phase.DEQUEUED:
-            return status_of_move(unit, phase, writer=Writer.SCHEDULER, now=now, message="ended")
-        decision = Dequeue(
-            unit=unit.metadata.key,
-            uid=unit.metadata.uid,
-            resource_version=unit.metadata.resource_version,
-            queue="team",
-            quota="team",
-            grants=(Grant("main", 1, {"cpu": 1000}),),
-        )
-        status: Json = build_dequeue_patch(unit, decision, now)["status"]
+        if phase is Phase.SUCCEED:
+            return end_status(unit, now)
+        planned = PlannedUnit(name=unit.metadata.name, quota=QUOTA)
+        status: Json = dequeue_patch(unit, planned, now)["status"]
         return status
 
 
