@@ -30,7 +30,7 @@ from queue_controllers.decision.job_ownership import (
 from queue_controllers.decision.pod_stamps import PREEMPTIBLE_LABELS, is_not_preemptible
 from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet
 from queue_controllers.jobframework.pod_template import CONTROLLER_LABELS, template_body
-from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.queue_unit import API_VERSION, KIND, QueueUnit
 from shared_api.pod_requests import pod_requests
 from shared_api.quantity import QuantityError
 from shared_api.queue_unit_phases import Phase, occupies_quota, phase_of
@@ -107,8 +107,8 @@ def build_unit(
         reference = {"kind": kind.kind, "name": meta.name, "uid": meta.uid}
         metadata["ownerReferences"] = [{"apiVersion": kind.api_version, **reference}]
     return {
-        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
-        "kind": "QueueUnit",
+        "apiVersion": API_VERSION,
+        "kind": KIND,
         "metadata": metadata,
         "spec": _spec_of(job, context, bodies, quota),
     }

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from queue_scheduler.admission_check_controller.check_settings import CheckSettings
+from shared_api.objects import queue_unit
 from shared_api.objects.meta import ObjectMeta, find_condition
 from shared_api.objects.provisioning_request import ProvisioningRequest
 from shared_api.objects.queue_unit import AdmissionCheckState, PodSet, QueueUnit
@@ -35,8 +36,6 @@ DIGEST_CHARS: Final = 10
 MAX_LABEL_CHARS: Final = 63
 
 KIND: Final = "ProvisioningRequest"
-UNIT_API_VERSION: Final = "scheduling.x-k8s.io/v1alpha1"
-UNIT_KIND: Final = "QueueUnit"
 
 
 class RequestedPods(msgspec.Struct, frozen=True):
@@ -229,7 +228,7 @@ def request_body(unit: QueueUnit, plan: RequestPlan, api_version: str) -> dict[s
 
 
 def owner_reference(
-    owner: ObjectMeta, api_version: str = UNIT_API_VERSION, kind: str = UNIT_KIND
+    owner: ObjectMeta, api_version: str = queue_unit.API_VERSION, kind: str = queue_unit.KIND
 ) -> dict[str, Any]:
     """Return the entry of `ownerReferences` that makes an object go with its owner."""
     return {

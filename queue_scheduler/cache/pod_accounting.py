@@ -1,11 +1,11 @@
 """Which unit each living pod belongs to: each is counted exactly once, for a unit or as foreign.
 
 A pod belongs to the unit of its own namespace that its annotation `koord-queue/related-queueunit`
-names. Without the annotation, or if there is no such unit (a job's unit may be recreated under
-another name), it belongs to a unit by its controller: the unit's consumer, or one of the unit's
-`podOwners`. Every user who may create a pod may annotate it. So for a pod with another controller
-the annotation counts only if the pod's labels name the quota of the unit: no pod is charged to a
-quota that koord-scheduler does not charge.
+names, or that is its controller itself. If it names none, or if there is no such unit (a job's unit
+may be recreated under another name), it belongs to a unit by its controller: the unit's consumer,
+or one of the unit's `podOwners`. Every user who may create a pod may annotate it. So for a pod with
+another controller the annotation counts only if the pod's labels name the quota of the unit: no pod
+is charged to a quota that koord-scheduler does not charge.
 
 A unit occupies at least what its living pods ask for, even if its phase says that it occupies
 nothing any longer: ended, evicted, deleted. A *stray* is a pod that names a unit that is not its
@@ -14,9 +14,9 @@ mode, until it is gone. So is a pod whose unit has moved to another quota while 
 other pods are foreign.
 
 Units are identified by uid. A unit that was recreated under its old name does not inherit pods that
-are older, by whole seconds, than itself and its job, unless they belong to its job by the job's
-uid: the clocks of API servers differ. Nor does an adopted unit, if it records when its job was
-created. A pod of a unit stays with it when the unit is gone, until it is found to belong to
+are older, by whole seconds, than itself and its job, unless they are its own by the uid of their
+controller: the clocks of API servers differ. Nor does an adopted unit, if it records when its job
+was created. A pod of a unit stays with it when the unit is gone, until it is found to belong to
 another. A pod that is held by the queue's gate belongs to none: its unit has its demand.
 """
 
@@ -30,9 +30,9 @@ import msgspec
 
 from queue_scheduler.framework.extension_points import ForeignPod
 from queue_scheduler.framework.queue_unit_info import Occupancy
-from shared_api.objects.meta import NO_UID, ObjectMeta, Timestamp, Uid
+from shared_api.objects.meta import NO_UID, ObjectMeta, OwnerReference, Timestamp, Uid
 from shared_api.objects.pod import Pod
-from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.queue_unit import API_VERSION, KIND, QueueUnit
 from shared_api.pod_requests import pod_requests
 from shared_api.quantity import QuantityError
 from shared_api.queue_unit_phases import is_adopted, occupies_quota
@@ -418,7 +418,7 @@ def _facts_of_pod(pod: Pod, request: Amounts) -> PodFacts:
     return PodFacts(
         uid=meta.uid,
         namespace=meta.namespace,
-        unit_key=_named_unit(meta),
+        unit_key=_named_unit(meta, owner),
         owner=owner.uid if owner else NO_UID,
         created=meta.creation_timestamp,
         labels=meta.labels,
@@ -427,21 +427,30 @@ def _facts_of_pod(pod: Pod, request: Amounts) -> PodFacts:
     )
 
 
-def _named_unit(meta: ObjectMeta) -> str:
-    """Return the key of the unit that a pod names in its own namespace, or ""."""
-    key = read_annotation(meta.annotations, RELATED_QUEUE_UNIT) or ""
-    return key if key.startswith(f"{meta.namespace}/") else ""
+def _named_unit(meta: ObjectMeta, owner: OwnerReference | None) -> str:
+    """Return the key of the unit that a pod names in its own namespace, or ""; `owner` controls it.
+
+    The annotation comes first. Who makes pods for a unit made by hand may have the unit control
+    them, and annotate nothing.
+    """
+    key = read_annotation(meta.annotations, RELATED_QUEUE_UNIT)
+    if key:
+        return key if key.startswith(f"{meta.namespace}/") else ""
+    if owner is not None and (owner.api_version, owner.kind) == (API_VERSION, KIND):
+        return f"{meta.namespace}/{owner.name}"
+    return ""
 
 
 def _is_own(facts: PodFacts, unit: QueueUnit) -> bool:
     """Return whether a pod that names a unit of its namespace belongs to it.
 
-    It does if its controller is one of the unit's. Otherwise its labels must name the unit's quota,
-    and it must not belong to an earlier unit of that name. Pods that are queued themselves are
-    older than their unit, and not older than their job. So are the pods of a job that ran before it
-    had a unit; a unit that was made by hand does not record when that job was created.
+    It does if its controller is the unit, or one of the unit's: a uid needs no clock. Otherwise its
+    labels must name the unit's quota, and it must not belong to an earlier unit of that name. Pods
+    that are queued themselves are older than their unit, and not older than their job. So are the
+    pods of a job that ran before it had a unit; a unit that was made by hand does not record when
+    that job was created.
     """
-    if facts.owner != NO_UID and facts.owner in _owners_of_pods(unit):
+    if facts.owner != NO_UID and facts.owner in (unit.metadata.uid, *_owners_of_pods(unit)):
         return True
     if not _names_quota_of(unit, facts.labels):
         return False

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.insight.trials import Edit
 from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.queue_unit import API_VERSION, KIND
 
 
 class ChangeKind(StrEnum):
@@ -109,7 +110,7 @@ def patch_owner(
     if job is not None and job.kind:
         api_version, kind, name, patch = job.api_version, job.kind, job.name, of_job
     else:
-        api_version, kind = "scheduling.x-k8s.io/v1alpha1", "QueueUnit"
+        api_version, kind = API_VERSION, KIND
         name, patch = unit.metadata.name, of_unit
     if patch is None:
         return ()

@@ -38,6 +38,9 @@ from shared_api.objects.meta import (
 )
 from shared_api.objects.pod import PodTemplate, QuantityText, ResourceQuantities
 
+API_VERSION: Final = "scheduling.x-k8s.io/v1alpha1"
+KIND: Final = "QueueUnit"
+
 DEFAULT_REQUIREMENT: Final = "koord-queue/default-requirement"
 """Name of the one admission of a unit that has no pod sets (upstream's constant)."""
 

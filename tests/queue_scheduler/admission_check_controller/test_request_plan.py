@@ -9,8 +9,6 @@ import pytest
 
 from queue_scheduler.admission_check_controller.request_plan import (
     MAX_NAME_CHARS,
-    UNIT_API_VERSION,
-    UNIT_KIND,
     PlannedPods,
     RequestPlan,
     attempt_of,
@@ -20,7 +18,6 @@ from queue_scheduler.admission_check_controller.request_plan import (
     request_body,
     template_bodies,
 )
-from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.objects.queue_unit import AdmissionCheckState, QueueUnit
 from shared_api.quantity import QuantityError
@@ -40,10 +37,6 @@ PLAN = RequestPlan(
 def unit_of(*pod_sets: Any, **status: Any) -> QueueUnit:
     body = queue_unit_body("unit", podSet=list(pod_sets))
     return msgspec.convert({**body, "status": status}, QueueUnit)
-
-
-def test_units_are_named_as_in_the_api() -> None:
-    assert (QUEUE_UNITS.api_version, QUEUE_UNITS.kind) == (UNIT_API_VERSION, UNIT_KIND)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from queue_scheduler.cache.pod_accounting import PodAccounting, group_of_strays, is_stray
 from queue_scheduler.framework.extension_points import ForeignPod
 from queue_scheduler.framework.queue_unit_info import Occupancy
+from shared_api.objects.meta import OwnerReference, Uid
 from shared_api.objects.pod import Pod, PodSchedulingGate, PodSpec
 from shared_api.objects.queue_unit import Placement, QueueUnit
 from shared_api.resource_list import Amounts
@@ -262,6 +263,39 @@ class TestByOwner:
             assert living(pods, "uid-a", "uid-u") == [{"cpu": 1000}, {}]
             pods.forget("ns/a")
             assert living(pods, "uid-a", "uid-u") == [{}, {"cpu": 1000}]
+
+
+def controlled_by(uid: str, *, group: str = "scheduling.x-k8s.io", unit: str = NAMED) -> Pod:
+    """Return a pod, older than the unit "u", whose controller is a unit of that name."""
+    pod = build_pod("p", unit=unit, quota="a", cpu=2, created=1)
+    owner = OwnerReference(
+        api_version=f"{group}/v1alpha1", kind="QueueUnit", name="u", uid=Uid(uid), controller=True
+    )
+    return replace(pod, metadata=replace(pod.metadata, owner_references=(owner,)))
+
+
+class TestByUnit:
+    """Whoever makes the pods of a unit may have the unit itself control them."""
+
+    @pytest.mark.parametrize("annotated", [NAMED, ""])
+    def test_its_own_uid_proves_it_whatever_their_times(self, annotated: str) -> None:
+        pod = controlled_by("uid-u", unit=annotated)
+        assert living(told(pod, unit()), "uid-u", STRAYS) == [{"cpu": 2000}, {}]
+        assert living(told(unit(), pod), "uid-u", STRAYS) == [{"cpu": 2000}, {}]
+
+    @pytest.mark.parametrize("annotated", [NAMED, ""])
+    def test_an_older_pod_of_an_earlier_unit_is_a_stray(self, annotated: str) -> None:
+        pod = controlled_by("uid-0", unit=annotated)
+        assert living(told(unit(), pod), "uid-u", STRAYS) == [{}, {"cpu": 2000}]
+
+    def test_the_annotation_precedes_the_controller(self) -> None:
+        other = build_unit("other", "a", uid="uid-o", created=0)
+        pods = told(unit(), other, controlled_by("uid-u", unit="ns/other"))
+        assert living(pods, "uid-u", "uid-o") == [{}, {"cpu": 2000}]
+
+    def test_a_kind_of_that_name_in_another_group_is_none(self) -> None:
+        pods = told(unit(), controlled_by("uid-u", group="example.com", unit=""))
+        assert pods.groups() == []
 
 
 class TestForeign:

@@ -8,12 +8,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared_api.objects.queue_unit import QueueUnit
+from shared_api.client.resource_types import QUEUE_UNITS
+from shared_api.objects.queue_unit import API_VERSION, KIND, QueueUnit
 from shared_api.pod_requests import pod_requests
 
 
 def decode(**parts: Any) -> QueueUnit:
     return msgspec.json.decode(json.dumps(parts).encode(), type=QueueUnit)
+
+
+def test_it_is_named_as_in_the_api() -> None:
+    assert (QUEUE_UNITS.api_version, QUEUE_UNITS.kind) == (API_VERSION, KIND)
 
 
 def test_an_empty_unit_has_defaults() -> None:
