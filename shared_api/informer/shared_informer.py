@@ -50,12 +50,8 @@ handler that is added late, a requested list and a stop."""
 GATHER_SECONDS: Final = 0.005
 """Longest pause of an informer after its watch delivered something: under load several events then
 arrive at a time, and waking a thread costs more than handling one of them. Pauses end at multiples
-of the pause, so that several informers run together while their code is in the processor's caches.
+of this value, so that several informers run together while their code is in the processor's caches.
 The first event after a quiet time is not delayed."""
-
-LOAD_GATHER_SECONDS: Final = 0.02
-"""What the pause grows to, doubling, while each read brings several events: then they are so many
-that none is waited for alone. After a read of one event the pause is `gather_seconds` again."""
 
 T = TypeVar("T", bound=ApiObject)
 AnyT = TypeVar("AnyT")
@@ -143,8 +139,8 @@ class InformerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a step waits for an event; 0 for steps that never block, so that one thread can run
     several informers (tests)."""
     gather_seconds: float = GATHER_SECONDS
-    """Longest pause to gather events, up to `LOAD_GATHER_SECONDS` under load; 0 handles each event
-    as it arrives, as do steps that never block."""
+    """Longest pause to gather events; 0 handles each event as it arrives, as do steps that never
+    block."""
     if_missing: str = "nothing of them is known until then"
     """The consequence while the server does not have the kind, for the log and ``/readyz``."""
 
@@ -200,8 +196,6 @@ class SharedInformer(Generic[T]):
         self._unnamed = 0  # items of the running list that cannot be identified
         self._rewound = False
         self._is_creation = False
-        self._events = 0  # of the running step
-        self._gather_seconds = self._settings.gather_seconds
         self._has_listed = False
         self._resync_at = clock.monotonic() + self._resync_pause()
         self._resync_left: deque[str] = deque()
@@ -325,7 +319,6 @@ class SharedInformer(Generic[T]):
         # While there is more to resync, only take events that have arrived; do not wait for them.
         wait = 0.0 if self._resync_left or self._joining else self._settings.wait_seconds
         before = self._reflector.resource_version
-        self._events = 0
         rest = self._reflector.step(wait)
         if self._resync_left:
             return 0.0
@@ -334,12 +327,8 @@ class SharedInformer(Generic[T]):
         return rest
 
     def _seconds_until_gathered(self) -> float:
-        least = self._settings.gather_seconds
-        if not least:
-            return 0.0
-        more = min(2 * self._gather_seconds, LOAD_GATHER_SECONDS)
-        self._gather_seconds = max(least, more) if self._events > 1 else least
-        return self._gather_seconds - self._clock.monotonic() % self._gather_seconds
+        gather = self._settings.gather_seconds
+        return gather - self._clock.monotonic() % gather if gather else 0.0
 
     def on_list_start(self, resource_version: str, *, rewound: bool) -> None:
         """Begin to collect the keys of existing objects (`ReflectorSink`)."""
@@ -387,7 +376,6 @@ class SharedInformer(Generic[T]):
 
     def on_event(self, event: WatchEvent[T]) -> None:
         """Store one change and call the handlers (`ReflectorSink`)."""
-        self._events += 1
         if event.type == "DELETED":
             self._remove(event)
         elif event.undecodable is not None:

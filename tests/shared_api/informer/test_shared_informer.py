@@ -302,28 +302,3 @@ def test_after_events_an_informer_gathers_until_the_next_multiple() -> None:
     scene.clock.advance(0.52)
     scene.server.put("a")
     assert [scene.informer.step() for _ in range(2)] == pytest.approx([0.03, 0.0])
-
-
-@pytest.mark.parametrize(
-    ("gather", "rests"),
-    [
-        pytest.param(0.005, [0.005, 0.01, 0.02, 0.02, 0.005], id="up to the most and back"),
-        pytest.param(0.05, [0.05] * 5, id="longer anyway"),
-        pytest.param(0.0, [0.0] * 5, id="never"),
-    ],
-)
-def test_the_pause_grows_while_reads_bring_several_events(
-    gather: float, rests: list[float]
-) -> None:
-    settings = InformerSettings(wait_seconds=1.0, gather_seconds=gather, resync_seconds=0)
-    scene = Scene(settings)
-    for _ in range(3):
-        scene.informer.step()
-    seen = []
-    for turn, events in enumerate((1, 2, 3, 2, 1)):
-        scene.clock.advance(-scene.clock.monotonic() % 1.0)  # a multiple of all pauses
-        for number in range(events):
-            scene.server.put(f"{turn}-{number}")
-        seen.append(scene.informer.step())
-        scene.informer.step()
-    assert seen == pytest.approx(rests)
