@@ -9,6 +9,10 @@ of a phase.
     of the first `FIRST_UNITS` of a queue            behind these
     all others                                       `LATER_PER_SECOND`, while they wait
 
+Where a queue starts units quickly (`QUICK_STARTS`), a unit that has come to its front is not yet
+reported as one of its first if more units than stand before it have started since the last sweep:
+it is likely to start before the next one. If it does not, it is reported then.
+
 Only keys wait to be written. The reason is computed when the turn of a key comes, and a unit that
 has started meanwhile has none. So twenty thousand units that come at once cost a few writes, for
 the units that are most likely read; the debug API has the reasons of the others.
@@ -67,6 +71,10 @@ REASONS_WITH_EVENT: Final = reasons_with(Trait.NEEDS_CORRECTION)
 FIRST_UNITS: Final = 20
 """First units of a queue: about as many as `kubectl get queueunits` shows without scrolling."""
 
+QUICK_STARTS: Final = 5
+"""Of the first units of a queue, those that must have started since the last sweep for it to be
+quick: one a second."""
+
 LATER_PER_SECOND: Final = 5.0
 """Reasons of units further back; a twentieth of the low lane as shipped."""
 
@@ -97,6 +105,8 @@ class _Rank(Enum):
     FIRST = 1
     LATER = 2
 
+
+_PENDING: Final = frozenset({UnitState.WAITING, UnitState.ON_HOLD})
 
 _RANKED: Final = (_Rank.FIRST, _Rank.LATER)
 """Ranks whose reports wait for their turn; the others are written at once."""
@@ -134,9 +144,10 @@ class PendingReasonWriter:
         # Added to by the step, taken from by writers.
         self._in_flight: set[str] = set()
         self._swept: dict[str, int] = {}
-        # The first units of queues at the last sweep; keys to report on by rank, in order of
-        # arrival.
+        # At the last sweep: the first units of each queue, and those of them to report as such.
+        self._fronts: dict[str, list[str]] = {}
         self._first: frozenset[str] = frozenset()
+        # Keys to report on by rank, in order of arrival.
         self._ranked: dict[_Rank, dict[str, None]] = {rank: {} for rank in _RANKED}
         # Appended to by the informer's thread, taken from by the step.
         self._left: deque[str] = deque()
@@ -254,10 +265,13 @@ class PendingReasonWriter:
         keys = list(engine.units.held_lately)
         engine.units.held_lately.clear()
         before, self._swept = self._swept, {}
+        fronts, self._fronts = self._fronts, {}
         first: set[str] = set()
         queues = []
         for queue in engine.queues:
-            first.update(map(unit_key, islice(queue.in_order(), FIRST_UNITS)))
+            front = [*map(unit_key, islice(queue.in_order(), FIRST_UNITS))]
+            first.update(_staying(engine, fronts.get(queue.name, []), front))
+            self._fronts[queue.name] = front
             self._swept[queue.name] = queue.reasons_version
             if before.get(queue.name) != queue.reasons_version:
                 queues.append(queue.copy())
@@ -276,7 +290,7 @@ class PendingReasonWriter:
         record = self._shared.ask(Engine.record, key)
         if record is not None and record.state is UnitState.ADMITTED:
             return self._report_admitted(key, record.unit)
-        if record is None or record.state not in {UnitState.WAITING, UnitState.ON_HOLD}:
+        if record is None or record.state not in _PENDING:
             return False
         refusal = self._shared.ask(Engine.refusal_of, key)
         if refusal is None or refusal.reason is Reason.WAITING:
@@ -333,6 +347,24 @@ class PendingReasonWriter:
                 log.warning("the reason of a waiting unit is refused", unit=key, error=str(error))
             case _:
                 self._due.add_after(key, SWEEP_SECONDS)
+
+
+def _staying(engine: Engine, before: list[str], front: list[str]) -> list[str]:
+    """Return the first units of a queue that are not likely to start before the next sweep.
+
+    Args:
+        engine: Knows which units have left the queue.
+        before: The first units at the last sweep.
+        front: The first units now.
+    """
+    if before == front:
+        return front
+    records = engine.units.records
+    waiting = (records[key].state in _PENDING for key in before if key in records)
+    started = len(before) - sum(waiting)
+    if started < QUICK_STARTS:
+        return front
+    return [key for place, key in enumerate(front) if place >= started or key in before]
 
 
 def _is_reported(unit: QueueUnit, refusal: Refusal) -> bool:

@@ -23,6 +23,7 @@ from queue_scheduler.reporting.pending_reason import (
     LATER_AT_ONCE,
     LATER_PER_SECOND,
     MIN_REST_SECONDS,
+    QUICK_STARTS,
     SWEEP_SECONDS,
     PendingReasonWriter,
     build_waiting_patch,
@@ -342,17 +343,50 @@ def test_the_first_of_another_queue_do_not_wait_behind_a_crowd(desk: Desk) -> No
     assert desk.kit.reason(late) == "OverQuotaMax"
 
 
+def raise_quota(desk: Desk, cpu: int, quota: str = "team") -> None:
+    raised = {"spec": {"max": {"cpu": cpu}, "min": {"cpu": cpu}}}
+    desk.kit.direct.patch("elasticquotas", quota, raised, namespace="default")
+    fresh = desk.kit.client.get(ELASTIC_QUOTAS, "default", quota)
+    desk.kit.shared.tell(Engine.on_quota, fresh)
+
+
+@pytest.mark.parametrize(
+    ("starts", "is_late"),
+    [
+        pytest.param(QUICK_STARTS, True, id="quick"),
+        pytest.param(QUICK_STARTS - 1, False, id="slow"),
+    ],
+)
+def test_a_newcomer_to_the_front_of_a_quick_queue_is_reported_if_it_still_waits_a_sweep_later(
+    desk: Desk, starts: int, *, is_late: bool
+) -> None:
+    desk.kit.add_quota("other", 4)
+    crowd(desk, 400, quota="other")
+    names = crowd(desk, 60)
+    desk.pass_time(FIRST_REPORT_SECONDS + 1.0)
+    assert told_reasons(desk, names)[:FIRST_UNITS] == names[:FIRST_UNITS]
+    raise_quota(desk, 4 + starts)
+    desk.pass_time(0.2)
+    desk.add_unit("urgent", cpu=starts + 1, priority=9)
+    desk.pass_time(SWEEP_SECONDS + FIRST_REPORT_SECONDS - 1.0)
+    assert (not desk.kit.reason("urgent")) is is_late
+    behind = names[FIRST_UNITS : FIRST_UNITS + starts - 1]
+    assert told_reasons(desk, behind) == behind, "not as many have started as stand before them"
+    raise_quota(desk, 4 + 2 * starts)
+    desk.pass_time(SWEEP_SECONDS + FIRST_REPORT_SECONDS)
+    last = desk.kit.engine.record(f"default/{names[2 * starts - 1]}")
+    assert last is not None
+    assert last.state not in {UnitState.WAITING, UnitState.ON_HOLD}, "it starts units as before"
+    assert desk.kit.reason("urgent")
+
+
 def test_for_a_unit_that_starts_before_its_report_nothing_is_sent(desk: Desk) -> None:
     names = crowd(desk, 60)
     desk.pass_time(FIRST_REPORT_SECONDS + 1.0)
     waits = [name for name in names if not desk.kit.reason(name)]
     assert waits
     before = desk.kit.writes()
-    quota = desk.kit.client.get(ELASTIC_QUOTAS, "default", "team")
-    raised = {"spec": {"max": {"cpu": 400}, "min": {"cpu": 400}}}
-    desk.kit.direct.patch("elasticquotas", "team", raised, namespace="default")
-    quota = desk.kit.client.get(ELASTIC_QUOTAS, "default", "team")
-    desk.kit.shared.tell(Engine.on_quota, quota)
+    raise_quota(desk, 400)
     for _ in range(len(names)):
         desk.kit.decide("team")
     assert all(desk.kit.phase(name) == "Enqueued" for name in names), "nothing is sent yet"
