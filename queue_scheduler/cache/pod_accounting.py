@@ -1,11 +1,12 @@
 """Which unit each living pod belongs to: each is counted exactly once, for a unit or as foreign.
 
-A pod belongs to the unit of its own namespace that its annotation `koord-queue/related-queueunit`
-names, or that is its controller itself. If it names none, or if there is no such unit (a job's unit
-may be recreated under another name), it belongs to a unit by its controller: the unit's consumer,
-or one of the unit's `podOwners`. Every user who may create a pod may annotate it. So for a pod with
-another controller the annotation counts only if the pod's labels name the quota of the unit: no pod
-is charged to a quota that koord-scheduler does not charge.
+A pod names a unit of its own namespace by its annotation `koord-queue/related-queueunit`, or
+without one by its controller, if that is a unit itself. It belongs to the unit that it names. If it
+names none, or if there is no such unit (a job's unit may be recreated under another name), it
+belongs to a unit by its controller: the unit's consumer, or one of the unit's `podOwners`. Every
+user who may create a pod may annotate it. So for a pod with another controller the annotation
+counts only if the pod's labels name the quota of the unit: by its annotation alone, no pod is
+charged to a quota that koord-scheduler does not charge.
 
 A unit occupies at least what its living pods ask for, even if its phase says that it occupies
 nothing any longer: ended, evicted, deleted. A *stray* is a pod that names a unit that is not its
@@ -430,12 +431,12 @@ def _facts_of_pod(pod: Pod, request: Amounts) -> PodFacts:
 def _named_unit(meta: ObjectMeta, owner: OwnerReference | None) -> str:
     """Return the key of the unit that a pod names in its own namespace, or ""; `owner` controls it.
 
-    The annotation comes first. Who makes pods for a unit made by hand may have the unit control
-    them, and annotate nothing.
+    The annotation comes first. Whoever makes pods for a unit made by hand may have the unit control
+    them, and annotate nothing. The controllers, which make no such pods, know the annotation only.
     """
-    key = read_annotation(meta.annotations, RELATED_QUEUE_UNIT)
-    if key:
-        return key if key.startswith(f"{meta.namespace}/") else ""
+    key = read_annotation(meta.annotations, RELATED_QUEUE_UNIT) or ""
+    if key.startswith(f"{meta.namespace}/"):
+        return key
     if owner is not None and (owner.api_version, owner.kind) == (API_VERSION, KIND):
         return f"{meta.namespace}/{owner.name}"
     return ""

@@ -10,8 +10,8 @@ of a phase.
     all others                                       `LATER_PER_SECOND`, while they wait
 
 Where a queue starts units quickly (`QUICK_STARTS`), a unit that has come to its front is not yet
-reported as one of its first if more units than stand before it have started since the last sweep:
-it is likely to start before the next one. If it does not, it is reported then.
+reported as one of its first if more units than stand before it have left the front since the last
+sweep: it is likely to start before the next one. If it does not, it is reported then.
 
 Only keys wait to be written. The reason is computed when the turn of a key comes, and a unit that
 has started meanwhile has none. So twenty thousand units that come at once cost a few writes, for
@@ -72,8 +72,8 @@ FIRST_UNITS: Final = 20
 """First units of a queue: about as many as `kubectl get queueunits` shows without scrolling."""
 
 QUICK_STARTS: Final = 5
-"""Of the first units of a queue, those that must have started since the last sweep for it to be
-quick: one a second."""
+"""How many of a queue's first units must have left it since the last sweep for it to be quick: one
+a second. Nearly all that leave have started; those that were deleted count as well."""
 
 LATER_PER_SECOND: Final = 5.0
 """Reasons of units further back; a twentieth of the low lane as shipped."""
@@ -359,12 +359,12 @@ def _staying(engine: Engine, before: list[str], front: list[str]) -> list[str]:
     """
     if before == front:
         return front
-    records = engine.units.records
+    records, known = engine.units.records, frozenset(before)
     waiting = (records[key].state in _PENDING for key in before if key in records)
-    started = len(before) - sum(waiting)
-    if started < QUICK_STARTS:
+    left = len(before) - sum(waiting)
+    if left < QUICK_STARTS:
         return front
-    return [key for place, key in enumerate(front) if place >= started or key in before]
+    return [key for place, key in enumerate(front) if place >= left or key in known]
 
 
 def _is_reported(unit: QueueUnit, refusal: Refusal) -> bool:

@@ -277,7 +277,7 @@ def controlled_by(uid: str, *, group: str = "scheduling.x-k8s.io", unit: str = N
 class TestByUnit:
     """Whoever makes the pods of a unit may have the unit itself control them."""
 
-    @pytest.mark.parametrize("annotated", [NAMED, ""])
+    @pytest.mark.parametrize("annotated", [NAMED, "", "elsewhere/u"])
     def test_its_own_uid_proves_it_whatever_their_times(self, annotated: str) -> None:
         pod = controlled_by("uid-u", unit=annotated)
         assert living(told(pod, unit()), "uid-u", STRAYS) == [{"cpu": 2000}, {}]
@@ -292,6 +292,8 @@ class TestByUnit:
         other = build_unit("other", "a", uid="uid-o", created=0)
         pods = told(unit(), other, controlled_by("uid-u", unit="ns/other"))
         assert living(pods, "uid-u", "uid-o") == [{}, {"cpu": 2000}]
+        pods.forget("ns/other")
+        assert living(pods, "uid-u", "uid-o") == [{}, {"cpu": 2000}], "as long as it lives"
 
     def test_a_kind_of_that_name_in_another_group_is_none(self) -> None:
         pods = told(unit(), controlled_by("uid-u", group="example.com", unit=""))
