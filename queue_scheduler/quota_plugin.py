@@ -32,7 +32,7 @@ from queue_scheduler.quota_cache.reclaim import LentUsage, find_borrowed, is_owe
 from queue_scheduler.reason_traits import Trait, reasons_with
 from queue_scheduler.required_requests import tell_missing
 from shared_api.objects.elastic_quota import ElasticQuota
-from shared_api.objects.meta import Uid
+from shared_api.objects.meta import NO_UID, Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import JOB_COUNTS, read_queue_name, read_quota_name
 
@@ -85,6 +85,12 @@ class QuotaPlugin(ABC):
     def demand_of(self, info: QueueUnitInfo) -> Demand:
         """Return what a unit asks for."""
 
+    def asked_by(self, info: QueueUnitInfo) -> Demand:
+        """Return the same as a question: pods of its job that are held now are the demand."""
+        consumer = info.unit.spec.consumer_ref
+        job = NO_UID if consumer is None else consumer.uid
+        return replace(self.demand_of(info), job=job)
+
     @abstractmethod
     def demands_of(self, added: Sequence[Supposed]) -> list[tuple[str, Demand]]:
         """Return the hypothetical charges as (quota, demand) pairs."""
@@ -107,14 +113,14 @@ class QuotaPlugin(ABC):
         """Return why the unit's demand does not fit; None: it does, or the quota is not ours."""
         if info.quota not in self._known:
             return None
-        refusal = self.quotas.check(info.quota, self.demand_of(info))
+        refusal = self.quotas.check(info.quota, self.asked_by(info))
         return None if refusal is None else self._for_users(refusal)
 
     def every_refusal(self, info: QueueUnitInfo) -> list[Refusal]:
         """Return a refusal for each limit that the unit's demand does not fit."""
         if info.quota not in self._known:
             return []
-        found = self.quotas.every_refusal(info.quota, self.demand_of(info))
+        found = self.quotas.every_refusal(info.quota, self.asked_by(info))
         return [self._for_users(refusal) for refusal in found]
 
     def check_without(
@@ -124,7 +130,7 @@ class QuotaPlugin(ABC):
         if info.quota not in self._known:
             return None
         extra = self.demands_of(added) if added else ()
-        refusal = self.quotas.check_without(info.quota, self.demand_of(info), released, extra)
+        refusal = self.quotas.check_without(info.quota, self.asked_by(info), released, extra)
         return None if refusal is None else self._for_users(refusal)
 
     def _for_users(self, refusal: Refusal) -> Refusal:
@@ -168,10 +174,10 @@ class QuotaPlugin(ABC):
         self.quotas.wait(
             waiter,
             quota,
-            self.demand_of(info),
+            self.asked_by(info),
             refusal,
             domain=self.domain_of(quota),
-            whole=None if whole is None else self.demand_of(replace(info, demand=whole)),
+            whole=None if whole is None else self.asked_by(replace(info, demand=whole)),
         )
 
     def stop_waiting(self, waiter: Waiter) -> None:
@@ -237,8 +243,9 @@ class QuotaPlugin(ABC):
             key,
             charge.quota,
             charge.demand.amounts,
-            bound=charge.is_bound,
+            stage=charge.stage,
             non_preemptible=charge.demand.non_preemptible,
+            job=charge.job,
         )
 
     # --- reporting ----------------------------------------------------------------------------

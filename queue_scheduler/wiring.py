@@ -26,6 +26,7 @@ from queue_scheduler.api_registration.guard import VisibilityGuard
 from queue_scheduler.configuration import Flags, KoordQueueConfiguration
 from queue_scheduler.cycles.dequeue_cycle import DequeueCycle
 from queue_scheduler.cycles.event_handlers import EventHandlers
+from queue_scheduler.cycles.passing_time import PassingTime
 from queue_scheduler.cycles.preemption_cycle import PreemptionCycle
 from queue_scheduler.cycles.queue_worker import QueueWorker, QueueWorkers
 from queue_scheduler.cycles.shared_engine import SharedEngine
@@ -458,6 +459,7 @@ def _build_dequeue_cycle(parts: _BuiltParts) -> DequeueCycle:
 def _build_event_reporter(parts: _BuiltParts) -> EventReporter:
     reporter = EventReporter(parts.shared, parts.events, parts.warmup.is_open, parts.clock)
     parts.threads.run("notice-events", reporter.step)
+    parts.threads.run("passing-time", PassingTime(parts.shared, parts.clock).step)
     return reporter
 
 

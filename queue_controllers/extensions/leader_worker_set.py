@@ -18,7 +18,6 @@ from queue_controllers.job_families.gated_pods import (
     object_above,
     read_group_status,
     template_of_pod,
-    uid_of_name,
 )
 from queue_controllers.jobframework.generic_job import (
     JobKind,
@@ -27,12 +26,13 @@ from queue_controllers.jobframework.generic_job import (
     StatusFacts,
 )
 from queue_controllers.jobframework.pod_template import ScheduledPod, ScheduledPodTemplate
+from shared_api.held_jobs import LEADER_WORKER_SET, uid_of_name
 from shared_api.objects.meta import ObjectMeta, WireStruct
 from shared_api.objects.pod import Pod
 from shared_api.well_known_labels import LWS_GROUP, LWS_NAME, LWS_SIZE, LWS_WORKER
 
 KIND: Final = JobKind(
-    key="leaderworkerset",
+    key=LEADER_WORKER_SET,
     group="leaderworkerset.x-k8s.io",
     version="v1",
     kind="LeaderWorkerSet",
@@ -85,7 +85,7 @@ class LeaderWorkerSetAdapter(GatedPods):
 
     def gather(self, name: str, pods: Sequence[ScheduledPod]) -> PodGroup:
         """Return the group of its pods: it has no object, so its name gives the uid."""
-        return gather_pods(name, pods, uid_of_name(KIND, pods[0].metadata.namespace, name))
+        return gather_pods(name, pods, uid_of_name(KIND.key, pods[0].metadata.namespace, name))
 
     def why_unknown(self, job: PodGroup) -> str:
         """Return that the group's pods are not known, if so."""

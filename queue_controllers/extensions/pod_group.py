@@ -21,12 +21,6 @@ from queue_controllers.job_families.gated_pods import (
     read_group_status,
     shape_of,
     template_of_pod,
-    uid_of_name,
-)
-from queue_controllers.job_families.pod_group_labels import (
-    KOORDINATOR_API,
-    GroupMark,
-    read_group_mark,
 )
 from queue_controllers.jobframework.generic_job import (
     JobKind,
@@ -36,11 +30,17 @@ from queue_controllers.jobframework.generic_job import (
     StatusFacts,
 )
 from queue_controllers.jobframework.pod_template import ScheduledPod
+from shared_api.held_jobs import POD_GROUP, uid_of_name
 from shared_api.objects.meta import ObjectMeta, WireStruct
 from shared_api.objects.pod import Pod
+from shared_api.pod_group_labels import (
+    KOORDINATOR_API,
+    GroupMark,
+    read_group_mark,
+)
 
 KIND: Final = JobKind(
-    key="podgroup",
+    key=POD_GROUP,
     group=KOORDINATOR_API,
     version="v1alpha1",
     kind="PodGroup",
@@ -82,7 +82,7 @@ class PodGroupAdapter(GatedPods):
 
     def gather(self, name: str, pods: Sequence[ScheduledPod]) -> PodGroup:
         """Return the group of its pods: it has no object, so its name gives the uid."""
-        return gather_pods(name, pods, uid_of_name(KIND, pods[0].metadata.namespace, name))
+        return gather_pods(name, pods, uid_of_name(KIND.key, pods[0].metadata.namespace, name))
 
     # --- how many -------------------------------------------------------------------------------
 

@@ -4,8 +4,7 @@
 - ``kubeflow_replicas``: pods by role, as in the group kubeflow.org.
 - ``jobset_replicas``: JobSets, and TrainJobs through them.
 - ``ray``, ``spark``: the pods that their specs ask for.
-- ``gated_pods``: jobs that are only pods, held by scheduling gates; ``pod_group_labels``: how pods
-  name their group.
+- ``gated_pods``: jobs that are only pods, held by scheduling gates.
 
 Not here: one kind alone (``queue_controllers.extensions``).
 """

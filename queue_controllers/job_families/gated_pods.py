@@ -15,7 +15,6 @@ import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, ClassVar, Final, final
 
 import msgspec
@@ -58,11 +57,8 @@ _OWN_MARKS: Final = frozenset(
 )
 """Annotations that a release puts on a pod: they do not come from its user."""
 
-_UID_PARTS: Final = (0, 8, 12, 16, 20, 32)
-"""Where a uid has its dashes."""
-
 MAX_REMEMBERED: Final = 1024
-"""Shapes, uids of jobs, and orders of names: pods of a group mostly are alike, and all of it is
+"""Shapes and orders of names: pods of a group mostly are alike, and all of it is
 needed at each reconcile."""
 
 _DIGITS: Final = re.compile(r"([0-9]+)")
@@ -209,11 +205,6 @@ def gather_pods(
     )
 
 
-def uid_of_name(kind: JobKind, namespace: str, name: str) -> Uid:
-    """Return the uid of a job without an object: the same in every process."""
-    return _uid_of_text(f"{kind.key}:{namespace}/{name}")
-
-
 def read_group_status(job: PodGroup, outcome: Outcome | None = None) -> StatusFacts:
     """Return what the pods say; `outcome` is how the job has ended, None if it has not."""
     runs = any(pod.status.phase == "Running" for pod in job.pods)
@@ -243,12 +234,6 @@ def object_above(kind: JobKind, name: str, object_type: type[Any], group: str = 
 def in_order(pods: Iterable[ScheduledPod]) -> tuple[ScheduledPod, ...]:
     """Return pods in the order in which they represent their group."""
     return tuple(sorted(pods, key=_rank))
-
-
-@functools.lru_cache(maxsize=MAX_REMEMBERED)
-def _uid_of_text(text: str) -> Uid:
-    digits = hashlib.sha256(text.encode()).hexdigest()
-    return Uid("-".join(digits[start:end] for start, end in pairwise(_UID_PARTS)))
 
 
 def _rank(pod: ScheduledPod) -> tuple[bool, str, tuple[tuple[int, str], ...]]:

@@ -15,8 +15,8 @@ from typing import Final
 
 import msgspec
 
-from shared_api.objects.meta import NO_TIME, Timestamp, WireStruct
-from shared_api.objects.pod import Pod, PodStatus
+from shared_api.objects.meta import NO_TIME, Timestamp
+from shared_api.objects.pod import Pod, PodCondition, PodStatus
 from shared_api.well_known_labels import RELEASED_AT, read_annotation
 
 MAX_MESSAGE_CHARS: Final = 120
@@ -63,12 +63,9 @@ class Unschedulable(msgspec.Struct, frozen=True, order=True):
     """The scheduler's words, at most `MAX_MESSAGE_CHARS`."""
 
 
-class PodCondition(WireStruct, frozen=True):
-    """A condition of a pod, as far as it is read."""
+class WordedCondition(PodCondition, frozen=True):
+    """A condition of a pod in the words of its writer."""
 
-    type: str = ""
-    status: str = ""
-    reason: str = ""
     message: str = ""
     last_transition_time: Timestamp | None = None
 
@@ -76,7 +73,7 @@ class PodCondition(WireStruct, frozen=True):
 class ReadPodStatus(PodStatus, frozen=True):
     """`status` of a pod as it comes from the server."""
 
-    conditions: tuple[PodCondition, ...] = ()
+    conditions: tuple[WordedCondition, ...] = ()
 
 
 class KeptPodStatus(PodStatus, frozen=True):
@@ -114,7 +111,7 @@ _STATUSES: Final = {
 }
 
 
-def _read(pod: Pod, conditions: tuple[PodCondition, ...]) -> Unschedulable | None:
+def _read(pod: Pod, conditions: tuple[WordedCondition, ...]) -> Unschedulable | None:
     for each in conditions:
         if each.type == "PodScheduled":
             if each.status != "False" or each.reason == GATED:

@@ -23,9 +23,7 @@ from queue_controllers.job_families.gated_pods import (
     read_group_status,
     shape_of,
     template_of_pod,
-    uid_of_name,
 )
-from queue_controllers.job_families.pod_group_labels import read_group_mark
 from queue_controllers.jobframework.generic_job import (
     JobPodSet,
     LabelsPods,
@@ -35,7 +33,9 @@ from queue_controllers.jobframework.generic_job import (
 )
 from queue_controllers.jobframework.pod_template import ScheduledPod, ScheduledPodSpec
 from queue_controllers.observed.job_reading import TimedStatus
+from shared_api.held_jobs import uid_of_name
 from shared_api.objects.pod import Pod
+from shared_api.pod_group_labels import read_group_mark
 
 _MADE: Final = frozenset(
     {
@@ -123,7 +123,7 @@ class PodGroups(GatedPods):
         oldest = min(pods, key=lambda each: (each.metadata.creation_timestamp, each.metadata.uid))
         meta = oldest.metadata
         group = gather_pods(
-            name, pods, uid_of_name(self.kind, meta.namespace, f"{name}/{meta.uid}")
+            name, pods, uid_of_name(self.kind.key, meta.namespace, f"{name}/{meta.uid}")
         )
         submitted = max(each.metadata.creation_timestamp for each in pods)
         meta = msgspec.structs.replace(group.metadata, creation_timestamp=submitted)

@@ -18,7 +18,7 @@ Units are identified by uid. A unit that was recreated under its old name does n
 are older, by whole seconds, than itself and its job, unless they are its own by the uid of their
 controller: the clocks of API servers differ. Nor does an adopted unit, if it records when its job
 was created. A pod of a unit stays with it when the unit is gone, until it is found to belong to
-another. A pod that is held by the queue's gate belongs to none: its unit has its demand.
+another. A pod that is held by the queue's gate is not here: see `held_pods`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ import msgspec
 
 from queue_scheduler.framework.extension_points import ForeignPod
 from queue_scheduler.framework.queue_unit_info import Occupancy
+from queue_scheduler.quota.quota_decision import PodStage
 from shared_api.objects.meta import NO_UID, ObjectMeta, OwnerReference, Timestamp, Uid
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import API_VERSION, KIND, QueueUnit
@@ -51,6 +52,9 @@ STRAY = "stray:"
 """Prefix of the groups of strays. The key of the named unit follows, and the quotas and trees that
 the pods name: units of one name may have had several, one after another."""
 
+UNSCHEDULABLE: Final = "Unschedulable"
+"""Reason of the condition PodScheduled where no node takes the pod."""
+
 _Key = TypeVar("_Key", bound=str)
 
 _NOTHING: Final = Occupancy({}, 0)
@@ -62,7 +66,7 @@ Group = str
 class PodFacts(msgspec.Struct, frozen=True, gc=False):
     """What is kept of a living pod; amounts of zero are left out of `request`.
 
-    `node` is the node that it is bound to; "": none.
+    `node` is the node that it is bound to; "": none. `is_tried`: a scheduler has tried to bind it.
     """
 
     uid: Uid
@@ -73,6 +77,8 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
     labels: dict[str, str]
     request: Amounts
     node: str
+    stage: PodStage
+    is_tried: bool
 
     @property
     def bound(self) -> bool:
@@ -207,6 +213,14 @@ class PodAccounting:
             for key, facts in self._pods.items()
             if facts.node == node
         ]
+
+    def units_of(self, owner: Uid) -> tuple[str, ...]:
+        """Return the keys of the units whose pods this controls; of a job, of its unit."""
+        return self._units_of_owner.get(owner, ())
+
+    def facts_of(self, key: str) -> PodFacts | None:
+        """Return what is counted under `namespace/name`; None: nothing."""
+        return self._pods.get(key)
 
     def labels_of(self, group: Group) -> tuple[str, dict[str, str]]:
         """Return (namespace, labels) of the pod of a living group that is first by name."""
@@ -381,14 +395,7 @@ class PodAccounting:
 
     def _foreign(self, key: str) -> ForeignPod | None:
         facts = self._pods.get(key)
-        if facts is None or self._group_of[key]:
-            return None
-        return ForeignPod(
-            namespace=facts.namespace,
-            labels=facts.labels,
-            request=facts.request,
-            bound=facts.bound,
-        )
+        return None if facts is None or self._group_of[key] else as_foreign(facts)
 
     def _forget_owners(self, unit: QueueUnit) -> None:
         for owner in _owners_of_pods(unit):
@@ -399,11 +406,32 @@ class PodAccounting:
                 del self._units_of_owner[owner]
 
 
+def as_foreign(facts: PodFacts) -> ForeignPod:
+    """Return what plugins are told of a pod that no unit stands for."""
+    return ForeignPod(
+        namespace=facts.namespace,
+        labels=facts.labels,
+        request=facts.request,
+        stage=facts.stage,
+    )
+
+
+def read_stage(pod: Pod) -> PodStage:
+    """Return how far a living pod is, by its own object."""
+    if pod.spec.node_name:
+        return PodStage.BOUND
+    if pod.has_gate(ADMISSION_GATE):
+        return PodStage.HELD
+    scheduled = pod.scheduled
+    is_refused = scheduled is not None and scheduled.reason == UNSCHEDULABLE
+    return PodStage.STUCK if is_refused or pod.spec.scheduling_gates else PodStage.PENDING
+
+
 def read_counted(pod: Pod) -> tuple[PodFacts | None, str | None]:
     """Return what is counted of a pod, and what is wrong with its requests; None: nothing.
 
-    A pod that has ended is not counted, nor one that is held by the queue's gate: its unit has its
-    demand. Requests that cannot be read count as none.
+    A pod that has ended is not counted, nor one that is held by the queue's gate (`held_pods`).
+    Requests that cannot be read count as none.
     """
     if not pod.is_living or pod.has_gate(ADMISSION_GATE):
         return None, None
@@ -425,6 +453,8 @@ def _facts_of_pod(pod: Pod, request: Amounts) -> PodFacts:
         labels=meta.labels,
         request=_without_zeros(request),
         node=intern(pod.spec.node_name),
+        stage=read_stage(pod),
+        is_tried=pod.scheduled is not None,
     )
 
 

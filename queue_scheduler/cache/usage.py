@@ -13,15 +13,28 @@ last; for strays, the one that their pods name.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from datetime import datetime
 
 import msgspec
+from msgspec.structs import replace
 
+from queue_scheduler.cache.claims import Claims
 from queue_scheduler.cache.expected_ends import ExpectedEnds
-from queue_scheduler.cache.pod_accounting import FindUnit, PodAccounting, is_stray
+from queue_scheduler.cache.pod_accounting import (
+    CountedPod,
+    FindUnit,
+    PodAccounting,
+    as_foreign,
+    is_stray,
+)
+from queue_scheduler.cache.untried_pods import UntriedPods
+from queue_scheduler.framework.extension_points import ForeignPod
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import Occupancy, QueueUnitInfo
 from shared_api.objects.meta import Uid
-from shared_api.resource_list import Amounts
+from shared_api.objects.pod import Pod
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.resource_list import Amounts, subtract
 
 
 class Charge(msgspec.Struct, frozen=True, gc=False):
@@ -43,6 +56,8 @@ class Usage:
 
     Attributes:
         pods: The pods, by unit.
+        claims: The pods that the queue's gate holds, and what they claim.
+        untried: The foreign pods that no scheduler has tried to bind yet.
         ends: Until when admitted units declare that they run.
         changes: Increases when any charge changes.
         releases: Increases when a change may have freed room, or an expected end may have changed.
@@ -50,6 +65,8 @@ class Usage:
 
     def __init__(self, plugins: PluginRunner, find_unit: FindUnit) -> None:
         self.pods = PodAccounting(find_unit)
+        self.claims = Claims(plugins, self.pods, find_unit, self.held_room)
+        self.untried = UntriedPods()
         self.ends = ExpectedEnds()
         self.changes = 0
         self.releases = 0
@@ -63,12 +80,38 @@ class Usage:
         """Return what is charged for a uid, or None."""
         return self._charges.get(uid)
 
+    @property
+    def has_changed(self) -> bool:
+        """Whether charges or claims must follow pods that came, changed or went."""
+        return self.pods.has_changed or self.claims.held.has_changed
+
+    def on_pod(self, pod: Pod) -> str | None:
+        """Take a new or changed pod; return what is newly wrong with its requests, if anything."""
+        self.claims.held.on_pod(pod)
+        return self.pods.on_pod(pod)
+
+    def on_pod_gone(self, pod: Pod) -> None:
+        """Take a deleted pod."""
+        self.claims.held.on_pod_gone(pod)
+        self.pods.on_pod_gone(pod)
+
+    def on_unit(self, unit: QueueUnit, before: QueueUnit | None) -> None:
+        """Take a new or changed unit; `before`: its previous object, None: it is new."""
+        self.pods.on_unit(unit, before)
+        self.claims.note_unit(unit)
+
+    def on_unit_gone(self, unit: QueueUnit) -> None:
+        """Take a deleted unit."""
+        self.pods.on_unit_gone(unit)
+        self.claims.note_unit(unit)
+
     def note_reserved(self, info: QueueUnitInfo) -> None:
         """Note the charge of a unit for whose whole demand the plugins have just reserved."""
         self.changes += 1
         self.ends.note(info)
         asked = info.demand
         self._charges[info.uid] = Charge(info.quota, asked.total, info.non_preemptible, asked.pods)
+        self.claims.note_charged(info.uid)
         if self.pods.has_living(info.uid):
             # Pods of an earlier run may ask for more; that was charged before, so it still fits.
             self.charge_admitted(info, asked.occupancy)
@@ -120,6 +163,7 @@ class Usage:
             self.changes += 1
             self.releases += 1
             self._plugins.unreserve(uid)
+            self.claims.note_charged(uid)
 
     def void(self, uid: Uid) -> None:
         """Release what is charged for a uid, even what only plugins know of; to be charged anew."""
@@ -140,12 +184,58 @@ class Usage:
         """Pass the foreign pods that changed to the plugins."""
         for key, pod in self.pods.take_changed_foreign():
             self._note_release()
+            self.untried.put(key, None if pod is None else self.pods.facts_of(key))
+            self._plugins.on_foreign_pod(key, self._as_known(key, pod))
+
+    def _as_known(self, key: str, pod: ForeignPod | None) -> ForeignPod | None:
+        """Return a foreign pod at the stage that time has brought it to."""
+        return None if pod is None else replace(pod, stage=self.untried.stage_of(key, pod.stage))
+
+    def tell_claims(self) -> None:
+        """Pass on to the plugins what held pods claim, as far as it may have changed."""
+        for key, pod in self.claims.take_changed():
+            self._note_release()
             self._plugins.on_foreign_pod(key, pod)
+
+    def held_room(self, uid: Uid) -> tuple[str, Amounts]:
+        """Return what a unit is charged beyond its living pods, and the quota of the charge."""
+        charge = self._charges.get(uid)
+        if charge is None:
+            return "", {}
+        rest = subtract(charge.amounts, self.pods.living(uid).amounts)
+        return charge.quota, {key: amount for key, amount in rest.items() if amount > 0}
+
+    def on_time(self, wall: datetime) -> bool:
+        """Let time pass; return whether a foreign pod is stuck by now that no scheduler tried."""
+        late = self.untried.take_late(wall)
+        for key in late:
+            self._note_release()
+            self._plugins.on_foreign_pod(key, self.foreign_pod(key, self.pods.find(key, None)))
+        return bool(late)
+
+    def foreign_pod(self, key: str, counted: CountedPod) -> ForeignPod | None:
+        """Return what plugins are told under a key; None: nothing.
+
+        Args:
+            key: `namespace/name` of a pod, or the key of a group of held pods.
+            counted: What is counted under that name.
+        """
+        facts = counted.facts
+        if facts is None:
+            return self.claims.claim(key)
+        return None if counted.group else self._as_known(key, as_foreign(facts))
+
+    def pods_of(self, unit: QueueUnit) -> list[str]:
+        """Return the keys of a unit's living pods, and of its job's held ones."""
+        living = [key for key, _ in self.pods.pods_of(unit.metadata.uid)]
+        return [*living, *self.claims.pods_of(unit)]
 
     def fork(self, plugins: PluginRunner, find_unit: FindUnit) -> Usage:
         """Return an independent copy over forked plugins."""
         twin = Usage(plugins, find_unit)
         twin.pods = self.pods.fork(find_unit)
+        twin.claims = self.claims.fork(plugins, twin.pods, find_unit, twin.held_room)
+        twin.untried = self.untried.fork()
         twin.ends = self.ends.copy()
         twin.changes = self.changes
         twin.releases = self.releases
@@ -171,6 +261,7 @@ class Usage:
         if known is not None:
             self.releases += 1  # it may be less, or another quota's
         self._charges[uid] = charge
+        self.claims.note_charged(uid)
         self._plugins.resize(
             uid,
             charge.quota,

@@ -4,6 +4,7 @@ Read in this order:
 
 1. ``shared_engine``: the engine behind its one lock, and the wake-up of the workers.
 2. ``event_handlers``: what informers report, as facts for the engine.
+   ``passing_time``: the time, where nothing else tells it.
 3. ``queue_worker``: one thread per queue: ask for the next decision, hand it over.
 4. ``dequeue_cycle``: one status patch per admission; then it is confirmed, or taken back.
 5. ``preemption_cycle``: the evictions of one round.

@@ -100,8 +100,8 @@ _CHECKED: Final = frozenset(
 )
 """Fields that keep what is `_HARMLESS` or `_KNOWN`."""
 
-_AS_THEY_ARE: Final = frozenset(("resource", "counted"))
-"""Fields with names of resources."""
+_AS_THEY_ARE: Final = frozenset(("resource", "counted", "stage"))
+"""Fields with names of resources, and those whose values are this program's."""
 
 _AMOUNTS: Final = frozenset(
     (
@@ -113,7 +113,7 @@ _AMOUNTS: Final = frozenset(
 """Objects with names of resources as fields, where all values are amounts."""
 
 _SENTENCES: Final = frozenset(("message", "detail", "unreadable"))
-_UIDS: Final = frozenset(("uid", "owner", "countedFor", "podOwners", "failed"))
+_UIDS: Final = frozenset(("uid", "owner", "countedFor", "heldFor", "podOwners", "failed"))
 _LABELS: Final = frozenset(("labels", "annotations", "attributes", "matchLabels", "nodeSelector"))
 
 _NAMING: Final = frozenset(

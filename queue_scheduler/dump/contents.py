@@ -16,6 +16,7 @@ from queue_scheduler.configuration import KoordQueueConfiguration
 from queue_scheduler.decision import Refusal
 from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.queueing.strict_mode import NOT_STRICT, StrictMode
+from queue_scheduler.quota.quota_decision import PodStage
 from queue_scheduler.quota_cache.admission_record import AdmissionRecord
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
@@ -78,6 +79,9 @@ class CountedPod(Part, frozen=True):
         labels: Its labels.
         requests: What it asks for, as quantities.
         node: The node that it is bound to; "": none.
+        stage: How far it is by its own object.
+        is_tried: Whether a scheduler has tried to bind it.
+        held_for: Uid of its job, if the queue's gate holds it.
         counted_for: Uid of the unit that it is counted for, if that is gone.
     """
 
@@ -89,6 +93,9 @@ class CountedPod(Part, frozen=True):
     labels: dict[str, str] = {}
     requests: ResourceQuantities = {}
     node: str = ""
+    stage: PodStage = PodStage.PENDING
+    is_tried: bool = True
+    held_for: Uid = NO_UID
     counted_for: Uid = NO_UID
 
 

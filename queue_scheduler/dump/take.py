@@ -14,6 +14,7 @@ from queue_scheduler.dump.contents import FORMAT, KIND, Checks, CountedPod, Dump
 from queue_scheduler.dump.settle import settle
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.quota.quota_decision import PodStage
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.meta import NO_UID, ObjectMeta, Uid
@@ -68,7 +69,7 @@ def take_dump(
         checks=_read_checks(engine),
         queues=_pared(_read_queue(each) for each in engine.queues),
         units=tuple(_read_unit(record.unit) for record in engine.units.records.values()),
-        pods=tuple(_read_pods(engine)),
+        pods=(*_read_pods(engine), *_read_held(engine)),
         beyond_objects=read_beyond_objects(engine),
     )
 
@@ -134,5 +135,22 @@ def _read_pods(engine: Engine) -> Iterator[CountedPod]:
             labels=facts.labels,
             requests=format_amounts(facts.request),
             node=facts.node,
+            stage=facts.stage,
+            is_tried=facts.is_tried,
             counted_for=Uid(group) if is_left else NO_UID,
+        )
+
+
+def _read_held(engine: Engine) -> Iterator[CountedPod]:
+    held = engine.units.usage.claims.held
+    for key in held:
+        pod = held.find(key)
+        assert pod is not None, f"{key} is held, and nothing is kept of it"
+        yield CountedPod(
+            pod=key,
+            uid=pod.uid,
+            labels=pod.labels,
+            requests=format_amounts(pod.request),
+            stage=PodStage.HELD,
+            held_for=pod.job,
         )

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from queue_scheduler.cache.held_pods import HeldPod
+from queue_scheduler.cache.pod_accounting import UNSCHEDULABLE
 from queue_scheduler.decision import Moment
 from queue_scheduler.dump.beyond_objects import put_beyond_objects, put_charges
 from queue_scheduler.dump.contents import CountedPod, Dump
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import QuotaSource
+from queue_scheduler.quota.quota_decision import PodStage
 from shared_api.objects.admission_check import ACTIVE, AdmissionCheck, AdmissionCheckStatus
 from shared_api.objects.meta import Condition, ObjectMeta, OwnerReference, Timestamp
-from shared_api.objects.pod import Container, Pod, PodSpec, ResourceRequirements
+from shared_api.objects.pod import (
+    SCHEDULED,
+    Container,
+    Pod,
+    PodCondition,
+    PodSpec,
+    PodStatus,
+    ResourceRequirements,
+)
 from shared_api.objects.queue_unit import QueueUnit, SalvagedUnit
+from shared_api.resource_list import parse_amounts
 from shared_api.well_known_labels import RELATED_QUEUE_UNIT
 
 
@@ -38,11 +50,15 @@ def tell_dump(engine: Engine, dump: Dump) -> None:
     for unit in dump.units:
         engine.on_queue_unit(_read_unit(unit))
     for pod in dump.pods:
-        engine.units.usage.pods.on_pod(_build_pod(pod), pod.counted_for)
+        if pod.held_for:
+            engine.units.usage.claims.held.put(pod.pod, _build_held(pod))
+        else:
+            engine.units.usage.pods.on_pod(_build_pod(pod), pod.counted_for)
     put_charges(engine, dump.beyond_objects)
     _refresh(engine)
     put_beyond_objects(engine, dump.beyond_objects, moment_of(dump))
     _refresh(engine)
+    engine.on_time(dump.taken_at)
     engine.take_notices()
     engine.units.held_lately.clear()
 
@@ -75,6 +91,16 @@ def _read_unit(unit: SalvagedUnit) -> QueueUnit:
     return QueueUnit(metadata=unit.metadata, spec=unit.spec, status=unit.status)
 
 
+def _build_held(pod: CountedPod) -> HeldPod:
+    return HeldPod(
+        uid=pod.uid,
+        job=pod.held_for,
+        namespace=pod.pod.partition("/")[0],
+        labels=pod.labels,
+        request=parse_amounts(pod.requests),
+    )
+
+
 def _build_pod(pod: CountedPod) -> Pod:
     namespace, _, name = pod.pod.rpartition("/")
     owner = (OwnerReference(uid=pod.owner, controller=True),) if pod.owner else ()
@@ -90,4 +116,10 @@ def _build_pod(pod: CountedPod) -> Pod:
             owner_references=owner,
         ),
         spec=PodSpec(containers=(Container(resources=asked),), node_name=pod.node),
+        status=PodStatus(conditions=(_verdict_of(pod),) if pod.is_tried else ()),
     )
+
+
+def _verdict_of(pod: CountedPod) -> PodCondition:
+    is_stuck = pod.stage is PodStage.STUCK
+    return PodCondition(type=SCHEDULED, reason=UNSCHEDULABLE if is_stuck else "")

@@ -19,12 +19,13 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import msgspec
 
+from queue_scheduler.cache.held_pods import HeldPod, read_held
 from queue_scheduler.cache.pod_accounting import STRAY, CountedPod, PodFacts, is_stray, read_counted
 from queue_scheduler.cache.unit_repair import is_in_place
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge, version_of
 from queue_scheduler.cache.usage import Charge
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.framework.extension_points import ForeignPod, Supposed
+from queue_scheduler.framework.extension_points import Supposed
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota_cache.quota_ledger import ForeignCharge
 from queue_scheduler.quota_plugin import QuotaPlugin
@@ -169,7 +170,9 @@ def judge_pods(engine: Engine, keys: Iterable[str], caches: Caches) -> list[Diff
     found: list[Difference] = []
     left: dict[Uid, None] = {}
     for key in keys:
-        fresh = _read(caches.pod(key))
+        cached = caches.pod(key)
+        found += _judge_held(engine, key, cached)
+        fresh = _read(cached)
         counted = engine.units.usage.pods.find(key, fresh)
         if counted.facts != fresh or counted.group != counted.right_group:
             found.append(_tell_pod_difference(engine, key, fresh, counted))
@@ -181,12 +184,7 @@ def judge_pods(engine: Engine, keys: Iterable[str], caches: Caches) -> list[Diff
 
 def _judge_foreign(engine: Engine, key: str, counted: CountedPod) -> Iterator[Difference]:
     """Yield where plugins charge another demand for a pod that no unit stands for."""
-    facts = counted.facts
-    pod = None
-    if facts is not None and not counted.group:
-        pod = ForeignPod(
-            namespace=facts.namespace, labels=facts.labels, request=facts.request, bound=facts.bound
-        )
+    facts, pod = counted.facts, engine.units.usage.foreign_pod(key, counted)
     for plugin in _quota_plugins(engine):
         want = None if pod is None else plugin.charge_of_foreign(pod)
         got = plugin.quotas.ledger.pod(key)
@@ -198,6 +196,28 @@ def _judge_foreign(engine: Engine, key: str, counted: CountedPod) -> Iterator[Di
                 want=f"{plugin.name}: {_tell_foreign(want)}",
                 got=f"{plugin.name}: {_tell_foreign(got)}",
             )
+
+
+def _judge_held(engine: Engine, key: str, cached: Pod | None) -> Iterator[Difference]:
+    """Yield whether a pod is held that is not known to be, or the other way round."""
+    want = None if cached is None else read_held(cached)
+    got = engine.units.usage.claims.held.find(key)
+    if want == got:
+        return
+    some = got if want is None else want
+    yield Difference(
+        kind=Kind.GONE_POD if want is None else Kind.UNCOUNTED_POD,
+        pod=key,
+        pod_uid=NO_UID if some is None else some.uid,
+        want=_tell_held(want),
+        got=_tell_held(got),
+    )
+
+
+def _tell_held(pod: HeldPod | None) -> str:
+    if pod is None:
+        return "not held"
+    return f"{_tell_amounts(pod.request, 1)} held, of job {pod.job}"
 
 
 def _read(cached: Pod | None) -> PodFacts | None:
@@ -257,8 +277,9 @@ def list_units(engine: Engine) -> list[str]:
 
 
 def list_pods(engine: Engine) -> list[str]:
-    """Return the keys of the pods that are counted."""
-    return list(engine.units.usage.pods)
+    """Return the keys of the pods that are counted, and of those that are held."""
+    usage = engine.units.usage
+    return [*usage.pods, *usage.claims.held]
 
 
 def list_foreign(engine: Engine) -> list[str]:

@@ -31,10 +31,10 @@ import msgspec
 
 from queue_scheduler.decision import Notice, Refusal
 from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo
-from queue_scheduler.quota.quota_decision import AppliedLimit, Borrowed
+from queue_scheduler.quota.quota_decision import AppliedLimit, Borrowed, PodStage
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
-from shared_api.objects.meta import Uid
+from shared_api.objects.meta import NO_UID, Uid
 from shared_api.objects.namespace import Namespace
 from shared_api.objects.node import Node
 from shared_api.objects.queue import Queue
@@ -448,12 +448,21 @@ class Loans(Protocol):
 
 
 class ForeignPod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A living pod that no unit stands for."""
+    """A living pod that no unit stands for, or the pods of one job that the queue's gate holds.
+
+    Attributes:
+        namespace: Its namespace.
+        labels: Its labels.
+        request: What it asks for; of held pods, what they ask for beyond the charge of their unit.
+        stage: How far it is.
+        job: Of held pods, the uid of their job.
+    """
 
     namespace: str
     labels: dict[str, str]
     request: Amounts
-    bound: bool
+    stage: PodStage
+    job: Uid = NO_UID
 
 
 @runtime_checkable

@@ -14,7 +14,8 @@ those that it lists, and those whose annotation lists it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Final
 
 from queue_scheduler.decision import Notice, Reason, Refusal
@@ -30,7 +31,7 @@ from queue_scheduler.framework.extension_points import (
 )
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.quota.capacity import NodeCapacity
-from queue_scheduler.quota.quota_decision import Demand, QuotaProblem
+from queue_scheduler.quota.quota_decision import Demand, PodStage, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import ReclaimPolicy
 from queue_scheduler.quota_cache.quota_ledger import ForeignCharge
@@ -83,6 +84,8 @@ class ElasticQuotaPlugin(QuotaPlugin):
         self._available: dict[str, frozenset[str]] = {}
         self._capacity = NodeCapacity()
         self._foreign: dict[str, ForeignPod] = {}
+        # Those of them that have no node: which of these fit one changes with the nodes.
+        self._unbound: dict[str, None] = {}
         self._problems_may_differ = False
         self._uids: dict[str, Uid] = {}
         self._namespaces: dict[str, frozenset[str]] = {}
@@ -258,13 +261,19 @@ class ElasticQuotaPlugin(QuotaPlugin):
 
     def on_node(self, node: Node) -> None:
         """Take a node."""
-        self._capacity.on_node(node)
-        self._tell_capacity()
+        self._change_capacity(partial(self._capacity.on_node, node))
 
     def on_node_gone(self, name: str) -> None:
         """Take a deleted node."""
-        self._capacity.on_node_gone(name)
+        self._change_capacity(partial(self._capacity.on_node_gone, name))
+
+    def _change_capacity(self, change: Callable[[], None]) -> None:
+        before = self._capacity.shapes()
+        change()
         self._tell_capacity()
+        if self._unbound and before != self._capacity.shapes():
+            for key in self._unbound:
+                self._tell_foreign(key, self._foreign[key])
 
     def _tell_capacity(self) -> None:
         self.quotas.on_capacity(self._total())
@@ -278,16 +287,24 @@ class ElasticQuotaPlugin(QuotaPlugin):
         """Take a pod that no unit stands for; None: it is gone."""
         if pod is None:
             self._foreign.pop(key, None)
+            self._unbound.pop(key, None)
             self.quotas.on_foreign(key, "", None)
             return
         self._foreign[key] = pod
+        if pod.stage is PodStage.BOUND:
+            self._unbound.pop(key, None)
+        else:
+            self._unbound[key] = None
         self._tell_foreign(key, pod)
 
     def charge_of_foreign(self, pod: ForeignPod) -> ForeignCharge:
         """Return what koord-scheduler charges for a pod that no unit stands for."""
         quota = self.quotas.quota_of_pod(pod.labels, pod.namespace)
         demand = Demand(pod.request, pod.labels.get(PREEMPTIBLE) == "false")
-        return ForeignCharge(quota, demand, pod.bound)
+        stage = pod.stage
+        if stage is PodStage.PENDING and not self._capacity.fits_a_node(pod.request):
+            stage = PodStage.STUCK
+        return ForeignCharge(quota, demand, stage, pod.job)
 
     def take_notices(self) -> list[Notice]:
         """Return, once, new problems of quotas, as events on them."""
@@ -325,6 +342,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
         twin._take_over(self)
         twin._capacity = self._capacity.fork()
         twin._foreign = dict(self._foreign)
+        twin._unbound = dict(self._unbound)
         twin._uids = dict(self._uids)
         twin._namespaces = dict(self._namespaces)
         return twin

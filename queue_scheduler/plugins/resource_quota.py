@@ -24,7 +24,7 @@ from queue_scheduler.framework.extension_points import (
     Unmapped,
 )
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
-from queue_scheduler.quota.quota_decision import Demand, QuotaProblem
+from queue_scheduler.quota.quota_decision import Demand, PodStage, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec
 from queue_scheduler.quota.resource_quota_spec import PODS, governs_all_pods, parse_hard, quota_name
@@ -187,10 +187,15 @@ class ResourceQuotaPlugin(QuotaPlugin):
         self._tell_foreign(key, pod)
 
     def charge_of_foreign(self, pod: ForeignPod) -> ForeignCharge | None:
-        """Return what a pod that no unit stands for counts in the quota of its namespace."""
+        """Return what a pod that no unit stands for counts in the quota of its namespace.
+
+        Held pods do not count here: their unit is charged.
+        """
+        if pod.stage is PodStage.HELD:
+            return None
         quota = self._quota_of(pod.namespace)
         demand = Demand({**pod.request, PODS: 1})
-        return ForeignCharge(quota, demand, pod.bound) if quota else None
+        return ForeignCharge(quota, demand, pod.stage) if quota else None
 
     def on_node(self, node: Node) -> None:
         """Do nothing: a ResourceQuota does not depend on nodes."""

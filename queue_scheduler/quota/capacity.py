@@ -11,7 +11,9 @@ Source: koordinator, pkg/util/transformer/node_transformer.go.
 
 from __future__ import annotations
 
-from typing import Final
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -26,6 +28,10 @@ MAX_RESERVED_CPUS: Final = 8192
 """Linux's own limit (CONFIG_NR_CPUS); a longer range is invalid."""
 
 
+Shape: TypeAlias = tuple[tuple[str, int], ...]
+"""Amounts as sorted pairs."""
+
+
 class _Reservation(msgspec.Struct, frozen=True, rename="camel"):
     resources: ResourceQuantities = {}
     reserved_cpus: str = msgspec.field(name="reservedCPUs", default="")
@@ -35,11 +41,13 @@ class _Reservation(msgspec.Struct, frozen=True, rename="camel"):
 class NodeCapacity:
     """The sum over the nodes, kept up to date."""
 
-    __slots__ = ("_nodes", "_total")
+    __slots__ = ("_nodes", "_shapes", "_total")
 
     def __init__(self) -> None:
         self._nodes: dict[str, Amounts] = {}
         self._total: Amounts = {}
+        # How many nodes have equal amounts: of thousands, mostly few differ.
+        self._shapes: Counter[Shape] = Counter()
 
     @property
     def total(self) -> Amounts | None:
@@ -51,9 +59,13 @@ class NodeCapacity:
         name = node.metadata.name
         if name not in self._nodes and node.metadata.deletion_timestamp is not None:
             return
+        amounts = allocatable(node)
+        if self._nodes.get(name) == amounts:
+            return
         self.on_node_gone(name)
-        self._nodes[name] = allocatable(node)
-        self._total = add(self._total, self._nodes[name])
+        self._nodes[name] = amounts
+        self._shapes[_shape_of(amounts)] += 1
+        self._total = add(self._total, amounts)
 
     def on_node_gone(self, name: str) -> None:
         """Forget a node; it may be unknown."""
@@ -61,12 +73,26 @@ class NodeCapacity:
         if known is not None:
             rest = subtract(self._total, known)
             self._total = {resource: amount for resource, amount in rest.items() if amount}
+            shape = _shape_of(known)
+            self._shapes[shape] -= 1
+            if not self._shapes[shape]:
+                del self._shapes[shape]
+
+    def shapes(self) -> frozenset[Shape]:
+        """Return the different amounts that nodes have."""
+        return frozenset(self._shapes)
+
+    def fits_a_node(self, request: Mapping[str, int]) -> bool:
+        """Return whether an empty node has these amounts; True if there is no node at all."""
+        asked = [(key, amount) for key, amount in request.items() if amount > 0]
+        return not self._shapes or any(_has(dict(shape), asked) for shape in self._shapes)
 
     def fork(self) -> NodeCapacity:
         """Return an independent copy."""
         twin = NodeCapacity()
         twin._nodes = dict(self._nodes)
         twin._total = dict(self._total)
+        twin._shapes = self._shapes.copy()
         return twin
 
 
@@ -79,6 +105,14 @@ def allocatable(node: Node) -> Amounts:
     reserved = _reserved(node.metadata.annotations.get(NODE_RESERVATION, ""))
     rest = {key: amounts[key] - reserved.get(key, 0) for key in amounts}
     return rename_deprecated({resource: max(0, amount) for resource, amount in rest.items()})
+
+
+def _shape_of(amounts: Amounts) -> Shape:
+    return tuple(sorted(amounts.items()))
+
+
+def _has(amounts: Amounts, asked: Iterable[tuple[str, int]]) -> bool:
+    return all(amount <= amounts.get(key, 0) for key, amount in asked)
 
 
 def _reserved(text: str) -> Amounts:

@@ -9,13 +9,34 @@ from typing import TypeAlias
 import msgspec
 
 from queue_scheduler.decision import Reason
+from shared_api.objects.meta import NO_UID, Uid
+
+
+class PodStage(StrEnum):
+    """How far a pod is that no unit stands for."""
+
+    BOUND = "bound"
+    """It has a node."""
+    PENDING = "pending"
+    """It may get one at any moment."""
+    STUCK = "stuck"
+    """It cannot be bound now: it fits no node, another gate holds it, or no scheduler takes it."""
+    HELD = "held"
+    """The queue's own gate holds it."""
 
 
 class Demand(msgspec.Struct, frozen=True, gc=False):
-    """What a unit asks for: base units per resource, unmasked; never changed after creation."""
+    """What a unit asks for; never changed after creation.
+
+    Attributes:
+        amounts: In base units per resource, unmasked.
+        non_preemptible: Whether its pods may not be preempted.
+        job: Of a question, the job that asks: its held pods are this demand. NO_UID: none.
+    """
 
     amounts: Mapping[str, int]
     non_preemptible: bool = False
+    job: Uid = NO_UID
 
 
 Rule: TypeAlias = tuple[Reason, str, str]

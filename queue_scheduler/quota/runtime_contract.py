@@ -51,6 +51,9 @@ class ContractRules(msgspec.Struct, frozen=True, kw_only=True):
     by_resource: bool = False
     admission: Mapping[str, Amounts] | None = None
     states: tuple[DivisionState, ...] = (DivisionState(),)
+    claims: Mapping[str, Amounts] = {}
+    """What pods of each quota ask for that cannot be bound now: the division counts it, and nothing
+    is promised to them."""
 
 
 class ContractBreach(msgspec.Struct, frozen=True):
@@ -120,8 +123,11 @@ class Covering:
         left = dict(total)
         for name in tree.special_names:
             left = {key: amount - demands.get(name, {}).get(key, 0) for key, amount in left.items()}
+        asked = dict(demands)
+        for name, amounts in rules.claims.items():
+            asked[name] = add(asked.get(name, {}), amounts)
         self.division: Division = compute_division(
-            tree, demands, left, rules.division, own_used=used, state=state
+            tree, asked, left, rules.division, own_used=used, state=state
         )
 
     def subtree_demand(self, node: QuotaNode) -> Amounts:

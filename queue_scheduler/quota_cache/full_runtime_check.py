@@ -13,13 +13,19 @@ from queue_scheduler.quota.runtime_contract import ContractRules, find_breach
 from queue_scheduler.quota.runtime_division import DivisionRules
 from queue_scheduler.quota_cache.limit_checks import refuse
 from queue_scheduler.quota_cache.tree_usage import NodeUsage, without_zeros
+from shared_api.resource_list import subtract
 
 
 def check_from_scratch(node: NodeUsage, demand: Demand) -> Refusal | None:
     """Return why koord-scheduler could refuse the pods of a demand, or None."""
     tree = node.tree
     settings = tree.settings
-    demands = {name: without_zeros(node.own) for name, node in tree.nodes.items()}
+    claims = {each.name: each.claimed for each in tree.claimants}
+    own = {name: without_zeros(node.own) for name, node in tree.nodes.items()}
+    demands = {
+        name: without_zeros(subtract(amounts, claims[name])) if name in claims else amounts
+        for name, amounts in own.items()
+    }
     # Step 2, about non-preemptible demand, has been taken before: `limit_checks`.
     job = Demand(dict(node.counted(demand.amounts)))
     rules = ContractRules(
@@ -31,7 +37,8 @@ def check_from_scratch(node: NodeUsage, demand: Demand) -> Refusal | None:
         ),
         check_parent=settings.check_parent,
         by_resource=True,
-        states=possible_states(tree.tree, demands),
+        states=possible_states(tree.tree, own),
+        claims=claims,
     )
     breach = find_breach(tree.tree, demands, {}, tree.total or {}, node.name, job, rules)
     if breach is None:

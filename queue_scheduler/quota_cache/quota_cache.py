@@ -22,10 +22,11 @@ from functools import partial
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason, Refusal
-from queue_scheduler.quota.quota_decision import Demand, ProblemKind, QuotaProblem
+from queue_scheduler.quota.quota_decision import Demand, PodStage, ProblemKind, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota, why_never_requested
 from queue_scheduler.quota_cache.admission_record import AdmissionRecord
+from queue_scheduler.quota_cache.claims import beside_own, check_beside_claims
 from queue_scheduler.quota_cache.every_limit import find_refusals
 from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands, check_guarantee
 from queue_scheduler.quota_cache.quota_ledger import ForeignCharge, QuotaLedger
@@ -114,16 +115,18 @@ class QuotaCache:
         quota: str,
         request: Mapping[str, int] | None,
         *,
-        bound: bool = False,
+        stage: PodStage = PodStage.PENDING,
         non_preemptible: bool = False,
+        job: Uid = NO_UID,
     ) -> None:
-        """Take a pod without a unit, charged to `quota`; `request` None: it is gone.
+        """Take a pod without a unit, or the held pods of a `job`; `request` None: it is gone.
 
-        A quota that does not exist counts as the default quota, as for koord-scheduler.
+        It is charged to `quota`; one that does not exist counts as the default quota, as for
+        koord-scheduler.
         """
         pod = None
         if request is not None:
-            pod = ForeignCharge(quota, Demand(dict(request), non_preemptible), bound)
+            pod = ForeignCharge(quota, Demand(dict(request), non_preemptible), stage, job)
         old = self._ledger.put_pod(key, pod)
         if pod == old:
             return
@@ -149,12 +152,26 @@ class QuotaCache:
             return None
         self._fitted = None
         items = node.counted(demand.amounts)
-        refusal = trees.check(node, items, demand)
+        refusal = self._check_limits(trees, node, items, demand)
         if refusal is None and node.tree in self._protected.counted_in:
             refusal = check_guarantee(node, items, self._protected)
-        if refusal is None:
+        if refusal is None and not node.tree.claimants:
+            # Beside claims the last division was that of another state.
             self._fitted, self._fitted_items = fitting, items
         return refusal
+
+    def _check_limits(
+        self, trees: UsageTrees, node: NodeUsage, items: Items, demand: Demand
+    ) -> Refusal | None:
+        """Return why the limits of the mode refuse, or None."""
+        if not node.tree.claimants:
+            return trees.check(node, items, demand)
+        check, own = partial(trees.check, node, items, demand), self._held_of(demand, node)
+        return check_beside_claims(check, node, items, own, trees.forget_levels)
+
+    def _held_of(self, demand: Demand, node: NodeUsage) -> Amounts:
+        """Return what the held pods of the job that asks claim in a quota."""
+        return self._ledger.held_of(demand.job, node.name) if demand.job else {}
 
     def every_refusal(self, quota: str, demand: Demand) -> list[Refusal]:
         """Return a refusal for each limit that a demand does not fit, the one of `check` first."""
@@ -166,7 +183,8 @@ class QuotaCache:
         if node is None:
             return [first]
         items = node.counted(demand.amounts)
-        found = find_refusals(trees, self._protected, node, items, demand)
+        with beside_own(node, items, self._held_of(demand, node), trees.forget_levels):
+            found = list(find_refusals(trees, self._protected, node, items, demand))
         same = _same_limit(first)
         return [first, *(each for each in found if _same_limit(each) != same)]
 
@@ -185,7 +203,7 @@ class QuotaCache:
         self._fitted = None
         items = node.counted(demand.amounts)
         with simulate_changes(trees, self._protected, net_changes(self._ledger, released, added)):
-            refusal = trees.check(node, items, demand)
+            refusal = self._check_limits(trees, node, items, demand)
             if refusal is None:
                 refusal = check_guarantee(node, items, self._protected)
         return refusal
@@ -387,7 +405,8 @@ class QuotaCache:
         trees = self._trees or self._build()
         node = trees.nodes.get(waiting.quota)
         refusal: Refusal | None = None
-        if node is not None:
+        # Beside claims another state may refuse than did before.
+        if node is not None and not node.tree.claimants:
             items, kind = node.counted(waiting.demand.amounts), waiting.refusal.kind
             if kind is Reason.GUARANTEE_OF_OTHERS:
                 refusal = check_guarantee(node, items, self._protected)

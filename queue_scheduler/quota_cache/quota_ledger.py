@@ -10,24 +10,34 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 import msgspec
 
-from queue_scheduler.quota.quota_decision import Demand
+from queue_scheduler.quota.quota_decision import Demand, PodStage
 from queue_scheduler.quota_cache.tree_usage import without_zeros
-from shared_api.resource_list import Amounts
+from shared_api.objects.meta import NO_UID, Uid
+from shared_api.resource_list import Amounts, add
 
 QuotaCharge: TypeAlias = tuple[str, Demand]
 """(quota, demand) of one charge."""
 
 
 class ForeignCharge(msgspec.Struct, frozen=True, gc=False):
-    """A pod without a unit: what it asks for, and whether it is bound to a node."""
+    """A pod without a unit, or the held pods of one job: what they ask for.
+
+    `job` is the uid of the job that held pods are of.
+    """
 
     quota: str
     demand: Demand
-    is_bound: bool
+    stage: PodStage
+    job: Uid = NO_UID
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether it has a node."""
+        return self.stage is PodStage.BOUND
 
 
 class ChargedSums:
@@ -71,14 +81,19 @@ class ChargedSums:
 
 
 class Account:
-    """What is charged to one quota name: by units, by bound foreign pods, and by pending ones."""
+    """What is charged to one quota name: by units, and by foreign pods at each of their stages.
 
-    __slots__ = ("bound", "pending", "units")
+    `stuck` and `held` are made when there is such a pod.
+    """
+
+    __slots__ = ("bound", "held", "pending", "stuck", "units")
 
     def __init__(self) -> None:
         self.units = ChargedSums()
         self.bound = ChargedSums()
         self.pending = ChargedSums()
+        self.stuck: ChargedSums | None = None
+        self.held: ChargedSums | None = None
 
     def fork(self) -> Account:
         """Return an independent copy."""
@@ -86,26 +101,56 @@ class Account:
         copy.units = self.units.fork()
         copy.bound = self.bound.fork()
         copy.pending = self.pending.fork()
+        copy.stuck = None if self.stuck is None else self.stuck.fork()
+        copy.held = None if self.held is None else self.held.fork()
         return copy
 
     def add_pod(self, pod: ForeignCharge, sign: int) -> None:
         """Add (1) or take back (-1) a foreign pod."""
-        (self.bound if pod.is_bound else self.pending).add(pod.demand, sign)
+        sums = self.sums_of(pod.stage)
+        if sums is None:
+            sums = ChargedSums()
+            if pod.stage is PodStage.HELD:
+                self.held = sums
+            else:
+                self.stuck = sums
+        sums.add(pod.demand, sign)
+
+    def sums_of(self, stage: PodStage) -> ChargedSums | None:
+        """Return what foreign pods are charged that are so far; None: nothing."""
+        match stage:
+            case PodStage.BOUND:
+                return self.bound
+            case PodStage.PENDING:
+                return self.pending
+            case PodStage.STUCK:
+                return self.stuck
+            case PodStage.HELD:
+                return self.held
+            case _:
+                assert_never(stage)
+
+    def parts(self) -> dict[str, ChargedSums]:
+        """Return all sums by name."""
+        foreign = {stage.value: self.sums_of(stage) for stage in PodStage}
+        return {"units": self.units} | {k: sums for k, sums in foreign.items() if sums is not None}
 
     def is_empty(self) -> bool:
         """Return whether nothing is charged."""
-        return self.units.is_empty() and self.bound.is_empty() and self.pending.is_empty()
+        return all(sums.is_empty() for sums in self.parts().values())
 
 
 class QuotaLedger:
     """All charges and foreign pods, and an account of each quota name that they are charged to."""
 
-    __slots__ = ("_accounts", "_own", "_owners", "_pods")
+    __slots__ = ("_accounts", "_held_of", "_own", "_owners", "_pods")
 
     def __init__(self) -> None:
         self._owners: dict[str, QuotaCharge] = {}
         self._pods: dict[str, ForeignCharge] = {}
         self._accounts: dict[str, Account] = {}
+        # The keys of what is charged for held pods, by their job. Replaced, never changed.
+        self._held_of: dict[Uid, tuple[str, ...]] = {}
         # The names whose account no copy shares; another is copied before it is changed.
         self._own: set[str] = set()
 
@@ -115,6 +160,7 @@ class QuotaLedger:
         copy._owners = dict(self._owners)
         copy._pods = dict(self._pods)
         copy._accounts = dict(self._accounts)
+        copy._held_of = dict(self._held_of)
         self._own = set()
         return copy
 
@@ -158,10 +204,30 @@ class QuotaLedger:
         if old is not None:
             del self._pods[key]
             self._open_account(old.quota).add_pod(old, -1)
+            if old.job:
+                self._forget_held(key, old.job)
         if pod is not None:
             self._pods[key] = pod
             self._open_account(pod.quota).add_pod(pod, 1)
+            if pod.job:
+                self._held_of[pod.job] = (*self._held_of.get(pod.job, ()), key)
         return old
+
+    def _forget_held(self, key: str, job: Uid) -> None:
+        left = tuple(each for each in self._held_of[job] if each != key)
+        if left:
+            self._held_of[job] = left
+        else:
+            del self._held_of[job]
+
+    def held_of(self, job: Uid, quota: str) -> Amounts:
+        """Return what the held pods of a job ask for in a quota."""
+        found: Amounts = {}
+        for key in self._held_of.get(job, ()):
+            pod = self._pods[key]
+            if pod.quota == quota:
+                found = add(found, pod.demand.amounts)
+        return found
 
     def account(self, quota: str) -> Account:
         """Return what is charged to a quota name, for reading."""
@@ -186,15 +252,13 @@ class QuotaLedger:
         for key, pod in self._pods.items():
             want.put_pod(key, pod)
         for name in sorted({*want._accounts, *self._accounts}):
-            got_account, want_account = self.account(name), want.account(name)
-            for part, got, wanted in (
-                ("units", got_account.units, want_account.units),
-                ("bound", got_account.bound, want_account.bound),
-                ("pending", got_account.pending, want_account.pending),
-            ):
-                assert got.numbers() == wanted.numbers(), (
-                    f"account {name!r}, {part}: {got.numbers()} is charged, but its owners and pods"
-                    f" add up to {wanted.numbers()}"
+            got_parts, want_parts = self.account(name).parts(), want.account(name).parts()
+            for part in {**got_parts, **want_parts}:
+                got = got_parts.get(part, ChargedSums()).numbers()
+                wanted = want_parts.get(part, ChargedSums()).numbers()
+                assert got == wanted, (
+                    f"account {name!r}, {part}: {got} is charged, but its owners and pods"
+                    f" add up to {wanted}"
                 )
 
     def _open_account(self, quota: str) -> Account:

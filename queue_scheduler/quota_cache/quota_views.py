@@ -43,7 +43,10 @@ class QuotaView:
         self.weight: Amounts = dict(spec.weight)
         # The sum of the units charged to it.
         self.charged: Amounts = without_zeros(account.units.amounts)
-        self.foreign: Amounts = without_zeros(add(account.bound.amounts, account.pending.amounts))
+        self.foreign: Amounts = without_zeros(_foreign(account))
+        # What held pods ask for beyond what their units are charged, and what is stuck in a special
+        # quota: it is part of `request` only.
+        self.claimed: Amounts = without_zeros(node.claimed)
         # The input of the division: charges and counted foreign pods, masked to the keys of `max`.
         self.demand: Amounts = (
             without_zeros(dict(node.counted(_counted(account, trees)))) if self.usable else {}
@@ -95,5 +98,11 @@ def _counted(account: Account, trees: UsageTrees) -> Amounts:
     counted = dict(account.units.amounts)
     if not trees.settings.counts_foreign:
         return counted
-    counted = add(counted, account.bound.amounts)
-    return add(counted, account.pending.amounts) if trees.settings.foreign_pending else counted
+    counts_pending = trees.settings.foreign_pending
+    return add(counted, _foreign(account) if counts_pending else account.bound.amounts)
+
+
+def _foreign(account: Account) -> Amounts:
+    """Return what foreign pods ask for, but for held ones."""
+    found = add(account.bound.amounts, account.pending.amounts)
+    return found if account.stuck is None else add(found, account.stuck.amounts)

@@ -6,7 +6,12 @@ An amount is charged to one quota (`own`), and from there
     pending    the part of it that is foreign pods without a node
     asked      own + what the children ask for after their limits   (koord-scheduler's childRequest)
     limited    asked, raised to min where the quota does not lend, and cut at max
+    claimed    the part of own of pods that cannot be bound now, and that nothing is promised to
     committed  at the root: units, and pods that are bound; what takes room on nodes now
+
+koord-scheduler counts every pod as requested, also one that is held by a scheduling gate or fits no
+node. Such a pod lifts its quota's share and presses its siblings', but uses nothing: it is claimed,
+and otherwise in no sum.
 
 `used` is compared with a quota's own max and min. `taken`, which is used without pending, is
 compared with the max of an ancestor: pods that have no node must not block a whole branch. `asked`
@@ -49,9 +54,9 @@ class NodeUsage:
     """
 
     __slots__ = (
-        "_ceiling", "_keys", "active", "asked", "chain", "children", "claim_changes", "divides",
-        "is_alone", "is_special", "limited", "limits", "name", "np_limits", "np_used", "own",
-        "parent", "path", "pending", "reserve", "spec", "tree", "used",
+        "_ceiling", "_keys", "active", "asked", "chain", "children", "claim_changes", "claimed",
+        "divides", "is_alone", "is_special", "limited", "limits", "name", "np_limits", "np_used",
+        "own", "parent", "path", "pending", "reserve", "spec", "tree", "used",
     )  # fmt: skip
 
     def __init__(
@@ -106,6 +111,8 @@ class NodeUsage:
         self.asked: Amounts = defaultdict(int)
         self.limited: Amounts = defaultdict(int)
         self.active: Amounts = defaultdict(int)
+        # Mostly empty: made when something is claimed.
+        self.claimed: Amounts = {}
         # By watched resource: the children whose claim changed since `take_claim_changes`.
         self.claim_changes: dict[str, dict[str, NodeUsage]] = {}
 
@@ -135,6 +142,7 @@ class NodeUsage:
         twin.asked = self.asked.copy() if self.asked else defaultdict(int)
         twin.limited = self.limited.copy() if self.limited else defaultdict(int)
         twin.active = self.active.copy() if self.active else defaultdict(int)
+        twin.claimed = self.claimed.copy() if self.claimed else {}
         twin.claim_changes = {}
         return twin
 
@@ -191,6 +199,7 @@ class NodeUsage:
             "asked": without_zeros(self.asked),
             "limited": without_zeros(self.limited),
             "active": without_zeros(self.active),
+            "claimed": without_zeros(self.claimed),
         }
 
 
@@ -198,13 +207,13 @@ class TreeUsage:
     """The sums of one tree.
 
     `total` is what its nodes have; None: unknown. `keeps_mins`: some quota keeps part of its min
-    from its siblings. `ignored_specials` are the default and the system quota, if they take no part
-    in the division.
+    from its siblings. `claimants` are the quotas in which something is claimed. `ignored_specials`
+    are the default and the system quota, if they take no part in the division.
     """
 
     __slots__ = (
-        "changes", "committed", "divides", "keeps_mins", "nodes", "orphans", "remaining", "root",
-        "settings", "special", "total", "tree",
+        "changes", "claimants", "committed", "divides", "keeps_mins", "nodes", "orphans",
+        "remaining", "root", "settings", "special", "total", "tree",
     )  # fmt: skip
 
     def __init__(
@@ -217,6 +226,7 @@ class TreeUsage:
         self.nodes: dict[str, NodeUsage] = {}
         self.special: dict[str, NodeUsage] = {}
         self.orphans = self._beside(QuotaSpec(name=ORPHANS), counts_all=True)
+        self.claimants: dict[NodeUsage, None] = {}
         self.committed: Amounts = defaultdict(int)
         self.remaining: Amounts = defaultdict(int)
         self.changes = TreeChanges()
@@ -264,6 +274,7 @@ class TreeUsage:
             if copy.divides:
                 parent.children.append(copy)
         twin.special = {name: nodes[name] for name in self.special}
+        twin.claimants = {nodes[node.name]: None for node in self.claimants}
         twin.committed, twin.remaining = self.committed.copy(), self.remaining.copy()
         twin.changes = self.changes.fork()
         return twin
@@ -278,9 +289,10 @@ class TreeUsage:
         self.remaining = defaultdict(int, total)
 
     def left(self, key: str) -> int:
-        """Return what is divided among the quotas: the total less what special quotas ask for.
+        """Return what is divided among the quotas: the total less what special quotas will use.
 
-        koord-scheduler subtracts what their pods use; what they ask for will be used.
+        koord-scheduler subtracts what their pods use. Pending ones that can be bound will use it;
+        the others are `claimed` only.
         """
         return self.remaining.get(key, 0)
 
@@ -301,7 +313,33 @@ class TreeUsage:
         elif self.keeps_mins:
             _ask_for_all(node, items)
 
+    def charge_claim(self, node: NodeUsage, items: Items) -> None:
+        """Add what pods claim that cannot be bound now; negative amounts take it back.
+
+        Only the division of runtimes counts it: nothing is done in other modes.
+        """
+        if not (self.divides and node.divides):
+            return
+        self._note_division(node, items)
+        self.simulate_claim(node, items)
+        if any(node.claimed.values()):
+            self.claimants[node] = None
+        else:
+            node.claimed = {}
+            self.claimants.pop(node, None)
+
+    def simulate_claim(self, node: NodeUsage, items: Items) -> None:
+        """Change what is claimed in a quota without noting it; the caller takes it back."""
+        claimed = node.claimed
+        for key, amount in items:
+            claimed[key] = claimed.get(key, 0) + amount
+        self._ask_in_division(node, items)
+
     def _charge_division(self, node: NodeUsage, items: Items, *, commits: bool) -> None:
+        self._note_division(node, items)
+        self._add_to_division(node, items, commits=commits)
+
+    def _note_division(self, node: NodeUsage, items: Items) -> None:
         keys = [key for key, _ in items]
         if node.children:
             # A parent with pods of its own must have a runtime for them, on all resources.
@@ -309,9 +347,8 @@ class TreeUsage:
         elif node.reserve:
             keys += node.reserve
         self.changes.note_division(node.path, keys)
-        self._add_to_division(node, items, commits=commits)
 
-    def _add_to_division(self, node: NodeUsage, items: Items, *, commits: bool) -> None:
+    def _ask_in_division(self, node: NodeUsage, items: Items) -> None:
         own = node.own
         for key, amount in items:
             own[key] += amount
@@ -322,6 +359,9 @@ class TreeUsage:
             assert node.parent is not None
             for changes in node.parent.claim_changes.values():
                 changes[node.name] = node
+
+    def _add_to_division(self, node: NodeUsage, items: Items, *, commits: bool) -> None:
+        self._ask_in_division(node, items)
         if node.is_special:
             for key, amount in items:
                 self.remaining[key] -= amount
@@ -362,6 +402,8 @@ class TreeUsage:
         ):
             got, want = without_zeros(mine), without_zeros(theirs)
             assert got == want, f"tree {self.tree.tree_id!r}: {field} is {got}, should be {want}"
+        got_names, want_names = _names(self.claimants), _names(fresh.claimants)
+        assert got_names == want_names, f"claimants are {got_names}, should be {want_names}"
         for name, node in [("", self.root), *self.nodes.items()]:
             other = fresh.nodes[name] if name else fresh.root
             wanted = other.sums()
@@ -426,6 +468,10 @@ def has_demand(node: NodeUsage) -> bool:
 def governs(node: NodeUsage, key: str) -> bool:
     """Return whether the quota's runtime of this resource is divided among its children."""
     return node.parent is None or key in node.spec.max
+
+
+def _names(nodes: Iterable[NodeUsage]) -> list[str]:
+    return sorted(node.name for node in nodes)
 
 
 def without_zeros(amounts: Mapping[str, int]) -> Amounts:

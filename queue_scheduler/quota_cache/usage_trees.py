@@ -11,7 +11,7 @@ from typing import assert_never
 
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.quota.koord_scheduler_state import unrefreshed_quotas
-from queue_scheduler.quota.quota_decision import Demand, QuotaProblem, Rule
+from queue_scheduler.quota.quota_decision import Demand, PodStage, QuotaProblem, Rule
 from queue_scheduler.quota.quota_settings import (
     QuotaKind,
     QuotaMode,
@@ -131,11 +131,35 @@ class UsageTrees:
 
     def charge_pod(self, pod: ForeignCharge, sign: int) -> NodeUsage | None:
         """Add or take back a foreign pod; return where, or None if such pods do not count."""
-        if not (self.settings.counts_foreign and (pod.is_bound or self._counts_pending)):
+        if not self._counts(pod.stage):
             return None
         node = self.node_of_pod(pod.quota)
-        _charge(node, pod.demand, sign, commits=pod.is_bound)
+        if self._is_claim(node, pod.stage):
+            items = node.counted(pod.demand.amounts)
+            node.tree.charge_claim(node, [(key, sign * amount) for key, amount in items])
+        else:
+            _charge(node, pod.demand, sign, commits=pod.is_bound)
         return node
+
+    def _counts(self, stage: PodStage) -> bool:
+        """Return whether foreign pods count that are so far.
+
+        The queue knows all held pods, and they will be released: whatever is set about pending
+        pods, they claim their share.
+        """
+        if stage is PodStage.HELD:
+            return self._mode is QuotaMode.RUNTIME
+        return self.settings.counts_foreign and (stage is PodStage.BOUND or self._counts_pending)
+
+    def _is_claim(self, node: NodeUsage, stage: PodStage) -> bool:
+        """Return whether pods only claim a share of a quota.
+
+        What the default and the system quota use is taken off the total. A stuck pod there will
+        use nothing before something else changes.
+        """
+        return stage is PodStage.HELD or (
+            stage is PodStage.STUCK and node.is_special and node.tree.divides
+        )
 
     def charge_accounts(self, accounts: Iterable[tuple[str, Account]]) -> None:
         """Charge all accounts, by quota name, to trees with nothing charged yet."""
@@ -146,12 +170,15 @@ class UsageTrees:
 
     def _charge_account(self, name: str, account: Account) -> None:
         _charge_sums(self.node_of_unit(name), account.units)
-        if not self.settings.counts_foreign:
-            return
         node = self.node_of_pod(name)
-        _charge_sums(node, account.bound)
-        if self._counts_pending:
-            _charge_sums(node, account.pending, commits=False)
+        for stage in PodStage:
+            sums = account.sums_of(stage)
+            if sums is None or not self._counts(stage):
+                continue
+            if self._is_claim(node, stage):
+                node.tree.charge_claim(node, node.counted(sums.amounts))
+            else:
+                _charge_sums(node, sums, commits=stage is PodStage.BOUND)
 
     # --- the question, without the guarantee ----------------------------------------------------
 

@@ -25,6 +25,7 @@ CALLS: Final[Mapping[str, Callable[..., object]]] = {
         Engine.on_quota_gone,
         Engine.on_pod,
         Engine.on_pod_gone,
+        Engine.on_time,
         Engine.on_node,
         Engine.on_node_gone,
         Engine.on_admission_check,

@@ -3,7 +3,7 @@
 - ``plugin_loading``: plugins and policies by name, built in or by entry point.
 - ``plugin_handle``: the part of the program that plugins can use.
 - ``quota_sources``: the kinds that are watched for quotas.
-- ``object_caches``: the informers of all kinds.
+- ``object_caches``: the informers of all kinds; ``pod_trimming``: what is kept of pods.
 - ``threads``: the threads of the parts, and their queues of keys.
 
 Not here: the program as a whole (``queue_scheduler.wiring``).

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from queue_scheduler.queue_objects.queue_reconciler import BY_NAME
+from queue_scheduler.setup.pod_trimming import pod_trimmer
 from queue_scheduler.setup.quota_sources import QuotaSources
 from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import (
@@ -129,7 +130,11 @@ def build_caches(make: MakeInformer, sources: QuotaSources, queue_namespace: str
         queues=make(QUEUES, settings=InformerSettings(namespace=queue_namespace)),
         units=make(QUEUE_UNITS),
         quotas=quotas,
-        pods=make(PODS, settings=InformerSettings(gather_seconds=PODS_SECONDS)),
+        pods=make(
+            PODS,
+            settings=InformerSettings(gather_seconds=PODS_SECONDS),
+            store=IndexedStore(transform=pod_trimmer()),
+        ),
         nodes=make(NODES),
         namespaces=make(NAMESPACES) if followed is None else followed,
         sources=sources,

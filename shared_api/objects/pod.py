@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from shared_api.objects.meta import ObjectMeta, WireStruct
 
 QuantityText = str | int | float
@@ -59,10 +61,28 @@ class PodTemplate(WireStruct, frozen=True):
     spec: PodSpec = PodSpec()
 
 
+SCHEDULED: Final = "PodScheduled"
+"""Type of the condition that a scheduler writes."""
+
+
+class PodCondition(WireStruct, frozen=True):
+    """A condition of a pod, as far as its verdict is read."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+
+
 class PodStatus(WireStruct, frozen=True):
-    """`status` of a pod, as far as it is read."""
+    """`status` of a pod, as far as it is read.
+
+    Attributes:
+        phase: Its phase.
+        conditions: What is said of it; caches keep no more of it than they need.
+    """
 
     phase: str = ""
+    conditions: tuple[PodCondition, ...] = ()
 
 
 class Pod(WireStruct, frozen=True):
@@ -86,6 +106,14 @@ class Pod(WireStruct, frozen=True):
     def is_bound(self) -> bool:
         """Whether it is assigned to a node."""
         return bool(self.spec.node_name)
+
+    @property
+    def scheduled(self) -> PodCondition | None:
+        """What a scheduler says of it; None: none has tried it yet."""
+        for condition in self.status.conditions:
+            if condition.type == SCHEDULED:
+                return condition
+        return None
 
     def has_gate(self, name: str) -> bool:
         """Return whether it has a scheduling gate of this name."""

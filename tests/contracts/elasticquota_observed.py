@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from queue_scheduler.quota.koord_scheduler_state import cautious_runtimes, possible_states
-from queue_scheduler.quota.quota_decision import Demand
+from queue_scheduler.quota.quota_decision import Demand, PodStage
 from queue_scheduler.quota.quota_settings import QuotaSettings, default_special_max
 from queue_scheduler.quota.runtime_division import Division
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
@@ -208,7 +208,7 @@ def quotas_of(vector: Json) -> QuotaCache:
                 pod["name"],
                 quotas.quota_of_pod({QUOTA_NAME: pod["quota"]}, ""),
                 parse_amounts(pod["req"]),
-                bound=pod["node"],
+                stage=PodStage.BOUND if pod["node"] else PodStage.PENDING,
                 non_preemptible=pod["np"],
             )
     quotas.on_capacity(total)

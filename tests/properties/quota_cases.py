@@ -10,7 +10,7 @@ import json
 import random
 from collections.abc import Hashable, Mapping, Sequence
 
-from queue_scheduler.quota.quota_decision import Demand
+from queue_scheduler.quota.quota_decision import Demand, PodStage
 from queue_scheduler.quota.quota_settings import (
     QuotaKind,
     QuotaMode,
@@ -149,6 +149,6 @@ def random_quotas(rng: random.Random, settings: QuotaSettings, scale: int = 1) -
             quotas.charge(f"unit-{number}", quota, demand)
     for number in range(rng.randint(0, 1 if only_what_fits else 4)):
         amounts = random_amounts(rng, 8 * scale)
-        bound = rng.random() < 0.5
-        quotas.on_foreign(f"pod-{number}", rng.choice(charged), amounts, bound=bound)
+        stage = rng.choice(tuple(PodStage))
+        quotas.on_foreign(f"pod-{number}", rng.choice(charged), amounts, stage=stage)
     return quotas

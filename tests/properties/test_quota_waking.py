@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from queue_scheduler.quota.quota_decision import Demand
+from queue_scheduler.quota.quota_decision import Demand, PodStage
 from queue_scheduler.quota.quota_settings import QuotaSettings, Rounding
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from shared_api.well_known_labels import DEFAULT_QUOTA
@@ -108,7 +108,7 @@ class Story:
     def change_pod(self) -> None:
         amounts = random_amounts(self.rng, 6 * self.scale) if self.rng.random() < 0.7 else None
         key, quota = f"pod-{self.rng.randint(0, 4)}", self.rng.choice(self.charged)
-        self.quotas.on_foreign(key, quota, amounts, bound=self.rng.random() < 0.5)
+        self.quotas.on_foreign(key, quota, amounts, stage=self.rng.choice(tuple(PodStage)))
 
     def protect(self) -> None:
         demand = self.demand() if self.rng.random() < 0.5 else None

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from queue_scheduler.cache.pod_accounting import PodAccounting, group_of_strays, is_stray
 from queue_scheduler.framework.extension_points import ForeignPod
 from queue_scheduler.framework.queue_unit_info import Occupancy
+from queue_scheduler.quota.quota_decision import PodStage
 from shared_api.objects.meta import OwnerReference, Uid
 from shared_api.objects.pod import Pod, PodSchedulingGate, PodSpec
 from shared_api.objects.queue_unit import Placement, QueueUnit
@@ -306,7 +307,10 @@ class TestForeign:
     def test_it_is_reported_once(self) -> None:
         pods = told(self.POD)
         want = ForeignPod(
-            namespace="ns", labels=self.POD.metadata.labels, request={"cpu": 1000}, bound=True
+            namespace="ns",
+            labels=self.POD.metadata.labels,
+            request={"cpu": 1000},
+            stage=PodStage.BOUND,
         )
         assert pods.take_changed_foreign() == [("ns/p", want)]
         assert not pods.has_changed

@@ -20,6 +20,7 @@ from queue_scheduler.insight.wording import full_message, queue_message, stable_
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
+from queue_scheduler.quota.quota_decision import PodStage
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Condition, ObjectMeta
@@ -267,7 +268,7 @@ def test_nodes_are_the_capacity_in_runtime_mode() -> None:
 def test_foreign_pods_follow_their_quota() -> None:
     plugin = new_plugin(mode=QuotaMode.RUNTIME)
     labels = {"quota.scheduling.koordinator.sh/name": "team"}
-    pod = ForeignPod(namespace="default", labels=labels, request={"cpu": 500}, bound=True)
+    pod = ForeignPod(namespace="default", labels=labels, request={"cpu": 500}, stage=PodStage.BOUND)
     plugin.on_foreign_pod("default/p", pod)
     plugin.on_quota(quota("team"))
     view = plugin.quotas.view("team")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from queue_scheduler.decision import Reason, Refusal
-from queue_scheduler.quota.quota_decision import Demand
+from queue_scheduler.quota.quota_decision import Demand, PodStage
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from shared_api.well_known_labels import DEFAULT_QUOTA, ROOT_QUOTA
@@ -92,7 +92,7 @@ def test_min_mode() -> None:
 )
 def test_foreign_pods(mode: QuotaMode, want: tuple[Reason, str] | None) -> None:
     quotas = books_in(mode)
-    quotas.on_foreign("pod", "a", {"x": 7}, bound=True)
+    quotas.on_foreign("pod", "a", {"x": 7}, stage=PodStage.BOUND)
     assert refusal(quotas, "a", x=2) == want
     quotas.on_foreign("pod", "a", None)
     assert refusal(quotas, "a", x=2) is None
@@ -103,7 +103,7 @@ def test_a_hopeless_pod_blocks_its_quota_and_not_the_branch() -> None:
     quotas.on_foreign("pod", "a", {"x": 50})
     assert refusal(quotas, "a", x=1) == (OVER_MAX, "a")
     assert refusal(quotas, "b", x=2) is None
-    quotas.on_foreign("pod", "a", {"x": 50}, bound=True)
+    quotas.on_foreign("pod", "a", {"x": 50}, stage=PodStage.BOUND)
     assert refusal(quotas, "b", x=2) == (OVER_PARENT, "p")
 
 

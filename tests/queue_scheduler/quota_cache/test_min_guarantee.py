@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from queue_scheduler.decision import Reason, Refusal
-from queue_scheduler.quota.quota_decision import Demand
+from queue_scheduler.quota.quota_decision import Demand, PodStage
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings, Rounding
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from shared_api.well_known_labels import ROOT_QUOTA
@@ -151,7 +151,7 @@ def test_default_quota_use_changes_what_owners_are_entitled_to() -> None:
     quotas.on_capacity({"x": 10})
     quotas.protect("owner", Demand({"x": 6}))
     assert reason(quotas, "b", 5) is GUARANTEE
-    quotas.on_foreign("pod", "koordinator-default-quota", {"x": 5}, bound=True)
+    quotas.on_foreign("pod", "koordinator-default-quota", {"x": 5}, stage=PodStage.BOUND)
     view = quotas.view("owner")
     assert view is not None
     assert (view.scaled_min, view.protected) == ({"x": 3}, {})

@@ -7,7 +7,7 @@ from types import FunctionType, ModuleType
 import pytest
 
 from queue_scheduler.decision import Reason
-from queue_scheduler.quota.quota_decision import Demand
+from queue_scheduler.quota.quota_decision import Demand, PodStage
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota_cache import quota_cache
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
@@ -117,7 +117,7 @@ def test_a_broken_chain_admits_nothing_until_repaired() -> None:
 def test_charges_of_a_broken_quota_still_take_nodes() -> None:
     quotas = new_quotas(QuotaMode.RUNTIME)
     quotas.charge("u", "a", Demand({"x": 25}))
-    quotas.on_foreign("pod", "a", {"x": 2}, bound=True)
+    quotas.on_foreign("pod", "a", {"x": 2}, stage=PodStage.BOUND)
     quotas.on_quota(build_quota("a", maximum={"x": 8}, parent="gone"))
     refusal = quotas.check("r", Demand({"x": 4}))
     assert refusal is not None
@@ -130,8 +130,8 @@ def test_a_pod_of_an_unknown_quota_belongs_to_the_default_quota() -> None:
     quotas = QuotaCache(QuotaSettings())
     quotas.on_quota(build_quota("c", maximum={"cpu": 9}))
     quotas.on_capacity({"cpu": 5000})
-    quotas.on_foreign("pod", "new", {"cpu": 2000}, bound=True)
-    quotas.on_foreign("pod", "new", {"cpu": 2000}, bound=True)
+    quotas.on_foreign("pod", "new", {"cpu": 2000}, stage=PodStage.BOUND)
+    quotas.on_foreign("pod", "new", {"cpu": 2000}, stage=PodStage.BOUND)
     refusal = quotas.check("c", Demand({"cpu": 4000}))
     assert refusal is not None
     assert (refusal.reason, refusal.limit) == (Reason.NO_CAPACITY, 3000)
@@ -269,7 +269,7 @@ def forked_quotas(mode: QuotaMode) -> QuotaCache:
     quotas.on_capacity({"x": 10})
     quotas.charge("u", "z", Demand({"x": 4}))
     quotas.charge("v", "z", Demand({"x": 1}))
-    quotas.on_foreign("pod", "a", {"x": 1}, bound=True)
+    quotas.on_foreign("pod", "a", {"x": 1}, stage=PodStage.BOUND)
     quotas.protect("a", Demand({"x": 4}))
     demand = Demand({"x": 5})
     refusal = quotas.check("a", demand)

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from queue_scheduler.quota.quota_decision import Demand
+from queue_scheduler.quota.quota_decision import Demand, PodStage
 from queue_scheduler.quota_cache.quota_ledger import ForeignCharge, QuotaLedger
 
 
 def filled() -> QuotaLedger:
     ledger = QuotaLedger()
     ledger.charge("u", "q", Demand({"x": 2}, non_preemptible=True))
-    ledger.put_pod("p", ForeignCharge("q", Demand({"x": 3}), is_bound=True))
+    ledger.put_pod("p", ForeignCharge("q", Demand({"x": 3}), stage=PodStage.BOUND))
     return ledger
 
 
@@ -41,10 +41,10 @@ def test_a_released_amount_is_charged_to_no_quota() -> None:
 
 def test_a_bound_or_deleted_pod_is_charged_as_it_is_now() -> None:
     ledger = QuotaLedger()
-    pending = ForeignCharge("q", Demand({"x": 3}), is_bound=False)
+    pending = ForeignCharge("q", Demand({"x": 3}), stage=PodStage.PENDING)
     assert ledger.put_pod("p", pending) is None
     assert ledger.account("q").pending.amounts == {"x": 3}
-    bound = ForeignCharge("q", Demand({"x": 3}), is_bound=True)
+    bound = ForeignCharge("q", Demand({"x": 3}), stage=PodStage.BOUND)
     assert ledger.put_pod("p", bound) == pending
     account = ledger.account("q")
     assert account.bound.amounts == {"x": 3}
@@ -83,8 +83,8 @@ def test_a_negative_amount_frees_no_room() -> None:
 
 def test_foreign_pods_keep_their_non_preemptible_part_separate() -> None:
     ledger = QuotaLedger()
-    for name, is_bound in (("one", True), ("two", False)):
-        ledger.put_pod(name, ForeignCharge("q", Demand({"x": 3}, non_preemptible=True), is_bound))
+    for name, stage in (("one", PodStage.BOUND), ("two", PodStage.PENDING)):
+        ledger.put_pod(name, ForeignCharge("q", Demand({"x": 3}, non_preemptible=True), stage))
     account = ledger.account("q")
     assert account.bound.non_preemptible == {"x": 3}
     assert account.pending.non_preemptible == {"x": 3}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from queue_scheduler.decision import Reason
-from queue_scheduler.quota.quota_decision import Demand
+from queue_scheduler.quota.quota_decision import Demand, PodStage
 from queue_scheduler.quota.quota_settings import QuotaSettings, Rounding
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from shared_api.well_known_labels import DEFAULT_QUOTA, ROOT_QUOTA
@@ -144,7 +144,7 @@ def test_demand_of_the_default_quota_counts_twice() -> None:
     for name in "ab":
         quotas.on_quota(build_quota(name, maximum={"x": 1000}, weight={"x": 1}))
         quotas.on_foreign(f"pod-{name}", name, {"x": 900})
-    quotas.on_foreign("outside", DEFAULT_QUOTA, {"x": 100}, bound=True)
+    quotas.on_foreign("outside", DEFAULT_QUOTA, {"x": 100}, stage=PodStage.BOUND)
     quotas.on_capacity({"x": 1000})
     view = quotas.view("a")
     assert view is not None

@@ -72,6 +72,7 @@ ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "on_quota_gone": ((Namespace(metadata=META),), {}),
     "on_pod": ((build_pod("p", unit="ns/u"),), {}),
     "on_pod_gone": ((Pod(metadata=META),), {}),
+    "on_time": ((BEGINNING,), {}),
     "on_node": ((Node(metadata=META, status=NodeStatus(allocatable={"cpu": "4"})),), {}),
     "on_node_gone": (("n",), {}),
     "on_admission_check": ((AdmissionCheck(metadata=META),), {}),

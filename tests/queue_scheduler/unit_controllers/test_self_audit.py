@@ -15,7 +15,7 @@ from queue_scheduler.decision import Dequeue, Notice, WriteFailure
 from queue_scheduler.engine.audit import Kind, judge_pods, judge_units
 from queue_scheduler.framework.extension_points import ForeignPod
 from queue_scheduler.framework.queue_unit_info import Occupancy, QueueUnitInfo
-from queue_scheduler.quota.quota_decision import Demand
+from queue_scheduler.quota.quota_decision import Demand, PodStage
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.unit_controllers import self_audit
 from queue_scheduler.unit_controllers.self_audit import DIFFERS, REST_SECONDS, SelfAudit, Stores
@@ -206,11 +206,11 @@ def add_foreign(world: AuditWorld) -> None:
 
 
 def change_foreign_ledger(world: AuditWorld) -> None:
-    world.quotas.on_foreign("ns/f", "a", {"cpu": 9000}, bound=True)
+    world.quotas.on_foreign("ns/f", "a", {"cpu": 9000}, stage=PodStage.BOUND)
 
 
 def charge_foreign_ghost(world: AuditWorld) -> None:
-    world.quotas.on_foreign("ns/ghost", "a", {"cpu": 9000}, bound=True)
+    world.quotas.on_foreign("ns/ghost", "a", {"cpu": 9000}, stage=PodStage.BOUND)
 
 
 def release_foreign(world: AuditWorld) -> None:
@@ -529,7 +529,7 @@ def test_a_charge_of_nothing_that_exists_is_released_and_logged() -> None:
 
 def test_a_foreign_pod_that_only_a_plugin_has_does_not_come_back() -> None:
     world = AuditWorld()
-    ghost = ForeignPod(namespace="ns", labels={}, request={"cpu": 9000}, bound=True)
+    ghost = ForeignPod(namespace="ns", labels={}, request={"cpu": 9000}, stage=PodStage.BOUND)
     RealQuotas(world.engine).plugin.on_foreign_pod("ns/ghost", ghost)
     world.round()
     world.round()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from queue_controllers.job_families.pod_group_labels import (
+from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.pod import Pod
+from shared_api.pod_group_labels import (
     KOORDINATOR_API,
     PLUGINS_API,
     GroupMark,
     read_group_mark,
 )
-from shared_api.objects.meta import ObjectMeta
-from shared_api.objects.pod import Pod
 
 COUNT = "kueue.x-k8s.io/pod-group-total-count"
 GANG = "gang.scheduling.koordinator.sh/"

@@ -1,0 +1,37 @@
+"""Tells the engine the time when time alone changes a fact: a pod that no scheduler tries."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.engine.engine import Engine
+from shared_api.process.clock import Clock
+
+LOOK_SECONDS: Final = 5.0
+"""Between two looks: a pod may wait a minute for its first attempt, so this is soon enough."""
+
+
+class PassingTime:
+    """The step that lets time pass in the engine.
+
+    Args:
+        shared: The engine.
+        clock: The wall time.
+    """
+
+    def __init__(self, shared: SharedEngine, clock: Clock) -> None:
+        self._shared = shared
+        self._clock = clock
+
+    def step(self) -> float:
+        """Tell the engine the time if that changes anything; return how many seconds to rest."""
+        due, now = self._shared.ask(_next_time), self._clock.now()
+        if due is not None and due <= now:
+            self._shared.tell(Engine.on_time, now)
+        return LOOK_SECONDS
+
+
+def _next_time(engine: Engine) -> datetime | None:
+    return engine.units.usage.untried.next_time()

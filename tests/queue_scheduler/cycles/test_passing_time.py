@@ -1,0 +1,32 @@
+"""The time that is told to the engine."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from queue_scheduler.cycles.passing_time import PassingTime
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
+from queue_scheduler.record.call_log import CallLog
+from shared_api.testing.virtual_clock import EPOCH, VirtualClock
+from shared_api.timestamps import rfc3339
+from tests.properties.engine_kit import build_pod
+
+
+def test_the_engine_is_told_only_when_the_time_changes_something() -> None:
+    clock, log = VirtualClock(), CallLog(lambda: EPOCH)
+    shared = SharedEngine(Engine(PluginRunner([]), BUILT_IN_POLICIES), lambda _: None, log)
+    shared.checkpoint(starts_log=True)
+    time = PassingTime(shared, clock)
+    pod = build_pod("bare", node="")
+    made = replace(pod.metadata, creation_timestamp=rfc3339(clock.now()))
+    shared.tell(Engine.on_pod, replace(pod, metadata=made))
+    log.take()
+    told: list[float] = []
+    for _ in range(20):
+        rest = time.step()
+        told += [clock.monotonic() - 1000.0 for call in log.take() if call.name == "on_time"]
+        clock.advance(rest)
+    assert told == [60.0]
