@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from queue_scheduler.quota.quota_decision import Demand, PodStage
 from queue_scheduler.quota.quota_settings import QuotaSettings, Rounding
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
+from shared_api.objects.meta import NO_UID, Uid
 from shared_api.well_known_labels import DEFAULT_QUOTA
 from tests.properties.quota_cases import (
     KEYS,
@@ -24,6 +25,10 @@ from tests.properties.quota_cases import (
 )
 
 pytestmark = pytest.mark.properties
+
+
+JOBS = (NO_UID, Uid("one"), Uid("two"))
+"""Of demands, and of pods at the queue's gate."""
 
 
 class Story:
@@ -62,7 +67,8 @@ class Story:
             self.quotas = self.quotas.fork()
 
     def demand(self) -> Demand:
-        return Demand(random_amounts(self.rng, 8 * self.scale), self.rng.random() < 0.2)
+        amounts = random_amounts(self.rng, 8 * self.scale)
+        return Demand(amounts, self.rng.random() < 0.2, self.rng.choice(JOBS))
 
     def ask(self) -> None:
         self.next += 1
@@ -70,7 +76,7 @@ class Story:
         whole = None
         if self.rng.random() < 0.3:
             amounts = {key: self.rng.randint(1, 3) * n for key, n in demand.amounts.items()}
-            whole = Demand(amounts, demand.non_preemptible)
+            whole = Demand(amounts, demand.non_preemptible, demand.job)
         self.try_to_start(waiter, quota, demand, whole)
         if self.rng.random() < 0.5:
             self.quotas.protect(quota, demand)
@@ -108,7 +114,9 @@ class Story:
     def change_pod(self) -> None:
         amounts = random_amounts(self.rng, 6 * self.scale) if self.rng.random() < 0.7 else None
         key, quota = f"pod-{self.rng.randint(0, 4)}", self.rng.choice(self.charged)
-        self.quotas.on_foreign(key, quota, amounts, stage=self.rng.choice(tuple(PodStage)))
+        stage = self.rng.choice(tuple(PodStage))
+        job = self.rng.choice(JOBS) if stage is PodStage.HELD else NO_UID
+        self.quotas.on_foreign(key, quota, amounts, stage=stage, job=job)
 
     def protect(self) -> None:
         demand = self.demand() if self.rng.random() < 0.5 else None
