@@ -8,6 +8,10 @@ user who may create a pod may annotate it. So for a pod with another controller 
 counts only if the pod's labels name the quota of the unit: by its annotation alone, no pod is
 charged to a quota that koord-scheduler does not charge.
 
+A label on a living pod may be changed, and a webhook may have set another one. A pod of a unit
+whose labels name another quota than the unit's is *elsewhere*: it is charged to the quota that it
+names, by itself, as koord-scheduler charges it. The unit knows of it, and does not stand for it.
+
 A unit occupies at least what its living pods ask for, even if its phase says that it occupies
 nothing any longer: ended, evicted, deleted. A *stray* is a pod that names a unit that is not its
 own, or does not exist, and belongs to no other: it is charged to the quota that it names, in every
@@ -29,6 +33,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
+from queue_scheduler.cache.living_pods import NONE_LIVING, PodShape, Shapes, sum_of
 from queue_scheduler.framework.extension_points import ForeignPod
 from queue_scheduler.framework.queue_unit_info import Occupancy
 from queue_scheduler.quota.quota_decision import PodStage
@@ -38,10 +43,13 @@ from shared_api.objects.queue_unit import API_VERSION, KIND, QueueUnit
 from shared_api.pod_requests import pod_requests
 from shared_api.quantity import QuantityError
 from shared_api.queue_unit_phases import is_adopted, occupies_quota
-from shared_api.resource_list import Amounts, add, subtract
+from shared_api.resource_list import Amounts
 from shared_api.well_known_labels import (
     ADMISSION_GATE,
     JOB_CREATED_AT,
+    NOT_PREEMPTIBLE,
+    PREEMPTIBLE,
+    RELATED_POD_SET,
     RELATED_QUEUE_UNIT,
     read_annotation,
     read_quota_name,
@@ -55,18 +63,22 @@ the pods name: units of one name may have had several, one after another."""
 UNSCHEDULABLE: Final = "Unschedulable"
 """Reason of the condition PodScheduled where no node takes the pod."""
 
+ELSEWHERE = "elsewhere:"
+"""Prefix of the groups of pods of a unit that name another quota. The unit's uid follows, and the
+quota and node that they name."""
+
 _Key = TypeVar("_Key", bound=str)
 
-_NOTHING: Final = Occupancy({}, 0)
-
 Group = str
-"""Uid of a unit, `STRAY` + key and quotas, or "" for foreign."""
+"""Uid of a unit, `STRAY` or `ELSEWHERE` with what they say, or "" for foreign."""
 
 
 class PodFacts(msgspec.Struct, frozen=True, gc=False):
     """What is kept of a living pod; amounts of zero are left out of `request`.
 
     `node` is the node that it is bound to; "": none. `is_tried`: a scheduler has tried to bind it.
+    `pod_set` is the pod set that its release has marked it with; "": none. `ends`: whether it was
+    deleted, and still has its grace period.
     """
 
     uid: Uid
@@ -79,6 +91,8 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
     node: str
     stage: PodStage
     is_tried: bool
+    pod_set: str = ""
+    ends: bool = False
 
     @property
     def bound(self) -> bool:
@@ -119,8 +133,10 @@ class PodAccounting:
         self._pods: dict[str, PodFacts] = {}
         self._group_of: dict[str, Group] = {}
         self._members: dict[Group, dict[str, None]] = {}
-        # Replaced, never changed in place: charges and plugins keep references.
-        self._living: dict[Group, Occupancy] = {}
+        # Replaced, never changed in place: forks share them.
+        self._living: dict[Group, Shapes] = {}
+        # By uid of a unit: the groups of its pods that are elsewhere.
+        self._elsewhere: dict[Group, tuple[Group, ...]] = {}
         self._by_unit_key: dict[str, dict[str, None]] = {}
         self._by_owner: dict[Uid, dict[str, None]] = {}
         # Of groups with members, or a change that is not taken yet; the unit may be gone.
@@ -174,6 +190,7 @@ class PodAccounting:
         before: Group = of
         if known is not None:
             before = self._group_of[key] if known.uid == facts.uid else ""
+            before = _moved(before, known, facts)
             self._forget_pod(key, known)
         self._pods[key] = facts
         if facts.unit_key:
@@ -196,15 +213,29 @@ class PodAccounting:
 
     def living(self, group: Group) -> Occupancy:
         """Return what a group's living pods ask for together; amounts of zero are left out."""
-        return self._living.get(group, _NOTHING)
+        return sum_of(self.shapes(group))
+
+    def shapes(self, group: Group) -> Shapes:
+        """Return the group's living pods, counted by what the charge depends on."""
+        return self._living.get(group, NONE_LIVING)
 
     def has_living(self, group: Group) -> bool:
         """Return whether a pod of the group lives."""
         return group in self._members
 
+    def has_pods(self, uid: Uid) -> bool:
+        """Return whether a pod of a unit lives, charged to its quota or elsewhere."""
+        return uid in self._members or uid in self._elsewhere
+
+    def elsewhere(self, uid: Uid) -> tuple[Group, ...]:
+        """Return the groups of a unit's living pods that are charged to other quotas, sorted."""
+        return self._elsewhere.get(uid, ())
+
     def pods_of(self, group: Group) -> list[tuple[str, Uid]]:
-        """Return the living pods of a group, as (`namespace/name`, uid)."""
-        return [(key, self._pods[key].uid) for key in self._members.get(group, ())]
+        """Return the living pods of a group, as (`namespace/name`, uid); a unit's are all of it."""
+        groups = (group, *self._elsewhere.get(group, ()))
+        keys = [key for each in groups for key in self._members.get(each, ())]
+        return [(key, self._pods[key].uid) for key in keys]
 
     def pods_on(self, node: str) -> list[tuple[str, str]]:
         """Return the living pods on a node, as (`namespace/name`, the key of its unit or "")."""
@@ -277,6 +308,7 @@ class PodAccounting:
         twin._group_of = dict(self._group_of)
         twin._members = {group: dict(keys) for group, keys in self._members.items()}
         twin._living = dict(self._living)
+        twin._elsewhere = dict(self._elsewhere)
         twin._by_unit_key = {key: dict(keys) for key, keys in self._by_unit_key.items()}
         twin._by_owner = {owner: dict(keys) for owner, keys in self._by_owner.items()}
         twin._unit_key_of = dict(self._unit_key_of)
@@ -291,11 +323,16 @@ class PodAccounting:
         counted = {key: group for key, group in self._group_of.items() if group}
         assert members == counted, f"groups differ: {members} and {counted}"
         assert self._group_of.keys() == self._pods.keys(), "pods without a group"
-        sums = {group: Occupancy({}, len(keys)) for group, keys in self._members.items()}
+        shapes: dict[Group, dict[PodShape, int]] = {group: {} for group in self._members}
         for key, group in counted.items():
-            amounts = add(sums[group].amounts, self._pods[key].request)
-            sums[group] = Occupancy(amounts, sums[group].pods)
-        assert sums == self._living, f"sums differ: {self._living}, should be {sums}"
+            shape = _shape_of(self._pods[key])
+            shapes[group][shape] = shapes[group].get(shape, 0) + 1
+        assert shapes == self._living, f"shapes differ: {self._living}, should be {shapes}"
+        elsewhere: dict[Group, list[Group]] = {}
+        for group in sorted(filter(is_elsewhere, self._members)):
+            elsewhere.setdefault(unit_of_group(group), []).append(group)
+        known = {uid: list(groups) for uid, groups in self._elsewhere.items()}
+        assert elsewhere == known, f"pods elsewhere differ: {known}, should be {elsewhere}"
         for key in self._group_of:
             pod = self.find(key, None)
             is_right = pod.group == pod.right_group
@@ -310,6 +347,7 @@ class PodAccounting:
         return self._find_unit(key)
 
     def _find_unit_of(self, facts: PodFacts) -> QueueUnit | None:
+        """Return the unit that a pod is of, whichever quota it names, or None."""
         unit = self._unit(facts.unit_key) if facts.unit_key else None
         if unit is not None:
             return unit if _is_own(facts, unit) else None
@@ -328,7 +366,7 @@ class PodAccounting:
         """Return the group that a pod is of, and the key of the unit that it is of ("": none)."""
         unit = self._find_unit_of(facts)
         if unit is not None:
-            return unit.metadata.uid, unit.metadata.key
+            return _group_in(unit, facts), unit.metadata.key
         return group_of_strays(facts.unit_key, facts.labels) if facts.unit_key else "", ""
 
     def _settled(self, facts: PodFacts, before: Group, found: Group) -> Group:
@@ -341,6 +379,8 @@ class PodAccounting:
         was_unit = bool(before) and not is_stray(before)
         if not was_unit or is_unit:
             return found
+        if is_elsewhere(before):
+            return found or group_elsewhere(unit_of_group(before), facts.labels)
         named = self._unit(facts.unit_key) if facts.unit_key else None
         return found if named is not None and named.metadata.uid == before else before
 
@@ -357,9 +397,10 @@ class PodAccounting:
         facts = self._pods[key]
         group = self._group_of[key]
         found, unit_key = self._find_group(facts)
-        if self._settled(facts, group, found) != group:
+        settled = self._settled(facts, group, found)
+        if settled != group:
             self._leave(key, facts)
-            self._join(key, found, unit_key)
+            self._join(key, settled, unit_key if settled == found else "")
 
     def _join(self, key: str, group: Group, unit_key: str) -> None:
         """Add a pod to a group; `unit_key` is the key of the group's unit, "" if it is gone."""
@@ -368,10 +409,12 @@ class PodAccounting:
             if unit_key:
                 self._unit_key_of[group] = unit_key
             self._members.setdefault(group, {})[key] = None
-            before = self._living.get(group, _NOTHING)
-            amounts = add(before.amounts, self._pods[key].request)
-            self._living[group] = Occupancy(amounts, before.pods + 1)
+            self._count(group, _shape_of(self._pods[key]), 1)
             self._changed_groups[group] = None
+            if is_elsewhere(group):
+                uid = unit_of_group(group)
+                others = self._elsewhere.get(uid, ())
+                self._elsewhere[uid] = tuple(sorted({*others, group}))
         else:
             self._changed_foreign[key] = None
 
@@ -381,11 +424,22 @@ class PodAccounting:
             self._changed_foreign[key] = None
             return
         _discard(self._members, group, key)
-        before = self._living.pop(group)
-        if group in self._members:
-            left = _without_zeros(subtract(before.amounts, facts.request))
-            self._living[group] = Occupancy(left, before.pods - 1)
+        self._count(group, _shape_of(facts), -1)
         self._changed_groups[group] = None
+        if is_elsewhere(group) and group not in self._members:
+            uid = unit_of_group(group)
+            others = tuple([each for each in self._elsewhere.pop(uid) if each != group])
+            if others:
+                self._elsewhere[uid] = others
+
+    def _count(self, group: Group, shape: PodShape, change: int) -> None:
+        """Add (1) or take back (-1) a pod of a group."""
+        shapes = {**self._living.pop(group, NONE_LIVING)}
+        count = shapes.pop(shape, 0) + change
+        if count:
+            shapes[shape] = count
+        if shapes:
+            self._living[group] = shapes
 
     def _forget_pod(self, key: str, facts: PodFacts) -> None:
         del self._pods[key]
@@ -455,7 +509,14 @@ def _facts_of_pod(pod: Pod, request: Amounts) -> PodFacts:
         node=intern(pod.spec.node_name),
         stage=read_stage(pod),
         is_tried=pod.scheduled is not None,
+        pod_set=intern(read_annotation(meta.annotations, RELATED_POD_SET) or ""),
+        ends=pod.is_terminating,
     )
+
+
+def _shape_of(facts: PodFacts) -> PodShape:
+    is_firm = facts.labels.get(PREEMPTIBLE) == NOT_PREEMPTIBLE
+    return PodShape(tuple(facts.request.items()), facts.pod_set, facts.ends, is_firm)
 
 
 def _named_unit(meta: ObjectMeta, owner: OwnerReference | None) -> str:
@@ -476,20 +537,47 @@ def _is_own(facts: PodFacts, unit: QueueUnit) -> bool:
     """Return whether a pod that names a unit of its namespace belongs to it.
 
     It does if its controller is the unit, or one of the unit's: a uid needs no clock. Otherwise its
-    labels must name the unit's quota, and it must not belong to an earlier unit of that name. Pods
-    that are queued themselves are older than their unit, and not older than their job. So are the
-    pods of a job that ran before it had a unit; a unit that was made by hand does not record when
-    that job was created.
+    labels must name a quota, and it must not belong to an earlier unit of that name. If they name
+    another quota than the unit's, it is elsewhere (`_group_in`). Pods that are queued themselves
+    are older than their unit, and not older than their job. So are the pods of a job that ran
+    before it had a unit; a unit that was made by hand does not record when that job was created.
     """
     if facts.owner != NO_UID and facts.owner in (unit.metadata.uid, *_owners_of_pods(unit)):
         return True
-    if not _names_quota_of(unit, facts.labels):
+    if not (_names_quota_of(unit, facts.labels) or _names_any_quota(facts.labels)):
         return False
     meta = unit.metadata
     job_created = meta.annotations.get(JOB_CREATED_AT, "")
     if facts.created >= min(job_created or "~", meta.creation_timestamp):
         return True
     return not job_created and is_adopted(unit)
+
+
+def _group_in(unit: QueueUnit, facts: PodFacts) -> Group:
+    """Return the group of a pod of a unit: the unit's own, unless it names another quota.
+
+    A pod whose label was removed stays: it names no quota, and many never had a label.
+    """
+    uid = unit.metadata.uid
+    if _names_quota_of(unit, facts.labels) or not _names_any_quota(facts.labels):
+        return uid
+    return group_elsewhere(uid, facts.labels)
+
+
+def _names_any_quota(labels: Mapping[str, str]) -> bool:
+    return bool(read_quota_name(labels))
+
+
+def _moved(before: Group, known: PodFacts, facts: PodFacts) -> Group:
+    """Return the group in which a pod was, if its labels still name the quota that they named.
+
+    Otherwise it is elsewhere from now on, unless its unit is known and says that it is its own.
+    """
+    if not before or is_stray(before) or known.labels is facts.labels:
+        return before
+    if quotas_named_by(known.labels) == quotas_named_by(facts.labels):
+        return before
+    return group_elsewhere(unit_of_group(before), facts.labels)
 
 
 def _names_quota_of(unit: QueueUnit, labels: Mapping[str, str]) -> bool:
@@ -549,11 +637,41 @@ def is_stray(group: Group) -> bool:
     return group.startswith(STRAY)
 
 
+def is_elsewhere(group: Group) -> bool:
+    """Return whether a group is of pods of a unit that name another quota."""
+    return group.startswith(ELSEWHERE)
+
+
+def is_charged_by_labels(group: Group) -> bool:
+    """Return whether pods of a group are charged to the quota that their own labels name."""
+    return is_stray(group) or is_elsewhere(group)
+
+
+def unit_of_group(group: Group) -> Uid:
+    """Return the uid of the unit that a group is of; not of strays."""
+    return Uid(group.removeprefix(ELSEWHERE).partition(" ")[0])
+
+
+def group_elsewhere(uid: Uid, labels: Mapping[str, str]) -> Group:
+    """Return the group of pods of a unit that are charged by their own labels."""
+    return f"{ELSEWHERE}{uid}{_words_of(labels)}"
+
+
 def group_of_strays(unit_key: str, labels: Mapping[str, str]) -> Group:
     """Return the group of pods that name a unit, by what plugins read off their labels."""
-    quota, node = read_quota_name(labels), read_tree_quota_name(labels)
+    return f"{STRAY}{unit_key}{_words_of(labels)}"
+
+
+def _words_of(labels: Mapping[str, str]) -> str:
+    """Return what plugins read off the labels of a pod that is charged by itself."""
+    quota, node = quotas_named_by(labels)
     in_quota, at_node = f" in quota {quota}" if quota else "", f" at node {node}" if node else ""
-    return f"{STRAY}{unit_key}{in_quota}{at_node}"
+    return f"{in_quota}{at_node}"
+
+
+def quotas_named_by(labels: Mapping[str, str]) -> tuple[str, str]:
+    """Return the quota, and the node of a tree, that labels name; "": none."""
+    return read_quota_name(labels), read_tree_quota_name(labels)
 
 
 def _without_zeros(amounts: Amounts) -> Amounts:

@@ -21,7 +21,7 @@ from queue_scheduler.cache.admitted_units import AdmittedUnits
 from queue_scheduler.cache.gone_units import GoneUnits
 from queue_scheduler.cache.record_builder import RecordBuilder
 from queue_scheduler.cache.unit_charges import UnitCharges
-from queue_scheduler.cache.unit_demand import admitted_occupancy
+from queue_scheduler.cache.unit_demand import granted_by
 from queue_scheduler.cache.unit_state import (
     CachedUnit,
     UnitState,
@@ -36,10 +36,7 @@ from queue_scheduler.cache.units_on_hold import NOT_IN_QUEUE, FactWaits, UnitsOn
 from queue_scheduler.cache.usage import Usage
 from queue_scheduler.decision import Refusal
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.framework.queue_unit_info import (
-    Occupancy,
-    unit_key,
-)
+from queue_scheduler.framework.queue_unit_info import Granted, unit_key
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.queue_set import QueueSet
 from queue_scheduler.queueing.scheduling_queue import AdmittedUnit, SchedulingQueue
@@ -184,7 +181,7 @@ class UnitCache:
                 return False
             if record.state is UnitState.ASSUMED and not self.builder.is_mapped_like(unit, info):
                 return False
-            self.usage.charge_admitted(info, admitted_occupancy(unit, info.demand))
+            self.usage.charge_admitted(info, granted_by(unit, info.demand))
             self.admitted.replace(record, stays)
             queue = self.queues.find(info.queue)
             if queue is not None and info.uid in queue.in_flight:
@@ -341,7 +338,7 @@ class UnitCache:
 
     # --- charges ------------------------------------------------------------------------------
 
-    def set_growing(self, record: CachedUnit, growing: Occupancy | None) -> None:
+    def set_growing(self, record: CachedUnit, growing: Granted | None) -> None:
         """Charge an admitted unit for what it will be granted; None: for what its object says."""
         before, record = record, replace(record, granting=growing)
         self.admitted.replace(before, record)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from queue_scheduler.cache.unit_state import CachedUnit, occupancy_of
+from queue_scheduler.cache.unit_state import CachedUnit, granted_to
 from queue_scheduler.cache.usage import Charge, Usage
 from queue_scheduler.decision import Reason
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -32,7 +32,7 @@ class UnitCharges:
         if record is None:
             self._usage.charge_left_behind(uid)
         elif record.info is not None and record.occupies:
-            self._usage.charge_admitted(record.info, occupancy_of(record, record.info))
+            self._usage.charge_admitted(record.info, granted_to(record, record.info))
         else:
             self.charge_living(record)
 
@@ -63,18 +63,19 @@ class UnitCharges:
 
     def implied(self, record: CachedUnit) -> Charge | None:
         """Return the charge that follows from a unit's state and its living pods."""
-        uid, info, pods = record.uid, record.info, self._usage.pods
-        occupied = pods.living(uid)
-        if record.occupies and info is not None:
-            occupied = occupied.at_least(occupancy_of(record, info))
-        elif not pods.has_living(uid):
+        uid, info, usage = record.uid, record.info, self._usage
+        occupies = record.occupies and info is not None
+        if not (occupies or usage.pods.has_living(uid)):
             return None
         quota, non_preemptible = self._quota_of(record)
-        charged = self._usage.charge_of(uid)
+        charged = usage.charge_of(uid)
         if not quota and charged is not None:
             # The quota that it was charged to last stays.
             quota, non_preemptible = charged.quota, charged.non_preemptible
-        return Charge(quota, occupied.amounts, non_preemptible, occupied.pods)
+        if occupies and info is not None:
+            granted = granted_to(record, info)
+            return usage.build_admitted(uid, quota, granted, non_preemptible=non_preemptible)
+        return usage.build_living(uid, quota, non_preemptible=non_preemptible)
 
     def validate(self) -> None:
         """Compare every charge with what it follows from; raise AssertionError where it differs."""

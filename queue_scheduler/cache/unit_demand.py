@@ -15,7 +15,12 @@ from collections.abc import Sequence
 
 from queue_scheduler.cache.partial_admission import with_least
 from queue_scheduler.decision import Grant
-from queue_scheduler.framework.queue_unit_info import Occupancy, PodSetDemand, UnitDemand
+from queue_scheduler.framework.queue_unit_info import (
+    Granted,
+    Occupancy,
+    PodSetDemand,
+    UnitDemand,
+)
 from shared_api.objects.pod import ResourceQuantities
 from shared_api.objects.queue_unit import (
     DEFAULT_REQUIREMENT,
@@ -26,6 +31,7 @@ from shared_api.objects.queue_unit import (
 )
 from shared_api.pod_requests import pod_requests
 from shared_api.quantity import QuantityError
+from shared_api.queue_unit_phases import is_being_evicted
 from shared_api.resource_list import Amounts, add, maximum, parse_amounts, parse_demand, scale
 from shared_api.resource_names import rename_deprecated
 
@@ -101,7 +107,7 @@ def build_grants(demand: UnitDemand) -> tuple[Grant, ...]:
     )
 
 
-def admitted_occupancy(unit: QueueUnit, demand: UnitDemand) -> Occupancy:
+def granted_by(unit: QueueUnit, demand: UnitDemand) -> Granted:
     """Return what the unit's admissions grant it, less what it has given back.
 
     For each admission these are the `resources` that it records, so that no edit of the spec
@@ -113,23 +119,56 @@ def admitted_occupancy(unit: QueueUnit, demand: UnitDemand) -> Occupancy:
     admissions: Sequence[Admission] = status.admissions
     if not admissions:
         if not status.reclaimable_pods or not demand.pod_sets:
-            return demand.occupancy
+            return Granted(demand.occupancy, demand.pod_sets if _makes_pods(unit) else ())
         admissions = [Admission(name=each.name, replicas=each.count) for each in demand.pod_sets]
     reclaimable = {pods.name: pods.count for pods in status.reclaimable_pods}
     total: Amounts = {}
-    pods = 0
+    sets: list[PodSetDemand] = []
     for admission in admissions:
         left = max(0, admission.replicas - max(0, reclaimable.get(admission.name, 0)))
-        granted = _granted(admission, left, demand)
+        recorded = _recorded(admission.resources)
+        granted = _granted(admission, recorded, left, demand)
         total = add(total, granted) if total else granted
-        pods += left
+        sets.append(PodSetDemand(admission.name, left, _per_pod(admission, recorded, demand)))
     # Share the demand's dict: all units of a class then hold one dict together.
-    return Occupancy(demand.total if total == demand.total else total, pods)
+    total = demand.total if total == demand.total else total
+    occupancy = Occupancy(total, sum(each.count for each in sets))
+    if not demand.pod_sets or not _makes_pods(unit):
+        return Granted(occupancy)
+    names = {each.name for each in sets}
+    grown = [PodSetDemand(p.name, 0, p.per_pod) for p in demand.pod_sets if p.name not in names]
+    return Granted(occupancy, (*sets, *grown))
 
 
-def _granted(admission: Admission, left: int, demand: UnitDemand) -> Amounts:
+def _makes_pods(unit: QueueUnit) -> bool:
+    """Return whether pods are made in place of those that end: it stays, and is not a pod itself.
+
+    The job of a unit that gives its quota back is stopped. A pod that is a job has no replacement.
+    """
+    consumer = unit.spec.consumer_ref
+    if consumer is not None and (consumer.api_version, consumer.kind) == ("v1", "Pod"):
+        return False
+    stays = unit.spec.active is not False and unit.metadata.deletion_timestamp is None
+    return stays and not is_being_evicted(unit)
+
+
+def _per_pod(admission: Admission, recorded: Amounts, demand: UnitDemand) -> Amounts:
+    """Return what one pod of an admission asks for.
+
+    If what is recorded is not the same for all of its pods, rounded down: the sum is charged as it
+    is recorded anyway.
+    """
+    if recorded and admission.replicas > 0:
+        return {key: amount // admission.replicas for key, amount in recorded.items()}
+    return _template(admission.name, demand)
+
+
+def _template(name: str, demand: UnitDemand) -> Amounts:
+    return next((each.per_pod for each in demand.pod_sets if each.name == name), {})
+
+
+def _granted(admission: Admission, recorded: Amounts, left: int, demand: UnitDemand) -> Amounts:
     """Return what `left` of the admission's replicas were granted."""
-    recorded = _recorded(admission.resources)
     if recorded:
         if 0 < admission.replicas <= left:
             return recorded
@@ -139,8 +178,7 @@ def _granted(admission: Admission, left: int, demand: UnitDemand) -> Amounts:
         return {key: -(-amount * left // admission.replicas) for key, amount in recorded.items()}
     if not demand.pod_sets and admission.name == DEFAULT_REQUIREMENT:
         return scale(demand.total, left)
-    per_pod = next((each.per_pod for each in demand.pod_sets if each.name == admission.name), {})
-    return scale(per_pod, left)
+    return scale(_template(admission.name, demand), left)
 
 
 def _recorded(resources: ResourceQuantities) -> Amounts:

@@ -13,12 +13,12 @@ from typing import Final
 import msgspec
 
 from queue_scheduler.cache.admission_check_rules import needed_checks
-from queue_scheduler.cache.unit_demand import admitted_occupancy
+from queue_scheduler.cache.unit_demand import granted_by
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.extension_points import AdmissionRecord
 from queue_scheduler.framework.queue_unit_info import (
     NO_DEMAND,
-    Occupancy,
+    Granted,
     QueueUnitInfo,
     UnitDemand,
 )
@@ -94,7 +94,7 @@ class CachedUnit(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     info: QueueUnitInfo | None = None
     hold: Refusal | None = None
     waits_for: tuple[str, ...] = ()
-    granting: Occupancy | None = None
+    granting: Granted | None = None
     to: Phase | None = None
     admitted_on: AdmissionRecord | None = None
 
@@ -226,13 +226,13 @@ def counts_as_before(before: CachedUnit, after: CachedUnit) -> bool:
     return is_same and asks_for_nodes(before) == asks_for_nodes(after)
 
 
-def occupancy_of(record: CachedUnit, info: QueueUnitInfo) -> Occupancy:
+def granted_to(record: CachedUnit, info: QueueUnitInfo) -> Granted:
     """Return what an occupying unit was granted, or will be by the write that is in flight."""
     if record.granting is not None:
         return record.granting
     if record.state is UnitState.ASSUMED:
-        return info.demand.occupancy
-    return admitted_occupancy(record.unit, info.demand)
+        return info.demand.granted
+    return granted_by(record.unit, info.demand)
 
 
 def known_admission(before: CachedUnit | None, unit: QueueUnit) -> AdmissionRecord | None:

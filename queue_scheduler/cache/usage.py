@@ -1,10 +1,12 @@
 """What is charged for units: admissions and living pods, turned into one charge per uid.
 
-An admitted unit is charged the larger of what it was granted and what its living pods ask for, in
-amounts and in the number of pods. A unit in any other state, or one that is gone, is charged what
-its living pods ask for, until the last of them is gone; so are strays (`pod_accounting`). Plugins
-get a charge only when it changes, and then all of it: they keep nothing else about a uid, so what
-they know follows from the objects, as the charges do.
+An admitted unit is charged for what will live (`living_pods`): its living pods, and those that it
+was granted and that do not live. A unit in any other state, or one that is gone, is charged what
+its living pods ask for, until the last of them is gone; so are strays, and pods of a unit that name
+another quota (`pod_accounting`). What is granted for the latter stays charged in addition: a pod in
+their place names the unit's quota again. A living pod that may not be preempted by its own label
+counts so, whatever its unit says. Plugins get a charge only when it changes, and then all of it:
+they keep nothing else about a uid, so what they know follows from the objects, as the charges do.
 
 The quota is that of the unit's present object; if the unit is gone, the one that it was charged to
 last; for strays, the one that their pods name.
@@ -20,21 +22,23 @@ from msgspec.structs import replace
 
 from queue_scheduler.cache.claims import Claims
 from queue_scheduler.cache.expected_ends import ExpectedEnds
+from queue_scheduler.cache.living_pods import firm_part, occupied_by
 from queue_scheduler.cache.pod_accounting import (
     CountedPod,
     FindUnit,
     PodAccounting,
     as_foreign,
-    is_stray,
+    is_charged_by_labels,
 )
 from queue_scheduler.cache.untried_pods import UntriedPods
 from queue_scheduler.framework.extension_points import ForeignPod
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.framework.queue_unit_info import Occupancy, QueueUnitInfo
+from queue_scheduler.framework.queue_unit_info import Granted, Occupancy, QueueUnitInfo
 from shared_api.objects.meta import Uid
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts, subtract
+from shared_api.well_known_labels import NOT_PREEMPTIBLE, PREEMPTIBLE
 
 
 class Charge(msgspec.Struct, frozen=True, gc=False):
@@ -44,6 +48,8 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
     amounts: Amounts
     non_preemptible: bool
     pods: int
+    firm: Amounts = {}
+    """The part of `amounts` of living pods that may not be preempted, though the unit may be."""
 
     @property
     def occupancy(self) -> Occupancy:
@@ -114,16 +120,34 @@ class Usage:
         self.claims.note_charged(info.uid)
         if self.pods.has_living(info.uid):
             # Pods of an earlier run may ask for more; that was charged before, so it still fits.
-            self.charge_admitted(info, asked.occupancy)
+            self.charge_admitted(info, asked.granted)
 
-    def charge_admitted(self, info: QueueUnitInfo, admitted: Occupancy) -> None:
+    def charge_admitted(self, info: QueueUnitInfo, granted: Granted) -> None:
         """Charge a unit whose object says that it occupies quota."""
         uid = info.uid
         if self.ends.note(info) and uid in self._charges:
             self._note_release()  # a unit that was not charged before frees no room
-        if self.pods.has_living(uid):
-            admitted = self.pods.living(uid).at_least(admitted)
-        self._set(uid, Charge(info.quota, admitted.amounts, info.non_preemptible, admitted.pods))
+        firm = info.non_preemptible
+        self._set(uid, self.build_admitted(uid, info.quota, granted, non_preemptible=firm))
+
+    def occupied(self, uid: Uid, granted: Granted) -> Occupancy:
+        """Return what a unit occupies that has this grant."""
+        return occupied_by(granted, self.pods.shapes(uid))
+
+    def build_admitted(
+        self, uid: Uid, quota: str, granted: Granted, *, non_preemptible: bool
+    ) -> Charge:
+        """Return the charge that follows from a grant and the living pods of a uid."""
+        charged = self.occupied(uid, granted)
+        return self._build(uid, quota, charged, non_preemptible=non_preemptible)
+
+    def build_living(self, uid: Uid, quota: str, *, non_preemptible: bool) -> Charge:
+        """Return the charge that follows from the living pods of a uid alone."""
+        return self._build(uid, quota, self.pods.living(uid), non_preemptible=non_preemptible)
+
+    def _build(self, uid: Uid, quota: str, charged: Occupancy, *, non_preemptible: bool) -> Charge:
+        firm = {} if non_preemptible else firm_part(self.pods.shapes(uid))
+        return Charge(quota, charged.amounts, non_preemptible, charged.pods, firm)
 
     def charge_living(self, uid: Uid, quota: str, *, non_preemptible: bool) -> None:
         """Charge only what the living pods of a unit ask for.
@@ -137,8 +161,7 @@ class Usage:
             self.charge_left_behind(uid)
             return
         self.ends.drop(uid)
-        living = self.pods.living(uid)
-        self._set(uid, Charge(quota, living.amounts, non_preemptible, living.pods))
+        self._set(uid, self.build_living(uid, quota, non_preemptible=non_preemptible))
 
     def charge_left_behind(self, uid: Uid) -> None:
         """Charge what the living pods of a unit that does not exist ask for."""
@@ -146,15 +169,17 @@ class Usage:
             self.release(uid)
             return
         self.ends.drop(uid)
-        known = None if is_stray(uid) else self._charges.get(uid)
+        known = None if is_charged_by_labels(uid) else self._charges.get(uid)
         if known is not None:
             quota, non_preemptible = known.quota, known.non_preemptible
         else:
             namespace, labels = self.pods.labels_of(uid)
             quota = self._plugins.quota_of_pod(namespace, labels)
-            non_preemptible = self._plugins.is_non_preemptible(quota, labels)
-        living = self.pods.living(uid)
-        self._set(uid, Charge(quota, living.amounts, non_preemptible, living.pods))
+            # Of pods that do not all say so by the common label, only those that do.
+            is_shared = labels.get(PREEMPTIBLE) == NOT_PREEMPTIBLE
+            is_part = is_shared and not all(shape.is_firm for shape in self.pods.shapes(uid))
+            non_preemptible = not is_part and self._plugins.is_non_preemptible(quota, labels)
+        self._set(uid, self.build_living(uid, quota, non_preemptible=non_preemptible))
 
     def release(self, uid: Uid) -> None:
         """Release the charge of a uid, if there is one."""
@@ -175,7 +200,7 @@ class Usage:
         """Charge the living pods of a unit that does not exist, whatever was charged."""
         known = self._charges.get(uid)
         self.void(uid)
-        if known is None or is_stray(uid):
+        if known is None or is_charged_by_labels(uid):
             self.charge_left_behind(uid)
         else:
             self.charge_living(uid, known.quota, non_preemptible=known.non_preemptible)
@@ -268,4 +293,5 @@ class Usage:
             charge.amounts,
             non_preemptible=charge.non_preemptible,
             pods=charge.pods,
+            firm=charge.firm,
         )

@@ -82,6 +82,8 @@ class CountedPod(Part, frozen=True):
         stage: How far it is by its own object.
         is_tried: Whether a scheduler has tried to bind it.
         held_for: Uid of its job, if the queue's gate holds it.
+        pod_set: The pod set that it is marked with; "": none.
+        ends: Whether it was deleted, and still has its grace period.
         counted_for: Uid of the unit that it is counted for, if that is gone.
     """
 
@@ -96,6 +98,8 @@ class CountedPod(Part, frozen=True):
     stage: PodStage = PodStage.PENDING
     is_tried: bool = True
     held_for: Uid = NO_UID
+    pod_set: str = ""
+    ends: bool = False
     counted_for: Uid = NO_UID
 
 

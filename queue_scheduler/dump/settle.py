@@ -76,7 +76,7 @@ def _granted(record: CachedUnit, info: QueueUnitInfo) -> UnitDemand:
     granting, least = record.granting, info.demand.least
     if granting is None or least is None:
         return info.demand
-    return most_that(lambda demand: demand.pods <= granting.pods, info.demand, least)
+    return most_that(lambda demand: demand.pods <= granting.occupancy.pods, info.demand, least)
 
 
 def _grow(engine: Engine, record: CachedUnit, version: int) -> None:

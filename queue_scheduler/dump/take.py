@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from queue_scheduler.cache.pod_accounting import is_stray
+from queue_scheduler.cache.pod_accounting import is_stray, unit_of_group
 from queue_scheduler.decision import Moment
 from queue_scheduler.dump.beyond_objects import read_beyond_objects
 from queue_scheduler.dump.contents import FORMAT, KIND, Checks, CountedPod, Dump, Settings
@@ -17,7 +17,7 @@ from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_decision import PodStage
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
-from shared_api.objects.meta import NO_UID, ObjectMeta, Uid
+from shared_api.objects.meta import NO_UID, ObjectMeta
 from shared_api.objects.namespace import Namespace
 from shared_api.objects.node import Node
 from shared_api.objects.pod import PodTemplate
@@ -125,7 +125,8 @@ def _read_pods(engine: Engine) -> Iterator[CountedPod]:
     for key in pods:
         facts, group, _, _ = pods.find(key, None)
         assert facts is not None, f"{key} is counted, and nothing is kept of it"
-        is_left = bool(group) and group not in living and not is_stray(group)
+        uid = NO_UID if is_stray(group) else unit_of_group(group)
+        is_left = uid != NO_UID and uid not in living
         yield CountedPod(
             pod=key,
             uid=facts.uid,
@@ -137,7 +138,9 @@ def _read_pods(engine: Engine) -> Iterator[CountedPod]:
             node=facts.node,
             stage=facts.stage,
             is_tried=facts.is_tried,
-            counted_for=Uid(group) if is_left else NO_UID,
+            pod_set=facts.pod_set,
+            ends=facts.ends,
+            counted_for=uid if is_left else NO_UID,
         )
 
 

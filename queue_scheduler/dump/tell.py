@@ -25,7 +25,7 @@ from shared_api.objects.pod import (
 )
 from shared_api.objects.queue_unit import QueueUnit, SalvagedUnit
 from shared_api.resource_list import parse_amounts
-from shared_api.well_known_labels import RELATED_QUEUE_UNIT
+from shared_api.well_known_labels import RELATED_POD_SET, RELATED_QUEUE_UNIT
 
 
 def moment_of(dump: Dump) -> Moment:
@@ -112,7 +112,8 @@ def _build_pod(pod: CountedPod) -> Pod:
             uid=pod.uid,
             creation_timestamp=Timestamp(pod.created),
             labels=pod.labels,
-            annotations={RELATED_QUEUE_UNIT: pod.unit} if pod.unit else {},
+            deletion_timestamp=Timestamp(pod.created) if pod.ends else None,
+            annotations=_marks_of(pod),
             owner_references=owner,
         ),
         spec=PodSpec(containers=(Container(resources=asked),), node_name=pod.node),
@@ -123,3 +124,9 @@ def _build_pod(pod: CountedPod) -> Pod:
 def _verdict_of(pod: CountedPod) -> PodCondition:
     is_stuck = pod.stage is PodStage.STUCK
     return PodCondition(type=SCHEDULED, reason=UNSCHEDULABLE if is_stuck else "")
+
+
+def _marks_of(pod: CountedPod) -> dict[str, str]:
+    """Return the annotations of a pod that count."""
+    marks = {RELATED_QUEUE_UNIT: pod.unit, RELATED_POD_SET: pod.pod_set}
+    return {key: name for key, name in marks.items() if name}

@@ -12,7 +12,7 @@ recomputed here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias, cast
@@ -20,7 +20,15 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 import msgspec
 
 from queue_scheduler.cache.held_pods import HeldPod, read_held
-from queue_scheduler.cache.pod_accounting import STRAY, CountedPod, PodFacts, is_stray, read_counted
+from queue_scheduler.cache.pod_accounting import (
+    ELSEWHERE,
+    STRAY,
+    CountedPod,
+    PodFacts,
+    is_elsewhere,
+    is_stray,
+    read_counted,
+)
 from queue_scheduler.cache.unit_repair import is_in_place
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge, version_of
 from queue_scheduler.cache.usage import Charge
@@ -154,7 +162,9 @@ def _compare_ledgers(engine: Engine, uid: Uid, charge: Charge | None) -> Iterato
 
 
 def _translate(plugin: QuotaPlugin, charge: Charge) -> tuple[str, Demand]:
-    charged = Supposed(charge.quota, charge.amounts, charge.non_preemptible, charge.pods)
+    charged = Supposed(
+        charge.quota, charge.amounts, charge.non_preemptible, charge.pods, charge.firm
+    )
     return plugin.demands_of((charged,))[0]
 
 
@@ -349,7 +359,7 @@ def _tell_version(unit: QueueUnit) -> str:
 def _tell_charge(charge: Charge | None) -> str:
     if charge is None:
         return _NOTHING
-    firm = ", not preemptible" if charge.non_preemptible else ""
+    firm = _tell_firm(charge.firm, is_firm=charge.non_preemptible)
     return f"{_tell_amounts(charge.amounts, charge.pods)} of quota {charge.quota}{firm}"
 
 
@@ -357,8 +367,14 @@ def _tell_demand(charged: tuple[str, Demand] | None) -> str:
     if charged is None:
         return _NOTHING
     quota, demand = charged
-    firm = ", not preemptible" if demand.non_preemptible else ""
+    firm = _tell_firm(demand.firm, is_firm=demand.non_preemptible)
     return f"{_tell_amounts(dict(demand.amounts))} of quota {quota}{firm}"
+
+
+def _tell_firm(part: Mapping[str, int], *, is_firm: bool) -> str:
+    if is_firm:
+        return ", not preemptible"
+    return f", {_tell_amounts(dict(part))} of it not preemptible" if part else ""
 
 
 def _tell_foreign(charge: ForeignCharge | None) -> str:
@@ -375,6 +391,8 @@ def _tell_pod(facts: PodFacts | None, group: str) -> str:
     whose = f"of unit {group}" if group else "without a unit"
     if is_stray(group):
         whose = f"a stray of {group.removeprefix(STRAY)}"
+    elif is_elsewhere(group):
+        whose = f"elsewhere, of unit {group.removeprefix(ELSEWHERE)}"
     return f"{_tell_amounts(facts.request)}, {bound}, {whose}"
 
 

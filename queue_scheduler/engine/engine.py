@@ -357,7 +357,7 @@ class Engine:
             admitted_on=self._plugins.noted,
         )
         if asked is not info:
-            decided = replace(decided, granting=asked.demand.occupancy)
+            decided = replace(decided, granting=asked.demand.granted)
         try:
             units.usage.note_reserved(asked)
             unrequested = self._plugins.find_unrequested(asked)

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from queue_scheduler.cache.partial_admission import demand_of, most_that
 from queue_scheduler.cache.unit_cache import UnitCache
-from queue_scheduler.cache.unit_demand import admitted_occupancy
+from queue_scheduler.cache.unit_demand import granted_by
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.decision import Growth, Reason, Refusal
 from queue_scheduler.engine.backfill import may_fit_one_day
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import (
-    Occupancy,
+    Granted,
     PodSetDemand,
     QueueUnitInfo,
     UnitDemand,
@@ -84,7 +84,7 @@ class Growths:
 
     def _ask(
         self, record: CachedUnit
-    ) -> tuple[tuple[Admission, ...], Occupancy, Refusal | None] | None:
+    ) -> tuple[tuple[Admission, ...], Granted, Refusal | None] | None:
         """Return a grown unit's admissions, what it will occupy, and why that is refused."""
         info, unit = record.info, record.unit
         if record.state is not UnitState.ADMITTED or info is None or record.granting is not None:
@@ -108,12 +108,14 @@ class Growths:
 
     def _ask_for(
         self, info: QueueUnitInfo, demand: UnitDemand
-    ) -> tuple[tuple[Admission, ...], Occupancy, Refusal | None]:
+    ) -> tuple[tuple[Admission, ...], Granted, Refusal | None]:
         """Return the same for a grown unit that is granted this demand."""
         admissions = grown_admissions(info.unit, demand)
-        target = admitted_occupancy(_granted(info.unit, admissions), info.demand)
+        target = granted_by(_granted(info.unit, admissions), info.demand)
+        # With its pods as they live now: larger than their templates, or ending.
+        whole = self._units.usage.occupied(info.uid, target)
         pod_sets = tuple(PodSetDemand(each.name, each.replicas, {}) for each in admissions)
-        total = UnitDemand(pod_sets=pod_sets, total=target.amounts, pods=target.pods)
+        total = UnitDemand(pod_sets=pod_sets, total=whole.amounts, pods=whole.pods)
         asked = replace(info, demand=total)
         return admissions, target, self._plugins.check_without(asked, (info.uid,))
 

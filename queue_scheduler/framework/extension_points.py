@@ -159,6 +159,7 @@ class Supposed(msgspec.Struct, frozen=True, gc=False):
     amounts: Amounts
     non_preemptible: bool = False
     pods: int = 1
+    firm: Amounts = {}
 
     @classmethod
     def started(cls, info: QueueUnitInfo) -> Self:
@@ -269,6 +270,27 @@ class Reserve(Protocol):
             amounts: In base units. Shared: it may be kept, but must not be changed.
             non_preemptible: Whether its pods may not be preempted.
             pods: How many pods occupy that.
+        """
+        ...
+
+
+@runtime_checkable
+class ReservePartlyFirm(Protocol):
+    """Of plugins with `Reserve`: counts what of a preemptible unit may not be preempted."""
+
+    def resize_partly_firm(
+        self, uid: Uid, quota: str, amounts: Amounts, *, firm: Amounts, pods: int
+    ) -> None:
+        """Charge as `resize` does for a preemptible unit some of whose living pods are not.
+
+        Without this, the whole unit counts as preemptible.
+
+        Args:
+            uid: The unit.
+            quota: The quota to charge.
+            amounts: All that is charged, in base units; shared, as for `resize`.
+            firm: The part of it that may not be preempted; not empty.
+            pods: How many pods occupy the whole.
         """
         ...
 

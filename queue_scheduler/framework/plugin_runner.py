@@ -222,11 +222,21 @@ class PluginRunner:
             plugin.unreserve(uid)
 
     def resize(
-        self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool, pods: int
+        self,
+        uid: Uid,
+        quota: str,
+        amounts: Amounts,
+        *,
+        non_preemptible: bool,
+        pods: int,
+        firm: Amounts | None = None,
     ) -> None:
-        """Charge exactly this for a unit."""
+        """Charge exactly this for a unit; `firm` is the part that living pods make firm."""
         for plugin in self._reserve:
-            plugin.resize(uid, quota, amounts, non_preemptible=non_preemptible, pods=pods)
+            if firm and isinstance(plugin, points.ReservePartlyFirm):
+                plugin.resize_partly_firm(uid, quota, amounts, firm=firm, pods=pods)
+            else:
+                plugin.resize(uid, quota, amounts, non_preemptible=non_preemptible, pods=pods)
 
     # --- waiting ------------------------------------------------------------------------------
 

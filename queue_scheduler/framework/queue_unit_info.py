@@ -43,6 +43,19 @@ class Occupancy(msgspec.Struct, frozen=True, gc=False):
         return Occupancy(maximum(self.amounts, other.amounts), max(self.pods, other.pods))
 
 
+class Granted(msgspec.Struct, frozen=True, gc=False):
+    """What a unit was granted and has not given back.
+
+    Attributes:
+        occupancy: All of it together.
+        sets: The same by pod set: how many pods, and what one of them, made again, asks for. Empty
+            if that is unknown, or if the unit makes no pods in place of those that end.
+    """
+
+    occupancy: Occupancy
+    sets: tuple[PodSetDemand, ...] = ()
+
+
 class UnitDemand(msgspec.Struct, frozen=True, gc=False):
     """What a unit asks for as a whole.
 
@@ -64,6 +77,11 @@ class UnitDemand(msgspec.Struct, frozen=True, gc=False):
     def occupancy(self) -> Occupancy:
         """What the unit occupies once it is granted."""
         return Occupancy(self.total, self.pods)
+
+    @property
+    def granted(self) -> Granted:
+        """What the unit has once it is granted."""
+        return Granted(self.occupancy, self.pod_sets)
 
 
 NO_DEMAND: Final = UnitDemand(pod_sets=(), total={}, pods=0)

@@ -146,13 +146,21 @@ class ElasticQuotaPlugin(QuotaPlugin):
 
     def demands_of(self, added: Sequence[Supposed]) -> list[tuple[str, Demand]]:
         """Return the amounts, as (quota, demand) pairs."""
-        return [(one.quota, Demand(one.amounts, one.non_preemptible)) for one in added]
+        return [
+            (one.quota, Demand(one.amounts, one.non_preemptible, firm=one.firm)) for one in added
+        ]
 
     def resize(
         self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool, pods: int
     ) -> None:
         """Charge exactly this for the uid, whether it fits or not."""
         self.quotas.charge(uid, quota, Demand(amounts, non_preemptible))
+
+    def resize_partly_firm(
+        self, uid: Uid, quota: str, amounts: Amounts, *, firm: Amounts, pods: int
+    ) -> None:
+        """Charge exactly this, part of which may not be preempted."""
+        self.quotas.charge(uid, quota, Demand(amounts, firm=firm))
 
     # --- waiting ------------------------------------------------------------------------------
 

@@ -32,11 +32,19 @@ class Demand(msgspec.Struct, frozen=True, gc=False):
         amounts: In base units per resource, unmasked.
         non_preemptible: Whether its pods may not be preempted.
         job: Of a question, the job that asks: its held pods are this demand. NO_UID: none.
+        firm: The part of the amounts that may not be preempted although the unit may be: living
+            pods with a label of their own.
     """
 
     amounts: Mapping[str, int]
     non_preemptible: bool = False
     job: Uid = NO_UID
+    firm: Mapping[str, int] = {}
+
+    @property
+    def firm_amounts(self) -> Mapping[str, int]:
+        """What may not be preempted."""
+        return self.amounts if self.non_preemptible else self.firm
 
 
 Rule: TypeAlias = tuple[Reason, str, str]

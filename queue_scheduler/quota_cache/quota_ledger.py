@@ -65,9 +65,9 @@ class ChargedSums:
         for key, amount in demand.amounts.items():
             if amount > 0:
                 amounts[key] += amount if sign > 0 else -amount
-        if demand.non_preemptible:
+        if demand.non_preemptible or demand.firm:
             part = self.non_preemptible
-            for key, amount in demand.amounts.items():
+            for key, amount in demand.firm_amounts.items():
                 if amount > 0:
                     part[key] += amount if sign > 0 else -amount
 

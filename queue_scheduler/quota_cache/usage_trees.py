@@ -329,6 +329,9 @@ def _charge(
     node.tree.charge(node, items, frees=sign < 0, commits=commits)
     if demand.non_preemptible:
         node.tree.charge_non_preemptible(node, items)
+    elif demand.firm:
+        firm = [(key, sign * amount) for key, amount in node.counted(demand.firm)]
+        node.tree.charge_non_preemptible(node, firm)
 
 
 def _charge_sums(node: NodeUsage, sums: ChargedSums, *, commits: bool = True) -> None:

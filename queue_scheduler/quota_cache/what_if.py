@@ -47,15 +47,18 @@ def net_changes(
 def _add_up(changes: dict[str, NetChange], charges: Sequence[Added], sign: int) -> None:
     """Add `charges` to `changes`, or subtract them (`sign` -1)."""
     # Equal units share one object of amounts: multiply it by their number.
-    kinds = [(quota, id(demand.amounts), demand.non_preemptible) for quota, demand in charges]
+    kinds = [
+        (quota, id(demand.amounts), demand.non_preemptible, id(demand.firm))
+        for quota, demand in charges
+    ]
     example_of = dict(zip(kinds, charges, strict=True))
     for kind, count in Counter(kinds).items():
         quota, demand = example_of[kind]
         change = changes.setdefault(quota, (defaultdict(int), defaultdict(int)))
-        counted = [item for item in demand.amounts.items() if item[1] > 0]
-        for part in change if demand.non_preemptible else change[:1]:
-            for key, amount in counted:
-                part[key] += sign * count * amount
+        for part, amounts in zip(change, (demand.amounts, demand.firm_amounts), strict=True):
+            for key, amount in amounts.items():
+                if amount > 0:
+                    part[key] += sign * count * amount
 
 
 @contextmanager

@@ -132,4 +132,4 @@ def _read_unit(engine: Engine, key: str) -> tuple[QueueUnit | None, bool]:
     record = engine.record(key)
     if record is None:
         return None, False
-    return record.unit, engine.units.usage.pods.has_living(record.uid)
+    return record.unit, engine.units.usage.pods.has_pods(record.uid)

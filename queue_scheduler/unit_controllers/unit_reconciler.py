@@ -361,4 +361,4 @@ def _has(unit: QueueUnit, send: SendStatus) -> bool:
 
 
 def _has_pods(engine: Engine, unit: QueueUnit) -> bool:
-    return engine.units.usage.pods.has_living(unit.metadata.uid)
+    return engine.units.usage.pods.has_pods(unit.metadata.uid)

@@ -171,8 +171,8 @@ def reclaimable_ignored(plant: Plant) -> None:
         kept = with_fields(unit.status, reclaimable_pods=())
         return original(with_fields(unit, status=kept), demand)
 
-    original = plant.replace(unit_state, "admitted_occupancy", admitted)
-    plant.replace(unit_cache, "admitted_occupancy", admitted)
+    original = plant.replace(unit_state, "granted_by", admitted)
+    plant.replace(unit_cache, "granted_by", admitted)
 
 
 @fault("the admission is written without the guard of a version")

@@ -154,8 +154,8 @@ OTHER_TREE.metadata.labels[TREE_QUOTA_NAME] = "b"
         pytest.param(
             unit(job="job-1"),
             build_pod("p", unit=NAMED, created=6, quota="b", owner="job-1"),
-            True,
-            id="another quota, and its job controls it",
+            False,
+            id="another quota, although its job controls it",
         ),
         pytest.param(
             unit(), build_pod("p", unit=NAMED, created=6, namespace="b"), False, id="from elsewhere"

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from queue_scheduler.cache.unit_demand import (
     InvalidDemandError,
-    admitted_occupancy,
     build_demand,
     build_grants,
+    granted_by,
 )
 from queue_scheduler.decision import Grant
 from shared_api.objects.pod import Container, PodSpec, PodTemplate, ResourceRequirements
@@ -218,8 +218,8 @@ WHOLE = (Admission(name="main", replicas=2), Admission(name="worker", replicas=4
     ],
 )
 def test_the_granted_amount(unit: QueueUnit, status: dict[str, Any], want: int) -> None:
-    got = admitted_occupancy(changed(unit, 2, "Running", **status), build_demand(unit))
-    assert got.amounts == {"cpu": want}
+    got = granted_by(changed(unit, 2, "Running", **status), build_demand(unit))
+    assert got.occupancy.amounts == {"cpu": want}
 
 
 @pytest.mark.parametrize(
@@ -255,11 +255,11 @@ def test_the_granted_amount(unit: QueueUnit, status: dict[str, Any], want: int) 
     ],
 )
 def test_how_many_pods_were_granted(unit: QueueUnit, status: dict[str, Any], want: int) -> None:
-    got = admitted_occupancy(changed(unit, 2, "Running", **status), build_demand(unit))
-    assert got.pods == want
+    got = granted_by(changed(unit, 2, "Running", **status), build_demand(unit))
+    assert got.occupancy.pods == want
 
 
 def test_a_record_of_an_older_version_is_charged_by_its_current_name() -> None:
     admission = Admission(name="main", replicas=2, resources={"koordinator.sh/batch-cpu": "5"})
     unit = changed(PODS, 2, "Running", admissions=(admission,))
-    assert admitted_occupancy(unit, build_demand(unit)).amounts == {"kubernetes.io/batch-cpu": 5}
+    assert granted_by(unit, build_demand(unit)).occupancy.amounts == {"kubernetes.io/batch-cpu": 5}

@@ -7,7 +7,7 @@ import pytest
 from queue_scheduler.cache.pod_accounting import group_of_strays
 from queue_scheduler.cache.usage import Charge, Usage
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.framework.queue_unit_info import Occupancy, QueueUnitInfo, UnitDemand
+from queue_scheduler.framework.queue_unit_info import Granted, Occupancy, QueueUnitInfo, UnitDemand
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts
@@ -71,9 +71,9 @@ def usage(recorder: Recorder, units: dict[str, QueueUnit]) -> Usage:
     return found
 
 
-def live(usage: Usage, *cpus: int) -> None:
+def live(usage: Usage, *cpus: int, quota: str = "a") -> None:
     for n, cpu in enumerate(cpus):
-        usage.pods.on_pod(build_pod(f"p{n}", unit="ns/u", owner="job", cpu=cpu, quota="b"))
+        usage.pods.on_pod(build_pod(f"p{n}", unit="ns/u", owner="job", cpu=cpu, quota=quota))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_booked_unit_occupies_the_larger(
     usage: Usage, recorder: Recorder, pods: tuple[int, ...], admitted: int, want: int
 ) -> None:
     live(usage, *pods)
-    usage.charge_admitted(INFO, Occupancy({"cpu": admitted}, 1))
+    usage.charge_admitted(INFO, Granted(Occupancy({"cpu": admitted}, 1)))
     assert recorder.booked() == {UID: ("a", {"cpu": want})}
     charge = Charge("a", {"cpu": want}, non_preemptible=False, pods=max(1, len(pods)))
     assert usage.charge_of(UID) == charge
@@ -97,9 +97,9 @@ def test_a_booked_unit_occupies_the_larger(
 
 
 def test_the_same_charge_is_not_reported_twice(usage: Usage, recorder: Recorder) -> None:
-    usage.charge_admitted(INFO, Occupancy({"cpu": 4000}, 1))
+    usage.charge_admitted(INFO, Granted(Occupancy({"cpu": 4000}, 1)))
     told = recorder.told
-    usage.charge_admitted(INFO, Occupancy({"cpu": 4000}, 1))
+    usage.charge_admitted(INFO, Granted(Occupancy({"cpu": 4000}, 1)))
     assert recorder.told == told
     usage.release(UID)
     told = recorder.told
@@ -109,10 +109,10 @@ def test_the_same_charge_is_not_reported_twice(usage: Usage, recorder: Recorder)
 
 def test_a_change_of_pods_alone_is_reported(usage: Usage, recorder: Recorder) -> None:
     for pods in (4, 2, 2):
-        usage.charge_admitted(INFO, Occupancy({"cpu": 4000}, pods))
+        usage.charge_admitted(INFO, Granted(Occupancy({"cpu": 4000}, pods)))
     assert (recorder.pods, usage.changes) == ({UID: 2}, 2)
     live(usage, 1, 1, 1)
-    usage.charge_admitted(INFO, Occupancy({"cpu": 4000}, 2))
+    usage.charge_admitted(INFO, Granted(Occupancy({"cpu": 4000}, 2)))
     assert recorder.pods == {UID: 3}, "what lives, where that is more than was granted"
     usage.charge_living(UID, "a", non_preemptible=False)
     usage.pods.on_pod_gone(build_pod("p0", unit="ns/u"))
@@ -139,7 +139,7 @@ def test_pods_of_an_earlier_run_are_not_forgotten_by_the_next(
 
 
 def test_a_free_unit_occupies_its_living_pods(usage: Usage, recorder: Recorder) -> None:
-    usage.charge_admitted(INFO, Occupancy({"cpu": 4000}, 1))
+    usage.charge_admitted(INFO, Granted(Occupancy({"cpu": 4000}, 1)))
     live(usage, 1)
     usage.charge_living(UID, "a", non_preemptible=True)
     assert usage.charge_of(UID) == Charge("a", {"cpu": 1000}, non_preemptible=True, pods=1)
@@ -165,13 +165,13 @@ class TestWhoseQuota:
     def test_the_quota_of_the_pods_label_if_there_was_none(self, usage: Usage) -> None:
         live(usage, 1)
         usage.charge_living(UID, "", non_preemptible=False)
-        assert usage.charge_of(UID) == Charge("b", {"cpu": 1000}, non_preemptible=False, pods=1)
+        assert usage.charge_of(UID) == Charge("a", {"cpu": 1000}, non_preemptible=False, pods=1)
 
     def test_the_last_quota_of_a_deleted_unit(
         self, usage: Usage, units: dict[str, QueueUnit]
     ) -> None:
         live(usage, 1)
-        usage.charge_admitted(INFO, Occupancy({"cpu": 4000}, 1))
+        usage.charge_admitted(INFO, Granted(Occupancy({"cpu": 4000}, 1)))
         del units["ns/u"]
         usage.pods.on_unit_gone(UNIT)
         usage.charge_left_behind(UID)
@@ -204,7 +204,7 @@ def test_foreign_pods_are_passed_on(usage: Usage, recorder: Recorder) -> None:
 def test_a_fork_books_with_its_own_plugins(
     usage: Usage, recorder: Recorder, units: dict[str, QueueUnit]
 ) -> None:
-    usage.charge_admitted(INFO, Occupancy({"cpu": 4000}, 1))
+    usage.charge_admitted(INFO, Granted(Occupancy({"cpu": 4000}, 1)))
     plugins = PluginRunner([recorder]).fork()
     twin = usage.fork(plugins, units.get)
     twin.release(UID)

@@ -17,7 +17,7 @@ from queue_scheduler.engine.audit import (
     judge_units,
 )
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.framework.queue_unit_info import Occupancy
+from queue_scheduler.framework.queue_unit_info import Granted, Occupancy
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from shared_api.objects.meta import Uid
@@ -69,7 +69,7 @@ def occupy(objects: Objects, amount: int) -> None:
     record = objects.engine.record("ns/u")
     assert record is not None
     assert record.info is not None
-    charged = Occupancy({"cpu": amount}, 1)
+    charged = Granted(Occupancy({"cpu": amount}, 1))
     objects.engine.units.usage.charge_admitted(record.info, charged)
 
 
@@ -145,7 +145,7 @@ WORDS = [
     (
         cache_labelled_pod,
         Kind.UNCOUNTED_POD,
-        "cpu 3, bound, a stray of ns/u in quota b at node b",
+        "cpu 3, bound, elsewhere, of unit uid-u in quota b at node b",
         OF_UNIT,
     ),
     (cache_owned_pod, Kind.UNCOUNTED_POD, OF_UNIT, f"{OF_UNIT}, by other labels or another owner"),

@@ -372,12 +372,12 @@ def test_a_unit_is_not_admitted_for_pods_that_run_out_of_turn() -> None:
     assert state(engine) is UnitState.WAITING
 
 
-def test_pods_of_its_job_move_with_a_relabeled_unit() -> None:
+def test_pods_of_its_job_stay_where_their_labels_say_when_it_is_relabeled() -> None:
     facts = [x for name in ("a", "b") for x in (build_quota(name, cpu=4), build_queue(name))]
     pod = build_pod("p", unit="ns/u", quota="a", owner="job-1")
     engine, plugin = engine_of(*facts, build_unit("u", "a", job="job-1"), pod)
     engine.on_queue_unit(build_unit("u", "b", cpu=2, version=11, job="job-1"))
-    assert (plugin.used("a"), plugin.used("b")) == ({}, {"cpu": 1000})
+    assert (plugin.used("a"), plugin.used("b")) == ({"cpu": 1000}, {})
 
 
 def test_an_adopted_unit_is_charged_at_once_even_above_the_quota() -> None:

@@ -14,7 +14,7 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue, Notice, WriteFailure
 from queue_scheduler.engine.audit import Kind, judge_pods, judge_units
 from queue_scheduler.framework.extension_points import ForeignPod
-from queue_scheduler.framework.queue_unit_info import Occupancy, QueueUnitInfo
+from queue_scheduler.framework.queue_unit_info import Granted, Occupancy, QueueUnitInfo
 from queue_scheduler.quota.quota_decision import Demand, PodStage
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.unit_controllers import self_audit
@@ -160,7 +160,9 @@ def end_unit(world: AuditWorld) -> None:
 
 
 def overcharge(world: AuditWorld) -> None:
-    world.engine.units.usage.charge_admitted(world.info("ns/r"), Occupancy({"cpu": 9000}, 1))
+    world.engine.units.usage.charge_admitted(
+        world.info("ns/r"), Granted(Occupancy({"cpu": 9000}, 1))
+    )
 
 
 def release_charge(world: AuditWorld) -> None:
@@ -415,7 +417,7 @@ def test_a_change_on_its_way_is_no_difference(happen: Callable[[AuditWorld], Non
 def test_a_difference_with_other_numbers_is_another_one() -> None:
     world = AuditWorld()
     for cpu in (7, 8, 9):
-        amounts = Occupancy({"cpu": 1000 * cpu}, 1)
+        amounts = Granted(Occupancy({"cpu": 1000 * cpu}, 1))
         world.engine.units.usage.charge_admitted(world.info("ns/r"), amounts)
         world.round()
     assert world.counted == []

@@ -1,0 +1,151 @@
+"""What a unit's living pods occupy together with what it may still make. Pure.
+
+A unit is charged for what *will live*, pod set by pod set. A pod that lives may be smaller or
+larger than its template; the one that replaces it asks for the template again. A pod that is
+deleted holds its requests for its grace period, and its replacement is made beside it. So there are
+
+    the living pods, each at the larger of itself and its template;
+    those that end, as they are;
+    the pods that are granted and do not live, each at its template.
+
+What was given back is not granted any more. Pods whose set is not known, since they have no mark
+and there are several sets, count as sums: what they ask for together, or what is granted and does
+not live, whichever is more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+from queue_scheduler.framework.queue_unit_info import Granted, Occupancy, PodSetDemand
+from shared_api.resource_list import Amounts, maximum, scale
+
+
+class PodShape(NamedTuple):
+    """What the charge for a living pod depends on.
+
+    Attributes:
+        request: What it asks for, in base units, without zeros.
+        pod_set: The pod set that it is marked with; "": none.
+        ends: Whether it was deleted, and still has its grace period.
+        is_firm: Whether its own label forbids to preempt it.
+    """
+
+    request: tuple[tuple[str, int], ...]
+    pod_set: str = ""
+    ends: bool = False
+    is_firm: bool = False
+
+
+Shapes: TypeAlias = Mapping[PodShape, int]
+"""How many pods there are of each shape; most jobs have one or two."""
+
+NONE_LIVING: Final[Shapes] = {}
+_NOTHING: Final = Occupancy({}, 0)
+
+
+def sum_of(shapes: Shapes) -> Occupancy:
+    """Return what pods ask for together."""
+    if not shapes:
+        return _NOTHING
+    amounts: Amounts = {}
+    for shape, count in shapes.items():
+        _add(amounts, shape.request, count)
+    return Occupancy(amounts, sum(shapes.values()))
+
+
+def firm_part(shapes: Shapes) -> Amounts:
+    """Return what those pods ask for that may not be preempted by their own label."""
+    if not any(shape.is_firm for shape in shapes):
+        return {}
+    return sum_of({shape: count for shape, count in shapes.items() if shape.is_firm}).amounts
+
+
+def occupied_by(granted: Granted, shapes: Shapes) -> Occupancy:
+    """Return what a unit occupies that was granted this and has these living pods."""
+    if not shapes:
+        return granted.occupancy
+    least = granted.occupancy
+    sets = _sets_of(granted.sets, shapes)
+    if not sets:
+        return sum_of(shapes).at_least(least)
+    if _is_as_granted(sets, shapes):
+        return least  # shared: all units of a class hold one dict together
+    return _will_live(sets, shapes).at_least(sum_of(shapes).at_least(least))
+
+
+def _sets_of(granted: tuple[PodSetDemand, ...], shapes: Shapes) -> dict[str, PodSetDemand]:
+    """Return the granted pod sets by the marks of their pods.
+
+    Pods of a unit with a single pod set have no mark. If more live than are granted, they are not
+    one for one the pods of that set, as those of a workflow that is granted as a whole.
+    """
+    sets = {each.name: each for each in granted}
+    if len(granted) == 1:
+        only = granted[0]
+        alive = sum(
+            count
+            for shape, count in shapes.items()
+            if not shape.ends and shape.pod_set in {"", only.name}
+        )
+        if alive <= only.count:
+            sets[""] = only
+    return sets
+
+
+def _is_as_granted(sets: Mapping[str, PodSetDemand], shapes: Shapes) -> bool:
+    """Return whether pods are within their templates and counts, as nearly always."""
+    alive: dict[str, int] = {}
+    for shape, count in shapes.items():
+        pod_set = sets.get(shape.pod_set)
+        if pod_set is None or shape.ends:
+            return False
+        per_pod = pod_set.per_pod
+        if any(amount > per_pod.get(key, 0) for key, amount in shape.request):
+            return False
+        alive[pod_set.name] = alive.get(pod_set.name, 0) + count
+        if alive[pod_set.name] > pod_set.count:
+            return False
+    return True
+
+
+def _will_live(sets: Mapping[str, PodSetDemand], shapes: Shapes) -> Occupancy:
+    amounts: Amounts = {}
+    loose: Amounts = {}
+    pods, loose_pods = 0, 0
+    alive: dict[str, int] = {}
+    for shape, count in shapes.items():
+        pod_set = sets.get(shape.pod_set)
+        if pod_set is None:
+            _add(loose, shape.request, count)
+            loose_pods += count
+            continue
+        pods += count
+        if shape.ends:
+            _add(amounts, shape.request, count)
+        else:
+            raised = maximum(dict(shape.request), pod_set.per_pod)
+            _add(amounts, tuple(raised.items()), count)
+            alive[pod_set.name] = alive.get(pod_set.name, 0) + count
+    missing = _missing(sets, alive)
+    rest = missing.at_least(Occupancy(loose, loose_pods))
+    _add(amounts, tuple(rest.amounts.items()), 1)
+    return Occupancy(amounts, pods + rest.pods)
+
+
+def _missing(sets: Mapping[str, PodSetDemand], alive: Mapping[str, int]) -> Occupancy:
+    """Return the pods that are granted and do not live."""
+    amounts: Amounts = {}
+    pods = 0
+    for name, pod_set in sets.items():
+        count = pod_set.count - alive.get(pod_set.name, 0)
+        if name and count > 0:
+            _add(amounts, tuple(scale(pod_set.per_pod, count).items()), 1)
+            pods += count
+    return Occupancy(amounts, pods)
+
+
+def _add(total: Amounts, request: tuple[tuple[str, int], ...], count: int) -> None:
+    for key, amount in request:
+        total[key] = total.get(key, 0) + amount * count
