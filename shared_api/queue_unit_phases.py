@@ -137,6 +137,11 @@ ADOPTABLE_PHASES: Final = frozenset({_E, _R, _READY, _FAILURE, _BACKOFF})
 """Phases in which the job is not released yet: if it runs all the same, it can be adopted."""
 
 QUOTA_RESERVED: Final = "QuotaReserved"
+PODS_ELSEWHERE: Final = "PodsElsewhere"
+"""Condition, and its reason: labels of living pods name another quota than the unit's. W: the
+scheduler."""
+NO_PODS_ELSEWHERE: Final = "NoPodsElsewhere"
+"""The reason of that condition once it is over."""
 NOTHING_REQUESTED: Final = "NothingRequested"
 """Reason of `QUOTA_RESERVED` for a unit whose pods request no resource that its quota limits."""
 ADMITTED: Final = "Admitted"

@@ -1,10 +1,10 @@
 """Events that tell the owner of a job what it may not expect. Pure.
 
-First, that it names another quota while it runs, which values of its annotations and labels do not
-count, and that an owner of it does not. Then mistakes that are not errors anywhere: a label or
-annotation that nothing reads, since it is misspelled; a job that names no queue or quota although
-the others of its namespace do; and an admitted job that takes nothing of its quota, since it
-requests nothing that the quota governs. The first is reported for managed jobs and for suspended
+First, that it or its pods name another quota while it runs, which values of its annotations and
+labels do not count, and that an owner of it does not. Then mistakes that are not errors anywhere: a
+label or annotation that nothing reads, since it is misspelled; a job that names no queue or quota
+although the others of its namespace do; and an admitted job that takes nothing of its quota, since
+it requests nothing that the quota governs. The first is reported for managed jobs and for suspended
 ones that nothing will resume; the second only where the setting `reportUnqueuedJobs` asks for it,
 since such a job may be intended; the third in the words that the scheduler wrote into the unit.
 
@@ -41,6 +41,7 @@ from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import (
     NOTHING_REQUESTED,
+    PODS_ELSEWHERE,
     QUOTA_RESERVED,
     has_nothing_requested,
     is_being_evicted,
@@ -89,6 +90,7 @@ def warn_about_job(view: JobView, job: JobFacts, decision: Decision) -> Decision
         decision = _warn_of_keys(job, decision, managed=managed)
     if managed and view.unit is not None:
         decision = _warn_of_requests(view.unit, decision)
+        decision = _warn_of_pods_elsewhere(view.unit, decision)
     if view.has_queued_neighbors:
         decision = _warn_of_neighbors(job, decision)
     return decision
@@ -141,6 +143,8 @@ def _describe_move(job: JobFacts, unit: QueueUnit, context: ClusterContext) -> s
     labels = labels_of_unit(job, quota_of_job(job, context))
     if what == "quota":
         named = read_quota_name(labels)
+        if named and job.kind.held_by_gates:
+            return ""  # that label moves the charge of a pod: `_warn_of_pods_elsewhere` says so
         before = read_quota_name(unit.metadata.labels)
         stays = f"is charged to {f'quota {before}' if before else 'the quota of its namespace'}"
     else:
@@ -229,6 +233,29 @@ def _warn_of_requests(unit: QueueUnit, decision: Decision) -> Decision:
         return decision
     way_out = "To have its pods counted, set resources.requests of their containers"
     return _with_event(decision, NOTHING_REQUESTED, f"{reserved.message}. {way_out}")
+
+
+def _warn_of_pods_elsewhere(unit: QueueUnit, decision: Decision) -> Decision:
+    """Warn of living pods that name another quota, in the scheduler's words; again, once changed.
+
+    The scheduler knows where each pod is charged; here only a part of their labels is kept.
+    """
+    moved = find_condition(unit.status.conditions, PODS_ELSEWHERE)
+    message = moved.message if moved is not None and moved.status == "True" else ""
+    memory = decision.memory
+    others = frozenset(
+        each for each in memory.reported_events if not each.startswith(PODS_ELSEWHERE)
+    )
+    told = others | {f"{PODS_ELSEWHERE}: {message}"} if message else others
+    if told == memory.reported_events:
+        return decision
+    event = RecordJobEvent(reason=PODS_ELSEWHERE, message=message, type=EventType.WARNING)
+    return msgspec.structs.replace(
+        decision,
+        actions=(*decision.actions, event) if message else decision.actions,
+        memory=msgspec.structs.replace(memory, reported_events=told),
+        is_complete=decision.is_complete or not decision.actions,
+    )
 
 
 def _warn_of_neighbors(job: JobFacts, decision: Decision) -> Decision:

@@ -145,6 +145,8 @@ class PodAccounting:
         self._units_of_owner: dict[Uid, tuple[str, ...]] = {}
         self._changed_groups: dict[Group, None] = {}
         self._changed_foreign: dict[str, None] = {}
+        # Keys of units, for what is told of them; a fork tells nothing.
+        self._moved_of: dict[str, None] = {}
 
     # --- facts --------------------------------------------------------------------------------
 
@@ -169,6 +171,7 @@ class PodAccounting:
 
     def on_unit_gone(self, unit: QueueUnit) -> None:
         """Forget a deleted unit; its living pods keep the group of its uid."""
+        self._moved_of.pop(unit.metadata.key, None)
         self._forget_owners(unit)
         self._regroup_pods_of(unit)
 
@@ -285,6 +288,17 @@ class PodAccounting:
     def groups(self) -> list[tuple[Group, str]]:
         """Return the groups that have living pods, with the keys of their units ("": none)."""
         return [(group, self._unit_key_of.get(group, "")) for group in self._members]
+
+    def note_admitted(self, uid: Uid, unit_key: str) -> None:
+        """Take that a unit occupies quota: if it has pods elsewhere, that is to be told now."""
+        if uid in self._elsewhere:
+            self._moved_of[unit_key] = None
+
+    def take_units_with_moved_pods(self) -> list[str]:
+        """Return, once, the keys of the units of whose pods some are elsewhere, or were."""
+        keys = list(self._moved_of)
+        self._moved_of.clear()
+        return keys
 
     def take_changed_groups(self) -> list[tuple[Group, str]]:
         """Return, once, the groups whose living pods changed, with the keys of their units."""
@@ -415,6 +429,8 @@ class PodAccounting:
                 uid = unit_of_group(group)
                 others = self._elsewhere.get(uid, ())
                 self._elsewhere[uid] = tuple(sorted({*others, group}))
+                if unit_key:
+                    self._moved_of[unit_key] = None
         else:
             self._changed_foreign[key] = None
 
@@ -431,6 +447,8 @@ class PodAccounting:
             others = tuple([each for each in self._elsewhere.pop(uid) if each != group])
             if others:
                 self._elsewhere[uid] = others
+            if unit_key := self._unit_key_of.get(group, ""):
+                self._moved_of[unit_key] = None
 
     def _count(self, group: Group, shape: PodShape, change: int) -> None:
         """Add (1) or take back (-1) a pod of a group."""

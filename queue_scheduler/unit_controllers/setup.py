@@ -18,6 +18,7 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.unit_controllers.admission_checks import AdmissionCheckCycle, CheckObserver
 from queue_scheduler.unit_controllers.eviction import UnitEvictions
 from queue_scheduler.unit_controllers.node_timeout import NodeTimeouts
+from queue_scheduler.unit_controllers.pods_elsewhere import PodsElsewhere
 from queue_scheduler.unit_controllers.requeue import BackoffRequeue
 from queue_scheduler.unit_controllers.scale_up import ScaleUp
 from queue_scheduler.unit_controllers.unit_reconciler import UnitAccess
@@ -73,6 +74,13 @@ class UnitControllers:
         growth = ScaleUp(access, self._parts.clock)
         run(growth.step)
         self._parts.units.add_handler(growth.on_queue_unit)
+
+    def tell_of_pods_elsewhere(self) -> None:
+        """Tell of living pods that name another quota than their unit."""
+        run, access = self._access("pods-elsewhere")
+        told = PodsElsewhere(access, self._parts.clock)
+        run(told.step)
+        self._parts.units.add_handler(told.on_queue_unit)
 
     def follow_evictions(self, pods: SharedInformer[Pod]) -> None:
         """Do the job's side for units without controllers."""

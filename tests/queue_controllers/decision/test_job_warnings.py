@@ -15,7 +15,8 @@ from queue_controllers.decision.pending import QUEUED
 from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
 from shared_api.objects.meta import Condition, OwnerReference, Uid
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import NOTHING_REQUESTED, QUOTA_RESERVED
+from shared_api.queue_unit_phases import NOTHING_REQUESTED, PODS_ELSEWHERE, QUOTA_RESERVED
+from shared_api.well_known_labels import QUOTA_NAME
 from tests.job_situations import ADMITTED, RUNS, SUCCEEDED, TWO_RUNNING, facts, look, told, unit
 
 MISSPELLED = {"quota.scheduling.koordinator.sh/nam": "gold"}
@@ -186,3 +187,41 @@ def test_a_job_without_a_required_request_is_told_what_to_do() -> None:
     assert isinstance(event, RecordJobEvent)
     assert event.reason == "RequestsMissing"
     assert "in resources.requests of its containers" in event.message
+
+
+def elsewhere(status: str, message: str) -> QueueUnit:
+    moved = Condition(type=PODS_ELSEWHERE, status=status, reason=PODS_ELSEWHERE, message=message)
+    return unit("Running", admissions=ADMITTED, conditions=(moved,))
+
+
+def test_a_job_whose_pods_name_another_quota_is_told_in_the_words_of_its_unit() -> None:
+    runs = facts(suspended=False, status=RUNS)
+    memory = JobMemory()
+    got: list[list[str]] = []
+    for status, message in (
+        ("True", "in quota x"),
+        ("True", "in quota x"),
+        ("True", "in quotas x, y"),
+        ("False", "nowhere"),
+        ("True", "in quota x"),
+    ):
+        decision = look(runs, elsewhere(status, message), pods=TWO_RUNNING, memory=memory)
+        got.append([each for each in warnings(decision) if each.startswith("in ")])
+        memory = decision.memory
+    assert got == [["in quota x"], [], ["in quotas x, y"], [], ["in quota x"]]
+
+
+@pytest.mark.parametrize(
+    ("labels", "want"),
+    [
+        pytest.param({QUOTA_NAME: "silver"}, [], id="it is charged there"),
+        pytest.param({}, ["It names no quota any more"], id="it has none, and stays"),
+    ],
+)
+def test_a_pod_with_another_label_is_not_told_that_the_label_is_ignored(
+    labels: dict[str, str], want: list[str]
+) -> None:
+    job = labelled(labels, suspended=False, status=RUNS)
+    job = replace(job, kind=replace(job.kind, held_by_gates=True))
+    texts = warnings(look(job, unit("Running", admissions=ADMITTED), pods=TWO_RUNNING))
+    assert [text[: len("It names no quota any more")] for text in texts] == want

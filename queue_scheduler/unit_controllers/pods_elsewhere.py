@@ -1,0 +1,169 @@
+r"""Tells of living pods whose labels name another quota than their unit.
+
+koord-scheduler charges a pod to the quota that its label names now, and nothing forbids to change
+that label. Such pods are charged there, and the unit keeps what it was granted (`cache.usage`): so
+two quotas are charged for one job, which nothing else would say::
+
+    occupies quota, and has pods elsewhere --> PodsElsewhere=True, with the quotas; an event
+    otherwise, where that condition is True --> PodsElsewhere=False
+
+Nothing is decided by the condition. So changes of pods are gathered for some seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState
+from queue_scheduler.decision import Notice
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.unit_controllers.unit_reconciler import (
+    RequeueAfter,
+    Result,
+    SendStatus,
+    UnitAccess,
+    UnitReconciler,
+)
+from shared_api.client.resource_types import QUEUE_UNITS
+from shared_api.objects.meta import Condition, Uid, find_condition, is_condition_true
+from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
+from shared_api.process.clock import Clock
+from shared_api.queue_unit_phases import (
+    NO_PODS_ELSEWHERE,
+    PODS_ELSEWHERE,
+    condition_body,
+    with_condition,
+)
+from shared_api.timestamps import rfc3339
+
+SWEEP_SECONDS: Final = 5.0
+"""Between two looks for units whose pods have moved; as often as reasons are looked for."""
+
+MAX_NAMES: Final = 5
+"""Quotas that a message names; labels of one job's pods hardly ever name more than one other."""
+
+
+class PodsElsewhere:
+    """Writes the condition PodsElsewhere, and tells of it in an event.
+
+    Args:
+        access: How units are read and written.
+        clock: The time.
+    """
+
+    def __init__(self, access: UnitAccess, clock: Clock) -> None:
+        self._shared = access.shared
+        self._may_write = access.may_write
+        self._report = access.report
+        self._clock = clock
+        self._sweep_at = 0.0
+        self._reconciler = UnitReconciler(access, self._reconcile, _find_told)
+
+    def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
+        """Reconcile a unit whose condition may be over; the engine must have it already."""
+        if new is not None and is_condition_true(new.status.conditions, PODS_ELSEWHERE):
+            self._reconciler.add(new.metadata.key)
+
+    def step(self) -> float | None:
+        """Reconcile one unit; return after how many seconds to be called again."""
+        if not self._may_write():
+            return SWEEP_SECONDS
+        now = self._clock.monotonic()
+        if now >= self._sweep_at:
+            self._sweep_at = now + SWEEP_SECONDS
+            for key in self._shared.ask(_take_moved):
+                self._reconciler.add(key)
+        rest = self._reconciler.step()
+        sweep = self._sweep_at - now
+        return sweep if rest is None else min(rest, sweep)
+
+    def _reconcile(self, key: str) -> Result:
+        record, quotas = self._shared.ask(_read_quotas, key)
+        if record is None:
+            return None
+        if record.state in {UnitState.ASSUMED, UnitState.CONFLICT}:
+            return RequeueAfter(SWEEP_SECONDS)
+        unit = record.unit
+        wanted = build_condition(record, quotas)
+        known = find_condition(unit.status.conditions, PODS_ELSEWHERE)
+        if known is None:
+            if wanted.status == "False":
+                return None
+        elif (known.status, known.message) == (wanted.status, wanted.message):
+            return None
+        now = rfc3339(self._clock.now())
+        conditions = with_condition(unit.status.conditions, wanted, now=now)
+        status = {
+            "conditions": [condition_body(each) for each in conditions],
+            "lastUpdateTime": now,
+        }
+        return SendStatus(unit, status, lambda written: self._tell(written, wanted), _condition_of)
+
+    def _tell(self, unit: QueueUnit, told: Condition) -> None:
+        if told.status != "True":
+            return
+        meta = unit.metadata
+        self._report(
+            Notice(
+                kind=QUEUE_UNITS.kind,
+                key=meta.key,
+                uid=meta.uid,
+                reason=PODS_ELSEWHERE,
+                note=told.message,
+            )
+        )
+
+
+def build_condition(record: CachedUnit, quotas: Sequence[str]) -> Condition:
+    """Return the condition of a unit whose pods are charged to these other quotas, too."""
+    if not quotas:
+        return Condition(
+            type=PODS_ELSEWHERE,
+            status="False",
+            reason=NO_PODS_ELSEWHERE,
+            message="No living pod of it is charged to another quota",
+        )
+    names = ", ".join(quotas[:MAX_NAMES])
+    others = " and others" if len(quotas) > MAX_NAMES else ""
+    own = "" if record.info is None else record.info.quota
+    message = (
+        f"Labels of living pods name {'quota' if len(quotas) == 1 else 'quotas'} {names}{others}:"
+        f" these are charged there, as by koord-scheduler. Quota {own} stays charged for all that"
+        " was granted, since replacements name it, until the unit ends or the labels name it again"
+    )
+    return Condition(type=PODS_ELSEWHERE, status="True", reason=PODS_ELSEWHERE, message=message)
+
+
+def find_quotas_elsewhere(engine: Engine, record: CachedUnit) -> tuple[str, ...]:
+    """Return the names of the quotas to which pods of an admitted unit are charged, but its own."""
+    if record.state is not UnitState.ADMITTED or record.info is None:
+        return ()
+    groups = engine.units.usage.pods.elsewhere(record.uid)
+    charges = [engine.charge_of(Uid(group)) for group in groups]
+    names = {charge.quota for charge in charges if charge is not None and charge.quota}
+    return tuple(sorted(names - {record.info.quota}))
+
+
+def _read_quotas(engine: Engine, key: str) -> tuple[CachedUnit | None, tuple[str, ...]]:
+    record = engine.record(key)
+    return record, () if record is None else find_quotas_elsewhere(engine, record)
+
+
+def _take_moved(engine: Engine) -> list[str]:
+    return engine.units.usage.pods.take_units_with_moved_pods()
+
+
+def _find_told(engine: Engine) -> list[str]:
+    pods = engine.units.usage.pods
+    return [
+        key
+        for key, record in engine.units.records.items()
+        if pods.elsewhere(record.uid)
+        or is_condition_true(record.unit.status.conditions, PODS_ELSEWHERE)
+    ]
+
+
+def _condition_of(status: QueueUnitStatus) -> object:
+    told = find_condition(status.conditions, PODS_ELSEWHERE)
+    return None if told is None else (told.status, told.message)
