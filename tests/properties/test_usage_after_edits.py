@@ -32,7 +32,13 @@ from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import PodSet, QueueUnit, ReclaimablePod
 from shared_api.testing.object_builders import resource_quota, tree_node
-from shared_api.well_known_labels import PREEMPTIBLE, QUOTA_NAME, TREE_PREEMPTIBLE
+from shared_api.well_known_labels import (
+    PREEMPTIBLE,
+    QUOTA_NAME,
+    RELATED_POD_SET,
+    RELATED_QUEUE_UNIT,
+    TREE_PREEMPTIBLE,
+)
 from tests.properties.engine_kit import (
     admitted,
     build_pod,
@@ -40,6 +46,7 @@ from tests.properties.engine_kit import (
     build_quota,
     build_unit,
     changed,
+    moment,
 )
 from tests.properties.engine_world import Story
 from tests.properties.test_engine_properties import stories
@@ -89,6 +96,7 @@ ACTS = (
     *("create", "create", "decide", "decide", "decide_in_vain", "label", "label", "move"),
     *("give_back", "admit", "resize", "grow", "run", "end", "evict", "delete"),
     *("put_pod", "put_pod", "put_pod", "drop_pod", "quotas_gone"),
+    *("resize_pod", "end_pod", "label_pod", "label_pod"),
 )
 
 
@@ -221,10 +229,43 @@ class Edited:
         if unit is not None:
             meta = unit.metadata
             pod = build_pod(f"{meta.name}-{b % 5}", unit=meta.key, cpu=1 + b % 2)
+            marks = {RELATED_POD_SET: ("main", "more", "gone")[a % 3]} if b % 3 else {}
+            notes = {**pod.metadata.annotations, **marks}
             labels = dict(meta.labels)
-            pod = replace(pod, metadata=replace(pod.metadata, labels=labels))
-            self.pods[pod.metadata.key] = pod
-            self.engine.on_pod(pod)
+            meta = replace(pod.metadata, labels=labels, annotations=notes)
+            self.tell_pod(replace(pod, metadata=meta))
+
+    def resize_pod(self, a: int, b: int) -> None:
+        pod = self.pick_pod(a)
+        if pod is not None:
+            self.tell_pod(replace(pod, spec=build_pod("", cpu=1 + b % 4).spec))
+
+    def end_pod(self, a: int, b: int) -> None:
+        pod = self.pick_pod(a)
+        if pod is not None:
+            self.tell_pod(
+                replace(pod, metadata=replace(pod.metadata, deletion_timestamp=moment(1)))
+            )
+
+    def label_pod(self, a: int, b: int) -> None:
+        """Change the label of the quota, or one about preemption, of a living pod.
+
+        A restart does not know what a deleted unit said, and with which pods its pods were counted.
+        """
+        pod = self.pick_pod(a)
+        if pod is not None and pod.metadata.annotations[RELATED_QUEUE_UNIT] in self.units:
+            firm = dict.fromkeys(self.kind.firm[:1], ("true", "false")[b // 4 % 2])
+            edit = firm if b % 2 else {self.kind.label: "ab"[b // 2 % 2]}
+            labels = {**pod.metadata.labels, **edit}
+            self.tell_pod(replace(pod, metadata=replace(pod.metadata, labels=labels)))
+
+    def pick_pod(self, a: int) -> Pod | None:
+        names = sorted(self.pods)
+        return self.pods[names[a % len(names)]] if names else None
+
+    def tell_pod(self, pod: Pod) -> None:
+        self.pods[pod.metadata.key] = pod
+        self.engine.on_pod(pod)
 
     def drop_pod(self, a: int, b: int) -> None:
         names = sorted(self.pods)
@@ -282,8 +323,8 @@ def with_labels(unit: QueueUnit, labels: dict[str, str]) -> QueueUnit:
     return replace(unit, metadata=replace(unit.metadata, labels=edited))
 
 
-Booking = tuple[str, tuple[tuple[str, int], ...], bool]
-"""(quota, amounts without zeros, non-preemptible)"""
+Booking = tuple[str, tuple[tuple[str, int], ...], bool, tuple[tuple[str, int], ...]]
+"""(quota, amounts without zeros, non-preemptible, the part of preemptible ones that is not)"""
 
 
 def bookings_of(engine: Engine) -> tuple[dict[str, Booking], Counter[Booking]]:
@@ -299,7 +340,8 @@ def bookings_of(engine: Engine) -> tuple[dict[str, Booking], Counter[Booking]]:
         assert found is not None, f"{uid} is charged, and the plugin has nothing booked"
         quota, demand = found
         amounts = tuple(sorted((key, n) for key, n in demand.amounts.items() if n))
-        booking = (quota, amounts, demand.non_preemptible)
+        firm = tuple(sorted(demand.firm.items()))
+        booking = (quota, amounts, demand.non_preemptible, firm)
         if uid in units:
             own[uid] = booking
         else:
