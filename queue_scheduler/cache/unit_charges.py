@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from queue_scheduler.cache.unit_state import CachedUnit, granted_to
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState, granted_to
 from queue_scheduler.cache.usage import Charge, Usage
 from queue_scheduler.decision import Reason
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from shared_api.objects.meta import Uid
+from shared_api.resource_list import Amounts, add
 
 
 class UnitCharges:
@@ -76,6 +77,17 @@ class UnitCharges:
             granted = granted_to(record, info)
             return usage.build_admitted(uid, quota, granted, non_preemptible=non_preemptible)
         return usage.build_living(uid, quota, non_preemptible=non_preemptible)
+
+    def elsewhere(self, record: CachedUnit) -> dict[str, Amounts]:
+        """Return what pods of an admitted unit are charged to other quotas, by their names."""
+        found: dict[str, Amounts] = {}
+        if record.state is not UnitState.ADMITTED or record.info is None:
+            return found
+        for group in self._usage.pods.elsewhere(record.uid):
+            charge = self._usage.charge_of(Uid(group))
+            if charge is not None and charge.quota not in {"", record.info.quota}:
+                found[charge.quota] = add(found.get(charge.quota, {}), charge.amounts)
+        return dict(sorted(found.items()))
 
     def validate(self) -> None:
         """Compare every charge with what it follows from; raise AssertionError where it differs."""

@@ -33,6 +33,7 @@ from queue_scheduler.quota_cache.quota_views import QuotaView
 from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.resource_list import Amounts
 from shared_api.well_known_labels import (
     QUOTA_FULLNAME,
     read_annotation,
@@ -48,6 +49,7 @@ class UnitFacts(msgspec.Struct, frozen=True):
 
     `promise` is set for a unit that `holds_up` others, which wait so as not to delay it.
     `refused_at` is when the refusal was found, in seconds since the epoch; None: it is current.
+    `elsewhere` is what its pods are charged to other quotas, which their labels name.
     """
 
     record: CachedUnit
@@ -57,6 +59,7 @@ class UnitFacts(msgspec.Struct, frozen=True):
     holds_up: bool = False
     promise: Promise | None = None
     refused_at: int | None = None
+    elsewhere: dict[str, Amounts] = {}
 
     @property
     def unit(self) -> QueueUnit:
@@ -363,6 +366,7 @@ def _read_unit(engine: Engine, key: str, position: int) -> UnitFacts | None:
         engine.charge_of(record.uid),
         holds_up=engine.holds_up(key),
         refused_at=_refused_at(engine, key),
+        elsewhere=engine.units.charges.elsewhere(record),
     )
 
 

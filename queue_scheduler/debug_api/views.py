@@ -194,6 +194,9 @@ class UnitView(View):
     charged: dict[str, str] = _of_unit(
         lambda each: {} if each.charge is None else quantities(each.charge.amounts)
     )
+    charged_elsewhere: dict[str, dict[str, str]] = _of_unit(
+        lambda each: {quota: quantities(amounts) for quota, amounts in each.elsewhere.items()}
+    )
     pod_sets: list[PodSetView] = _of_unit(
         lambda each: _view_pod_sets(each.unit, is_charged=each.charge is not None)
     )

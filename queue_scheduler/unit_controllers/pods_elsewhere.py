@@ -26,7 +26,7 @@ from queue_scheduler.unit_controllers.unit_reconciler import (
     UnitReconciler,
 )
 from shared_api.client.resource_types import QUEUE_UNITS
-from shared_api.objects.meta import Condition, Uid, find_condition, is_condition_true
+from shared_api.objects.meta import Condition, find_condition, is_condition_true
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
 from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import (
@@ -135,19 +135,9 @@ def build_condition(record: CachedUnit, quotas: Sequence[str]) -> Condition:
     return Condition(type=PODS_ELSEWHERE, status="True", reason=PODS_ELSEWHERE, message=message)
 
 
-def find_quotas_elsewhere(engine: Engine, record: CachedUnit) -> tuple[str, ...]:
-    """Return the names of the quotas to which pods of an admitted unit are charged, but its own."""
-    if record.state is not UnitState.ADMITTED or record.info is None:
-        return ()
-    groups = engine.units.usage.pods.elsewhere(record.uid)
-    charges = [engine.charge_of(Uid(group)) for group in groups]
-    names = {charge.quota for charge in charges if charge is not None and charge.quota}
-    return tuple(sorted(names - {record.info.quota}))
-
-
 def _read_quotas(engine: Engine, key: str) -> tuple[CachedUnit | None, tuple[str, ...]]:
     record = engine.record(key)
-    return record, () if record is None else find_quotas_elsewhere(engine, record)
+    return record, () if record is None else tuple(engine.units.charges.elsewhere(record))
 
 
 def _take_moved(engine: Engine) -> list[str]:

@@ -268,6 +268,20 @@ def test_a_label_may_not_be_added_later(world: QueueWorld, key: str, name: str) 
         assert refusal(world, (where, other), USER, verb="PATCH") == ""
 
 
+def test_the_label_of_a_living_pod_may_not_be_changed_to_it(world: QueueWorld) -> None:
+    """koord-scheduler charges a pod to the quota that its label names now."""
+    path, body = pod(OWN, "own")
+    body["spec"]["nodeName"] = "node"
+    client = world.plane.client_for(USER)
+    made = client.request("POST", path, body)
+    where = f"{path}/{made['metadata']['name']}"
+    client.request("PATCH", f"{where}/status", {"status": {"phase": "Running"}}, content_type=MERGE)
+    for name, allowed in (("gold", False), ("no-such", True), (None, True), ("own", True)):
+        edit = {"metadata": {"labels": {QUOTA_LABEL: name}}}
+        assert (refusal(world, (where, edit), USER, verb="PATCH") == "") is allowed, name
+    client.request("DELETE", f"{where}?gracePeriodSeconds=0")
+
+
 @pytest.mark.parametrize(("key", "name"), [(QUOTA_LABEL, "gold"), (TREE_QUOTA_NAME, "leaf")])
 def test_objects_that_named_it_before_are_left_alone(
     world: QueueWorld, key: str, name: str

@@ -22,7 +22,7 @@ from shared_api.testing.object_builders import (
     queue_unit,
 )
 from shared_api.well_known_labels import BACKFILL, MAX_DEPTH, STOP_POLICY
-from tests.properties.engine_kit import wall_time
+from tests.properties.engine_kit import build_pod, wall_time
 from tests.queue_scheduler.cycle_kit import Line
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, ShellKit
 
@@ -111,6 +111,25 @@ def test_pods_granted_given_back_and_held_add_up(kit: ShellKit, api: DebugApi) -
         views.PodSetView(name="main", asked=7, granted=7, given_back=4, held=3)
     ]
     assert runs.charged == {"cpu": "3"}
+
+
+def test_what_pods_of_a_unit_are_charged_elsewhere(kit: ShellKit, api: DebugApi) -> None:
+    kit.add_quota("other", cpu=4)
+    kit.add_unit("runs", podSet=[pod_set("main", 2, {"cpu": "1"})])
+    status = {"phase": "Running", "admissions": [{"name": "main", "replicas": 2, "running": 2}]}
+    patch: Any = {"namespace": "default", "subresource": "status"}
+    kit.direct.patch("queueunits", "runs", {"status": status}, **patch)
+    kit.learn("runs")
+    assert api.queue_unit("default", "runs").charged_elsewhere == {}
+    later = 11 * 3600
+    for name, quota in (("p", "team"), ("q", "other")):
+        pod = build_pod(
+            name, unit="default/runs", namespace="default", quota=quota, created=later, cpu=2
+        )
+        kit.shared.tell(Engine.on_pod, pod)
+    runs = api.queue_unit("default", "runs")
+    assert runs.charged == {"cpu": "3"}, "a larger pod, and the place of the one that is elsewhere"
+    assert runs.charged_elsewhere == {"other": {"cpu": "2"}}
 
 
 def test_a_units_reason_is_computed_anew_and_a_lists_reason_has_its_time(
