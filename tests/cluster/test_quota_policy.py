@@ -275,7 +275,8 @@ def test_the_label_of_a_living_pod_may_not_be_changed_to_it(world: QueueWorld) -
     client = world.plane.client_for(USER)
     made = client.request("POST", path, body)
     where = f"{path}/{made['metadata']['name']}"
-    client.request("PATCH", f"{where}/status", {"status": {"phase": "Running"}}, content_type=MERGE)
+    running = {"status": {"phase": "Running"}}
+    world.api.request("PATCH", f"{where}/status", running, content_type=MERGE)
     for name, allowed in (("gold", False), ("no-such", True), (None, True), ("own", True)):
         edit = {"metadata": {"labels": {QUOTA_LABEL: name}}}
         assert (refusal(world, (where, edit), USER, verb="PATCH") == "") is allowed, name
