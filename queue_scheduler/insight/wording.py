@@ -130,7 +130,10 @@ _NONE_REQUESTED: Final[dict[Reason, str]] = {
     Reason.OVER_RUNTIME: _OVER % "share at run time",
     Reason.OVER_PARENT_RUNTIME: _OVER % "share at run time",
     Reason.OVER_MIN: _OVER % "min",
-    Reason.NON_PREEMPTIBLE_OVER_MIN: _OVER % "min",
+    Reason.NON_PREEMPTIBLE_OVER_MIN: (
+        "units and pods of quota {quota} that are not preemptible use more {resource} than its "
+        "min: until that ends no other starts in it, not even one that requests none"
+    ),
 }
 """Used if the limit is exceeded without the unit, which asks for none of the resource."""
 

@@ -12,7 +12,12 @@ from typing import Final
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode
-from queue_scheduler.quota_cache.limit_checks import check_overused, refuse, room
+from queue_scheduler.quota_cache.limit_checks import (
+    check_overused,
+    over_min_unasked,
+    refuse,
+    room,
+)
 from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands, check_guarantee
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage
 from queue_scheduler.quota_cache.usage_trees import UsageTrees
@@ -74,6 +79,8 @@ def _over_sums(
             yield from _over(node, each, Reason.NON_PREEMPTIBLE_OVER_MIN, items)
     if not is_runtime:
         return
+    if demand.non_preemptible and not is_tree:
+        yield from over_min_unasked(node, items)
     unasked = check_overused(node, items)
     if unasked is not None and not unasked.requested:
         yield unasked

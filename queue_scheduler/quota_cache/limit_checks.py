@@ -9,7 +9,7 @@ Which rule applies in which mode: see `quota_cache`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from queue_scheduler.decision import Reason, Refusal
@@ -87,7 +87,8 @@ def check_min(node: NodeUsage, items: Items) -> Refusal | None:
 def check_non_preemptible(node: NodeUsage, items: Items) -> Refusal | None:
     """Compare the non-preemptible part with min, never scaled; a missing key is unlimited.
 
-    In an ElasticQuotaTree, at every ancestor as well.
+    All resources of min, also those that are not asked for, since koord-scheduler compares all of
+    them. In an ElasticQuotaTree, those that are asked for, at every ancestor as well.
     """
     is_tree = node.tree.settings.kind is QuotaKind.TREE
     for each in node.chain if is_tree else (node,):
@@ -98,7 +99,19 @@ def check_non_preemptible(node: NodeUsage, items: Items) -> Refusal | None:
             if limit is not None and used + amount > limit:
                 reason = Reason.NON_PREEMPTIBLE_OVER_MIN
                 return refuse(reason, each.name, key, limit, used, amount)
-    return None
+    return None if is_tree else next(over_min_unasked(node, items), None)
+
+
+def over_min_unasked(node: NodeUsage, items: Items) -> Iterator[Refusal]:
+    """Yield a refusal for each resource not asked for whose non-preemptible part exceeds min.
+
+    So it is after min was lowered, or where pods are not held by the queue.
+    """
+    asked = {key for key, _ in items}
+    for key, limit in node.np_limits.items():
+        used = node.np_used.get(key, 0)
+        if used > limit and key not in asked:
+            yield refuse(Reason.NON_PREEMPTIBLE_OVER_MIN, node.name, key, limit, used, 0)
 
 
 def check_total(tree: TreeUsage, items: Items) -> Refusal | None:

@@ -58,7 +58,6 @@ def test_the_full_text_has_every_number_as_a_quantity() -> None:
         (Reason.OVER_RUNTIME, "share at run time"),
         (Reason.OVER_PARENT_RUNTIME, "share at run time"),
         (Reason.OVER_MIN, "min"),
-        (Reason.NON_PREEMPTIBLE_OVER_MIN, "min"),
     ],
 )
 def test_a_unit_that_requests_nothing_is_not_said_to_need_more(reason: Reason, limit: str) -> None:
@@ -66,6 +65,15 @@ def test_a_unit_that_requests_nothing_is_not_said_to_need_more(reason: Reason, l
     assert full_message(said) == (
         f"quota team uses more cpu than its {limit}: until that ends no unit starts in it, "
         "not even one that requests none: missing 2 (limit 4, used 6, requested 0)"
+    )
+
+
+def test_a_unit_that_is_not_preemptible_is_told_what_exceeds_min_without_it() -> None:
+    said = refusal(Reason.NON_PREEMPTIBLE_OVER_MIN, used=6000, requested=0)
+    assert full_message(said) == (
+        "units and pods of quota team that are not preemptible use more cpu than its min: until "
+        "that ends no other starts in it, not even one that requests none: "
+        "missing 2 (limit 4, used 6, requested 0)"
     )
 
 

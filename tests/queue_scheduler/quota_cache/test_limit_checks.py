@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from queue_scheduler.decision import Reason, Refusal
@@ -9,7 +11,7 @@ from queue_scheduler.quota.quota_decision import Demand, PodStage
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from shared_api.well_known_labels import DEFAULT_QUOTA, ROOT_QUOTA
-from tests.properties.quota_cases import build_quota
+from tests.properties.quota_cases import build_quota, take_woken
 
 
 def books_in(mode: QuotaMode, rate: tuple[int, int] = (1, 1)) -> QuotaCache:
@@ -136,6 +138,79 @@ def test_non_preemptible_demand_is_limited_by_min() -> None:
     assert (got.reason, got.limit, got.used) == (reason, 3, 2)
     quotas.release("one")
     assert quotas.check("a", Demand({"x": 2}, non_preemptible=True)) is None
+
+
+def lowered_min() -> QuotaCache:
+    """Return a quota of which 3 x run that may not be preempted, and whose min is 2 x by now."""
+    quotas = QuotaCache(QuotaSettings(mode=QuotaMode.RUNTIME))
+    quotas.on_quota(build_quota("a", minimum={"x": 2, "y": 4}, maximum={"x": 8, "y": 8}))
+    quotas.on_capacity({"x": 100, "y": 100})
+    quotas.charge("one", "a", Demand({"x": 3}, non_preemptible=True))
+    return quotas
+
+
+FIRM_Y = Demand({"y": 1}, non_preemptible=True)
+
+
+def test_non_preemptible_demand_waits_while_min_is_exceeded_on_any_resource() -> None:
+    quotas = lowered_min()
+    want = Refusal(
+        reason=Reason.NON_PREEMPTIBLE_OVER_MIN,
+        quota="a",
+        resource="x",
+        limit=2,
+        used=3,
+        requested=0,
+    )
+    assert quotas.check("a", FIRM_Y) == want
+    assert quotas.every_refusal("a", FIRM_Y) == [want]
+    assert quotas.check("a", Demand({}, non_preemptible=True)) == want
+    assert quotas.check("a", Demand({"y": 1})) is None
+    # What is not in min is not limited by it.
+    quotas.on_quota(build_quota("a", minimum={"y": 4}, maximum={"x": 8, "y": 8}))
+    assert quotas.check("a", FIRM_Y) is None
+
+
+@pytest.mark.parametrize(
+    "heal",
+    [
+        pytest.param(lambda quotas: quotas.release("one"), id="it ends"),
+        pytest.param(
+            lambda quotas: quotas.charge("one", "a", Demand({"x": 2}, non_preemptible=True)),
+            id="it shrinks",
+        ),
+        pytest.param(
+            lambda quotas: quotas.charge("one", "a", Demand({"x": 3})), id="it is preemptible"
+        ),
+        pytest.param(
+            lambda quotas: quotas.on_quota(
+                build_quota("a", minimum={"x": 3, "y": 4}, maximum={"x": 8, "y": 8})
+            ),
+            id="min is raised",
+        ),
+    ],
+)
+def test_a_waiter_is_woken_once_min_is_no_longer_exceeded(
+    heal: Callable[[QuotaCache], object],
+) -> None:
+    quotas = lowered_min()
+    refusal = quotas.check("a", FIRM_Y)
+    assert refusal is not None
+    quotas.wait("waits", "a", FIRM_Y, refusal)
+    quotas.charge("other", "a", Demand({"y": 1}))
+    quotas.release("other")
+    assert take_woken(quotas) == []
+    heal(quotas)
+    assert take_woken(quotas) == ["waits"]
+    assert quotas.check("a", FIRM_Y) is None
+
+
+def test_the_end_of_what_exceeds_min_is_supposed() -> None:
+    quotas = lowered_min()
+    assert quotas.check_without("a", FIRM_Y, ["one"]) is None
+    got = quotas.check_without("a", FIRM_Y, [])
+    assert got is not None
+    assert got.resource == "x"
 
 
 def test_the_nodes_limit_starts() -> None:
