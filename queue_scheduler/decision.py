@@ -96,8 +96,9 @@ class Grounds(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     On the refused resource, the demand raises the request of `asker` by `more`. Then `subject`, the
     asker or a sibling of it, gets `has`; without the demand it had `had`. While nothing is charged
     below either and these numbers stay, the refusal stands (`runtime_wake_check`). `scope` is the
-    highest quota (or the root) whose division is not plain, `parent` the parent of both. `unseeded`
-    and `unrefreshed` give the assumed state of koord-scheduler (`level_division`).
+    highest quota (or the root) whose division is not plain, `parent` the parent of both.
+    `unseeded`, `unrefreshed` and `exact` are what is assumed of koord-scheduler
+    (`level_division.Memory`).
     """
 
     scope: str
@@ -109,6 +110,7 @@ class Grounds(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     has: int | None
     unseeded: bool
     unrefreshed: bool
+    exact: bool = False
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):

@@ -11,10 +11,12 @@ float64 (`scaled_min`, `half_up_share`) because koord-scheduler does: they repea
 and are the only inexact arithmetic here.
 
 **Tolerance.** Rounding half up (koord-scheduler up to 1.8) may hand out less than the total: some
-units are lost that a child may lack. A queue that promises must not let a job wait for them
-(DECISIONS.md 91), so a tolerant division hands them out: to the children whose request they
-complete, those that lack least first, and at most one unit for each child whose share was rounded.
-So no child gets more than it asks for, and all together get no more than the total.
+units are lost that a child may lack. What koord-scheduler never starts must wait, so a queue counts
+what the division gives, but for one exception (DECISIONS.md 91): cpu and memory (`TOLERATED`) of a
+parent whose children's mins are scaled down. There a pod's attempt scales the min on its own chain
+anew, and mostly passes. So a tolerant division hands the lost units out: to the children whose
+request they complete, those that lack least first, and at most one unit for each child whose share
+was rounded. No child gets more than it asks for, and all together get no more than the total.
 
 `divide` is the core, and all decisions use it. `compute_division` divides a whole tree from
 scratch: it is slow, and written for comparison with koord-scheduler's code. The quota cache keeps
@@ -37,6 +39,9 @@ from shared_api.resource_list import Amounts, add
 
 NO_QUOTAS: Final[frozenset[str]] = frozenset()
 
+TOLERATED: Final = frozenset({"cpu", "memory"})
+"""Resources whose base unit no pod would miss: of the others it may be a whole device."""
+
 ClaimTuple: TypeAlias = tuple[int, int, int, bool]
 """A `Claim` without field names, for hot paths."""
 
@@ -47,13 +52,14 @@ Unsatisfied: TypeAlias = tuple[int, int, int]
 class DivisionRules(msgspec.Struct, frozen=True):
     """Differences between koord-schedulers; `guarantee` is the gate ElasticQuotaGuaranteeUsage.
 
-    `tolerant`: not a koord-scheduler's rule, but the one a queue compares with (see the module).
+    `tolerated`: not a koord-scheduler's rule, but the one a queue compares with (see the module):
+    the resources divided tolerantly where mins are scaled.
     """
 
     rounding: Rounding
     scale_min: bool = True
     guarantee: bool = False
-    tolerant: bool = False
+    tolerated: frozenset[str] = frozenset()
 
 
 class DivisionState(msgspec.Struct, frozen=True):
@@ -210,6 +216,15 @@ def scaled_min(available: int, minimum: int, min_sum: int) -> int:
     return int(float(available) * float(minimum) / float(min_sum))
 
 
+def scaled_keys(total: Mapping[str, int], mins: Mapping[str, Amounts]) -> frozenset[str]:
+    """Return the resources on which the mins of a parent's children exceed the total."""
+    return frozenset(
+        key
+        for key, amount in total.items()
+        if amount < sum(minimum.get(key, 0) for minimum in mins.values())
+    )
+
+
 def scale_mins(
     total: Mapping[str, int], mins: Mapping[str, Amounts], fixed: frozenset[str] = NO_QUOTAS
 ) -> dict[str, Amounts]:
@@ -218,10 +233,9 @@ def scale_mins(
     The quotas in `fixed` keep their min and have it first.
     """
     scaled = {name: dict(minimum) for name, minimum in mins.items()}
-    for key, amount in total.items():
+    for key in scaled_keys(total, mins):
+        amount = total[key]
         promised = sum(minimum.get(key, 0) for minimum in mins.values())
-        if amount >= promised:
-            continue
         kept = sum(mins[name].get(key, 0) for name in fixed if name in mins)
         for name, minimum in mins.items():
             if name not in fixed and key in minimum:
@@ -305,7 +319,9 @@ def _divide_node(
 ) -> None:
     total = division.runtime.get(node.name, {})
     mins = {child.name: child.spec.min for child in node.children}
+    tolerated: frozenset[str] = frozenset()
     if rules.scale_min:
+        tolerated = rules.tolerated & scaled_keys(total, mins)
         scaled = scale_mins(total, mins)
         mins = {name: mins[name] if name in state.unrefreshed else scaled[name] for name in mins}
     division.scaled_min.update(mins)
@@ -323,7 +339,7 @@ def _divide_node(
             )
             for child in node.children
         ]
-        granted = divide(total.get(key, 0), claims, rules.rounding, tolerant=rules.tolerant)
+        granted = divide(total.get(key, 0), claims, rules.rounding, tolerant=key in tolerated)
         for child, amount in zip(node.children, granted, strict=True):
             runtimes[child.name][key] = amount
     division.runtime.update(runtimes)

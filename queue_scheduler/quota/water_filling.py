@@ -7,9 +7,10 @@ what they lack, a round costs one look-up per weight. To ask what would change i
 for more, one number is exchanged in one list; nothing else is recomputed.
 
 Every share is the same expression of the same three integers as in `runtime_division.half_up`, so
-the amounts are exactly the same. So is what the tolerant division there hands out: a child that
-lacks no more above its level than the *crumb* is full as well. A child with a weight of 0 or less
-gets no share: groups with such children are divided by `runtime_division.divide`.
+the amounts are exactly the same. So is what the tolerant division there hands out, in a tolerant
+group: a child that lacks no more above its level than the *crumb* is full as well. A child with a
+weight of 0 or less gets no share: groups with such children are divided by
+`runtime_division.divide`.
 """
 
 from __future__ import annotations
@@ -28,13 +29,17 @@ NO_CLAIM: Final[PooledClaim] = (0, 0, 0)
 Lacks: TypeAlias = Mapping[int, list[int]]
 """By weight: what each unsatisfied child lacks above its floor, sorted."""
 
+Filled: TypeAlias = tuple[dict[int, int], int]
+"""The level of each weight, and the crumb; that is 0 where the group is not tolerant."""
+
 
 class ShareGroup:
     """The claims of one parent's children to one resource, with the floors for one total."""
 
-    __slots__ = ("_claims", "_floors", "_lacks", "_weights")
+    __slots__ = ("_claims", "_floors", "_is_tolerant", "_lacks", "_weights")
 
-    def __init__(self) -> None:
+    def __init__(self, *, tolerant: bool = False) -> None:
+        self._is_tolerant = tolerant
         self._claims: dict[str, PooledClaim] = {}
         self._lacks: dict[int, list[int]] = {}
         self._weights = 0  # of the unsatisfied
@@ -90,11 +95,13 @@ class ShareGroup:
     def fill(self, total: int, name: str = "", claim: PooledClaim | None = None) -> WaterFilling:
         """Divide a total; with a `claim`, as if the child `name` claimed that."""
         rest = total - self._floors
-        if claim is None:
-            return WaterFilling(self._claims, self._lacks, rest, name, claim)
-        was = self._claims.get(name, NO_CLAIM)
-        rest += min(was[1], was[2]) - min(claim[1], claim[2])
-        return WaterFilling(self._claims, self._exchange(was, claim), rest, name, claim)
+        lacks: Lacks = self._lacks
+        if claim is not None:
+            was = self._claims.get(name, NO_CLAIM)
+            rest += min(was[1], was[2]) - min(claim[1], claim[2])
+            lacks = self._exchange(was, claim)
+        filled = _fill(lacks, rest, tolerant=self._is_tolerant)
+        return WaterFilling(self._claims, lacks, rest, filled, name, claim)
 
     def grants_all(self, total: int, name: str = "", claim: PooledClaim | None = None) -> bool:
         """Return whether `fill` would leave no child short."""
@@ -104,7 +111,7 @@ class ShareGroup:
             was = self._claims.get(name, NO_CLAIM)
             rest += min(was[1], was[2]) - min(claim[1], claim[2])
             lacks = self._exchange(was, claim)
-        levels, crumb = _fill(lacks, rest)
+        levels, crumb = _fill(lacks, rest, tolerant=self._is_tolerant)
         return not any(own and own[-1] - levels[weight] > crumb for weight, own in lacks.items())
 
     def grant(self, total: int, name: str, claim: PooledClaim) -> int:
@@ -118,7 +125,7 @@ class ShareGroup:
         # Shortcut: most children are full after the first round.
         if rest > 0 and request <= floor + half_up_share(weight, rest, weights):
             return request
-        levels, crumb = _fill(self._exchange(was, claim), rest)
+        levels, crumb = _fill(self._exchange(was, claim), rest, tolerant=self._is_tolerant)
         got = floor + levels[weight]
         return got if request - got > crumb else request
 
@@ -146,13 +153,14 @@ class WaterFilling:
         claims: Mapping[str, PooledClaim],
         lacks: Lacks,
         rest: int,
+        filled: Filled,
         changed: str,
         claim: PooledClaim | None,
     ) -> None:
         self._claims = claims
         self._lacks = lacks
         self._rest = rest
-        self._levels, self._crumb = _fill(lacks, rest)
+        self._levels, self._crumb = filled
         self._changed = changed
         self._claim = claim
 
@@ -197,14 +205,10 @@ class WaterFilling:
         return names
 
 
-Filled: TypeAlias = tuple[dict[int, int], int]
-"""The level of each weight, and the crumb."""
-
-
-def _fill(lacks: Lacks, rest: int) -> Filled:
+def _fill(lacks: Lacks, rest: int, *, tolerant: bool) -> Filled:
     if len(lacks) == 1:
         for weight, own in lacks.items():
-            return _fill_one(weight, own, rest)
+            return _fill_one(weight, own, rest, tolerant=tolerant)
     levels = dict.fromkeys(lacks, 0)
     full = dict.fromkeys(lacks, 0)
     lost = 0
@@ -223,7 +227,7 @@ def _fill(lacks: Lacks, rest: int) -> Filled:
                 after = full[weight] = bisect_right(own, level, before)
                 given_back += level * (after - before) - sum(own[before:after])
         rest = given_back
-    if lost <= 0:
+    if lost <= 0 or not tolerant:
         return levels, 0
     made_up = min(lost, sum(map(len, lacks.values())))
     lacking: list[int] = []
@@ -233,7 +237,7 @@ def _fill(lacks: Lacks, rest: int) -> Filled:
     return levels, completed_by(made_up, lacking)
 
 
-def _fill_one(weight: int, lacks: list[int], rest: int) -> Filled:
+def _fill_one(weight: int, lacks: list[int], rest: int, *, tolerant: bool) -> Filled:
     """Do the same for a single weight."""
     level = full = lost = 0
     count = len(lacks)
@@ -245,7 +249,7 @@ def _fill_one(weight: int, lacks: list[int], rest: int) -> Filled:
         rest = level * (after - full) - sum(lacks[full:after])
         full = after
     crumb = 0
-    if lost > 0 and full < count:
+    if tolerant and lost > 0 and full < count:
         made_up = min(lost, count)
         crumb = completed_by(made_up, _nearly_full(lacks, full, level, made_up))
     return {weight: level}, crumb

@@ -10,7 +10,7 @@ from queue_scheduler.decision import Refusal
 from queue_scheduler.quota.koord_scheduler_state import possible_states
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.runtime_contract import ContractRules, find_breach
-from queue_scheduler.quota.runtime_division import DivisionRules
+from queue_scheduler.quota.runtime_division import TOLERATED, DivisionRules
 from queue_scheduler.quota_cache.limit_checks import refuse
 from queue_scheduler.quota_cache.tree_usage import NodeUsage, without_zeros
 from shared_api.resource_list import subtract
@@ -33,7 +33,7 @@ def check_from_scratch(node: NodeUsage, demand: Demand) -> Refusal | None:
             settings.rounding,
             scale_min=settings.scale_min,
             guarantee=settings.guarantee_usage,
-            tolerant=True,
+            tolerated=TOLERATED & job.amounts.keys(),
         ),
         check_parent=settings.check_parent,
         by_resource=True,

@@ -1,7 +1,8 @@
 """One division of one resource among the children of one quota, from the running sums.
 
-The same arithmetic as `runtime_division`, tolerant, for a single parent and resource. Children that
-ask for nothing and reserve nothing get nothing, and are left out. Divisions are kept until the
+The same arithmetic as `runtime_division`, for a single parent and resource; tolerant where that is
+(`LevelDivision.is_tolerant`). Children that ask for nothing and reserve nothing get nothing, and
+are left out. Divisions are kept until the
 claim of a child changes (`NodeUsage.watch_claims`). If shares are rounded half up, the part that
 all divisions of a level share is kept as well (`water_filling`).
 """
@@ -15,7 +16,13 @@ from typing import Final, TypeAlias
 import msgspec
 
 from queue_scheduler.quota.quota_settings import Rounding
-from queue_scheduler.quota.runtime_division import NO_QUOTAS, ClaimTuple, divide, scaled_min
+from queue_scheduler.quota.runtime_division import (
+    NO_QUOTAS,
+    TOLERATED,
+    ClaimTuple,
+    divide,
+    scaled_min,
+)
 from queue_scheduler.quota.water_filling import PooledClaim, ShareGroup, WaterFilling
 from queue_scheduler.quota_cache.tree_usage import NodeUsage, TreeUsage, has_demand
 from shared_api.resource_list import Amounts, add
@@ -25,18 +32,22 @@ Grants: TypeAlias = dict[str, int] | WaterFilling
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """An assumed state of koord-scheduler: whether the quotas that can be are in it."""
+    """What is assumed of koord-scheduler: whether the quotas that can be are in a state.
+
+    `exact`: that it never gives what rounding loses, not even where that is tolerated.
+    """
 
     unseeded: bool = False
     unrefreshed: bool = False
+    exact: bool = False
 
 
 USUAL: Final = Memory()
 
-PoolQuestion: TypeAlias = tuple[int | None, bool, bool]
-"""(total that mins are scaled to, or None if they are not; unseeded; unrefreshed)."""
+PoolQuestion: TypeAlias = tuple[int | None, bool, bool, bool]
+"""(total that mins are scaled to, or None if they are not; unseeded; unrefreshed; tolerant)."""
 
-UNSCALED: Final[PoolQuestion] = (None, False, False)
+UNSCALED: Final[PoolQuestion] = (None, False, False, False)
 
 MAX_KNOWN: Final = 256
 """Divisions that are kept per node and resource until a claim there changes: of a hundred waiters,
@@ -111,7 +122,8 @@ class LevelDivision:
         self, parent: NodeUsage, key: str, total: int | None, memory: Memory, grants: Grants
     ) -> None:
         """Keep a division that was computed for a charge which has now been made."""
-        question = (total, memory.unseeded, memory.unrefreshed, None, 0)
+        tolerant = self.is_tolerant(parent, key, total, memory)
+        question = (total, memory.unseeded, memory.unrefreshed, tolerant, None, 0)
         self._find_known(parent, key).grants[question] = grants
 
     def divide(
@@ -128,7 +140,8 @@ class LevelDivision:
         A total of None: nothing is divided at the level of the parents.
         """
         known = self._find_known(parent, key)
-        question = (total, memory.unseeded, memory.unrefreshed, changed, request)
+        tolerant = self.is_tolerant(parent, key, total, memory)
+        question = (total, memory.unseeded, memory.unrefreshed, tolerant, changed, request)
         grants = known.grants.get(question)
         if grants is None:
             if len(known.grants) >= MAX_KNOWN:
@@ -226,13 +239,14 @@ class LevelDivision:
     ) -> ShareGroup | None:
         pools = known.pools
         scaled_to = total if self._is_scaled(parent, key, total) else None
-        question = (scaled_to, memory.unseeded, memory.unrefreshed)
+        tolerant = self.is_tolerant(parent, key, total, memory)
+        question = (scaled_to, memory.unseeded, memory.unrefreshed, tolerant)
         if question in pools:
             return pools[question]
         if len(pools) >= MAX_KNOWN:
             pools.clear()
         pools[question] = None
-        pool = ShareGroup()
+        pool = ShareGroup(tolerant=tolerant)
         names, claims = self._claims(parent, key, total, memory, None, 0)
         for name, (weight, asked, floor, is_lending) in zip(names, claims, strict=True):
             if asked <= floor:
@@ -274,7 +288,8 @@ class LevelDivision:
         request: int,
     ) -> Grants:
         names, claims = self._claims(parent, key, total, memory, changed, request)
-        granted = divide(total or 0, claims, self._rounding, tolerant=True)
+        tolerant = self.is_tolerant(parent, key, total, memory)
+        granted = divide(total or 0, claims, self._rounding, tolerant=tolerant)
         return dict(zip(names, granted, strict=True))
 
     def _claims(
@@ -337,6 +352,11 @@ class LevelDivision:
     def min_sum(self, parent: NodeUsage, key: str) -> int:
         """Return the sum of the mins of the children."""
         return self._min_sums[parent.name].get(key, 0)
+
+    def is_tolerant(self, parent: NodeUsage, key: str, total: int | None, memory: Memory) -> bool:
+        """Return whether what rounding loses here is handed out all the same."""
+        is_tolerated = self._is_pooled and key in TOLERATED and not memory.exact
+        return is_tolerated and self._is_scaled(parent, key, total)
 
     def _is_scaled(self, parent: NodeUsage, key: str, total: int | None) -> bool:
         if not self._scales or total is None or total >= self.min_sum(parent, key):

@@ -12,17 +12,20 @@ next quota of the chain and T = what that asks for.
 that is covered then is not hurt, whatever it had. If another child's amount matters, p is divided
 without J as well; if the amount changed, that child's whole subtree is compared, quota by quota.
 That is exact, and slower.
+
+**What J does not ask for** counts as well: koord-scheduler refuses every pod of a quota that uses
+more of some resource than it gets. There nothing is tolerated (`Memory.exact`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
 from typing import NamedTuple
 
 import msgspec
 
 from queue_scheduler.decision import Grounds, Reason, Refusal
+from queue_scheduler.quota.runtime_division import TOLERATED
 from queue_scheduler.quota.water_filling import WaterFilling
 from queue_scheduler.quota_cache.admission_record import Runtimes
 from queue_scheduler.quota_cache.chain_levels import ChainLevels, Level, would_ask
@@ -60,7 +63,8 @@ class RuntimeCheck:
     """Asks one tree; made once per change of its quotas."""
 
     __slots__ = (
-        "_check_parent", "_covered", "_divided", "_memories", "division", "levels", "plain",
+        "_check_parent", "_covered", "_divided", "_exact", "_memories", "division", "levels",
+        "plain",
     )  # fmt: skip
 
     def __init__(self, tree: TreeUsage, unrefreshed: frozenset[str]) -> None:
@@ -75,6 +79,9 @@ class RuntimeCheck:
             for unseeded in ((False, True) if may_usage_be_unseeded else (False,))
             for is_unrefreshed in ((False, True) if unrefreshed else (False,))
         )
+        self._exact = tuple(
+            msgspec.structs.replace(memory, exact=True) for memory in self._memories
+        )
         is_state_known = len(self._memories) == 1
         self.plain = UnconstrainedLevels(tree, self.division, is_state_known=is_state_known)
         self.levels = ChainLevels(tree, self.division, self.plain)
@@ -85,6 +92,7 @@ class RuntimeCheck:
         """Return one that asks a fork of the tree; what follows from quotas alone is shared."""
         copy: RuntimeCheck = RuntimeCheck.__new__(RuntimeCheck)
         copy._check_parent, copy._memories = self._check_parent, self._memories
+        copy._exact = self._exact
         copy.division = self.division.fork(tree)
         copy.plain = self.plain.fork(tree, copy.division)
         copy.levels = ChainLevels(tree, copy.division, copy.plain)
@@ -175,7 +183,7 @@ class RuntimeCheck:
         checks the limits of all resources before it checks which quotas are hurt; here the first
         resource that fails decides, which refuses the same demands, sooner.
         """
-        for (key, amount), memory in product(doubtful, self._memories):
+        for key, amount, memory in self._assumptions(doubtful):
             levels = self.levels.descend(node, key, amount, memory)
             breach = self._over_limit(levels[-1], key, amount)
             if breach is None:
@@ -191,6 +199,12 @@ class RuntimeCheck:
                     breach.refusal, grounds=grounds, is_rounded=is_rounded
                 )
         return None
+
+    def _assumptions(self, doubtful: Items) -> Iterator[tuple[str, int, Memory]]:
+        """Yield these amounts with each state that koord-scheduler may be in."""
+        for key, amount in doubtful:
+            for memory in self._memories if amount or key not in TOLERATED else self._exact:
+                yield key, amount, memory
 
     def _find_grounds(
         self, levels: list[Level], breach: LevelRefusal, key: str, amount: int, memory: Memory
@@ -225,6 +239,7 @@ class RuntimeCheck:
             has=has,
             unseeded=memory.unseeded,
             unrefreshed=memory.unrefreshed,
+            exact=memory.exact,
         )
 
     def runtimes(self, node: NodeUsage) -> Amounts:

@@ -37,7 +37,7 @@ def find_doubtful(tree: TreeUsage, walk: RuntimeCheck, key: str, scopes: Scopes)
         node = tree.nodes.get(name)
         if node is not None and _is_quiet(node, walk, key, scope.most, is_root_plain=is_root_plain):
             continue
-        for family, groups in scope.families.items():
+        for (parent, memory), groups in scope.families.items():
             charged = _find_charged(tree, groups)
             now = tree.changes.clock
             untouched = [
@@ -46,10 +46,7 @@ def find_doubtful(tree: TreeUsage, walk: RuntimeCheck, key: str, scopes: Scopes)
                 if grounds and _may_fall(seen.values(), charged.get(grounds), now)
             ]
             if untouched:
-                memory = Memory(family[1], family[2])
-                siblings = _Siblings(
-                    tree, walk, family[0], key, memory, is_root_plain=is_root_plain
-                )
+                siblings = _Siblings(tree, walk, parent, key, memory, is_root_plain=is_root_plain)
                 charged.update((grounds, now) for grounds in siblings.fallen(untouched))
             for changed, charged_at in charged.items():
                 seen = groups[changed].items()

@@ -10,11 +10,12 @@ from collections.abc import Hashable, Mapping
 from typing import Final, TypeAlias
 
 from queue_scheduler.decision import Grounds, Refusal
+from queue_scheduler.quota_cache.level_division import USUAL, Memory
 
-Family: TypeAlias = tuple[str, bool, bool]
-"""Grounds about children of one quota, under one assumed state of koord-scheduler."""
+Family: TypeAlias = tuple[str, Memory]
+"""Grounds about children of one quota, by what is assumed of koord-scheduler."""
 
-NO_FAMILY: Final[Family] = ("", False, False)
+NO_FAMILY: Final[Family] = ("", USUAL)
 
 Groups: TypeAlias = dict[Grounds | None, dict[Hashable, int]]
 """Waiters by grounds, each with the tree's clock at its refusal."""
@@ -103,4 +104,4 @@ class RuntimeWakeIndex:
 def _family(grounds: Grounds | None) -> Family:
     if grounds is None:
         return NO_FAMILY
-    return grounds.parent, grounds.unseeded, grounds.unrefreshed
+    return grounds.parent, Memory(grounds.unseeded, grounds.unrefreshed, grounds.exact)

@@ -18,11 +18,10 @@ Exceptions:
   * default or system quota have a negative weight (overflow): they get nothing, and W must stay
     positive whichever of the others are unsatisfied: every other weight exceeds the absolute value
     of their sum;
-  * shares are rounded half up: a round with n unsatisfied may lose n/2 units, all rounds n(n+1)/4
-    (with float64 less than n(n+1)/2). Then G is more than S by that at the end, but for what T
-    exceeds the sum by; and n units are made up for (`runtime_division`). So all are filled where
-    n is at most 3, or T exceeds the sum by n*n. Below the first level T is just the sum where
-    all lend, so if many are unsatisfied a division is usual;
+  * shares are rounded half up: a round with n unsatisfied may lose n/2 units (with float64 less
+    than n), all rounds together less than n(n+1)/2. A single one always gets all. So all are filled
+    where n is 1, or T exceeds the sum by n*n. Below the first level T is just the sum where all
+    lend, so if several are unsatisfied a division is usual;
   * float64 is no longer exact, or a quota that does not lend has min > max.
 
 Where these sums do not suffice under half up, the walk divides: that shows whether a level grants
@@ -48,8 +47,8 @@ from queue_scheduler.quota_cache.tree_usage import NodeUsage, TreeUsage
 LARGEST_EXACT: Final = 2**50
 """Beyond this a float64 expression of koord-scheduler may be off by a unit."""
 
-FEW_UNSATISFIED: Final = 3
-"""With so many unsatisfied children, rounding half up loses no more units than it makes up for."""
+FEW_UNSATISFIED: Final = 1
+"""With so many unsatisfied children, rounding half up loses nothing."""
 
 
 class Coverage(enum.Enum):

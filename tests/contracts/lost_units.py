@@ -1,16 +1,17 @@
 """Counts how often a released pod lacks one unit.
 
-    python -m tests.contracts.lost_units [SEEDS] [quiet]
+    python -m tests.contracts.lost_units [SEEDS] [quiet] [devices]
 
 koord-scheduler up to 1.8 rounds shares half up, which loses single units, and refreshes quotas one
 by one. So what a queue promises and what the scheduler gives at one moment may differ by a unit in
 either direction. Here jobs arrive and end in random trees, the real quota cache releases them, and
-a model of the scheduler judges their pods: once with the tolerance of the quota cache, and once
-without it.
+a model of the scheduler judges their pods: with no tolerance, with that of the quota cache, and
+with one for every lost unit.
 
 A turn is a second. A job's pods are created together, judged in order, and judged again each turn
 while they are refused, since something happens in a cluster every second; every tenth turn all
-leaves are refreshed. `quiet` has a tenth of the jobs, which run eight times as long.
+leaves are refreshed. `quiet` has a tenth of the jobs, which run eight times as long. `devices` has
+quotas of devices without a min, where nothing brings a lost one.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from queue_scheduler.quota import runtime_division, water_filling
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaSettings, Rounding
 from queue_scheduler.quota.runtime_division import Claim, divide, scaled_min
-from queue_scheduler.quota_cache import unconstrained_levels
+from queue_scheduler.quota_cache import level_division
+from queue_scheduler.quota_cache.level_division import LevelDivision
 from queue_scheduler.quota_cache.limit_checks import SUM_REASONS
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from queue_scheduler.quota_cache.tree_usage import NodeUsage
@@ -36,8 +37,20 @@ from tests.properties.quota_cases import build_quota
 
 REFRESH_TURNS: Final = 10
 STUCK_TURNS: Final = 60
-SIZES: Final = (10, 50, 100, 125, 250, 333, 500, 750, 1000, 1500, 2000, 4000)
-KEY: Final = "cpu"
+
+
+class Goods(NamedTuple):
+    """What jobs ask for: the resource, and the base units of a pod; `unit` is a whole one."""
+
+    key: str
+    unit: int
+    sizes: tuple[int, ...]
+    has_min: bool
+
+
+CPU_SIZES: Final = (10, 50, 100, 125, 250, 333, 500, 750, 1000, 1500, 2000, 4000)
+CPU: Final = Goods("cpu", 1000, CPU_SIZES, has_min=True)
+DEVICES: Final = Goods("nvidia.com/gpu", 1, (1, 1, 1, 2, 4), has_min=False)
 
 
 class Pace(NamedTuple):
@@ -101,8 +114,8 @@ class LazyScheduler:
     (refreshRuntimeNoLock), scale_minquota_when_over_root_res.go, runtime_quota_calculator.go.
     """
 
-    def __init__(self, root: NodeUsage, total: int) -> None:
-        self.root, self.total = root, total
+    def __init__(self, key: str, total: int) -> None:
+        self.key, self.total = key, total
         self.own: dict[str, int] = {}
         self.used: dict[str, int] = {}
         self.floors: dict[str, int] = {}
@@ -110,7 +123,7 @@ class LazyScheduler:
     def limited(self, node: NodeUsage) -> int:
         """Return what a quota requests from its parent."""
         asked = self.own.get(node.name, 0) + sum(map(self.limited, node.children))
-        return min(asked, node.spec.max.get(KEY, 0))
+        return min(asked, node.spec.max.get(self.key, 0))
 
     def refresh(self, leaf: NodeUsage) -> int:
         """Compute the runtimes of a chain; return the leaf's. Siblings keep their old floors."""
@@ -118,16 +131,16 @@ class LazyScheduler:
         for node in reversed(leaf.chain):
             parent = node.parent
             assert parent is not None
-            minimum = node.spec.min.get(KEY, 0)
-            mins = sum(child.spec.min.get(KEY, 0) for child in parent.children)
+            minimum = node.spec.min.get(self.key, 0)
+            mins = sum(child.spec.min.get(self.key, 0) for child in parent.children)
             self.floors[node.name] = (
                 scaled_min(total, minimum, mins) if minimum and total < mins else minimum
             )
             claims = [
                 Claim(
-                    child.spec.weight.get(KEY, 0),
+                    child.spec.weight.get(self.key, 0),
                     self.limited(child),
-                    self.floors.get(child.name, child.spec.min.get(KEY, 0)),
+                    self.floors.get(child.name, child.spec.min.get(self.key, 0)),
                     lends=True,
                 )
                 for child in parent.children
@@ -144,38 +157,45 @@ class LazyScheduler:
 class World:
     """One random tree with its queue and its scheduler."""
 
-    def __init__(self, seed: int, pace: Pace) -> None:
-        self.pace = pace
+    def __init__(self, seed: int, pace: Pace, goods: Goods = CPU) -> None:
+        self.pace, self.goods = pace, goods
         self.rng = rng = random.Random(seed)
         self.counts = Counts()
         self.seen: set[tuple[str, int]] = set()
         self.quotas = QuotaCache(QuotaSettings(rounding_override=Rounding.HALF_UP))
         self.leaves: list[str] = []
-        total = rng.choice([20, 50, 100]) * 1000
+        total = rng.choice([20, 50, 100]) * goods.unit
         for parent in "pq"[: rng.choice([1, 1, 2])]:
             self._add_parent(parent, total)
-        self.quotas.on_capacity({KEY: total})
+        self.quotas.on_capacity({goods.key: total})
         tree = self.quotas.trees.trees[""]
         self.nodes = tree.nodes
-        self.scheduler = LazyScheduler(tree.root, total)
+        self.scheduler = LazyScheduler(goods.key, total)
         self.waiting: list[Job] = []
         self.running: list[Job] = []
 
     def _add_parent(self, parent: str, total: int) -> None:
-        rng, cores = self.rng, total // 1000
-        most = rng.randint(cores // 3, cores)
+        rng, whole = self.rng, total // self.goods.unit
+        most = rng.randint(whole // 3, whole)
         least = rng.randint(0, most)
-        self.quotas.on_quota(
-            build_quota(parent, minimum={KEY: least}, maximum={KEY: most}, is_parent=True)
-        )
+        self._add_quota(parent, least, most)
         for number in range(rng.randint(2, 6)):
             name = f"{parent}{number}"
             high = rng.randint(2, most)
             low = rng.randint(0, min(high, max(1, least // 3)))
-            self.quotas.on_quota(
-                build_quota(name, minimum={KEY: low}, maximum={KEY: high}, parent=parent)
-            )
+            self._add_quota(name, low, high, parent)
             self.leaves.append(name)
+
+    def _add_quota(self, name: str, low: int, high: int, parent: str = "") -> None:
+        key = self.goods.key
+        quota = build_quota(
+            name,
+            minimum={key: low} if self.goods.has_min else {},
+            maximum={key: high},
+            parent=parent,
+            is_parent=not parent,
+        )
+        self.quotas.on_quota(quota)
 
     def run(self) -> Counts:
         """Simulate some minutes."""
@@ -198,7 +218,7 @@ class World:
         job = Job(
             self.counts.arrived,
             self.rng.choice(self.leaves),
-            self.rng.choice(SIZES),
+            self.rng.choice(self.goods.sizes),
             self.rng.randint(1, 4),
             turn,
         )
@@ -206,7 +226,7 @@ class World:
 
     def _release(self, turn: int) -> None:
         for job in list(self.waiting):
-            demand = Demand({KEY: job.pod * job.count})
+            demand = Demand({self.goods.key: job.pod * job.count})
             refusal = self.quotas.check(job.quota, demand)
             if refusal is not None:
                 if refusal.missing == 1 and refusal.reason not in SUM_REASONS:
@@ -256,29 +276,37 @@ class World:
 def without_tolerance() -> Iterator[None]:
     """Have the quota cache use the scheduler's bare division."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (runtime_division, water_filling):
-            patch.setattr(module, "completed_by", lambda *_: 0)
-        patch.setattr(unconstrained_levels, "FEW_UNSATISFIED", 1)
+        patch.setattr(level_division, "TOLERATED", frozenset())
         yield
 
 
-def count(seeds: Iterable[int], pace: Pace = BUSY) -> Counts:
+@contextmanager
+def with_all_tolerance() -> Iterator[None]:
+    """Have the quota cache hand out every unit that rounding loses."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LevelDivision, "is_tolerant", lambda *_: True)
+        yield
+
+
+def count(seeds: Iterable[int], pace: Pace = BUSY, goods: Goods = CPU) -> Counts:
     """Run these worlds and return the sum of their counts."""
     total = Counts()
     for seed in seeds:
-        total.add(World(seed, pace).run())
+        total.add(World(seed, pace, goods).run())
     return total
 
 
 def main(arguments: list[str]) -> int:
-    """Print both counts."""
-    seeds = range(int(arguments[0]) if arguments else 400)
+    """Print all counts."""
+    numbers = [int(each) for each in arguments if each.isdecimal()]
+    seeds = range(numbers[0] if numbers else 400)
     pace = QUIET if "quiet" in arguments else BUSY
+    goods = DEVICES if "devices" in arguments else CPU
     with without_tolerance():
-        before = count(seeds, pace)
-    after = count(seeds, pace)
-    for name, counts in (("without the tolerance", before), ("with the tolerance", after)):
-        print(f"{name}: {counts.describe()}")
+        print(f"without a tolerance: {count(seeds, pace, goods).describe()}")
+    print(f"with the tolerance: {count(seeds, pace, goods).describe()}")
+    with with_all_tolerance():
+        print(f"with one for every unit: {count(seeds, pace, goods).describe()}")
     return 0
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from queue_scheduler.quota.runtime_division import DivisionRules
+from queue_scheduler.quota import runtime_division
+from queue_scheduler.quota.runtime_division import TOLERATED, DivisionRules
 from tests.contracts import elasticquota_observed, koordinator_model
 from tests.contracts.elasticquota_vectors import load
 from tests.contracts.koordinator_model import Json
@@ -26,19 +28,28 @@ def test_observation(vector: Json) -> None:
     assert wrong is None
 
 
-# The only observation in which the tolerance (DECISIONS.md 91) gives another runtime than
-# koord-scheduler published: 1.8 gave q0 5 of the 6 that it uses, and lost the sixth by rounding.
-MADE_UP_FOR = {"ob-045": "q0 runtime: got {'example.com/x': 6,"}
+# The only observation in which a tolerance for all resources and quotas would give another runtime
+# than koord-scheduler published: 1.8 gave q0 5 of the 6 devices that it uses, and lost the sixth.
+LOST = {"ob-045": "q0 runtime: got {'example.com/x': 6,"}
 
 
-def test_the_tolerance_for_lost_units_is_the_only_exception(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(koordinator_model, "DivisionRules", partial(DivisionRules, tolerant=True))
+def wrong_with(monkeypatch: pytest.MonkeyPatch, rules: Callable[..., DivisionRules]) -> Json:
+    monkeypatch.setattr(koordinator_model, "DivisionRules", rules)
     wrong = {vector["id"]: elasticquota_observed.run_vector(vector)[0] for vector in VECTORS}
-    wrong = {name: text for name, text in wrong.items() if text is not None}
-    assert list(wrong) == list(MADE_UP_FOR)
-    assert all(text in str(wrong[name]) for name, text in MADE_UP_FOR.items())
+    return {name: text for name, text in wrong.items() if text is not None}
+
+
+def test_no_observation_depends_on_the_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
+    # DECISIONS.md 91
+    assert wrong_with(monkeypatch, partial(DivisionRules, tolerated=TOLERATED)) == {}
+
+
+def test_a_tolerance_for_devices_would_be_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    tolerant = partial(runtime_division.divide, tolerant=True)
+    monkeypatch.setattr(runtime_division, "divide", lambda *args, **_: tolerant(*args))
+    wrong = wrong_with(monkeypatch, DivisionRules)
+    assert list(wrong) == list(LOST)
+    assert all(text in str(wrong[name]) for name, text in LOST.items())
 
 
 def test_all_are_there() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from queue_scheduler.quota.runtime_division import DivisionRules, divide
+from queue_scheduler.quota.runtime_division import TOLERATED, DivisionRules, divide
 from tests.contracts import elasticquota_vectors, koordinator_model
 from tests.contracts.koordinator_model import Json
 
@@ -25,7 +25,8 @@ def test_no_vector_depends_on_the_tolerance_of_the_quota_cache(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # All pass with the tolerance of the quota cache (DECISIONS.md 91) as with the bare rule.
-    monkeypatch.setattr(koordinator_model, "DivisionRules", partial(DivisionRules, tolerant=True))
+    tolerant = partial(DivisionRules, tolerated=TOLERATED)
+    monkeypatch.setattr(koordinator_model, "DivisionRules", tolerant)
     monkeypatch.setattr(elasticquota_vectors, "divide", partial(divide, tolerant=True))
     assert [elasticquota_vectors.run_vector(vector) for vector in VECTORS] == [None] * len(VECTORS)
 

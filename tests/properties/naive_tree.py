@@ -15,8 +15,7 @@ from shared_api.objects.elastic_quota_tree import (
 )
 from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.well_known_labels import LEND_LIMIT, MAX_JOBS, MAX_PREEMPTIBLE_JOBS
-
-KEYS = ("x", "y")
+from tests.properties.quota_cases import KEYS
 
 
 class Booking(NamedTuple):

@@ -29,10 +29,11 @@ from shared_api.well_known_labels import (
     QUOTA_SHARED_WEIGHT,
 )
 
-KEYS = ("x", "y")
+KEYS = ("memory", "y")
+"""What rounding loses is tolerated of the first where mins are scaled, and never of the second."""
 NAMES = tuple("abcdefgh")
 # Weights of default and system quota: negative after overflow, positive, none.
-SPECIAL_MAXIMA = ({"x": 2**64 - 2, "y": 4}, {"x": 5, "y": 100}, {"x": 0})
+SPECIAL_MAXIMA = ({"memory": 2**64 - 2, "y": 4}, {"memory": 5, "y": 100}, {"memory": 0})
 
 
 def take_woken(quotas: QuotaCache, most: int | None = None) -> list[Hashable]:
@@ -101,7 +102,7 @@ def random_settings(rng: random.Random, mode: QuotaMode | None = None) -> QuotaS
         check_parent=rng.random() < 0.3,
         special_quotas=rng.choice(list(SpecialQuotas)),
         default_quota_max=rng.choice(SPECIAL_MAXIMA),
-        system_quota_max={"x": 7},
+        system_quota_max={"memory": 7},
         foreign_pending=rng.random() < 0.7,
         cap_by_total=rng.random() < 0.7,
         guarantee_usage=rng.random() < 0.05,
@@ -120,7 +121,7 @@ def random_quota(
         maximum = {key: rng.randint(scale, 25 * scale) for key in KEYS}
         minimum = {key: rng.randint(0, amount // 2) for key, amount in maximum.items()}
     elif rng.random() < 0.2:
-        minimum = rng.choice([{}, {"x": 6 * scale, "y": 3}])
+        minimum = rng.choice([{}, {"memory": 6 * scale, "y": 3}])
     weight = {key: rng.randint(rng.choice([0, 1]), 4) for key in KEYS}
     return build_quota(
         names[number],

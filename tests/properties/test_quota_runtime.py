@@ -14,7 +14,7 @@ from queue_scheduler.decision import Reason
 from queue_scheduler.quota.koord_scheduler_state import cautious_runtimes
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings, Rounding
-from queue_scheduler.quota.runtime_division import Claim, DivisionRules, divide
+from queue_scheduler.quota.runtime_division import TOLERATED, Claim, DivisionRules, divide
 from queue_scheduler.quota.water_filling import PooledClaim, ShareGroup
 from queue_scheduler.quota_cache.full_runtime_check import check_from_scratch
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
@@ -78,7 +78,7 @@ def test_runtimes_are_those_of_the_division(seed: int, scale: int) -> None:
         tree.tree,
         {name: node.own for name, node in tree.nodes.items()},
         {key: tree.left(key) for key in KEYS if key in (tree.total or {})},
-        DivisionRules(rules.rounding, scale_min=rules.scale_min, tolerant=True),
+        DivisionRules(rules.rounding, scale_min=rules.scale_min, tolerated=TOLERATED),
     )
     for name, node in tree.nodes.items():
         if not node.is_special:
@@ -186,7 +186,8 @@ POOLED = st.lists(
 def test_levels_are_the_division_that_rounds_half_up(
     claims: list[PooledClaim], others: list[PooledClaim], spare: int, data: st.DataObject
 ) -> None:
-    pool = ShareGroup()
+    tolerant = data.draw(st.booleans())
+    pool = ShareGroup(tolerant=tolerant)
     for number, claim in enumerate(claims):
         pool.put(str(number), claim)
     # Children ask for other amounts; the pool follows, and foresees one more such change.
@@ -199,7 +200,7 @@ def test_levels_are_the_division_that_rounds_half_up(
     for total_of, name in ((claims, ""), ([*claims[:changed], claim, *claims[changed + 1 :]], "c")):
         total = sum(request for _, request, _ in total_of) + spare
         drawn = [(*each, True) for each in total_of]
-        want = divide(total, drawn, Rounding.HALF_UP, tolerant=True)
+        want = divide(total, drawn, Rounding.HALF_UP, tolerant=tolerant)
         level = pool.fill(total, str(changed), claim) if name else pool.fill(total)
         assert [level.get(str(number), -1) for number in range(len(claims))] == want
         short = {str(n) for n, each in enumerate(total_of) if want[n] < each[1]}
@@ -225,13 +226,14 @@ def story(seed: int) -> None:
     rng = random.Random(seed)
     rules = QuotaSettings(mode=QuotaMode.RUNTIME, rounding_override=Rounding.HALF_UP)
     quotas, names = QuotaCache(rules), NAMES[: rng.randint(3, len(NAMES))]
+    key = rng.choice(["memory", "x"])
     for name in names:
-        weight, minimum = {"x": rng.randint(1, 3)}, {"x": rng.randint(0, 3)}
-        quotas.on_quota(build_quota(name, minimum=minimum, maximum={"x": 40}, weight=weight))
-    quotas.on_capacity({"x": rng.randint(10, 30)})
+        weight, minimum = {key: rng.randint(1, 3)}, {key: rng.randint(0, 3)}
+        quotas.on_quota(build_quota(name, minimum=minimum, maximum={key: 40}, weight=weight))
+    quotas.on_capacity({key: rng.randint(10, 30)})
     charged: list[str] = []
     for number in range(40):
-        quota, demand = rng.choice(names), Demand({"x": rng.randint(1, 4)})
+        quota, demand = rng.choice(names), Demand({key: rng.randint(1, 4)})
         if charged and rng.random() < 0.3:
             quotas.release(charged.pop(rng.randrange(len(charged))))
         elif rng.random() < 0.2:
@@ -242,5 +244,5 @@ def story(seed: int) -> None:
             charged.append(f"unit-{number}")
         twin = quotas.fork()
         for name, amount in product(names, (1, 2, 4)):
-            asked = Demand({"x": amount})
+            asked = Demand({key: amount})
             assert quotas.check(name, asked) == twin.check(name, asked), (number, name, amount)

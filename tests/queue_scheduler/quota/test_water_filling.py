@@ -9,18 +9,22 @@ from queue_scheduler.quota.runtime_division import divide
 from queue_scheduler.quota.water_filling import PooledClaim, ShareGroup
 from tests.queue_scheduler.quota.test_runtime_division import MOST_LOST
 
+BOTH = pytest.mark.parametrize("tolerant", [False, True], ids=["exact", "tolerant"])
 
-def pool_of(claims: list[PooledClaim]) -> ShareGroup:
-    pool = ShareGroup()
+
+def pool_of(claims: list[PooledClaim], *, tolerant: bool = True) -> ShareGroup:
+    pool = ShareGroup(tolerant=tolerant)
     for number, claim in enumerate(claims):
         pool.put(str(number), claim)
     return pool
 
 
-def divided(total: int, claims: list[PooledClaim]) -> list[int]:
-    return divide(total, [(*claim, True) for claim in claims], Rounding.HALF_UP, tolerant=True)
+def divided(total: int, claims: list[PooledClaim], *, tolerant: bool = True) -> list[int]:
+    lending = [(*claim, True) for claim in claims]
+    return divide(total, lending, Rounding.HALF_UP, tolerant=tolerant)
 
 
+@BOTH
 @pytest.mark.parametrize(
     ("total", "claims"),
     [
@@ -33,13 +37,14 @@ def divided(total: int, claims: list[PooledClaim]) -> list[int]:
         pytest.param(1, [(1, 9, 0)] * 3, id="a share of nothing"),
         pytest.param(22, [(1, 3, 0), (1, 9, 0), (1, 8, 0), (1, 2, 2)], id="enough for all"),
         pytest.param(1000, [(1, 334, 0), (1, 333, 0), (1, 333, 0)], id="for all, by a lost unit"),
+        pytest.param(3, [(7, 1, 0), (7, 1, 0), (1, 1, 0)], id="a device for each of three"),
         pytest.param(2**62, [(2**50 + 1, 2**61, 3), (7, 2**61, 1)], id="beyond what is exact"),
     ],
 )
-def test_levels_are_the_division(total: int, claims: list[PooledClaim]) -> None:
-    pool = pool_of(claims)
+def test_levels_are_the_division(total: int, claims: list[PooledClaim], *, tolerant: bool) -> None:
+    pool = pool_of(claims, tolerant=tolerant)
     level = pool.fill(total)
-    want = divided(total, claims)
+    want = divided(total, claims, tolerant=tolerant)
     assert [level.get(str(number), -1) for number in range(len(claims))] == want
     assert level.get("nobody", -1) == -1
     short = [str(n) for n, claim in enumerate(claims) if want[n] < claim[1]]
@@ -84,6 +89,11 @@ def test_units_that_no_claim_has(total: int, claims: list[PooledClaim], want: in
     level = pool_of(claims).fill(total)
     assert level.lost() == want
     assert [level.get(str(number), -1) for number in range(len(claims))] == divided(total, claims)
+
+
+def test_where_nothing_is_tolerated_a_lost_unit_stays_lost() -> None:
+    level = pool_of([(7, 1, 0), (7, 1, 0), (1, 1, 0)], tolerant=False).fill(3)
+    assert (level.lost(), level.short()) == (1, ["2"])
 
 
 def test_a_removed_claim_leaves_nothing() -> None:

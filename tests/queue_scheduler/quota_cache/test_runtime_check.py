@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from queue_scheduler.decision import Reason
 from queue_scheduler.quota.quota_decision import Demand, PodStage
 from queue_scheduler.quota.quota_settings import QuotaSettings, Rounding
@@ -83,59 +81,6 @@ def test_a_loan_is_not_called_back() -> None:
     quotas.on_foreign("pod", "b", {"x": 9})
     assert why(quotas, "a", x=1) is None
     assert why(quotas, "a", x=2) == (Reason.HURTS_OTHERS, "b")
-
-
-def nearly_empty_cluster() -> QuotaCache:
-    """Return 100 cores under a parent of min 40, of which 1.5 run; rc asks for 0.75 more.
-
-    Below p 2250m are divided. The mins are scaled to 818m, 409m and 340m; of the 683m that are
-    left, rounding half up loses one: rc gets 749m.
-    """
-    quotas = new_quotas(Rounding.HALF_UP)
-    quotas.on_quota(build_quota("p", minimum={"cpu": 40}, maximum={"cpu": 48}, is_parent=True))
-    for name, low, high in (("ra", 12, 30), ("rb", 10, 30), ("rc", 6, 40), ("rd", 5, 40)):
-        quotas.on_quota(build_quota(name, minimum={"cpu": low}, maximum={"cpu": high}, parent="p"))
-    quotas.on_capacity({"cpu": 100_000})
-    quotas.charge("one", "ra", Demand({"cpu": 1000}))
-    quotas.charge("two", "rd", Demand({"cpu": 500}))
-    return quotas
-
-
-def test_no_unit_waits_for_amounts_that_rounding_half_up_lost() -> None:
-    quotas = nearly_empty_cluster()
-    assert why(quotas, "rc", cpu=750) is None
-    quotas.charge("three", "rc", Demand({"cpu": 750}))
-    view = quotas.view("rc")
-    assert view is not None
-    assert view.runtime == {"cpu": 750}
-
-
-def test_a_refusal_says_that_rounding_lost_what_is_missing() -> None:
-    # A third of 1000 is 333 for each of three: one unit is lost, and would do for one of two.
-    quotas = new_quotas(Rounding.HALF_UP)
-    for name in "abc":
-        quotas.on_quota(build_quota(name, maximum={"x": 900}, weight={"x": 1}))
-    quotas.on_capacity({"x": 1000})
-    for name in "bc":
-        quotas.on_foreign(name, name, {"x": 334})
-    refusals = [quotas.check("a", Demand({"x": amount})) for amount in (332, 334, 335)]
-    assert [refusal and (refusal.missing, refusal.is_rounded) for refusal in refusals] == [
-        None, (1, True), (2, False),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("rounding", Rounding)
-def test_no_unit_waits_for_a_lost_unit_below_the_first_level(rounding: Rounding) -> None:
-    # The bare division of koord-scheduler 1.8 gives a and b 1 each, and c 1 of the 2 it asks for.
-    quotas = new_quotas(rounding)
-    quotas.on_quota(build_quota("p", maximum={"x": 100}, is_parent=True))
-    for name in "abc":
-        quota = build_quota(name, maximum={"x": 50}, weight={"x": 1}, parent="p")
-        quotas.on_quota(quota)
-    quotas.on_capacity({"x": 1000})
-    quotas.charge("one", "b", Demand({"x": 1}))
-    quotas.charge("two", "c", Demand({"x": 2}))
-    assert why(quotas, "a", x=1) is None
 
 
 def test_demand_of_the_default_quota_counts_twice() -> None:

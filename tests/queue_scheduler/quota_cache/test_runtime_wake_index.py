@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from queue_scheduler.decision import Grounds, Reason, Refusal
+from queue_scheduler.quota_cache.level_division import USUAL
 from queue_scheduler.quota_cache.runtime_wake_index import RuntimeWakeIndex
 
 
@@ -29,7 +30,7 @@ def test_waiters_with_the_same_grounds_are_found_together() -> None:
     scopes = waiters.refused_on("", "x")
     assert list(scopes) == ["o", "other"]
     assert scopes["o"].most == 3
-    family = scopes["o"].families["p", False, False]
+    family = scopes["o"].families["p", USUAL]
     assert family == {first.grounds: {"a": 4, "c": 6}, second.grounds: {"b": 5}}
     assert waiters.refused_on("", "y") == {}
     assert waiters.refused_on("tree", "x") == {}
