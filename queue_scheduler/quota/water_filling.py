@@ -103,17 +103,6 @@ class ShareGroup:
         filled = _fill(lacks, rest, tolerant=self._is_tolerant)
         return WaterFilling(self._claims, lacks, rest, filled, name, claim)
 
-    def grants_all(self, total: int, name: str = "", claim: PooledClaim | None = None) -> bool:
-        """Return whether `fill` would leave no child short."""
-        rest = total - self._floors
-        lacks: Lacks = self._lacks
-        if claim is not None:
-            was = self._claims.get(name, NO_CLAIM)
-            rest += min(was[1], was[2]) - min(claim[1], claim[2])
-            lacks = self._exchange(was, claim)
-        levels, crumb = _fill(lacks, rest, tolerant=self._is_tolerant)
-        return not any(own and own[-1] - levels[weight] > crumb for weight, own in lacks.items())
-
     def grant(self, total: int, name: str, claim: PooledClaim) -> int:
         """Return what one child gets of a total if it claims this."""
         weight, request, floor = claim
@@ -164,6 +153,14 @@ class WaterFilling:
         self._changed = changed
         self._claim = claim
 
+    @property
+    def is_full(self) -> bool:
+        """Whether no child gets less than it claims."""
+        levels, crumb = self._levels, self._crumb
+        return not any(
+            own and own[-1] - levels[weight] > crumb for weight, own in self._lacks.items()
+        )
+
     def get(self, name: str, default: int) -> int:
         """Return what a child gets; `default` if it claims nothing."""
         claim = self._claims.get(name)
@@ -190,10 +187,10 @@ class WaterFilling:
 
     def short(self) -> list[str]:
         """Return the children that get less than they claim."""
+        if self.is_full:
+            return []
         crumb = self._crumb
         levels = {weight: level + crumb for weight, level in self._levels.items()}
-        if not any(own and own[-1] > levels[weight] for weight, own in self._lacks.items()):
-            return []
         names = [
             name
             for name, (weight, request, floor) in self._claims.items()

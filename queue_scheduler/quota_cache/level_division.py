@@ -10,7 +10,7 @@ all divisions of a level share is kept as well (`water_filling`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
 import msgspec
@@ -47,11 +47,12 @@ USUAL: Final = Memory()
 PoolQuestion: TypeAlias = tuple[int | None, bool, bool, bool]
 """(total that mins are scaled to, or None if they are not; unseeded; unrefreshed; tolerant)."""
 
-UNSCALED: Final[PoolQuestion] = (None, False, False, False)
-
 MAX_KNOWN: Final = 256
 """Divisions that are kept per node and resource until a claim there changes: of a hundred waiters,
 many ask the same question about the levels above them."""
+
+Question: TypeAlias = tuple[int | None, bool, bool, bool, "NodeUsage | None", int]
+"""(total, unseeded, unrefreshed, tolerant; the child whose request is changed, and to what)."""
 
 Row: TypeAlias = tuple[NodeUsage, str, Amounts, int, int, bool]
 """child, its name, what it asks for (running), its min, its weight, whether it lends."""
@@ -60,15 +61,25 @@ Row: TypeAlias = tuple[NodeUsage, str, Amounts, int, int, bool]
 class _Known:
     """What is known of one resource among the children of one quota.
 
-    `changed` collects the children whose claim has changed since.
+    `changed` collects the children whose claim has changed since. Mins are scaled of totals less
+    than `scaled_below`; None: never.
     """
 
-    __slots__ = ("changed", "grants", "pools")
+    __slots__ = ("alone", "changed", "grants", "pools", "scaled_below")
 
-    def __init__(self, parent: NodeUsage, key: str) -> None:
+    def __init__(self, parent: NodeUsage, key: str, scaled_below: int | None) -> None:
         self.changed = parent.watch_claims(key)
-        self.grants: dict[Hashable, Grants] = {}
+        self.scaled_below = scaled_below
+        self.grants: dict[Question, Grants] = {}
+        # What the child gets whose request is changed, where no more of the division was asked.
+        self.alone: dict[Question, int] = {}
         self.pools: dict[PoolQuestion, ShareGroup | None] = {}
+
+    def put(self, question: Question, grants: Grants) -> None:
+        """Keep a division."""
+        if len(self.grants) >= MAX_KNOWN:
+            self.grants.clear()
+        self.grants[question] = grants
 
 
 class LevelDivision:
@@ -122,9 +133,8 @@ class LevelDivision:
         self, parent: NodeUsage, key: str, total: int | None, memory: Memory, grants: Grants
     ) -> None:
         """Keep a division that was computed for a charge which has now been made."""
-        tolerant = self.is_tolerant(parent, key, total, memory)
-        question = (total, memory.unseeded, memory.unrefreshed, tolerant, None, 0)
-        self._find_known(parent, key).grants[question] = grants
+        known = self._find_known(parent, key)
+        known.grants[self._question(known, key, total, memory, None, 0)] = grants
 
     def divide(
         self,
@@ -140,18 +150,74 @@ class LevelDivision:
         A total of None: nothing is divided at the level of the parents.
         """
         known = self._find_known(parent, key)
-        tolerant = self.is_tolerant(parent, key, total, memory)
-        question = (total, memory.unseeded, memory.unrefreshed, tolerant, changed, request)
+        question = self._question(known, key, total, memory, changed, request)
         grants = known.grants.get(question)
         if grants is None:
-            if len(known.grants) >= MAX_KNOWN:
-                known.grants.clear()
             if self._is_pooled:
                 grants = self._fill(known, parent, key, total, memory, changed, request)
             if grants is None:
                 grants = self._divide(parent, key, total, memory, changed, request)
-            known.grants[question] = grants
+            known.put(question, grants)
         return grants
+
+    def grant(
+        self,
+        parent: NodeUsage,
+        key: str,
+        total: int | None,
+        memory: Memory,
+        child: NodeUsage,
+        request: int,
+    ) -> int:
+        """Return what one child would get of a total if it asked for `request` (`divide`)."""
+        known = self._find_known(parent, key)
+        question = self._question(known, key, total, memory, child, request)
+        grants = known.grants.get(question)
+        if grants is not None:
+            return grants.get(child.name, 0)
+        got = known.alone.get(question)
+        if got is None:
+            got = self._grant(known, parent, key, total, memory, child, request)
+            if len(known.alone) >= MAX_KNOWN:
+                known.alone.clear()
+            known.alone[question] = got
+        return got
+
+    def _grant(
+        self,
+        known: _Known,
+        parent: NodeUsage,
+        key: str,
+        total: int | None,
+        memory: Memory,
+        child: NodeUsage,
+        request: int,
+    ) -> int:
+        if self._is_pooled:
+            pool = self._find_pool(known, parent, key, total, memory)
+            claim = self._claim(child, key, total, memory, request)
+            if pool is not None and claim is not None:
+                return pool.grant(total or 0, child.name, claim)
+        return self.divide(parent, key, total, memory, child, request).get(child.name, 0)
+
+    def _question(
+        self,
+        known: _Known,
+        key: str,
+        total: int | None,
+        memory: Memory,
+        changed: NodeUsage | None,
+        request: int,
+    ) -> Question:
+        tolerant = self._is_tolerant(known, key, total, memory)
+        return total, memory.unseeded, memory.unrefreshed, tolerant, changed, request
+
+    def _is_tolerant(self, known: _Known, key: str, total: int | None, memory: Memory) -> bool:
+        """Return whether what rounding loses here is handed out all the same."""
+        below = known.scaled_below
+        if below is None or total is None or total >= below:
+            return False
+        return self._is_pooled and key in TOLERATED and not memory.exact
 
     def grants_all(
         self,
@@ -168,12 +234,8 @@ class LevelDivision:
         """
         if self._is_scaled(parent, key, total):
             return False
-        known = self._find_known(parent, key)
-        pool = known.pools.get(UNSCALED) or self._find_pool(known, parent, key, total, USUAL)
-        if pool is None or changed is None:
-            return pool is not None and pool.grants_all(total)
-        claim = _pooled(changed, key, request, changed.spec.min.get(key, 0))
-        return claim is not None and pool.grants_all(total, changed.name, claim)
+        grants = self.divide(parent, key, total, USUAL, changed, request)
+        return isinstance(grants, WaterFilling) and grants.is_full
 
     def has_leaves_only(self, parent: NodeUsage) -> bool:
         """Return whether no child has children."""
@@ -217,29 +279,21 @@ class LevelDivision:
         pool = self._find_pool(known, parent, key, total, memory)
         if pool is None or changed is None:
             return None if pool is None else pool.fill(total or 0)
-        claim = self.claim(changed, key, total, memory, request)
+        claim = self._claim(changed, key, total, memory, request)
         return None if claim is None else pool.fill(total or 0, changed.name, claim)
 
-    def claim(
+    def _claim(
         self, child: NodeUsage, key: str, total: int | None, memory: Memory, request: int
     ) -> PooledClaim | None:
         """Return what a child claims of a pool if it asks for `request`; None: see `pool`."""
         return _pooled(child, key, request, self.floor(child, key, total, memory))
-
-    def pool(
-        self, parent: NodeUsage, key: str, total: int | None, memory: Memory
-    ) -> ShareGroup | None:
-        """Return what to divide among these; None: a weight does not let it, or the rounding."""
-        if not self._is_pooled:
-            return None
-        return self._find_pool(self._find_known(parent, key), parent, key, total, memory)
 
     def _find_pool(
         self, known: _Known, parent: NodeUsage, key: str, total: int | None, memory: Memory
     ) -> ShareGroup | None:
         pools = known.pools
         scaled_to = total if self._is_scaled(parent, key, total) else None
-        tolerant = self.is_tolerant(parent, key, total, memory)
+        tolerant = self._is_tolerant(known, key, total, memory)
         question = (scaled_to, memory.unseeded, memory.unrefreshed, tolerant)
         if question in pools:
             return pools[question]
@@ -263,9 +317,10 @@ class LevelDivision:
         by_key = self._known[parent]
         known = by_key.get(key)
         if known is None:
-            known = by_key[key] = _Known(parent, key)
+            known = by_key[key] = _Known(parent, key, self._scaled_below(parent, key))
         elif known.changed:
             known.grants.clear()
+            known.alone.clear()
             children = parent.take_claim_changes(key)
             if known.pools:
                 known.pools = {
@@ -288,7 +343,8 @@ class LevelDivision:
         request: int,
     ) -> Grants:
         names, claims = self._claims(parent, key, total, memory, changed, request)
-        tolerant = self.is_tolerant(parent, key, total, memory)
+        known = self._find_known(parent, key)
+        tolerant = self._is_tolerant(known, key, total, memory)
         granted = divide(total or 0, claims, self._rounding, tolerant=tolerant)
         return dict(zip(names, granted, strict=True))
 
@@ -353,15 +409,15 @@ class LevelDivision:
         """Return the sum of the mins of the children."""
         return self._min_sums[parent.name].get(key, 0)
 
-    def is_tolerant(self, parent: NodeUsage, key: str, total: int | None, memory: Memory) -> bool:
-        """Return whether what rounding loses here is handed out all the same."""
-        is_tolerated = self._is_pooled and key in TOLERATED and not memory.exact
-        return is_tolerated and self._is_scaled(parent, key, total)
-
     def _is_scaled(self, parent: NodeUsage, key: str, total: int | None) -> bool:
-        if not self._scales or total is None or total >= self.min_sum(parent, key):
-            return False
-        return parent.parent is not None or key in (self._tree.total or {})
+        below = self._scaled_below(parent, key)
+        return below is not None and total is not None and total < below
+
+    def _scaled_below(self, parent: NodeUsage, key: str) -> int | None:
+        """Return of which totals mins are scaled: those less than this; None: of none."""
+        if self._scales and (parent.parent is not None or key in (self._tree.total or {})):
+            return self.min_sum(parent, key)
+        return None
 
 
 def _parents_of(

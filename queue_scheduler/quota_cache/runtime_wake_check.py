@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 
 from queue_scheduler.decision import Grounds
-from queue_scheduler.quota.water_filling import ShareGroup
 from queue_scheduler.quota_cache.chain_levels import would_ask
 from queue_scheduler.quota_cache.level_division import Grants, Memory
 from queue_scheduler.quota_cache.runtime_check import RuntimeCheck
@@ -115,7 +114,10 @@ class _Siblings:
         self._parent = tree.nodes.get(parent, tree.root)
         # If it is, the parent gets what it asks for.
         self._is_plain_above = is_root_plain and len(self._parent.chain) == 1
-        self._common: dict[int, tuple[Grants, int | None, ShareGroup | None]] = {}
+        # What the children get without a demand.
+        self._before: Grants | None = None
+        # By how much more the parent is asked for with a demand: what it then has.
+        self._totals: dict[int, int | None] = {}
 
     def fallen(self, all_grounds: Iterable[Grounds]) -> Iterator[Grounds]:
         """Return the grounds whose subject gets another amount, with or without the demand.
@@ -123,32 +125,30 @@ class _Siblings:
         They are about these children, and a waiter has seen all that was charged below these.
         """
         nodes, division = self._tree.nodes, self._walk.division
-        key, memory, common = self._key, self._memory, self._common
+        parent, key, memory, totals = self._parent, self._key, self._memory, self._totals
         for grounds in all_grounds:
             asker = nodes[grounds.asker]
             request = would_ask(asker, key, grounds.more)
             more = request - asker.limited.get(key, 0)
-            if more not in common:
-                common[more] = self._find_common(more)
-            before, total, pool = common[more]
-            if before.get(grounds.subject, 0) != grounds.had:
+            if more not in totals:
+                totals[more] = self._find_total(more)
+            before = self._before
+            if before is not None and before.get(grounds.subject, 0) != grounds.had:
                 yield grounds
                 continue
-            claim = None
-            if pool is not None and grounds.subject == grounds.asker:
-                claim = division.claim(asker, key, total, memory, request)
-            if pool is not None and claim is not None:
-                has = pool.grant(total or 0, asker.name, claim)
+            total = totals[more]
+            if grounds.subject == grounds.asker:
+                has = division.grant(parent, key, total, memory, asker, request)
             else:
-                after = division.divide(self._parent, key, total, memory, asker, request)
+                after = division.divide(parent, key, total, memory, asker, request)
                 has = after.get(grounds.subject, 0)
             if has != grounds.has:
                 yield grounds
 
-    def _find_common(self, more: int) -> tuple[Grants, int | None, ShareGroup | None]:
-        """Return what all grounds share that raise the request of the parent by the same amount.
+    def _find_total(self, more: int) -> int | None:
+        """Return what the parent has with a demand that raises its request by this.
 
-        That is: what its children get without J, what it divides with J, and the share group.
+        What its children get without one is the same for all demands, and noted on the way.
         """
         parent, key, memory = self._parent, self._key, self._memory
         before: int | None = self._tree.left(key)
@@ -159,6 +159,6 @@ class _Siblings:
             levels = self._walk.levels
             level = levels.level(parent, would_ask(parent, key, more), key, memory)
             before, after = levels.offered(level, parent, key, memory)
-        division = self._walk.division
-        pool = division.pool(parent, key, after, memory)
-        return division.divide(parent, key, before, memory), after, pool
+        if self._before is None:
+            self._before = self._walk.division.divide(parent, key, before, memory)
+        return after

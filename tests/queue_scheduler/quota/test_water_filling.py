@@ -49,7 +49,7 @@ def test_levels_are_the_division(total: int, claims: list[PooledClaim], *, toler
     assert level.get("nobody", -1) == -1
     short = [str(n) for n, claim in enumerate(claims) if want[n] < claim[1]]
     assert level.short() == short
-    assert pool.grants_all(total) == (not short)
+    assert level.is_full == (not short)
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_an_exchanged_claim_leaves_the_pool_as_it_was(
     assert [level.get(str(number), -1) for number in range(6)] == want
     assert pool.grant(98, "5", claim) == want[5]
     assert level.short() == want_short
-    assert not pool.grants_all(98, "5", claim)
-    assert pool.grants_all(150 + claim[1], "5", claim)
+    assert not level.is_full
+    assert pool.fill(150 + claim[1], "5", claim).is_full
     assert [pool.fill(98).get(str(number), -1) for number in range(6)] == divided(98, claims)
 
 
