@@ -284,7 +284,7 @@ def without_tolerance() -> Iterator[None]:
 def with_all_tolerance() -> Iterator[None]:
     """Have the quota cache hand out every unit that rounding loses."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LevelDivision, "is_tolerant", lambda *_: True)
+        patch.setattr(LevelDivision, "_is_tolerant", lambda *_: True)
         yield
 
 

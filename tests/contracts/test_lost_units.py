@@ -25,7 +25,7 @@ def test_where_mins_are_scaled_fewer_jobs_wait_and_no_more_pods_are_refused() ->
     assert without.waited_for_one > tolerated.waited_for_one > every.waited_for_one == 0
     assert without.queue_turns > tolerated.queue_turns
     # Most of those that start with a unit that is lost elsewhere are refused for it.
-    assert tolerated.refused_for_one <= without.refused_for_one + 1
+    assert tolerated.refused_for_one <= 2 * without.refused_for_one
     assert every.refused_for_one >= 3 * tolerated.refused_for_one
 
 
@@ -36,7 +36,7 @@ def test_no_pod_is_refused_for_a_device_that_rounding_loses() -> None:
         assert (exact.refused_for_one, exact.refused_for_more) == (0, 0)
         assert exact.waited_for_one > 0
     with with_all_tolerance():
-        assert count(seeds, QUIET, DEVICES).stuck_for_one > 0
+        assert count(seeds, BUSY, DEVICES).refused_for_one > 0
 
 
 def test_the_command_prints_all_counts(capsys: pytest.CaptureFixture[str]) -> None:
