@@ -42,7 +42,7 @@ class WorkQueueObserver(Protocol):
         ...
 
     def on_get(self, waited_seconds: float) -> None:
-        """Count a key that a worker took, with the seconds for which it had been dirty."""
+        """Count a key that a worker took, with the seconds for which it had been dirty (>= 0)."""
         ...
 
     def on_done(self, worked_seconds: float) -> None:
@@ -101,7 +101,7 @@ class WorkQueue(Generic[KeyT]):
     def add(self, key: KeyT) -> None:
         """Add a key; do nothing if it is dirty already, or after `shut_down`."""
         with self._lock:
-            became_dirty = self._mark_dirty(key)
+            became_dirty = self._mark_dirty(key, self._clock.monotonic())
             is_work_left = bool(self._ready)
         self._report_added(int(became_dirty), is_work_left=is_work_left)
 
@@ -243,23 +243,31 @@ class WorkQueue(Generic[KeyT]):
 
     # The following methods are called with the lock held.
 
-    def _mark_dirty(self, key: KeyT) -> bool:
-        """Make a key dirty; return whether it was not."""
+    def _mark_dirty(self, key: KeyT, now: float) -> bool:
+        """Make a key dirty since `now`; return whether it was not.
+
+        The caller has read `now` with the lock held, so no key is dirty since a time after the one
+        at which a worker takes it. A wait below 0 would let a counter of waits fall.
+        """
         if self._shut_down or key in self._dirty:
             return False
-        self._dirty[key] = self._clock.monotonic()
+        self._dirty[key] = now
         if key not in self._processing:
             self._ready.append(key)
         return True
 
     def _move_due(self, now: float) -> int:
-        """Make the keys ready whose delay is over; return how many became dirty."""
+        """Make the keys ready whose delay is over; return how many became dirty.
+
+        A key is dirty since it became ready, as in client-go, not since its delay was over: until
+        then no worker could have taken it.
+        """
         became_dirty = 0
         while self._delayed and self._delayed[0][0] <= now:
             due, _, key = heapq.heappop(self._delayed)
             if self._due.get(key) == due:  # otherwise an earlier delay counts, or the key was taken
                 del self._due[key]
-                became_dirty += self._mark_dirty(key)
+                became_dirty += self._mark_dirty(key, now)
         return became_dirty
 
     def _seconds_until_ready(self) -> float | None:

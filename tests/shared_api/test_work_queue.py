@@ -46,6 +46,14 @@ class Recorder:
         self.seen.append(("retry",))
 
 
+class TickingClock(VirtualClock):
+    """A clock whose time passes with each look, as between two statements of a program."""
+
+    def monotonic(self) -> float:
+        self.advance(0.125)
+        return super().monotonic()
+
+
 @pytest.fixture
 def clock() -> VirtualClock:
     return VirtualClock(start=0)
@@ -185,6 +193,33 @@ def test_the_observer_gets_depths_and_durations(clock: VirtualClock) -> None:
         *[("add", 1, 1), ("add", 1, 2), ("get", 3, 1), ("add", 1, 1), ("done", 2), ("retry",)],
         *[("add", 1, 2), ("get", 6, 2)],
     ]
+
+
+@pytest.mark.parametrize("seconds", [0, 1], ids=["ready at once", "after a delay"])
+@pytest.mark.parametrize("has_timer", [False, True], ids=["a worker looks", "a timer makes ready"])
+def test_a_wait_is_never_below_zero(seconds: float, *, has_timer: bool) -> None:
+    clock, recorder = TickingClock(start=0), Recorder()
+    queue = WorkQueue[str](clock, backoff=doubling, observer=recorder)
+    queue.add_after("a", seconds)
+    clock.advance(seconds)
+    if has_timer:
+        queue.start_due()
+    assert queue.try_get() == "a"
+    queue.done("a")
+    waits = [float(str(each[1])) for each in recorder.seen if each[0] in {"get", "done"}]
+    assert len(waits) == 2
+    assert min(waits) >= 0
+
+
+def test_a_delayed_key_waits_since_it_became_ready(clock: VirtualClock) -> None:
+    recorder = Recorder()
+    queue = WorkQueue[str](clock, backoff=doubling, observer=recorder)
+    queue.add_after("a", 5)
+    clock.advance(7)
+    queue.start_due()
+    clock.advance(2)
+    assert queue.try_get() == "a"
+    assert recorder.seen == [("add", 1, 1), ("get", 2, 0)]
 
 
 def test_on_ready_is_called_whenever_a_resting_worker_should_wake(clock: VirtualClock) -> None:
