@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 COLUMNS: Final = ("FROM", "BECOMES", "WITH")
 LOST_COLUMNS: Final = ("NOT-CARRIED-OVER", "FIELD", "WHY")
 JOB_COLUMNS: Final = ("JOB", "STATE", "QUOTA")
+MOST_NAMED: Final = 20
+"""Jobs that are left alone are named up to this number: a screen of them."""
 
 
 @click.command("import")
@@ -49,7 +51,7 @@ def import_(
 
     objects = read_files(files) if files else read_cluster(session.cluster())
     plan = plan_import(objects, session.choice.system_namespace)
-    found = read_jobs(session.cluster(), objects) if jobs else None
+    found = read_jobs(session.cluster(), objects, plan) if jobs else None
     if apply:
         _apply(session, plan, found)
     elif form == "table":
@@ -153,7 +155,16 @@ def _move(session: Session, writer: PlanWriter, found: FoundJobs) -> None:
             writer.move(job, dry_run=False)
             session.out.line(printable(f"{_one(job.source)} waits, in quota {job.quota}"))
     _note_unread(session, found)
-    _note_lost(session, found.lost)
+    _note_left_alone(session, found.lost)
+
+
+def _note_left_alone(session: Session, lost: Sequence[Lost]) -> None:
+    """Name the jobs that were not taken over: they wait until their owner acts."""
+    for each in lost[:MOST_NAMED]:
+        session.out.note(f"{_one(each.source)} is left alone, {each.field}: {each.why}")
+    if len(lost) > MOST_NAMED:
+        more = len(lost) - MOST_NAMED
+        session.out.note(f"{more} more are left alone: the command without --apply lists them")
 
 
 def _note_left(session: Session, plan: Plan) -> None:

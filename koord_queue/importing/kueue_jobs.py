@@ -76,14 +76,17 @@ class MovedJob(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
-def move_job(body: Json, objects: KueueObjects) -> MovedJob | Lost | None:
+def move_job(body: Json, objects: KueueObjects, quotas: frozenset[str]) -> MovedJob | Lost | None:
     """Return how a job is taken over, why not, or None if nothing is to be done.
 
-    A job that has ended is left alone, as is one that another job has made.
+    A job that has ended is left alone, as is one that another job has made. So is a job with a
+    reference that leads nowhere: Kueue admits it neither, and the quota of a lost ClusterQueue's
+    name may be another team's.
 
     Args:
         body: The job, with apiVersion and kind.
         objects: Kueue's.
+        quotas: Names of the quotas that ClusterQueues become.
     """
     metadata = body["metadata"]
     labels: dict[str, str] = metadata.get("labels") or {}
@@ -91,15 +94,20 @@ def move_job(body: Json, objects: KueueObjects) -> MovedJob | Lost | None:
     if not local or _has_ended(body) or _is_made_by_job(metadata):
         return None
     api_version, kind = body["apiVersion"], body["kind"]
-    source = f"{kind} {metadata['namespace']}/{metadata['name']}"
     path = SUSPENDED.get((api_version, kind))
     if path is None:
         why = "its pods wait for a gate that only Kueue opens: create it again with our labels"
-        return Lost(source, f"metadata.labels[{KUEUE_QUEUE_NAME}]", why)
-    quota = objects.quota_of(metadata["namespace"], local)
-    if not quota:
-        why = f"there is no LocalQueue {local} in its namespace"
-        return Lost(source, f"metadata.labels[{KUEUE_QUEUE_NAME}]", why)
+        return _left(body, KUEUE_QUEUE_NAME, why)
+    quota = objects.cluster_queue_of(metadata["namespace"], local)
+    if quota is None:
+        return _left(body, KUEUE_QUEUE_NAME, f"there is no LocalQueue {local} in its namespace")
+    if quota not in quotas:
+        why = f"its LocalQueue {local} names ClusterQueue {quota}, {_why_no_quota(quota, objects)}"
+        return _left(body, KUEUE_QUEUE_NAME, why)
+    named = labels.get(PRIORITY_CLASS)
+    if named and objects.priority_class(named) is None:
+        why = f"there is no WorkloadPriorityClass {named}: create it, or take the label away"
+        return _left(body, PRIORITY_CLASS, why)
     return MovedJob(
         api_version=api_version,
         kind=kind,
@@ -109,6 +117,18 @@ def move_job(body: Json, objects: KueueObjects) -> MovedJob | Lost | None:
         quota=quota,
         patch={"metadata": _metadata(labels, quota, objects)},
     )
+
+
+def _left(body: Json, label: str, why: str) -> Lost:
+    metadata = body["metadata"]
+    source = f"{body['kind']} {metadata['namespace']}/{metadata['name']}"
+    return Lost(source, f"metadata.labels[{label}]", why)
+
+
+def _why_no_quota(cluster_queue: str, objects: KueueObjects) -> str:
+    """Return why a ClusterQueue becomes no quota, as the end of a sentence."""
+    exists = any(each.metadata.name == cluster_queue for each in objects.cluster_queues)
+    return "which becomes no quota" if exists else "which does not exist"
 
 
 def runs_in(body: Json, quotas: frozenset[str]) -> MovedJob | None:
@@ -137,10 +157,9 @@ def runs_in(body: Json, quotas: frozenset[str]) -> MovedJob | None:
 
 def _metadata(labels: Mapping[str, str], quota: str, objects: KueueObjects) -> Json:
     annotations: dict[str, str] = {}
-    named = labels.get(PRIORITY_CLASS)
-    for each in objects.workload_priority_classes:
-        if each.metadata.name == named:
-            annotations[PRIORITY] = str(each.value)
+    found = objects.priority_class(labels.get(PRIORITY_CLASS, ""))
+    if found is not None:
+        annotations[PRIORITY] = str(found.value)
     if KUEUE_MAX_EXEC_TIME in labels:
         annotations[MAX_EXEC_TIME] = labels[KUEUE_MAX_EXEC_TIME]
     gone = (KUEUE_QUEUE_NAME, PRIORITY_CLASS, KUEUE_MAX_EXEC_TIME)

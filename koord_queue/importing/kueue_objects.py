@@ -183,12 +183,22 @@ class KueueObjects(WireStruct, frozen=True):
     workload_priority_classes: tuple[WorkloadPriorityClass, ...] = ()
     admission_checks: tuple[AdmissionCheck, ...] = ()
 
-    def quota_of(self, namespace: str, local_queue: str) -> str:
-        """Return the ClusterQueue of a LocalQueue; "" if there is no such LocalQueue."""
+    def cluster_queue_of(self, namespace: str, local_queue: str) -> str | None:
+        """Return the ClusterQueue that a LocalQueue names, whether or not it exists.
+
+        None: there is no such LocalQueue.
+        """
         for each in self.local_queues:
             if (each.metadata.namespace, each.metadata.name) == (namespace, local_queue):
                 return each.spec.cluster_queue
-        return ""
+        return None
+
+    def priority_class(self, name: str) -> WorkloadPriorityClass | None:
+        """Return the WorkloadPriorityClass of a name; None: there is none."""
+        for each in self.workload_priority_classes:
+            if each.metadata.name == name:
+                return each
+        return None
 
 
 KINDS: Final = {

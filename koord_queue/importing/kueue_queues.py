@@ -90,9 +90,12 @@ def _lost_checks(
     for each in queue.checks:
         field = f"spec.admissionChecksStrategy[{each.name}]"
         known = checks.get(each.name)
-        if _is_multikueue(known):
+        if known is None:
+            why = f"no AdmissionCheck {each.name} was read: if there is none, units wait for it"
+            yield Lost(source, field, why)
+        elif _is_multikueue(known):
             yield Lost(source, field, "one cluster is served: MultiKueue is left out")
-        elif known is not None and known.spec.controller_name == PROVISIONING:
+        elif known.spec.controller_name == PROVISIONING:
             why = (
                 "Kueue's own controller answers it: create a check with controllerName"
                 " koord-queue.sh/provisioning-request and the same parameters, and name that"

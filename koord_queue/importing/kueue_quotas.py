@@ -100,7 +100,11 @@ class QuotaTree:
         if namespaces:
             annotations[QUOTA_NAMESPACES] = json.dumps(namespaces)
         plan = self._quota(queue.metadata.name, source, least, most, labels, annotations)
-        return plan + Plan(lost=tuple(_lost_of_groups(groups, nominal, lent, source, cohort)))
+        lost = (
+            *_lost_of_groups(groups, nominal, lent, source, cohort),
+            *self._lost_flavors(groups, source),
+        )
+        return plan + Plan(lost=lost)
 
     def _of_cohort(self, cohort: Cohort) -> Plan:
         name, parent = cohort.metadata.name, cohort.spec.parent_name
@@ -114,7 +118,19 @@ class QuotaTree:
         plan = self._quota(self.name_of_cohort(name), source, total, most, labels, annotations)
         nominal = sums(groups, source)
         lost = _lost_of_groups(groups, nominal, _lending(groups, nominal), source, parent)
-        return plan + Plan(lost=tuple(lost))
+        return plan + Plan(lost=(*lost, *self._lost_flavors(groups, source)))
+
+    def _lost_flavors(self, groups: Iterable[ResourceGroup], source: str) -> Iterator[Lost]:
+        """Yield flavors that do not exist: Kueue admits nothing then, while a quota has no flavors.
+
+        Files without any flavor are only a part of Kueue's objects: nothing is missed there.
+        """
+        known = {each.metadata.name for each in self._objects.resource_flavors}
+        named = dict.fromkeys(flavor.name for group in groups for flavor in group.flavors)
+        missing = [name for name in named if name not in known]
+        if known and missing:
+            why = f"there is no ResourceFlavor {', '.join(missing)}: Kueue admits nothing then"
+            yield Lost(source, "spec.resourceGroups[flavors]", f"{why}; its amounts count here")
 
     def _quota(
         self,

@@ -25,7 +25,7 @@ from koord_queue.importing.kueue_objects import (
     KueueObjects,
     read_objects,
 )
-from koord_queue.importing.plan import Lost
+from koord_queue.importing.plan import Lost, Plan
 from koord_queue.reach.errors import Missing, NotServed, Refused
 from koord_queue.reach.resources import Resources
 from shared_api.well_known_labels import KUEUE_QUEUE_NAME, QUOTA_NAME
@@ -86,14 +86,20 @@ def read_files(paths: Iterable[str]) -> KueueObjects:
     return objects
 
 
-def read_jobs(cluster: Cluster, objects: KueueObjects) -> FoundJobs:
+def read_jobs(cluster: Cluster, objects: KueueObjects, plan: Plan) -> FoundJobs:
     """Return the jobs of all namespaces that have Kueue's label, or run without it.
+
+    Args:
+        cluster: The API server.
+        objects: Kueue's.
+        plan: What they become.
 
     Raises:
         CommandError: The server cannot be asked.
     """
     found = FoundJobs([], [], [], [])
-    quotas = frozenset(each.metadata.name for each in objects.cluster_queues)
+    names = frozenset(each.metadata.name for each in objects.cluster_queues)
+    quotas = names & plan.quotas
     resources = Resources(cluster)
     for api_version, kind in (*SUSPENDED, *BY_HAND):
         try:
@@ -108,7 +114,7 @@ def read_jobs(cluster: Cluster, objects: KueueObjects) -> FoundJobs:
             found.unread.append(f"{kind}: {error.message}")
             continue
         for body in bodies:
-            match move_job(body, objects):
+            match move_job(body, objects, quotas):
                 case MovedJob() as moved:
                     found.moved.append(moved)
                 case Lost() as lost:

@@ -58,6 +58,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     became: tuple[Became, ...] = ()
     lost: tuple[Lost, ...] = ()
 
+    @property
+    def quotas(self) -> frozenset[str]:
+        """The names of the ElasticQuotas that are written."""
+        made = (each for each in self.objects if each["kind"] == "ElasticQuota")
+        return frozenset(each["metadata"]["name"] for each in made)
+
     def __add__(self, other: Plan) -> Plan:
         """Return both plans as one."""
         return Plan(

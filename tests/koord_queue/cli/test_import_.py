@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from koord_queue.cli.import_ import import_
+from koord_queue.cli.import_ import MOST_NAMED, import_
 from koord_queue.errors import CommandError
 from shared_api.testing.object_builders import (
     job_body,
@@ -49,7 +49,7 @@ def write(folder: Path, cpu: str, **spec: Any) -> str:
     path = folder / "kueue.yaml"
     bodies = [
         flavor("spot", nodeLabels={"type": "spot"}),
-        cluster_queue("team", group(resource("cpu", cpu)), **spec),
+        cluster_queue("team", group(resource("cpu", cpu), flavor="spot"), **spec),
         local_queue("default", "user-queue", "team"),
     ]
     path.write_text(yaml.safe_dump_all(bodies), encoding="utf-8")
@@ -178,6 +178,42 @@ def test_jobs_that_run_are_adopted_before_others_wait(session: PlayedSession, fi
     ]
     again = run(session, file, apply=True, jobs=True)
     assert [line for line in again if line.startswith("Job")] == []
+
+
+def test_a_job_of_a_lost_cluster_queue_is_left_alone_and_named(
+    session: PlayedSession, file: str
+) -> None:
+    lost = local_queue("default", "main", "legacy")
+    Path(file).write_text(f"{Path(file).read_text()}---\n{yaml.safe_dump(lost)}")
+    of_others = {
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {"name": "legacy", "namespace": "koord-queue"},
+        "spec": {"min": {"cpu": "9"}, "max": {"cpu": "9"}},
+    }
+    labels = {LABEL: "main"}
+    held = job_body("lost", metadata={"labels": labels}, suspend=True)
+    session.server.direct.create_all([of_others, held])
+    why = "its LocalQueue main names ClusterQueue legacy, which does not exist"
+
+    listed = run(session, file, jobs=True)
+    assert listed[-1].split(maxsplit=2) == ["Job/default/lost", f"metadata.labels[{LABEL}]", why]
+    run(session, file, jobs=True, apply=True)
+    assert session.server.direct.get("jobs", "lost", "default")["metadata"]["labels"] == labels
+    named = f"note: Job/default/lost is left alone, metadata.labels[{LABEL}]: {why}\n"
+    assert named in session.err_text.getvalue()
+
+
+def test_only_some_of_many_jobs_that_are_left_alone_are_named(
+    session: PlayedSession, file: str
+) -> None:
+    for number in range(MOST_NAMED + 2):
+        gone = {"labels": {LABEL: "gone"}}
+        session.server.direct.create(job_body(f"job-{number:02}", metadata=gone, suspend=True))
+    run(session, file, jobs=True, apply=True)
+    told = session.err_text.getvalue().splitlines()
+    assert sum("is left alone" in line for line in told) == MOST_NAMED
+    assert told[-1].startswith("note: 2 more are left alone")
 
 
 def test_without_controllers_those_that_wait_are_left(session: PlayedSession, file: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from koord_queue.importing.kueue_jobs import (
     BY_HAND,
+    PRIORITY_CLASS,
     SUSPENDED,
     MovedJob,
     cron_jobs_by_hand,
@@ -28,10 +29,14 @@ Json = dict[str, Any]
 OBJECTS = read_objects(
     [
         cluster_queue("team"),
+        cluster_queue("empty"),
         local_queue("default", "user-queue", "team"),
+        local_queue("default", "lost", "legacy"),
+        local_queue("default", "unlimited", "empty"),
         priority_class("urgent", 7),
     ]
 )
+QUOTAS = frozenset({"team"})
 QUEUE = "kueue.x-k8s.io/queue-name"
 QUOTA = "quota.scheduling.koordinator.sh/name"
 
@@ -64,7 +69,7 @@ def job(kind: str = "batch/v1 Job", *, spec: Json | None = None, **more: Any) ->
     ],
 )
 def test_a_job_gets_the_quota_of_its_local_queue(body: Json, state: str) -> None:
-    got = move_job(body, OBJECTS)
+    got = move_job(body, OBJECTS, QUOTAS)
     assert isinstance(got, MovedJob)
     assert (got.state, got.quota) == (state, "team")
     assert got.patch == {"metadata": {"labels": {QUOTA: "team", QUEUE: None}}}
@@ -75,7 +80,7 @@ def test_priority_and_time_limit_become_annotations() -> None:
         "kueue.x-k8s.io/priority-class": "urgent",
         "kueue.x-k8s.io/max-exec-time-seconds": "60",
     }
-    got = move_job(job(labels=labels), OBJECTS)
+    got = move_job(job(labels=labels), OBJECTS, QUOTAS)
     assert isinstance(got, MovedJob)
     assert got.patch["metadata"] == {
         "labels": {QUOTA: "team", QUEUE: None, **dict.fromkeys(labels)},
@@ -100,7 +105,7 @@ OWNER = {"kind": "JobSet", "controller": True}
     ],
 )
 def test_jobs_that_are_left_alone(body: Json) -> None:
-    assert move_job(body, OBJECTS) is None
+    assert move_job(body, OBJECTS, QUOTAS) is None
 
 
 @pytest.mark.parametrize(
@@ -110,12 +115,29 @@ def test_jobs_that_are_left_alone(body: Json) -> None:
         pytest.param(
             job(labels={QUEUE: "gone"}), "no LocalQueue gone", id="a LocalQueue that is gone"
         ),
+        pytest.param(
+            job(labels={QUEUE: "lost"}),
+            "its LocalQueue lost names ClusterQueue legacy, which does not exist",
+            id="a ClusterQueue that is gone",
+        ),
+        pytest.param(
+            job(labels={QUEUE: "unlimited"}),
+            "names ClusterQueue empty, which becomes no quota",
+            id="a ClusterQueue that becomes no quota",
+        ),
+        pytest.param(
+            job(labels={PRIORITY_CLASS: "gone"}),
+            "no WorkloadPriorityClass gone: create it, or take the label away",
+            id="a priority class that is gone",
+        ),
     ],
 )
 def test_jobs_that_cannot_be_taken_over(body: Json, want: str) -> None:
-    got = move_job(body, OBJECTS)
-    assert isinstance(got, Lost)
-    assert want in got.why
+    for each in (body, {**body, "spec": {"suspend": True}}):
+        got = move_job(each, OBJECTS, QUOTAS)
+        assert isinstance(got, Lost)
+        assert want in got.why
+        assert got.field.startswith("metadata.labels[kueue.x-k8s.io/")
 
 
 HELD = [each for each in EXTENSIONS if not each.kind.held_by_gates]
@@ -136,7 +158,7 @@ def test_a_job_waits_if_the_controllers_say_so(adapter: GenericJob[Any], is_held
         value = {key: value}
     body = job(f"{kind.api_version} {kind.kind}", spec=value["spec"])
     read = msgspec.convert({**body, "status": {}}, adapter.object_type)
-    got = move_job(body, OBJECTS)
+    got = move_job(body, OBJECTS, QUOTAS)
     assert isinstance(got, MovedJob)
     assert (got.state == "waits", adapter.is_suspended(read)) == (is_held, is_held)
 

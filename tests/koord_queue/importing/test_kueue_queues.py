@@ -99,7 +99,7 @@ CHECKS = {"admissionChecks": [{"name": "approval"}, {"name": "nodes", "onFlavors
         ),
         pytest.param(
             cluster_queue("team", version="v1beta1", admissionChecks=["approval"]),
-            [],
+            ["example.com/a"],
             ["approval"],
             [],
             id="the list of v1beta1",
@@ -110,6 +110,13 @@ CHECKS = {"admissionChecks": [{"name": "approval"}, {"name": "nodes", "onFlavors
             ["nodes"],
             ["", ""],
             id="checks that Kueue itself answers",
+        ),
+        pytest.param(
+            cluster_queue("team", admissionChecksStrategy=CHECKS),
+            ["example.com/a"],
+            ["approval", "nodes"],
+            [""],
+            id="a check that does not exist is kept, and named",
         ),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from koord_queue.importing.plan import MADE_BY, MADE_BY_VALUE, Plan
 from tests.koord_queue.importing.kueue_bodies import (
     cluster_queue,
     cohort,
+    flavor,
     group,
     local_queue,
     resource,
@@ -104,6 +106,23 @@ def test_flavors_are_added_up_and_said_so() -> None:
         "spec.resourceGroups[flavors]",
         True,
     )
+
+
+@pytest.mark.parametrize(
+    ("others", "want"),
+    [
+        pytest.param(["default-flavor"], [], id="it exists"),
+        pytest.param(["other"], ["there is no ResourceFlavor default-flavor"], id="it is missing"),
+        pytest.param([], [], id="flavors were not given at all"),
+    ],
+)
+@pytest.mark.parametrize("make", [cluster_queue, cohort], ids=["queue", "cohort"])
+def test_a_flavor_that_does_not_exist_is_named(
+    make: Callable[[str, Json], Json], others: list[str], want: list[str]
+) -> None:
+    plan = plan_of(make("team", cpu("9")), *map(flavor, others))
+    assert specs(plan)["team"]["min"] == {"cpu": "9"}
+    assert [each.why.partition(":")[0] for each in plan.lost] == want
 
 
 @pytest.mark.parametrize(

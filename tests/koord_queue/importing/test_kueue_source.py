@@ -10,12 +10,13 @@ import pytest
 
 from koord_queue.errors import CommandError
 from koord_queue.importing.kueue_objects import read_objects
+from koord_queue.importing.kueue_plan import plan_import
 from koord_queue.importing.kueue_source import read_cluster, read_files, read_jobs
 from koord_queue.reach.cluster import Cluster
 from shared_api.client.transport import Request, Response
 from shared_api.testing.object_builders import job_body
 from tests.koord_queue.cli.played_session import PlayedSession
-from tests.koord_queue.importing.kueue_bodies import cluster_queue, local_queue
+from tests.koord_queue.importing.kueue_bodies import cluster_queue, group, local_queue, resource
 from tests.sample_jobs import crd
 
 Json = dict[str, Any]
@@ -95,8 +96,9 @@ def test_kinds_that_may_not_be_listed_are_told() -> None:
     session = NoCronJobs()
     session.server.direct.create(job_body("train", metadata=LABELS))
     session.server.direct.create(job_body("other"))
-    objects = read_objects([cluster_queue("team"), local_queue("default", "user-queue", "team")])
+    team = cluster_queue("team", group(resource("cpu", "9")))
+    objects = read_objects([team, local_queue("default", "user-queue", "team")])
     cluster: Cluster = session.cluster()
-    found = read_jobs(cluster, objects)
+    found = read_jobs(cluster, objects, plan_import(objects, "koord-queue"))
     assert [each.name for each in found.moved] == ["train"]
     assert found.unread == ["CronJob: you may not"]
