@@ -109,6 +109,12 @@ def progress(unit: QueueUnit, advice: Advice = NO_ADVICE) -> Progress:
             return Progress(State.STARTS, _STARTS.get(phase, f"is admitted: {_pods(unit)}"))
 
 
+def end_by_unit(unit: QueueUnit) -> Progress | None:
+    """Return how a job has ended by its unit; None: it has not, or was deleted before."""
+    found = progress(unit)
+    return found if found.state in {State.SUCCEEDED, State.FAILED} else None
+
+
 def progress_without_unit(
     *, is_there: bool, end: Progress | None, had_unit: bool, seconds: float
 ) -> Progress:

@@ -46,7 +46,8 @@ def submit(
     """Create the objects of a manifest, once all have passed the server's dry run.
 
     With --wait the exit code is 0 if all jobs have succeeded, 1 if one has failed, and 3 if the
-    end of one was not seen: it was deleted, the time was over, or the queue does not manage it.
+    end of one was not seen: it was deleted before, the time was over, or the queue does not manage
+    it.
     """
     if timeout is not None and not wait:
         raise click.UsageError("--timeout is for --wait.")

@@ -16,6 +16,7 @@ from koord_queue.acts.following import (
     JobObject,
     Progress,
     State,
+    end_by_unit,
     exit_code,
     is_unit_of,
     own_end,
@@ -28,6 +29,7 @@ from koord_queue.answers.forecast import Forecast
 from koord_queue.cli.session import Session
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import Missing, NotServed, Refused
+from koord_queue.reach.last_state import last_state
 from koord_queue.reach.resources import QUEUE_UNITS, Resource
 from koord_queue.show.printable import printable
 from koord_queue.show.times import clock_time
@@ -40,6 +42,10 @@ POLL_SECONDS: Final = 1.0
 LONGEST_REST_SECONDS: Final = 8.0
 """Between two lists of a namespace's units, in which that of a job is looked for; the first rest is
 `POLL_SECONDS`, each further one twice as long."""
+VERSION_SECONDS: Final = 30.0
+"""Between two looks at a job whose unit is followed: what became of a deleted job can only be asked
+for since a version that the API server remembers, which is for 75 s at least. Source:
+`eventFreshDuration` of its watch cache."""
 ADVICE_SECONDS: Final = 5.0
 """Between two questions for position and reason, which cost the scheduler more."""
 
@@ -56,8 +62,12 @@ class Job:
         self.kind = created.kind
         self.shown = resource.shown(created.kind, meta.name)
         self.again = f"{created.kind.lower()}/{meta.name}"
+        self.list_path = resource.path(meta.namespace)
         self.path = resource.path(meta.namespace, meta.name)
-        self.namespace, self.uid = meta.namespace, meta.uid
+        self.namespace, self.name, self.uid = meta.namespace, meta.name, meta.uid
+        self.version, self.version_at = meta.resource_version, float("-inf")
+        self.unit_uid, self.unit_version = "", ""
+        self.end: Progress | None = None
         self.created = created
         self.search_at = float("-inf")
         self.search_rest = POLL_SECONDS
@@ -121,26 +131,58 @@ class Waiting:
 
     def _look(self, elapsed: float) -> None:
         """Read all jobs that have not ended."""
-        now = self._session.clock.monotonic()
-        ask = self._has_advice and now - self._advised_at >= ADVICE_SECONDS
+        ask = self._has_advice and self._now() - self._advised_at >= ADVICE_SECONDS
         for job in self._jobs:
             if job.has_ended:
                 continue
             unit = self._unit_of(job)
             if unit is None:
-                is_there, end = self._job_itself(job)
-                had_unit = bool(job.unit_name)
                 job.progress = progress_without_unit(
-                    is_there=is_there, end=end, had_unit=had_unit, seconds=elapsed
+                    is_there=self._is_there(job),
+                    end=job.end,
+                    had_unit=bool(job.unit_name),
+                    seconds=elapsed,
                 )
-                continue
-            job.progress = progress(unit, job.advice)
-            if job.progress.state is not State.WAITS:
-                job.advice = Advice()
-            elif ask:
-                self._advised_at = now
-                job.advice = self._advice_on(job)
-                job.progress = progress(unit, job.advice)
+            else:
+                job.progress = self._by_unit(job, unit, ask=ask)
+            if job.progress.state is State.DELETED:
+                job.progress = self._end_before_deletion(job) or job.progress
+
+    def _by_unit(self, job: Job, unit: QueueUnit, *, ask: bool) -> Progress:
+        """Return what a job does by its unit; `ask`: where it waits, the scheduler's words."""
+        job.unit_uid, job.unit_version = unit.metadata.uid, unit.metadata.resource_version
+        if self._now() - job.version_at >= VERSION_SECONDS:
+            self._is_there(job)
+        found = progress(unit, job.advice)
+        if found.state is not State.WAITS:
+            job.advice = Advice()
+        elif ask:
+            self._advised_at = self._now()
+            job.advice = self._advice_on(job)
+            found = progress(unit, job.advice)
+        return found
+
+    def _end_before_deletion(self, job: Job) -> Progress | None:
+        """Return how a deleted job had ended; None: it had not, or that cannot be known.
+
+        With a short `ttlSecondsAfterFinished` a job and its unit are gone before the next look, so
+        the server is asked what has happened to them since the last one.
+        """
+        cluster, units = self._cluster, QUEUE_UNITS.path(job.namespace)
+        try:
+            last = last_state(cluster, job.list_path, job.name, job.uid, job.version)
+            end = job.end if last is None else own_end(msgspec.json.decode(last, type=JobObject))
+            if end is not None or not job.unit_version:
+                return end
+            last = last_state(cluster, units, job.unit_name, job.unit_uid, job.unit_version)
+        except Refused as error:
+            self._session.out.end_status()
+            self._session.out.note(f"how {job.shown} ended is not known: {error.message}")
+            return None
+        return None if last is None else end_by_unit(msgspec.json.decode(last, type=QueueUnit))
+
+    def _now(self) -> float:
+        return self._session.clock.monotonic()
 
     def _unit_of(self, job: Job) -> QueueUnit | None:
         if job.unit_name:
@@ -149,7 +191,7 @@ class Waiting:
                 return msgspec.json.decode(self._cluster.get(path), type=QueueUnit)
             except Missing:
                 pass  # it may have been made anew, under another name
-        now = self._session.clock.monotonic()
+        now = self._now()
         if now < job.search_at:
             return None
         job.search_at = now + job.search_rest
@@ -161,15 +203,18 @@ class Waiting:
                     return unit
         return None
 
-    def _job_itself(self, job: Job) -> tuple[bool, Progress | None]:
-        """Return whether a job exists, and how it has ended by itself."""
+    def _is_there(self, job: Job) -> bool:
+        """Return whether a job exists; note its version, and how it has ended by itself."""
         try:
             body = self._cluster.get(job.path)
         except Missing:
-            return False, None
-        if msgspec.json.decode(body, type=AnyObject).metadata.uid != job.uid:
-            return False, None
-        return True, own_end(msgspec.json.decode(body, type=JobObject))
+            return False
+        meta = msgspec.json.decode(body, type=AnyObject).metadata
+        if meta.uid != job.uid:
+            return False
+        job.version, job.version_at = meta.resource_version, self._now()
+        job.end = own_end(msgspec.json.decode(body, type=JobObject))
+        return True
 
     def _advice_on(self, job: Job) -> Advice:
         """Return what the scheduler says of a unit that waits; nothing if nobody can be asked."""

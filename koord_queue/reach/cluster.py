@@ -19,18 +19,19 @@ from shared_api.client.errors import (
     Forbidden,
     NotFound,
     ServerError,
+    StreamIdle,
     TooManyRequests,
     Unauthorized,
     error_of,
 )
 from shared_api.client.http_transport import HttpTransport
-from shared_api.client.transport import Request
+from shared_api.client.transport import Request, Response
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from koord_queue.reach.choice import Choice
-    from shared_api.client.transport import Response, Transport
+    from shared_api.client.transport import Transport
     from shared_api.process.clock import Clock
 
 Query = tuple[tuple[str, str], ...]
@@ -41,6 +42,8 @@ PAGE: Final = 500
 """Objects of one page of a list, as kubectl has it."""
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
+CHANGES_SECONDS: Final = 1
+"""How long changes of the past are waited for: the server has them at hand."""
 MERGE_PATCH: Final = "application/merge-patch+json"
 KUBECONFIG_STEP: Final = "Check --context, --kubeconfig, and the network."
 _ERROR_FROM: Final = 400
@@ -104,22 +107,61 @@ class Cluster:
             Conflicting: The object has changed meanwhile, or is there already.
             CommandError: The server refuses it for another reason, or does not answer.
         """
-        headers: Query = (("Accept", JSON), *self._headers)
-        if body:
-            headers = (*headers, ("Content-Type", content_type))
+        typed: Query = (("Content-Type", content_type),) if body else ()
+        headers = (("Accept", JSON), *self._headers, *typed)
         try:
             answer = self._transport.send(
                 Request(method, _escaped(path), query, headers, body), SECONDS
             )
         except ConnectionLost as error:
-            raise CommandError(
-                f"the server {self.host} does not answer: {error}",
-                self._unreached_step,
-            ) from error
+            raise self._unreached(error) from error
         self.answered_at = answer.headers.get("date", "")
         if answer.status >= _ERROR_FROM:
             raise _told(self._read_error(answer))
         return answer.body
+
+    def changes_since(self, path: str, name: str, version: str) -> Iterator[bytes]:
+        """Yield what has happened to one object of a list, as the lines of a watch.
+
+        It ends when nothing more comes within `CHANGES_SECONDS`, and with what the server no longer
+        remembers, which is a line of type ERROR.
+
+        Args:
+            path: Of the list.
+            name: Of the object.
+            version: Changes after this one are meant: of an object of the list.
+
+        Raises:
+            CommandError: As `send`.
+        """
+        query = (
+            ("watch", "true"),
+            ("resourceVersion", version),
+            ("fieldSelector", f"metadata.name={name}"),
+            ("timeoutSeconds", str(CHANGES_SECONDS)),
+        )
+        headers = (("Accept", JSON), *self._headers)
+        try:
+            stream = self._transport.stream(Request("GET", _escaped(path), query, headers), SECONDS)
+        except ConnectionLost as error:
+            raise self._unreached(error) from error
+        try:
+            if stream.status >= _ERROR_FROM:
+                body = stream.read_line(SECONDS) or b""
+                raise _told(self._read_error(Response(stream.status, stream.headers, body)))
+            # The server ends it in time; the margin is for an end that comes late.
+            while (line := stream.read_line(2.0 * CHANGES_SECONDS)) is not None:
+                yield line
+        except StreamIdle:
+            return
+        except ConnectionLost as error:
+            raise self._unreached(error) from error
+        finally:
+            stream.close()
+
+    def _unreached(self, error: ConnectionLost) -> CommandError:
+        said = f"the server {self.host} does not answer: {error}"
+        return CommandError(said, self._unreached_step)
 
     def pages(self, path: str, query: Query = ()) -> Iterator[bytes]:
         """Yield the pages of a list.

@@ -86,6 +86,14 @@ def test_a_job_that_fails_is_the_exit_code(cli: CommandLine) -> None:
     assert printed.lines[-1].startswith("job.batch/bad failed: ")
 
 
+def test_a_job_that_its_ttl_deletes_at_once_has_succeeded(cli: CommandLine) -> None:
+    body = job("vanishing")
+    body["spec"]["ttlSecondsAfterFinished"] = 0
+    printed = cli.run("submit", "-f", "-", "--wait", text=json.dumps(body))
+    assert (printed.code, printed.lines[-1]) == (0, "job.batch/vanishing succeeded"), printed.err
+    until(lambda: not exists(cli, "vanishing"), OWN_TIMES_SECONDS)
+
+
 def test_a_wait_ends_with_its_timeout_and_the_job_goes_on(cli: CommandLine) -> None:
     cli.world.create_quota("small", cpu_max=1)
     until(lambda: cli.world.has_queue("small"), OWN_TIMES_SECONDS)

@@ -75,8 +75,8 @@ class PlayedSession(Session):
         return self.server.send(request, timeout_seconds)
 
     def stream(self, request: Request, timeout_seconds: float) -> Any:
-        """Refuse to watch: no command does."""
-        raise NotImplementedError
+        """Answer a watch of the command."""
+        return self.server.stream(request, timeout_seconds)
 
     def close(self) -> None:
         """Stay as it is: the test reads it."""

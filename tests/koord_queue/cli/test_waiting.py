@@ -12,7 +12,12 @@ import pytest
 from koord_queue.cli.waiting import Job, Waiting
 from koord_queue.errors import CommandError
 from koord_queue.reach.resources import Resource
+from shared_api.client.transport import Request
+from shared_api.fake_api_server.faults import RequestInfo
+from shared_api.fake_api_server.watch_stream import FakeStream, StreamPlan
+from shared_api.queue_unit_phases import JOB_IS_DELETED
 from shared_api.testing.object_builders import consumer_ref, job_body, queue_unit_body
+from shared_api.timestamps import rfc3339
 from tests.koord_queue.cli.played_session import NoAnswers, PlayedSession
 
 Json = dict[str, Any]
@@ -163,6 +168,95 @@ def test_a_job_that_is_replaced_by_one_of_its_name_was_deleted() -> None:
     play(session, lambda: replaced(session))
     assert Waiting(session, jobs).follow(None) == 3
     assert session.out_text.getvalue().splitlines()[-1] == "job.batch/train was deleted"
+
+
+def ended(session: PlayedSession, name: str, kind: str) -> None:
+    # As the Job controller does: the API server refuses an end without these.
+    before = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}[kind]
+    now = rfc3339(session.clock.now())
+    conditions = [{"type": each, "status": "True", "message": "no luck"} for each in (before, kind)]
+    status: Json = {"startTime": now, "conditions": conditions}
+    if kind == "Complete":
+        status["completionTime"] = now
+    place: Json = {"namespace": "default", "subresource": "status"}
+    session.server.direct.patch("jobs", name, {"status": status}, **place)
+
+
+def gone(session: PlayedSession, name: str) -> None:
+    """Delete a job and its unit, as the TTL of a finished job and the garbage collector do."""
+    session.server.direct.delete("jobs", name, "default")
+    if session.server.direct.exists("queueunits", f"{name}-unit", "default"):
+        session.server.direct.delete("queueunits", f"{name}-unit", "default")
+
+
+@pytest.mark.parametrize("has_unit", [True, False], ids=["with a unit", "before it has a unit"])
+@pytest.mark.parametrize(
+    ("end", "want", "code"),
+    [
+        pytest.param("Complete", "succeeded", 0, id="it had succeeded"),
+        pytest.param("Failed", "failed: no luck", 1, id="it had failed"),
+        pytest.param("", "was deleted", 3, id="a user has deleted it"),
+    ],
+)
+def test_a_job_that_is_gone_at_once_ended_as_it_was_last(
+    end: str, want: str, code: int, *, has_unit: bool
+) -> None:
+    session = PlayedSession()
+    jobs = submitted(session, "train")
+
+    def finish() -> None:
+        if end:
+            ended(session, "train", end)
+        gone(session, "train")
+
+    begin = [lambda: managed(session, "train"), *[lambda: None] * 100] if has_unit else []
+    play(session, *begin, finish)
+    assert Waiting(session, jobs).follow(None) == code
+    assert session.out_text.getvalue().splitlines()[-1] == f"job.batch/train {want}"
+    assert session.err_text.getvalue().count("note: ") == int(has_unit), "of the advice alone"
+
+
+def test_the_last_word_of_a_unit_counts_for_jobs_without_conditions() -> None:
+    session = PlayedSession()
+    jobs = submitted(session, "train")
+
+    def finish() -> None:
+        moved(session, "train", "Succeed", admissions=[])
+        gone(session, "train")
+
+    play(session, lambda: managed(session, "train"), lambda: None, lambda: None, finish)
+    assert Waiting(session, jobs).follow(None) == 0
+
+
+def test_a_job_in_its_deletion_has_ended_as_it_says() -> None:
+    session = PlayedSession()
+    jobs = submitted(session, "train")
+
+    def finish() -> None:
+        ended(session, "train", "Complete")
+        moved(session, "train", "Failed", admissions=[], message=JOB_IS_DELETED)
+
+    play(session, lambda: managed(session, "train"), lambda: None, lambda: None, finish)
+    assert Waiting(session, jobs).follow(None) == 0
+
+
+class NoWatches(PlayedSession):
+    """A session that may not watch."""
+
+    def stream(self, request: Request, timeout_seconds: float) -> Any:
+        refused = {"reason": "Forbidden", "message": "you may not watch", "code": 403}
+        answer = FakeStream(RequestInfo("watch", request.path), self.time, StreamPlan(status=403))
+        answer.push(json.dumps(refused).encode())
+        return answer
+
+
+def test_without_the_right_to_watch_a_job_that_is_gone_was_deleted() -> None:
+    session = NoWatches()
+    jobs = submitted(session, "train")
+    play(session, lambda: gone(session, "train"))
+    assert Waiting(session, jobs).follow(None) == 3
+    want = "note: how job.batch/train ended is not known: you may not watch\n"
+    assert session.err_text.getvalue() == want
 
 
 def test_objects_that_are_no_jobs_are_not_waited_for() -> None:
