@@ -200,14 +200,12 @@ openapi: $(STAMP) ## write the contracts of the two debug APIs
 	@$(PY) -m queue_controllers.debug_api.openapi
 
 .PHONY: image
-image: $(STAMP) ## the container image; without a container engine, the Dockerfile is only checked
+image: $(STAMP) ## the container image (needs a container engine, which `docker` talks to)
 	@$(PY) -m tests.tidy.dockerfile Dockerfile
-	@if docker info > /dev/null 2>&1; then \
-		version=$$($(PY) -c 'from importlib.metadata import version; print(version("koord-queue"))'); \
-		docker build --build-arg VERSION="$$version" --tag koord-queue:"$$version" .; \
-	else \
-		echo "image: the Dockerfile keeps its rules; not built, since no container engine answers"; \
-	fi
+	@docker info > /dev/null 2>&1 || { \
+		echo "image: nothing was built: no container engine answers to \`docker info\`" >&2; exit 1; }
+	@version=$$($(PY) -c 'from importlib.metadata import version; print(version("koord-queue"))'); \
+	docker build --build-arg VERSION="$$version" --tag koord-queue:"$$version" .
 
 .PHONY: dist
 dist: $(STAMP) ## wheel, source archive and SBOM, in dist/
