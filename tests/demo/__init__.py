@@ -13,7 +13,8 @@ Its modules, in the order in which a run uses them:
 6. ``event_feed`` reads changes from the API; ``cluster_picture`` keeps the current state (the
    table). ``observer`` sorts changes by version, ``account_book`` checks them, ``unit_charge``
    computes what a job uses. All of it is independent of the two programs: it reads only the API.
-7. ``queue_table``, ``terminal``: the display; ``run_summary``: the summary.
+7. ``queue_table``, ``terminal``: the display; ``run_summary``: the summary; ``replay_files``: the
+   load as files, for the command that the summary ends with.
 8. ``demo_run``: one run, from the start to the removal of everything. ``__main__``: the command.
 
 ``json_api`` is the plain API client that all of them use.

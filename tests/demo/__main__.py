@@ -43,7 +43,7 @@ def main() -> int:
     try:
         run.run()
     except Interrupted:
-        terminal.say("", "ended; nothing is left behind")
+        terminal.say("", "ended; all that it started is gone")
         return run.outcome.exit_status if run.outcome.is_finished else EXIT_INTERRUPTED
     except (DemoFailed, ApiFailure, SettingsError) as error:
         sys.stderr.write(f"demo: {error}\n")

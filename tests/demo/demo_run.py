@@ -32,6 +32,7 @@ from tests.demo.make_slice import SLICE, read_rows
 from tests.demo.observer import HOLD_SECONDS, Observer
 from tests.demo.program_processes import ProgramProcesses
 from tests.demo.queue_table import Progress, QueueWords, build_table, plain_line
+from tests.demo.replay_files import write_replay_files
 from tests.demo.run_summary import RunFacts, build_summary
 from tests.demo.terminal import Terminal
 
@@ -284,17 +285,18 @@ class DemoRun:
             complaints=outcome.complaints,
         )
         outcome.summary = build_summary(facts)
-        self._terminal.say(*outcome.summary, *self._further_lines())
+        self._terminal.say(*outcome.summary, *self._further_lines(cluster, plan))
         if not self._settings.once:
             self._terminal.say("", "The load is through; all stays up to look at. Ctrl-C ends it.")
 
-    def _further_lines(self) -> Iterator[str]:
+    def _further_lines(self, cluster: Cluster, plan: LoadPlan) -> Iterator[str]:
         """Yield which questions had no answer, and what else can be asked."""
         left = [] if self._questions is None else self._questions.unanswered()
         if left:
             yield f"no answer came in time: {', '.join(left)}"
-        yield "What would another policy have done? docs/replay.md plays a trace without a cluster:"
-        yield "  .venv/bin/koord-queue replay --trace jobs.csv --quotas quotas.yaml --compare FIFO"
+        files = write_replay_files(plan, cluster.queue_namespace)
+        yield "What would another policy have done? This plays the same load without a cluster:"
+        yield f"  {files.command}"
 
 
 def is_of_the_load(seen: Seen, namespaces: Collection[str]) -> bool:

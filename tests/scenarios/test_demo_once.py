@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.demo.demo_process import DemoProcess, demo_starter, wait_until
+from tests.demo.demo_process import ROOT, DemoProcess, demo_starter, wait_until
 from tests.demo.program_processes import CONTROLLERS, DEBUG_PORTS, LOOPBACK, SCHEDULER
 
 # Longer than the sum of the deadlines below.
@@ -46,6 +46,8 @@ def test_a_short_run_completes_every_job(start: Callable[..., DemoProcess]) -> N
     ):
         assert words in demo.output
     assert demo.leaves_nothing()
+    played = [word for word in demo.output.split() if word.startswith("build/demo/")]
+    assert [(ROOT / path).is_file() for path in played] == [True, True]
 
 
 @pytest.mark.parametrize(
