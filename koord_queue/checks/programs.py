@@ -28,6 +28,9 @@ from shared_api.timestamps import read_time
 LEASE_FLAG: Final = "--leader-elect-lease-name"
 DEFAULT_LEASE_SECONDS: Final = 15
 """Duration of a lease that does not state one: the programs' default."""
+SCHEDULER_LEASE: Final = "koord-queue-scheduler"
+CONTROLLERS_LEASE: Final = "koord-queue-controllers"
+"""Leases of programs that are started without a name for theirs."""
 SCHEDULER: Final = "scheduler"
 CONTROLLERS: Final = "controllers"
 
@@ -42,12 +45,33 @@ def check_programs(facts: Facts) -> Iterator[Finding]:
         return
     deployments = facts.deployments.items
     if not any(label_of(each, COMPONENT) == SCHEDULER for each in deployments):
-        text = f"no scheduler is installed in namespace {namespace}"
-        yield problem("programs", text, "helm install, or name its namespace: --system-namespace")
+        yield _judge_outside(facts)
         return
     bad = [finding for each in deployments for finding in _judge_deployment(each, namespace)]
     names = ", ".join(text_of(each, "metadata", "name") for each in deployments)
     yield from bad or [ok("programs", f"ready: {names}")]
+
+
+def _judge_outside(facts: Facts) -> Finding:
+    """Return what is known where the chart has installed no scheduler.
+
+    It may run as a process, as in the demo, or in a Deployment of somebody's own.
+    """
+    url = facts.server_url
+    if url and facts.debug_api.is_known and facts.debug_api.value is not None:
+        return ok("programs", f"a scheduler answers at {url}; it was not installed by the chart")
+    leases = {text_of(each, "metadata", "name"): each for each in facts.leases.items}
+    own = leases.get(SCHEDULER_LEASE)
+    if own is not None and not list(judge_lease(SCHEDULER_LEASE, own, facts.time)):
+        text = f"a scheduler renews lease {SCHEDULER_LEASE}; it was not installed by the chart"
+        return ok("programs", text)
+    text = f"no scheduler is installed in namespace {facts.system_namespace}"
+    if facts.debug_api.right:
+        return unknown("programs", f"{text}; whether one runs at {url}: you may not read it")
+    if url:
+        why = facts.debug_api.why_unknown() or "it has no debug API"
+        text = f"{text}, and none answers at {url}: {why}"
+    return problem("programs", text, "helm install, or name its namespace: --system-namespace")
 
 
 def _judge_deployment(deployment: Json, namespace: str) -> Iterator[Finding]:
@@ -114,18 +138,32 @@ def check_leases(facts: Facts) -> Iterator[Finding]:
     if not facts.leases.is_known:
         yield unknown("leases", f"they cannot be read: {facts.leases.why_unknown()}")
         return
-    if not facts.deployments.items:
+    names = lease_names(facts.deployments.items) or _leases_outside(facts)
+    if not facts.deployments.items and not names:
         yield unknown("leases", "their names are unknown: no program was found")
         return
-    names = lease_names(facts.deployments.items)
     found = {text_of(each, "metadata", "name"): each for each in facts.leases.items}
     bad = [
-        problem("leases", text, f"kubectl -n {facts.system_namespace} logs deployment/{deployment}")
+        problem("leases", text, _log_of(deployment, facts.system_namespace))
         for name, deployment in names.items()
         for text in judge_lease(name, found.get(name), facts.time)
     ]
     holders = ", ".join(names) or "no program takes one"
     yield from bad or [ok("leases", f"renewed in time: {holders}" if names else holders)]
+
+
+def _leases_outside(facts: Facts) -> dict[str, str]:
+    """Return the Leases of programs that the chart has not installed, by their usual names."""
+    if facts.deployments.items:
+        return {}
+    found = {text_of(each, "metadata", "name") for each in facts.leases.items}
+    return {name: "" for name in (SCHEDULER_LEASE, CONTROLLERS_LEASE) if name in found}
+
+
+def _log_of(deployment: str, namespace: str) -> str:
+    if not deployment:
+        return "the log of the program"
+    return f"kubectl -n {namespace} logs deployment/{deployment}"
 
 
 def lease_names(deployments: list[Json]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from koord_queue.checks.every_check import CHECKS, look
 from koord_queue.checks.findings import Finding, has_problems
 from koord_queue.cli import options
 from koord_queue.cli.session import Session
-from koord_queue.reach.installation import Installation
+from koord_queue.reach.installation import Installation, NamedServer
 from koord_queue.show.documents import show_document
 from koord_queue.show.finding_lines import lines_of, summary_of
 from shared_api.durations import DurationError, parse_seconds
@@ -59,13 +59,21 @@ def check(
         raise click.exceptions.Exit(1)
 
 
+def _named_server(session: Session) -> NamedServer | None:
+    """Return the debug API that `--server` names."""
+    url = session.choice.server
+    if not url:
+        return None
+    return NamedServer(url, lambda: session.answers().debug("/debug/queues", (("limit", "1"),)))
+
+
 def _look(
     session: Session, skipped: tuple[str, ...], patience: float, *, strict: bool
 ) -> list[Finding]:
     """Return what is found, once nothing is a problem or the time is over."""
     clock = session.clock
     namespaces = (session.choice.system_namespace, session.namespace)
-    installation = Installation(session.cluster(), *namespaces)
+    installation = Installation(session.cluster(), *namespaces, server=_named_server(session))
     deadline = clock.monotonic() + patience
     while True:
         facts = installation.gather(version=VERSION, now=clock.now, skipped=skipped)

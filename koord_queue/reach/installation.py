@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -59,6 +59,18 @@ class Asked(Protocol):
         """Return the body of the answer."""
 
 
+class NamedServer(NamedTuple):
+    """The debug API of a scheduler, wherever it runs.
+
+    Attributes:
+        url: As the user has named it.
+        ask: Returns the answer of a route that every scheduler has.
+    """
+
+    url: str
+    ask: Callable[[], bytes]
+
+
 class Installation:
     """What can be known of one installation.
 
@@ -66,12 +78,20 @@ class Installation:
         cluster: The API server.
         system_namespace: Where the programs run.
         namespace: The user's.
+        server: The debug API that the user has named; None: none.
     """
 
-    def __init__(self, cluster: Asked, system_namespace: str, namespace: str) -> None:
+    def __init__(
+        self,
+        cluster: Asked,
+        system_namespace: str,
+        namespace: str,
+        server: NamedServer | None = None,
+    ) -> None:
         self._cluster = cluster
         self._system = system_namespace
         self._namespace = namespace
+        self._server = server
 
     def gather(
         self,
@@ -103,6 +123,8 @@ class Installation:
             for each in (f"{GROUP}/{VERSION}", QUOTA_GROUP_VERSION, GROUP_VERSION)
         }
         facts |= self._programs()
+        if self._server is not None:
+            facts |= self._named_server(self._server, facts["deployments"])
         for check, ask in (
             ("crds", self._crds),
             ("policies", self._policies),
@@ -138,6 +160,13 @@ class Installation:
             "config_maps": self._list("", "v1", "configmaps", namespace, _OF_CHART),
             "leases": self._list("coordination.k8s.io", "v1", "leases", namespace),
         }
+
+    def _named_server(self, server: NamedServer, deployments: Answer) -> dict[str, Any]:
+        """Return what a named server answers; it is asked where no scheduler is installed."""
+        if any(label_of(each, COMPONENT) == SCHEDULER for each in deployments.items):
+            return {"server_url": server.url}
+        answer = _answer_of(server.ask, f"read {server.url}")
+        return {"server_url": server.url, "debug_api": answer}
 
     def _all_deployments(self) -> dict[str, Any]:
         return {"all_deployments": self._list("apps", "v1", "deployments", self._system)}
@@ -217,19 +246,13 @@ class Installation:
         return self._get(f"{root}{scope}/{resource}", right, (*query, ("limit", PAGE)))
 
     def _get(self, path: str, right: Right, query: tuple[tuple[str, str], ...] = ()) -> Answer:
-        try:
-            return Answer(msgspec.json.decode(self._cluster.get(path, query)))
-        except Refused:
-            return Answer(right=str(right))
-        except Missing:
-            return Answer()
-        except NotServed as error:
-            # The API server answers 404 for a group that it does not know, 503 for one whose
-            # server is down.
-            is_down = path == f"/apis/{GROUP_VERSION}" and "404" not in error.message
-            return Answer(failure=error.message) if is_down else Answer()
-        except (CommandError, msgspec.DecodeError) as error:
-            return Answer(failure=str(error))
+        # The API server answers 404 for a group that it does not know, 503 for one whose server is
+        # down.
+        return _answer_of(
+            lambda: self._cluster.get(path, query),
+            str(right),
+            is_down=lambda said: path == f"/apis/{GROUP_VERSION}" and "404" not in said,
+        )
 
     # --- rights -------------------------------------------------------------------------------
 
@@ -275,6 +298,28 @@ class Installation:
             return Answer(right=f"create {kind.lower()}s.{_AUTHORIZATION}")
         except (CommandError, msgspec.DecodeError) as error:
             return Answer(failure=str(error))
+
+
+def _answer_of(
+    ask: Callable[[], bytes], right: str, *, is_down: Callable[[str], bool] = bool
+) -> Answer:
+    """Return what is answered, or why nothing is.
+
+    Args:
+        ask: Returns JSON.
+        right: The right that a caller lacks who is refused.
+        is_down: Whether what says that nothing is served, means a failure.
+    """
+    try:
+        return Answer(msgspec.json.decode(ask()))
+    except Refused:
+        return Answer(right=right)
+    except Missing:
+        return Answer()
+    except NotServed as error:
+        return Answer(failure=error.message) if is_down(error.message) else Answer()
+    except (CommandError, msgspec.DecodeError) as error:
+        return Answer(failure=str(error))
 
 
 def _read_date(header: str) -> datetime | None:

@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from koord_queue.checks.facts import Answer
-from koord_queue.checks.programs import version_of
+from koord_queue.checks.programs import CONTROLLERS_LEASE, SCHEDULER_LEASE, version_of
+from queue_controllers.configuration import PROGRAM
+from queue_scheduler.configuration import LEASE
 from tests.koord_queue.checks.healthy import (
     Json,
     ago,
@@ -55,6 +57,63 @@ def stuck() -> Json:
 )
 def test_the_pods_of_the_programs_are_judged(answer: Answer, want: str) -> None:
     assert told("programs", deployments=answer) == [want]
+
+
+URL = "http://127.0.0.1:19876"
+MISSING = "problem: no scheduler is installed in namespace koord-queue"
+
+
+@pytest.mark.parametrize(
+    ("facts", "want"),
+    [
+        pytest.param(
+            {"server_url": URL, "debug_api": Answer({"items": []})},
+            f"ok: a scheduler answers at {URL}; it was not installed by the chart",
+            id="it answers",
+        ),
+        pytest.param(
+            {"server_url": URL, "debug_api": Answer(failure="connection refused")},
+            f"{MISSING}, and none answers at {URL}: connection refused",
+            id="it does not answer",
+        ),
+        pytest.param(
+            {"server_url": URL},
+            f"{MISSING}, and none answers at {URL}: it has no debug API",
+            id="something else answers",
+        ),
+        pytest.param(
+            {"server_url": URL, "debug_api": Answer(right=f"read {URL}")},
+            "unknown: no scheduler is installed in namespace koord-queue; whether one runs at"
+            f" {URL}: you may not read it",
+            id="it does not answer this user",
+        ),
+        pytest.param(
+            {"leases": listed(lease("koord-queue-scheduler"))},
+            "ok: a scheduler renews lease koord-queue-scheduler; it was not installed by the chart",
+            id="it renews its lease",
+        ),
+        pytest.param(
+            {"leases": listed(lease("koord-queue-scheduler", ago(seconds=60)))},
+            MISSING,
+            id="it has stopped to renew its lease",
+        ),
+    ],
+)
+def test_a_scheduler_that_the_chart_has_not_installed(facts: Json, want: str) -> None:
+    assert told("programs", deployments=listed(), **facts) == [want]
+
+
+def test_leases_of_programs_that_the_chart_has_not_installed_are_judged() -> None:
+    leases = listed(
+        lease("koord-queue-scheduler"), lease("koord-queue-controllers", ago(seconds=60))
+    )
+    (finding,) = found("leases", deployments=listed(), leases=leases)
+    assert finding.text.startswith("lease koord-queue-controllers was last renewed 60 s ago")
+    assert finding.mend == "the log of the program"
+
+
+def test_the_usual_names_of_leases_are_those_of_the_programs() -> None:
+    assert (SCHEDULER_LEASE, CONTROLLERS_LEASE) == (LEASE, PROGRAM)
 
 
 def scheduler(release: str, namespace: str, *args: str, replicas: int = 1) -> Json:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from koord_queue.checks.facts import Answer, Facts
 from koord_queue.checks.findings import Level
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import Missing, NotServed, Refused
-from koord_queue.reach.installation import Installation
+from koord_queue.reach.installation import Installation, NamedServer
 from tests.koord_queue.checks.healthy import deployment, named
 
 NOW: Final = datetime(2026, 11, 26, 10, tzinfo=UTC)
@@ -156,3 +157,25 @@ def test_schedulers_of_all_namespaces_are_looked_for() -> None:
     server = PlayedServer({})
     gather({}, "alone", server=server)
     assert "/apis/apps/v1/deployments" not in server.paths
+
+
+def refuse() -> bytes:
+    raise CommandError("connection refused")
+
+
+@pytest.mark.parametrize(
+    ("ask", "deployments", "want"),
+    [
+        pytest.param(lambda: b"{}", [], Answer({}), id="it answers"),
+        pytest.param(refuse, [], Answer(failure="connection refused"), id="it does not answer"),
+        pytest.param(refuse, [deployment("scheduler")], Answer(), id="a scheduler is installed"),
+    ],
+)
+def test_a_named_server_is_asked_where_no_scheduler_is_installed(
+    ask: Callable[[], bytes], deployments: list[Any], want: Answer
+) -> None:
+    played = PlayedServer({DEPLOYMENTS: {"items": deployments}})
+    server = NamedServer("http://127.0.0.1:19876", ask)
+    installation = Installation(played, "koord-queue", "default", server)
+    facts = installation.gather(version="0.1.0", now=lambda: NOW)
+    assert (facts.server_url, facts.debug_api) == (server.url, want)
