@@ -8,6 +8,7 @@ from typing import Final
 from koord_queue.checks.api_service import check_api_service
 from koord_queue.checks.facts import Facts
 from koord_queue.checks.findings import Finding
+from koord_queue.checks.koordinator import check_koordinator
 from koord_queue.checks.objects import check_objects, check_queues, check_quotas, check_units
 from koord_queue.checks.policies import check_policies
 from koord_queue.checks.programs import (
@@ -38,6 +39,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "queues": check_queues,
     "objects": check_objects,
     "units": check_units,
+    "koordinator": check_koordinator,
     "upstream": check_upstream,
 }
 """By name; their findings have it as `check`."""

@@ -108,6 +108,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         events: Warnings, of all namespaces.
         all_deployments: Those of its namespace, whoever has installed them.
         schedulers: Deployments of the chart's scheduler, of all namespaces.
+        koord_schedulers: Deployments of Koordinator's scheduler, of all namespaces.
+        scheduler_configs: Its ConfigMaps, by `namespace/name`.
         server_url: Of the debug API that the user has named; "": none.
         debug_api: What it answers, where the chart has installed no scheduler.
     """
@@ -137,6 +139,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     events: Answer = Answer()
     all_deployments: Answer = Answer()
     schedulers: Answer = Answer()
+    koord_schedulers: Answer = Answer()
+    scheduler_configs: Mapping[str, Answer] = {}
     server_url: str = ""
     debug_api: Answer = Answer()
 

@@ -23,6 +23,7 @@ from koord_queue.checks.facts import (
     part,
     text_of,
 )
+from koord_queue.checks.koordinator import APP, CHART_PLACE, config_places
 from koord_queue.checks.objects import QUOTA_GROUP_VERSION
 from koord_queue.checks.programs import SCHEDULER
 from koord_queue.checks.rights import QUOTAS, REVIEW, rights_of_program, rights_of_user
@@ -133,6 +134,7 @@ class Installation:
             ("queues", self._queues),
             ("units", self._units),
             ("objects", self._events),
+            ("koordinator", self._koordinator),
             ("upstream", self._all_deployments),
             ("alone", self._schedulers),
         ):
@@ -175,6 +177,22 @@ class Installation:
         labels = f"app.kubernetes.io/part-of={PART_OF},{COMPONENT}={SCHEDULER}"
         query = (("labelSelector", labels),)
         return {"schedulers": self._list("apps", "v1", "deployments", "", query)}
+
+    def _koordinator(self) -> dict[str, Any]:
+        query = (("labelSelector", f"koord-app={APP}"),)
+        schedulers = self._list("apps", "v1", "deployments", "", query)
+        places = config_places(schedulers.items)
+        return {
+            "koord_schedulers": schedulers,
+            "scheduler_configs": {
+                f"{namespace}/{name}": self._config_map(namespace, name)
+                for namespace, name in ((CHART_PLACE,) if places is None else places)
+            },
+        }
+
+    def _config_map(self, namespace: str, name: str) -> Answer:
+        right = Right(verb="get", resource="configmaps", namespace=namespace)
+        return self._get(f"/api/v1/namespaces/{namespace}/configmaps/{name}", right)
 
     def _policies(self) -> dict[str, Any]:
         validating = "validatingadmissionpolicies"

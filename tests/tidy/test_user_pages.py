@@ -18,6 +18,8 @@ import msgspec
 import pytest
 import yaml
 
+from koord_queue.checks.koordinator import DEFAULT_PREEMPTION, ELASTIC_QUOTA, called_at
+from koord_queue.checks.koordinator import KIND as KIND_OF_KUBE_SCHEDULER
 from koord_queue.cli.app import COMMANDS
 from koord_queue.cli.app import run as run_command
 from queue_controllers.configuration import (
@@ -210,6 +212,10 @@ def test_the_examples_are_accepted(path: PurePosixPath, tmp_path: Path) -> None:
             read_arguments(
                 load_configuration(str(file)).plugin_configs["ElasticQuotaV2"], Fraction(1)
             )
+        elif first["kind"] == KIND_OF_KUBE_SCHEDULER:
+            (profile,) = first["profiles"]
+            order = called_at("postFilter", profile["plugins"])
+            assert order.index(DEFAULT_PREEMPTION) < order.index(ELASTIC_QUOTA)
         else:
             apply(documents)
 

@@ -155,7 +155,7 @@ def test_schedulers_of_all_namespaces_are_looked_for() -> None:
     said = page("a", "b")
     assert gather({"/apis/apps/v1/deployments": said}).schedulers.items == said["items"]
     server = PlayedServer({})
-    gather({}, "alone", server=server)
+    gather({}, "alone", "koordinator", server=server)
     assert "/apis/apps/v1/deployments" not in server.paths
 
 
@@ -179,3 +179,35 @@ def test_a_named_server_is_asked_where_no_scheduler_is_installed(
     installation = Installation(played, "koord-queue", "default", server)
     facts = installation.gather(version="0.1.0", now=lambda: NOW)
     assert (facts.server_url, facts.debug_api) == (server.url, want)
+
+
+SCHEDULERS: Final = "/apis/apps/v1/deployments"
+USUAL_PLACE: Final = "/api/v1/namespaces/koordinator-system/configmaps/koord-scheduler-config"
+OTHER_PLACE: Final = "/api/v1/namespaces/elsewhere/configmaps/mine"
+
+
+@pytest.mark.parametrize(
+    ("schedulers", "path", "key"),
+    [
+        pytest.param([], USUAL_PLACE, "koordinator-system/koord-scheduler-config", id="none"),
+        pytest.param(["mine"], OTHER_PLACE, "elsewhere/mine", id="one in another namespace"),
+    ],
+)
+def test_the_configuration_of_koord_scheduler_is_read_where_it_is(
+    schedulers: list[str], path: str, key: str
+) -> None:
+    items = []
+    for name in schedulers:
+        pod = {"spec": {"volumes": [{"configMap": {"name": name}}]}}
+        items.append(named("koord-scheduler", "elsewhere", spec={"template": pod}))
+    server = PlayedServer({SCHEDULERS: {"items": items}, path: {"data": {}}})
+    facts = gather({}, "alone", server=server)
+    assert facts.scheduler_configs == {key: Answer({"data": {}})}
+    assert server.paths.count(path) == 1
+    assert not any("configmaps/" in each for each in server.paths if each != path)
+
+
+def test_what_is_skipped_is_not_asked_for() -> None:
+    server = PlayedServer({})
+    gather({}, "koordinator", server=server)
+    assert USUAL_PLACE not in server.paths
