@@ -54,6 +54,8 @@ class QueueWorld:
         users: More users, for RBAC tests.
         api_server_flags: Further flags of the API server.
         crds: Whether Queues and QueueUnits are served from the start.
+        kube_scheduler: Whether kube-scheduler binds the pods; without it, another has to.
+        nodes: The number of nodes of 16 CPUs that there are from the start.
     """
 
     def __init__(
@@ -64,8 +66,12 @@ class QueueWorld:
         users: dict[str, Sequence[str]] | None = None,
         api_server_flags: Sequence[str] = (),
         crds: bool = True,
+        kube_scheduler: bool = True,
+        nodes: int = 4,
     ) -> None:
         self._crds = crds
+        self._kube_scheduler = kube_scheduler
+        self._nodes = nodes
         self._stack = ExitStack()
         self._api_server_flags = api_server_flags
         self._binaries = binaries
@@ -79,7 +85,7 @@ class QueueWorld:
             plane = ControlPlane(
                 self._binaries,
                 controller_manager=self._jobs,
-                scheduler=self._jobs,
+                scheduler=self._jobs and self._kube_scheduler,
                 kwok=self._jobs,
                 users=self._users,
                 api_server_flags=(*self.audit.prepare(), *self._api_server_flags),
@@ -89,7 +95,7 @@ class QueueWorld:
                 self.plane.apply(ROOT / "crds")
             self.plane.apply(ELASTIC_QUOTA_CRD)
             self.plane.kubectl("create", "namespace", QUEUE_NAMESPACE)
-            self.plane.create_nodes(4, cpu="16", memory="64Gi")
+            self.plane.create_nodes(self._nodes, cpu="16", memory="64Gi")
             self.api = self.plane.client_for()
             self._stack = stack.pop_all()
         return self

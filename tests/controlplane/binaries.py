@@ -47,6 +47,7 @@ KWOK = "sigs.k8s.io/kwok"
 PROMETHEUS = "github.com/prometheus/prometheus"
 ACTIONLINT = "github.com/rhysd/actionlint"
 KREW = "sigs.k8s.io/krew"
+KOORDINATOR = "github.com/koordinator-sh/koordinator"
 MODULE_FOLDERS = {
     KUBERNETES: "kubernetes",
     ETCD: "etcd",
@@ -54,6 +55,7 @@ MODULE_FOLDERS = {
     PROMETHEUS: "prometheus",
     ACTIONLINT: "actionlint",
     KREW: "krew",
+    KOORDINATOR: "koordinator",
 }
 
 KUBERNETES_CHOICE = "KUBERNETES"

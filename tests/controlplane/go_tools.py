@@ -1,7 +1,8 @@
 """Programs of others that tests run, each built once from a Go module, beside the control plane.
 
 ``require_tool(ACTIONLINT)`` returns the linter of workflows, ``require_tool(KREW)`` kubectl's
-manager of plugins.
+manager of plugins, ``require_tool(KOORD_SCHEDULER)`` Koordinator's scheduler. The last one has a
+`main` of its own in its module's folder, with only the plugins that the tests are about.
 """
 
 from __future__ import annotations
@@ -32,6 +33,13 @@ KREW: Final = Binary(
     package="sigs.k8s.io/krew/cmd/krew",
     version_arguments=("version",),
     build_seconds=60,
+)
+KOORD_SCHEDULER: Final = Binary(
+    name="koord-scheduler",
+    module=binaries.KOORDINATOR,
+    package=".",
+    version_arguments=("--version",),
+    build_seconds=300,
 )
 
 
