@@ -164,6 +164,11 @@ sim: $(STAMP) ## simulate many seeds (SEEDS=2000, 500-699 or 17,18; STEPS=500; S
 sim-faults: $(STAMP) ## break the programs on purpose; writes how soon the simulation finds it
 	@$(PY) -m tests.simulation.planted_faults --jobs "$(JOBS)"
 
+.PHONY: koordinator
+koordinator: $(STAMP) ## beside the real koord-scheduler, built once (SEEDS=3 ROUNDS=4 SCENARIOS=)
+	@$(PY) -m tests.koordinator --seeds "$(or $(SEEDS),3)" --rounds "$(or $(ROUNDS),4)" \
+		$(if $(filter undefined,$(origin SCENARIOS)),,--scenarios "$(SCENARIOS)")
+
 .PHONY: bench
 bench: $(STAMP) ## figures, each beside its control (JSON=FILE; STORE=1 for BENCHMARKS.md; TURNS=5)
 	@$(PY) -m tests.benchmarks $(if $(JSON),--json "$(JSON)") \

@@ -45,6 +45,8 @@ class Seen(NamedTuple):
     body: Json
     unwatched_since: int = 0
     """It may have changed at any moment after this resourceVersion. 0: it changed at `version`."""
+    seen_at: float = 0.0
+    """When an observer saw it, by this machine's monotonic clock; 0: not known."""
 
     @property
     def order(self) -> tuple[int, int]:

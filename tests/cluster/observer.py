@@ -11,6 +11,7 @@ import http.client
 import json
 import ssl
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from http import HTTPStatus
@@ -122,7 +123,7 @@ class Observer:
                 return
 
     def _note(self, seen: Seen, known: dict[str, Json]) -> None:
-        self.seen.append(seen)
+        self.seen.append(seen._replace(seen_at=time.monotonic()))
         uid = seen.body["metadata"]["uid"]
         if seen.is_gone:
             known.pop(uid, None)

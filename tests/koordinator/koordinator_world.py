@@ -1,0 +1,268 @@
+"""A cluster whose pods the real koord-scheduler binds, with both of our programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from http import HTTPStatus
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
+from tests.cluster.queue_world import JOBS, MERGE, PODS, QUOTA_LABEL, QUOTAS, QueueWorld, within
+from tests.controlplane.api_client import ApiError
+from tests.controlplane.binaries import require_binaries
+from tests.controlplane.child_process import Guardian
+from tests.controlplane.go_tools import KOORD_SCHEDULER, require_tool
+from tests.koordinator.koord_scheduler import KoordScheduler, prepare
+from tests.object_states import condition_of
+
+Json = dict[str, Any]
+Amount = str | int
+
+GATE: Final = "koord-queue/admission"
+QUEUE: Final = "koord-queue/queue-name"
+RUN_SECONDS: Final = "koord-queue.test/run-seconds"
+SPECIAL: Final = ("koordinator-root-quota", "koordinator-system-quota", "koordinator-default-quota")
+NODES: Final = "/api/v1/nodes"
+PRESENT_SECONDS: Final = 60.0
+EXTENSIONS: Final = "--enabled-extensions=job,pod"
+LONG_SECONDS: Final = 3600
+
+
+class KoordinatorWorld:
+    """The control plane, koord-scheduler, and both programs; `reset` makes it a new cluster."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            program = require_tool(KOORD_SCHEDULER)
+            cluster = QueueWorld(require_binaries(), jobs=True, kube_scheduler=False, nodes=0)
+            self.cluster = stack.enter_context(cluster)
+            self.api = self.cluster.api
+            prepare(self.cluster.plane)
+            # A kind is served a moment after its CRD is.
+            assert within(PRESENT_SECONDS, self._serves_kinds), "its CRDs are not served"
+            folder = self.cluster.folder / "koordinator"
+            folder.mkdir()
+            guardian = Guardian(folder)
+            stack.callback(guardian.dismiss)
+            self.koord = KoordScheduler(program, self.cluster.plane, folder, guardian)
+            stack.callback(self.koord.stop)
+            self.programs = {
+                SCHEDULER: self._program(SCHEDULER, folder, guardian),
+                CONTROLLERS: self._program(CONTROLLERS, folder, guardian, EXTENSIONS),
+            }
+            for each in self.programs.values():
+                stack.callback(each.stop)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def _program(
+        self, module: str, folder: Path, guardian: Guardian, *arguments: str
+    ) -> ProgramProcess:
+        return ProgramProcess(
+            module,
+            self.cluster.plane.kubeconfig,
+            folder / f"{module}.log",
+            ["--leader-elect=false", *arguments],
+            group=guardian.group,
+        )
+
+    def reset(self, node: Mapping[str, str], quotas: Iterable[Json]) -> None:
+        """Delete everything, and start all programs anew beside one node and these quotas.
+
+        koord-scheduler's books depend on the order in which it learns of quotas and pods: each
+        scenario begins with a new one.
+        """
+        for each in self.programs.values():
+            each.stop()
+        self.koord.stop()
+        self._delete_all()
+        cpu, memory = node.get("cpu", "10"), node.get("memory", "40Gi")
+        others = {key: each for key, each in node.items() if key not in {"cpu", "memory"}}
+        self.cluster.plane.create_nodes(1, cpu=cpu, memory=memory, extra_resources=others)
+        for body in quotas:
+            self.api.request("POST", QUOTAS.format("default"), body)
+        self.koord.start()
+        for each in self.programs.values():
+            each.start()
+        for each in self.programs.values():
+            each.wait_until_ready()
+
+    def _delete_all(self) -> None:
+        self.api.request("DELETE", JOBS.format("default"), {"propagationPolicy": "Background"})
+        self.api.request("DELETE", f"{PODS}?gracePeriodSeconds=0")
+        self.api.request("DELETE", NODES)
+        for name in (each["metadata"]["name"] for each in self.quotas()):
+            if name not in SPECIAL:
+                self.api.request("DELETE", f"{QUOTAS.format('default')}/{name}")
+        for unit in self.cluster.units():
+            path = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/queueunits"
+            # Whoever would take its finalizers off does not run.
+            name, body = unit["metadata"]["name"], {"metadata": {"finalizers": None}}
+            self._if_there("PATCH", f"{path}/{name}", body)
+            self._if_there("DELETE", f"{path}/{name}")
+        assert within(PRESENT_SECONDS, self._is_empty), "something is left of the last scenario"
+
+    def _serves_kinds(self) -> bool:
+        try:
+            self.cluster.units()
+            self.quotas()
+        except ApiError as error:
+            if error.status != HTTPStatus.TOO_MANY_REQUESTS:
+                raise
+            return False
+        return True
+
+    def _is_empty(self) -> bool:
+        for job in self.api.request("GET", JOBS.format("default"))["items"]:
+            body = {"metadata": {"finalizers": None}}
+            self._if_there("PATCH", f"{JOBS.format('default')}/{job['metadata']['name']}", body)
+        left = [PODS, JOBS.format("default"), NODES]
+        return not any(self.api.request("GET", path)["items"] for path in left)
+
+    def _if_there(self, method: str, path: str, body: Json | None = None) -> None:
+        try:
+            self.api.request(method, path, body, content_type=MERGE)
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+
+    # --- objects ------------------------------------------------------------------------------
+
+    def quotas(self) -> list[Json]:
+        """Return all ElasticQuotas of the namespace."""
+        found: list[Json] = self.api.request("GET", QUOTAS.format("default"))["items"]
+        return found
+
+    def patch_quota(self, name: str, body: Json) -> None:
+        """Patch an ElasticQuota by a merge patch."""
+        path = f"{QUOTAS.format('default')}/{name}"
+        self.api.request("PATCH", path, body, content_type=MERGE)
+
+    def create_pod(
+        self, name: str, quota: str, requests: Mapping[str, Amount], **more: Any
+    ) -> None:
+        """Create a pod that runs until it is deleted; `pod_body` says what `more` may be."""
+        self.api.request("POST", PODS, pod_body(name, quota, requests, **more))
+
+    def delete_pod(self, name: str) -> None:
+        """Delete a pod, without its grace; it may be gone."""
+        self._if_there("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
+
+    def create_job(
+        self, name: str, quota: str, requests: Mapping[str, Amount], **more: Any
+    ) -> None:
+        """Create a suspended Job whose pods ask for this; `run_seconds` is long by default."""
+        container = {"name": "main", "image": "none", "resources": resources(requests)}
+        more.setdefault("run_seconds", LONG_SECONDS)
+        self.cluster.create_job(name, quota, pod_spec={"containers": [container]}, **more)
+
+    def pods(self) -> list[Json]:
+        """Return all pods of the namespace."""
+        found: list[Json] = self.api.request("GET", PODS)["items"]
+        return found
+
+    def pods_of(self, job: str) -> list[Json]:
+        """Return the pods of a Job; of a pod that is no Job's, itself."""
+        return [
+            each
+            for each in self.pods()
+            if job in (each["metadata"]["name"], each["metadata"].get("labels", {}).get("job-name"))
+        ]
+
+
+def resources(requests: Mapping[str, Amount]) -> Json:
+    """Return the `resources` of a container; devices need limits, too."""
+    texts = {key: str(each) for key, each in requests.items()}
+    return {"requests": texts, "limits": {key: texts[key] for key in texts if "/" in key}}
+
+
+def pod_body(
+    name: str,
+    quota: str,
+    requests: Mapping[str, Amount],
+    *,
+    gated: bool = False,
+    labels: Mapping[str, str] | None = None,
+    run_seconds: float = 0,
+    **spec: Any,
+) -> Json:
+    """Return a pod; `quota` "" names none, `gated` is by the queue's gate; `run_seconds` end it."""
+    named = {QUOTA_LABEL: quota} if quota else {}
+    held = {"schedulingGates": [{"name": GATE}]} if gated else {}
+    queued = {QUEUE: quota} if gated else {}
+    container = {"name": "main", "image": "none", "resources": resources(requests)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "labels": {**named, **queued, **(labels or {})},
+            "annotations": {RUN_SECONDS: str(run_seconds)} if run_seconds else {},
+        },
+        "spec": {
+            "containers": [container],
+            "terminationGracePeriodSeconds": 0,
+            "restartPolicy": "Never" if run_seconds else "Always",
+            **held,
+            **spec,
+        },
+    }
+
+
+def quota_body(
+    name: str,
+    maximum: Mapping[str, Amount],
+    minimum: Mapping[str, Amount] | None = None,
+    *,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> Json:
+    """Return an ElasticQuota of the namespace `default`."""
+    spec = {"max": _texts(maximum), **({"min": _texts(minimum)} if minimum else {})}
+    return {
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "labels": dict(labels or {}),
+            "annotations": dict(annotations or {}),
+        },
+        "spec": spec,
+    }
+
+
+def _texts(amounts: Mapping[str, Amount]) -> dict[str, str]:
+    return {key: str(each) for key, each in amounts.items()}
+
+
+def is_bound(pod: Json) -> bool:
+    """Return whether a pod is assigned to a node."""
+    return bool(pod["spec"].get("nodeName"))
+
+
+def refusal_of(pod: Json) -> str:
+    """Return koord-scheduler's message about a pod that a quota refuses; "": none does."""
+    said = condition_of(pod, "PodScheduled")
+    message = str(said.get("message", ""))
+    is_refused = said.get("status") == "False" and not is_bound(pod)
+    return message if is_refused and "Insufficient" in message and "quotas" in message else ""
+
+
+def wait(what: Callable[[], object], seconds: float) -> bool:
+    """Return whether something becomes true within this time."""
+    return bool(within(seconds, what))
