@@ -85,6 +85,7 @@ class SeedReport:
         for each in self.refusals:
             if each.verdict is Verdict.UNEXPLAINED:
                 yield f"  unexplained: {each.pod} in {each.quota}: {each.message[:240]}"
+                yield from (f"    {line}" for line in each.cluster)
         for text in self.stuck:
             yield f"  stuck: {text}"
 
@@ -223,7 +224,9 @@ class RoundPlayer:
         pods = [
             each
             for each in self._world.pods()
-            if is_living(each) and is_bound(each) and "job-name" in each["metadata"]["labels"]
+            if is_living(each)
+            and is_bound(each)
+            and "job-name" in each["metadata"].get("labels", {})
         ]
         if pods:
             name = self._rng.choice(pods)["metadata"]["name"]

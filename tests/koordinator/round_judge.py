@@ -59,6 +59,8 @@ class Refusal(NamedTuple):
     quota: str
     verdict: Verdict
     message: str
+    cluster: tuple[str, ...] = ()
+    """What koord-scheduler counted then, a line for each quota and pod."""
 
 
 class Cluster(NamedTuple):
@@ -148,7 +150,8 @@ def _judge_one(
     elif any(passes(each, pod) for each in _without_users(history, now, decisions)):
         verdict = Verdict.EXPLAINED
     name = pod["metadata"]["name"]
-    return Refusal(name, quota_of(now, pod), verdict, refusal_message(pod))
+    lines = tuple(describe(now)) if verdict is Verdict.UNEXPLAINED else ()
+    return Refusal(name, quota_of(now, pod), verdict, refusal_message(pod), lines)
 
 
 def _without_users(
@@ -234,6 +237,27 @@ def quota_of(cluster: Cluster, pod: Json) -> str:
     named = (read_named_quota(to_struct(ElasticQuota, each)) for each in cluster.quotas.values())
     meta = pod["metadata"]
     return build_quota_names(named).quota_of_pod(meta.get("labels", {}), meta["namespace"])
+
+
+def describe(cluster: Cluster) -> Iterator[str]:
+    """Yield what is divided, a line for each quota, and one for each living pod."""
+    model = model_of(cluster)
+    fields = model.fields(model.divide())
+    yield f"total {model.total}"
+    for name, spec in sorted(model.specs.items()):
+        shape = f"max {spec.max} min {spec.min} weight {spec.weight} lends {spec.lends}"
+        got = fields[name]
+        sums = f"request {got['child_request']} used {got['used']} runtime {got['runtime']}"
+        yield f"{spec.parent}/{name}: {shape}: {sums}"
+    admitted = {uid for uid, each in cluster.units.items() if is_admitted(each)}
+    for pod in cluster.pods.values():
+        if is_living(pod):
+            state = (
+                "bound" if pod["spec"].get("nodeName") else "held" if is_held(pod) else "pending"
+            )
+            whose = "released" if unit_of(pod, cluster.units) in admitted else "not released"
+            name = pod["metadata"]["name"]
+            yield f"{name} in {quota_of(cluster, pod)}: {requests_of(pod)} {state}, {whose}"
 
 
 # --- what objects say -----------------------------------------------------------------------------
