@@ -11,7 +11,7 @@ import msgspec
 from queue_controllers.jobframework.generic_job import PodStamp
 from queue_controllers.jobframework.partial_parallelism import Resize
 from queue_controllers.jobframework.template_updates import TemplateUpdate
-from shared_api.objects.meta import Timestamp
+from shared_api.objects.meta import NO_UID, Timestamp, Uid
 from shared_api.objects.queue_unit import QueueUnit
 
 
@@ -42,8 +42,8 @@ class ReleaseJob(Action, frozen=True):
     updates_note: str | None = None
     resize: Resize | None = None
     """How many pods may run at a time; None leaves the number unchanged."""
-    room: dict[str, int] = {}
-    """For a job that is held by gates: how many gated pods of each set to release."""
+    pods: dict[Uid, str] = {}
+    """For a job that is held by gates: the gated pods to release, and the pod set of each."""
     annotation: str | None = None
     """New value of the suspend annotation and of those that belong to it: "" removes them, None
     leaves them unchanged."""
@@ -110,6 +110,8 @@ class RecordJobEvent(Action, frozen=True):
     reason: str
     message: str
     type: EventType = EventType.NORMAL
+    pod: Uid = NO_UID
+    """Of a job that is only pods: the pod that it is recorded on, rather than the first."""
 
 
 class RecordUnitEvent(Action, frozen=True):

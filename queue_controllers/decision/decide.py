@@ -93,6 +93,7 @@ from queue_controllers.jobframework.generic_job import JobFacts, Outcome
 from shared_api.objects.queue_unit import MAX_POD_SETS, QueueUnit
 from shared_api.queue_unit_phases import (
     JOB_IS_DELETED,
+    PODS_BEYOND_GRANT,
     RELEASED_PHASES,
     SUSPEND_CONTESTED,
     Phase,
@@ -299,6 +300,7 @@ def _without_attempt(memory: JobMemory) -> JobMemory:
         without_pods_since=None,
         asked_why_at=None,
         why="",
+        beyond_since=None,
     )
 
 
@@ -335,7 +337,7 @@ def _await_demand(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState
 def _finish(view: JobView, unit: QueueUnit, outcome: Outcome) -> PatchUnitStatus:
     to, word = (Phase.SUCCEED, "Succeeded") if outcome.succeeded else (Phase.FAILED, "Failed")
     message = f"{word}: {outcome.message}" if outcome.message else word
-    cleared = (SUSPEND_CONTESTED, OPERATOR_SILENT)
+    cleared = (SUSPEND_CONTESTED, OPERATOR_SILENT, PODS_BEYOND_GRANT)
     return move_unit(unit, to, view.moment, message=message, cleared=cleared)
 
 
@@ -348,7 +350,8 @@ def _end_deleted(view: JobView, unit: QueueUnit) -> Decision:
     """
     if view.pods.living:
         return Decision(memory=view.memory)
-    failed = move_unit(unit, Phase.FAILED, view.moment, message=JOB_IS_DELETED)
+    cleared = (PODS_BEYOND_GRANT,)
+    failed = move_unit(unit, Phase.FAILED, view.moment, message=JOB_IS_DELETED, cleared=cleared)
     return Decision(actions=(failed,), memory=view.memory, is_complete=True)
 
 

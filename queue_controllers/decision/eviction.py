@@ -72,6 +72,7 @@ from shared_api.queue_unit_phases import (
     EVICTED,
     MAXIMUM_EXECUTION_TIME_EXCEEDED,
     POD_SET_UPDATES_CONFLICT,
+    PODS_BEYOND_GRANT,
     PODS_READY,
     QUOTA_RESERVED,
     Phase,
@@ -277,7 +278,7 @@ def _complete(
     """
     # That it was resumed against the queue stays true until it runs when admitted: it is its place
     # in the queue.
-    cleared = () if silent else (OPERATOR_SILENT,)
+    cleared = (PODS_BEYOND_GRANT,) if silent else (PODS_BEYOND_GRANT, OPERATOR_SILENT)
     extra, noted = _execution_time_status(unit, moment), _why_inactive(unit)
     if noted:
         to, message = Phase.ENQUEUED, noted[0].message

@@ -1,27 +1,85 @@
 """What a unit was admitted with, beside what its job asks for now. Pure.
 
-A grant counts pods by pod set. A job may have given some of it back for good (finished work), may
-have grown since, or may have to run with fewer pods than it wants.
+A grant counts pods by pod set, and says what each of them may request: that stands in the status
+beside the counts, where no edit of the spec reaches it. A job may have given some of it back for
+good (finished work), may have grown since, or may have to run with fewer pods than it wants.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import msgspec
 
-from queue_controllers.jobframework.generic_job import JobFacts
+from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet
 from queue_controllers.jobframework.partial_parallelism import Resize, write_note
-from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.pod import PodSpec
+from shared_api.objects.queue_unit import DEFAULT_REQUIREMENT, Admission, PodSet, QueueUnit
 from shared_api.pod_requests import ask_alike, pod_requests
 from shared_api.quantity import QuantityError
 from shared_api.queue_unit_phases import Phase, phase_of
-from shared_api.resource_list import Amounts
+from shared_api.resource_list import Amounts, parse_amounts
+from shared_api.resource_names import rename_deprecated
 from shared_api.timestamps import read_time
 
 
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """What one pod set was admitted with."""
+
+    count: int
+    """How many pods may live, without those that have given their quota back."""
+    per_pod: Amounts | None
+    """What each of them may request; None: that cannot be parsed."""
+
+
 def granted_counts(unit: QueueUnit) -> dict[str, int]:
-    """Return how many pods of each set were admitted; the spec may have grown since."""
+    """Return how many pods of each set were admitted; the spec may have grown since.
+
+    A unit that lists no admissions was admitted with what it asks for, and so was one that was
+    admitted with a sum for all of its sets. Else a set without an admission was granted nothing.
+    """
     admitted = {each.name: each.replicas for each in unit.status.admissions}
-    return {each.name: admitted.get(each.name, each.count) for each in unit.spec.pod_set}
+    if not admitted or DEFAULT_REQUIREMENT in admitted:
+        return {each.name: admitted.get(each.name, each.count) for each in unit.spec.pod_set}
+    return {each.name: admitted.get(each.name, 0) for each in unit.spec.pod_set}
+
+
+def grants_of(unit: QueueUnit) -> dict[str, Grant]:
+    """Return what each pod set was admitted with; a set that is not in it was granted nothing.
+
+    Of pods that were granted at different sizes (growth), each may have the average.
+    """
+    given_back, status = given_back_counts(unit), unit.status
+    spec = {each.name: each for each in unit.spec.pod_set}
+    admissions = status.admissions or tuple(
+        Admission(name=each.name, replicas=each.count) for each in spec.values()
+    )
+    return {
+        each.name: Grant(
+            count=max(each.replicas - given_back.get(each.name, 0), 0),
+            per_pod=_granted_per_pod(each, spec.get(each.name)),
+        )
+        for each in admissions
+    }
+
+
+def _granted_per_pod(admission: Admission, pod_set: PodSet | None) -> Amounts | None:
+    if admission.replicas > 0 and (recorded := recorded_amounts(admission)):
+        return {key: amount // admission.replicas for key, amount in recorded.items()}
+    return {} if pod_set is None else read_requests(pod_set.template.spec)
+
+
+def recorded_amounts(admission: Admission) -> Amounts:
+    """Return what an admission records for all of its pods; {}: nothing, so the spec counts."""
+    try:
+        return rename_deprecated(parse_amounts(admission.resources))
+    except QuantityError:
+        return {}
+
+
+def exceeds(asked: Amounts | None, granted: Amounts | None) -> bool:
+    """Return whether a pod requests more of any resource than was granted; None: not parsable."""
+    if asked is None or granted is None:
+        return asked != granted
+    return any(amount > granted.get(resource, 0) for resource, amount in asked.items())
 
 
 def given_back_counts(unit: QueueUnit) -> dict[str, int]:
@@ -40,34 +98,60 @@ def outgrows(job: JobFacts, unit: QueueUnit, *, was_released: bool = False) -> b
     More pods of a set, larger pods, or a set that the unit does not have. `was_released`: it has
     run with this admission, so it may have grown, and given some of it back for good.
     """
-    admitted = {pod_set.name: pod_set for pod_set in unit.spec.pod_set}
-    counts = {name: pod_set.count for name, pod_set in admitted.items()}
+    counts = {pod_set.name: pod_set.count for pod_set in unit.spec.pod_set}
     if was_released:
         given_back = given_back_counts(unit)
         counts = {name: count - given_back[name] for name, count in granted_counts(unit).items()}
+    granted = _granted_sizes(unit)
     for pod_set in job.pod_sets:
         if not pod_set.count:
             continue
-        known, count = admitted.get(pod_set.name), pod_set.count
+        count = pod_set.count
         if was_released and pod_set.released_parallelism is not None:
             # It has run with fewer, and continues so.
             count = min(count, pod_set.released_parallelism)
-        if known is None or count > counts[pod_set.name]:
+        if count > counts.get(pod_set.name, 0):
             return True
-        if ask_alike(pod_set.template.spec, known.template.spec):
-            continue
-        wanted, granted = _requests(pod_set.template), _requests(known.template)
-        if wanted is None or granted is None:
-            return wanted != granted
-        if any(amount > granted.get(resource, 0) for resource, amount in wanted.items()):
+        size = granted.get(pod_set.name, {})
+        if exceeds(read_requests(pod_set.template.spec), size):
             return True
     return False
 
 
-def _requests(template: Any) -> Amounts | None:  # noqa: ANN401 - reduced or plain template
-    """Return a template's requests, None if they cannot be parsed."""
+def _granted_sizes(unit: QueueUnit) -> dict[str, Amounts | None]:
+    """Return what a pod of each set may request, by set; None: that cannot be parsed."""
+    sizes = {name: grant.per_pod for name, grant in grants_of(unit).items()}
+    if DEFAULT_REQUIREMENT in sizes:  # it was admitted with a sum for all of its sets
+        for each in unit.spec.pod_set:
+            sizes.setdefault(each.name, read_requests(each.template.spec))
+    return sizes
+
+
+def outgrows_spec(job: JobFacts, unit: QueueUnit) -> bool:
+    """Return whether the job asks for more than its unit says that it does.
+
+    More pods of a set, larger pods, or a set that the unit does not have.
+    """
+    said = {pod_set.name: pod_set for pod_set in unit.spec.pod_set}
+    return any(
+        (known := said.get(each.name)) is None or each.count > known.count or asks_more(each, known)
+        for each in job.pod_sets
+        if each.count
+    )
+
+
+def asks_more(pod_set: JobPodSet, known: PodSet) -> bool:
+    """Return whether pods of a set request more of any resource than the unit says of them."""
+    wanted, said = pod_set.template.spec, known.template.spec
+    if ask_alike(wanted, said):
+        return False
+    return exceeds(read_requests(wanted), read_requests(said))
+
+
+def read_requests(spec: PodSpec) -> Amounts | None:
+    """Return what a pod of this spec requests, None if that cannot be parsed."""
     try:
-        return pod_requests(template.spec)
+        return pod_requests(spec)
     except QuantityError:
         return None
 

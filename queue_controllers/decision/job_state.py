@@ -30,13 +30,11 @@ from enum import StrEnum
 
 import msgspec
 
-from queue_controllers.decision.grants import granted_counts
 from queue_controllers.job_families.gated_pods import is_held, is_opened
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.pod_scheduling import Unschedulable, unschedulable_of
 from shared_api.objects.meta import NO_UID, Uid
-from shared_api.objects.pod import Pod
-from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.pod import Pod, PodSpec
 from shared_api.timestamps import read_time
 from shared_api.well_known_labels import RELATED_QUEUE_UNIT, read_annotation
 
@@ -54,10 +52,19 @@ class State(StrEnum):
     GONE = "gone"
 
 
+class HeldPod(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that the queue's gate holds."""
+
+    uid: Uid
+    name: str
+    pod_set: str
+    spec: PodSpec
+
+
 class PodCounts(msgspec.Struct, frozen=True, kw_only=True):
     """The pods of one job, counted.
 
-    Those that are held by the queue's gate use nothing: they are in `held_of_sets` alone.
+    Those that are held by the queue's gate use nothing: they are in `held` alone.
     """
 
     total: int = 0
@@ -86,8 +93,9 @@ class PodCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Why pending pods were refused by their scheduler; the one that was refused first leads."""
     living_since: str = ""
     """When the oldest living pod that is not being deleted was created; "" for none."""
-    held_of_sets: dict[str, int] = {}
-    """Held by the queue's gate, and not being deleted, by pod set; counted by `count_gated`."""
+    held: tuple[HeldPod, ...] = ()
+    """Held by the queue's gate, and not being deleted, in the order in which they start; filled by
+    `count_gated`."""
     living_of_sets: dict[str, int] = {}
     """Living pods by pod set; counted by `count_gated`."""
     opened: int = 0
@@ -231,9 +239,9 @@ def _operator_confirms(job: JobFacts, pods: PodCounts) -> bool:
 
 
 def count_gated(pods: Iterable[Pod], pod_set_of: Callable[[Pod], str]) -> PodCounts:
-    """Return the counts of a job's pods: per set, those that are gated and those that live."""
+    """Return the counts of a job's pods: those that are gated, and per set those that live."""
     others = []
-    held: dict[str, int] = {}
+    held: list[HeldPod] = []
     living: dict[str, int] = {}
     for pod in pods:
         name = pod_set_of(pod)
@@ -241,10 +249,11 @@ def count_gated(pods: Iterable[Pod], pod_set_of: Callable[[Pod], str]) -> PodCou
             others.append(pod)
             living[name] = living.get(name, 0) + pod.is_living
         elif not pod.is_terminating:
-            held[name] = held.get(name, 0) + 1
+            meta = pod.metadata
+            held.append(HeldPod(uid=meta.uid, name=meta.name, pod_set=name, spec=pod.spec))
     return msgspec.structs.replace(
         count_pods(others, pod_set_of),
-        held_of_sets=held,
+        held=tuple(held),
         living_of_sets=living,
         opened=sum(map(is_opened, others)),
     )
@@ -259,22 +268,10 @@ def judge_gates(job: JobFacts, pods: PodCounts, *, admitted: bool) -> JobFacts:
         admitted: Whether its unit is admitted and not being evicted.
     """
     runs = pods.running + pods.pending > 0
-    suspended = bool(pods.held_of_sets) and not runs if admitted else not runs
+    suspended = bool(pods.held) and not runs if admitted else not runs
     return msgspec.structs.replace(job, suspended=suspended)
 
 
 def runs_whole(job: JobFacts, pods: PodCounts) -> bool:
     """Return whether all pods that the job needs live, so that nothing of it is left to start."""
     return all(pods.living_of_sets.get(each.name, 0) >= each.count for each in job.pod_sets)
-
-
-def room_of(unit: QueueUnit, pods: PodCounts) -> dict[str, int]:
-    """Return how many gated pods of each set may start: the granted count, less the living pods."""
-    if not pods.held_of_sets:
-        return {}
-    granted = granted_counts(unit)
-    room = {
-        name: min(held, granted.get(name, 0) - pods.living_of_sets.get(name, 0))
-        for name, held in pods.held_of_sets.items()
-    }
-    return {name: count for name, count in room.items() if count > 0}

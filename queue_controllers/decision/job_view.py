@@ -84,6 +84,8 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """Since when an admitted job is not released for too few granted pods (monotonic)."""
     refused_since: float | None = None
     """Since when an admitted job is not released, as its pods would be refused (monotonic)."""
+    beyond_since: float | None = None
+    """Since when pods wait at their gates that go beyond the grant of the job (monotonic)."""
     first_release: datetime | None = None
     """When the job was first released in this admission (wall time), until its pods are seen to
     run: something else may suspend it again and again, and have it released each time."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from queue_controllers.decision.grants import outgrows
+from queue_controllers.decision.grants import outgrows_spec
 from queue_controllers.decision.job_annotations import (
     IGNORED_ANNOTATION,
     read_active,
@@ -140,7 +140,7 @@ def _spec_of(
         spec["queue"] = queue
     if bodies:
         spec["podSet"] = bodies
-        request = _request_of(job)
+        request = _request_of(job.pod_sets)
         if request:
             spec["request"] = request
     class_name, number = priority_of_job(job, context)
@@ -155,10 +155,10 @@ def _spec_of(
     return spec
 
 
-def _request_of(job: JobFacts) -> dict[str, Any]:
+def _request_of(pod_sets: tuple[JobPodSet, ...]) -> dict[str, Any]:
     """Return the total, nothing if it cannot be computed: then the pod sets say why."""
     try:
-        return dict(format_amounts(demand_of(job.pod_sets)))
+        return dict(format_amounts(demand_of(pod_sets)))
     except QuantityError:
         return {}
 
@@ -264,13 +264,29 @@ def _sync_of_pod_sets(job: JobFacts, unit: QueueUnit, annotations: Changes) -> d
     in_step = unit.metadata.annotations.get(POD_SETS_HASH) == digest and counts == wanted
     # Edited by hand to ask for less, or to need less, it would be admitted for that, and evicted,
     # again and again.
-    if in_step and not outgrows(job, unit):
+    if in_step and not outgrows_spec(job, unit):
         return {}
     annotations[POD_SETS_HASH] = digest
-    request = _request_of(job)
+    return {"podSet": bodies, "request": _changed_request(job.pod_sets, unit)}
+
+
+def body_of_demand(pod_sets: tuple[JobPodSet, ...], unit: QueueUnit) -> dict[str, Any]:
+    """Return the merge patch (without guard) that has an admitted unit say this demand.
+
+    What it is charged is recorded in its status, and stays so.
+    """
+    bodies = pod_set_bodies(pod_sets)
+    return {
+        "metadata": {"annotations": {POD_SETS_HASH: hash_of_pod_sets(bodies)}},
+        "spec": {"podSet": bodies, "request": _changed_request(pod_sets, unit)},
+    }
+
+
+def _changed_request(pod_sets: tuple[JobPodSet, ...], unit: QueueUnit) -> dict[str, Any]:
+    request = _request_of(pod_sets)
     # A merge patch merges maps: to be removed, resources must be named.
     gone = {resource: None for resource in unit.spec.request if resource not in request}
-    return {"podSet": bodies, "request": {**request, **gone}}
+    return {**request, **gone}
 
 
 # --- names --------------------------------------------------------------------------------------

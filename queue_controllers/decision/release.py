@@ -24,8 +24,9 @@ from queue_controllers.decision.actions import (
 from queue_controllers.decision.adoption import mark_opened, prove_again
 from queue_controllers.decision.eviction import JOB_CHANGED, PODS_REFUSED, announce_eviction
 from queue_controllers.decision.grants import granted_counts, plan_resize, was_released_already
+from queue_controllers.decision.held_pods import follow_beyond, sort_held
 from queue_controllers.decision.job_ownership import quota_of_job
-from queue_controllers.decision.job_state import JobState, State, room_of
+from queue_controllers.decision.job_state import JobState, State
 from queue_controllers.decision.job_view import Decision, JobView
 from queue_controllers.decision.pending import with_event_once
 from queue_controllers.decision.pod_stamps import build_stamps
@@ -84,13 +85,28 @@ def let_run(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> D
         case State.RELEASED | State.STOPPING:
             return wait_to_resume(view, job, unit, state)
         case State.STARTING | State.RUNNING:
-            if job.kind.held_by_gates and room_of(unit, view.pods):
-                return release_job(view, job, unit)
-            if view.pods.opened and MARK_REFUSED not in view.memory.reported_events:
-                return mark_opened(view, job, unit)
+            if job.kind.held_by_gates:
+                return _let_pods_run(view, job, unit, state)
             return follow_job(view, job, unit, state)
         case State.HELD | State.FINISHED | State.DELETING | State.GONE:
             raise AssertionError(f"admitted, and yet {state.state}")
+
+
+def _let_pods_run(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:
+    """Release the pods that came since the release of their job, as far as its grant goes."""
+    held = sort_held(unit, view.pods)
+    if held.may_start:
+        return release_job(view, job, unit)
+    if view.pods.opened and MARK_REFUSED not in view.memory.reported_events:
+        return mark_opened(view, job, unit)
+    beyond = follow_beyond(view, job, unit, held.beyond)
+    view = msgspec.structs.replace(view, memory=beyond.memory)
+    if beyond.actions:
+        return Decision(actions=beyond.actions, memory=view.memory)
+    decision = follow_job(view, job, unit, state)
+    rests = (beyond.requeue_after_seconds, decision.requeue_after_seconds)
+    rest = min((each for each in rests if each is not None), default=None)
+    return msgspec.structs.replace(decision, requeue_after_seconds=rest)
 
 
 def release_whole(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
@@ -99,6 +115,13 @@ def release_whole(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
         return _wait_while_refused(view, job, unit)
     if not _may_run_with_what_it_got(job, unit):
         return _wait_for_the_rest(view, unit)
+    if job.kind.held_by_gates and not (held := sort_held(unit, view.pods)).may_start:
+        beyond = follow_beyond(view, job, unit, held.beyond)
+        return Decision(
+            actions=beyond.actions,
+            memory=beyond.memory,
+            requeue_after_seconds=beyond.requeue_after_seconds,
+        )
     return _release_again(view, job, unit) or release_job(view, job, unit)
 
 
@@ -175,7 +198,7 @@ def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
         updates=plan.updates,
         updates_note=plan.note,
         resize=plan_resize(job, unit),
-        room=room_of(unit, view.pods) if job.kind.held_by_gates else {},
+        pods=sort_held(unit, view.pods).may_start if job.kind.held_by_gates else {},
         annotation=_released_annotation(job),
     )
     actions: tuple[Action, ...] = (release,)

@@ -6,6 +6,7 @@ of running pods alone are corrected seldom, since nothing urgent depends on them
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -23,9 +24,12 @@ from queue_controllers.decision.actions import (
 )
 from queue_controllers.decision.eviction import announce_eviction
 from queue_controllers.decision.grants import (
+    exceeds,
     given_back_counts,
     granted_counts,
+    grants_of,
     plan_resize,
+    read_requests,
     was_released_already,
 )
 from queue_controllers.decision.job_state import JobState, PodCounts, State
@@ -34,6 +38,7 @@ from queue_controllers.decision.pending import wait_for_old_pods
 from queue_controllers.decision.pods_not_ready import judge_pods, wants_no_pods
 from queue_controllers.decision.queue_unit_builder import (
     POD_SETS_HASH,
+    body_of_demand,
     hash_of_pod_sets,
     pod_set_bodies,
 )
@@ -43,7 +48,7 @@ from queue_controllers.decision.unit_status_patches import (
     move_unit,
     running_timeout,
 )
-from queue_controllers.jobframework.generic_job import JobFacts
+from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet
 from queue_controllers.jobframework.pod_set_names import MAX_COUNT
 from shared_api.evictions import BACKOFF_TIMEOUT, RUNNING_TIMEOUT_MESSAGE
 from shared_api.objects.meta import Condition, find_condition
@@ -93,7 +98,9 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         return Decision(memory=view.memory, asks_why=True)
     requeue_after = _earliest(requeue_after, pods.requeue_after_seconds)
     status: dict[str, object] = {}
-    if given_back := build_reclaimable(job, unit):
+    # A pod that waits at its gate stands in for another, perhaps with other requests: it may be
+    # replaced by one of the granted size.
+    if not view.pods.held and (given_back := build_reclaimable(job, unit)):
         status["reclaimablePods"] = given_back
     status |= children_into_status(unit, view.pods)
     if phase_of(unit) is Phase.RUNNING:
@@ -116,9 +123,12 @@ def _note_growth(view: JobView, unit: QueueUnit, growth: dict[str, Any]) -> Deci
     record = PatchUnit(unit=unit, body=growth)
     if not unit.spec.pod_set:  # made by hand, it only had a sum: nothing has grown
         return Decision(actions=(record,), memory=view.memory)
+    until = "they run as far as koord-scheduler lets them"
+    if view.job is not None and view.job.kind.held_by_gates:
+        until = "they wait at their gates"
     message = (
         "It has grown beyond its admission: its new pods count at once, and are granted when"
-        " its quota has room for them; until then they run as far as koord-scheduler lets them"
+        f" its quota has room for them; until then {until}"
     )
     grown = RecordJobEvent(reason="Grown", message=message)
     return Decision(actions=(record, grown), memory=view.memory)
@@ -138,11 +148,39 @@ def build_growth(job: JobFacts, unit: QueueUnit) -> dict[str, Any]:
     )
     if all(each.count <= known.get(each.name, 0) for each in grown):
         return {}
+    if job.kind.held_by_gates:
+        return _growth_of_held(job, unit, grown, known)
     bodies = pod_set_bodies(grown)
     return {
         "metadata": {"annotations": {POD_SETS_HASH: hash_of_pod_sets(bodies)}},
         "spec": {"podSet": bodies},
     }
+
+
+def _growth_of_held(
+    job: JobFacts, unit: QueueUnit, grown: tuple[JobPodSet, ...], known: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return the same for a job that is held by gates.
+
+    Pods that are larger than what was granted for one wait until the unit is admitted anew: more of
+    them are granted then, too. Granted now, nothing could use it.
+    """
+    grants = grants_of(unit)
+    larger = {
+        each.name
+        for each in job.pod_sets
+        if each.name in grants
+        and exceeds(read_requests(each.template.spec), grants[each.name].per_pod)
+    }
+    after = tuple(
+        msgspec.structs.replace(each, count=known.get(each.name, 0))
+        if each.name in larger
+        else each
+        for each in grown
+    )
+    if all(each.count <= known.get(each.name, 0) for each in after):
+        return {}
+    return body_of_demand(after, unit)
 
 
 def build_reclaimable(job: JobFacts, unit: QueueUnit) -> list[dict[str, Any]]:

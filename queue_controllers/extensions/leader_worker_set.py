@@ -16,6 +16,7 @@ from queue_controllers.job_families.gated_pods import (
     is_candidate,
     is_held,
     object_above,
+    pod_to_admit,
     read_group_status,
     template_of_pod,
 )
@@ -111,9 +112,10 @@ class LeaderWorkerSetAdapter(GatedPods):
         """Return the leader, and the workers if there are any."""
         if self.why_unknown(job):
             return ()
-        found: dict[str, ScheduledPodTemplate] = {}
+        pods: dict[str, list[ScheduledPod]] = {}
         for pod in job.pods:
-            found.setdefault(self.pod_set_of(pod), template_of_pod(pod))
+            pods.setdefault(self.pod_set_of(pod), []).append(pod)
+        found = {name: template_of_pod(pod_to_admit(alike)) for name, alike in pods.items()}
         if job.other is not None:
             found.setdefault(WORKERS, job.other.spec.leader_worker_template.worker_template)
         some = next(iter(found.values()))  # while a group is created again, one may be missing

@@ -17,6 +17,7 @@ from queue_controllers.job_families.gated_pods import (
     gather_pods,
     is_candidate,
     object_above,
+    pod_to_admit,
     read_group_status,
     template_of_pod,
 )
@@ -95,11 +96,11 @@ class StatefulSetAdapter(GatedPods):
         return read_group_status(job)
 
     def pod_sets(self, job: PodGroup) -> tuple[JobPodSet, ...]:
-        """Return as many pods as the set has, like the first one."""
+        """Return as many pods as the set has, like the largest that is held, or the first one."""
         if job.other is None:
             return ()
-        replicas = job.other.spec.replicas
-        return (JobPodSet(name=POD_SET, count=replicas, template=template_of_pod(job.first)),)
+        replicas, template = job.other.spec.replicas, template_of_pod(pod_to_admit(job.pods))
+        return (JobPodSet(name=POD_SET, count=replicas, template=template),)
 
 
 def _owner(pod: ScheduledPod) -> Uid:

@@ -37,6 +37,9 @@ from queue_controllers.jobframework.pod_template import (
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import ObjectMeta, OwnerReference, Timestamp, Uid
 from shared_api.objects.pod import Pod, TemplateMeta
+from shared_api.pod_requests import ask_alike, pod_requests
+from shared_api.quantity import QuantityError
+from shared_api.resource_list import fits
 from shared_api.well_known_labels import (
     ADMISSION_GATE,
     QUOTA_NAME,
@@ -203,6 +206,35 @@ def gather_pods(
         ),
         pods=ordered,
     )
+
+
+def pod_to_admit(pods: Sequence[ScheduledPod]) -> ScheduledPod:
+    """Return the pod whose requests those of its set are admitted with.
+
+    What is held is what waits to be admitted. A rollout makes pods of other sizes, one after the
+    other, so it is one that no other held pod exceeds: admitted with less, that would wait again.
+    Without held pods it is the first.
+
+    Args:
+        pods: Those of one set, in their order; at least one.
+    """
+    held = [pod for pod in pods if is_held(pod) and not pod.is_terminating]
+    if not held:
+        return pods[0]
+    most, *others = held
+    for pod in others:
+        if not ask_alike(most.spec, pod.spec) and _exceeds(pod, most):
+            most = pod
+    return most
+
+
+def _exceeds(pod: ScheduledPod, other: ScheduledPod) -> bool:
+    """Return whether a pod requests as much of every resource as another, and more of some."""
+    try:
+        asked, others = pod_requests(pod.spec), pod_requests(other.spec)
+    except QuantityError:
+        return False
+    return fits(others, asked) and not fits(asked, others)
 
 
 def read_group_status(job: PodGroup, outcome: Outcome | None = None) -> StatusFacts:

@@ -52,7 +52,7 @@ from shared_api.client.flow_control import Lane
 from shared_api.client.resource_client import WRITE_SECONDS, ResourceClient, ResourceType
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.leader_election import Leadership
-from shared_api.objects.meta import ObjectMeta
+from shared_api.objects.meta import NO_UID, ObjectMeta, Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import (
     POD_SET_UPDATES,
@@ -139,7 +139,7 @@ class Executor(Generic[JobT]):
         """
         match action:
             case RecordJobEvent():
-                tell(self._events, action, *self._about(job))
+                tell(self._events, action, *self._about(job, action.pod))
                 if EventType(action.type.value) is EventType.WARNING:
                     self._log(action, job.metadata)
             case RecordUnitEvent():
@@ -150,8 +150,8 @@ class Executor(Generic[JobT]):
                 return self._write(action, job)
         return None
 
-    def _about(self, job: JobT) -> tuple[ResourceType[Any], ObjectMeta]:
-        """Return the object that events about a job are recorded on."""
+    def _about(self, job: JobT, _pod: Uid = NO_UID, /) -> tuple[ResourceType[Any], ObjectMeta]:
+        """Return the object that events about a job, or about a pod of it, are recorded on."""
         return self.job_type, job.metadata
 
     def _write(self, action: Action, job: JobT) -> ObjectMeta | None:

@@ -18,7 +18,6 @@ from queue_controllers.decision.actions import MarkPods, ReleaseJob, SuspendJob
 from queue_controllers.job_families.gated_pods import PodGroup, is_held, is_opened
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
-    SortsPods,
     pod_set_of_pod,
     updates_of_stamps,
 )
@@ -35,7 +34,7 @@ from shared_api.client.errors import NotFound
 from shared_api.client.resource_client import PatchType, ResourceClient, ResourceType
 from shared_api.client.resource_types import PODS
 from shared_api.leader_election import Leadership
-from shared_api.objects.meta import ObjectMeta, Uid, WireStruct
+from shared_api.objects.meta import NO_UID, ObjectMeta, Uid, WireStruct
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import occupies_quota
 from shared_api.well_known_labels import ADMISSION_GATE, RELEASED_AT, SCHEDULE_ADMISSION
@@ -115,11 +114,12 @@ class GatedPodExecutor(Executor[PodGroup]):
             "ResourceType[_Object]", msgspec.structs.replace(self.job_type, object_type=_Object)
         )
 
-    def _about(self, job: PodGroup) -> tuple[ResourceType[Any], ObjectMeta]:
-        """Return the object of the job, or its first pod if it has none."""
+    def _about(self, job: PodGroup, pod: Uid = NO_UID, /) -> tuple[ResourceType[Any], ObjectMeta]:
+        """Return the object of the job, or this pod, or else the first, if it has none."""
         if self._adapter.kind.has_object:
             return super()._about(job)
-        return HELD_PODS, job.first.metadata
+        named = (each.metadata for each in job.pods if each.metadata.uid == pod)
+        return HELD_PODS, next(named, job.first.metadata)
 
     def _suspend(self, action: SuspendJob, job: PodGroup) -> None:
         for pod in job.pods:
@@ -132,13 +132,11 @@ class GatedPodExecutor(Executor[PodGroup]):
             self._groups.note_deleted(pod)
 
     def _release(self, action: ReleaseJob, job: PodGroup) -> None:
-        room = dict(action.room)
         stamps = updates_of_stamps(action.stamps)
-        assert isinstance(self._adapter, SortsPods), "kinds that gather pods sort them"
         metadata = {**self._opened_metadata, "annotations": {RELEASED_AT: action.released_at}}
         for pod in job.pods:
-            name = pod_set_of_pod(self._adapter, pod, tuple(room))
-            if not is_held(pod) or pod.is_terminating or room.get(name, 0) <= 0:
+            name = action.pods.get(pod.metadata.uid)
+            if name is None:
                 continue
             self._check_lead()
             self._patch_pod(
@@ -147,7 +145,6 @@ class GatedPodExecutor(Executor[PodGroup]):
                 update_body(action.updates.get(name, _NO_UPDATE)),
                 {"metadata": metadata, "spec": _OPEN},
             )
-            room[name] -= 1
 
     def _mark(self, action: MarkPods, job: PodGroup) -> None:
         stamps = updates_of_stamps(action.stamps)

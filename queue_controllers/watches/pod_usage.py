@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
-from queue_controllers.job_families.gated_pods import GatedPods
+from queue_controllers.job_families.gated_pods import GatedPods, is_held
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
     JobKind,
@@ -109,10 +109,12 @@ def _as_kept(pod: Pod) -> Pod:
 def _with_pod_set(pod: Pod, adapter: GatedPods) -> Pod:
     """Return a pod that names its pod set, also before its release has written it.
 
-    To compute it again at every reconcile would take longer than the reconcile.
+    To compute it again at every reconcile would take longer than the reconcile. What a held pod
+    names is its user's word, or that of the pod whose manifest it was made of: its release has not
+    written it.
     """
     annotations = pod.metadata.annotations
-    if RELATED_POD_SET in annotations:
+    if RELATED_POD_SET in annotations and not is_held(pod):
         return pod
     marked = {**annotations, RELATED_POD_SET: sys.intern(adapter.pod_set_of(pod))}
     meta = msgspec.structs.replace(pod.metadata, annotations=marked)

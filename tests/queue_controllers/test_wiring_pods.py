@@ -438,7 +438,8 @@ def of_group(world: World, number: int, *, size: str = "3") -> None:
         f"{prefix}/group-index": "1",
         f"{prefix}/worker-index": str(number),
     }
-    make_pod(world, name, labels=labels, annotations={f"{prefix}/size": size}, cpu=str(1 + number))
+    cpu = "1" if number == 0 else "2"
+    make_pod(world, name, labels=labels, annotations={f"{prefix}/size": size}, cpu=cpu)
 
 
 def test_a_group_of_a_leader_worker_set_is_a_unit(world: World) -> None:

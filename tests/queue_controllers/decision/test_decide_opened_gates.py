@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from queue_controllers.decision.actions import Action, PatchUnit, PatchUnitStatus, RecordJobEvent
-from queue_controllers.decision.job_state import PodCounts
+from queue_controllers.decision.job_state import HeldPod, PodCounts
 from queue_controllers.jobframework.generic_job import JobFacts, JobKind, StatusFacts
-from shared_api.objects.meta import Condition
+from shared_api.objects.meta import Condition, Uid
+from shared_api.objects.pod import PodSpec
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
 from shared_api.queue_unit_phases import is_adopted, occupies_quota
 from tests.job_situations import TWO_PENDING, evicted, facts, look, told, unit
@@ -22,10 +23,10 @@ ONE_RUNS = PodCounts(
     living=1,
     pending=1,
     living_of_sets={"main": 1},
-    held_of_sets={"main": 1},
+    held=(HeldPod(uid=Uid("held"), name="held", pod_set="main", spec=PodSpec()),),
     opened=1,
 )
-ONE_MADE = msgspec.structs.replace(ONE_RUNS, held_of_sets={})
+ONE_MADE = msgspec.structs.replace(ONE_RUNS, held=())
 """Of two pods only the first exists, as of a StatefulSet that creates them in turn."""
 
 
