@@ -17,6 +17,7 @@ from typing import Final, Generic
 import msgspec
 import structlog
 
+from queue_controllers.job_families.gated_pods import Sizer
 from queue_controllers.jobframework.generic_job import GenericJob, JobT, LabelsPods
 from queue_controllers.reconcile.execute import Executor
 from queue_controllers.reconcile.job_reader import (
@@ -226,6 +227,12 @@ class ExtensionServer(Generic[JobT]):
                 self.reconciler.on_gone(groups.last_of(key, pod))
         if new is None and old is not None:
             groups.forget(old)
+
+    def on_resized(self, sizer: Sizer, namespace: str) -> None:
+        """Handle a change of how many pods the jobs have that an object sizes."""
+        if self._groups is not None:
+            for key in self._groups.keys_sized_by(sizer, namespace):
+                self.queue.add(key)
 
     def enqueue_all(self) -> None:
         """Queue every job and the job of every unit: for a new leader, or a new cluster context.

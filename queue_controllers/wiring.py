@@ -28,7 +28,7 @@ from queue_controllers.configuration import (
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.owners import NotReadError
 from queue_controllers.extension_server import STEP_SECONDS, ExtensionServer, ServerParts
-from queue_controllers.job_families.gated_pods import GatedPods, PodGroup
+from queue_controllers.job_families.gated_pods import GatedPods, PodGroup, Sizer
 from queue_controllers.jobframework.generic_job import ApiJob, GenericJob, JobKind, OtherObject
 from queue_controllers.metrics import ControllersMetrics
 from queue_controllers.reconcile.execute import Executor
@@ -55,6 +55,7 @@ from queue_controllers.watches.cluster_context import (
 )
 from queue_controllers.watches.event_lookup import EventReader
 from queue_controllers.watches.informers import InformerFactory, tell_of_unreadable
+from queue_controllers.watches.job_sizes import JobSizes
 from queue_controllers.watches.job_trimming import JobTrimmer
 from queue_controllers.watches.kind_election import KindTurn, take_turns
 from queue_controllers.watches.kueue_presence import KueuePresence
@@ -202,6 +203,7 @@ class Controllers:
         self._units = self._follow_units(by_namespace=configuration.general.report_unqueued_jobs)
         self._slimmer = JobTrimmer()
         self._pods = self._follow_pods(kinds)
+        self._sizes = self._follow_sizes(kinds)
         self._namespaces = self._informers.make(NAMESPACES, IndexedStore())
         self._classes = self._informers.make(PRIORITY_CLASSES, IndexedStore())
         self._events = self._build_events()
@@ -231,6 +233,8 @@ class Controllers:
         self._run("takeover", self._warmup.step)
         self._run("quota-kind", self._quotas.step)
         self._run("kueue", self._kueue.step)
+        if self._sizes.watches:
+            self._run("job-sizes", self._sizes.step)
         parts = self._built_parts(turns)
         self.servers = _build_servers(parts, kinds, flags, configuration)
         self.reservations = _build_reservations(parts, self.servers, flags, configuration)
@@ -244,6 +248,7 @@ class Controllers:
             informers=self._informers,
             units=self._units,
             pods=self._pods,
+            sizes=self._sizes,
             slimmer=self._slimmer,
             turns=turns,
             events=self._events,
@@ -282,6 +287,11 @@ class Controllers:
         queues_pods = any(kind.kind.held_by_gates for kind in kinds)
         pod_type: ResourceType[Any] = HELD_PODS if queues_pods else FOLLOWED_PODS
         return self._informers.make(pod_type, pods, gather_seconds=PAUSE_SECONDS)
+
+    def _follow_sizes(self, kinds: Sequence[GenericJob[Any]]) -> JobSizes:
+        gated = (each for each in kinds if isinstance(each, GatedPods))
+        sizing = dict.fromkeys(kind for each in gated for kind in each.sizing_kinds)
+        return JobSizes(self._informers, sizing, on_resized=self._look_at_sized)
 
     def _build_context_reader(
         self, quotas: IndexedStore[ElasticQuota], flags: Flags, configuration: Configuration
@@ -399,19 +409,22 @@ class Controllers:
 
     def _running_informers(self) -> list[SharedInformer[Any]]:
         news = () if self._preview_news is None else self._preview_news.watches
-        served = (watch.informer for watch in (*self._kind_watches(), *news))
+        watches = (*self._kind_watches(), *self._sizes.watches, *news)
+        served = (watch.informer for watch in watches)
         return [*self._shared_informers(), *(each for each in served if each is not None)]
 
     def _are_caches_ready(self) -> bool:
         """Return whether the caches that all kinds need are complete; kinds wait for their own."""
         needed = all(informer.has_synced() for informer in self._needed_informers())
         admission = self._admission.are_ready()
-        return needed and admission and self._quotas.is_ready() and self._kueue.is_known()
+        others = self._quotas.is_ready() and self._sizes.are_ready() and self._kueue.is_known()
+        return needed and admission and others
 
     def _caches(self) -> list[SharedInformer[Any]]:
         served = (watch.informer for watch in self._kind_watches())
         synced = (each for each in served if each is not None and each.has_synced())
-        return [*self._needed_informers(), *self._admission.readable(), *synced]
+        readable = (*self._admission.readable(), *self._sizes.readable())
+        return [*self._needed_informers(), *readable, *synced]
 
     def _children_of(self, job: ObjectMeta) -> list[tuple[str, ObjectMeta]]:
         return [child for server in self.servers for child in server.children_of(job)]
@@ -423,6 +436,10 @@ class Controllers:
     def _look_at_namespace(self, namespace: str) -> None:
         for server in self.servers:
             server.enqueue_namespace(namespace)
+
+    def _look_at_sized(self, sizer: Sizer, namespace: str) -> None:
+        for server in self.servers:
+            server.on_resized(sizer, namespace)
 
     def _look_in_turns(self, namespace: str) -> None:
         for server in self.servers:
@@ -492,6 +509,7 @@ class Controllers:
             "elasticquotas-synced": self._quotas.check,
         }
         checks |= self._admission.ready_checks()
+        checks |= self._sizes.ready_checks()
         for server in self.servers:
             checks[f"{server.name}-synced"] = server.watch.check
         if self.reservations is not None:
@@ -547,6 +565,7 @@ class _BuiltParts:
     informers: InformerFactory
     units: SharedInformer[QueueUnit]
     pods: SharedInformer[Pod]
+    sizes: JobSizes
     slimmer: JobTrimmer
     turns: Mapping[tuple[str, str], KindTurn]
     events: EventRecorder
@@ -598,7 +617,7 @@ def _build_pod_server(
 ) -> ExtensionServer[PodGroup]:
     """Return the server of a kind whose jobs are made of pods."""
     settings = settings_of(adapter.kind.key, flags, configuration)
-    groups = PodGroupCache(adapter, parts.pods.store)
+    groups = PodGroupCache(adapter, parts.pods.store, parts.sizes)
     executor = GatedPodExecutor(
         adapter,
         parts.host.client,

@@ -7,15 +7,16 @@ Workers may be created when the leader runs: then their demand is read from the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from queue_controllers.job_families.gated_pods import (
     GatedPods,
     PodGroup,
+    Sizer,
+    SizingKind,
     gather_pods,
     is_candidate,
     is_held,
-    object_above,
     pod_to_admit,
     read_group_status,
     template_of_pod,
@@ -23,7 +24,6 @@ from queue_controllers.job_families.gated_pods import (
 from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
-    OtherObject,
     StatusFacts,
 )
 from queue_controllers.jobframework.pod_template import ScheduledPod, ScheduledPodTemplate
@@ -69,10 +69,33 @@ class LeaderWorkerSetObject(WireStruct, frozen=True):
     spec: LeaderWorkerSetSpec = LeaderWorkerSetSpec()
 
 
+class SizeTemplate(WireStruct, frozen=True):
+    """`spec.leaderWorkerTemplate`, of which only the size is read."""
+
+    size: int = 1
+
+
+class SizeSpec(WireStruct, frozen=True):
+    """`spec` of a LeaderWorkerSet, of which only the size is read."""
+
+    leader_worker_template: SizeTemplate = SizeTemplate()
+
+
+class SizedLeaderWorkerSet(WireStruct, frozen=True):
+    """A LeaderWorkerSet as it is watched: there may be many, with large templates."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: SizeSpec = SizeSpec()
+
+
+SETS: Final = SizingKind(KIND.group, KIND.version, KIND.plural, KIND.kind, SizedLeaderWorkerSet)
+
+
 class LeaderWorkerSetAdapter(GatedPods):
     """Facts about a group of a LeaderWorkerSet."""
 
     kind = KIND
+    sizing_kinds = (SETS,)
 
     def group_of(self, pod: Pod) -> str:
         """Return the name of the pod's group, which is its leader's."""
@@ -96,13 +119,18 @@ class LeaderWorkerSetAdapter(GatedPods):
         sets = {self.pod_set_of(pod) for pod in job.pods}
         if LEADER not in sets and all(is_held(pod) for pod in job.pods):
             return "its leader is not there"
-        if size > 1 and WORKERS not in sets and job.other is None:
+        if size > 1 and WORKERS not in sets and _whole_set(job) is None:
             return f"it has no worker yet, and LeaderWorkerSet {_set_of(job)} cannot be read"
         return ""
 
-    def other_of(self, job: PodGroup) -> OtherObject | None:
+    def sizer_of(self, pod: Pod) -> Sizer | None:
         """Return the set."""
-        return object_above(KIND, _set_of(job), LeaderWorkerSetObject)
+        name = pod.metadata.labels.get(LWS_NAME)
+        return Sizer(SETS, name) if name else None
+
+    def whole_type(self, sizer: Sizer) -> type[Any]:
+        """Return the set with the template of its workers, as long as there are none."""
+        return LeaderWorkerSetObject
 
     def status_of(self, job: PodGroup) -> StatusFacts:
         """Return what the pods say; it never ends."""
@@ -116,8 +144,8 @@ class LeaderWorkerSetAdapter(GatedPods):
         for pod in job.pods:
             pods.setdefault(self.pod_set_of(pod), []).append(pod)
         found = {name: template_of_pod(pod_to_admit(alike)) for name, alike in pods.items()}
-        if job.other is not None:
-            found.setdefault(WORKERS, job.other.spec.leader_worker_template.worker_template)
+        if (whole := _whole_set(job)) is not None:
+            found.setdefault(WORKERS, whole.spec.leader_worker_template.worker_template)
         some = next(iter(found.values()))  # while a group is created again, one may be missing
         leader = JobPodSet(name=LEADER, count=1, template=found.get(LEADER, some))
         workers = (_size_of(job) or 1) - 1
@@ -130,9 +158,21 @@ def _set_of(job: PodGroup) -> str:
     return job.first.metadata.labels.get(LWS_NAME, "")
 
 
+def _whole_set(job: PodGroup) -> LeaderWorkerSetObject | None:
+    """Return the set with its template, if it was read."""
+    return job.other if isinstance(job.other, LeaderWorkerSetObject) else None
+
+
 def _size_of(job: PodGroup) -> int | None:
-    """Return how many pods the group has, None if that is not known."""
-    if job.other is not None:
-        return max(int(job.other.spec.leader_worker_template.size), 1)
+    """Return how many pods the group has, None if that is not known.
+
+    A group that waits has the present size of its set. One that was released has the size that it
+    was created with, until it is created again.
+    """
     text = job.first.metadata.annotations.get(LWS_SIZE, "")
-    return max(int(text), 1) if text.isascii() and text.isdecimal() else None
+    created = max(int(text), 1) if text.isascii() and text.isdecimal() else None
+    if job.other is None:
+        return created
+    present = max(int(job.other.spec.leader_worker_template.size), 1)
+    is_waiting = all(is_held(pod) for pod in job.pods)
+    return present if is_waiting or created is None else created

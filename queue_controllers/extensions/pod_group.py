@@ -14,10 +14,11 @@ from typing import Final
 from queue_controllers.job_families.gated_pods import (
     GatedPods,
     PodGroup,
+    Sizer,
+    SizingKind,
     gather_pods,
     is_candidate,
     is_held,
-    object_above,
     read_group_status,
     shape_of,
     template_of_pod,
@@ -25,7 +26,6 @@ from queue_controllers.job_families.gated_pods import (
 from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
-    OtherObject,
     Outcome,
     StatusFacts,
 )
@@ -35,6 +35,7 @@ from shared_api.objects.meta import ObjectMeta, WireStruct
 from shared_api.objects.pod import Pod
 from shared_api.pod_group_labels import (
     KOORDINATOR_API,
+    PLUGINS_API,
     GroupMark,
     read_group_mark,
 )
@@ -65,10 +66,18 @@ class PodGroupObject(WireStruct, frozen=True):
     spec: PodGroupSpec = PodGroupSpec()
 
 
+GROUPS: Final = {
+    group: SizingKind(group, KIND.version, KIND.plural, KIND.kind, PodGroupObject)
+    for group in (KOORDINATOR_API, PLUGINS_API)
+}
+"""The two kinds called PodGroup, by API group; most clusters have one of them."""
+
+
 class PodGroupAdapter(GatedPods):
     """Facts about pods that name a group."""
 
     kind = KIND
+    sizing_kinds = tuple(GROUPS.values())
 
     def group_of(self, pod: Pod) -> str:
         """Return the name of the group that the pod names."""
@@ -99,12 +108,12 @@ class PodGroupAdapter(GatedPods):
             return f"{len(job.pods)} of its {wanted} pods are there"
         return ""
 
-    def other_of(self, job: PodGroup) -> OtherObject | None:
-        """Return the PodGroup that says how many pods it has, None if the pods say it."""
-        mark = _mark_of(job)
-        if not mark.api_group or mark.pods is not None:
+    def sizer_of(self, pod: Pod) -> Sizer | None:
+        """Return the PodGroup that says how many pods the group has, None if the pods say it."""
+        mark = read_group_mark(pod)
+        if mark is None or not mark.api_group or mark.pods is not None:
             return None
-        return object_above(KIND, mark.name, PodGroupObject, group=mark.api_group)
+        return Sizer(GROUPS[mark.api_group], mark.name)
 
     # --- facts ----------------------------------------------------------------------------------
 

@@ -13,10 +13,11 @@ from typing import Final
 from queue_controllers.job_families.gated_pods import (
     GatedPods,
     PodGroup,
+    Sizer,
+    SizingKind,
     controller_of,
     gather_pods,
     is_candidate,
-    object_above,
     pod_to_admit,
     read_group_status,
     template_of_pod,
@@ -24,7 +25,6 @@ from queue_controllers.job_families.gated_pods import (
 from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
-    OtherObject,
     StatusFacts,
 )
 from queue_controllers.jobframework.pod_template import ScheduledPod
@@ -61,10 +61,14 @@ class StatefulSetObject(WireStruct, frozen=True):
     spec: StatefulSetSpec = StatefulSetSpec()
 
 
+SETS: Final = SizingKind("apps", "v1", "statefulsets", "StatefulSet", StatefulSetObject)
+
+
 class StatefulSetAdapter(GatedPods):
     """Facts about the pods of a StatefulSet."""
 
     kind = KIND
+    sizing_kinds = (SETS,)
 
     def group_of(self, pod: Pod) -> str:
         """Return the name of the pod's StatefulSet, unless that is a part of something else."""
@@ -87,9 +91,10 @@ class StatefulSetAdapter(GatedPods):
         """Return that the set could not be read, if so."""
         return "" if job.other is not None else f"StatefulSet {job.metadata.name} cannot be read"
 
-    def other_of(self, job: PodGroup) -> OtherObject | None:
+    def sizer_of(self, pod: Pod) -> Sizer | None:
         """Return the set."""
-        return object_above(KIND, job.metadata.name, StatefulSetObject)
+        owner = controller_of(pod, "apps", "StatefulSet")
+        return None if owner is None else Sizer(SETS, owner.name)
 
     def status_of(self, job: PodGroup) -> StatusFacts:
         """Return what the pods say; it never ends."""

@@ -15,7 +15,7 @@ import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final, final
+from typing import Any, ClassVar, Final, NamedTuple, final
 
 import msgspec
 
@@ -83,6 +83,36 @@ class PodGroup(msgspec.Struct, frozen=True, kw_only=True):
         return self.pods[0]
 
 
+class SizingKind(NamedTuple):
+    """A kind whose objects say how many pods a job has.
+
+    Attributes:
+        group: Its API group.
+        version: Its version.
+        plural: Its resource.
+        kind: Its name.
+        object_type: What is read of such an object: `metadata`, and of its `spec` the size alone.
+    """
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    object_type: type[Any]
+
+
+class Sizer(NamedTuple):
+    """The object, in the namespace of a pod, that says how many pods its job has.
+
+    Attributes:
+        kind: Its kind, one of the adapter's `sizing_kinds`.
+        name: Its name.
+    """
+
+    kind: SizingKind
+    name: str
+
+
 def is_held(pod: Pod) -> bool:
     """Return whether the queue holds a pod back."""
     return pod.has_gate(ADMISSION_GATE)
@@ -114,6 +144,9 @@ class GatedPods(ABC):
 
     kind: ClassVar[JobKind]
     object_type: ClassVar[type[PodGroup]] = PodGroup
+    sizing_kinds: ClassVar[tuple[SizingKind, ...]] = ()
+    """Kinds of the objects that say how many pods a job has: watched where the kind is queued, so
+    that a waiting job follows a change of its size."""
 
     @abstractmethod
     def group_of(self, pod: Pod) -> str:
@@ -134,6 +167,20 @@ class GatedPods(ABC):
     @abstractmethod
     def pod_sets(self, job: PodGroup) -> tuple[JobPodSet, ...]:
         """Return the pods that the job still needs."""
+
+    def sizer_of(self, pod: Pod) -> Sizer | None:
+        """Return the object that says how many pods the pod's job has; None: the pods say it."""
+        return None
+
+    @final
+    def other_of(self, job: PodGroup) -> OtherObject | None:
+        """Return the object that says how many pods the job has, None if the pods say it."""
+        sizer = self.sizer_of(job.first)
+        return None if sizer is None else object_above(sizer, self.whole_type(sizer), job)
+
+    def whole_type(self, sizer: Sizer) -> type[Any]:
+        """Return what is read of that object with the job: more than its size, where needed."""
+        return sizer.kind.object_type
 
     @final
     def is_suspended(self, job: PodGroup) -> bool:
@@ -243,23 +290,26 @@ def read_group_status(job: PodGroup, outcome: Outcome | None = None) -> StatusFa
     return StatusFacts(running=runs, outcome=outcome)
 
 
-def object_above(kind: JobKind, name: str, object_type: type[Any], group: str = "") -> OtherObject:
+def object_above(sizer: Sizer, object_type: type[Any], job: PodGroup) -> OtherObject:
     """Return the object above a job's pods that says how many there will be.
 
     Args:
-        kind: Kind of the job, and of the object.
-        name: Name of the object.
+        sizer: Which one.
         object_type: The struct that it is decoded into.
-        group: Its API group; "" for that of the kind.
+        job: What is known of it with the job.
     """
+    kind = sizer.kind
+    known = ObjectMeta() if job.other is None else job.other.metadata
     return OtherObject(
-        group=group or kind.group,
+        group=kind.group,
         version=kind.version,
         plural=kind.plural,
         kind=kind.kind,
-        name=name,
+        name=sizer.name,
         object_type=object_type,
         is_child=False,
+        uid=known.uid,
+        generation=known.generation,
     )
 
 

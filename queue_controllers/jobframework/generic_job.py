@@ -24,7 +24,7 @@ from queue_controllers.jobframework.template_updates import (
     read_added,
     take_off,
 )
-from shared_api.objects.meta import ObjectMeta, OwnerReference, Timestamp, Uid
+from shared_api.objects.meta import NO_UID, ObjectMeta, OwnerReference, Timestamp, Uid
 from shared_api.objects.pod import Pod
 from shared_api.timestamps import read_time
 from shared_api.well_known_labels import (
@@ -298,6 +298,10 @@ class OtherObject(msgspec.Struct, frozen=True, kw_only=True):
     """The struct that it is decoded into; it has metadata."""
     is_child: bool = True
     """The job is its controller: one of another job does not count."""
+    uid: Uid = NO_UID
+    """Its uid, if its watch has it; then an answer about it counts as long as it is unchanged."""
+    generation: int = 0
+    """Its generation, as the watch has it."""
 
 
 @runtime_checkable

@@ -19,6 +19,7 @@ from queue_controllers.extensions.pod_group import PodGroupAdapter, count_of
 from queue_controllers.job_families.gated_pods import (
     GatedPods,
     PodGroup,
+    Sizer,
     gather_pods,
     read_group_status,
     shape_of,
@@ -27,7 +28,6 @@ from queue_controllers.job_families.gated_pods import (
 from queue_controllers.jobframework.generic_job import (
     JobPodSet,
     LabelsPods,
-    OtherObject,
     Outcome,
     StatusFacts,
 )
@@ -140,9 +140,9 @@ class PodGroups(GatedPods):
             return f"{len(job.pods)} of its {wanted} pods are there"
         return ""
 
-    def other_of(self, job: PodGroup) -> OtherObject | None:
+    def sizer_of(self, pod: Pod) -> Sizer | None:
         """Return the PodGroup that says how many pods it has, None if the pods say it."""
-        return _GROUPS.other_of(job)
+        return _GROUPS.sizer_of(pod)
 
     def status_of(self, job: PodGroup) -> StatusFacts:
         """Return what the pods say."""

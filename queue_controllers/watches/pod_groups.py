@@ -11,9 +11,9 @@ from typing import Any, Final, Protocol, cast
 
 import msgspec
 
-from queue_controllers.job_families.gated_pods import GatedPods, PodGroup
+from queue_controllers.job_families.gated_pods import GatedPods, PodGroup, Sizer
 from queue_controllers.jobframework.pod_template import ScheduledPod
-from queue_controllers.watches.pod_usage import group_index
+from queue_controllers.watches.pod_usage import group_index, sizer_entry, sizer_index
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.informer.kind_watch import POLL_SECONDS
 from shared_api.informer.shared_informer import SharedInformer
@@ -27,12 +27,30 @@ _JUST_NOW: Final = Timestamp("9999-12-31T23:59:59Z")
 """The deletion time of a pod whose deletion the watch has not reported yet."""
 
 
-class PodGroupCache:
-    """The cache of a kind's jobs; reads from any thread."""
+class Sizes(Protocol):
+    """The watched objects that say how many pods jobs have."""
 
-    def __init__(self, adapter: GatedPods, pods: IndexedStore[Pod]) -> None:
+    def get(self, sizer: Sizer, namespace: str) -> Any | None:  # noqa: ANN401 - of any kind
+        """Return the object as it was seen last, None if it is not known."""
+        ...
+
+
+class PodGroupCache:
+    """The cache of a kind's jobs; reads from any thread.
+
+    Args:
+        adapter: The facts of the kind.
+        pods: The pods, with the indexes of the kind.
+        sizes: The objects that say how many pods jobs of the kind have; None: they are read with a
+            job.
+    """
+
+    def __init__(
+        self, adapter: GatedPods, pods: IndexedStore[Pod], sizes: Sizes | None = None
+    ) -> None:
         self._adapter = adapter
         self._pods = pods
+        self._sizes = sizes
         self._index = group_index(adapter)
         self._deleted: dict[Uid, None] = {}
 
@@ -47,9 +65,28 @@ class PodGroupCache:
         return self.gather(key, [self._as_deleted(pod) for pod in pods]) if pods else None
 
     def gather(self, key: str, pods: Sequence[Pod]) -> PodGroup:
-        """Return the job with this key of some of its pods, of which there is at least one."""
-        _, _, name = key.partition("/")
-        return self._adapter.gather(name, [cast("ScheduledPod", pod) for pod in pods])
+        """Return the job with this key of some of its pods, of which there is at least one.
+
+        With its size, if that is known from a watch.
+        """
+        namespace, _, name = key.partition("/")
+        group = self._adapter.gather(name, [cast("ScheduledPod", pod) for pod in pods])
+        sizer = None if self._sizes is None else self._adapter.sizer_of(group.first)
+        if self._sizes is None or sizer is None:
+            return group
+        found = self._sizes.get(sizer, namespace)
+        if found is None:
+            return group
+        if self._adapter.kind.has_object and found.metadata.uid != group.metadata.uid:
+            return group  # it is another set of this name
+        return self._adapter.with_other(group, found)
+
+    def keys_sized_by(self, sizer: Sizer, namespace: str) -> set[str]:
+        """Return the keys of the jobs whose number of pods an object says."""
+        if sizer.kind not in self._adapter.sizing_kinds:
+            return set()
+        pods = self._pods.by_index(sizer_index(self._adapter), sizer_entry(sizer, namespace))
+        return {self.key_of(pod) for pod in pods} - {""}
 
     def has(self, key: str) -> bool:
         """Return whether any pod of the job with this key exists."""

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
-from queue_controllers.job_families.gated_pods import GatedPods, is_held
+from queue_controllers.job_families.gated_pods import GatedPods, Sizer, is_held
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
     JobKind,
@@ -167,17 +167,30 @@ def pod_indexes(adapters: Iterable[GenericJob[Any]] = ()) -> Mapping[str, IndexF
         named = ((key, reader.job_name_of(labels)) for key, reader in readers)
         return tuple(_job_entry(key, namespace, name) for key, name in named if name)
 
-    groups = {
-        group_index(each): partial(_groups_of, each)
-        for each in adapters
-        if isinstance(each, GatedPods)
-    }
-    return {BY_OWNER: _owners_of, BY_UNIT: _units_of, BY_JOB: jobs_of, **groups}
+    gated = tuple(each for each in adapters if isinstance(each, GatedPods))
+    groups = {group_index(each): partial(_groups_of, each) for each in gated}
+    sizers = {sizer_index(each): partial(_sizers_of, each) for each in gated if each.sizing_kinds}
+    return {BY_OWNER: _owners_of, BY_UNIT: _units_of, BY_JOB: jobs_of, **groups, **sizers}
 
 
 def group_index(adapter: GatedPods) -> str:
     """Return the name of the index that finds a kind's jobs that are made of pods."""
     return f"group:{adapter.kind.key}"
+
+
+def sizer_index(adapter: GatedPods) -> str:
+    """Return the name of the index that finds the pods of a kind by the object that sizes it."""
+    return f"sizer:{adapter.kind.key}"
+
+
+def sizer_entry(sizer: Sizer, namespace: str) -> str:
+    """Return the value in that index of the pods in a namespace whose job this object sizes."""
+    return f"{sizer.kind.group}/{namespace}/{sizer.name}"
+
+
+def _sizers_of(adapter: GatedPods, pod: Pod) -> tuple[str, ...]:
+    sizer = adapter.sizer_of(pod) if adapter.group_of(pod) else None
+    return () if sizer is None else (sys.intern(sizer_entry(sizer, pod.metadata.namespace)),)
 
 
 def _groups_of(adapter: GatedPods, pod: Pod) -> tuple[str, ...]:

@@ -3,7 +3,8 @@
 Of some kinds a job's own object does not say which pods it makes: another does, which the job
 controls. To watch those would keep all of a kind in memory for the few that are needed; they change
 with their job, and so are read again whenever the job's spec has changed. That takes the right to
-get the kind.
+get the kind. Of some, how many pods they stand for is watched all the same (`job_sizes`): an answer
+about such an object counts until the object changes.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ class _Answer(msgspec.Struct, frozen=True):
     """That of the job."""
     believed_until: float
 
-    def counts_for(self, job: ObjectMeta, now: float) -> bool:
+    def counts_for(self, job: ObjectMeta, other: OtherObject, now: float) -> bool:
+        if other.generation:  # it is watched
+            meta = self.found.metadata
+            return bool(meta.uid == other.uid and meta.generation >= other.generation)
         return self.generation == job.generation and now < self.believed_until
 
 
@@ -64,7 +68,7 @@ class RelatedObjectReader:
         """
         now = self._clock.monotonic()
         answer = self._answers.get(job.uid)
-        if answer is not None and answer.counts_for(job, now):
+        if answer is not None and answer.counts_for(job, other, now):
             return answer.found
         try:
             found = self._read(job, other)

@@ -182,7 +182,9 @@ class TestPodsThatAreQueued:
         assert kept.spec == alone.spec
         assert kept.metadata.annotations == {SET: "main"}
         assert slim(member, None).metadata.annotations[SET].startswith("pods-")
-        said = build_pod("c", annotations={SET: "mine"})
+        copied = build_pod("c", annotations={SET: "another"})
+        assert slim(copied, None).metadata.annotations == {SET: "main"}, "no release has written it"
+        said = build_pod("c", annotations={SET: "mine"}, gated=False)
         assert msgspec.structs.replace(slim(said, None), status=said.status) == said
 
     def test_all_others_are_trimmed(self) -> None:

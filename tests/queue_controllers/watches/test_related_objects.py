@@ -103,3 +103,24 @@ def test_cached_answers_are_recalled_without_a_read() -> None:
     assert read.recall(job(generation=2), OTHER) == thing("1")
     assert read.recall(job(uid="another"), OTHER) is None
     assert len(server.asked) == 1
+
+
+def test_an_answer_about_a_watched_object_counts_until_that_changes() -> None:
+    def at(generation: int, uid: str = "t") -> OnlyMetadata:
+        return OnlyMetadata(metadata=ObjectMeta(uid=Uid(uid), generation=generation))
+
+    def watched(generation: int, uid: str = "t") -> OtherObject:
+        return msgspec.structs.replace(OTHER, is_child=False, uid=Uid(uid), generation=generation)
+
+    clock, server = VirtualClock(), Server(at(4))
+    read = RelatedObjectReader(server, clock)
+    assert read(job(), watched(4)) == at(4)
+    clock.advance(10 * BELIEVED_SECONDS)
+    assert read(job(generation=9), watched(4)) == at(4)
+    assert len(server.asked) == 1
+    server.answer = at(6)
+    assert read(job(), watched(5)) == at(6)
+    assert read(job(), watched(6)) == at(6), "it was read before its event came"
+    assert len(server.asked) == 2
+    server.answer = at(6, "later")
+    assert read(job(), watched(1, "later")) == at(6, "later"), "another of its name"
