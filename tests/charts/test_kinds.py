@@ -17,6 +17,7 @@ from queue_controllers.configuration import load_configuration, parse_flags, set
 from queue_controllers.extension_list import EXTENSIONS
 from queue_controllers.extensions.argo_workflow import read_resources
 from queue_controllers.extensions.spark_application import SparkApplication, SparkApplicationAdapter
+from queue_controllers.job_families.gated_pods import GatedPods
 from shared_api.well_known_kinds import KNOWN_JOB_KINDS
 from shared_api.well_known_labels import SCHEDULE_ADMISSION
 from tests.charts.render import CHART, POLICY_V1, of_kind, render, rules_of
@@ -49,12 +50,19 @@ OF_ALL: Final = "appwrappers.workload.codeflare.dev: get"
 """Possible owners of jobs of every kind."""
 
 READ_OF_PODS: Final = {
-    "pod": {"replicasets.apps", "deployments.apps"},
-    "podgroup": {"podgroups.scheduling.sigs.k8s.io", "podgroups.scheduling.x-k8s.io"},
-    "statefulset": {"statefulsets.apps"},
-    "leaderworkerset": {"leaderworkersets.leaderworkerset.x-k8s.io", "statefulsets.apps"},
+    "pod": {"replicasets.apps: get", "deployments.apps: get"},
+    "podgroup": {
+        "podgroups.scheduling.sigs.k8s.io: get list watch",
+        "podgroups.scheduling.x-k8s.io: get list watch",
+    },
+    "statefulset": {"statefulsets.apps: get list watch"},
+    "leaderworkerset": {
+        "leaderworkersets.leaderworkerset.x-k8s.io: get list watch",
+        "statefulsets.apps: get",
+    },
 }
-"""Kinds that are read if pods are queued: those with the number of pods, and possible owners."""
+"""Kinds that are read if pods are queued: possible owners, and, watched, those with the number of
+pods."""
 
 
 def enabled(values: Json) -> list[str]:
@@ -117,14 +125,23 @@ def test_if_pods_are_queued_the_controllers_may_patch_and_delete_them(switch: st
     none = values_with(controllers={"config": {"kinds": [WIDGET]}})
     plain = lines(rules_of(render(none), *RULES)) - {f"widgets.example.com: {PATCHES}"}
     got = lines(rules_of(render(values_with(switch)), *RULES)) | {OF_ALL}
-    reads = {f"{name}: get" for name in READ_OF_PODS[switch]}
-    assert got - plain == {"pods: delete patch"} | reads
+    assert got - plain == {"pods: delete patch"} | READ_OF_PODS[switch]
     assert plain <= got
+
+
+@pytest.mark.parametrize("switch", GATED)
+def test_what_says_how_many_pods_there_are_may_be_watched(switch: str) -> None:
+    (adapter,) = (each for each in EXTENSIONS if each.kind.key == switch)
+    assert isinstance(adapter, GatedPods)
+    wanted = {f"{each.plural}.{each.group}: get list watch" for each in adapter.sizing_kinds}
+    assert wanted == {each for each in READ_OF_PODS[switch] if each.endswith("watch")}
 
 
 def test_a_watched_kind_is_not_repeated_among_the_kinds_read() -> None:
     got = lines(rules_of(render(values_with("jobset", "trainjob")), *RULES))
     assert [line for line in got if "jobsets" in line] == [f"jobsets.jobset.x-k8s.io: {PATCHES}"]
+    got = lines(rules_of(render(values_with("leaderworkerset", "statefulset")), *RULES))
+    assert [line for line in got if "statefulsets" in line] == ["statefulsets.apps: get list watch"]
 
 
 # -------------------------------------------------------------------------- held at the creation

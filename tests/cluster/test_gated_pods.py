@@ -20,12 +20,17 @@ from tests.cluster.queue_world import (
     until,
 )
 from tests.cluster.served_kinds import install_crds
+from tests.controlplane.api_client import ApiError
+from tests.object_states import is_true
 from tests.sample_jobs import crd, sample
 
 GATE = "koord-queue/admission"
 QUEUE = "koord-queue/queue-name"
 LABEL = "alibabacloud.com/schedule-admission"
 APPS = "/apis/apps/v1/namespaces/default/{}"
+SCALED_SECONDS = 30.0
+"""Time in which the demand of a scaled set must follow, on a busy machine, too. That three are
+enough on an idle one is tested in virtual time (test_wiring_job_sizes)."""
 
 
 @pytest.fixture(scope="module")
@@ -203,6 +208,101 @@ def test_a_stateful_set_starts_whole_grows_and_is_stopped_and_started_again(
     until(lambda: running(world, "db") == ["db-0", "db-1", "db-2"])
     world.api.request("DELETE", APPS.format("statefulsets/db"))
     until(lambda: "db-sts-qu" not in phases(world, "db"))
+
+
+def test_a_set_that_is_rolled_to_larger_pods_keeps_their_gates_until_it_is_requeued(
+    cluster: QueueWorld,
+) -> None:
+    world = cluster
+    world.create_quota("shards", cpu_max=4)
+    create_set(world, "StatefulSet", "shards", "shards", 2)
+    until(lambda: running(world, "shards") == ["shards-0", "shards-1"])
+    until(lambda: phases(world, "shards")["shards-sts-qu"] == "Running")
+    path = "/spec/template/spec/containers/0/resources/requests/cpu"
+    larger = [{"op": "replace", "path": path, "value": "3"}]
+    rolled = APPS.format("statefulsets/shards")
+    world.api.request("PATCH", rolled, larger, content_type="application/json-patch+json")
+    until(lambda: gated(world, "shards") == ["shards-1"])
+    until(lambda: world.unit("shards-sts-qu")["spec"]["request"] == {"cpu": "6"})
+    said = until(lambda: world.event_notes("shards").get("BeyondGrant", ""))
+    assert "cpu 3 instead of 1 (2 more)" in said
+    time.sleep(STILL_SECONDS)
+    assert running(world, "shards") == ["shards-0"]
+    assert is_true(world.unit("shards-sts-qu"), "PodsBeyondGrant")
+    world.resize_quota("shards", 6)
+    evict(world, "shards-sts-qu")
+    until(lambda: running(world, "shards") == ["shards-0", "shards-1"])
+    assert {each["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+            for each in pods(world, "shards")} == {"3"}  # fmt: skip
+    assert not is_true(world.unit("shards-sts-qu"), "PodsBeyondGrant")
+
+
+def evict(world: QueueWorld, name: str) -> None:
+    """Requeue a unit, as `koord-queue requeue` does."""
+
+    def asked() -> bool:
+        unit = world.unit(name)
+        condition = {
+            "type": "Evicted",
+            "status": "True",
+            "reason": "RequeueRequested",
+            "message": "Evicted because a user has requeued it",
+            "lastTransitionTime": unit["metadata"]["creationTimestamp"],
+        }
+        meta = {"resourceVersion": unit["metadata"]["resourceVersion"]}
+        body = {"metadata": meta, "status": {"conditions": [condition]}}
+        body["status"]["conditions"] += unit["status"]["conditions"]
+        path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/queueunits/{name}/status"
+        try:
+            world.api.request("PATCH", path, body, content_type=MERGE)
+        except ApiError:  # a newer version: try again
+            return False
+        return True
+
+    until(asked)
+
+
+def test_a_larger_replacement_in_a_group_waits_at_its_gate(cluster: QueueWorld) -> None:
+    world, queue = cluster, "swap"
+    world.create_quota(queue, cpu_max=4)
+    of_group_of_two = {
+        "labels": {"kueue.x-k8s.io/pod-group-name": queue},
+        "annotations": {"kueue.x-k8s.io/pod-group-total-count": "2"},
+    }
+    for name, cpu in (("swap-0", "1"), ("swap-1", "1"), ("swap-1-again", "9")):
+        body = template(queue, cpu=cpu)
+        body["metadata"]["name"] = name
+        body["metadata"]["labels"] |= of_group_of_two["labels"]
+        body["metadata"]["annotations"] = of_group_of_two["annotations"]
+        world.api.request("POST", PODS, body)
+        if name == "swap-1":
+            until(lambda: running(world, queue) == ["swap-0", "swap-1"])
+            world.end_pod("swap-1", "Failed")
+    said = until(lambda: world.event_notes("swap-1-again").get("BeyondGrant", ""))
+    assert "cpu 9 instead of 0 (9 more)" in said
+    assert gated(world, queue) == ["swap-1-again"]
+    world.api.request("DELETE", f"{PODS}/swap-1-again")
+    until(lambda: not is_true(world.unit("swap-pg-qu"), "PodsBeyondGrant"))
+
+
+def test_a_waiting_set_that_is_scaled_asks_for_its_new_number(cluster: QueueWorld) -> None:
+    world = cluster
+    world.create_quota("scaled", cpu_max=4)
+    create_set(world, "StatefulSet", "scaled", "scaled", 5)
+    until(lambda: reason_of(world, "scaled-sts-qu") == "ExceedsQuota")
+    scale = {"spec": {"replicas": 3}}
+    scaled_at = time.monotonic()
+    world.api.request("PATCH", APPS.format("statefulsets/scaled"), scale, content_type=MERGE)
+    until(lambda: world.unit("scaled-sts-qu")["spec"]["request"] == {"cpu": "3"})
+    assert time.monotonic() - scaled_at < SCALED_SECONDS
+    until(lambda: running(world, "scaled") == ["scaled-0", "scaled-1", "scaled-2"])
+
+
+def reason_of(world: QueueWorld, unit: str) -> str:
+    """Return why a unit waits, "" while that is not written."""
+    units = [each for each in world.units() if each["metadata"]["name"] == unit]
+    conditions = units[0].get("status", {}).get("conditions", []) if units else []
+    return next((each["reason"] for each in conditions if each["type"] == "QuotaReserved"), "")
 
 
 def test_a_group_starts_and_ends_together(cluster: QueueWorld) -> None:

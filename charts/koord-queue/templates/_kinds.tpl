@@ -11,6 +11,7 @@ The kinds of jobs that the controllers know, by their keys in --enabled-extensio
              wider than those of the adapter (why_not_suspendable)
   gets       resources that are read one object at a time: possible owners of such jobs, or objects
              that describe their pods. AppWrappers may own jobs of any kind, so they are always read
+  sizes      resources that are watched: their objects say how many pods such jobs have
   limits     restrictions, for the notes
 
   gates      such jobs are pods that are held by the scheduling gate: the controllers patch and
@@ -151,7 +152,7 @@ podgroup:
   kind: PodGroup
   plural: podgroups
   gates: variables.isOfGroup
-  gets: [{group: scheduling.sigs.k8s.io, resource: podgroups}, {group: scheduling.x-k8s.io, resource: podgroups}]
+  sizes: [{group: scheduling.sigs.k8s.io, resource: podgroups}, {group: scheduling.x-k8s.io, resource: podgroups}]
   limits: and pods of other groups
 statefulset:
   switch: statefulset
@@ -160,7 +161,7 @@ statefulset:
   kind: StatefulSet
   plural: statefulsets
   gates: object.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false) && owner.kind == 'StatefulSet' && owner.apiVersion.startsWith('apps/')) && !variables.isOfGroup && !variables.isOfLeaderWorkerSet
-  gets: [{group: apps, resource: statefulsets}]
+  sizes: [{group: apps, resource: statefulsets}]
 leaderworkerset:
   switch: leaderworkerset
   group: leaderworkerset.x-k8s.io
@@ -168,7 +169,8 @@ leaderworkerset:
   kind: LeaderWorkerSet
   plural: leaderworkersets
   gates: variables.isOfLeaderWorkerSet && !variables.isOfGroup
-  gets: [{group: leaderworkerset.x-k8s.io, resource: leaderworkersets}, {group: apps, resource: statefulsets}]
+  sizes: [{group: leaderworkerset.x-k8s.io, resource: leaderworkersets}]
+  gets: [{group: apps, resource: statefulsets}]
 {{- end }}
 
 {{/* The common part of the kinds of kubeflow.org. Takes the operator's name. */}}
