@@ -88,13 +88,26 @@ class TemplateAfterAdmission(msgspec.Struct, frozen=True):
 def apply_pod_admission(job: JobFacts, objects: AdmissionObjects) -> JobFacts:
     """Return the facts with the pod sets as the cluster will have them, and what that changes.
 
-    Pods that are held by gates exist: they have been through admission already.
+    Pods that are held by gates exist: they have been through admission already. Those that are yet
+    to come will ask for no less than the others of their job once they have been, too.
     """
     if not has_pods_to_come(job):
+        if any(each.is_to_come for each in job.pod_sets):
+            return with_admitted(job, [_to_come(each, job, objects) for each in job.pod_sets])
         return job
     return with_admitted(
         job, [apply_admission_to_pod_set(each, job, objects) for each in job.pod_sets]
     )
+
+
+def _to_come(
+    pod_set: JobPodSet, job: JobFacts, objects: AdmissionObjects
+) -> TemplateAfterAdmission:
+    """Return the template of a set of gated pods as those to come will be; none is refused here."""
+    if not pod_set.is_to_come:
+        return TemplateAfterAdmission(pod_set.template)
+    admitted = apply_admission_to_pod_set(pod_set, job, objects)
+    return msgspec.structs.replace(admitted, refusal="")
 
 
 def has_pods_to_come(job: JobFacts) -> bool:

@@ -144,14 +144,18 @@ class LeaderWorkerSetAdapter(GatedPods):
         for pod in job.pods:
             pods.setdefault(self.pod_set_of(pod), []).append(pod)
         found = {name: template_of_pod(pod_to_admit(alike)) for name, alike in pods.items()}
-        if (whole := _whole_set(job)) is not None:
+        whole = _whole_set(job)
+        is_to_come = WORKERS not in found and whole is not None
+        if whole is not None:
             found.setdefault(WORKERS, whole.spec.leader_worker_template.worker_template)
         some = next(iter(found.values()))  # while a group is created again, one may be missing
         leader = JobPodSet(name=LEADER, count=1, template=found.get(LEADER, some))
         workers = (_size_of(job) or 1) - 1
         if not workers:
             return (leader,)
-        return (leader, JobPodSet(name=WORKERS, count=workers, template=found.get(WORKERS, some)))
+        template = found.get(WORKERS, some)
+        others = JobPodSet(name=WORKERS, count=workers, template=template, is_to_come=is_to_come)
+        return (leader, others)
 
 
 def _set_of(job: PodGroup) -> str:

@@ -98,6 +98,9 @@ class JobPodSet(msgspec.Struct, frozen=True, kw_only=True):
     """As the user wants it, if the API server makes another of it."""
     is_sum: bool = False
     """The template only states the total of all pods of the job: no pod is created from it."""
+    is_to_come: bool = False
+    """Of a job that is made of pods: there is none of this set yet, and the template is that of the
+    object which will create them."""
     has_limits: bool = True
     """The template states the limits of its containers; else the job's operator sets them."""
     takes_stamps: bool = True

@@ -12,6 +12,7 @@ from tests.queue_controllers.test_wiring_pods import (
     GATE,
     KINDS,
     gates,
+    make_lws,
     make_pod,
     make_set,
     of_group,
@@ -89,19 +90,6 @@ def test_other_changes_of_a_set_need_no_reconcile_and_no_read(world: World) -> N
 
 
 # --- groups of a LeaderWorkerSet ------------------------------------------------------------------
-
-
-def make_lws(world: World, size: int = 3) -> None:
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}
-    template = {"size": size, "workerTemplate": {"spec": {"containers": [container]}}}
-    world.direct.create(
-        {
-            "apiVersion": "leaderworkerset.x-k8s.io/v1",
-            "kind": "LeaderWorkerSet",
-            "metadata": {"name": "llm", "namespace": "team"},
-            "spec": {"leaderWorkerTemplate": template},
-        }
-    )
 
 
 def resize_lws(world: World, size: int) -> None:

@@ -17,6 +17,7 @@ from tests.queue_controllers.test_wiring_pods import (
     evict,
     gates,
     grouped,
+    make_lws,
     make_pod,
     make_set,
     of_group,
@@ -25,6 +26,7 @@ from tests.queue_controllers.test_wiring_pods import (
     pod_sets,
     run,
 )
+from tests.sample_jobs import crd
 
 Json = dict[str, Any]
 
@@ -273,6 +275,26 @@ def test_of_two_pods_that_come_together_the_one_that_fits_starts(world: World) -
     world.settle()
     assert GATE in gates(world, "a-large")
     assert GATE not in gates(world, "b-same")
+
+
+def test_workers_to_come_are_admitted_with_what_a_limit_range_adds_to_them(world: World) -> None:
+    """Their set is read before the API server has seen them: they are not to wait for good."""
+    world.direct.create(crd("leaderworkersets"))
+    limit = {"type": "Container", "defaultRequest": {"memory": "1Gi"}}
+    meta = {"name": "defaults", "namespace": "team"}
+    ranges = {"apiVersion": "v1", "kind": "LimitRange", "metadata": meta}
+    world.direct.create({**ranges, "spec": {"limits": [limit]}})
+    world.settle(8.0)
+    make_lws(world)
+    of_group(world, 0)
+    world.settle()
+    assert world.get_unit("llm-1-lws-qu")["spec"]["request"] == {"cpu": "5", "memory": "2Gi"}
+    admit(world, "llm-1-lws-qu")
+    run(world, "llm-1")
+    for number in (1, 2):
+        of_group(world, number, memory="1Gi")
+    world.settle()
+    assert [GATE in gates(world, f"llm-1-{each}") for each in (1, 2)] == [False, False]
 
 
 def test_a_larger_worker_of_a_leader_worker_set_keeps_its_gate(world: World) -> None:

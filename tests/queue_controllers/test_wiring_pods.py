@@ -29,9 +29,12 @@ def world() -> World:
 def make_pod(
     world: World, name: str = "solo", *, gated: bool = True, cpu: str = "1", **metadata: Any
 ) -> Json:
-    """Create a pod that names its queue."""
+    """Create a pod that names its queue; `memory`: it asks for that, too."""
     labels = {QUEUE: "gold", **metadata.pop("labels", {})}
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    requests = {"cpu": cpu}
+    if memory := metadata.pop("memory", ""):
+        requests["memory"] = memory
+    container = {"name": "c", "image": "i", "resources": {"requests": requests}}
     spec: Json = {"containers": [container], "nodeSelector": {"zone": "a"}}
     if gated:
         spec["schedulingGates"] = [{"name": GATE}, {"name": "example.com/other"}]
@@ -429,7 +432,7 @@ def test_a_stateful_set_that_grows_waits_for_its_grant(world: World) -> None:
     assert GATE not in gates(world, "db-1")
 
 
-def of_group(world: World, number: int, *, size: str = "3") -> None:
+def of_group(world: World, number: int, *, size: str = "3", memory: str = "") -> None:
     """Create a pod of the second group of LeaderWorkerSet llm."""
     name = "llm-1" if number == 0 else f"llm-1-{number}"
     prefix = "leaderworkerset.sigs.k8s.io"
@@ -439,7 +442,22 @@ def of_group(world: World, number: int, *, size: str = "3") -> None:
         f"{prefix}/worker-index": str(number),
     }
     cpu = "1" if number == 0 else "2"
-    make_pod(world, name, labels=labels, annotations={f"{prefix}/size": size}, cpu=cpu)
+    notes = {f"{prefix}/size": size}
+    make_pod(world, name, labels=labels, annotations=notes, cpu=cpu, memory=memory)
+
+
+def make_lws(world: World, size: int = 3) -> None:
+    """Create LeaderWorkerSet llm, whose workers ask for two cpu."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}
+    template = {"size": size, "workerTemplate": {"spec": {"containers": [container]}}}
+    world.direct.create(
+        {
+            "apiVersion": "leaderworkerset.x-k8s.io/v1",
+            "kind": "LeaderWorkerSet",
+            "metadata": {"name": "llm", "namespace": "team"},
+            "spec": {"leaderWorkerTemplate": template},
+        }
+    )
 
 
 def test_a_group_of_a_leader_worker_set_is_a_unit(world: World) -> None:
