@@ -172,8 +172,8 @@ SUSPEND_CONTESTED: Final = "SuspendContested"
 unit is at the end of its queue. False: it has been admitted and has run since."""
 
 PODS_BEYOND_GRANT: Final = "PodsBeyondGrant"
-"""Condition, written by the controllers: pods of an admitted job wait at their gates, since they ask
-for more than the unit was admitted with. False: none does any more."""
+"""Condition, written by the controllers: pods of an admitted job wait at their gates, since they
+ask for more than the unit was admitted with. False: none does any more."""
 
 WAITED_FOR: Final = "WaitForPodsRunning"
 """Reason of PodsReady=False while the unit's queue starts no other unit until its pods run."""

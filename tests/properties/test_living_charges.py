@@ -213,7 +213,9 @@ def told_engine(jobs: Iterable[Job], rng: random.Random, mode: QuotaMode) -> Eng
             )
         )
         engine.on_queue(build_queue(name))
-    facts: list[QueueUnit | Pod] = [fact for job in jobs for fact in (job.unit, *job.pods)]
+    facts: list[QueueUnit | Pod] = []
+    for job in jobs:
+        facts += [job.unit, *job.pods]
     earlier = [_as_before(rng, fact) for fact in facts if isinstance(fact, Pod)]
     for fact in (*_shuffled(rng, earlier), *_shuffled(rng, facts)):
         tell(engine, fact)

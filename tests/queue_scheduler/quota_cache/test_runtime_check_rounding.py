@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from queue_scheduler.decision import Reason, Refusal
-from queue_scheduler.quota.quota_decision import Demand
+from queue_scheduler.quota.quota_decision import Demand, PodStage
 from queue_scheduler.quota.quota_settings import QuotaSettings, Rounding
 from queue_scheduler.quota_cache.full_runtime_check import check_from_scratch
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
@@ -75,7 +75,7 @@ def test_a_job_waits_where_a_device_that_it_does_not_ask_for_is_lost() -> None:
     quotas = devices()
     quotas.charge("running", "c", Demand({GPU: 1}))
     for name in "ab":
-        quotas.on_foreign(name, name, {GPU: 1}, bound=True)
+        quotas.on_foreign(name, name, {GPU: 1}, stage=PodStage.BOUND)
     refusal = refuse(quotas, "c", cpu=1000)
     assert refusal is not None
     assert (refusal.resource, refusal.requested, refusal.is_rounded) == (GPU, 0, True)
