@@ -132,6 +132,8 @@ class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         other: The quota that would be hurt or whose guarantee would be, the unit ahead, or the
             queue or plugin concerned.
         detail: What numbers do not say, in words; stable while the reason is.
+        pods: Set when it is told: the pods without a node that count against the limit, largest
+            first; those of other namespaces only by their number.
         is_least: The unit may start with a part of its pods, and this is about the least part.
         is_rounded: The missing amount is no more than koord-scheduler loses by rounding half up.
         told_of: The original kind of limit, if `reason` is another word for it; see `kind`.
@@ -149,6 +151,7 @@ class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     requested: int = 0
     other: str = ""
     detail: str = ""
+    pods: tuple[str, ...] = ()
     is_least: bool = False
     is_rounded: bool = False
     told_of: Reason | None = None

@@ -102,9 +102,10 @@ class Claims:
 
     def _claims_of(self, job: Uid) -> dict[str, ForeignPod]:
         claims: dict[str, ForeignPod] = {}
-        for key, (pod, amounts) in self.held.groups_of(job).items():
+        for key, (first, pod, amounts) in self.held.groups_of(job).items():
             rest = subtract(amounts, self._covered(pod))
             claims[key] = ForeignPod(
+                name=first,
                 namespace=pod.namespace,
                 labels=pod.labels,
                 request={each: amount for each, amount in rest.items() if amount > 0},

@@ -113,13 +113,13 @@ class HeldPods:
         self._changed.clear()
         return changed
 
-    def groups_of(self, job: Uid) -> dict[str, tuple[HeldPod, Amounts]]:
-        """Return the groups of a job by key: a pod of each, and what all of them ask for."""
-        found: dict[str, tuple[HeldPod, Amounts]] = {}
+    def groups_of(self, job: Uid) -> dict[str, tuple[str, HeldPod, Amounts]]:
+        """Return the groups of a job by key: the first pod, by key, and what all ask for."""
+        found: dict[str, tuple[str, HeldPod, Amounts]] = {}
         for key in sorted(self._of_job.get(job, ())):
             pod = self._pods[key]
-            some, amounts = found.get(pod.group, (pod, {}))
-            found[pod.group] = some, add(amounts, pod.request)
+            first, some, amounts = found.get(pod.group, (key, pod, {}))
+            found[pod.group] = first, some, add(amounts, pod.request)
         return found
 
     def pods_of(self, job: Uid) -> list[str]:

@@ -467,7 +467,7 @@ class PodAccounting:
 
     def _foreign(self, key: str) -> ForeignPod | None:
         facts = self._pods.get(key)
-        return None if facts is None or self._group_of[key] else as_foreign(facts)
+        return None if facts is None or self._group_of[key] else as_foreign(key, facts)
 
     def _forget_owners(self, unit: QueueUnit) -> None:
         for owner in _owners_of_pods(unit):
@@ -478,9 +478,10 @@ class PodAccounting:
                 del self._units_of_owner[owner]
 
 
-def as_foreign(facts: PodFacts) -> ForeignPod:
+def as_foreign(key: str, facts: PodFacts) -> ForeignPod:
     """Return what plugins are told of a pod that no unit stands for."""
     return ForeignPod(
+        name=key,
         namespace=facts.namespace,
         labels=facts.labels,
         request=facts.request,

@@ -248,7 +248,7 @@ class Usage:
         facts = counted.facts
         if facts is None:
             return self.claims.claim(key)
-        return None if counted.group else self._as_known(key, as_foreign(facts))
+        return None if counted.group else self._as_known(key, as_foreign(key, facts))
 
     def pods_of(self, unit: QueueUnit) -> list[str]:
         """Return the keys of a unit's living pods, and of its job's held ones."""

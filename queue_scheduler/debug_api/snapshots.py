@@ -281,11 +281,11 @@ def _refusal_now(engine: Engine, key: str) -> Refusal | None:
         return None
     last = queue.refusal_of(info)
     if queue.slept_since(info) is None:
-        return last
+        return engine.plugins.with_pods(info, last)
     refusal = engine.admission.why_refused(info)
     if refusal is None and last.reason not in _PAST_FILTERS:
         return Refusal(reason=Reason.WAITING, quota=info.quota)
-    return refusal or last
+    return engine.plugins.with_pods(info, refusal or last)
 
 
 def _find_victims(engine: Engine, key: str, wall: datetime) -> WouldPreempt | None:

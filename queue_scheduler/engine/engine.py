@@ -540,7 +540,7 @@ class Engine:
             return Refusal(reason=Reason.WRITE_FAILED, detail="its admission was not written")
         if record.state is not UnitState.WAITING or queue is None or record.info is None:
             return None
-        return queue.refusal_of(record.info)
+        return self._plugins.with_pods(record.info, queue.refusal_of(record.info))
 
     @property
     def growths(self) -> Growths:

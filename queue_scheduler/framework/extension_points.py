@@ -180,6 +180,19 @@ class EveryRefusal(Protocol):
         ...
 
 
+@runtime_checkable
+class NamesPods(Protocol):
+    """Says which pods without a node a refusal follows from."""
+
+    def pods_behind(self, info: QueueUnitInfo, refusal: Refusal) -> tuple[str, ...]:
+        """Return them in words, the largest first; () if there are none.
+
+        Asked for answers to users, under the engine's lock or on a fork, for many units in turn.
+        Names of pods in other namespaces than the unit's must not be told.
+        """
+        ...
+
+
 class AdmissionRecord(Protocol):
     """What a unit was admitted on; immutable, and small: there is one for each admitted unit."""
 
@@ -473,6 +486,7 @@ class ForeignPod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A living pod that no unit stands for, or the pods of one job that the queue's gate holds.
 
     Attributes:
+        name: `namespace/name`; of held pods, that of the first.
         namespace: Its namespace.
         labels: Its labels.
         request: What it asks for; of held pods, what they ask for beyond the charge of their unit.
@@ -480,6 +494,7 @@ class ForeignPod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         job: Of held pods, the uid of their job.
     """
 
+    name: str
     namespace: str
     labels: dict[str, str]
     request: Amounts

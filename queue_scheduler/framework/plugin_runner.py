@@ -167,6 +167,14 @@ class PluginRunner:
                 found.append(refusal)
         return found
 
+    def with_pods(self, info: QueueUnitInfo, refusal: Refusal) -> Refusal:
+        """Return a refusal that tells the pods without a node behind it."""
+        pods: tuple[str, ...] = ()
+        for plugin in self._filter:
+            if not pods and isinstance(plugin, points.NamesPods):
+                pods = plugin.pods_behind(info, refusal)
+        return replace(refusal, pods=pods) if pods else refusal
+
     def check_without(
         self, info: QueueUnitInfo, released: Sequence[Uid], added: Sequence[points.Supposed] = ()
     ) -> Refusal | None:

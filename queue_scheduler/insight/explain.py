@@ -101,7 +101,8 @@ def explain(engine: Engine, key: str, wall: datetime) -> Explanation | None:
     blockers: list[Refusal] = []
     if record.state is UnitState.WAITING and record.info is not None and queue is not None:
         position = queue.count_before(record.info.order_key) + 1
-        blockers = engine.admission.every_refusal(queue, record.info, Moment(0.0, wall))
+        found = engine.admission.every_refusal(queue, record.info, Moment(0.0, wall))
+        blockers = [engine.plugins.with_pods(record.info, each) for each in found]
     elif verdict is Verdict.HELD:
         blockers = list(_find_holds(engine, record))
     elif verdict is Verdict.WAITING:

@@ -110,7 +110,7 @@ def stable_message(refusal: Refusal) -> str:
         words = _NONE_REQUESTED.get(refusal.reason, words)
     elif refusal.is_least and refusal.resource:
         words += _EVEN_LEAST
-    return words.format(
+    text = words.format(
         quota=_named(refusal),
         resource=refusal.resource or "resources",
         other=refusal.other or "another quota",
@@ -118,6 +118,10 @@ def stable_message(refusal: Refusal) -> str:
         time=refusal.detail or "once",
         quota_or_namespace=quota_or_namespace,
     )
+    return f"{text}{_PRESSED.format(pods=', '.join(refusal.pods))}" if refusal.pods else text
+
+
+_PRESSED: Final = "; pods without a node that count: {pods}"
 
 
 _OVER: Final = (

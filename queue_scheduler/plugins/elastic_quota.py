@@ -14,7 +14,7 @@ those that it lists, and those whose annotation lists it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -34,6 +34,7 @@ from queue_scheduler.quota.capacity import NodeCapacity
 from queue_scheduler.quota.quota_decision import Demand, PodStage, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import ReclaimPolicy
+from queue_scheduler.quota_cache.pressing_pods import PRESSED, PressingPod, PressingPods
 from queue_scheduler.quota_cache.quota_ledger import ForeignCharge
 from queue_scheduler.quota_cache.reclaim import find_borrowing, find_owners
 from queue_scheduler.quota_plugin import QuotaPlugin
@@ -86,6 +87,8 @@ class ElasticQuotaPlugin(QuotaPlugin):
         self._foreign: dict[str, ForeignPod] = {}
         # Those of them that have no node: which of these fit one changes with the nodes.
         self._unbound: dict[str, None] = {}
+        # Which of them press which resource of which tree, until a pod or a quota changes.
+        self._pressing: dict[tuple[str, str], PressingPods] = {}
         self._problems_may_differ = False
         self._uids: dict[str, Uid] = {}
         self._namespaces: dict[str, frozenset[str]] = {}
@@ -162,6 +165,27 @@ class ElasticQuotaPlugin(QuotaPlugin):
         """Charge exactly this, part of which may not be preempted."""
         self.quotas.charge(uid, quota, Demand(amounts, firm=firm))
 
+    def pods_behind(self, info: QueueUnitInfo, refusal: Refusal) -> tuple[str, ...]:
+        """Return the pods without a node that count against a refused unit, in words."""
+        if refusal.kind not in PRESSED or not self._unbound:
+            return ()
+        tree_id = self.quotas.tree_id(info.quota)
+        pressing = self._pressing.get((tree_id, refusal.resource))
+        if pressing is None:
+            pressing = PressingPods(self._find_pressing(tree_id, refusal.resource))
+            self._pressing[tree_id, refusal.resource] = pressing
+        return pressing.tell(info.unit.metadata.namespace, self.asked_by(info).job)
+
+    def _find_pressing(self, tree_id: str, resource: str) -> Iterator[PressingPod]:
+        trees, ledger = self.quotas.trees, self.quotas.ledger
+        for key in self._unbound:
+            charge = ledger.pod(key)
+            if charge is None:
+                continue
+            amount = charge.demand.amounts.get(resource, 0)
+            if amount and trees.presses(charge, tree_id, resource):
+                yield PressingPod(amount, self._foreign[key].name, charge.job)
+
     # --- waiting ------------------------------------------------------------------------------
 
     def domain_of(self, quota: str) -> str:
@@ -231,6 +255,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
             self._uids[meta.key] = meta.uid
             self.quotas.on_quota(quota)
         self._problems_may_differ = True
+        self._pressing.clear()
         # Only quotas that came or went: an edit of amounts moves no unit.
         known, self._known = self._known, frozenset(self.quotas.names())
         names = known.symmetric_difference(self._known)
@@ -280,6 +305,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
         change()
         self._tell_capacity()
         if self._unbound and before != self._capacity.shapes():
+            self._pressing.clear()
             for key in self._unbound:
                 self._tell_foreign(key, self._foreign[key])
 
@@ -293,6 +319,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
 
     def on_foreign_pod(self, key: str, pod: ForeignPod | None) -> None:
         """Take a pod that no unit stands for; None: it is gone."""
+        self._pressing.clear()
         if pod is None:
             self._foreign.pop(key, None)
             self._unbound.pop(key, None)

@@ -141,6 +141,12 @@ class UsageTrees:
             _charge(node, pod.demand, sign, commits=pod.is_bound)
         return node
 
+    def presses(self, pod: ForeignCharge, tree_id: str, resource: str) -> bool:
+        """Return whether a pod without a node counts against the units of a tree."""
+        node = self.node_of_pod(pod.quota)
+        is_there = node.tree.tree.tree_id == tree_id and node.counts(resource)
+        return is_there and self._counts(pod.stage) and (node.is_special or bool(pod.job))
+
     def _counts(self, stage: PodStage) -> bool:
         """Return whether foreign pods count that are so far.
 

@@ -31,7 +31,7 @@ def told(*pods: Pod) -> HeldPods:
 
 
 def amounts(known: HeldPods, job: str = "set") -> dict[str, dict[str, int]]:
-    return {key: each for key, (_, each) in known.groups_of(Uid(job)).items()}
+    return {key: each for key, (_, _, each) in known.groups_of(Uid(job)).items()}
 
 
 def test_pods_of_one_job_and_quota_are_one_group() -> None:

@@ -307,6 +307,7 @@ class TestForeign:
     def test_it_is_reported_once(self) -> None:
         pods = told(self.POD)
         want = ForeignPod(
+            name="ns/p",
             namespace="ns",
             labels=self.POD.metadata.labels,
             request={"cpu": 1000},

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from queue_scheduler.decision import Dequeue, Refused
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.insight.wording import stable_message
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
@@ -223,3 +224,42 @@ class TestPodsOfNoQuota:
         engine.on_queue_unit(unit_of("job", "a", 2))
         (answer,) = ask(engine, "a")
         assert not isinstance(answer, Dequeue)
+
+
+class TestMessages:
+    def test_the_pods_that_press_are_named(self) -> None:
+        engine = new_engine("a", "b")
+        run(engine, "first", "a", 2)
+        engine.on_pod(held("big", "b", 9))
+        engine.on_queue_unit(unit_of("second", "a", 6))
+        ask(engine, "a")
+        told = engine.refusal_of("ns/second")
+        assert told is not None
+        assert stable_message(told) == (
+            "needs more cpu than quota a would get at run time; "
+            "pods without a node that count: ns/big"
+        )
+
+    def test_those_of_no_quota_are_named_while_they_may_be_bound(self) -> None:
+        engine = new_engine("a")
+        engine.on_pod(build_pod("bare", cpu=9, node=""))
+        engine.on_pod(build_pod("secret", cpu=1, node="", namespace="other"))
+        engine.on_queue_unit(unit_of("job", "a", 10))
+        ask(engine, "a")
+        told = engine.refusal_of("ns/job")
+        assert told is not None
+        assert told.pods == ("ns/bare", "1 of other namespaces")
+        engine.on_pod_gone(build_pod("bare", cpu=9, node=""))
+        ask(engine, "a")
+        told = engine.refusal_of("ns/job")
+        assert told is not None
+        assert told.pods == ("1 of other namespaces",)
+
+    def test_limits_of_a_quota_alone_name_no_pods(self) -> None:
+        engine = new_engine("a", cpu=100)
+        engine.on_pod(build_pod("bare", cpu=9, node=""))
+        engine.on_queue_unit(unit_of("job", "a", 11))
+        ask(engine, "a")
+        told = engine.refusal_of("ns/job")
+        assert told is not None
+        assert (told.reason.value, told.pods) == ("ExceedsQuota", ())

@@ -268,7 +268,13 @@ def test_nodes_are_the_capacity_in_runtime_mode() -> None:
 def test_foreign_pods_follow_their_quota() -> None:
     plugin = new_plugin(mode=QuotaMode.RUNTIME)
     labels = {"quota.scheduling.koordinator.sh/name": "team"}
-    pod = ForeignPod(namespace="default", labels=labels, request={"cpu": 500}, stage=PodStage.BOUND)
+    pod = ForeignPod(
+        name="default/p",
+        namespace="default",
+        labels=labels,
+        request={"cpu": 500},
+        stage=PodStage.BOUND,
+    )
     plugin.on_foreign_pod("default/p", pod)
     plugin.on_quota(quota("team"))
     view = plugin.quotas.view("team")

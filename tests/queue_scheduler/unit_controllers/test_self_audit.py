@@ -531,7 +531,9 @@ def test_a_charge_of_nothing_that_exists_is_released_and_logged() -> None:
 
 def test_a_foreign_pod_that_only_a_plugin_has_does_not_come_back() -> None:
     world = AuditWorld()
-    ghost = ForeignPod(namespace="ns", labels={}, request={"cpu": 9000}, stage=PodStage.BOUND)
+    ghost = ForeignPod(
+        name="ns/ghost", namespace="ns", labels={}, request={"cpu": 9000}, stage=PodStage.BOUND
+    )
     RealQuotas(world.engine).plugin.on_foreign_pod("ns/ghost", ghost)
     world.round()
     world.round()
