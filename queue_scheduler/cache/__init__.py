@@ -6,7 +6,9 @@ Read in this order:
 2. ``unit_demand``: what a unit asks for, and what it was granted; ``partial_admission``: the same
    with fewer pods.
 3. ``usage``: what is charged for each unit; ``pod_accounting``: which living pods are whose;
-   ``expected_ends``: until when a charge is expected to last.
+   ``expected_ends``: until when a charge is expected to last. ``known_pods``: all pods, of which
+   ``held_pods`` are at the queue's gate and claim a share (``claims``), and ``untried_pods`` wait
+   for a scheduler.
    ``unit_charges``: what a unit is charged for, by its record.
 4. ``record_builder``: the record that follows from a unit's object.
 5. ``unit_cache``: all units, moved from state to state; ``admitted_units``, ``units_on_hold`` and

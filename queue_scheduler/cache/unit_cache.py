@@ -335,7 +335,7 @@ class UnitCache:
         self.gone.add(uid)
         # First: once the pods are separated from the unit, its quota is no longer known.
         self.charges.charge_living(record)
-        self.usage.on_unit_gone(record.unit)
+        self.usage.known.on_unit_gone(record.unit)
 
     # --- charges ------------------------------------------------------------------------------
 

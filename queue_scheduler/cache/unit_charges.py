@@ -52,15 +52,14 @@ class UnitCharges:
             record = self._record_of(group, key)
             if record is None or not record.occupies:
                 self.charge(Uid(group), record)
-        self._usage.claims.held.note_all()
+        self._usage.known.claims.held.note_all()
 
     def charge_changed_pods(self) -> None:
         """Update the charges for the pods that came, changed and went."""
         for group, key in self._usage.pods.take_changed_groups():
             self.charge(Uid(group), self._record_of(group, key))
-            self._usage.claims.note_charged(Uid(group))
+            self._usage.known.claims.note_charged(Uid(group))
         self._usage.tell_foreign()
-        self._usage.tell_claims()
 
     def implied(self, record: CachedUnit) -> Charge | None:
         """Return the charge that follows from a unit's state and its living pods."""

@@ -18,26 +18,18 @@ from collections.abc import Collection, Iterator
 from datetime import datetime
 
 import msgspec
-from msgspec.structs import replace
 
-from queue_scheduler.cache.claims import Claims
 from queue_scheduler.cache.expected_ends import ExpectedEnds
+from queue_scheduler.cache.known_pods import KnownPods
 from queue_scheduler.cache.living_pods import firm_part, occupied_by
 from queue_scheduler.cache.pod_accounting import (
-    CountedPod,
     FindUnit,
-    PodAccounting,
-    as_foreign,
     is_charged_by_labels,
 )
-from queue_scheduler.cache.untried_pods import UntriedPods
-from queue_scheduler.framework.extension_points import ForeignPod
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import Granted, Occupancy, QueueUnitInfo
 from shared_api.objects.meta import Uid
-from shared_api.objects.pod import Pod
-from shared_api.objects.queue_unit import QueueUnit
-from shared_api.resource_list import Amounts, subtract
+from shared_api.resource_list import Amounts
 from shared_api.well_known_labels import NOT_PREEMPTIBLE, PREEMPTIBLE
 
 
@@ -61,23 +53,23 @@ class Usage:
     """Charges by uid; the plugins with Reserve get every change.
 
     Attributes:
-        pods: The pods, by unit.
-        claims: The pods that the queue's gate holds, and what they claim.
-        untried: The foreign pods that no scheduler has tried to bind yet.
+        known: All pods.
+        pods: The living ones, by unit.
         ends: Until when admitted units declare that they run.
         changes: Increases when any charge changes.
         releases: Increases when a change may have freed room, or an expected end may have changed.
     """
 
     def __init__(self, plugins: PluginRunner, find_unit: FindUnit) -> None:
-        self.pods = PodAccounting(find_unit)
-        self.claims = Claims(plugins, self.pods, find_unit, self.held_room)
-        self.untried = UntriedPods()
         self.ends = ExpectedEnds()
         self.changes = 0
         self.releases = 0
         self._plugins = plugins
         self._charges: dict[Uid, Charge] = {}
+        self._hold(KnownPods(plugins, find_unit, self._charges))
+
+    def _hold(self, known: KnownPods) -> None:
+        self.known, self.pods, self._claims = known, known.of_units, known.claims
 
     def __iter__(self) -> Iterator[Uid]:
         return iter(self._charges)
@@ -86,38 +78,13 @@ class Usage:
         """Return what is charged for a uid, or None."""
         return self._charges.get(uid)
 
-    @property
-    def has_changed(self) -> bool:
-        """Whether charges or claims must follow pods that came, changed or went."""
-        return self.pods.has_changed or self.claims.held.has_changed
-
-    def on_pod(self, pod: Pod) -> str | None:
-        """Take a new or changed pod; return what is newly wrong with its requests, if anything."""
-        self.claims.held.on_pod(pod)
-        return self.pods.on_pod(pod)
-
-    def on_pod_gone(self, pod: Pod) -> None:
-        """Take a deleted pod."""
-        self.claims.held.on_pod_gone(pod)
-        self.pods.on_pod_gone(pod)
-
-    def on_unit(self, unit: QueueUnit, before: QueueUnit | None) -> None:
-        """Take a new or changed unit; `before`: its previous object, None: it is new."""
-        self.pods.on_unit(unit, before)
-        self.claims.note_unit(unit)
-
-    def on_unit_gone(self, unit: QueueUnit) -> None:
-        """Take a deleted unit."""
-        self.pods.on_unit_gone(unit)
-        self.claims.note_unit(unit)
-
     def note_reserved(self, info: QueueUnitInfo) -> None:
         """Note the charge of a unit for whose whole demand the plugins have just reserved."""
         self.changes += 1
         self.ends.note(info)
         asked = info.demand
         self._charges[info.uid] = Charge(info.quota, asked.total, info.non_preemptible, asked.pods)
-        self.claims.note_charged(info.uid)
+        self._claims.note_charged(info.uid)
         if self.pods.has_living(info.uid):
             # Pods of an earlier run may ask for more; that was charged before, so it still fits.
             self.charge_admitted(info, asked.granted)
@@ -188,7 +155,7 @@ class Usage:
             self.changes += 1
             self.releases += 1
             self._plugins.unreserve(uid)
-            self.claims.note_charged(uid)
+            self._claims.note_charged(uid)
 
     def void(self, uid: Uid) -> None:
         """Release what is charged for a uid, even what only plugins know of; to be charged anew."""
@@ -206,65 +173,27 @@ class Usage:
             self.charge_living(uid, known.quota, non_preemptible=known.non_preemptible)
 
     def tell_foreign(self) -> None:
-        """Pass the foreign pods that changed to the plugins."""
-        for key, pod in self.pods.take_changed_foreign():
-            self._note_release()
-            self.untried.put(key, None if pod is None else self.pods.facts_of(key))
-            self._plugins.on_foreign_pod(key, self._as_known(key, pod))
-
-    def _as_known(self, key: str, pod: ForeignPod | None) -> ForeignPod | None:
-        """Return a foreign pod at the stage that time has brought it to."""
-        return None if pod is None else replace(pod, stage=self.untried.stage_of(key, pod.stage))
-
-    def tell_claims(self) -> None:
-        """Pass on to the plugins what held pods claim, as far as it may have changed."""
-        for key, pod in self.claims.take_changed():
+        """Pass on to the plugins what has changed of foreign pods, and of what held ones claim."""
+        for key, pod in self.known.take_changed():
             self._note_release()
             self._plugins.on_foreign_pod(key, pod)
 
-    def held_room(self, uid: Uid) -> tuple[str, Amounts]:
-        """Return what a unit is charged beyond its living pods, and the quota of the charge."""
-        charge = self._charges.get(uid)
-        if charge is None:
-            return "", {}
-        rest = subtract(charge.amounts, self.pods.living(uid).amounts)
-        return charge.quota, {key: amount for key, amount in rest.items() if amount > 0}
-
     def on_time(self, wall: datetime) -> bool:
-        """Let time pass; return whether a foreign pod is stuck by now that no scheduler tried."""
-        late = self.untried.take_late(wall)
-        for key in late:
+        """Let time pass; return whether a foreign pod is stuck by now that no scheduler tries."""
+        late = self.known.take_late(wall)
+        for key, pod in late:
             self._note_release()
-            self._plugins.on_foreign_pod(key, self.foreign_pod(key, self.pods.find(key, None)))
+            self._plugins.on_foreign_pod(key, pod)
         return bool(late)
-
-    def foreign_pod(self, key: str, counted: CountedPod) -> ForeignPod | None:
-        """Return what plugins are told under a key; None: nothing.
-
-        Args:
-            key: `namespace/name` of a pod, or the key of a group of held pods.
-            counted: What is counted under that name.
-        """
-        facts = counted.facts
-        if facts is None:
-            return self.claims.claim(key)
-        return None if counted.group else self._as_known(key, as_foreign(key, facts))
-
-    def pods_of(self, unit: QueueUnit) -> list[str]:
-        """Return the keys of a unit's living pods, and of its job's held ones."""
-        living = [key for key, _ in self.pods.pods_of(unit.metadata.uid)]
-        return [*living, *self.claims.pods_of(unit)]
 
     def fork(self, plugins: PluginRunner, find_unit: FindUnit) -> Usage:
         """Return an independent copy over forked plugins."""
         twin = Usage(plugins, find_unit)
-        twin.pods = self.pods.fork(find_unit)
-        twin.claims = self.claims.fork(plugins, twin.pods, find_unit, twin.held_room)
-        twin.untried = self.untried.fork()
+        twin._charges = dict(self._charges)
+        twin._hold(self.known.fork(plugins, find_unit, twin._charges))
         twin.ends = self.ends.copy()
         twin.changes = self.changes
         twin.releases = self.releases
-        twin._charges = dict(self._charges)
         return twin
 
     def validate_left_behind(self, uids: Collection[Uid]) -> None:
@@ -286,7 +215,7 @@ class Usage:
         if known is not None:
             self.releases += 1  # it may be less, or another quota's
         self._charges[uid] = charge
-        self.claims.note_charged(uid)
+        self._claims.note_charged(uid)
         self._plugins.resize(
             uid,
             charge.quota,

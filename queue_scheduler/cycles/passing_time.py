@@ -34,4 +34,4 @@ class PassingTime:
 
 
 def _next_time(engine: Engine) -> datetime | None:
-    return engine.units.usage.untried.next_time()
+    return engine.units.usage.known.untried.next_time()

@@ -145,7 +145,7 @@ def _read_pods(engine: Engine) -> Iterator[CountedPod]:
 
 
 def _read_held(engine: Engine) -> Iterator[CountedPod]:
-    held = engine.units.usage.claims.held
+    held = engine.units.usage.known.claims.held
     for key in held:
         pod = held.find(key)
         assert pod is not None, f"{key} is held, and nothing is kept of it"

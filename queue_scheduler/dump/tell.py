@@ -51,7 +51,7 @@ def tell_dump(engine: Engine, dump: Dump) -> None:
         engine.on_queue_unit(_read_unit(unit))
     for pod in dump.pods:
         if pod.held_for:
-            engine.units.usage.claims.held.put(pod.pod, _build_held(pod))
+            engine.units.usage.known.claims.held.put(pod.pod, _build_held(pod))
         else:
             engine.units.usage.pods.on_pod(_build_pod(pod), pod.counted_for)
     put_charges(engine, dump.beyond_objects)

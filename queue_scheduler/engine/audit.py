@@ -194,7 +194,7 @@ def judge_pods(engine: Engine, keys: Iterable[str], caches: Caches) -> list[Diff
 
 def _judge_foreign(engine: Engine, key: str, counted: CountedPod) -> Iterator[Difference]:
     """Yield where plugins charge another demand for a pod that no unit stands for."""
-    facts, pod = counted.facts, engine.units.usage.foreign_pod(key, counted)
+    facts, pod = counted.facts, engine.units.usage.known.told(key, counted)
     for plugin in _quota_plugins(engine):
         want = None if pod is None else plugin.charge_of_foreign(pod)
         got = plugin.quotas.ledger.pod(key)
@@ -211,7 +211,7 @@ def _judge_foreign(engine: Engine, key: str, counted: CountedPod) -> Iterator[Di
 def _judge_held(engine: Engine, key: str, cached: Pod | None) -> Iterator[Difference]:
     """Yield whether a pod is held that is not known to be, or the other way round."""
     want = None if cached is None else read_held(cached)
-    got = engine.units.usage.claims.held.find(key)
+    got = engine.units.usage.known.claims.held.find(key)
     if want == got:
         return
     some = got if want is None else want
@@ -289,7 +289,7 @@ def list_units(engine: Engine) -> list[str]:
 def list_pods(engine: Engine) -> list[str]:
     """Return the keys of the pods that are counted, and of those that are held."""
     usage = engine.units.usage
-    return [*usage.pods, *usage.claims.held]
+    return [*usage.pods, *usage.known.claims.held]
 
 
 def list_foreign(engine: Engine) -> list[str]:

@@ -174,7 +174,7 @@ class Engine:
     def _put(self, unit: QueueUnit, version: int, record: CachedUnit | None) -> None:
         units = self._units
         unit = as_admitted(unit)
-        units.usage.on_unit(unit, None if record is None else record.unit)
+        units.usage.known.on_unit(unit, None if record is None else record.unit)
         verdict = judge(unit)
         if record is None or not units.can_stay(record, unit, version, verdict):
             units.leave(record)
@@ -212,7 +212,7 @@ class Engine:
         if facts is not None:
             meta = ObjectMeta(name=key.partition("/")[2], namespace=facts.namespace, uid=facts.uid)
             pods.on_pod_gone(Pod(metadata=meta))
-        self._units.usage.claims.held.forget(key)
+        self._units.usage.known.claims.held.forget(key)
         self._plugins.on_foreign_pod(key, None)
         self._note_limits(changed=True)
         return self._wake_up.wake_affected()
@@ -243,14 +243,14 @@ class Engine:
 
     def on_pod(self, pod: Pod) -> tuple[str, ...]:
         """Take a new or changed pod."""
-        problem = self._units.usage.on_pod(pod)
+        problem = self._units.usage.known.on_pod(pod)
         if problem is not None:
             self._notice("Pod", pod.metadata.key, pod.metadata.uid, "InvalidRequests", problem)
         return self._wake_up.wake_affected()
 
     def on_pod_gone(self, pod: Pod) -> tuple[str, ...]:
         """Take a deleted pod."""
-        self._units.usage.on_pod_gone(pod)
+        self._units.usage.known.on_pod_gone(pod)
         return self._wake_up.wake_affected()
 
     def on_time(self, wall: datetime) -> tuple[str, ...]:

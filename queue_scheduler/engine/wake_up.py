@@ -43,7 +43,7 @@ class WakeUp:
                 so they wake no class of a plugin that cannot say what would help.
         """
         units, plugins = self._units, self._plugins
-        if units.usage.has_changed:
+        if units.usage.known.has_changed:
             units.charges.charge_changed_pods()
         if units.queues.changed_heads and plugins.has_guarantees:
             self._protect_first_units()

@@ -225,7 +225,7 @@ def _leave(engine: Engine, key: str, phase: Phase) -> Iterator[str]:
     record = engine.record(key)
     if record is None:
         return
-    for pod in engine.units.usage.pods_of(record.unit):
+    for pod in engine.units.usage.known.pods_of(record.unit):
         yield from engine.forget_pod(pod)
     status = replace(record.unit.status, phase=phase.value, admissions=(), conditions=())
     yield from told(replace(record.unit, status=status), record)(engine)
