@@ -38,7 +38,7 @@ from koord_queue.cli.options import SYSTEM_NAMESPACE
 from koord_queue.cli.session import Session
 from koord_queue.errors import CommandError
 from koord_queue.reach.choice import Choice
-from koord_queue.reach.dry_run import DryRuns, create_dry, read_manifest
+from koord_queue.reach.dry_run import DryRuns, apply_dry, read_manifest
 from koord_queue.reach.errors import Missing
 from koord_queue.reach.named import queue_name
 from koord_queue.reach.resources import QUEUE_UNITS, Resource, Resources
@@ -182,7 +182,7 @@ class Client:
         asked, text = self._asked, _manifest_text(manifest)
         namespace = asked.namespace()
         if self._dump is None:
-            text = create_dry(self._session.cluster(), text, namespace)
+            text = apply_dry(self._session.cluster(), text, namespace)
         answer = asked.source.try_(
             text, namespace, is_json=True, changes=changes, defaulted=self._dump is None
         )

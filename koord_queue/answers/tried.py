@@ -33,6 +33,7 @@ class TriedJob(Answer, frozen=True):
     errors: tuple[Wrong, ...] = ()
     warnings: tuple[Warned, ...] = ()
     unit: str = ""
+    exists: bool = False
     queue: str = ""
     quota: str = ""
     priority: int = 0

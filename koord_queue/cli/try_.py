@@ -1,4 +1,4 @@
-"""`koord-queue try`: what becomes of a manifest, if it were submitted now."""
+"""`koord-queue try`: what becomes of a manifest, if it were applied now."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ STDIN: Final = "-"
 @options.output("text", "json", "yaml")
 @options.reach
 def try_(session: Session, *, filename: str, changes: bool, dump: str | None, form: str) -> None:
-    """Say what would become of the jobs of a manifest, if they were submitted now.
+    """Say what would become of the jobs of a manifest, if it were applied now.
 
-    Nothing is created. The API server is asked by a dry run first, so that its defaults and
+    Nothing is created or changed. The API server is asked by a dry run first, so that its defaults and
     webhooks count; what it refuses is not tried.
     """
     manifest = read_file(filename)
@@ -53,13 +53,13 @@ def _dry_run(session: Session, manifest: bytes, namespace: str) -> bytes | None:
     Raises:
         CommandError: It refuses an object.
     """
-    from koord_queue.reach.dry_run import create_dry  # noqa: PLC0415 - not for a dump
+    from koord_queue.reach.dry_run import apply_dry  # noqa: PLC0415 - not for a dump
 
     if not has_cluster(session):
         session.out.note("the API server was not asked for its defaults: none is known")
         return None
     try:
-        return create_dry(session.cluster(), manifest, namespace)
+        return apply_dry(session.cluster(), manifest, namespace)
     except NotServed as error:
         session.out.note(f"the API server was not asked for its defaults: {error.message}")
         return None

@@ -9,7 +9,7 @@ import msgspec
 
 from koord_queue.errors import CommandError
 from koord_queue.reach.cluster import MERGE_PATCH
-from koord_queue.reach.errors import Missing, NotServed, Refused
+from koord_queue.reach.errors import Conflicting, Missing, NotServed, Refused
 from koord_queue.reach.resources import (
     ELASTIC_QUOTA_TREES,
     ELASTIC_QUOTAS,
@@ -85,13 +85,14 @@ def _judges_quotas(configuration: Json) -> bool:
     )
 
 
-# --- objects that would be created ----------------------------------------------------------------
+# --- objects that would be applied ----------------------------------------------------------------
 
 
-def create_dry(cluster: Cluster, manifest: bytes, namespace: str) -> bytes:
-    """Return a List of a manifest's objects as the API server would create them.
+def apply_dry(cluster: Cluster, manifest: bytes, namespace: str) -> bytes:
+    """Return a List of a manifest's objects as the API server would create or update them.
 
-    A quota that must not be tried stays as it is written.
+    An object that exists is patched with what the manifest says of it, as `kubectl apply` does. A
+    quota that must not be tried stays as it is written.
 
     Args:
         cluster: The API server.
@@ -102,10 +103,10 @@ def create_dry(cluster: Cluster, manifest: bytes, namespace: str) -> bytes:
         CommandError: It cannot be read, or an object is refused; the message names the object.
     """
     resources, dry_runs = Resources(cluster), DryRuns(cluster)
-    created = [
-        _create(cluster, resources, dry_runs, each, namespace) for each in read_manifest(manifest)
+    applied = [
+        _apply(cluster, resources, dry_runs, each, namespace) for each in read_manifest(manifest)
     ]
-    return msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": created})
+    return msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": applied})
 
 
 def read_manifest(manifest: bytes) -> list[Json]:
@@ -129,7 +130,7 @@ def _is_json(text: bytes) -> bool:
     return True
 
 
-def _create(
+def _apply(
     cluster: Cluster, resources: Resources, dry_runs: DryRuns, document: Json, namespace: str
 ) -> Json:
     meta = document.get("metadata")
@@ -139,20 +140,25 @@ def _create(
     api_version, kind = str(document.get("apiVersion") or ""), str(document.get("kind") or "")
     if not (api_version and kind):
         raise CommandError(f"an object of the manifest has no apiVersion or kind: {name}")
-    shown = f"{kind} {where}/{name}"
+    act = "created"
     try:
         resource = resources.find(api_version, kind)
         if dry_runs.why_not(resource):
             return document
-        path = resource.path(where)
-        body = msgspec.json.encode(document)
-        created: Json = msgspec.json.decode(cluster.send("POST", path, body, query=DRY_RUN))
+        body, path = msgspec.json.encode(document), resource.path(where)
+        try:
+            answer = cluster.send("POST", path, body, query=DRY_RUN)
+        except Conflicting:
+            act, path = "updated", resource.path(where, str(name))
+            answer = cluster.send("PATCH", path, body, MERGE_PATCH, DRY_RUN)
     except NotServed:
         raise
     except CommandError as error:
-        raise CommandError(f"{shown} would not be created: {error.message}") from error
-    created.get("metadata", {}).pop("managedFields", None)
-    return {"apiVersion": api_version, "kind": kind, **created}
+        said = f"{kind} {where}/{name} would not be {act}: {error.message}"
+        raise CommandError(said) from error
+    found: Json = msgspec.json.decode(answer)
+    found.get("metadata", {}).pop("managedFields", None)
+    return {"apiVersion": api_version, "kind": kind, **found}
 
 
 # --- patches ------------------------------------------------------------------------------------

@@ -61,4 +61,5 @@ def _tell_unit(job: TriedJob) -> Iterator[Line]:
 def _style_of(job: TriedJob) -> str:
     if job.errors or not job.unit:
         return "bad" if job.errors else "warn"
-    return "good" if job.starts_now else "warn"
+    has_started = job.exists and job.starts_now is None and job.explanation is None
+    return "good" if job.starts_now or has_started else "warn"

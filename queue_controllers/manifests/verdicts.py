@@ -1,4 +1,4 @@
-"""The unit that the controllers would make of a job that is created now, or why none.
+"""The unit that the controllers would make of a job that is applied now, or why none.
 
 A reconcile's own parts answer, over caches that have only this job: `JobReader` reads it,
 `decide` builds its unit, `explain_job` has the words. What the caches of a cluster would say in
@@ -22,7 +22,7 @@ from queue_controllers.decision.job_ownership import NAMES_NOTHING, Rule
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.job_view import JobMemory
 from queue_controllers.decision.owners import Above, ChildName, Refusal
-from queue_controllers.decision.queue_unit_builder import choose_unit_name
+from queue_controllers.decision.queue_unit_builder import build_sync, choose_unit_name
 from queue_controllers.extension_list import find_extensions
 from queue_controllers.jobframework.generic_job import JobFacts, JobKind
 from queue_controllers.manifests.submissions import (
@@ -43,10 +43,19 @@ from shared_api.objects.pod import Pod
 from shared_api.objects.priority_class import PriorityClass
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import SystemClock
+from shared_api.queue_unit_phases import is_final, occupies_quota
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_kinds import KNOWN_JOB_KINDS
 
-__all__ = ["DEFAULTS", "ClusterFacts", "Manifest", "ManifestError", "Verdict"]
+__all__ = [
+    "DEFAULTS",
+    "ClusterFacts",
+    "Document",
+    "FieldError",
+    "Manifest",
+    "ManifestError",
+    "Verdict",
+]
 
 DEFAULTS: Final = "defaults of the API server, and admission webhooks"
 """What a dry run by the API server looks up."""
@@ -101,6 +110,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         reason: Why, or why not, as a word for programs.
         message: The same in words.
         unit: The QueueUnit that would be created, as JSON values; None: none would be.
+        existing: Of a job that is queued already: its unit, `namespace/name`; "": it has none.
+        patch: What the manifest changes of that unit, as a JSON merge patch.
         problems: What an event on the job would warn of.
         errors: What is wrong with the object.
         known_kinds: Of an unknown kind, those that are known.
@@ -112,6 +123,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     message: str
     unit: dict[str, Any] | None = None
+    existing: str = ""
+    patch: dict[str, Any] = {}
     problems: tuple[Problem, ...] = ()
     errors: tuple[FieldError, ...] = ()
     known_kinds: tuple[str, ...] = ()
@@ -199,6 +212,17 @@ def _judge(submission: Submission, submissions: Submissions, facts: ClusterFacts
         units.put_observed(other)
     view = reader.view(found, JobMemory(arrived=True), None)
     explanation = explain_job(view, found.facts)
+    if explanation.managed and other is not None and _is_unit_of(other, found.facts):
+        return Verdict(
+            documents=submission.documents,
+            kind=adapter.kind,
+            managed=True,
+            reason=explanation.reason.value,
+            message=explanation.message,
+            existing=other.metadata.key,
+            patch=build_sync(found.facts, other, view.context, waiting=_waits(other)),
+            problems=explanation.problems,
+        )
     decision = decide(view)
     created = (each.body for each in decision.actions if isinstance(each, CreateUnit))
     unit = next(created, None)
@@ -223,10 +247,18 @@ def _find_conflicts(job: JobFacts, facts: ClusterFacts) -> Iterator[FieldError]:
     meta = job.metadata
     if facts.namespace(meta.namespace) is None:
         yield FieldError("metadata.namespace", f"namespace {meta.namespace} does not exist")
-    unit = _unit_of_name(job, facts)
-    consumer = None if unit is None else unit.spec.consumer_ref
-    if consumer is not None and (consumer.kind, consumer.name) == (job.kind.kind, meta.name):
-        yield FieldError("metadata.name", f"{consumer.kind} {meta.name} is queued already")
+
+
+def _is_unit_of(unit: QueueUnit, job: JobFacts) -> bool:
+    """Return whether a unit is that of a job of the manifest, which exists then."""
+    consumer = unit.spec.consumer_ref
+    named = (job.kind.kind, job.metadata.name)
+    return consumer is not None and (consumer.kind, consumer.name) == named
+
+
+def _waits(unit: QueueUnit) -> bool:
+    """Return whether a unit may still get another shape and queue."""
+    return not occupies_quota(unit) and not is_final(unit)
 
 
 def _unit_of_name(job: JobFacts, facts: ClusterFacts) -> QueueUnit | None:

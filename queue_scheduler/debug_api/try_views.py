@@ -19,6 +19,7 @@ from shared_api.debug_api.views import View
 from shared_api.objects.queue_unit import PodSet, QueueUnit
 from shared_api.pod_requests import pod_requests
 from shared_api.quantity import QuantityError
+from shared_api.queue_unit_phases import Phase, phase_of
 from shared_api.resource_list import Amounts, scale
 
 if TYPE_CHECKING:
@@ -59,12 +60,13 @@ class TriedJob(View):
     `unknown`: which extensions are on is a setting of the controllers. `managed`, `reason` and
     `message` say whether the queue would manage it, and why or why not; `known_kinds` are listed
     for a kind that is not known. `unit` is the name of its QueueUnit, empty without one; it has
-    `request` in all. `position` is its place in its queue when it arrives, from 1; 0: it is in
-    none. `starts_now` is null if there is no unit, or if more units start before it than are
-    tried. `also_starts` start before it, `evicts` are evicted for it; `other_starts` and
-    `other_units` count more: those that the caller may not read, and those after the first hundred.
-    `explanation` says why it does not start, `forecast` when it would, where the insight program
-    runs.
+    `request` in all. `exists` says that the job is queued already, in this `phase`: the manifest
+    updates it. `position` is its place in its queue when it arrives, from 1; 0: it is in none.
+    `starts_now` is null if there is no unit, if it has started or ended before, or if more units
+    start before it than are tried. `also_starts` start before it, `evicts` are evicted for it;
+    `other_starts` and `other_units` count more: those that the caller may not read, and those after
+    the first hundred. `explanation` says why it does not start, `forecast` when it would, where the
+    insight program runs.
     """
 
     documents: list[int]
@@ -81,6 +83,8 @@ class TriedJob(View):
     errors: list[TriedError]
     warnings: list[TriedProblem]
     unit: str
+    exists: bool = False
+    phase: str = ""
     queue: str
     quota: str
     priority: int
@@ -138,6 +142,8 @@ def view_tried(tried: Tried, *, leader: bool) -> TriedJob:
         warnings=[
             TriedProblem(reason=each.reason, message=each.message) for each in verdict.problems
         ],
+        exists=tried.exists,
+        phase=phase_of(unit) if tried.exists and unit is not None else "",
         position=tried.position,
         starts_now=tried.starts,
         also_starts=list(tried.also[:MAX_LISTED]),
@@ -195,9 +201,15 @@ def _sum_of(pod_sets: Iterable[PodSet]) -> Amounts:
 def summarize(view: TriedJob) -> str:
     """Return in one or two sentences what becomes of a job."""
     wrong = "; ".join(f"{each.field}: {each.message}" for each in view.errors if each.field)
-    failed = f"It could not be created: {wrong}. " if wrong else ""
+    first = f"It could not be created: {wrong}. " if wrong else ""
     if not view.unit:
-        return f"{failed or view.message + '. '}".strip()
+        return f"{first or view.message + '. '}".strip()
+    if view.exists:
+        first = "It exists already. "
+        if view.phase in {Phase.SUCCEED, Phase.FAILED}:
+            return f"{first}It has ended."
+        if view.starts_now is None and view.explanation is None:
+            return f"{first}It has been admitted{f' in queue {view.queue}' if view.queue else ''}."
     if view.starts_now:
         ahead = len(view.also_starts) + view.other_starts
         victims = len(view.evicts) + view.other_units
@@ -207,11 +219,11 @@ def summarize(view: TriedJob) -> str:
         ]
         rest = f", {' and '.join(after)}" if after else ""
         place = f"in queue {view.queue}" if view.queue else "without a queue"
-        return f"{failed}It would start now {place}{rest}."
+        return f"{first}It would start now {place}{rest}."
     said = "" if view.explanation is None else view.explanation.summary
     if view.starts_now is None:
-        return f"{failed}Whether it starts now is not known: too many units start before it. {said}"
-    return f"{failed}It would not start now. {said}"
+        return f"{first}Whether it starts now is not known: too many units start before it. {said}"
+    return f"{first}It would not start now. {said}"
 
 
 def _count(number: int, what: str) -> str:

@@ -52,11 +52,12 @@ class EditError(ValueError):
     Attributes:
         number: The place of the edit in the question, from 0.
         field: The path of the field in the edit.
+        text: What is wrong with it.
     """
 
     def __init__(self, number: int, error: FieldError) -> None:
         super().__init__(f"edits[{number}].{error.field}: {error.text}")
-        self.number, self.field = number, error.field
+        self.number, self.field, self.text = number, error.field, error.text
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,9 +10,9 @@ import pytest
 from koord_queue.acts.change import Change, On
 from koord_queue.cli.targets import Place, Targets
 from koord_queue.errors import CommandError
-from koord_queue.reach.cluster import Cluster, Query
-from koord_queue.reach.dry_run import check_patches, create_dry, read_manifest
-from koord_queue.reach.errors import Missing, Refused
+from koord_queue.reach.cluster import MERGE_PATCH, Cluster, Query
+from koord_queue.reach.dry_run import apply_dry, check_patches, read_manifest
+from koord_queue.reach.errors import Conflicting, Missing, Refused
 from koord_queue.reach.resources import ELASTIC_QUOTAS
 
 Json = dict[str, Any]
@@ -76,7 +76,7 @@ items:
 
 def test_each_object_is_created_where_it_belongs_and_nothing_for_good() -> None:
     server = Recorded()
-    found = json.loads(create_dry(server, MANIFEST, "default"))
+    found = json.loads(apply_dry(server, MANIFEST, "default"))
     assert [(path, query) for _, path, query in server.asked] == [
         ("/apis/batch/v1/namespaces/default/jobs", (("dryRun", "All"),)),
         ("/api/v1/namespaces/other/pods", (("dryRun", "All"),)),
@@ -101,7 +101,7 @@ def test_each_object_is_created_where_it_belongs_and_nothing_for_good() -> None:
 )  # fmt: skip
 def test_a_manifest_that_cannot_be_created(manifest: bytes, want: str) -> None:
     with pytest.raises(CommandError) as raised:
-        create_dry(Recorded(CommandError("refused")), manifest, "default")
+        apply_dry(Recorded(CommandError("refused")), manifest, "default")
     assert raised.value.message.startswith(want)
 
 
@@ -144,6 +144,36 @@ def test_a_patch_that_is_refused_is_the_answer() -> None:
         check_patches(Recorded(CommandError("too large")), [EDIT], "system")
 
 
+class Existing(Recorded):
+    """A server where all objects exist; patches may be refused."""
+
+    def send(
+        self, method: str, path: str, body: bytes = b"", content_type: str = "", query: Query = ()
+    ) -> bytes:
+        if method == "POST":
+            self.asked.append((method, path, query))
+            raise Conflicting("it already exists")
+        assert content_type == MERGE_PATCH
+        return super().send(method, path, body, content_type, query)
+
+
+def test_an_object_that_exists_is_patched_with_what_the_manifest_says() -> None:
+    server = Existing()
+    found = json.loads(apply_dry(server, MANIFEST, "default"))
+    dry = (("dryRun", "All"),)
+    job, pod = "/apis/batch/v1/namespaces/default/jobs", "/api/v1/namespaces/other/pods"
+    assert server.asked[:4] == [
+        *[("POST", job, dry), ("PATCH", f"{job}/a", dry)],
+        *[("POST", pod, dry), ("PATCH", f"{pod}/b", dry)],
+    ]
+    assert found["items"][0]["metadata"] == {"name": "a", "uid": "1"}
+
+
+def test_an_update_that_is_refused_says_so() -> None:
+    with pytest.raises(CommandError, match=r"^Job default/a would not be updated: immutable$"):
+        apply_dry(Existing(CommandError("immutable")), MANIFEST, "default")
+
+
 KEPT = "webhook judges quotas: it would take that for the change itself"
 QUOTA_EDIT: Json = {"kind": "ElasticQuota", "namespace": "x", "name": "a", "patch": {"spec": {}}}
 QUOTA = b"{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: ElasticQuota, metadata: {name: a}}"
@@ -162,7 +192,7 @@ def test_a_quota_is_not_sent_where_a_webhook_would_keep_it(
 ) -> None:
     server = Recorded(webhooks=webhooks)
     unasked = check_patches(server, [EDIT, QUOTA_EDIT], "system")
-    created = json.loads(create_dry(server, MANIFEST + b"---\n" + QUOTA, "x"))
+    created = json.loads(apply_dry(server, MANIFEST + b"---\n" + QUOTA, "x"))
     sent = [path for _, path, _ in server.asked if "elasticquotas" in path]
     assert (len(sent), len(unasked)) == ((0, 1) if said else (2, 0))
     assert said in "".join(unasked)

@@ -53,6 +53,11 @@ def test_a_job_that_waits_and_what_would_start_it() -> None:
     ]
 
 
+def test_a_job_that_has_started_before_is_as_good_as_one_that_starts() -> None:
+    job = TriedJob(kind="Job", name="a", summary="It exists already.", unit="a", exists=True)
+    assert told(Tried(jobs=(job,), defaulted=True))[0] == ("good", "Job a: It exists already.")
+
+
 def test_objects_that_are_refused_or_not_managed() -> None:
     wrong = TriedJob(kind="Job", name="a", errors=(Wrong(field="spec", message="is wrong"),))
     other = TriedJob(kind="Secret", name="b", summary="It is no job.")

@@ -322,12 +322,46 @@ def test_an_error_names_its_field(body: Json, field: str) -> None:
     assert error.message
 
 
-def test_a_job_that_is_queued_already_is_an_error_and_its_unit_gets_another_name() -> None:
+def queued(phase: str = "Enqueued", **consumer: str) -> Known:
+    """Return what is known when the job is queued already; `consumer`: what its unit is of."""
     first = judged_one(JOB).unit
     assert first is not None
-    unit = msgspec.convert(first, QueueUnit)
-    verdict = judged_one(JOB, Known(units={"team/train": unit}))
-    assert [each.field for each in verdict.errors] == ["metadata.name"]
+    first["spec"]["consumerRef"] |= consumer
+    unit = msgspec.convert({**first, "status": {"phase": phase}}, QueueUnit)
+    return Known(units={"team/train": unit})
+
+
+def test_a_job_that_is_queued_already_gets_no_second_unit() -> None:
+    verdict = judged_one(JOB, queued())
+    assert (verdict.unit, verdict.errors) == (None, ())
+    assert (verdict.existing, verdict.patch) == ("team/train", {})
+
+
+@pytest.mark.parametrize(
+    ("phase", "want"),
+    [
+        pytest.param("Enqueued", {"priority": 9, "podSet": 3, "queue": "silver"}, id="it waits"),
+        pytest.param("TimeoutBackoff", {"priority": 9, "podSet": 3, "queue": "silver"},
+            id="it waits for a retry"),
+        pytest.param("Running", {"priority": 9}, id="it runs: its shape and place are fixed"),
+        pytest.param("Succeed", {"priority": 9}, id="it has ended"),
+    ],
+)  # fmt: skip
+def test_what_a_manifest_changes_of_a_job_that_is_queued(phase: str, want: Json) -> None:
+    body = yaml.safe_load(JOB)
+    body["metadata"]["annotations"]["scheduling.x-k8s.io/priority"] = "9"
+    body["metadata"]["labels"]["quota.scheduling.koordinator.sh/name"] = "silver"
+    body["spec"] |= {"parallelism": 3, "completions": 3}
+    spec = judged_one(body, queued(phase)).patch["spec"]
+    assert {key: spec.get(key) for key in ("priority", "queue")} == {
+        key: want.get(key) for key in ("priority", "queue")
+    }
+    assert [each["count"] for each in spec.get("podSet", [])] == [3] * ("podSet" in want)
+
+
+def test_a_unit_of_another_job_takes_the_name_only() -> None:
+    verdict = judged_one(JOB, queued(kind="PyTorchJob"))
+    assert verdict.existing == ""
     assert verdict.unit is not None
     assert verdict.unit["metadata"]["name"] == "train-00000000"
 

@@ -26,6 +26,7 @@ from shared_api.well_known_labels import (
     PREEMPT_RUNNING,
     PRIORITY,
     QUOTA_NAME,
+    STOP_POLICY,
 )
 from tests.properties.engine_kit import build_queue, build_quota, started
 from tests.queue_scheduler.insight.changes_kit import WALL, SmallCluster
@@ -86,10 +87,124 @@ def test_jobs_are_created_in_order_and_each_takes_its_share() -> None:
     assert [each.position for each in tried] == [1, 1, 2]
 
 
-def test_the_names_of_jobs_before_it_are_taken() -> None:
-    first, second = submit(SmallCluster(), job("same"), job("same"))
-    assert first.verdict.errors == ()
-    assert [each.field for each in second.verdict.errors] == ["metadata.name"]
+def create(cluster: SmallCluster, body: Json) -> QueueUnit:
+    """Create a job, as its manifest says; return its unit, which the engine has decided about."""
+    (tried,) = submit(cluster, body)
+    assert tried.unit is not None
+    cluster.tell(tried.unit)
+    return tried.unit
+
+
+def test_a_job_that_waits_is_updated_in_its_place() -> None:
+    cluster = SmallCluster()
+    cluster.run("old", cpu=3)
+    before = create(cluster, job(cpu=2, priority="5"))
+    cluster.wait("behind", cpu=2)
+    (tried,) = submit(cluster, job(cpu=2, priority="5"), changes=True)
+    assert (tried.exists, tried.starts, tried.position) == (True, False, 1)
+    assert tried.verdict.errors == ()
+    assert tried.unit == before, "nothing of it has changed"
+    assert tried.changes is not None
+
+
+@pytest.mark.parametrize(
+    ("body", "starts", "position"),
+    [
+        pytest.param(job(cpu=1), True, 2, id="it asks for less"),
+        pytest.param(job(cpu=2, priority="9"), False, 1, id="it is more urgent"),
+        pytest.param(job(cpu=2, quota="b"), True, 1, id="it goes to another quota"),
+    ],
+)
+def test_what_the_manifest_changes_of_a_job_counts(body: Json, starts: bool, position: int) -> None:
+    cluster = SmallCluster(build_quota("b", cpu=2), build_queue("b"))
+    cluster.run("old", cpu=3)
+    cluster.wait("ahead", cpu=2)
+    before = create(cluster, job(cpu=2))
+    (tried,) = submit(cluster, body)
+    assert (tried.exists, tried.starts, tried.position) == (True, starts, position)
+    assert tried.unit is not None
+    assert tried.unit.metadata.uid == before.metadata.uid
+    assert cluster.engine.record("ns/new") is not None
+    (again,) = submit(cluster, job(cpu=2))
+    assert (again.starts, again.position) == (False, 2), "only the fork was told"
+
+
+def test_a_job_that_has_started_is_neither_started_nor_charged_again() -> None:
+    cluster = SmallCluster()
+    create(cluster, job(cpu=3))
+    (tried, other) = submit(cluster, job(cpu=3), job("other", cpu=1))
+    assert (tried.exists, tried.starts, tried.explanation) == (True, None, None)
+    assert other.starts, "one core is left"
+
+
+def quota(cpu: int | str, name: str = "a", **labels: str) -> Json:
+    amounts = {"cpu": cpu}
+    return {
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {"name": name, "namespace": "kq", "labels": labels},
+        "spec": {"min": amounts, "max": amounts},
+    }
+
+
+def queue(name: str = "a", **annotations: str) -> Json:
+    return {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "Queue",
+        "metadata": {"name": name, "namespace": "kq", "annotations": annotations},
+        "spec": {"queuePolicy": "Priority"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("others", "starts"),
+    [
+        pytest.param([], False, id="the quota as it is"),
+        pytest.param([quota(9)], True, id="a larger quota"),
+        pytest.param([quota(9), queue(**{STOP_POLICY: "Hold"})], False, id="a stopped queue"),
+        pytest.param([quota(9, "new")], False, id="a quota that does not exist"),
+    ],
+)
+def test_queues_and_quotas_that_exist_are_updated_first(others: list[Json], starts: bool) -> None:
+    *told, tried = submit(SmallCluster(), *others, job(cpu=5))
+    assert tried.starts == starts
+    assert [each.verdict.errors for each in told] == [()] * len(others)
+    reasons = {"NoJob": "It exists, and is no job", "UnknownKind": "create it first"}
+    assert all(reasons[each.verdict.reason] in each.verdict.message for each in told)
+
+
+def test_the_order_of_a_manifest_does_not_matter_to_quotas() -> None:
+    tried, _ = submit(SmallCluster(), job(cpu=5), quota(9))
+    assert tried.starts
+
+
+def test_an_update_of_a_quota_that_is_refused_is_an_error_and_changes_nothing() -> None:
+    told, tried = submit(SmallCluster(), quota("many"), job(cpu=5))
+    (error,) = told.verdict.errors
+    assert error.field == "spec.min.cpu"
+    assert error.message
+    assert not tried.starts
+
+
+def test_queues_and_quotas_take_the_right_to_create_them() -> None:
+    text = json.dumps({"kind": "List", "items": [quota(9), queue(), job()]}).encode()
+    rights = rights_to_create(read_manifest(text, is_json=True, namespace="ns"))
+    assert [each.resource for each in rights] == ["elasticquotas", "queues", "jobs"]
+
+
+def test_a_job_that_is_twice_in_a_manifest_is_one() -> None:
+    first, second = submit(SmallCluster(), job("same", cpu=3), job("same", cpu=3))
+    assert (first.exists, first.starts) == (False, True)
+    assert (second.exists, second.starts) == (True, None)
+
+
+def test_another_kind_of_the_same_name_is_another_job() -> None:
+    cluster = SmallCluster()
+    cluster.wait("new", cpu=9)  # of no job
+    (tried,) = submit(cluster, job())
+    assert (tried.exists, tried.starts) == (False, True)
+    assert tried.unit is not None
+    assert tried.unit.metadata.name != "new"
 
 
 def test_a_job_that_evicts_others_starts_and_names_them() -> None:
