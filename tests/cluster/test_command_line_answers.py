@@ -210,6 +210,30 @@ def test_a_refused_dry_run_is_the_answer(cli: CommandLine, manifest: str, want: 
     assert printed.err.startswith(want)
 
 
+def manifest_of(cli: CommandLine, name: str, restarts: str = "Never") -> str:
+    """Return the manifest by which a job was applied."""
+    found = cli.world.job(name)
+    given = {key: found["spec"][key] for key in ("parallelism", "completions", "suspend")}
+    pod = {**found["spec"]["template"]["spec"], "restartPolicy": restarts}
+    metadata = {"name": name, "labels": found["metadata"]["labels"]}
+    spec = {**given, "template": {"spec": pod}}
+    return json.dumps({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})
+
+
+def test_a_manifest_that_is_applied_already_is_tried_as_its_update(cli: CommandLine) -> None:
+    waits = cli.run("try", "-f", "-", text=manifest_of(cli, "second"))
+    assert (waits.code, waits.err) == (0, "")
+    want = "Job default/second: It exists already. It would not start now. It waits in queue team,"
+    assert waits.lines[0].startswith(f"{want} at position 1: ")
+    runs = cli.run("try", "-f", "-", text=manifest_of(cli, "first"))
+    assert runs.lines[0] == (
+        "Job default/first: It exists already. It has been admitted in queue team."
+    )
+    refused = cli.run("try", "-f", "-", text=manifest_of(cli, "second", restarts="OnFailure"))
+    assert refused.code == 1
+    assert refused.err.startswith("error: Job default/second would not be updated: ")
+
+
 # --- what-if --------------------------------------------------------------------------------------
 
 

@@ -37,7 +37,7 @@ class ReplayFiles(NamedTuple):
     def command(self) -> str:
         """The command that plays them."""
         program = ".venv/bin/koord-queue replay"
-        return f"{program} --trace {self.trace} --quotas {self.quotas} --compare FIFO"
+        return f"{program} {self.trace} --quotas {self.quotas} --compare FIFO"
 
 
 def write_replay_files(plan: LoadPlan, queue_namespace: str) -> ReplayFiles:
