@@ -29,8 +29,8 @@ STDIN: Final = "-"
 def try_(session: Session, *, filename: str, changes: bool, dump: str | None, form: str) -> None:
     """Say what would become of the jobs of a manifest, if it were applied now.
 
-    Nothing is created or changed. The API server is asked by a dry run first, so that its defaults and
-    webhooks count; what it refuses is not tried.
+    Nothing is created or changed. The API server is asked by a dry run first, so that its defaults
+    and webhooks count; what it refuses is not tried.
     """
     manifest = read_file(filename)
     asked = ask(session, dump)
