@@ -201,7 +201,8 @@ def _sum_of(pod_sets: Iterable[PodSet]) -> Amounts:
 def summarize(view: TriedJob) -> str:
     """Return in one or two sentences what becomes of a job."""
     wrong = "; ".join(f"{each.field}: {each.message}" for each in view.errors if each.field)
-    first = f"It could not be created: {wrong}. " if wrong else ""
+    act = "updated" if view.reason == "NoJob" else "created"
+    first = f"It could not be {act}: {wrong}. " if wrong else ""
     if not view.unit:
         return f"{first or view.message + '. '}".strip()
     if view.exists:
