@@ -58,6 +58,7 @@ def import_(
         _show(session, plan, found)
     else:
         _show_objects(session, plan, form)
+        _note_left_alone(session, found.lost if found else ())
     if apply or not files:
         _note_left(session, plan)
 

@@ -204,13 +204,14 @@ def test_a_job_of_a_lost_cluster_queue_is_left_alone_and_named(
     assert named in session.err_text.getvalue()
 
 
+@pytest.mark.parametrize("how", [{"apply": True}, {"form": "yaml"}], ids=["applied", "as YAML"])
 def test_only_some_of_many_jobs_that_are_left_alone_are_named(
-    session: PlayedSession, file: str
+    session: PlayedSession, file: str, how: Json
 ) -> None:
     for number in range(MOST_NAMED + 2):
         gone = {"labels": {LABEL: "gone"}}
         session.server.direct.create(job_body(f"job-{number:02}", metadata=gone, suspend=True))
-    run(session, file, jobs=True, apply=True)
+    run(session, file, jobs=True, **how)
     told = session.err_text.getvalue().splitlines()
     assert sum("is left alone" in line for line in told) == MOST_NAMED
     assert told[-1].startswith("note: 2 more are left alone")
