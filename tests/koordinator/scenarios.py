@@ -19,7 +19,7 @@ from tests.koordinator.koordinator_world import (
     refusal_of,
     wait,
 )
-from tests.object_states import is_admitted, is_living
+from tests.object_states import condition_of, is_admitted, is_living
 
 Json = dict[str, Any]
 
@@ -63,7 +63,8 @@ def fate_of(world: KoordinatorWorld, name: str) -> Fate:
     unit = _unit_of(world, name)
     if pods == gated and not is_admitted(unit):
         return Fate(name, WAITS, reason_of(unit))
-    return Fate(name, STUCK, f"{len(pods)} pods, none refused by a quota")
+    said = [str(condition_of(each, "PodScheduled").get("message", "")) for each in pods]
+    return Fate(name, STUCK, "; ".join(each or "not tried" for each in said) or "it has no pods")
 
 
 def _unit_of(world: KoordinatorWorld, name: str) -> Json:
@@ -109,11 +110,16 @@ def three_devices_by_weight(world: KoordinatorWorld) -> list[Fate]:
 
 
 def three_devices_the_lightest_first(world: KoordinatorWorld) -> list[Fate]:
-    """The third quota takes its GPU first; then it is over its runtime, whatever its jobs ask."""
+    """The third quota takes its GPU first; once two more ask, it is over its runtime.
+
+    Then koord-scheduler refuses all of its pods, also those that ask for no GPU.
+    """
     world.reset({"cpu": "10", GPU: "3"}, _weighted_quotas())
-    for name in "cab":
+    for name in "ca":
         world.create_job(f"job-{name}", name, {GPU: 1})
         await_run(world, f"job-{name}")
+    world.create_job("job-b", "b", {GPU: 1})
+    settled(world, "job-b")
     world.create_job("cpu-alone", "c", {"cpu": 1})
     return settled(world, "job-a", "job-b", "job-c", "cpu-alone")
 
@@ -186,8 +192,9 @@ def resized_pod_beside_a_failed_one(world: KoordinatorWorld) -> list[Fate]:
     until(lambda: len([each for each in world.pods_of("pair") if is_bound(each)]) == 2)
     first, second = (each["metadata"]["name"] for each in world.pods_of("pair"))
     _resize(world, first, "2")
+    time.sleep(SEEN_SECONDS)
     world.create_job("waiting", "a", {"cpu": 2})
-    until(lambda: reason_of(_unit_of(world, "waiting")))
+    until(lambda: fate_of(world, "waiting").why == "OverQuotaMax")
     world.cluster.end_pod(second, "Failed")
     until(lambda: len([each for each in world.pods_of("pair") if is_living(each)]) == 2)
     return settled(world, "pair", "waiting")
@@ -206,12 +213,12 @@ def _resize(world: KoordinatorWorld, pod: str, cpu: str) -> None:
 def parked_pods(world: KoordinatorWorld) -> list[Fate]:
     """Held pods whose label names a quota that governs nothing press on none, until released.
 
-    The labels are written by hand here. The release lifts the gate and restores the label at once.
+    The labels are written by hand here, and the gate is one that the programs leave alone. The
+    release lifts the gate and restores the label at once.
     """
     quotas = [*(quota_body(name, {"cpu": 10}) for name in "ab"), quota_body("parked", {})]
     world.reset({"cpu": "10"}, quotas)
-    body = pod_body("nine", "parked", {"cpu": 9}, gated=True)
-    del body["metadata"]["labels"]["koord-queue/queue-name"]
+    body = pod_body("nine", "parked", {"cpu": 9}, schedulingGates=[{"name": "test/held"}])
     world.api.request("POST", PODS, body)
     world.create_job("two", "a", {"cpu": 2})
     world.create_job("six", "a", {"cpu": 6})
