@@ -114,6 +114,8 @@ class ProblemKind(StrEnum):
     NOT_MARKED_AS_PARENT = "NotMarkedAsParent"
     RESOURCES_DIFFER = "ResourcesDiffer"
     TREE_ID_DIFFERS = "TreeIdDiffers"
+    TREE_CHANGED = "TreeChanged"
+    RESOURCE_STILL_COUNTED = "ResourceStillCounted"
     CHILDREN_MIN_OVER_MIN = "ChildrenMinOverMin"
 
 

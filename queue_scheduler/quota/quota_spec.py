@@ -137,6 +137,28 @@ def parse_quota(quota: ElasticQuota) -> QuotaSpec:
     )
 
 
+def keep_tree(known: QuotaSpec, edited: QuotaSpec) -> QuotaSpec:
+    """Return an edited quota as koord-scheduler with several trees counts it.
+
+    It goes on judging pods of a quota in the tree in which it has seen it first, where it takes no
+    edit any longer once the object names another tree: until it restarts, or the quota is made
+    anew. In the other tree the quota's min counts as well, by which those of its siblings there are
+    scaled. Koordinator's webhook refuses such an edit. Source: koordinator,
+    pkg/scheduler/plugins/elasticquota/quota_handler.go (updateQuotaToTreeMap).
+    """
+    if edited.tree_id == known.tree_id:
+        return edited
+    text = (
+        f"it names another tree ({edited.tree_id or 'the default one'}) than before "
+        f"({known.tree_id or 'the default one'}), which koord-scheduler does not follow: all "
+        "counts as before the edit, until both are restarted, or the quota is made anew"
+    )
+    problem = QuotaProblem(ProblemKind.TREE_CHANGED, known.namespace, known.name, text)
+    kept = [each for each in known.problems if each.kind is not ProblemKind.TREE_CHANGED]
+    problems = (*kept, problem)
+    return msgspec.structs.replace(known, namespaces=edited.namespaces, problems=problems)
+
+
 def effective_weight(annotated: Amounts | None, maximum: Amounts) -> Amounts:
     """Return the effective weight, as the 64-bit integers that koord-scheduler divides with.
 

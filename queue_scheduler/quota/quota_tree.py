@@ -33,6 +33,11 @@ MAX_DEPTH: Final = 32
 """Levels of quotas below a root. koord-scheduler sets no limit; three or four are common."""
 
 
+_LAST_OF_NAME: Final = (
+    "koord-scheduler takes the one that was changed last, and may refuse pods: rename one"
+)
+
+
 class QuotaNode:
     """One quota in its tree; immutable once the tree is built.
 
@@ -114,7 +119,7 @@ def build_forest(
     """
     forest = QuotaForest()
     counted = _oldest_of_each_name(specs, forest)
-    faults = _find_faults(counted, forest)
+    faults = _find_faults(counted, forest, multi_quota_tree=multi_quota_tree)
     forest.trees[""] = QuotaTree("")
     for name in _parents_first(counted, faults):
         _plant(counted[name], forest, multi_quota_tree=multi_quota_tree)
@@ -156,17 +161,24 @@ def _oldest_of_each_name(specs: Iterable[QuotaSpec], forest: QuotaForest) -> dic
     for spec in sorted(specs, key=lambda spec: (*spec.age, spec.uid)):
         first = counted.setdefault(spec.name, spec)
         if first is not spec:
-            text = f"quota names are global, and the older {first.namespace}/{first.name} counts"
+            text = (
+                f"quota names are global, and the older {first.namespace}/{first.name} counts; "
+                f"{_LAST_OF_NAME}"
+            )
             _report(forest, spec, ProblemKind.DUPLICATE_NAME, text)
+            text = f"{spec.namespace}/{spec.name} has its name, and does not count; {_LAST_OF_NAME}"
+            _report(forest, first, ProblemKind.DUPLICATE_NAME, text, fatal=False)
     normal = {name: spec for name, spec in counted.items() if name not in SPECIAL_QUOTAS}
     for spec in normal.values():
         forest.problems.extend(spec.problems)
     return normal
 
 
-def _find_faults(specs: Mapping[str, QuotaSpec], forest: QuotaForest) -> dict[str, str]:
+def _find_faults(
+    specs: Mapping[str, QuotaSpec], forest: QuotaForest, *, multi_quota_tree: bool
+) -> dict[str, str]:
     """Return the quotas that cannot be used, each with the quota that causes it."""
-    faults: dict[str, str] = {}
+    faults = _find_strays(specs, forest) if multi_quota_tree else {}
     sound: set[str] = set()
     for name in sorted(specs):
         path: list[str] = []
@@ -178,6 +190,23 @@ def _find_faults(specs: Mapping[str, QuotaSpec], forest: QuotaForest) -> dict[st
             at = specs[at].parent
         _judge_path(path, at, specs, faults, sound, forest)
     return faults
+
+
+def _find_strays(specs: Mapping[str, QuotaSpec], forest: QuotaForest) -> dict[str, str]:
+    """Return the quotas that name another tree than their parent.
+
+    koord-scheduler looks for the parent in the tree that a quota names. One that names none is
+    taken to be in its parent's: Koordinator's webhook fills that in.
+    """
+    strays: dict[str, str] = {}
+    for name, spec in specs.items():
+        parent = specs.get(spec.parent)
+        if parent is None or spec.tree_id in {"", parent.tree_id}:
+            continue
+        strays[name] = name
+        text = f"it names the tree {spec.tree_id}, in which its parent {parent.name} is not"
+        _report(forest, spec, ProblemKind.TREE_ID_DIFFERS, text)
+    return strays
 
 
 def _judge_path(

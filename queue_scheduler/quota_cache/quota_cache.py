@@ -24,12 +24,13 @@ from msgspec.structs import replace
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.quota.quota_decision import Demand, PodStage, ProblemKind, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota, why_never_requested
+from queue_scheduler.quota.quota_spec import QuotaSpec, keep_tree, parse_quota, why_never_requested
 from queue_scheduler.quota_cache.admission_record import AdmissionRecord
 from queue_scheduler.quota_cache.claims import beside_own, check_beside_claims
 from queue_scheduler.quota_cache.every_limit import find_refusals
+from queue_scheduler.quota_cache.left_resources import LeftResources
 from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands, check_guarantee
-from queue_scheduler.quota_cache.quota_ledger import ForeignCharge, QuotaLedger
+from queue_scheduler.quota_cache.quota_ledger import ForeignCharge, Holder, QuotaLedger
 from queue_scheduler.quota_cache.quota_views import QuotaView, find_view
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage
 from queue_scheduler.quota_cache.usage_trees import UsageTrees, build_usage_trees
@@ -60,6 +61,7 @@ class QuotaCache:
         self._specs: dict[tuple[str, str], QuotaSpec] = {}
         self._nodes_total: Amounts | None = None
         self._ledger = QuotaLedger()
+        self._left = LeftResources()
         self._protected = ProtectedDemands()
         self._waiting = WakeIndex()
         self._changes = 0
@@ -79,7 +81,12 @@ class QuotaCache:
         """Take a new or changed ElasticQuota; never raises: what is wrong is in `problems`."""
         spec = parse_quota(quota)
         key = (spec.namespace, spec.name)
-        if self._specs.get(key) != spec:
+        known = self._specs.get(key)
+        if known is not None and known.uid == spec.uid and self._settings.multi_quota_tree:
+            spec = keep_tree(known, spec)
+        if known != spec:
+            if known is not None and self._settings.mode is QuotaMode.RUNTIME:
+                self._left.on_edit(known, spec, self._ledger)
             self._specs[key] = spec
             self._outdate()
 
@@ -91,6 +98,7 @@ class QuotaCache:
         spec = self._specs.get((namespace, name))
         if spec is not None and (not uid or spec.uid == uid):
             del self._specs[namespace, name]
+            self._left.on_quota_gone(name)
             self._outdate()
 
     def put_specs(self, specs: Iterable[QuotaSpec]) -> None:
@@ -132,12 +140,11 @@ class QuotaCache:
             return
         self._changes += 1
         trees = self._trees
-        if trees is None:
-            return
         for one, sign in ((old, -1), (pod, 1)):
-            node = None if one is None else trees.charge_pod(one, sign)
+            node = None if one is None or trees is None else trees.charge_pod(one, sign)
             if node is not None:
                 self._follow(node)
+        self._forget_left(Holder(key, is_pod=True), quota, None if pod is None else pod.demand)
 
     # --- checks and charges ---------------------------------------------------------------------
 
@@ -230,11 +237,12 @@ class QuotaCache:
         if old is not None and old == (quota, demand):
             return noted
         self._changes += 1
-        if trees is None:
-            return noted
-        if old is not None:
-            self._follow(trees.charge_unit(old[0], old[1], -1))
-        self._follow(trees.charge_unit(quota, demand, 1, checked))
+        if trees is not None:
+            if old is not None:
+                self._follow(trees.charge_unit(old[0], old[1], -1))
+            self._follow(trees.charge_unit(quota, demand, 1, checked))
+        if self._left:
+            self._forget_left(Holder(owner), quota, demand)
         return noted
 
     def release(self, owner: str) -> None:
@@ -246,6 +254,13 @@ class QuotaCache:
         trees = self._trees
         if trees is not None:
             self._follow(trees.charge_unit(old[0], old[1], -1))
+        self._forget_left(Holder(owner), old[0], None)
+
+    def _forget_left(self, holder: Holder, quota: str, demand: Demand | None) -> None:
+        """Take what a holder is charged now off what still counts beside `max`."""
+        if self._left and self._left.on_charge(holder, quota, demand):
+            self._drop_trees()
+            self._waiting.wake_all()
 
     def charge_of(self, owner: str) -> tuple[str, Demand] | None:
         """Return the (quota, demand) that is charged for the owner, or None."""
@@ -517,6 +532,7 @@ class QuotaCache:
         copy._specs = dict(self._specs)
         copy._nodes_total = self._nodes_total
         copy._ledger = self._ledger.fork()
+        copy._left = self._left.fork()
         copy._waiting = self._waiting.fork()
         if self._trees is None:
             copy._protected = self._protected.fork()
@@ -562,7 +578,8 @@ class QuotaCache:
 
     def _build_trees(self) -> UsageTrees:
         specs = self._specs.values()
-        return build_usage_trees(self._settings, specs, self._nodes_total, self._ledger)
+        left = self._left.sums()
+        return build_usage_trees(self._settings, specs, self._nodes_total, self._ledger, left)
 
 
 def _may_be_requested(resource: str) -> bool:

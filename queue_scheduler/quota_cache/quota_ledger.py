@@ -9,8 +9,8 @@ change together, only in the methods of `QuotaLedger`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from typing import TypeAlias, assert_never
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeAlias, assert_never
 
 import msgspec
 
@@ -38,6 +38,13 @@ class ForeignCharge(msgspec.Struct, frozen=True, gc=False):
     def is_bound(self) -> bool:
         """Whether it has a node."""
         return self.stage is PodStage.BOUND
+
+
+class Holder(NamedTuple):
+    """The owner of a charge, or the key of a foreign pod."""
+
+    name: str
+    is_pod: bool = False
 
 
 class ChargedSums:
@@ -187,6 +194,15 @@ class QuotaLedger:
     def charge_of(self, owner: str) -> QuotaCharge | None:
         """Return the charge of an owner, or None."""
         return self._owners.get(owner)
+
+    def holders(self, quota: str) -> Iterator[tuple[Holder, Demand]]:
+        """Yield who is charged to a quota, and what."""
+        for owner, (name, demand) in self._owners.items():
+            if name == quota:
+                yield Holder(owner), demand
+        for key, pod in self._pods.items():
+            if pod.quota == quota:
+                yield Holder(key, is_pod=True), pod.demand
 
     def pods(self) -> list[str]:
         """Return the keys of the foreign pods that are charged."""

@@ -40,7 +40,7 @@ from queue_scheduler.quota_cache.tree_usage import (
     NodeUsage,
     TreeUsage,
     governs,
-    has_demand,
+    has_promises,
 )
 from queue_scheduler.quota_cache.unconstrained_levels import Coverage, UnconstrainedLevels
 from shared_api.resource_list import Amounts
@@ -373,7 +373,7 @@ def _claims_with(node: NodeUsage, key: str, amount: int) -> list[tuple[NodeUsage
 
 def _holds(node: NodeUsage) -> bool:
     """Return whether the quota's cover counts: a leaf, or a parent with demand of its own."""
-    return not node.children or has_demand(node)
+    return not node.children or has_promises(node)
 
 
 def _is_lost_by_rounding(levels: list[Level], breach: LevelRefusal) -> bool:

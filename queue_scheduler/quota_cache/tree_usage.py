@@ -461,8 +461,14 @@ def taken_by(via: NodeUsage, node: NodeUsage, key: str) -> int:
 
 
 def has_demand(node: NodeUsage) -> bool:
-    """Return whether anything is charged to the quota itself."""
+    """Return whether anything is charged to the quota itself, or claimed in it."""
     return any(node.own.values())
+
+
+def has_promises(node: NodeUsage) -> bool:
+    """Return whether anything is charged to the quota itself, beside what is only claimed."""
+    claimed = node.claimed
+    return any(amount != claimed.get(key, 0) for key, amount in node.own.items())
 
 
 def governs(node: NodeUsage, key: str) -> bool:

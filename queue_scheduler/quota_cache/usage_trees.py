@@ -11,7 +11,13 @@ from typing import assert_never
 
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.quota.koord_scheduler_state import unrefreshed_quotas
-from queue_scheduler.quota.quota_decision import Demand, PodStage, QuotaProblem, Rule
+from queue_scheduler.quota.quota_decision import (
+    Demand,
+    PodStage,
+    ProblemKind,
+    QuotaProblem,
+    Rule,
+)
 from queue_scheduler.quota.quota_settings import (
     QuotaKind,
     QuotaMode,
@@ -41,6 +47,7 @@ from queue_scheduler.quota_cache.runtime_check import RuntimeCheck
 from queue_scheduler.quota_cache.runtime_wake_check import find_doubtful
 from queue_scheduler.quota_cache.runtime_wake_index import Scopes
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage
+from shared_api.resource_list import Amounts
 from shared_api.well_known_labels import DEFAULT_QUOTA, SYSTEM_QUOTA
 
 
@@ -174,6 +181,23 @@ class UsageTrees:
         for tree in self.trees.values():
             self.entitlements.renew(tree)
 
+    def claim(self, left: Mapping[str, Amounts]) -> None:
+        """Add claims to the division that are charged nowhere, by quota name (`left_resources`)."""
+        for name, amounts in left.items():
+            node = self.nodes.get(name)
+            if node is None or not node.tree.divides:
+                continue
+            node.tree.charge_claim(node, list(amounts.items()))
+            self._report_claim(node.spec, sorted(amounts))
+
+    def _report_claim(self, spec: QuotaSpec, keys: list[str]) -> None:
+        text = (
+            f"max no longer names {', '.join(keys)}; what ran before still counts in "
+            "koord-scheduler until it ends, and may leave less for other quotas"
+        )
+        kind = ProblemKind.RESOURCE_STILL_COUNTED
+        self.forest.problems.append(QuotaProblem(kind, spec.namespace, spec.name, text))
+
     def _charge_account(self, name: str, account: Account) -> None:
         _charge_sums(self.node_of_unit(name), account.units)
         node = self.node_of_pod(name)
@@ -296,8 +320,17 @@ def build_usage_trees(
     specs: Iterable[QuotaSpec],
     nodes_total: Mapping[str, int] | None,
     ledger: QuotaLedger,
+    left: Mapping[str, Amounts],
 ) -> UsageTrees:
-    """Return the trees of these quotas, with everything in the ledger charged."""
+    """Return the trees of these quotas, with everything in the ledger charged.
+
+    Args:
+        settings: The settings.
+        specs: The quotas.
+        nodes_total: What the nodes have; None: unknown.
+        ledger: What is charged.
+        left: By quota, what still has a claim to resources that its max no longer names.
+    """
     specs = list(specs)
     is_runtime = settings.mode is QuotaMode.RUNTIME
     specials = _special_specs(settings, specs)
@@ -322,6 +355,7 @@ def build_usage_trees(
     }
     usage = UsageTrees(settings, forest, trees, Entitlements(trees.values()), walks)
     usage.charge_accounts(ledger.accounts())
+    usage.claim(left)
     return usage
 
 

@@ -264,9 +264,7 @@ def test_a_quota_that_is_repaired_admits(world: SchedulerWorld) -> None:
     assert world.phase("waiting") == "Dequeued"
 
 
-def test_of_two_quotas_with_one_name_the_younger_is_reported(
-    logs: Logs, world: SchedulerWorld
-) -> None:
+def test_of_two_quotas_with_one_name_both_are_reported(logs: Logs, world: SchedulerWorld) -> None:
     world.direct.create(namespace_body("elsewhere"))
     world.clock.advance(60.0)
     world.add_quota("team", cpu=100, namespace="elsewhere")
@@ -276,8 +274,9 @@ def test_of_two_quotas_with_one_name_the_younger_is_reported(
         for event in world.direct.list("events.events.k8s.io")
         if event["reason"] == "DuplicateName"
     ]
-    assert told == ["elsewhere"]
-    assert warning_of(logs, "team", "DuplicateName")
+    assert sorted(told) == ["default", "elsewhere"]
+    warned = [line["object"] for line in logs if line.get("reason") == "DuplicateName"]
+    assert sorted(warned) == ["default/team", "elsewhere/team"]
     world.add_unit("big", cpu=5)
     world.settle(TOLD_SECONDS)
     assert world.reason("big") == "ExceedsQuota"

@@ -108,8 +108,13 @@ def test_the_oldest_of_a_name_counts() -> None:
         build_quota("a", namespace="n2", created="2026-01-01T00:00:00Z", maximum={"x": 2}),
     )
     assert forest.nodes["a"].spec.max == {"x": 2}
-    assert [(one.namespace, one.kind) for one in forest.problems] == [("n1", "DuplicateName")]
-    assert "n2/a" in forest.problems[0].text
+    assert [(one.namespace, one.kind, one.fatal) for one in forest.problems] == [
+        ("n1", "DuplicateName", True), ("n2", "DuplicateName", False),
+    ]  # fmt: skip
+    younger, older = (one.text for one in forest.problems)
+    assert "the older n2/a counts" in younger
+    assert older.startswith("n1/a has its name")
+    assert all("the one that was changed last" in text for text in (younger, older))
 
 
 @pytest.mark.parametrize(
@@ -184,6 +189,15 @@ def test_trees_share_the_nodes() -> None:
         "": {"x": 70, "y": 5},
         "tree-a": {"x": 30},
     }
+
+
+def test_a_quota_is_not_in_a_tree_without_its_parent() -> None:
+    # koord-scheduler looks for the parent in the tree that the quota names, and divides nothing.
+    child = build_quota("child", parent="a", labels={QUOTA_TREE_ID: "other"})
+    quotas = (tree_root("a", '{"x":30}'), child, build_quota("below", parent="child"))
+    forest = forest_of(*quotas, multi_quota_tree=True)
+    assert forest.broken == {"child": "child", "below": "child"}
+    assert kinds(forest) == [("child", "TreeIdDiffers", True)]
 
 
 def test_an_ignored_tree_is_not_subtracted() -> None:

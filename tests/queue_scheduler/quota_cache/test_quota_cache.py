@@ -12,6 +12,7 @@ from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota_cache import quota_cache
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from queue_scheduler.quota_cache.tree_usage import NodeUsage
+from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
 from shared_api.well_known_labels import (
     DEFAULT_QUOTA,
@@ -368,3 +369,44 @@ def test_waiting_with_the_gate_for_used_amounts() -> None:
     assert take_woken(quotas) == []
     quotas.release("one")
     assert take_woken(quotas) == ["w", "twin"]
+
+
+def in_tree(tree: str, most: int, uid: str = "uid") -> ElasticQuota:
+    """Return the quota of a unit, in this tree; its siblings there have the same labels."""
+    return build_quota("mover", maximum={"x": most}, uid=uid, labels={QUOTA_TREE_ID: tree})
+
+
+def test_a_tree_is_not_left_by_an_edit() -> None:
+    quotas = QuotaCache(QuotaSettings(multi_quota_tree=True))
+    for tree, total in (("t", 5), ("u", 50)):
+        labels = {QUOTA_TREE_ID: tree, QUOTA_IS_ROOT: "true"}
+        notes = {QUOTA_TOTAL_RESOURCE: f'{{"x":{total}}}'}
+        root = build_quota(f"{tree}-root", maximum={"x": 99}, labels=labels, annotations=notes)
+        quotas.on_quota(root)
+    quotas.on_capacity({"x": 100})
+    ten = Demand({"x": 10})
+    quotas.on_quota(in_tree("t", 20))
+    quotas.on_quota(in_tree("u", 40))
+    # As koord-scheduler: it stays in its tree, with what it was there.
+    assert (quotas.tree_id("mover"), quotas.check("mover", ten) is None) == ("t", False)
+    view = quotas.view("mover")
+    assert view is not None
+    assert view.max == {"x": 20}
+    assert [problem.kind for problem in view.problems] == ["TreeChanged"]
+    quotas.on_quota(in_tree("t", 30))
+    view = quotas.view("mover")
+    assert view is not None
+    assert (view.max, view.problems) == ({"x": 30}, ())
+    # A quota that is made anew is in the tree that it names.
+    quotas.on_quota(in_tree("u", 40, uid="another"))
+    assert (quotas.tree_id("mover"), quotas.check("mover", ten)) == ("u", None)
+    assert quotas.problems() == ()
+
+
+def test_with_one_tree_ids_do_not_matter() -> None:
+    quotas = QuotaCache(QuotaSettings())
+    quotas.on_quota(in_tree("t", 20))
+    quotas.on_quota(in_tree("u", 40))
+    view = quotas.view("mover")
+    assert view is not None
+    assert (view.max, view.problems) == ({"x": 40}, ())
