@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from queue_scheduler.decision import Reason
@@ -53,6 +53,7 @@ STEPS = [
 
 @settings(max_examples=1500, deadline=None)
 @given(SEEDS, SCALES)
+@example(1776, 1)  # a parent in which something is claimed and nothing charged
 def test_walk_agrees_with_the_contract(seed: int, scale: int) -> None:
     rng = random.Random(seed)
     trees = random_trees(rng, scale)
