@@ -34,6 +34,8 @@ _WORDS: Final[Mapping[tuple[str, str], str]] = {
     ("Evicted", "True"): "it is evicted",
     ("Evicted", "False"): "its eviction is over",
     ("Adopted", "True"): "it ran before it was queued",
+    ("PodsBeyondGrant", "True"): "some of its pods keep their gates",
+    ("PodsBeyondGrant", "False"): "none of its pods goes beyond its grant",
     ("Finished", "True"): "its job has ended",
 }
 """What a condition says, by its status."""

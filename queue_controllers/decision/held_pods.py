@@ -142,7 +142,7 @@ def follow_beyond(
         return BeyondDecision(memory=memory)
     wanted = Condition(type=PODS_BEYOND_GRANT, status="True", reason=BEYOND_GRANT, message=message)
     event = RecordJobEvent(
-        reason=BEYOND_GRANT, message=message, type=EventType.WARNING, pod=beyond[0].pod.uid
+        reason=BEYOND_GRANT, message=message, type=EventType.WARNING, pod=_first(beyond).pod.uid
     )
     return BeyondDecision(memory=memory, actions=(_set(view, unit, wanted), event))
 
@@ -210,7 +210,7 @@ def asks_differently(pod_set: JobPodSet, known: PodSet) -> bool:
 
 def describe_beyond(unit: QueueUnit, beyond: tuple[BeyondGrant, ...]) -> str:
     """Return what waits, by how much it goes beyond the grant, and what to do, in words."""
-    first = next((each for each in beyond if each.is_larger), beyond[0])
+    first = _first(beyond)
     others = len(beyond) - 1
     more = "" if not others else f", and so do{'es' if others == 1 else ''} {others} more"
     meta = unit.metadata
@@ -220,6 +220,11 @@ def describe_beyond(unit: QueueUnit, beyond: tuple[BeyondGrant, ...]) -> str:
         f" {meta.name} --namespace {meta.namespace}): its running pods are deleted, and it waits"
         " for all that its pods ask for"
     )
+
+
+def _first(beyond: tuple[BeyondGrant, ...]) -> BeyondGrant:
+    """Return the pod that is told of: a larger one if there is any, since no growth covers it."""
+    return next((each for each in beyond if each.is_larger), beyond[0])
 
 
 def _difference(this: BeyondGrant) -> str:

@@ -6,7 +6,6 @@ of running pods alone are corrected seldom, since nothing urgent depends on them
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -149,7 +148,7 @@ def build_growth(job: JobFacts, unit: QueueUnit) -> dict[str, Any]:
     if all(each.count <= known.get(each.name, 0) for each in grown):
         return {}
     if job.kind.held_by_gates:
-        return _growth_of_held(job, unit, grown, known)
+        return _growth_of_held(unit, grown)
     bodies = pod_set_bodies(grown)
     return {
         "metadata": {"annotations": {POD_SETS_HASH: hash_of_pod_sets(bodies)}},
@@ -157,30 +156,20 @@ def build_growth(job: JobFacts, unit: QueueUnit) -> dict[str, Any]:
     }
 
 
-def _growth_of_held(
-    job: JobFacts, unit: QueueUnit, grown: tuple[JobPodSet, ...], known: Mapping[str, int]
-) -> dict[str, Any]:
+def _growth_of_held(unit: QueueUnit, grown: tuple[JobPodSet, ...]) -> dict[str, Any]:
     """Return the same for a job that is held by gates.
 
     Pods that are larger than what was granted for one wait until the unit is admitted anew: more of
     them are granted then, too. Granted now, nothing could use it.
     """
     grants = grants_of(unit)
-    larger = {
-        each.name
-        for each in job.pod_sets
-        if each.name in grants
-        and exceeds(read_requests(each.template.spec), grants[each.name].per_pod)
-    }
-    after = tuple(
-        msgspec.structs.replace(each, count=known.get(each.name, 0))
-        if each.name in larger
-        else each
+    if any(
+        exceeds(read_requests(each.template.spec), grants[each.name].per_pod)
         for each in grown
-    )
-    if all(each.count <= known.get(each.name, 0) for each in after):
+        if each.name in grants
+    ):
         return {}
-    return body_of_demand(after, unit)
+    return body_of_demand(grown, unit)
 
 
 def build_reclaimable(job: JobFacts, unit: QueueUnit) -> list[dict[str, Any]]:

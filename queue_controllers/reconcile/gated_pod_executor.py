@@ -37,7 +37,12 @@ from shared_api.leader_election import Leadership
 from shared_api.objects.meta import NO_UID, ObjectMeta, Uid, WireStruct
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import occupies_quota
-from shared_api.well_known_labels import ADMISSION_GATE, RELEASED_AT, SCHEDULE_ADMISSION
+from shared_api.well_known_labels import (
+    ADMISSION_GATE,
+    RELATED_POD_SET,
+    RELEASED_AT,
+    SCHEDULE_ADMISSION,
+)
 
 HELD_PODS: Final[ResourceType[ScheduledPod]] = ResourceType(
     PODS.group,
@@ -52,6 +57,9 @@ HELD_PODS: Final[ResourceType[ScheduledPod]] = ResourceType(
 _OPEN: Final = {"schedulingGates": [{"$patch": "delete", "name": ADMISSION_GATE}]}
 _OPEN_BY_LABEL: Final = {"labels": {SCHEDULE_ADMISSION: "true"}}
 _NO_UPDATE: Final = TemplateUpdate()
+_NO_SET: Final = {"metadata": {"annotations": {RELATED_POD_SET: None}}}
+"""Takes off the set that a pod names which was made of the manifest of another. Where a job has
+several sets, the stamp names the pod's own."""
 
 
 class _ObjectSpec(WireStruct, frozen=True):
@@ -141,6 +149,7 @@ class GatedPodExecutor(Executor[PodGroup]):
             self._check_lead()
             self._patch_pod(
                 pod,
+                _NO_SET,
                 update_body(stamps.get(name, _NO_UPDATE)),
                 update_body(action.updates.get(name, _NO_UPDATE)),
                 {"metadata": metadata, "spec": _OPEN},

@@ -32,6 +32,8 @@ Json = dict[str, Any]
 
 BEYOND = "PodsBeyondGrant"
 TOLD_SECONDS = 4.0
+RING = {"kueue.x-k8s.io/pod-group-name": "ring"}
+OF_TWO = {"kueue.x-k8s.io/pod-group-total-count": "2"}
 
 
 @pytest.fixture
@@ -256,15 +258,25 @@ def test_a_pod_that_names_a_set_which_is_not_its_own_gains_nothing(world: World)
         "koord-queue/related-podset": granted["name"],
         "koord-queue/related-queueunit": "team/ring-pg-qu",
         "koord-queue/released-at": "2026-01-01T00:00:00.000000Z",
-        "kueue.x-k8s.io/pod-group-total-count": "2",
+        **OF_TWO,
     }
-    labels = {"kueue.x-k8s.io/pod-group-name": "ring"}
-    make_pod(world, "liar", cpu="9", labels=labels, annotations=marks)
+    make_pod(world, "liar", cpu="9", labels=RING, annotations=marks)
     world.settle(TOLD_SECONDS)
     assert GATE in gates(world, "liar")
-    make_pod(world, "g1-again", labels=labels, annotations=marks)
+    make_pod(world, "g1-again", labels=RING, annotations=marks)
     world.settle()
     assert GATE not in gates(world, "g1-again"), "it asks for what was granted"
+
+
+def test_a_set_that_a_pod_names_by_a_copied_mark_goes_with_its_gate(world: World) -> None:
+    """The scheduler would not know it as a pod of its unit's set."""
+    run_a_pair(world)
+    run(world, "g1", phase="Failed")
+    marks = {"koord-queue/related-podset": "of-another", **OF_TWO}
+    make_pod(world, "g1-again", labels=RING, annotations=marks)
+    world.settle()
+    assert GATE not in gates(world, "g1-again")
+    assert "koord-queue/related-podset" not in pod(world, "g1-again")["metadata"]["annotations"]
 
 
 def test_of_two_pods_that_come_together_the_one_that_fits_starts(world: World) -> None:
