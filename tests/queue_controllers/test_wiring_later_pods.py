@@ -255,7 +255,7 @@ def test_a_pod_that_names_a_set_which_is_not_its_own_gains_nothing(world: World)
     run(world, "g1", phase="Failed")
     (granted,) = world.get_unit("ring-pg-qu")["status"]["admissions"]
     marks = {
-        "koord-queue/related-podset": granted["name"],
+        "koord-queue/related-podset-name": granted["name"],
         "koord-queue/related-queueunit": "team/ring-pg-qu",
         "koord-queue/released-at": "2026-01-01T00:00:00.000000Z",
         **OF_TWO,
@@ -272,11 +272,13 @@ def test_a_set_that_a_pod_names_by_a_copied_mark_goes_with_its_gate(world: World
     """The scheduler would not know it as a pod of its unit's set."""
     run_a_pair(world)
     run(world, "g1", phase="Failed")
-    marks = {"koord-queue/related-podset": "of-another", **OF_TWO}
+    marks = {"koord-queue/related-podset-name": "of-another", **OF_TWO}
     make_pod(world, "g1-again", labels=RING, annotations=marks)
     world.settle()
     assert GATE not in gates(world, "g1-again")
-    assert "koord-queue/related-podset" not in pod(world, "g1-again")["metadata"]["annotations"]
+    assert (
+        "koord-queue/related-podset-name" not in pod(world, "g1-again")["metadata"]["annotations"]
+    )
 
 
 def test_of_two_pods_that_come_together_the_one_that_fits_starts(world: World) -> None:
