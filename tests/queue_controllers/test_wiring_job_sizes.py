@@ -49,7 +49,7 @@ def scale_set(world: World, replicas: int) -> None:
     world.settle(SOON_SECONDS)
 
 
-@pytest.mark.parametrize("replicas", [3, 1, 8])
+@pytest.mark.parametrize("replicas", [3, 1, 8, 0])
 def test_a_waiting_set_follows_its_scale_without_an_event_of_a_pod(
     world: World, replicas: int
 ) -> None:
