@@ -6,7 +6,8 @@ excuse it, and nothing else does. The rules, each with the name under which it i
 
 - *never over*: admitting a unit takes no quota, and no ancestor of it, over the limit of its mode,
   unless a fact (an edited quota, pods or bookings without a decision) arrived meanwhile; pods of a
-  deleted unit count as far as the writer can know their quota;
+  deleted unit count as far as the writer can know their quota, and pods that name another quota
+  than their job count there;
 - *legal moves*: a unit moves as the table of phases says, by the actors it names;
 - *waits its time*: a unit in backoff is requeued only when its backoff has ended;
 - *one unit*: a job has one unit;
@@ -161,6 +162,9 @@ class AccountJudge:
             charge = account.charge_known_to(process)
             if charge and level in self.chain(account.quota):
                 yield account, charge
+            for quota, moved in account.elsewhere.items():
+                if moved and level in self.chain(quota):
+                    yield account, moved
 
     def _used(self, level: str, process: str) -> Amounts:
         total: Amounts = {}
@@ -363,8 +367,11 @@ class AccountJudge:
 
     def _recharge(self, account: Account, told: Told, *, is_decision: bool) -> list[str]:
         """Charge a job anew; return the resources of which it takes more than before."""
-        before = account.charge
+        before, moved = account.charge, account.elsewhere
         account.recharge()
+        for quota, amounts in account.elsewhere.items():
+            if any(n > moved.get(quota, {}).get(key, 0) for key, n in amounts.items()):
+                self._note_in(quota, told.plural, told.version)
         now = account.charge
         grown = [key for key in sorted(now) if now[key] > before.get(key, 0)]
         if grown and not is_decision:
@@ -376,7 +383,10 @@ class AccountJudge:
         self._note(account, "queueunits", account.quota_since)
 
     def _note(self, account: Account, plural: str, version: int) -> None:
-        facts = self._facts.setdefault(account.quota, {})
+        self._note_in(account.quota, plural, version)
+
+    def _note_in(self, quota: str, plural: str, version: int) -> None:
+        facts = self._facts.setdefault(quota, {})
         facts[plural] = max(version, facts.get(plural, 0))
 
 

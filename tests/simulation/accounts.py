@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from shared_api.well_known_labels import QUOTA_NAME, RELATED_QUEUE_UNIT
 from tests.demo.unit_charge import Amounts, charge_of
-from tests.object_states import is_admitted, occupies_quota
+from tests.object_states import is_admitted, is_living, occupies_quota
 from tests.simulation.change_feed import Json, Told
 
 T = TypeVar("T")
@@ -41,6 +41,8 @@ class Account:
     pod_counts: list[tuple[int, int]] = field(default_factory=list)
     """How many pods the job asks for, and since which version; newest last."""
     charge: Amounts = field(default_factory=dict)
+    elsewhere: dict[str, Amounts] = field(default_factory=dict)
+    """What living pods are charged to other quotas, which their labels name."""
 
     def own_unit(self) -> Json | None:
         """Return the unit that counts: the booked one, or else the oldest."""
@@ -99,6 +101,16 @@ class Account:
     def recharge(self) -> None:
         """Recompute what is charged."""
         self.charge = self._charge_without(frozenset())
+        moved: dict[str, list[Json]] = {}
+        for key, pod in self.pods.items():
+            if is_living(pod) and key not in self.strays and self._is_elsewhere(pod):
+                moved.setdefault(quota_of(pod), []).append(pod)
+        self.elsewhere = {quota: charge_of(None, pods) for quota, pods in moved.items()}
+
+    def _is_elsewhere(self, pod: Json) -> bool:
+        """Return whether a pod names another quota than its job."""
+        named = (pod["metadata"].get("labels") or {}).get(QUOTA_NAME)
+        return bool(named) and named != self.quota
 
     def charge_known_to(self, process: str) -> Amounts:
         """Return what is charged as far as a process can know."""
@@ -107,7 +119,8 @@ class Account:
 
     def _charge_without(self, unknown: AbstractSet[str]) -> Amounts:
         left_out = self.strays | unknown
-        pods = (pod for key, pod in self.pods.items() if key not in left_out)
+        own = {key: pod for key, pod in self.pods.items() if not self._is_elsewhere(pod)}
+        pods = (pod for key, pod in own.items() if key not in left_out)
         return charge_of(self.own_unit(), pods)
 
     def note_state(self, version: int) -> None:

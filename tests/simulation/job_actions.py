@@ -227,6 +227,34 @@ def lose_pod(world: World) -> str:
     return key
 
 
+@action(weight=3, when=has_pods)
+def resize_pod(world: World) -> str:
+    """Resize a living pod in place."""
+    key, pod = some(world.rng, world.all("pods"))
+    cpu = one_of(world.rng, ("500m", "1", "2", "3"))
+    containers = [
+        {**each, "resources": {"requests": {"cpu": cpu}}} for each in pod["spec"]["containers"]
+    ]
+    patch(world, "pods", key, {"spec": {"containers": containers}})
+    return f"{key} to {cpu}"
+
+
+@action(weight=2, when=has_pods)
+def relabel_pod(world: World) -> str:
+    """Change the quota's label of a pod that its release, or its template, has labeled."""
+    pods = {
+        key: pod
+        for key, pod in world.all("pods").items()
+        if is_living(pod) and QUOTA_NAME in (pod["metadata"].get("labels") or {})
+    }
+    if not pods:
+        return "none is labeled"
+    key, _ = some(world.rng, pods)
+    quota = one_of(world.rng, QUOTAS)
+    patch(world, "pods", key, label(QUOTA_NAME)(quota))
+    return f"{key} names {quota}"
+
+
 @action(weight=3)
 def let_pods_hang(world: World) -> str:
     world.cluster.hangs = not world.cluster.hangs

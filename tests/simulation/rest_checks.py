@@ -24,7 +24,7 @@ import random
 from datetime import timedelta
 from typing import Any, Final
 
-from queue_scheduler.cache.pod_accounting import is_stray
+from queue_scheduler.cache.pod_accounting import is_charged_by_labels
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Dequeue, Reason, Rest
 from queue_scheduler.engine.deadlines import is_due, unit_timers
@@ -35,6 +35,7 @@ from shared_api.resource_list import Amounts, add
 from shared_api.well_known_labels import (
     ACTIVE,
     BACKOFF_LIMIT,
+    DEFAULT_QUOTA,
     LIMIT_REACHED,
     QUEUE_NAME,
     QUOTA_NAME,
@@ -178,7 +179,7 @@ def _overdue(world: World) -> list[Broken]:
     return [
         Broken(NOT_OVERDUE, due.key, f"its time ({due.timer}) has been over since {due.at}")
         for due in unit_timers(engine, world.plan.timeouts, world.clock.now())
-        if is_due(due.at, late) and not pods.has_living(records[due.key].uid)
+        if is_due(due.at, late) and not pods.has_pods(records[due.key].uid)
     ]
 
 
@@ -198,9 +199,13 @@ def _books_agree(world: World, engine: Engine) -> list[Broken]:
     if adopted or orphans or twice or _remembers(world, engine):
         return []
     want: dict[str, Amounts] = {}
+    names = {quota["metadata"]["name"] for quota in world.all("elasticquotas").values()}
     for account in world.judge.accounts.values():
         if any(account.charge.values()):
             want[account.quota] = add(want.get(account.quota, {}), account.charge)
+        for quota, amounts in account.elsewhere.items():
+            name = quota if quota in names else DEFAULT_QUOTA
+            want[name] = add(want.get(name, {}), amounts)
     got = _usage(engine)
     return [] if got == want else [Broken(USAGE_AGREES, "", f"booked {got}, should be {want}")]
 
@@ -294,7 +299,7 @@ def _charges_elsewhere(engine: Engine, names: set[str]) -> bool:
     bookings, units = engine.units.usage, engine.units.records.values()
     for uid in set(bookings) - {record.uid for record in units}:
         charge = bookings.charge_of(uid)
-        if charge is None or is_stray(uid) or not bookings.pods.has_living(uid):
+        if charge is None or is_charged_by_labels(uid) or not bookings.pods.has_living(uid):
             continue
         _, labels = bookings.pods.labels_of(uid)
         if labels.get(QUOTA_NAME) != charge.quota or charge.quota not in names:
