@@ -57,22 +57,22 @@ def sum_of(shapes: Shapes) -> Occupancy:
 
 def firm_part(shapes: Shapes) -> Amounts:
     """Return what those pods ask for that may not be preempted by their own label."""
-    if not any(shape.is_firm for shape in shapes):
-        return {}
-    return sum_of({shape: count for shape, count in shapes.items() if shape.is_firm}).amounts
+    firm: Amounts = {}
+    for shape, count in shapes.items():
+        if shape.is_firm:
+            _add(firm, shape.request, count)
+    return firm
 
 
 def occupied_by(granted: Granted, shapes: Shapes) -> Occupancy:
     """Return what a unit occupies that was granted this and has these living pods."""
-    if not shapes:
-        return granted.occupancy
     least = granted.occupancy
+    # Shared: all units of a class hold one dict together.
+    if not shapes or _is_as_granted(granted.sets, shapes):
+        return least
+    as_sums = sum_of(shapes).at_least(least)
     sets = _sets_of(granted.sets, shapes)
-    if not sets:
-        return sum_of(shapes).at_least(least)
-    if _is_as_granted(sets, shapes):
-        return least  # shared: all units of a class hold one dict together
-    return _will_live(sets, shapes).at_least(sum_of(shapes).at_least(least))
+    return _will_live(sets, shapes).at_least(as_sums) if sets else as_sums
 
 
 def _sets_of(granted: tuple[PodSetDemand, ...], shapes: Shapes) -> dict[str, PodSetDemand]:
@@ -94,18 +94,30 @@ def _sets_of(granted: tuple[PodSetDemand, ...], shapes: Shapes) -> dict[str, Pod
     return sets
 
 
-def _is_as_granted(sets: Mapping[str, PodSetDemand], shapes: Shapes) -> bool:
-    """Return whether pods are within their templates and counts, as nearly always."""
-    alive: dict[str, int] = {}
-    for shape, count in shapes.items():
-        pod_set = sets.get(shape.pod_set)
-        if pod_set is None or shape.ends:
+def _is_as_granted(sets: tuple[PodSetDemand, ...], shapes: Shapes) -> bool:
+    """Return whether pods are within their templates and counts, as nearly always.
+
+    Written out for speed: this is asked whenever a pod comes or goes.
+    """
+    is_single = len(sets) == 1
+    found = 0
+    for pod_set in sets:
+        name, per_pod, count = pod_set.name, pod_set.per_pod, 0
+        for shape, pods in shapes.items():
+            mark = shape.pod_set
+            if mark == name or (is_single and not mark):
+                if shape.ends or not _is_within(shape.request, per_pod):
+                    return False
+                count += pods
+                found += 1
+        if count > pod_set.count:
             return False
-        per_pod = pod_set.per_pod
-        if any(amount > per_pod.get(key, 0) for key, amount in shape.request):
-            return False
-        alive[pod_set.name] = alive.get(pod_set.name, 0) + count
-        if alive[pod_set.name] > pod_set.count:
+    return found == len(shapes)
+
+
+def _is_within(request: tuple[tuple[str, int], ...], per_pod: Amounts) -> bool:
+    for key, amount in request:  # noqa: SIM110 - no generator, for speed
+        if amount > per_pod.get(key, 0):
             return False
     return True
 

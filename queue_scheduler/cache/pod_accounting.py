@@ -592,7 +592,7 @@ def _moved(before: Group, known: PodFacts, facts: PodFacts) -> Group:
 
     Otherwise it is elsewhere from now on, unless its unit is known and says that it is its own.
     """
-    if not before or is_stray(before) or known.labels is facts.labels:
+    if not before or known.labels == facts.labels or is_stray(before):
         return before
     if quotas_named_by(known.labels) == quotas_named_by(facts.labels):
         return before

@@ -8,6 +8,7 @@ from queue_scheduler.cache.unit_state import CachedUnit, UnitState, granted_to
 from queue_scheduler.cache.usage import Charge, Usage
 from queue_scheduler.decision import Reason
 from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.framework.queue_unit_info import Granted, QueueUnitInfo
 from shared_api.objects.meta import Uid
 from shared_api.resource_list import Amounts, add
 
@@ -27,19 +28,22 @@ class UnitCharges:
         self._plugins = plugins
         self._usage = usage
         self._records = records
+        # By uid: a grant, and the record that it is of. Pods come and go more often than records.
+        self._grants: dict[Uid, tuple[CachedUnit, Granted]] = {}
 
     def charge(self, uid: Uid, record: CachedUnit | None) -> None:
         """Charge a unit for what its record says; None: it is gone, and its living pods count."""
         if record is None:
             self._usage.charge_left_behind(uid)
         elif record.info is not None and record.occupies:
-            self._usage.charge_admitted(record.info, granted_to(record, record.info))
+            self._usage.charge_admitted(record.info, self._granted(record, record.info))
         else:
             self.charge_living(record)
 
     def charge_living(self, record: CachedUnit) -> None:
         """Charge a unit that is not admitted for its living pods; if it has none, release it."""
         uid = record.unit.metadata.uid
+        self._grants.pop(uid, None)
         if self._usage.pods.has_living(uid):
             quota, non_preemptible = self._quota_of(record)
             self._usage.charge_living(uid, quota, non_preemptible=non_preemptible)
@@ -94,6 +98,14 @@ class UnitCharges:
             got, want = self._usage.charge_of(record.uid), self.implied(record)
             assert got == want, f"{key} is charged {got}, should be {want}"
         self._usage.validate_left_behind({record.uid for record in self._records.values()})
+
+    def _granted(self, record: CachedUnit, info: QueueUnitInfo) -> Granted:
+        known = self._grants.get(record.uid)
+        if known is not None and known[0] is record:
+            return known[1]
+        granted = granted_to(record, info)
+        self._grants[record.uid] = (record, granted)
+        return granted
 
     def _record_of(self, group: str, key: str) -> CachedUnit | None:
         """Return the unit of a group of pods, unless it is gone."""
