@@ -82,8 +82,7 @@ def settled(world: KoordinatorWorld, *names: str) -> list[Fate]:
 
 def await_run(world: KoordinatorWorld, *names: str) -> None:
     """Wait until these jobs run, on which the rest of a story depends."""
-    for name in names:
-        until(lambda name=name: fate_of(world, name).state == RUNS)  # type: ignore[misc]
+    until(lambda: all(fate_of(world, name).state == RUNS for name in names))
 
 
 # --- the stories ----------------------------------------------------------------------------------
