@@ -193,7 +193,7 @@ def test_only_quotas_refuse(message: str, want: str) -> None:
 def test_all_keys_of_min_are_compared_for_what_may_not_be_preempted() -> None:
     """3 CPUs run, min is 2: a pod that asks for memory alone is refused."""
     tape = Tape()
-    maximum, minimum = {"cpu": 10, "memory": "4Gi"}, {"cpu": 2, "memory": "4Gi"}
+    maximum, minimum = {"cpu": "10", "memory": "4Gi"}, {"cpu": "2", "memory": "4Gi"}
     tape.write("elasticquotas", quota_body("a", maximum, minimum))
     never = {"quota.scheduling.koordinator.sh/preemptible": "false"}
     three = pod_body("three", "a", {"cpu": 3}, labels=never)
@@ -203,7 +203,7 @@ def test_all_keys_of_min_are_compared_for_what_may_not_be_preempted() -> None:
     tape.write("pods", memory)
     now = tape.now()
     assert not passes(now, now.pods["pods/memory"])
-    tape.write("elasticquotas", quota_body("a", maximum, {"cpu": 3, "memory": "4Gi"}))
+    tape.write("elasticquotas", quota_body("a", maximum, {**minimum, "cpu": "3"}))
     now = tape.now()
     assert passes(now, now.pods["pods/memory"])
 
