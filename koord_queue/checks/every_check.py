@@ -10,6 +10,7 @@ from koord_queue.checks.facts import Facts
 from koord_queue.checks.findings import Finding
 from koord_queue.checks.koordinator import check_koordinator
 from koord_queue.checks.objects import check_objects, check_queues, check_quotas, check_units
+from koord_queue.checks.pods import check_pods
 from koord_queue.checks.policies import check_policies
 from koord_queue.checks.programs import (
     check_alone,
@@ -39,6 +40,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "queues": check_queues,
     "objects": check_objects,
     "units": check_units,
+    "pods": check_pods,
     "koordinator": check_koordinator,
     "upstream": check_upstream,
 }

@@ -110,6 +110,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         schedulers: Deployments of the chart's scheduler, of all namespaces.
         koord_schedulers: Deployments of Koordinator's scheduler, of all namespaces.
         scheduler_configs: Its ConfigMaps, by `namespace/name`.
+        unbound_pods: Pods without a node, of all namespaces.
         server_url: Of the debug API that the user has named; "": none.
         debug_api: What it answers, where the chart has installed no scheduler.
     """
@@ -141,6 +142,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     schedulers: Answer = Answer()
     koord_schedulers: Answer = Answer()
     scheduler_configs: Mapping[str, Answer] = {}
+    unbound_pods: Answer = Answer()
     server_url: str = ""
     debug_api: Answer = Answer()
 

@@ -134,6 +134,7 @@ class Installation:
             ("queues", self._queues),
             ("units", self._units),
             ("objects", self._events),
+            ("pods", self._unbound_pods),
             ("koordinator", self._koordinator),
             ("upstream", self._all_deployments),
             ("alone", self._schedulers),
@@ -226,6 +227,10 @@ class Installation:
 
     def _queues(self) -> dict[str, Any]:
         return {"queues": self._list_or_own("queues", self._system)}
+
+    def _unbound_pods(self) -> dict[str, Any]:
+        selected = (("fieldSelector", "spec.nodeName=,status.phase=Pending"),)
+        return {"unbound_pods": self._list("", "v1", "pods", "", selected)}
 
     def _events(self) -> dict[str, Any]:
         warnings = (("fieldSelector", "type=Warning"),)
