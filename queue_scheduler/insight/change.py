@@ -69,11 +69,14 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         kind: What is changed.
         description: The change as a sentence, without names of units.
         sufficient: Whether the unit starts after this change alone.
-        verified: Whether the engine was asked.
+        verified: Whether the engine was asked to the end. False: a bound ended the trials, or the
+            answer may depend on what they leave out; `description` says so.
         minimal: Whether it was seen that one grain less does not suffice: 1 milli-CPU, byte, piece,
             pod, node or priority; of units that end, one unit less. False where that is not known.
         practical: False if the unit would have to request nothing: that says what the limit leaves,
             and is no advice.
+        ends: Of waiting, how many units end before it starts, one after the other; those that start
+            before it included.
         also_starts: The units that start before it, `namespace/name`.
         patches: What to apply. (): the field cannot be changed, the object has more than is known
             here, or nothing is patched; `description` says what to do.
@@ -87,6 +90,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     verified: bool = True
     minimal: bool = True
     practical: bool = True
+    ends: int = 0
     also_starts: tuple[str, ...] = ()
     patches: tuple[Patch, ...] = ()
     units: tuple[str, ...] = ()

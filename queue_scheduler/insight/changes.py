@@ -22,6 +22,7 @@ from queue_scheduler.insight.place_changes import find_place_changes
 from queue_scheduler.insight.question import Question
 from queue_scheduler.insight.queue_changes import find_queue_changes
 from queue_scheduler.insight.trials import SpentError, Trials
+from queue_scheduler.insight.wait_change import find_wait
 
 _WAITS: Final = frozenset({Verdict.WAITING, Verdict.HELD})
 
@@ -79,6 +80,7 @@ def _starts_by_itself(trials: Trials) -> Change:
 
 
 _FINDERS: Final[tuple[Callable[[Question], Iterator[Change]], ...]] = (
+    find_wait,
     find_limit_changes,
     find_end_changes,
     find_demand_changes,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import PodSetDemand, UnitDemand
 from queue_scheduler.insight.change import Change, ChangeKind, patch_owner
-from queue_scheduler.insight.explain import explain
+from queue_scheduler.insight.explain import find_blockers
 from queue_scheduler.insight.question import Question, find_missing
 from queue_scheduler.insight.trials import Edit, edit_spec
 from shared_api.objects.pod import Container, PodSpec, ResourceQuantities, ResourceRequirements
@@ -57,8 +57,10 @@ def _sets_that_matter(demand: UnitDemand, missing: Amounts) -> list[int]:
 
 def _missing_after(question: Question, engine: Engine) -> Amounts:
     """Return what is missing yet in an engine in which the unit asks for less."""
-    found = explain(engine, question.key, question.trials.wall)
-    return {} if found is None else find_missing(found.blockers)
+    record = engine.record(question.key)
+    if record is None:
+        return {}
+    return find_missing(find_blockers(engine, record, question.trials.wall))
 
 
 # --- smaller requests -----------------------------------------------------------------------------

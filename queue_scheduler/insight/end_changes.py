@@ -1,7 +1,5 @@
 """The fewest admitted units after whose ends a unit starts; of as few, those that end first. Pure.
 
-To wait is the end of all of them, or of the unit's own backoff.
-
 Sets of up to three are searched completely: units with equal charges, of one quota and queue, are
 alike, so one of them stands for all. The filters rule out most sets without a trial, since whatever
 the units ahead take makes the room only smaller. Beyond that, units end in the order in which they
@@ -10,20 +8,17 @@ are expected to until the unit starts; then those that are not needed are left o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from heapq import nsmallest
 from itertools import combinations_with_replacement
 from typing import Final, NamedTuple
 
-from msgspec.structs import replace
-
 from queue_scheduler.cache.unit_state import CachedUnit
-from queue_scheduler.decision import Reason
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
 from queue_scheduler.insight.change import Change, ChangeKind, count_of
+from queue_scheduler.insight.lookahead import competes_with, expected_order
 from queue_scheduler.insight.question import Question, find_deciding
-from queue_scheduler.insight.trials import Outcome, end, told
-from shared_api.queue_unit_phases import Phase
+from queue_scheduler.insight.trials import Outcome, end
 
 MAX_SEARCHED: Final = 3
 """Units of a set that is searched for completely."""
@@ -34,14 +29,11 @@ MAX_TRIALS: Final = 4
 MAX_ENDS: Final = 512
 """Units that may end in one answer."""
 
-NEVER: Final = 2**62
-"""The end of a unit that declares none."""
-
 
 class _Candidate(NamedTuple):
-    """A unit that may end: (when it is expected to, in seconds since the epoch; its key)."""
+    """A unit that may end: (its place in the order in which units are expected to; its key)."""
 
-    ends: int
+    ends: tuple[int, str, str]
     key: str
     record: CachedUnit
 
@@ -55,10 +47,9 @@ class _Found(NamedTuple):
 
 
 def find_end_changes(question: Question) -> Iterator[Change]:
-    """Yield whether to wait is enough, and the fewest ends of units that start the unit."""
+    """Yield the fewest ends of units that start the unit."""
     deciding = _deciding(question)
     candidates = [] if deciding is None else _find_candidates(question, deciding)
-    yield _wait(question, candidates)
     if not candidates or deciding is None:
         return
     found = _search(question, at_least(deciding), candidates)
@@ -78,30 +69,6 @@ def find_end_changes(question: Question) -> Iterator[Change]:
     )
 
 
-def _wait(question: Question, candidates: Iterable[_Candidate]) -> Change:
-    """Return whether the unit starts if nothing is changed: its backoff ends, or all that runs."""
-    record = question.record
-    if Reason.IN_BACKOFF in question.reasons:
-        status = replace(record.unit.status, phase=Phase.ENQUEUED.value)
-        edit = told(replace(record.unit, status=status), record)
-        until = question.explanation.blockers[0].detail
-        text = f"It is tried again at {until}" if until else "It is tried again"
-    else:
-        edit = end(each.key for each in candidates)
-        text = "It waits until admitted units have ended"
-    outcome = question.trials.attempt(edit)
-    return Change(
-        kind=ChangeKind.WAIT,
-        description=f"{text}, and then starts."
-        if outcome.starts
-        else "Waiting alone does not help: it would not start if all admitted units had ended.",
-        sufficient=outcome.starts,
-        minimal=False,
-        also_starts=outcome.also,
-        edits=(edit,),
-    )
-
-
 def _deciding(question: Question) -> QueueUnitInfo | None:
     """Return the unit whose start is waited for: this one, or the one that it waits behind."""
     found = find_deciding(question.engine, question.key, question.trials.wall)
@@ -111,21 +78,14 @@ def _deciding(question: Question) -> QueueUnitInfo | None:
 def _find_candidates(question: Question, info: QueueUnitInfo) -> list[_Candidate]:
     """Return the admitted units whose ends may make room, those that end first in front."""
     engine = question.engine
-    wall = int(question.trials.wall.timestamp())
-    ends = {uid: each.at(wall) for uid, each in engine.units.usage.ends}
-    domains = engine.plugins.domains(info.quota)
+    place = expected_order(engine, int(question.trials.wall.timestamp()))
+    competes = competes_with(engine, info)
     found = (
-        _Candidate(ends.get(record.uid, NEVER), record.key, record)
+        _Candidate(place(record), record.key, record)
         for record in engine.units.records.values()
-        if record.occupies
-        and record.info is not None
-        and (
-            record.info.quota == info.quota
-            or record.info.queue == info.queue
-            or not domains.isdisjoint(engine.plugins.domains(record.info.quota))
-        )
+        if record.occupies and competes(record)
     )
-    return nsmallest(MAX_ENDS, found, key=lambda each: each[:2])
+    return nsmallest(MAX_ENDS, found, key=lambda each: each.ends)
 
 
 def _search(
@@ -180,7 +140,7 @@ def _sets(kinds: Sequence[Sequence[_Candidate]], size: int) -> list[tuple[_Candi
             taken += kinds[kind][: chosen.count(kind)]
         if len(taken) == size:
             found.append(tuple(taken))
-    return sorted(found, key=lambda each: sorted(((c.ends, c.key) for c in each), reverse=True))
+    return sorted(found, key=lambda each: sorted((c.ends for c in each), reverse=True))
 
 
 def _end_in_order(question: Question, candidates: Sequence[_Candidate]) -> _Found | None:

@@ -6,7 +6,7 @@ for anew, so that a user who removes one is not surprised by the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -77,7 +77,12 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def never_starts(self) -> bool:
         """Whether it is larger than a limit, so that waiting does not help."""
-        return any(each.reason in NEVER for each in self.blockers)
+        return are_final(self.blockers)
+
+
+def are_final(blockers: Iterable[Refusal]) -> bool:
+    """Return whether a unit with these blockers is larger than a limit, whatever is free."""
+    return any(each.reason in NEVER for each in blockers)
 
 
 def needs_fork(engine: Engine) -> bool:
@@ -96,28 +101,40 @@ def explain(engine: Engine, key: str, wall: datetime) -> Explanation | None:
     record = engine.record(key)
     if record is None:
         return None
-    verdict, position = _VERDICTS[record.state], 0
+    position = 0
     queue = None if record.info is None else engine.queues.find(record.info.queue)
-    blockers: list[Refusal] = []
     if record.state is UnitState.WAITING and record.info is not None and queue is not None:
         position = queue.count_before(record.info.order_key) + 1
-        found = engine.admission.every_refusal(queue, record.info, Moment(0.0, wall))
-        blockers = [engine.plugins.with_pods(record.info, each) for each in found]
-    elif verdict is Verdict.HELD:
-        blockers = list(_find_holds(engine, record))
-    elif verdict is Verdict.WAITING:
-        refusal = engine.refusal_of(key)
-        blockers = [] if refusal is None else [refusal]
-    elif verdict is Verdict.ADMITTED:
-        refusal = engine.growths.refusal_of(key)
-        blockers = [] if refusal is None else [refusal]
     return Explanation(
         record=record,
-        verdict=verdict,
+        verdict=_VERDICTS[record.state],
         position=position,
-        blockers=tuple(blockers),
+        blockers=tuple(find_blockers(engine, record, wall)),
         without_plugins=engine.plugins.without_fork,
     )
+
+
+def find_blockers(engine: Engine, record: CachedUnit, wall: datetime) -> list[Refusal]:
+    """Return `Explanation.blockers`, without counting the units ahead.
+
+    Args:
+        engine: As of `explain`.
+        record: The unit.
+        wall: The time.
+    """
+    verdict = _VERDICTS[record.state]
+    queue = None if record.info is None else engine.queues.find(record.info.queue)
+    if record.state is UnitState.WAITING and record.info is not None and queue is not None:
+        found = engine.admission.every_refusal(queue, record.info, Moment(0.0, wall))
+        return [engine.plugins.with_pods(record.info, each) for each in found]
+    if verdict is Verdict.HELD:
+        return list(_find_holds(engine, record))
+    refusal = None
+    if verdict is Verdict.WAITING:
+        refusal = engine.refusal_of(record.key)
+    elif verdict is Verdict.ADMITTED:
+        refusal = engine.growths.refusal_of(record.key)
+    return [] if refusal is None else [refusal]
 
 
 def _find_holds(engine: Engine, record: CachedUnit) -> Iterator[Refusal]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -11,7 +12,7 @@ from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import NO_DEMAND, QueueUnitInfo
-from queue_scheduler.insight.explain import Explanation, explain
+from queue_scheduler.insight.explain import Explanation, find_blockers
 from queue_scheduler.insight.trials import Trials
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.reason_traits import Trait, reasons_with
@@ -61,26 +62,32 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.record.info is None else self.engine.queues.find(self.record.info.queue)
 
 
-def find_deciding(engine: Engine, key: str, wall: datetime) -> Explanation | None:
+class Deciding(NamedTuple):
+    """The unit that decides when another one starts, and all that keeps it from starting."""
+
+    record: CachedUnit
+    blockers: tuple[Refusal, ...]
+
+
+def find_deciding(engine: Engine, key: str, wall: datetime) -> Deciding | None:
     """Return why the unit waits that decides when this one starts: itself, or the one ahead of it.
 
     None: the unit is unknown.
     """
-    told = explain(engine, key, wall)
-    for _ in range(MAX_AHEAD):
-        ahead = None if told is None else next(iter(_find_ahead(told)), None)
-        found = None if ahead is None else explain(engine, ahead, wall)
-        if found is None:
+    found = None
+    for _ in range(MAX_AHEAD + 1):
+        record = engine.record(key)
+        if record is None:
             break
-        told = found
-    return told
+        found = Deciding(record, tuple(find_blockers(engine, record, wall)))
+        ahead = next((each.other for each in found.blockers if each.reason in BEHIND), None)
+        if ahead is None:
+            break
+        key = ahead
+    return found
 
 
-def _find_ahead(explanation: Explanation) -> list[str]:
-    return [each.other for each in explanation.blockers if each.reason in BEHIND]
-
-
-def find_missing(refusals: tuple[Refusal, ...]) -> Amounts:
+def find_missing(refusals: Iterable[Refusal]) -> Amounts:
     """Return how much less a unit would have to ask for, by what its limits say."""
     missing: Amounts = {}
     for refusal in refusals:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from queue_scheduler.decision import Dequeue, Preempt
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.change import Change, ChangeKind
-from queue_scheduler.insight.changes import find_changes
+from queue_scheduler.insight.changes import Changes, find_changes
 from queue_scheduler.insight.trials import Edit, edit_spec, end
 from queue_scheduler.quota.quota_settings import QuotaMode
 from shared_api.objects.elastic_quota import ElasticQuota
@@ -135,11 +135,47 @@ def check_missing(engine: Engine, key: str, limits: Iterable[tuple[ChangeKind, E
         limits: All changes of quotas.
     """
     changes = find_changes(engine.fork(), key, WALL)
-    if changes is None or any(each.kind is WAIT and not each.edits for each in changes.found):
+    if changes is None or is_by_itself(changes):
         return  # it runs, or starts by itself
     named = {each.kind for each in changes.found if each.sufficient}
     for kind, edit in every_change(engine, key, limits):
         assert kind in named or not starts(engine, key, (edit,)), f"{key}: {kind} is not named"
+
+
+def is_by_itself(changes: Changes) -> bool:
+    """Return whether a unit starts although nothing is changed, and nothing ends."""
+    return any(each.kind is WAIT and each.minimal for each in changes.found)
+
+
+@modes
+@given(story=stories(*EVERYTHING, *NODES, least=30))
+def test_a_unit_starts_by_waiting_as_it_is_said(mode: QuotaMode, story: Story) -> None:
+    engine = at_rest(mode, story).engine
+    for key, record in engine.units.records.items():
+        changes = find_changes(engine.fork(), key, WALL)
+        if changes is None or is_by_itself(changes) or record.hold is not None:
+            continue
+        (wait,) = (each for each in changes.found if each.kind is WAIT)
+        if wait.verified:
+            assert starts_some_day(engine, key) == wait.sufficient, (key, wait)
+
+
+def starts_some_day(engine: Engine, key: str) -> bool:
+    """Return whether a unit starts if all that is admitted ends, again and again."""
+    workers = Workers(engine.fork(), choose=max)
+    workers.wake(queue.name for queue in workers.engine.queues)
+    workers.run()
+    while True:
+        records = workers.engine.units.records
+        running = [each.key for each in records.values() if each.occupies]
+        if key in running or not running:
+            return key in running
+        workers.wake(end(running)(workers.engine))
+        while not workers.is_quiet():
+            decision = workers.step()
+            if isinstance(decision, Preempt):
+                workers.wake(workers.engine.on_preempted(decision))
+                leave(workers, [victim.unit for victim in decision.victims])
 
 
 def every_change(

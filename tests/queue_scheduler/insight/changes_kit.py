@@ -11,8 +11,8 @@ from queue_scheduler.insight.change import Change
 from queue_scheduler.insight.changes import Changes, find_changes
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from shared_api.objects.elastic_quota import ElasticQuota
-from shared_api.objects.meta import Timestamp
-from shared_api.objects.node import Node
+from shared_api.objects.meta import ObjectMeta, Timestamp
+from shared_api.objects.node import Node, NodeStatus
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from tests.properties.engine_kit import (
@@ -70,6 +70,11 @@ class SmallCluster:
         found = find_changes(self.engine.fork(), f"ns/{name}", WALL)
         assert found is not None, f"{name} does not wait"
         return found
+
+
+def build_node(name: str, *, cpu: int) -> Node:
+    """Return a node with this many cores."""
+    return Node(metadata=ObjectMeta(name=name), status=NodeStatus(allocatable={"cpu": cpu}))
 
 
 def of_kind(changes: Changes, kind: str) -> list[Change]:

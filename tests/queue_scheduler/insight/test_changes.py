@@ -26,7 +26,7 @@ def test_waiting_suffices_where_the_end_of_others_does() -> None:
     cluster.wait("new", cpu=2)
     wait = the(cluster.changes("new"), "wait")
     assert wait.sufficient
-    assert wait.description == "It waits until admitted units have ended, and then starts."
+    assert wait.description == "It waits, and starts when 1 admitted unit has ended."
 
 
 def test_waiting_does_not_help_a_unit_that_is_too_large() -> None:

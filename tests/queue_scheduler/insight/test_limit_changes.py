@@ -5,14 +5,8 @@ from __future__ import annotations
 import pytest
 
 from queue_scheduler.quota.quota_settings import QuotaMode
-from shared_api.objects.meta import ObjectMeta
-from shared_api.objects.node import Node, NodeStatus
 from tests.properties.engine_kit import build_queue, build_quota
-from tests.queue_scheduler.insight.changes_kit import SmallCluster, names, of_kind, the
-
-
-def node(name: str, cpu: int) -> Node:
-    return Node(metadata=ObjectMeta(name=name), status=NodeStatus(allocatable={"cpu": cpu}))
+from tests.queue_scheduler.insight.changes_kit import SmallCluster, build_node, names, of_kind, the
 
 
 def test_the_max_is_raised_by_what_is_missing() -> None:
@@ -79,7 +73,7 @@ def test_a_min_is_raised_where_mins_are_the_limits() -> None:
     ids=["one", "several"],
 )
 def test_nodes_are_added_where_the_total_is_the_limit(asked: int, want: str) -> None:
-    nodes = (node("small", 1), node("large", 3))
+    nodes = (build_node("small", cpu=1), build_node("large", cpu=3))
     cluster = SmallCluster(build_quota("a", cpu=40), *nodes, mode=QuotaMode.RUNTIME)
     cluster.run("old", cpu=4)
     cluster.wait("new", cpu=asked)
