@@ -49,6 +49,7 @@ class QuotaPlugin(ABC):
         name: The plugin's name.
         quotas: The quotas with their usage.
         noted: What the unit that was reserved last was compared with; None: it is not charged here.
+        judges_namespaces: Whether a unit is mapped to a quota only if its namespace may name that.
     """
 
     name: str
@@ -56,6 +57,7 @@ class QuotaPlugin(ABC):
     stirred_domains: Callable[[], list[str]]
     keeps_room_for: Callable[[str], bool]
     follows_charges: Literal[True] = True
+    judges_namespaces: bool = False
 
     def __init__(self, settings: QuotaSettings) -> None:
         """Start without quotas; `settings` are those of the quota cache."""

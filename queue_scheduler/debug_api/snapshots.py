@@ -9,7 +9,7 @@ copied is left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import count, islice
 from typing import Final, NamedTuple
 
@@ -42,6 +42,11 @@ from shared_api.well_known_labels import (
 
 BATCH: Final = 50
 """Units that are read in one hold of the lock: about 2 us each."""
+
+
+MAX_TRYING: Final = timedelta(seconds=3)
+"""How long changes are tried for one answer. Mostly some tenths of a second suffice; where each of
+10,000 waiting units asks for another amount, a decision takes milliseconds."""
 
 
 class UnitFacts(msgspec.Struct, frozen=True):
@@ -235,7 +240,9 @@ class Snapshots:
 
         Some dozen copies of the engine are made, from one that is made under the lock.
         """
-        return find_changes(self._shared.fork(), key, self._now())
+        wall = self._now()
+        until = wall + MAX_TRYING
+        return find_changes(self._shared.fork(), key, wall, lambda: self._now() >= until)
 
     def _with_promise(self, unit: UnitFacts) -> UnitFacts:
         """Return a unit with its promise, which takes the engine's lock for longer."""

@@ -15,6 +15,7 @@ from fastapi import Depends, FastAPI, HTTPException, Query, Request
 
 from queue_scheduler.debug_api.forecast_routes import NewUnitsView
 from queue_scheduler.debug_api.question_budget import QuestionBudget
+from queue_scheduler.debug_api.snapshots import MAX_TRYING
 from queue_scheduler.debug_api.try_views import TryView, view_tried, without_others
 from queue_scheduler.engine.engine import Engine
 from shared_api.access_review import ResourceRight
@@ -121,7 +122,11 @@ class TryRoutes:
             # The API server is asked outside of the budget's turn, so that others do not wait.
             self._check_rights(submission.rights_to_create(manifest), check)
             with self.budget.spend():
-                place = submission.TryOut(self._fork(), self._now(), self._namespace)
+                wall = self._now()
+                until = wall + MAX_TRYING
+                place = submission.TryOut(
+                    self._fork(), wall, self._namespace, lambda: self._now() >= until
+                )
                 leader = self._is_leader()
                 tried = list(place.submit(manifest, with_changes=with_changes))
                 jobs = [view_tried(each, leader=leader) for each in tried]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -22,6 +22,8 @@ class ChangeKind(StrEnum):
     """The max of one quota is raised; of a ResourceQuota, `hard`."""
     QUOTA_MIN = "quotaMin"
     """The min of one quota is raised."""
+    SEVERAL = "several"
+    """Several changes, none of which is enough alone."""
     NODES = "nodes"
     """Nodes are added, like one that is there."""
     UNITS_END = "unitsEnd"
@@ -73,8 +75,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
             answer may depend on what they leave out; `description` says so.
         minimal: Whether it was seen that one grain less does not suffice: 1 milli-CPU, byte, piece,
             pod, node or priority; of units that end, one unit less. False where that is not known.
-        practical: False if the unit would have to request nothing: that says what the limit leaves,
-            and is no advice.
+        practical: False if the unit would have to request nothing of a resource: that says what the
+            limit leaves, and is no advice.
         ends: Of waiting, how many units end before it starts, one after the other; those that start
             before it included.
         also_starts: The units that start before it, `namespace/name`.
@@ -82,6 +84,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
             here, or nothing is patched; `description` says what to do.
         units: The units that end, or are evicted.
         edits: The change as an engine is told of it.
+        action: The change as a part of several, in the imperative; "": it is not made with others.
     """
 
     kind: ChangeKind
@@ -95,6 +98,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     patches: tuple[Patch, ...] = ()
     units: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
+    action: str = ""
 
 
 def patch_owner(
@@ -130,6 +134,27 @@ def patch_of(api_version: str, kind: str, meta: ObjectMeta, patch: Mapping[str, 
         name=meta.name,
         patch=dict(patch),
     )
+
+
+def merge_patches(patches: Iterable[Patch]) -> tuple[Patch, ...]:
+    """Return one patch for each object that these patch, in order."""
+    merged: dict[tuple[str, str, str, str], Patch] = {}
+    for each in patches:
+        place = (each.api_version, each.kind, each.namespace, each.name)
+        known = merged.get(place)
+        patch = each.patch if known is None else _merged(known.patch, each.patch)
+        merged[place] = replace(each, patch=patch)
+    return tuple(merged.values())
+
+
+def _merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    found = dict(first)
+    for key, value in second.items():
+        known = found.get(key)
+        if isinstance(known, dict) and isinstance(value, dict):
+            value = _merged(known, value)  # noqa: PLW2901 - both say something of it
+        found[key] = value
+    return found
 
 
 def count_of(count: int, what: str) -> str:

@@ -1,6 +1,7 @@
-"""The smallest single changes after which a unit would start now, each tried on a copy. Pure.
+"""The smallest changes after which a unit would start now, each tried on a copy. Pure.
 
-A change that does not start the unit alone, though it is needed, is named as well, and says so.
+Where no single one makes room, several are made together. A change that does not start the unit
+alone, and is not found to with others, is named as well, and says so.
 What a change is, and what "starts" means, is in `change` and `trials`.
 """
 
@@ -14,6 +15,7 @@ import msgspec
 
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.change import Change, ChangeKind
+from queue_scheduler.insight.combined_changes import find_combined_change, is_part
 from queue_scheduler.insight.demand_changes import find_demand_changes
 from queue_scheduler.insight.end_changes import find_end_changes
 from queue_scheduler.insight.explain import Verdict, explain
@@ -21,7 +23,7 @@ from queue_scheduler.insight.limit_changes import find_limit_changes
 from queue_scheduler.insight.place_changes import find_place_changes
 from queue_scheduler.insight.question import Question
 from queue_scheduler.insight.queue_changes import find_queue_changes
-from queue_scheduler.insight.trials import SpentError, Trials
+from queue_scheduler.insight.trials import SpentError, Trials, never_late
 from queue_scheduler.insight.wait_change import find_wait
 
 _WAITS: Final = frozenset({Verdict.WAITING, Verdict.HELD})
@@ -31,27 +33,31 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
     """The changes that were found.
 
     Attributes:
-        found: The sufficient ones first; the last is always to wait.
-        are_complete: Whether every kind was looked for. False: the trials or decisions of an answer
-            did not suffice.
+        found: The sufficient ones first; the last is to wait. One after which the unit requests
+            nothing is left out where waiting is enough.
+        are_complete: Whether every kind was looked for. False: the trials, the decisions or the
+            time of an answer did not suffice.
     """
 
     found: tuple[Change, ...]
     are_complete: bool
 
 
-def find_changes(engine: Engine, key: str, wall: datetime) -> Changes | None:
+def find_changes(
+    engine: Engine, key: str, wall: datetime, is_late: Callable[[], bool] = never_late
+) -> Changes | None:
     """Return what would start a unit now; None: it is unknown, or does not wait.
 
     Args:
         engine: A fork; it must not be used afterwards.
         key: `namespace/name` of the unit.
         wall: The time.
+        is_late: Returns whether the answer must end with what was found.
     """
     found: list[Change] = []
     complete = True
     try:
-        trials = Trials(engine, key, wall)
+        trials = Trials(engine, key, wall, is_late)
         if trials.rested.starts:
             return Changes(found=(_starts_by_itself(trials),), are_complete=True)
         reader = trials.copy()
@@ -62,8 +68,14 @@ def find_changes(engine: Engine, key: str, wall: datetime) -> Changes | None:
         for find in _FINDERS:
             for change in find(question):
                 found.append(change)  # noqa: PERF402 - what was found before it raises is kept
+        combined = find_combined_change(question, found)
+        if combined is not None:
+            found = [combined, *(each for each in found if not is_part(each))]
     except SpentError:
         complete = False
+    if any(each.sufficient and each.kind is ChangeKind.WAIT for each in found):
+        # A unit that just waits would be told that nothing is left for it.
+        found = [each for each in found if each.practical]
     found.sort(key=lambda each: (not each.sufficient, each.kind is ChangeKind.WAIT))
     return Changes(found=tuple(found), are_complete=complete)
 

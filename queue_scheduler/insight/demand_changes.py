@@ -141,7 +141,7 @@ def _ask_for_less(question: Question, missing: Amounts, demand: _Total | _Reques
         description=_describe_request(demand.whose, changed, can_patch=bool(patches)),
         sufficient=True,
         minimal=not any(question.trials.attempt(edit).starts for edit in more),
-        practical=any(changed.values()),
+        practical=all(changed.values()),
         also_starts=outcome.also,
         patches=patches,
         edits=(demand.edit(question, asked),),
@@ -154,10 +154,11 @@ def _describe_request(whose: str, asked: Amounts, *, can_patch: bool) -> str:
         f"at most {format_amount(key, amount)} of {key}" if amount else f"no {key}"
         for key, amount in sorted(asked.items())
     ]
-    if not any(asked.values()):
-        # Few jobs can do without: it is a fact about the quota rather than advice.
+    if not all(asked.values()):
+        # Few jobs can do without a resource: it is a fact about the quota rather than advice.
         return (
-            f"Nothing is left for it: it would start only if {whose} requested {', '.join(texts)}."
+            f"Nothing is left for it now: it would start only if {whose} requested "
+            f"{', '.join(texts)}."
         )
     how = "Patch it" if can_patch else "Make the job again"
     return f"{how} so that {whose} requests {', '.join(texts)}."

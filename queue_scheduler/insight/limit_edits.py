@@ -7,20 +7,22 @@ a scaled min, a division) is up to the engine that is told. Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.engine.cluster_objects import ClusterObjects
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
-from queue_scheduler.insight.change import ChangeKind, Patch, patch_of
+from queue_scheduler.insight.change import ChangeKind, Patch, merge_patches, patch_of
 from queue_scheduler.insight.trials import Edit
 from queue_scheduler.quota.quota_tree_spec import SEPARATOR
 from queue_scheduler.quota.resource_quota_spec import REQUESTS, quota_name
 from queue_scheduler.quota_plugin import QuotaPlugin
-from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.elastic_quota import ElasticQuota, ElasticQuotaSpec
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree, ElasticQuotaTreeNode
 from shared_api.objects.meta import Uid
 from shared_api.objects.node import Node
@@ -28,8 +30,8 @@ from shared_api.objects.pod import QuantityText, ResourceQuantities
 from shared_api.objects.resource_quota import ResourceQuota
 from shared_api.quantity import QuantityError, format_amount
 from shared_api.quantity import amount as amount_of
-from shared_api.resource_list import Amounts, maximum
-from shared_api.resource_names import current_name
+from shared_api.resource_list import Amounts, maximum, parse_amounts
+from shared_api.resource_names import RENAMED_BATCH, current_name, rename_deprecated
 from shared_api.well_known_labels import TREE_ROOT
 
 _MAX: Final = frozenset({Reason.OVER_QUOTA_MAX, Reason.OVER_PARENT_MAX})
@@ -58,18 +60,41 @@ class Limit(NamedTuple):
     """That of the quota's object, if there are several of its name."""
 
 
+Raises: TypeAlias = dict[Limit, Amounts]
+"""By how much each limit is raised."""
+_Limiting: TypeAlias = ElasticQuota | ElasticQuotaTree | ResourceQuota
+
+
 class Raised(NamedTuple):
-    """A limit with more room.
+    """Limits with more room.
 
     Attributes:
-        edit: As an engine is told.
-        text: The new value, for a sentence.
-        patches: As the object is patched; () if that would lose what is not known here.
+        edits: As an engine is told, one for each object.
+        raises: By how much each limit is raised: as asked, and the max of a quota whose min would
+            be above it.
+        values: The new values of each limit, for a sentence.
+        patches: As the objects are patched, one for each; none for an object of which that would
+            lose what is not known here.
     """
 
-    edit: Edit
-    text: str
+    edits: tuple[Edit, ...]
+    raises: Raises
+    values: dict[Limit, str]
     patches: tuple[Patch, ...]
+
+
+class _Edited(NamedTuple):
+    """An object in which one limit has more room.
+
+    Attributes:
+        thing: The object.
+        new: The keys that change, with their new values.
+        patch: Its patch; None: that would lose what is not known here.
+    """
+
+    thing: _Limiting
+    new: ResourceQuantities
+    patch: Patch | None
 
 
 def find_limits(info: QueueUnitInfo, refusals: Iterable[Refusal]) -> dict[Limit, Amounts]:
@@ -100,21 +125,76 @@ def _limits_of(info: QueueUnitInfo, refusal: Refusal) -> list[Limit]:
     return limits
 
 
-def raise_limit(engine: Engine, limit: Limit, more: Amounts) -> Raised | None:
-    """Return a limit raised by these amounts; None: its object is unknown, or has no such limit."""
-    objects = engine.objects
-    if limit.kind is ChangeKind.NODES:
-        return None
+def raise_limits(engine: Engine, raises: Raises) -> Raised | None:
+    """Return limits of quotas raised together; None: the object of one is unknown, or unreadable.
+
+    A min is not raised above its max, which the API server would refuse: the max is raised as well.
+    """
+    objects = engine.objects.copy()
+    things: dict[tuple[str, str], _Limiting] = {}
+    wanted, values, patches = Raises(raises), dict[Limit, str](), list[Patch]()
+    for kind in (ChangeKind.QUOTA_MIN, ChangeKind.QUOTA_MAX):
+        for limit in [each for each in wanted if each.kind is kind]:
+            edited = _raise_in(objects, limit, wanted[limit])
+            if edited is None:
+                return None
+            thing = edited.thing
+            objects.put(thing)
+            things[type(thing).__name__, thing.metadata.key] = thing
+            values[limit] = _listed(edited.new)
+            patches += [] if edited.patch is None else [edited.patch]
+            if kind is ChangeKind.QUOTA_MIN and (above := _above_max(thing, limit)):
+                most = limit._replace(kind=ChangeKind.QUOTA_MAX)
+                wanted[most] = maximum(wanted.get(most, {}), above)
+    edits = tuple(partial(Engine.on_quota, quota=thing) for thing in things.values())
+    return Raised(edits, {each: wanted[each] for each in values}, values, merge_patches(patches))
+
+
+def _raise_in(objects: ClusterObjects, limit: Limit, more: Amounts) -> _Edited | None:
+    """Return the object of a limit with more room."""
     if quota := _find_elastic(objects.of_kind(ElasticQuota), limit):
         return _raise_elastic(quota, limit.kind, more)
     for tree in objects.of_kind(ElasticQuotaTree):
-        raised = _raise_node(tree, limit, more)
-        if raised is not None:
-            return raised
+        edited = _raise_node(tree, limit, more)
+        if edited is not None:
+            return edited
     for hard in objects.of_kind(ResourceQuota):
         if quota_name(hard.metadata.namespace, hard.metadata.name) == limit.quota:
             return _raise_hard(hard, more)
     return None
+
+
+def _above_max(thing: _Limiting, limit: Limit) -> Amounts:
+    """Return by how much the min of a quota is above its max."""
+    node: ElasticQuotaSpec | ElasticQuotaTreeNode | None = None
+    if isinstance(thing, ElasticQuota):
+        node = thing.spec
+    elif isinstance(thing, ElasticQuotaTree):
+        node = thing.spec.root
+        for name in limit.quota.split(SEPARATOR)[1:]:
+            node = next(each for each in node.children if each.name == name)
+    if node is None:
+        return {}
+    try:
+        least, most = (
+            rename_deprecated(parse_amounts(each), RENAMED_BATCH) for each in (node.min, node.max)
+        )
+    except QuantityError:
+        return {}
+    return {key: least[key] - most[key] for key in least if key in most and least[key] > most[key]}
+
+
+def name_limit(limit: Limit) -> str:
+    """Return a limit of a quota in words."""
+    which = f"{limit.namespace}/{limit.quota}" if limit.namespace else limit.quota
+    return f"the {'max' if limit.kind is ChangeKind.QUOTA_MAX else 'min'} of quota {which}"
+
+
+def name_raise(raised: Raised, limit: Limit) -> str:
+    """Return by how much a limit is raised, and to what, in words."""
+    more = raised.raises[limit]
+    amounts = ", ".join(f"{format_amount(key, more[key])} of {key}" for key in sorted(more))
+    return f"{name_limit(limit)} by {amounts}, to {raised.values[limit]}"
 
 
 def left_under(engine: Engine, limit: Limit, resource: str) -> int:
@@ -141,30 +221,24 @@ def _find_elastic(quotas: Iterable[ElasticQuota], limit: Limit) -> ElasticQuota 
     return named[0] if len(named) == 1 else None
 
 
-def _raise_elastic(quota: ElasticQuota, kind: ChangeKind, more: Amounts) -> Raised | None:
+def _raise_elastic(quota: ElasticQuota, kind: ChangeKind, more: Amounts) -> _Edited | None:
     field = "max" if kind is ChangeKind.QUOTA_MAX else "min"
     new = _raise(getattr(quota.spec, field), more, current_name)
     if new is None:
         return None
     spec = replace(quota.spec, **{field: {**getattr(quota.spec, field), **new}})
-    patch = {"spec": {field: new}}
-    return Raised(
-        lambda engine: engine.on_quota(replace(quota, spec=spec)),
-        _listed(new),
-        (patch_of("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota", quota.metadata, patch),),
-    )
+    kind_of = ("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota")
+    patch = patch_of(*kind_of, quota.metadata, {"spec": {field: new}})
+    return _Edited(replace(quota, spec=spec), new, patch)
 
 
-def _raise_hard(quota: ResourceQuota, more: Amounts) -> Raised | None:
+def _raise_hard(quota: ResourceQuota, more: Amounts) -> _Edited | None:
     new = _raise(quota.spec.hard, more, _requested)
     if new is None:
         return None
     spec = replace(quota.spec, hard={**quota.spec.hard, **new})
-    return Raised(
-        lambda engine: engine.on_quota(replace(quota, spec=spec)),
-        _listed(new),
-        (patch_of("v1", "ResourceQuota", quota.metadata, {"spec": {"hard": new}}),),
-    )
+    patch = patch_of("v1", "ResourceQuota", quota.metadata, {"spec": {"hard": new}})
+    return _Edited(replace(quota, spec=spec), new, patch)
 
 
 def _requested(key: str) -> str:
@@ -172,7 +246,7 @@ def _requested(key: str) -> str:
     return current_name(key.removeprefix(REQUESTS))
 
 
-def _raise_node(tree: ElasticQuotaTree, limit: Limit, more: Amounts) -> Raised | None:
+def _raise_node(tree: ElasticQuotaTree, limit: Limit, more: Amounts) -> _Edited | None:
     first, *names = limit.quota.split(SEPARATOR)
     field = "max" if limit.kind is ChangeKind.QUOTA_MAX else "min"
     changed: ResourceQuantities = {}
@@ -197,13 +271,12 @@ def _raise_node(tree: ElasticQuotaTree, limit: Limit, more: Amounts) -> Raised |
     if root is None:
         return None
     edited = replace(tree, spec=replace(tree.spec, root=root))
-    patches: tuple[Patch, ...] = ()
+    patch = None
     if not names:
         # Below the root, a merge patch would replace a whole list of nodes by what is read of them.
-        patch = {"spec": {"root": {field: changed}}}
         kind = ("scheduling.sigs.k8s.io/v1beta1", "ElasticQuotaTree")
-        patches = (patch_of(*kind, tree.metadata, patch),)
-    return Raised(lambda engine: engine.on_quota(edited), _listed(changed), patches)
+        patch = patch_of(*kind, tree.metadata, {"spec": {"root": {field: changed}}})
+    return _Edited(edited, changed, patch)
 
 
 def _raise(

@@ -157,6 +157,7 @@ class _Run:
         classes = sum(1 for queue in self._engine.queues for _ in queue.heads())
         self._cost = 1 + classes // CLASSES_PER_STEP
         self._left = MAX_STEPS
+        self._is_late = question.trials.is_late
         self._admitted = 0
         # Units that start in this copy, and whether they have ended.
         self._started: dict[str, bool] = {}
@@ -258,7 +259,7 @@ class _Run:
         return False
 
     def _spend(self) -> None:
-        if self._left < self._cost:
+        if self._left < self._cost or self._is_late():
             raise SpentError
         self._left -= self._cost
 

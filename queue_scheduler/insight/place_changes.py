@@ -22,11 +22,14 @@ from queue_scheduler.insight.change import (
 )
 from queue_scheduler.insight.question import Question
 from queue_scheduler.insight.trials import Edit, edit_spec, told
+from queue_scheduler.quota.quota_spec import QuotaSpec
 from queue_scheduler.quota.quota_tree_spec import parse_tree
-from queue_scheduler.quota.tree_node_lookup import short_name
+from queue_scheduler.quota.tree_node_lookup import ALL_NAMESPACES, short_name
+from queue_scheduler.quota_plugin import QuotaPlugin
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.quota_names import read_namespaces
 from shared_api.well_known_labels import (
     ACTIVE,
     MAX_EXEC_TIME,
@@ -34,6 +37,7 @@ from shared_api.well_known_labels import (
     QUEUE_NAME,
     QUOTA_IS_PARENT,
     QUOTA_NAME,
+    SPECIAL_QUOTAS,
     TREE_QUOTA_NAME,
     read_tree_quota_name,
 )
@@ -186,6 +190,7 @@ def _be_active(question: Question) -> Change | None:
             of_unit={"spec": {"active": True}},
         ),
         edits=(edit,),
+        action="make the job active again",
     )
 
 
@@ -252,33 +257,81 @@ def _other_quotas(question: Question) -> Iterator[Change]:
     """Yield quotas that the unit may use and to which it could be charged now."""
     record, engine = question.record, question.engine
     own = "" if record.info is None else record.info.quota
+    namespace = record.unit.metadata.namespace
 
     def charged() -> Iterator[_Place]:
-        for key, label, quota in _leaf_quotas(engine):
-            unit = _in_quota(record.unit, key, label)
-            mapped = engine.plugins.map_unit(unit, engine.queues)
-            if not isinstance(mapped, Mapped) or mapped.quota != quota:
+        for each in _leaf_quotas(engine):
+            if each.quota == own or not _is_for(engine, each, namespace):
                 continue
-            if quota != own and _would_pass(question, quota):
-                yield _Place(ChangeKind.QUOTA, unit, {key: label}, f"Charge it to quota {quota}.")
+            unit = _in_quota(record.unit, each.key, each.label)
+            mapped = engine.plugins.map_unit(unit, engine.queues)
+            if not isinstance(mapped, Mapped) or mapped.quota != each.quota:
+                continue
+            if _would_pass(question, each.quota):
+                text = f"Charge it to quota {each.quota}."
+                yield _Place(ChangeKind.QUOTA, unit, {each.key: each.label}, text)
 
     return _try_places(question, charged())
 
 
-def _leaf_quotas(engine: Engine) -> Iterator[tuple[str, str, str]]:
-    """Yield the quotas that units may name: the key and value of the label, and the quota."""
-    named = sorted(
-        quota.metadata.name
-        for quota in engine.objects.of_kind(ElasticQuota)
-        if quota.metadata.labels.get(QUOTA_IS_PARENT) != "true"
-    )
-    yield from ((QUOTA_NAME, name, name) for name in dict.fromkeys(named))
+class _Leaf(NamedTuple):
+    """A quota that units may name.
+
+    Attributes:
+        key: The key of their label.
+        label: Its value.
+        quota: The quota.
+        namespaces: Those that the quota lists; (): it lists none.
+        home: The namespace whose own quota it is; "": it is of none.
+    """
+
+    key: str
+    label: str
+    quota: str
+    namespaces: tuple[str, ...]
+    home: str
+
+
+def _is_for(engine: Engine, leaf: _Leaf, namespace: str) -> bool:
+    """Return whether a quota is advised to units of a namespace.
+
+    Where all namespaces may name all quotas, one that is dedicated to others is no advice.
+    """
+    for plugin in engine.plugins.plugins:
+        if isinstance(plugin, QuotaPlugin) and plugin.knows_quota(leaf.quota):
+            if plugin.judges_namespaces:
+                return True  # the mapping answers
+            break
+    takers = {*leaf.namespaces, leaf.home} - {""}
+    return not takers or not takers.isdisjoint({namespace, ALL_NAMESPACES})
+
+
+def _leaf_quotas(engine: Engine) -> Iterator[_Leaf]:
+    """Yield the quotas that units may name, those of koord-scheduler itself left out."""
+    named: dict[str, ElasticQuota] = {}
+    for quota in engine.objects.of_kind(ElasticQuota):
+        meta = quota.metadata
+        if meta.labels.get(QUOTA_IS_PARENT) == "true" or meta.name in SPECIAL_QUOTAS:
+            continue
+        named[meta.name] = min(quota, named.get(meta.name, quota), key=_age)
+    for name, quota in sorted(named.items()):
+        home = name if name == quota.metadata.namespace else ""
+        yield _Leaf(QUOTA_NAME, name, name, read_namespaces(quota), home)
     for tree in engine.objects.of_kind(ElasticQuotaTree):
         specs = parse_tree(tree)
         parents = {spec.parent for spec in specs}
-        leaves = sorted(spec.name for spec in specs if spec.name not in parents)
-        # A label has no slashes: nodes are named without their parents.
-        yield from ((TREE_QUOTA_NAME, short_name(path), path) for path in leaves)
+        leaves = sorted((spec for spec in specs if spec.name not in parents), key=_name)
+        for spec in leaves:
+            # A label has no slashes: nodes are named without their parents.
+            yield _Leaf(TREE_QUOTA_NAME, short_name(spec.name), spec.name, spec.namespaces, "")
+
+
+def _age(quota: ElasticQuota) -> tuple[str, str]:
+    return quota.metadata.creation_timestamp, quota.metadata.namespace
+
+
+def _name(spec: QuotaSpec) -> str:
+    return spec.name
 
 
 def _in_quota(unit: QueueUnit, key: str, label: str) -> QueueUnit:

@@ -139,6 +139,7 @@ def _resume(question: Question, queue: Queue) -> Iterator[Change]:
         sufficient=False,
         patches=_patch_annotations(question, queue, values),
         edits=(_with_annotations(queue, values),),
+        action=f"resume queue {queue.metadata.name}",
     )
 
 
@@ -317,4 +318,5 @@ def _activate_checks(question: Question) -> Iterator[Change]:
             sufficient=outcome.starts,
             also_starts=outcome.also,
             edits=(edit,),
+            action=f"let the controller of admission check {blocker.other} perform it",
         )

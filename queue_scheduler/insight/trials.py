@@ -10,6 +10,7 @@ at 10,000 pending units; to take a change back would need the reverse of each de
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Final
 
@@ -33,7 +34,12 @@ before the one that was asked about uses them up."""
 
 
 class SpentError(Exception):
-    """An answer has used up its trials or its decisions."""
+    """An answer has used up its trials, its decisions or its time."""
+
+
+def never_late() -> bool:
+    """Return that an answer may go on: its trials and decisions bound it."""
+    return False
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,15 +65,23 @@ class Trials:
 
     Attributes:
         rested: What happens without any change.
+        is_late: Whether the answer must end now.
     """
 
-    def __init__(self, engine: Engine, key: str, wall: datetime) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        key: str,
+        wall: datetime,
+        is_late: Callable[[], bool] = never_late,
+    ) -> None:
         """Bring an engine to rest.
 
         Args:
             engine: A fork; it belongs to the trials from now on.
             key: The unit, `namespace/name`.
             wall: The time of all trials.
+            is_late: Returns whether the answer must end now.
 
         Raises:
             SpentError: The engine does not come to rest within the decisions of an answer.
@@ -75,7 +89,8 @@ class Trials:
         self._engine = engine
         self._key = key
         self._moment = Moment(0.0, wall)
-        self._trials, self._decisions = MAX_TRIALS, MAX_DECISIONS
+        self.is_late = is_late
+        self._trials, self._decisions, self._reserved = MAX_TRIALS, MAX_DECISIONS, 0
         end_pauses(engine)
         self.rested = self._run(engine, (queue.name for queue in engine.queues))
 
@@ -93,6 +108,15 @@ class Trials:
         """Return a fork of the engine at rest, for questions that may change it."""
         return self._engine.fork()
 
+    @contextmanager
+    def halved(self) -> Iterator[None]:
+        """Let what is inside use half of the decisions that are left, then raise SpentError."""
+        self._reserved = self._decisions // 2
+        try:
+            yield
+        finally:
+            self._reserved = 0
+
     def attempt(self, *edits: Edit) -> Outcome:
         """Return what follows from these changes together.
 
@@ -104,8 +128,8 @@ class Trials:
         self._trials -= 1
         return self._tell(self._engine.fork(), edits)
 
-    def proceed(self, outcome: Outcome, edit: Edit) -> Outcome:
-        """Return what follows from one more change where the unit has not started.
+    def proceed(self, outcome: Outcome, *edits: Edit) -> Outcome:
+        """Return what follows from more changes where the unit has not started.
 
         It costs no fork, and may differ from both changes at once: units decide in between. So it
         is for searching, and what it finds is to be tried again.
@@ -113,7 +137,7 @@ class Trials:
         Raises:
             SpentError: There are no decisions left.
         """
-        return self._tell(outcome.engine, (edit,))
+        return self._tell(outcome.engine, edits)
 
     def _tell(self, engine: Engine, edits: tuple[Edit, ...]) -> Outcome:
         return self._run(engine, [name for edit in edits for name in edit(engine)])
@@ -137,7 +161,7 @@ class Trials:
         return Outcome(engine=engine, starts=False, also=tuple(started))
 
     def _spend(self) -> None:
-        if not self._decisions:
+        if self._decisions <= self._reserved or self.is_late():
             raise SpentError
         self._decisions -= 1
 

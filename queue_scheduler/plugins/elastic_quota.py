@@ -80,7 +80,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
     ) -> None:
         super().__init__(settings)
         self._expected_capacity = expected_capacity
-        self._checks_namespaces = checks_namespaces
+        self.judges_namespaces = checks_namespaces
         # Quotas that namespaces list, by namespace; namespaces that list none are absent.
         self._available: dict[str, frozenset[str]] = {}
         self._capacity = NodeCapacity()
@@ -123,7 +123,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
         return Mapped(quota=quota, queue=name)
 
     def _is_available(self, quota: str, namespace: str) -> bool:
-        if not self._checks_namespaces:
+        if not self.judges_namespaces:
             return True
         return self.quotas.may_name(quota, namespace, self._available.get(namespace, ()))
 
@@ -261,7 +261,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
         names = known.symmetric_difference(self._known)
         after = [self.quotas.quota_of_namespace(namespace) for namespace in concerned]
         moved = [ns for ns, was, now in zip(concerned, before, after, strict=True) if was != now]
-        if self._checks_namespaces:
+        if self.judges_namespaces:
             moved = sorted({*moved, *(took ^ self.quotas.takers_of(meta.name))})
         if moved or names:
             for key, pod in self._foreign.items():
@@ -290,7 +290,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
         self._available.pop(name, None)
         if listed:
             self._available[name] = listed
-        return (f"namespace/{name}",) if self._checks_namespaces else ()
+        return (f"namespace/{name}",) if self.judges_namespaces else ()
 
     def on_node(self, node: Node) -> None:
         """Take a node."""
@@ -371,7 +371,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
     def fork(self) -> ElasticQuotaPlugin:
         """Return an independent plugin with the same usage."""
         twin = ElasticQuotaPlugin(
-            self._settings, self._expected_capacity, checks_namespaces=self._checks_namespaces
+            self._settings, self._expected_capacity, checks_namespaces=self.judges_namespaces
         )
         twin._available = dict(self._available)
         twin._take_over(self)

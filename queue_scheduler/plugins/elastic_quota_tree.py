@@ -93,7 +93,7 @@ class ElasticQuotaTreePlugin(QuotaPlugin):
         super().__init__(settings)
         self._oversell_rate = oversell_rate
         self._checks_hungry = checks_hungry
-        self._checks_available = checks_available
+        self.judges_namespaces = checks_available
         self._trees: dict[str, ElasticQuotaTree] = {}
         self._nodes = TreeNodeLookup(checks_available=checks_available)
         self._reported_younger: frozenset[Uid] = frozenset()
@@ -273,7 +273,7 @@ class ElasticQuotaTreePlugin(QuotaPlugin):
         twin = ElasticQuotaTreePlugin(
             self._oversell_rate,
             checks_hungry=self._checks_hungry,
-            checks_available=self._checks_available,
+            checks_available=self.judges_namespaces,
             required_requests=self._settings.required_requests,
         )
         twin._take_over(self)

@@ -29,7 +29,7 @@ from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.changes import Changes, find_changes
 from queue_scheduler.insight.explain import Explanation, explain, needs_fork
-from queue_scheduler.insight.trials import SpentError, Trials, told
+from queue_scheduler.insight.trials import SpentError, Trials, never_late, told
 from queue_scheduler.unit_writes.applied_patches import merged
 from queue_scheduler.what_if.apply import apply_edits
 from queue_scheduler.what_if.edit import PATCH, Edit, EditError
@@ -140,13 +140,19 @@ class TryOut:
         engine: A fork; it must not be used afterwards.
         wall: The time.
         namespace: Returns a namespace; None: there is none of this name.
+        is_late: Returns whether no more changes are to be tried.
     """
 
     def __init__(
-        self, engine: Engine, wall: datetime, namespace: Callable[[str], Namespace | None]
+        self,
+        engine: Engine,
+        wall: datetime,
+        namespace: Callable[[str], Namespace | None],
+        is_late: Callable[[], bool] = never_late,
     ) -> None:
         self._engine = engine
         self._wall = wall
+        self._is_late = is_late
         self._count = 0
         self.facts = ClusterFacts(
             wall=wall,
@@ -248,7 +254,8 @@ class TryOut:
         tried = replace(tried, explanation=self._explain(key))
         if not with_changes:
             return tried
-        return replace(tried, changes=find_changes(self._engine.fork(), key, wall))
+        found = find_changes(self._engine.fork(), key, wall, self._is_late)
+        return replace(tried, changes=found)
 
     def _explain(self, key: str) -> Explanation | None:
         reader = self._engine.fork() if needs_fork(self._engine) else self._engine

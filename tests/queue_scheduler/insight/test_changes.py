@@ -73,7 +73,7 @@ def test_a_question_changes_nothing() -> None:
     ]
 
 
-@pytest.mark.parametrize(("limit", "most"), [("MAX_TRIALS", 4), ("MAX_DECISIONS", 6)])
+@pytest.mark.parametrize(("limit", "most"), [("MAX_TRIALS", 4), ("MAX_DECISIONS", 5)])
 def test_an_answer_that_costs_too_much_is_incomplete(
     monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
@@ -86,3 +86,15 @@ def test_an_answer_that_costs_too_much_is_incomplete(
     assert not found.are_complete
     assert 0 < len(found.found) < len(complete.found)
     assert not of_kind(found, "request")
+
+
+@pytest.mark.parametrize("times", [0, 3, 8])
+def test_an_answer_that_is_late_ends_with_what_was_found(times: int) -> None:
+    cluster = SmallCluster(build_queue("b"))
+    cluster.run("old", cpu=3)
+    cluster.wait("new", cpu=2)
+    asked = iter(range(times))
+    found = find_changes(cluster.engine.fork(), "ns/new", WALL, lambda: next(asked, None) is None)
+    assert found is not None
+    assert not found.are_complete
+    assert len(found.found) < len(cluster.changes("new").found)

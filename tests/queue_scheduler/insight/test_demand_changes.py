@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
+from queue_scheduler.quota.quota_settings import QuotaMode
+from shared_api.objects.pod import Container, Pod, ResourceRequirements
 from shared_api.objects.queue_unit import ConsumerReference
-from tests.properties.engine_kit import build_queue, build_unit
-from tests.queue_scheduler.insight.changes_kit import SmallCluster, of_kind, the
+from tests.properties.engine_kit import build_pod, build_queue, build_quota, build_unit
+from tests.queue_scheduler.insight.changes_kit import SmallCluster, build_node, of_kind, the
 
 
 def test_the_request_of_a_pod_is_lowered_to_what_fits() -> None:
@@ -73,12 +77,40 @@ def test_less_does_not_help_a_unit_that_waits_for_its_turn() -> None:
 
 
 def test_a_unit_may_have_to_request_nothing() -> None:
-    cluster = SmallCluster(cpu=4)
-    cluster.run("old", cpu=6)
+    cluster = SmallCluster(build_node("node", cpu=9), mode=QuotaMode.RUNTIME)
+    cluster.workers.wake(cluster.engine.on_pod(build_pod("bare", cpu=4, quota="a")))
     cluster.wait("new", cpu=2)
     change = the(cluster.changes("new"), "request")
     assert (change.description, change.minimal) == (
-        "Nothing is left for it: it would start only if the unit requested no cpu.",
+        "Nothing is left for it now: it would start only if the unit requested no cpu.",
         True,
     )
     assert not change.practical
+
+
+def test_nothing_is_said_of_requesting_nothing_where_waiting_is_enough() -> None:
+    cluster = SmallCluster(cpu=4)
+    cluster.run("old", cpu=4)
+    cluster.wait("new", cpu=2)
+    assert of_kind(cluster.changes("new"), "request") == []
+
+
+def test_a_unit_that_would_have_to_do_without_one_resource_is_not_advised_to() -> None:
+    quota = build_quota("a", cpu=4)
+    limits = {"cpu": "4", "nvidia.com/gpu": "2"}
+    cluster = SmallCluster(replace(quota, spec=replace(quota.spec, max=dict(limits))))
+    cluster.tell(build_node("node", cpu=9))
+    unit = build_unit("new", "a")
+    asked: dict[str, Any] = {"cpu": "5", "nvidia.com/gpu": "2"}
+    for_gpus = build_pod("bare", cpu=1, unit="ns/gone")
+    cluster.workers.wake(cluster.engine.on_pod(with_gpus(for_gpus, 2)))
+    assert cluster.tell(replace(unit, spec=replace(unit.spec, request=asked))) == []
+    change = the(cluster.changes("new"), "request")
+    assert not change.practical
+    assert "at most 3 of cpu, no nvidia.com/gpu" in change.description
+
+
+def with_gpus(pod: Pod, gpus: int) -> Pod:
+    requests: dict[str, Any] = {"cpu": "1", "nvidia.com/gpu": gpus}
+    container = Container(resources=ResourceRequirements(requests=requests))
+    return replace(pod, spec=replace(pod.spec, containers=(container,)))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import pytest
+from msgspec.structs import replace
+
+from queue_scheduler.insight import raise_search
 from queue_scheduler.quota.quota_settings import QuotaMode
-from tests.properties.engine_kit import build_queue, build_quota
-from tests.queue_scheduler.insight.changes_kit import SmallCluster, build_node, names, of_kind, the
+from tests.properties.engine_kit import build_queue, build_quota, build_unit
+from tests.queue_scheduler.insight.changes_kit import SmallCluster, build_node, names, the
 
 
 def test_the_max_is_raised_by_what_is_missing() -> None:
@@ -45,17 +49,32 @@ def test_a_unit_behind_a_refused_one_needs_room_for_both() -> None:
 
 
 def test_a_limit_that_is_not_the_only_one_does_not_suffice_alone() -> None:
-    cluster = SmallCluster(
-        build_quota("top", cpu=5), build_quota("b", cpu=4, parent="top"), build_queue("b")
-    )
-    cluster.run("old", "b", cpu=4)
-    cluster.wait("new", "b", cpu=2)
-    changes = of_kind(cluster.changes("new"), "quotaMax")
-    assert [(each.description, each.sufficient) for each in changes] == [
-        ("Raising the max of quota b alone does not start it.", False),
-        ("Raising the max of quota top alone does not start it.", False),
-    ]
-    assert not any(each.patches for each in changes)
+    # No node has a GPU, so none can be added that is like it.
+    cluster = SmallCluster(build_node("node", cpu=9), mode=QuotaMode.RUNTIME)
+    unit = build_unit("new", "a")
+    asked: dict[str, Any] = {"cpu": 5, "nvidia.com/gpu": 1}
+    limits: dict[str, Any] = {"cpu": 4, "nvidia.com/gpu": 1}
+    quota = build_quota("a")
+    cluster.tell(replace(quota, spec=replace(quota.spec, max=limits)))
+    assert cluster.tell(replace(unit, spec=replace(unit.spec, request=asked))) == []
+    change = the(cluster.changes("new"), "quotaMax")
+    want = "Raising the max of quota a alone does not start it."
+    assert (change.description, change.sufficient, change.verified) == (want, False, True)
+    assert change.patches == ()
+
+
+def test_it_is_not_said_that_a_raise_does_not_help_where_too_many_are_ahead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(raise_search, "MAX_STEPS", 1)
+    cluster = SmallCluster()
+    cluster.run("old", cpu=4)
+    for number in range(6):
+        cluster.wait(f"ahead-{number}", cpu=2, created=number)
+    cluster.wait("new", cpu=3, created=9)
+    change = the(cluster.changes("new"), "quotaMax")
+    assert change.description.startswith("It is not known whether raising the max of quota a alone")
+    assert (change.sufficient, change.verified) == (False, False)
 
 
 def test_a_min_is_raised_where_mins_are_the_limits() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from queue_scheduler.insight.change import annotated
+from queue_scheduler.quota.quota_settings import QuotaMode
 from shared_api.objects.queue import AdmissionCheckReference
 from shared_api.well_known_labels import (
     BACKFILL,
@@ -19,22 +20,24 @@ from tests.properties.engine_kit import admitted, build_check, build_queue, buil
 from tests.queue_scheduler.insight.changes_kit import SmallCluster, names, of_kind, the
 
 
-@pytest.mark.parametrize(
-    ("cpu", "sufficient", "want"),
-    [
-        (1, True, "Resume queue a."),
-        (5, False, "Resuming queue a alone does not start it."),
-    ],
-    ids=["fits", "does not fit"],
-)
-def test_a_stopped_queue_is_resumed(cpu: int, sufficient: bool, want: str) -> None:
+def test_a_stopped_queue_is_resumed() -> None:
     cluster = SmallCluster(build_queue("a", annotations={STOP_POLICY: "Hold"}))
-    cluster.wait("new", cpu=cpu)
+    cluster.wait("new", cpu=1)
     change = the(cluster.changes("new"), "stopPolicy")
-    assert (change.sufficient, change.description) == (sufficient, want)
+    assert (change.sufficient, change.description) == (True, "Resume queue a.")
     (patch,) = change.patches
     assert (patch.kind, patch.namespace, patch.name) == ("Queue", "kq", "a")
     assert patch.patch == annotated({STOP_POLICY: "None"})
+
+
+def test_resuming_a_queue_is_not_enough_where_no_limit_can_be_raised() -> None:
+    cluster = SmallCluster(
+        build_queue("a", annotations={STOP_POLICY: "Hold"}), mode=QuotaMode.RUNTIME
+    )
+    cluster.wait("new", cpu=1)
+    change = the(cluster.changes("new"), "stopPolicy")
+    want = "Resuming queue a alone does not start it."
+    assert (change.sufficient, change.description) == (False, want)
 
 
 def test_a_queue_that_waits_for_pods_need_not() -> None:

@@ -102,16 +102,26 @@ def test_a_policy_that_it_does_not_state_is_the_queues() -> None:
 
 
 @pytest.mark.parametrize("spelling", [STOP_POLICY, STOP_POLICY.replace("koord-", "kube-")])
-@pytest.mark.parametrize(("cpu", "sufficient"), [(1, True), (5, False)])
-def test_a_stop_policy_that_the_quota_states(spelling: str, cpu: int, sufficient: bool) -> None:
+def test_a_stop_policy_that_the_quota_states(spelling: str) -> None:
     cluster = cluster_of({spelling: "Hold"})
-    cluster.wait("new", cpu=cpu)
+    cluster.wait("new", cpu=1)
     change = the(cluster.changes("new"), "stopPolicy")
     (patch,) = change.patches
     assert (patch.kind, patch.patch) == ("ElasticQuota", annotated({STOP_POLICY: "None"}))
     after = patched(cluster, change)
     assert is_settled(after)
-    assert (starts(after) == ["ns/new"], change.sufficient) == (sufficient, sufficient)
+    assert (starts(after), change.sufficient) == (["ns/new"], True)
+
+
+def test_a_quota_is_patched_once_where_it_stops_its_queue_and_is_full() -> None:
+    cluster = cluster_of({STOP_POLICY: "Hold"})
+    cluster.wait("new", cpu=5)
+    change = the(cluster.changes("new"), "several")
+    (patch,) = change.patches
+    assert patch.patch == {**annotated({STOP_POLICY: "None"}), "spec": {"max": {"cpu": "5"}}}
+    after = patched(cluster, change)
+    assert is_settled(after)
+    assert starts(after) == ["ns/new"]
 
 
 def test_a_depth_that_the_quota_states() -> None:

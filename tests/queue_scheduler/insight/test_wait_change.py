@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -80,7 +80,7 @@ def test_nothing_is_proved_while_pods_of_no_unit_are_in_the_way() -> None:
     ids=["more than there is", "more than its max", "on hold"],
 )
 def test_that_waiting_does_not_help_is_said_where_it_is_proved(
-    nodes: int, more: dict[str, object], want: str
+    nodes: int, more: dict[str, Any], want: str
 ) -> None:
     cluster = SmallCluster(build_node("node", cpu=nodes), mode=QuotaMode.RUNTIME)
     cluster.run("old", cpu=1)
