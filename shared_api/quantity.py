@@ -157,6 +157,85 @@ def format_alike(resource: str, base_units: Sequence[int]) -> tuple[str, ...]:
     return tuple(f"{amount // size}{suffix}" if amount else "0" for amount in base_units)
 
 
+class Rounding(enum.Enum):
+    """How an amount is rounded that is written for people."""
+
+    NEAREST = enum.auto()
+    UP = enum.auto()
+    """For what is needed at least."""
+    DOWN = enum.auto()
+    """For what is left at most."""
+
+
+def for_people(
+    resource: str, base_units: Sequence[int], rounding: Rounding = Rounding.NEAREST
+) -> tuple[str, ...]:
+    """Return short texts of amounts of one resource for a sentence: 51.7, 206.8Gi, 750m.
+
+    They are in the largest unit in which the largest amount is at least 1, with one to three
+    decimals, and exact to half a percent; one that is too small for that is in a unit of its own.
+    What is to be read by a program or applied needs `format_amount`.
+    """
+    return tuple(_for_people(resource, amount, base_units, rounding) for amount in base_units)
+
+
+def amount_for_people(resource: str, base_units: int, rounding: Rounding = Rounding.NEAREST) -> str:
+    """Return `for_people` of one amount."""
+    return _for_people(resource, base_units, (base_units,), rounding)
+
+
+def _for_people(resource: str, amount: int, beside: Sequence[int], rounding: Rounding) -> str:
+    if not amount:
+        return "0"
+    size, suffix = _unit_for_people(resource, max(abs(each) for each in beside))
+    for decimals in range(1, _MAX_DECIMALS + 1):
+        tens = 10**decimals
+        scaled = _divide(abs(amount) * tens, size, rounding if amount > 0 else Rounding.NEAREST)
+        if abs(scaled * size - abs(amount) * tens) * _MAX_ERROR <= abs(amount) * tens:
+            whole, rest = divmod(scaled, tens)
+            text = f"{whole}.{rest:0{decimals}}".rstrip("0").rstrip(".") if rest else str(whole)
+            return f"{'-' if amount < 0 else ''}{text}{suffix}"
+    if len(beside) > 1:
+        return _for_people(resource, amount, (amount,), rounding)
+    return format_amount(resource, amount)
+
+
+_MAX_DECIMALS: Final = 3
+_MAX_ERROR: Final = 200
+"""A text differs from the amount by a 200th at most."""
+_LARGE_COUNT: Final = 1_000_000
+"""From here on counts have decimal suffixes."""
+
+
+def _divide(dividend: int, divisor: int, rounding: Rounding) -> int:
+    match rounding:
+        case Rounding.UP:
+            return -(-dividend // divisor)
+        case Rounding.DOWN:
+            return dividend // divisor
+        case Rounding.NEAREST:
+            return (2 * dividend + divisor) // (2 * divisor)
+
+
+def _unit_for_people(resource: str, largest: int) -> tuple[int, str]:
+    """Return the size of the unit in base units, and its suffix."""
+    if resource == "cpu":
+        return (_MILLIS_PER_UNIT, "") if largest >= _MILLIS_PER_UNIT else (1, "m")
+    if _is_in_bytes(resource) or resource.endswith(_BYTES_OF_KOORDINATOR):
+        step, suffixes = _KIBI, _BINARY_SUFFIXES
+    elif largest >= _LARGE_COUNT:
+        step, suffixes = _MILLIS_PER_UNIT, ("", "k", "M", "G", "T", "P", "E")
+    else:
+        return 1, ""
+    power = 0
+    while power + 1 < len(suffixes) and largest >= step ** (power + 1):
+        power += 1
+    return step**power, suffixes[power]
+
+
+_BYTES_OF_KOORDINATOR: Final = ("/batch-memory", "/mid-memory", "/gpu-memory")
+
+
 def _is_in_bytes(resource: str) -> bool:
     return resource in {"memory", "ephemeral-storage", "storage"} or resource.startswith(
         "hugepages-"

@@ -22,14 +22,16 @@ class Change(Answer, frozen=True):
     """One change, and whether the unit starts after it alone (`sufficient`).
 
     `kind` is what is changed (docs/debug-api.md); `wait` is nothing. One that is not `practical` is
-    a fact about a limit: the unit would have to request nothing. `also_starts` start before it,
-    `units` end or are evicted; `other_starts` and `other_units` count those that are not named.
+    a fact about a limit: the unit would have to request nothing. `ends` is how many units end
+    before it starts by waiting. `also_starts` start before it, `units` end or are evicted;
+    `other_starts` and `other_units` count those that are not named.
     """
 
     kind: str = ""
     description: str = ""
     sufficient: bool = False
     practical: bool = True
+    ends: int = 0
     also_starts: tuple[str, ...] = ()
     other_starts: int = 0
     patches: tuple[Patch, ...] = ()

@@ -20,12 +20,20 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("unit")
 @click.option("--changes", is_flag=True, help="Also the smallest changes that would start it.")
+@click.option("--all", "shows_all", is_flag=True, help="All reasons, where there are many.")
 @options.at
 @options.from_dump
 @options.output("text", "json", "yaml")
 @options.reach
 def explain(
-    session: Session, unit: str, *, changes: bool, at: str | None, dump: str | None, form: str
+    session: Session,
+    unit: str,
+    *,
+    changes: bool,
+    shows_all: bool,
+    at: str | None,
+    dump: str | None,
+    form: str,
 ) -> None:
     """Say why a job waits: all that keeps it, with the numbers, and what would start it.
 
@@ -43,7 +51,7 @@ def explain(
         _explain_alone(session, namespace, name, error)
         return
     if not show_tree(session, answer, form):
-        _show(session, asked, answer)
+        _show(session, asked, answer, shows_all=shows_all)
 
 
 def _find(asked: Asked, unit: str, at: str | None) -> tuple[str, str]:
@@ -66,14 +74,15 @@ def _answer(asked: Asked, unit: tuple[str, str], at: str | None, *, changes: boo
     return asked.source.debug(f"/debug/queueunits/{namespace}/{name}/explain", (("at", at),))
 
 
-def _show(session: Session, asked: Asked, answer: bytes) -> None:
+def _show(session: Session, asked: Asked, answer: bytes, *, shows_all: bool) -> None:
     from koord_queue.answers.decoding import decode  # noqa: PLC0415 - not for --help
     from koord_queue.answers.explanation import Explanation  # noqa: PLC0415 - the same
     from koord_queue.show.explanation import tell_explanation  # noqa: PLC0415 - the same
     from koord_queue.show.paragraphs import write_lines  # noqa: PLC0415 - the same
 
     explanation = decode(answer, Explanation)
-    write_lines(session.out, tell_explanation(explanation, _ahead(asked, explanation)))
+    ahead = _ahead(asked, explanation)
+    write_lines(session.out, tell_explanation(explanation, ahead, shows_all=shows_all))
 
 
 def _ahead(asked: Asked, explanation: Explanation) -> list[str]:

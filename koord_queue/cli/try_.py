@@ -23,10 +23,19 @@ STDIN: Final = "-"
 @click.command("try")
 @click.option("-f", "--filename", required=True, metavar="FILE", help="YAML or JSON; - is stdin.")
 @click.option("--changes", is_flag=True, help="Also the smallest changes that would start it.")
+@click.option("--all", "shows_all", is_flag=True, help="All reasons, where there are many.")
 @options.from_dump
 @options.output("text", "json", "yaml")
 @options.reach
-def try_(session: Session, *, filename: str, changes: bool, dump: str | None, form: str) -> None:
+def try_(
+    session: Session,
+    *,
+    filename: str,
+    changes: bool,
+    shows_all: bool,
+    dump: str | None,
+    form: str,
+) -> None:
     """Say what would become of the jobs of a manifest, if it were applied now.
 
     Nothing is created or changed. The API server is asked by a dry run first, so that its defaults
@@ -44,7 +53,7 @@ def try_(session: Session, *, filename: str, changes: bool, dump: str | None, fo
         defaulted=defaulted is not None,
     )
     if not show_tree(session, answer, form):
-        _show(session, asked, answer)
+        _show(session, asked, answer, shows_all=shows_all)
 
 
 def _dry_run(session: Session, manifest: bytes, namespace: str) -> bytes | None:
@@ -65,13 +74,14 @@ def _dry_run(session: Session, manifest: bytes, namespace: str) -> bytes | None:
         return None
 
 
-def _show(session: Session, asked: Asked, answer: bytes) -> None:
+def _show(session: Session, asked: Asked, answer: bytes, *, shows_all: bool) -> None:
     from koord_queue.answers.decoding import decode  # noqa: PLC0415 - not for --help
     from koord_queue.answers.tried import Tried  # noqa: PLC0415 - the same
     from koord_queue.show.paragraphs import write_lines  # noqa: PLC0415 - the same
     from koord_queue.show.tried import tell_tried  # noqa: PLC0415 - the same
 
-    write_lines(session.out, tell_tried(decode(answer, Tried), asked.wall))
+    told = tell_tried(decode(answer, Tried), asked.wall, shows_all=shows_all)
+    write_lines(session.out, told)
 
 
 def read_file(name: str) -> bytes:

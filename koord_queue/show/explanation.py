@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from koord_queue.answers.explanation import (
     Admitted,
+    AppliedLimit,
     Borrowed,
     Change,
     Eviction,
     Explanation,
     Patch,
+    Reclaimer,
 )
 from koord_queue.answers.units import Refusal
 from koord_queue.show.paragraphs import Line, below, heading, numbered
-from koord_queue.show.words import counted, listed
+from koord_queue.show.words import counted, listed, short
 
 STYLES: Final = {"waiting": "warn", "held": "bad", "admitted": "good", "finished": "dim"}
 
@@ -25,56 +28,84 @@ CAN_START: Final = frozenset({"waiting", "held"})
 """Verdicts of units that a change may start."""
 
 
+MOST_SHOWN: Final = 10
+"""Reasons, and entries of other lists: about a screen. A unit may be refused by each of hundreds of
+quotas."""
+
 WAIT: Final = "wait"
 """Kind of the change that is none."""
 
 
-def tell_explanation(answer: Explanation, ahead: Sequence[str] = ()) -> Iterator[Line]:
+def tell_explanation(
+    answer: Explanation, ahead: Sequence[str] = (), *, shows_all: bool = False
+) -> Iterator[Line]:
     """Yield the sentence, each blocker with its numbers, what is ahead, and the changes.
 
     Args:
         answer: The explanation.
         ahead: Names of units ahead of it in its queue that may be named.
+        shows_all: Whether long lists are not cut.
     """
     style = "bad" if answer.never_starts else STYLES.get(answer.verdict, "")
     yield Line(answer.summary, style)
-    yield from tell_blockers(answer)
+    yield from tell_blockers(answer, shows_all=shows_all)
     yield from _tell_ahead(answer, ahead)
     if answer.admitted is not None:
-        yield from _tell_admitted(answer.admitted)
+        yield from _tell_admitted(answer.admitted, shows_all=shows_all)
     for plugin in answer.without_plugins:
         yield Line(f"Plugin {plugin} could not be asked.", "dim")
     if answer.changes is not None and answer.verdict in CAN_START:
-        yield from tell_changes(answer.changes, is_complete=answer.changes_complete is not False)
+        is_complete = answer.changes_complete is not False
+        yield from tell_changes(answer.changes, is_complete=is_complete, shows_all=shows_all)
 
 
-def tell_blockers(answer: Explanation) -> Iterator[Line]:
-    """Yield all that keeps a unit from starting, or from getting more pods."""
+def tell_blockers(answer: Explanation, *, shows_all: bool = False) -> Iterator[Line]:
+    """Yield what keeps a unit from starting, or from getting more pods; the first, or all."""
     if answer.checks:
         yield from heading("Admission checks that are not ready")
-        yield from (Line(f"{name}: {state}", indent=2) for name, state in answer.checks.items())
+        checks = [[Line(f"{name}: {state}", indent=2)] for name, state in answer.checks.items()]
+        yield from _some(checks, "check", shows_all=shows_all)
     if not answer.blockers:
         return
     more = answer.verdict == "admitted"
     yield from heading("Why it gets no more pods" if more else "What keeps it from starting")
-    for number, blocker in enumerate(answer.blockers, 1):
-        words, numbers = split_numbers(blocker)
-        yield numbered(number, f"{blocker.reason}: {words}")
-        if numbers:
-            yield below(numbers)
+    blockers = [list(_tell_blocker(*each)) for each in enumerate(answer.blockers, 1)]
+    yield from _some(blockers, "reason", shows_all=shows_all)
+
+
+def _tell_blocker(number: int, blocker: Refusal) -> Iterator[Line]:
+    words, numbers = split_numbers(blocker)
+    yield numbered(number, f"{blocker.reason}: {words}")
+    if numbers:
+        yield below(numbers)
+
+
+def _some(items: Sequence[Sequence[Line]], what: str, *, shows_all: bool) -> Iterator[Line]:
+    """Yield the lines of the first items, and how many there are more."""
+    shown = items if shows_all else items[:MOST_SHOWN]
+    for lines in shown:
+        yield from lines
+    if len(shown) < len(items):
+        more = counted(len(items) - len(shown), what)
+        yield Line(f"and {more} more: --all shows them", "dim", indent=2)
 
 
 def split_numbers(refusal: Refusal) -> tuple[str, str]:
     """Return why a unit waits without numbers, and the numbers; "" if the words have them."""
     each = refusal
-    numbers = f"limit {each.limit}, used {each.used}, requested {each.requested}"
-    said = f": missing {each.missing} ({numbers})"
-    if not each.resource or said not in each.message:
+    found = _NUMBERS.search(each.message)
+    if not each.resource or found is None:
         return each.message, ""
     namespace = f" in namespace {each.quota_namespace}" if each.quota_namespace else ""
     where = f" of quota {each.quota}{namespace}" if each.quota else ""
-    words = each.message.replace(said, "")
-    return words, f"{each.resource}{where}: {numbers}, missing {each.missing}"
+    words = each.message[: found.start()] + each.message[found.end() :]
+    return words, f"{each.resource}{where}: {found['rest']}, missing {found['missing']}"
+
+
+_NUMBERS: Final = re.compile(
+    r": missing (?P<missing>\S+) \((?P<rest>limit \S+, used \S+, requested \S+)\)"
+)
+"""The numbers of a refusal, as the server writes them for people."""
 
 
 def _tell_ahead(answer: Explanation, names: Sequence[str]) -> Iterator[Line]:
@@ -90,37 +121,48 @@ def _tell_ahead(answer: Explanation, names: Sequence[str]) -> Iterator[Line]:
 # --- changes ------------------------------------------------------------------------------------
 
 
-def tell_changes(changes: Sequence[Change], *, is_complete: bool = True) -> Iterator[Line]:
-    """Yield what would start a unit, with the commands that apply it."""
-    enough = [each for each in changes if each.sufficient and each.practical]
-    needed = [each for each in changes if not each.sufficient and each.kind != WAIT]
+def tell_changes(
+    changes: Sequence[Change], *, is_complete: bool = True, shows_all: bool = False
+) -> Iterator[Line]:
+    """Yield what would start a unit, with the commands that apply it, and what waiting does."""
+    made = [each for each in changes if each.kind != WAIT]
+    enough = [each for each in made if each.sufficient and each.practical]
+    others = [each for each in made if not each.sufficient]
+    waits = [each for each in changes if each.kind == WAIT]
     if enough:
         yield from heading("Any one of these would start it now")
-    else:
+    elif not any(each.sufficient for each in waits):
         yield Line("")
-        yield Line("No single change would start it now.")
+        yield Line("No change was found that would start it now.")
     for number, change in enumerate(enough, 1):
         yield from _tell_change(number, change)
-    if needed:
-        yield from heading("Needed, and not enough alone")
-    for number, change in enumerate(needed, 1):
-        yield from _tell_change(number, change)
-    for change in changes:
-        if (change.kind == WAIT and not change.sufficient) or not change.practical:
-            yield Line("")
-            yield Line(change.description)
+    if others:
+        yield from heading("Not enough alone")
+    yield from _some(
+        [list(_tell_change(number, change)) for number, change in enumerate(others, 1)],
+        "change",
+        shows_all=shows_all,
+    )
+    for change in (*(each for each in made if not each.practical), *waits):
+        yield Line("")
+        yield Line(change.description)
+        yield from _tell_units(change)
     if not is_complete:
         yield Line("Time was too short to try every kind of change.", "dim")
 
 
 def _tell_change(number: int, change: Change) -> Iterator[Line]:
     yield numbered(number, change.description)
+    yield from _tell_units(change)
+    for patch in change.patches:
+        yield below(patch_command(patch), to_copy=True)
+
+
+def _tell_units(change: Change) -> Iterator[Line]:
     if change.units:
         yield below(f"units: {listed(change.units, change.other_units)}")
     if change.also_starts or change.other_starts:
         yield below(f"first start: {listed(change.also_starts, change.other_starts)}")
-    for patch in change.patches:
-        yield below(patch_command(patch), to_copy=True)
 
 
 def patch_command(patch: Patch) -> str:
@@ -136,34 +178,42 @@ def patch_command(patch: Patch) -> str:
 # --- an admitted unit ---------------------------------------------------------------------------
 
 
-def _tell_admitted(admitted: Admitted) -> Iterator[Line]:
+def _tell_admitted(admitted: Admitted, *, shows_all: bool) -> Iterator[Line]:
     yield from heading("What it was admitted on")
     if admitted.limits is None:
         yield Line(admitted.limits_unknown, indent=2)
-    for each in admitted.limits or ():
-        limit = "all nodes" if each.kind == "nodes" else f"{each.kind} of quota {each.quota}"
-        numbers = f"limit {each.limit}, used {each.used} before, requested {each.requested}"
-        yield Line(f"{limit}, {each.resource}: {numbers}", indent=2, hang=2)
+    limits = [[_tell_limit(each)] for each in admitted.limits or ()]
+    yield from _some(limits, "limit", shows_all=shows_all)
     if admitted.borrowed:
         yield from heading("What is borrowed")
-        yield from (_tell_borrowed(each) for each in admitted.borrowed)
-    yield from _tell_eviction(admitted.eviction)
+        borrowed = [[_tell_borrowed(each)] for each in admitted.borrowed]
+        yield from _some(borrowed, "amount", shows_all=shows_all)
+    yield from _tell_eviction(admitted.eviction, shows_all=shows_all)
+
+
+def _tell_limit(each: AppliedLimit) -> Line:
+    limit = "all nodes" if each.kind == "nodes" else f"{each.kind} of quota {each.quota}"
+    most, used, asked = short(each.resource, each.limit, each.used, each.requested)
+    numbers = f"limit {most}, used {used} before, requested {asked}"
+    return Line(f"{limit}, {each.resource}: {numbers}", indent=2, hang=2)
 
 
 def _tell_borrowed(each: Borrowed) -> Line:
-    lenders = listed([f"{lender.quota} (up to {lender.amount})" for lender in each.lenders])
+    texts = (each.borrowed, each.used, each.guaranteed, *(one.amount for one in each.lenders))
+    borrowed, used, guaranteed, *lent = short(each.resource, *texts)
+    pairs = zip(each.lenders, lent, strict=True)
+    lenders = listed([f"{lender.quota} (up to {amount})" for lender, amount in pairs])
     source = f", from {lenders}" if lenders else ", which no quota is guaranteed"
-    numbers = f"{each.borrowed} of {each.resource} (uses {each.used}, guaranteed {each.guaranteed})"
+    numbers = f"{borrowed} of {each.resource} (uses {used}, guaranteed {guaranteed})"
     return Line(f"quota {each.quota} borrows {numbers}{source}", indent=2, hang=2)
 
 
-def _tell_eviction(eviction: Eviction) -> Iterator[Line]:
+def _tell_eviction(eviction: Eviction, *, shows_all: bool) -> Iterator[Line]:
     yield from heading("What could evict it")
     if eviction.by_queue:
         yield Line("units of higher priority in its queue", indent=2)
-    for each in eviction.reclaimers:
-        lower = ", for units of higher priority only" if each.only_lower_priority else ""
-        yield Line(f"quota {each.quota}, which may reclaim what is lent{lower}", indent=2)
+    reclaimers = [[_tell_reclaimer(each)] for each in eviction.reclaimers]
+    yield from _some(reclaimers, "quota", shows_all=shows_all)
     for unit in eviction.units:
         why = f"queue {unit.queue}, quota {unit.quota}, priority {unit.priority}"
         name = f"{unit.namespace}/{unit.name}"
@@ -176,3 +226,8 @@ def _tell_eviction(eviction: Eviction) -> Iterator[Line]:
         yield Line("nothing, at present", indent=2)
     for spared in eviction.spared:
         yield Line(f"{spared.reason}: {spared.message}", indent=4, hang=2)
+
+
+def _tell_reclaimer(each: Reclaimer) -> Line:
+    lower = ", for units of higher priority only" if each.only_lower_priority else ""
+    return Line(f"quota {each.quota}, which may reclaim what is lent{lower}", indent=2)

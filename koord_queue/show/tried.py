@@ -11,12 +11,18 @@ from koord_queue.show.paragraphs import BLANK, Line
 from koord_queue.show.words import amounts, listed
 
 
-def tell_tried(answer: Tried, wall: Wall) -> Iterator[Line]:
-    """Yield what becomes of each job, and what the answer may depend on besides."""
+def tell_tried(answer: Tried, wall: Wall, *, shows_all: bool = False) -> Iterator[Line]:
+    """Yield what becomes of each job, and what the answer may depend on besides.
+
+    Args:
+        answer: What becomes of the manifest.
+        wall: The time, and the zone that it is shown in.
+        shows_all: Whether long lists are not cut.
+    """
     for number, job in enumerate(answer.jobs):
         if number:
             yield BLANK
-        yield from _tell_job(job, wall)
+        yield from _tell_job(job, wall, shows_all=shows_all)
     if answer.no_forecast:
         yield BLANK
         yield Line(f"No forecast: {answer.no_forecast}", "dim")
@@ -27,7 +33,7 @@ def tell_tried(answer: Tried, wall: Wall) -> Iterator[Line]:
         yield Line("Defaults and webhooks of the API server are not in this answer.", "dim")
 
 
-def _tell_job(job: TriedJob, wall: Wall) -> Iterator[Line]:
+def _tell_job(job: TriedJob, wall: Wall, *, shows_all: bool) -> Iterator[Line]:
     name = f"{job.namespace}/{job.name}" if job.namespace else job.name
     yield Line(f"{job.kind} {name}: {job.summary}", _style_of(job))
     for each in job.errors:
@@ -37,13 +43,15 @@ def _tell_job(job: TriedJob, wall: Wall) -> Iterator[Line]:
         yield Line(f"{warning.reason}: {warning.message}", "warn", indent=2, hang=2)
     yield from _tell_unit(job)
     if job.explanation is not None:
-        yield from tell_blockers(job.explanation)
+        yield from tell_blockers(job.explanation, shows_all=shows_all)
     if job.forecast is not None:
         yield BLANK
         yield Line(tell_new_forecast(job.forecast, wall))
     if job.explanation is not None and job.explanation.changes is not None:
         is_complete = job.explanation.changes_complete is not False
-        yield from tell_changes(job.explanation.changes, is_complete=is_complete)
+        yield from tell_changes(
+            job.explanation.changes, is_complete=is_complete, shows_all=shows_all
+        )
 
 
 def _tell_unit(job: TriedJob) -> Iterator[Line]:

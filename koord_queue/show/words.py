@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from shared_api.quantity import QuantityError, amount, for_people
+
 MOST_NAMED: Final = 5
 """Names in one sentence; more of them are counted."""
 
@@ -31,8 +33,19 @@ def listed(names: Sequence[str], others: int = 0) -> str:
 
 
 def amounts(quantities: Mapping[str, str]) -> str:
-    """Return `cpu 2, memory 4Gi`; `nothing` without any."""
-    return ", ".join(f"{resource} {each}" for resource, each in quantities.items()) or "nothing"
+    """Return `cpu 2, memory 206.8Gi`; `nothing` without any."""
+    return (
+        ", ".join(f"{resource} {short(resource, each)[0]}" for resource, each in quantities.items())
+        or "nothing"
+    )
+
+
+def short(resource: str, *quantities: str) -> tuple[str, ...]:
+    """Return quantities of one resource, as the API writes them, in short; unread ones as is."""
+    try:
+        return for_people(resource, [amount(resource, each) for each in quantities])
+    except QuantityError:
+        return quantities
 
 
 def seconds_in_words(seconds: float) -> str:

@@ -11,7 +11,7 @@ from queue_controllers.jobframework.generic_job import Child, JobFacts, JobPodSe
 from shared_api.objects.meta import OwnerReference
 from shared_api.objects.queue_unit import PodSet, QueueUnit
 from shared_api.pod_requests import pod_requests
-from shared_api.quantity import QuantityError, format_amount
+from shared_api.quantity import QuantityError, for_people
 from shared_api.resource_list import Amounts, add, scale
 
 BUILT_IN_GROUPS: Final = frozenset(
@@ -176,7 +176,7 @@ def _excess(job: JobFacts, owner: OwnerJob, made: Child) -> str:
     for resource, amount in sorted(wanted.items()):
         part = given.get(resource, 0)
         if amount > part:
-            shown = format_amount(resource, amount), format_amount(resource, part)
+            shown = for_people(resource, (amount, part))
             return f"{resource} {shown[0]} of {shown[1]}"
     return ""
 

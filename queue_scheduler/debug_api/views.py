@@ -329,9 +329,10 @@ class ChangeView(View):
     """One change, and whether the unit starts after it alone.
 
     `kind` is what is changed; docs/debug-api.md lists the kinds. `sufficient`: the unit starts
-    after this change. `verified`: a copy of the scheduler was asked. `minimal`: it was seen that
-    one grain less does not suffice: 1 milli-CPU, byte, piece, pod, node, priority or unit.
+    after this change. `verified`: a copy of the scheduler was asked, to the end. `minimal`: one
+    grain less was seen not to suffice: 1 milli-CPU, byte, piece, pod, node, priority or unit.
     `practical`: false if the unit would have to request nothing, which is a fact and no advice.
+    `ends`: of waiting, how many units end before it starts, those that start before it included.
     `also_starts` are the units that start before it, `other_starts` how many more: those that the
     caller may not read, and those after the first hundred. `patches` is what to apply; empty if
     there is no such field, or the object has more than the scheduler reads: then `description` says
@@ -344,6 +345,7 @@ class ChangeView(View):
     verified: bool = _of_change(lambda each: each.verified)
     minimal: bool = _of_change(lambda each: each.minimal)
     practical: bool = _of_change(lambda each: each.practical)
+    ends: int = _of_change(lambda each: each.ends, default=0)
     also_starts: list[str] = _of_change(lambda each: list(each.also_starts[:MAX_LISTED]))
     other_starts: int = _of_change(lambda each: len(each.also_starts[MAX_LISTED:]), default=0)
     patches: list[PatchView] = _of_change(
@@ -358,12 +360,12 @@ class ExplainView(View):
 
     `verdict` is `waiting` (in its queue), `held` (in none), `admitted` or `finished`. `position` is
     its place in its queue, from 1; 0 if it is in none. `never_starts`: it is larger than a limit,
-    so that waiting does not help. `blockers` are all reasons, the one that decides first; for an
-    admitted unit, why it is not granted the pods that it has grown by. Without blockers a waiting
+    so that waiting does not help. `blockers` are all reasons, the scarcest resource first; for
+    an admitted unit, why it is not granted the pods that it has grown by. Without blockers a waiting
     unit starts when it is its turn. `checks` are the admission checks that are not ready, by name.
     `without_plugins` are plugins that were not asked. `changes`, if asked for, are the smallest
-    single changes that would start a waiting unit now, those that suffice first; `changes_complete`
-    says whether all kinds were looked for.
+    changes that would start a waiting unit now, those that suffice first; `changes_complete` says
+    whether all kinds were looked for.
     """
 
     leader: bool

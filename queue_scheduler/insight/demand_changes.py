@@ -15,7 +15,7 @@ from queue_scheduler.insight.question import Question, find_missing
 from queue_scheduler.insight.trials import Edit, edit_spec
 from shared_api.objects.pod import Container, PodSpec, ResourceQuantities, ResourceRequirements
 from shared_api.objects.queue_unit import PodSet, QueueUnit
-from shared_api.quantity import format_amount
+from shared_api.quantity import Rounding, amount_for_people
 from shared_api.resource_list import Amounts, format_amounts
 
 MAX_STEPS: Final = 5
@@ -151,7 +151,9 @@ def _ask_for_less(question: Question, missing: Amounts, demand: _Total | _Reques
 def _describe_request(whose: str, asked: Amounts, *, can_patch: bool) -> str:
     """Say what a unit may request at most; `asked`: the resources of which it is less than now."""
     texts = [
-        f"at most {format_amount(key, amount)} of {key}" if amount else f"no {key}"
+        f"at most {amount_for_people(key, amount, Rounding.DOWN)} of {key}"
+        if amount
+        else f"no {key}"
         for key, amount in sorted(asked.items())
     ]
     if not all(asked.values()):

@@ -6,9 +6,10 @@ for anew, so that a user who removes one is not surprised by the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
+from fractions import Fraction
 from typing import Final
 
 import msgspec
@@ -56,9 +57,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         record: What the engine knows of it.
         verdict: Where it stands.
         position: In its queue, from 1; 0: it is not in one.
-        blockers: All that keeps it from starting, the reason that decides first; for an admitted
-            unit, why it gets no more pods. () for a unit in its queue: it starts when it has its
-            turn.
+        blockers: All that keeps it from starting; amounts that are short in order, the scarcest
+            first. For an admitted unit, why it gets no more pods. () for a unit in its queue: it
+            starts when it has its turn.
         without_plugins: Plugins that could not be asked, since they cannot be forked.
     """
 
@@ -109,9 +110,25 @@ def explain(engine: Engine, key: str, wall: datetime) -> Explanation | None:
         record=record,
         verdict=_VERDICTS[record.state],
         position=position,
-        blockers=tuple(find_blockers(engine, record, wall)),
+        blockers=scarcest_first(find_blockers(engine, record, wall)),
         without_plugins=engine.plugins.without_fork,
     )
+
+
+def scarcest_first(blockers: Sequence[Refusal]) -> tuple[Refusal, ...]:
+    """Return refusals with amounts in order of scarcity; other reasons stay in their places.
+
+    What is larger than a limit comes first: waiting does not help. Then the scarcest resource is
+    the one of which the least part of what is requested is left.
+    """
+    amounts = iter(sorted((each for each in blockers if each.missing), key=_left_part))
+    return tuple(next(amounts) if each.missing else each for each in blockers)
+
+
+def _left_part(refusal: Refusal) -> tuple[bool, Fraction]:
+    """Return which part of what is requested is left; below 0 where a limit is exceeded."""
+    left = Fraction(refusal.limit - refusal.used, refusal.requested or 1)
+    return (refusal.reason not in NEVER, left)
 
 
 def find_blockers(engine: Engine, record: CachedUnit, wall: datetime) -> list[Refusal]:

@@ -28,7 +28,7 @@ from shared_api.objects.meta import Uid
 from shared_api.objects.node import Node
 from shared_api.objects.pod import QuantityText, ResourceQuantities
 from shared_api.objects.resource_quota import ResourceQuota
-from shared_api.quantity import QuantityError, format_amount
+from shared_api.quantity import QuantityError, Rounding, amount_for_people, format_amount
 from shared_api.quantity import amount as amount_of
 from shared_api.resource_list import Amounts, maximum, parse_amounts
 from shared_api.resource_names import RENAMED_BATCH, current_name, rename_deprecated
@@ -193,7 +193,7 @@ def name_limit(limit: Limit) -> str:
 def name_raise(raised: Raised, limit: Limit) -> str:
     """Return by how much a limit is raised, and to what, in words."""
     more = raised.raises[limit]
-    amounts = ", ".join(f"{format_amount(key, more[key])} of {key}" for key in sorted(more))
+    amounts = ", ".join(f"{_shown(key, more[key])} of {key}" for key in sorted(more))
     return f"{name_limit(limit)} by {amounts}, to {raised.values[limit]}"
 
 
@@ -303,7 +303,15 @@ def _raise(
 
 
 def _listed(new: ResourceQuantities) -> str:
-    return ", ".join(f"{text} of {resource}" for resource, text in sorted(new.items()))
+    return ", ".join(
+        f"{_shown(key, amount_of(_requested(key), text))} of {key}"
+        for key, text in sorted(new.items())
+    )
+
+
+def _shown(resource: str, amount: int) -> str:
+    """Return an amount that is needed; patches have it exactly."""
+    return amount_for_people(_requested(resource), amount, Rounding.UP)
 
 
 # --- nodes ----------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from queue_scheduler.preemption.nomination import for_whom_mark
 from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.quantity import format_alike, format_amount
+from shared_api.quantity import Rounding, amount_for_people, for_people
 from shared_api.queue_unit_phases import (
     NO_PODS,
     PODS_READY,
@@ -183,7 +183,7 @@ def full_message(refusal: Refusal) -> str:
         return text
 
     numbers = (refusal.missing, refusal.limit, refusal.used, refusal.requested)
-    missing, limit, used, requested = format_alike(refusal.resource, numbers)
+    missing, limit, used, requested = for_people(refusal.resource, numbers)
     if refusal.reason is Reason.HURTS_OTHERS:
         # The numbers are of the other quota: what it uses, and what would be left for it.
         shown = f"{refusal.other} uses {used}, would get {limit}"
@@ -286,7 +286,7 @@ def eviction_message(decision: Preempt) -> str:
     refusal = decision.refusal
     words = f"{for_whom_mark(decision.unit)}(priority {decision.priority}, queue {decision.queue}"
     if refusal.resource and refusal.missing:
-        short = format_amount(refusal.resource, refusal.missing)
+        short = amount_for_people(refusal.resource, refusal.missing, Rounding.UP)
         words += f", quota {decision.quota}), which lacks {short} of {refusal.resource}"
     else:
         words += f", quota {decision.quota})"

@@ -85,8 +85,8 @@ def one_grain_less(engine: Engine, key: str, change: Change) -> Iterator[Edit]:
             priority = int(re.findall(r"priority (-?\d+)", change.description)[0])
             yield edit_spec(record, replace(spec, priority=priority - 1))
         case ChangeKind.REQUEST if not spec.pod_set:
-            told = re.findall(r"at most (\w+) of cpu", change.description)
-            cpu = amount_of("cpu", told[0] if told else 0) + 1
+            (patch,) = change.patches
+            cpu = amount_of("cpu", patch.patch["spec"]["request"]["cpu"]) + 1
             yield edit_spec(record, replace(spec, request={"cpu": f"{cpu}m"}))
         case ChangeKind.COUNT:
             count, name = re.findall(r" (\d+) pods of (\S+);", change.description)[0]

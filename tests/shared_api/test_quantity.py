@@ -19,9 +19,12 @@ from shared_api.quantity import (
     Format,
     Quantity,
     QuantityError,
+    Rounding,
     amount,
+    amount_for_people,
     amount_of_nanos,
     canonical,
+    for_people,
     format_alike,
     format_amount,
     milli_value,
@@ -286,3 +289,56 @@ def test_amounts_that_are_compared_have_one_unit(
     got = format_alike(resource, amounts)
     assert got == want
     assert tuple(amount(resource, text) for text in got) == amounts
+
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("resource", "amounts", "want"),
+    [
+        ("cpu", [51692], ["51.7"]),
+        ("cpu", [51692, 692, 51000, 0], ["51.7", "0.69", "51", "0"]),
+        ("cpu", [1250, 1200, 1000], ["1.25", "1.2", "1"]),
+        ("cpu", [750, 5], ["750m", "5m"]),
+        ("cpu", [51692, 1], ["51.7", "0.001"]),
+        ("memory", [222016770993], ["206.8Gi"]),
+        ("memory", [222016770993, 5 * 2**20], ["206.8Gi", "5Mi"]),
+        ("memory", [1500 * 2**20, GIB], ["1.46Gi", "1Gi"]),
+        ("memory", [206 * GIB, GIB // 2], ["206Gi", "0.5Gi"]),
+        ("memory", [1023], ["1023"]),
+        ("kubernetes.io/batch-memory", [222016770993], ["206.8Gi"]),
+        ("nvidia.com/gpu", [8, 16, 0], ["8", "16", "0"]),
+        ("pods", [999_999], ["999999"]),
+        ("example.com/tokens", [222016770993], ["222G"]),
+        ("cpu", [-1500], ["-1.5"]),
+    ],
+)
+def test_amounts_are_short_for_people(resource: str, amounts: list[int], want: list[str]) -> None:
+    assert list(for_people(resource, amounts)) == want
+
+
+@pytest.mark.parametrize(
+    ("rounding", "want"), [(Rounding.UP, "206.8Gi"), (Rounding.DOWN, "206.7Gi")]
+)
+def test_what_is_needed_is_rounded_up_and_what_is_left_down(rounding: Rounding, want: str) -> None:
+    assert amount_for_people("memory", 222016770993, rounding) == want
+
+
+@given(
+    st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]),
+    st.integers(1, 2**60),
+    st.integers(1, 2**60),
+)
+def test_an_amount_for_people_is_near_and_on_the_right_side(
+    resource: str, number: int, beside: int
+) -> None:
+    for rounding in Rounding:
+        text, _ = for_people(resource, [number, beside], rounding)
+        shown = amount(resource, text)
+        assert abs(shown - number) * 199 <= number + 199
+        if rounding is Rounding.UP:
+            assert shown >= number
+        if rounding is Rounding.DOWN:
+            # Reading a quantity rounds up to whole base units.
+            assert shown <= number + 1

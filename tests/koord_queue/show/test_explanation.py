@@ -120,17 +120,17 @@ def test_changes_that_do_not_suffice_come_apart() -> None:
         "1. Raise it.",
         "first start: x/y and 2 others",
         "",
-        "Needed, and not enough alone:",
+        "Not enough alone:",
         "1. Resume it.",
         "",
-        "Waiting alone does not help.",
-        "",
         "No cpu is left.",
+        "",
+        "Waiting alone does not help.",
         "Time was too short to try every kind of change.",
     ]
     for nothing in ((), changes[-1:]):
         said = told(Explanation(verdict="held", changes=nothing))
-        assert "No single change would start it now." in said
+        assert "No change was found that would start it now." in said
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,45 @@ def test_a_patch_as_a_command(patch: Patch, want: str) -> None:
     assert patch_command(patch) == want
 
 
+def test_waiting_is_not_among_what_would_start_it_now() -> None:
+    wait = Change(kind="wait", description="It waits.", sufficient=True, also_starts=("x/y",))
+    raised = Change(description="Raise it.", sufficient=True)
+    some = told(Explanation(verdict="waiting", changes=(raised, wait)))
+    assert some[1:] == [
+        *("", "Any one of these would start it now:", "1. Raise it."),
+        *("", "It waits.", "first start: x/y"),
+    ]
+    assert told(Explanation(verdict="waiting", changes=(wait,)))[1:] == [
+        *("", "It waits.", "first start: x/y"),
+    ]
+
+
+def test_a_long_answer_is_cut_and_says_how_to_see_all_of_it() -> None:
+    many = tuple(refusal(f"hurts quota {number}", resource="") for number in range(200))
+    answer = Explanation(verdict="waiting", blockers=many)
+    short = told(answer)
+    assert short[-1] == "and 190 reasons more: --all shows them"
+    assert sum(len(line) for line in short) < 1_000
+    whole = [line.text for line in tell_explanation(answer, shows_all=True)]
+    assert whole[-1] == "200. OverQuotaMax: hurts quota 199"
+
+
+def test_numbers_of_an_admission_are_short() -> None:
+    limit = AppliedLimit(
+        quota="a",
+        kind="max",
+        resource="memory",
+        limit="222016770993",
+        used="0",
+        requested="107374182400",
+    )
+    answer = Explanation(verdict="admitted", admitted=Admitted(limits=(limit,)))
+    want = "max of quota a, memory: limit 206.8Gi, used 0 before, requested 100Gi"
+    assert want in told(answer)
+
+
 def test_nothing_would_start_what_has_started() -> None:
     admitted = Explanation(verdict="admitted", summary="It is admitted.", changes=())
     assert told(admitted) == ["It is admitted."]
     waiting = Explanation(verdict="waiting", summary="It waits.", changes=())
-    assert told(waiting)[-1] == "No single change would start it now."
+    assert told(waiting)[-1] == "No change was found that would start it now."

@@ -8,6 +8,8 @@ import pytest
 
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.app import DebugApi
+from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.insight.explain import scarcest_first
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.well_known_labels import MAX_DEPTH, STOP_POLICY
 from tests.properties.engine_kit import wall_time
@@ -199,3 +201,35 @@ def test_units_of_other_namespaces_are_counted_in_changes(kit: ShellKit, api: De
     assert shown.changes is not None
     assert (shown.changes[0].units, shown.changes[0].other_units) == (["default/run"], 1)
     assert "secret" not in shown.model_dump_json()
+
+
+def short(resource: str, *, left: int, asked: int, reason: Reason | None = None) -> Refusal:
+    """Return a refusal for a resource of which a part is left."""
+    return Refusal(
+        reason=reason or Reason.OVER_QUOTA_MAX,
+        quota="a",
+        resource=resource,
+        limit=10,
+        used=10 - left,
+        requested=asked,
+    )
+
+
+def test_the_scarcest_resource_comes_first() -> None:
+    behind = Refusal(reason=Reason.BEHIND_REFUSED_UNIT, other="ns/x")
+    given = (
+        short("cpu", left=4, asked=5),
+        short("nvidia.com/gpu", left=0, asked=1),
+        behind,
+        short("memory", left=1, asked=4),
+    )
+    want = ["nvidia.com/gpu", "memory", "", "cpu"]
+    assert [each.resource for each in scarcest_first(given)] == want
+
+
+def test_what_is_larger_than_a_limit_comes_before_what_is_scarce() -> None:
+    given = (
+        short("nvidia.com/gpu", left=0, asked=1),
+        short("cpu", left=9, asked=11, reason=Reason.EXCEEDS_QUOTA),
+    )
+    assert [each.resource for each in scarcest_first(given)] == ["cpu", "nvidia.com/gpu"]

@@ -64,7 +64,7 @@ def test_a_node_is_named_by_its_short_name() -> None:
 def test_a_rate_makes_a_smaller_raise_suffice() -> None:
     change = the(waiting_in_tree(rate=Fraction(3, 2)), "quotaMax")
     # 4 cores are used of 4 x 3/2; 7 are needed, which 4667m x 3/2 has.
-    want = "Raise the max of quota root/x by 667m of cpu, to 4667m of cpu."
+    want = "Raise the max of quota root/x by 667m of cpu, to 4.67 of cpu."
     assert (change.description, change.minimal) == (want, True)
 
 

@@ -46,7 +46,7 @@ def test_every_reason_has_a_text_where_nothing_is_known(reason: Reason) -> None:
 def test_the_full_text_has_every_number_as_a_quantity() -> None:
     assert full_message(refusal(Reason.OVER_QUOTA_MAX)) == (
         "needs more cpu than the max of quota team leaves: "
-        "missing 1000m (limit 4000m, used 3500m, requested 1500m)"
+        "missing 1 (limit 4, used 3.5, requested 1.5)"
     )
 
 
@@ -87,7 +87,7 @@ def test_numbers_of_one_sentence_have_one_unit() -> None:
     )
     assert full_message(said).endswith("missing 200 (limit 1000, used 0, requested 1200)")
     hurts = refusal(Reason.HURTS_OTHERS)
-    assert full_message(hurts).endswith("neighbour uses 3500m, would get 4000m")
+    assert full_message(hurts).endswith("neighbour uses 3.5, would get 4")
 
 
 def test_a_reducible_unit_learns_that_not_even_its_fewest_pods_fit() -> None:

@@ -60,22 +60,36 @@ function About({ unit, stateAt }) {
   />`;
 }
 
+/** Reasons that are shown at first: a unit may be refused by each of hundreds of quotas. */
+const MOST_BLOCKERS = 10;
+
 function Blockers({ explain }) {
   const checks = Object.entries(explain.checks);
-  if (!explain.blockers.length && !checks.length) return null;
+  const { blockers } = explain;
+  if (!blockers.length && !checks.length) return null;
+  const rest = blockers.slice(MOST_BLOCKERS);
   return html`<section aria-labelledby="blockers">
     <h2 id="blockers">What keeps it from starting</h2>
     <ol class="blockers">
-      ${explain.blockers.map(
-        (each, index) => html`<li key=${index}>
-          <${Badge}>${each.reason}<//>${" "}${each.message}
-          ${each.quota && html` <${Link} to=${pathTo("quotas", each.quota)}>Show the quota<//>`}
-          ${each.other && html` <${UnitLink} unit=${each.other} />`}
-        </li>`,
-      )}
+      ${blockers.slice(0, MOST_BLOCKERS).map((each, index) => html`<${Blocker} key=${index} blocker=${each} />`)}
       ${checks.map(([name, state]) => html`<li key=${name}>The admission check ${name} is ${state}.</li>`)}
     </ol>
+    ${rest.length > 0 &&
+    html`<details>
+      <summary>and ${count(rest.length, "more reason")}</summary>
+      <ol class="blockers" start=${MOST_BLOCKERS + 1}>
+        ${rest.map((each, index) => html`<${Blocker} key=${index} blocker=${each} />`)}
+      </ol>
+    </details>`}
   </section>`;
+}
+
+function Blocker({ blocker }) {
+  return html`<li>
+    <${Badge}>${blocker.reason}<//>${" "}${blocker.message}
+    ${blocker.quota && html` <${Link} to=${pathTo("quotas", blocker.quota)}>Show the quota<//>`}
+    ${blocker.other && html` <${UnitLink} unit=${blocker.other} />`}
+  </li>`;
 }
 
 /** The smallest changes. Only asked for by the viewer: the server tries each on a copy. */
@@ -102,14 +116,15 @@ function Changes({ path }) {
 
 function ChangeList({ explain }) {
   const changes = explain.changes ?? [];
-  const facts = changes.filter((each) => each.practical === false);
-  const made = changes.filter((each) => each.practical !== false);
+  const isFact = (each) => each.practical === false || each.kind === "wait";
+  const facts = changes.filter(isFact);
+  const made = changes.filter((each) => !isFact(each));
   return html`
     ${made.length > 0
       ? html`<ol class="changes">
           ${made.map((each, index) => html`<${Change} key=${index} change=${each} />`)}
         </ol>`
-      : html`<${Empty}>No single change was found that would start it now.<//>`}
+      : html`<${Empty}>No change was found that would start it now.<//>`}
     ${facts.map((each, index) => html`<p key=${index}>${each.description}</p>`)}
     ${explain.changesComplete === false &&
     html`<p class="hint">There was no time to try every kind of change.</p>`}
