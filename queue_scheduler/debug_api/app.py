@@ -217,7 +217,7 @@ class DebugApi:
         return views.view_explanation(found, admitted, leader=self._is_leader())
 
     def explain_with_changes(self, namespace: Name, name: Name) -> views.ExplainView:
-        """Why a unit waits, and the smallest single changes that would start it now.
+        """Why a unit waits, and the smallest changes that would start it now.
 
         Not in turn with others: it takes longer, and has a budget of its own.
         """

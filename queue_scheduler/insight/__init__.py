@@ -1,10 +1,11 @@
 """Answers to the questions of users, by the engine that decides.
 
 - ``explain``: why a unit waits: all that keeps it from starting.
-- ``changes``: the smallest single changes that would start it now. ``trials`` tries each ``change``
-  on a fork; ``question`` is the unit that is asked about. One module per kind of change:
-  ``limit_changes`` (with ``limit_edits``), ``end_changes``, ``demand_changes``, ``place_changes``,
-  ``queue_changes``.
+- ``changes``: the smallest changes that would start it now. ``trials`` tries each ``change`` on a
+  fork; ``question`` is the unit that is asked about. One module per kind of change:
+  ``limit_changes`` (with ``raise_search`` and ``limit_edits``), ``end_changes``,
+  ``demand_changes``, ``place_changes``, ``queue_changes``; ``combined_changes`` makes several of
+  them where none is enough alone, and ``wait_change`` says what waiting does (``lookahead``).
 - ``admitted``: what a unit was admitted on, what it borrows, and what could evict it.
 - ``virtual_cluster``: runs an engine forward in virtual time, and plays what is outside of it;
   ``agenda`` has its events.

@@ -60,6 +60,12 @@ def too_little(scene: Scene) -> None:
     scene.wait(2)
 
 
+def below_a_full_parent(scene: Scene) -> None:
+    labels = {"quota.scheduling.koordinator.sh/is-parent": "true"}
+    scene.world.create_quota(f"{scene.quota}-top", cpu_max=4, labels=labels)
+    too_little(scene)
+
+
 def many_pods(scene: Scene) -> None:
     scene.run(2)
     scene.wait(1, parallelism=4, completions=4)
@@ -98,6 +104,7 @@ def stopped(scene: Scene) -> None:
     ("quota", "waits", "kind"),
     [
         pytest.param("more", too_little, "quotaMax", id="a higher max"),
+        pytest.param("both", below_a_full_parent, "several", id="the maxes of it and its parent"),
         pytest.param("ends", too_little, "unitsEnd", id="the end of a job"),
         pytest.param("fewer", many_pods, "count", id="fewer pods"),
         pytest.param("first", behind, "priority", id="a higher priority"),
@@ -112,7 +119,7 @@ def test_a_named_change_starts_the_job(
     cluster: Cluster, world: QueueWorld, quota: str, waits: Callable[[Scene], None], kind: str
 ) -> None:
     job = f"{quota}-new"
-    world.create_quota(quota, cpu_max=4, labels=BLOCK if waits in _BLOCKED else None)
+    world.create_quota(quota, cpu_max=4, labels=_LABELS.get(waits))
     waits(Scene(world, cluster.scheduler, quota))
     change = until(lambda: find(cluster.scheduler, job, kind))
     assert world.is_suspended(job)
@@ -124,7 +131,11 @@ def test_a_named_change_starts_the_job(
     until(lambda: world.running_pods(job))
 
 
-_BLOCKED: Final = (behind, beside_a_free_queue)
+_LABELS: Final[dict[Callable[[Scene], None], dict[str, str]]] = {
+    behind: BLOCK,
+    beside_a_free_queue: BLOCK,
+    below_a_full_parent: {"quota.scheduling.koordinator.sh/parent": "both-top"},
+}
 
 
 def find(scheduler: ProgramProcess, job: str, kind: str) -> Json:

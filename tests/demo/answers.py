@@ -12,6 +12,8 @@ from typing import Any, Final, Protocol
 
 Json = dict[str, Any]
 
+WAIT: Final = "wait"
+"""Kind of the change that is none: what waiting does."""
 MOST_CHANGES: Final = 3
 MOST_NAMES: Final = 3
 MOST_DECISIONS: Final = 5
@@ -72,11 +74,13 @@ def ask_why(ask: Asker) -> Iterator[str]:
         return
     yield f"asked why {_key(told)} waits:"
     yield f"  {told['summary']}"
-    enough = [each for each in told["changes"] if each["sufficient"]]
+    changes = [each for each in told["changes"] if each["kind"] != WAIT]
+    enough = [each for each in changes if each["sufficient"]]
     starts = [each["description"] for each in enough if each.get("practical", True)]
     if starts:
         yield "  Any one of these would start it now:"
         yield from (f"  - {text}" for text in starts[:MOST_CHANGES])
+    yield from (f"  {each['description']}" for each in told["changes"] if each["kind"] == WAIT)
 
 
 def ask_what_if(ask: Asker) -> Iterator[str]:

@@ -23,6 +23,7 @@ PATCH = {"kind": "ElasticQuota", "name": "q", "patch": {}}
 CHANGES = [
     {"kind": "quotaMax", "description": "Raise it.", "sufficient": True, "patches": [PATCH]},
     {"kind": "request", "description": "No.", "sufficient": False, "patches": []},
+    {"kind": "wait", "description": "It waits, and starts.", "sufficient": True, "patches": []},
 ]
 TOLD = {
     "namespace": "a",
@@ -69,11 +70,12 @@ def test_the_first_unit_that_waits_is_explained() -> None:
         "  It waits.",
         "  Any one of these would start it now:",
         "  - Raise it.",
+        "  It waits, and starts.",
     ]
 
 
 def test_nothing_is_said_to_start_a_unit_that_no_change_starts() -> None:
-    told = {**TOLD, "changes": CHANGES[1:]}
+    told = {**TOLD, "changes": CHANGES[1:2]}
     desk = Desk(**{"/debug/queueunits/a/train/explain?changes=true": told})
     assert list(ask_why(desk)) == ["asked why a/train waits:", "  It waits."]
     assert list(ask_what_if(desk)) == []
