@@ -45,6 +45,8 @@ def _describe(question: Question, found: Lookahead) -> str:
                 "Waiting for admitted units alone does not help: pods that belong to none of them "
                 "use what it needs."
             )
+        case Course.TOO_FAR if not found.ends:
+            return "It is not known whether waiting helps: there was no time to try it."
         case Course.TOO_FAR:
             return (
                 f"It waits for more than {count_of(found.ends, 'unit')} to end; it was not tried "

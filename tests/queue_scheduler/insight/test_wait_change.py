@@ -52,6 +52,13 @@ def test_what_a_bound_cut_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (wait.sufficient, wait.verified, wait.ends) == (False, False, 2)
 
 
+def test_it_is_said_that_nothing_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookahead, "MAX_STEPS", 0)
+    wait = the(eight_of_sixteen().changes("big-3"), "wait")
+    assert wait.description.endswith("there was no time to try it.")
+    assert (wait.sufficient, wait.verified) == (False, False)
+
+
 def test_a_unit_in_backoff_may_have_to_wait_after_it() -> None:
     cluster = SmallCluster()
     cluster.run("old", cpu=3)
