@@ -214,27 +214,27 @@ def test_a_set_that_is_rolled_to_larger_pods_keeps_their_gates_until_it_is_reque
     cluster: QueueWorld,
 ) -> None:
     world = cluster
-    world.create_quota("shards", cpu_max=4)
-    create_set(world, "StatefulSet", "shards", "shards", 2)
-    until(lambda: running(world, "shards") == ["shards-0", "shards-1"])
-    until(lambda: phases(world, "shards")["shards-sts-qu"] == "Running")
-    path = "/spec/template/spec/containers/0/resources/requests/cpu"
-    larger = [{"op": "replace", "path": path, "value": "3"}]
-    rolled = APPS.format("statefulsets/shards")
-    world.api.request("PATCH", rolled, larger, content_type="application/json-patch+json")
-    until(lambda: gated(world, "shards") == ["shards-1"])
-    until(lambda: world.unit("shards-sts-qu")["spec"]["request"] == {"cpu": "6"})
-    said = until(lambda: world.event_notes("shards").get("BeyondGrant", ""))
+    world.create_quota("rolled", cpu_max=4)
+    create_set(world, "StatefulSet", "rolled", "rolled", 2)
+    until(lambda: running(world, "rolled") == ["rolled-0", "rolled-1"])
+    until(lambda: phases(world, "rolled")["rolled-sts-qu"] == "Running")
+    cpu = "/spec/template/spec/containers/0/resources/requests/cpu"
+    larger = [{"op": "replace", "path": cpu, "value": "3"}]
+    path = APPS.format("statefulsets/rolled")
+    world.api.request("PATCH", path, larger, content_type="application/json-patch+json")
+    until(lambda: gated(world, "rolled") == ["rolled-1"])
+    until(lambda: world.unit("rolled-sts-qu")["spec"]["request"] == {"cpu": "6"})
+    said = until(lambda: world.event_notes("rolled").get("BeyondGrant", ""))
     assert "cpu 3 instead of 1 (2 more)" in said
     time.sleep(STILL_SECONDS)
-    assert running(world, "shards") == ["shards-0"]
-    assert is_true(world.unit("shards-sts-qu"), "PodsBeyondGrant")
-    world.resize_quota("shards", 6)
-    evict(world, "shards-sts-qu")
-    until(lambda: running(world, "shards") == ["shards-0", "shards-1"])
+    assert running(world, "rolled") == ["rolled-0"]
+    assert is_true(world.unit("rolled-sts-qu"), "PodsBeyondGrant")
+    world.resize_quota("rolled", 6)
+    evict(world, "rolled-sts-qu")
+    until(lambda: running(world, "rolled") == ["rolled-0", "rolled-1"])
     assert {each["spec"]["containers"][0]["resources"]["requests"]["cpu"]
-            for each in pods(world, "shards")} == {"3"}  # fmt: skip
-    assert not is_true(world.unit("shards-sts-qu"), "PodsBeyondGrant")
+            for each in pods(world, "rolled")} == {"3"}  # fmt: skip
+    assert not is_true(world.unit("rolled-sts-qu"), "PodsBeyondGrant")
 
 
 def evict(world: QueueWorld, name: str) -> None:
