@@ -69,6 +69,7 @@ def play_scenarios(world: KoordinatorWorld, chosen: Iterable[Scenario]) -> int:
     bad = 0
     for scenario in chosen:
         fates = scenario(world)
+        world.check_alive()
         good = is_good(fates)
         bad += not good
         print(f"{'ok  ' if good else 'FAIL'} {scenario.__name__}", flush=True)

@@ -54,7 +54,7 @@ class KoordScheduler:
         self._plane = plane
         self._certificates = folder / "koord-scheduler-certificates"
         config = folder / "koord-scheduler.yaml"
-        config.write_text(yaml.safe_dump(_configuration(plane.kubeconfig, arguments or {})))
+        config.write_text(yaml.safe_dump(configuration(plane.kubeconfig, arguments or {})))
         kubeconfig = str(plane.kubeconfig)
         command = [
             str(program),
@@ -95,14 +95,14 @@ class KoordScheduler:
         self._child.kill()
         self.start()
 
-    @property
-    def is_running(self) -> bool:
-        """Whether it runs."""
-        return self._child.running
+    def check_alive(self) -> None:
+        """Check that it runs.
 
-    def log(self) -> str:
-        """Return its log of all starts."""
-        return self._child.log()
+        Raises:
+            KoordSchedulerFailed: It has ended.
+        """
+        if not self._child.running:
+            raise KoordSchedulerFailed(self._child.describe_end())
 
     def quota(self, name: str) -> Json:
         """Return what it knows of a quota, by its own debug API; {} where it knows none."""
@@ -153,7 +153,13 @@ def _bare_crd(group: str, version: str, kind: str, plural: str) -> Json:
     }
 
 
-def _configuration(kubeconfig: Path, arguments: Mapping[str, Any]) -> Json:
+def configuration(kubeconfig: Path, arguments: Mapping[str, Any]) -> Json:
+    """Return its configuration file.
+
+    Args:
+        kubeconfig: What it connects with.
+        arguments: Of the plugin ElasticQuota, that differ from the default.
+    """
     version = "kubescheduler.config.k8s.io/v1"
     quota = [{"name": "ElasticQuota"}]
     plugins = {"preFilter": {"enabled": quota}, "reserve": {"enabled": quota}}

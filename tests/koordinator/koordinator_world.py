@@ -9,7 +9,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
+from tests.cluster.program_process import (
+    CONTROLLERS,
+    SCHEDULER,
+    ProgramFailed,
+    ProgramProcess,
+)
 from tests.cluster.queue_world import JOBS, MERGE, PODS, QUOTA_LABEL, QUOTAS, QueueWorld, within
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.binaries import require_binaries
@@ -100,6 +105,18 @@ class KoordinatorWorld:
             each.start()
         for each in self.programs.values():
             each.wait_until_ready()
+
+    def check_alive(self) -> None:
+        """Check that all programs run.
+
+        Raises:
+            KoordSchedulerFailed: koord-scheduler has ended.
+            ProgramFailed: One of ours has.
+        """
+        self.koord.check_alive()
+        for module, each in self.programs.items():
+            if each.exit_code() is not None:
+                raise ProgramFailed(f"{module} has ended:\n{each.log()[-3000:]}")
 
     def _delete_all(self) -> None:
         self.api.request("DELETE", JOBS.format("default"), {"propagationPolicy": "Background"})

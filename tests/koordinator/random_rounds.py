@@ -101,6 +101,7 @@ def play_seed(world: KoordinatorWorld, seed: int, rounds: int) -> SeedReport:
         for _ in range(rounds):
             player.play()
             report.rounds += 1
+            world.check_alive()
             if report.stuck:
                 break
     history = RoundHistory(observer.seen)
