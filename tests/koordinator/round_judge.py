@@ -173,14 +173,14 @@ def _as_of(history: RoundHistory, then: Cluster, now: Cluster) -> Cluster:
     for uid, pod in now.pods.items():
         if uid in then.pods:
             pods[uid] = _labelled(pod, then.pods[uid])
-        elif unit_of(pod, now.units) in admitted and not is_held(pod):
+        elif unit_of(pod, now.units) in admitted:
             pods[uid] = _labelled(pod, history.first[uid])
     return now._replace(quotas=then.quotas, nodes=then.nodes, pods=pods)
 
 
 def _labelled(pod: Json, like: Json) -> Json:
     """Return a pod with the labels of another version of it, unless a release changed them."""
-    if is_held(like) and not is_held(pod):
+    if is_held(like):
         return pod
     labels = like["metadata"].get("labels", {})
     return {**pod, "metadata": {**pod["metadata"], "labels": labels}}

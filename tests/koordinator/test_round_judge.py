@@ -163,6 +163,29 @@ def test_two_releases_that_do_not_fit_together_are_not_explained() -> None:
     assert tape.verdicts() == [Verdict.UNEXPLAINED]
 
 
+def test_a_release_that_restores_the_label_is_no_act_of_users() -> None:
+    """A parked pod is charged to its own quota from its release on."""
+    tape = Tape()
+    tape.write("elasticquotas", quota_body("parked", {}))
+    released(tape, "two", "a", 2, "bound")
+    tape.pod("six", "parked", 6, "held")
+    tape.unit("six", "Dequeued")
+    tape.pod("nine", "b", 9, "held")
+    tape.pod("six", "a", 6, REFUSED)
+    assert tape.verdicts() == [Verdict.EXPLAINED]
+
+
+def test_a_held_pod_that_was_admitted_later_is_no_act_of_users() -> None:
+    tape = Tape()
+    released(tape, "two", "a", 2, "bound")
+    tape.pod("six", "a", 6, "pending")
+    tape.unit("six", "Dequeued")
+    tape.pod("nine", "b", 9, "held")
+    tape.unit("nine", "Dequeued")
+    tape.pod("six", "a", 6, REFUSED)
+    assert tape.verdicts() == [Verdict.UNEXPLAINED]
+
+
 def test_a_refusal_is_judged_once_and_only_for_released_pods() -> None:
     tape = Tape()
     tape.pod("foreign", "a", 2, REFUSED)
