@@ -180,7 +180,7 @@ def _as_of(history: RoundHistory, then: Cluster, now: Cluster) -> Cluster:
 
 def _labelled(pod: Json, like: Json) -> Json:
     """Return a pod with the labels of another version of it, unless a release changed them."""
-    if is_held(like):
+    if is_held(like) and not is_held(pod):
         return pod
     labels = like["metadata"].get("labels", {})
     return {**pod, "metadata": {**pod["metadata"], "labels": labels}}
