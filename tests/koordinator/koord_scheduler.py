@@ -32,7 +32,7 @@ class KoordSchedulerFailed(Exception):
 
 
 class KoordScheduler:
-    """One koord-scheduler, which binds the pods of all schedulers' default name.
+    """One koord-scheduler, which binds the pods that name no other scheduler.
 
     Args:
         program: The executable.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
@@ -21,7 +21,6 @@ from tests.controlplane.binaries import require_binaries
 from tests.controlplane.child_process import Guardian
 from tests.controlplane.go_tools import KOORD_SCHEDULER, require_tool
 from tests.koordinator.koord_scheduler import KoordScheduler, prepare
-from tests.object_states import condition_of
 
 Json = dict[str, Any]
 Amount = str | int
@@ -270,16 +269,3 @@ def _texts(amounts: Mapping[str, Amount]) -> dict[str, str]:
 def is_bound(pod: Json) -> bool:
     """Return whether a pod is assigned to a node."""
     return bool(pod["spec"].get("nodeName"))
-
-
-def refusal_of(pod: Json) -> str:
-    """Return koord-scheduler's message about a pod that a quota refuses; "": none does."""
-    said = condition_of(pod, "PodScheduled")
-    message = str(said.get("message", ""))
-    is_refused = said.get("status") == "False" and not is_bound(pod)
-    return message if is_refused and "Insufficient" in message and "quotas" in message else ""
-
-
-def wait(what: Callable[[], object], seconds: float) -> bool:
-    """Return whether something becomes true within this time."""
-    return bool(within(seconds, what))

@@ -10,15 +10,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from tests.cluster.queue_world import MERGE, PODS, QUOTA_LABEL, reason_of, until
+from tests.cluster.queue_world import MERGE, PODS, QUOTA_LABEL, reason_of, until, within
 from tests.koordinator.koordinator_world import (
     KoordinatorWorld,
     is_bound,
     pod_body,
     quota_body,
-    refusal_of,
-    wait,
 )
+from tests.koordinator.round_judge import refusal_message
 from tests.object_states import condition_of, is_admitted, is_living
 
 Json = dict[str, Any]
@@ -55,7 +54,7 @@ def fate_of(world: KoordinatorWorld, name: str) -> Fate:
     """Return what has become of a Job, or of a pod that is queued by itself."""
     pods = [each for each in world.pods_of(name) if is_living(each)]
     gated = [each for each in pods if each["spec"].get("schedulingGates")]
-    refused = [message for each in pods if (message := refusal_of(each))]
+    refused = [message for each in pods if (message := refusal_message(each))]
     if refused:
         return Fate(name, REFUSED, refused[0].partition(" preemption:")[0])
     if pods and all(map(is_bound, pods)):
@@ -76,7 +75,7 @@ def _unit_of(world: KoordinatorWorld, name: str) -> Json:
 
 def settled(world: KoordinatorWorld, *names: str) -> list[Fate]:
     """Return the fates of these jobs when all run, or when time is up."""
-    wait(lambda: all(fate_of(world, name).state == RUNS for name in names), SETTLE_SECONDS)
+    within(SETTLE_SECONDS, lambda: all(fate_of(world, name).state == RUNS for name in names))
     return [fate_of(world, name) for name in names]
 
 
@@ -166,7 +165,7 @@ def _beside_pending(
     time.sleep(SEEN_SECONDS)
     world.create_pod("bare", "a", {"cpu": 1})
     world.create_job("job", "a", {"cpu": 1})
-    wait(lambda: fate_of(world, "job").state == RUNS, SETTLE_SECONDS)
+    within(SETTLE_SECONDS, lambda: fate_of(world, "job").state == RUNS)
     fates = [fate_of(world, name) for name in ("bare", "job")]
     return [each._replace(state=STUCK) if each.state == WAITS else each for each in fates]
 
