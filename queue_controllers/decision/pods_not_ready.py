@@ -19,9 +19,10 @@ from typing import Any, Final
 
 import msgspec
 
+from queue_controllers.decision.actions import EventType, RecordJobEvent
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.job_state import JobState, State
-from queue_controllers.decision.job_view import JobMemory, JobView
+from queue_controllers.decision.job_view import Decision, JobMemory, JobView
 from queue_controllers.decision.unit_status_patches import last_past, set_condition
 from queue_controllers.jobframework.generic_job import JobFacts, JobKind
 from queue_controllers.jobframework.pod_scheduling import UNSCHEDULABLE_SECONDS, NoNode
@@ -69,29 +70,33 @@ _REFUSED: Final = {
 }
 
 
+class PodsTrouble(msgspec.Struct, frozen=True):
+    """What is wrong."""
+
+    reason: str
+    words: str
+    """They begin the message, and stay while the same is wrong."""
+    detail: str
+
+    @property
+    def message(self) -> str:
+        """All of it, as the condition and the event have it."""
+        return f"{self.words}: {self.detail}"
+
+
 class PodsVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """What to do about a released job's pods that do not run."""
 
     memory: JobMemory
     status: dict[str, Any] = {}
     """The part of the unit's status that says so, {} if it does already."""
+    refusal: PodsTrouble | None = None
+    """What that part says of pods without a node, if no event has yet."""
     asks_why: bool = False
     """The job's events have to be read before the unit reports it."""
     late: str = ""
     """Why the job gives its quota back, "" if it does not."""
     requeue_after_seconds: float | None = None
-
-
-class _Trouble(msgspec.Struct, frozen=True):
-    """What is wrong; `words` begin the message, and stay while it is the same."""
-
-    reason: str
-    words: str
-    detail: str
-
-    @property
-    def message(self) -> str:
-        return f"{self.words}: {self.detail}"
 
 
 def first_requeue_seconds(kind: JobKind) -> float | None:
@@ -139,7 +144,7 @@ def judge_pods(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         if _may_ask(view, since):
             return PodsVerdict(memory=memory, asks_why=True)
         then = f". If none comes within {timeout:g} s, it gives its quota back" if timeout else ""
-        trouble = _Trouble(NO_PODS, NO_POD, f"{memory.why or NO_EVENT}{then}")
+        trouble = PodsTrouble(NO_PODS, NO_POD, f"{memory.why or NO_EVENT}{then}")
         return PodsVerdict(memory=memory, status=_say(view, unit, trouble))
     if timeout and passed >= timeout:
         return PodsVerdict(memory=memory, late=_why_late(unit, timeout))
@@ -181,7 +186,9 @@ def _without_since(view: JobView, job: JobFacts, unit: QueueUnit) -> tuple[JobMe
     if is_known and not memory.has_seen_pods:
         times = (job.released_at, read_time(unit.status.last_allocate_time))
         since = last_past(times, view.moment) or now
-    memory = msgspec.structs.replace(memory, has_seen_pods=False, without_pods_since=since)
+    memory = msgspec.structs.replace(
+        memory, has_seen_pods=False, without_pods_since=since, refusal_told=""
+    )
     return memory, since
 
 
@@ -214,10 +221,28 @@ def _judge_placement(view: JobView, unit: QueueUnit, state: JobState) -> PodsVer
     )
     trouble, rest = _find_refusal(view)
     status = _say(view, unit, trouble)
-    return PodsVerdict(memory=memory, status=status, requeue_after_seconds=rest)
+    if trouble is None or not status:
+        words = "" if trouble is None else trouble.words
+        memory = msgspec.structs.replace(memory, refusal_told=words)
+        return PodsVerdict(memory=memory, status=status, requeue_after_seconds=rest)
+    untold = trouble if trouble.words != memory.refusal_told else None
+    return PodsVerdict(memory=memory, status=status, refusal=untold)
 
 
-def _find_refusal(view: JobView) -> tuple[_Trouble | None, float | None]:
+def with_refusal_told(decision: Decision, pods: PodsVerdict) -> Decision:
+    """Return a decision that writes the verdict's status, with the event that says the same.
+
+    It comes after that write, which keeps another process from recording it again.
+    """
+    refusal = pods.refusal
+    if refusal is None:
+        return decision
+    event = RecordJobEvent(reason=refusal.reason, message=refusal.message, type=EventType.WARNING)
+    memory = msgspec.structs.replace(decision.memory, refusal_told=refusal.words)
+    return msgspec.structs.replace(decision, actions=(*decision.actions, event), memory=memory)
+
+
+def _find_refusal(view: JobView) -> tuple[PodsTrouble | None, float | None]:
     """Return why a pod has had no node for too long, or in how many seconds that is too long."""
     for each in view.pods.unschedulable:
         since = read_time(each.since)
@@ -226,7 +251,7 @@ def _find_refusal(view: JobView) -> tuple[_Trouble | None, float | None]:
         rest = UNSCHEDULABLE_SECONDS - (view.moment.wall - since).total_seconds()
         if rest > 0:
             return None, min(rest, UNSCHEDULABLE_SECONDS)
-        return _Trouble(PODS_UNSCHEDULABLE, _REFUSED[each.why], each.message), None
+        return PodsTrouble(PODS_UNSCHEDULABLE, _REFUSED[each.why], each.message), None
     return None, None
 
 
@@ -243,7 +268,7 @@ def _says(unit: QueueUnit, reason: str, words: str) -> bool:
     return said.reason == reason and said.message.startswith(words)
 
 
-def _say(view: JobView, unit: QueueUnit, trouble: _Trouble | None) -> dict[str, Any]:
+def _say(view: JobView, unit: QueueUnit, trouble: PodsTrouble | None) -> dict[str, Any]:
     """Return the part of a status that says what is wrong, or that nothing is any more."""
     wanted = _wanted_condition(unit, trouble)
     if wanted is None:
@@ -253,7 +278,7 @@ def _say(view: JobView, unit: QueueUnit, trouble: _Trouble | None) -> dict[str, 
     return {key: value for key, value in status.items() if key != "lastUpdateTime"}
 
 
-def _wanted_condition(unit: QueueUnit, trouble: _Trouble | None) -> Condition | None:
+def _wanted_condition(unit: QueueUnit, trouble: PodsTrouble | None) -> Condition | None:
     if trouble is not None and _says(unit, trouble.reason, trouble.words):
         return None
     said = find_condition(unit.status.conditions, PODS_READY)

@@ -34,7 +34,11 @@ from queue_controllers.decision.grants import (
 from queue_controllers.decision.job_state import JobState, PodCounts, State
 from queue_controllers.decision.job_view import Decision, JobMemory, JobView, Moment
 from queue_controllers.decision.pending import wait_for_old_pods
-from queue_controllers.decision.pods_not_ready import judge_pods, wants_no_pods
+from queue_controllers.decision.pods_not_ready import (
+    judge_pods,
+    wants_no_pods,
+    with_refusal_told,
+)
 from queue_controllers.decision.queue_unit_builder import (
     POD_SETS_HASH,
     body_of_demand,
@@ -106,7 +110,8 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         # The clock of the execution time comes last: if both write conditions, the other waits a
         # reconcile.
         status |= pods.status | _running_into_status(view, job, unit, state)
-        return _follow_counts(view, unit, status, requeue_after)
+        followed = _follow_counts(view, unit, status, requeue_after)
+        return with_refusal_told(followed, pods)
     if state.state is not State.RUNNING and not wants_no_pods(job):
         wake, wake_in = plan_operator_wakeup(view, job, state)
         if wake:
@@ -114,7 +119,8 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         requeue_after = _earliest(requeue_after, wake_in)
         status |= pods.status
         # Keep since when one ran: of a job of short pods no two reconciles need find one that runs.
-        return _follow_counts(view, unit, status, requeue_after, stays_seconds=COUNT_SECONDS)
+        followed = _follow_counts(view, unit, status, requeue_after, stays_seconds=COUNT_SECONDS)
+        return with_refusal_told(followed, pods)
     return _write_running(view, job, unit, status)
 
 

@@ -4,11 +4,13 @@ A scheduler that cannot place a pod says so in the pod's condition `PodScheduled
 reasons need different people: koord-scheduler refuses a pod whose quota has no capacity, which the
 users of the quota can change, and every scheduler refuses a pod that fits no node. Both come in one
 sentence of text, so they are distinguished by its words. Fifty thousand pods are cached, and of
-each that has no node one word and the beginning of that sentence are kept.
+each that has no node one word and a short part of that sentence are kept. A refusal by a quota
+keeps its quota and the resources that it lacks, and of the amounts what there is room for.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from enum import StrEnum
 from typing import Final
@@ -20,8 +22,7 @@ from shared_api.objects.pod import Pod, PodCondition, PodStatus
 from shared_api.well_known_labels import RELEASED_AT, read_annotation
 
 MAX_MESSAGE_CHARS: Final = 120
-"""How much is kept of a scheduler's message: it begins with what is missing, and 50,000 pods are
-cached."""
+"""How much is kept of a scheduler's message: 50,000 pods are cached."""
 
 UNSCHEDULABLE_SECONDS: Final = 60.0
 """How long a pod may have no node before that is reported on its job. With koord-scheduler the
@@ -40,6 +41,14 @@ _OF_QUOTAS: Final = (
     "insufficient non-preemptible quotas",
     "quota not enough",
 )
+# The whole of such a message, up to what preemption adds behind it. `quotaNameTopo` has the names
+# from the quota that is exceeded down to the pod's own.
+# Source: koordinator v1.8.0, pkg/scheduler/plugins/elasticquota/{plugin,plugin_helper}.go.
+_REFUSAL: Final = re.compile(
+    r"(?P<what>[^,:]{1,60}), quotaName(?:Topo)?: (?P<quota>\[[^\]]*\]|[^,]*),"
+    r" (?P<amounts>.*?), exceedDimensions: \[(?P<lacking>[^\]]*)\]"
+)
+_CUT: Final = "..."
 _OF_NODES: Final = ("nodes are available", "no nodes available")
 
 
@@ -131,12 +140,54 @@ def classify(text: str) -> tuple[NoNode, str]:
     for words in _OF_QUOTAS:
         at = lower.find(words)
         if at >= 0:
-            return NoNode.QUOTA, _cut(text[at:])
+            return NoNode.QUOTA, _cut_refusal(_tidy(text[at:]))
     is_of_nodes = any(words in lower for words in _OF_NODES)
-    return (NoNode.NODES if is_of_nodes else NoNode.OTHER), _cut(text)
+    return (NoNode.NODES if is_of_nodes else NoNode.OTHER), _cut(_tidy(text))
 
 
-def _cut(text: str) -> str:
+def _tidy(text: str) -> str:
     text = " ".join(text.split())
-    text = text[:1].upper() + text[1:]
-    return text if len(text) <= MAX_MESSAGE_CHARS else text[: MAX_MESSAGE_CHARS - 3] + "..."
+    return text[:1].upper() + text[1:]
+
+
+def _cut(text: str, limit: int = MAX_MESSAGE_CHARS) -> str:
+    return text if len(text) <= limit else text[: max(limit - len(_CUT), 0)] + _CUT
+
+
+def _cut_refusal(text: str) -> str:
+    """Return a refusal by a quota within the limit: first the quota and the resources it lacks.
+
+    Then as many of the amounts of these resources as there is room for.
+    """
+    found = _REFUSAL.match(text)
+    if found is None or len(text) <= MAX_MESSAGE_CHARS:
+        return _cut(text)
+    what, quota, lacking = found["what"], found["quota"], found["lacking"]
+    label = "quotaNameTopo" if quota.startswith("[") else "quotaName"
+    said = f"{what}, {label}: {quota}, exceedDimensions: [{lacking}]"
+    if len(said) > MAX_MESSAGE_CHARS:
+        return _shortest_refusal(what, quota, lacking)
+    for each in found["amounts"].split(", "):
+        more = f"{said}, {_amounts_of(each, lacking.split())}"
+        if len(more) > MAX_MESSAGE_CHARS:
+            break
+        said = more
+    return said
+
+
+def _shortest_refusal(what: str, quota: str, lacking: str) -> str:
+    """Return a refusal without labels; of names that are too long, each keeps its beginning."""
+    room = MAX_MESSAGE_CHARS - len(f"{what}, : []")
+    of_lacking = max(room - len(quota), room // 2)
+    lacking = _cut(lacking, of_lacking)
+    return f"{what}, {_cut(quota, room - len(lacking))}: [{lacking}]"
+
+
+def _amounts_of(field: str, lacking: list[str]) -> str:
+    """Return `used: cpu:3,memory:4` with the amounts of what is lacking alone."""
+    label, _, amounts = field.partition(": ")
+    pairs = [pair.rpartition(":") for pair in amounts.split(",")]
+    kept = [(key, amount) for key, _, amount in pairs if key in lacking]
+    if len(lacking) == 1 and kept:
+        return f"{label}: {kept[0][1]}"
+    return f"{label}: {','.join(f'{key}:{amount}' for key, amount in kept) or '<empty>'}"

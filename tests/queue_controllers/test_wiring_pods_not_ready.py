@@ -201,6 +201,13 @@ def refuse_node(world: World, message: str, since: str) -> None:
     world.direct.patch("pods", "main-1", status, namespace="team", subresource="status")
 
 
+def refusals(world: World) -> list[str]:
+    """Return the events about it on the job."""
+    world.settle(2.0)
+    events = world.direct.list("events.events.k8s.io", "team")
+    return [each["note"] for each in events if each["reason"] == "PodsUnschedulable"]
+
+
 def test_a_pod_without_a_node_is_reported_after_a_while_and_withdrawn(world: World) -> None:
     release(world)
     world.run_pods(phase="Pending")
@@ -222,6 +229,10 @@ def test_a_pod_without_a_node_is_reported_after_a_while_and_withdrawn(world: Wor
     refuse_node(world, f"{REFUSED} again", since)
     world.settle(20.0)
     assert said(world)[2] == message, "changed numbers are not written"
+    assert refusals(world) == [message]
+    world.start()
+    world.settle(70.0)
+    assert refusals(world) == [message], "a restart does not repeat it"
     assert int(world.get_unit()["metadata"]["resourceVersion"]) - int(version) <= 1
     bound = {"conditions": [{"type": "PodScheduled", "status": "True"}]}
     world.direct.patch("pods", "main-1", {"status": bound}, namespace="team", subresource="status")

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from queue_controllers.decision.actions import PatchUnitStatus
+from queue_controllers.decision.actions import EventType, PatchUnitStatus, RecordJobEvent
 from queue_controllers.decision.job_ownership import Ownership
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.job_state import PodCounts
@@ -61,6 +61,12 @@ def written(decision: Decision) -> Condition | None:
     said = [each for write in writes for each in write.status.get("conditions", ())]
     found = [each for each in said if each["type"] == "PodsReady"]
     return msgspec.convert(found[0], Condition) if found else None
+
+
+def events(decision: Decision) -> list[RecordJobEvent]:
+    """Return the warnings on the job."""
+    found = [each for each in decision.actions if isinstance(each, RecordJobEvent)]
+    return [each for each in found if each.type is EventType.WARNING]
 
 
 @pytest.mark.parametrize(
@@ -190,9 +196,45 @@ def test_pods_without_a_node(
     assert (said.status, said.reason) == (want[0], "PodsUnschedulable")
     assert said.message == f"For more than a minute pods of it {want[1]}"
     assert said.last_transition_time == (TEN if phase == "Running" else NOW.after(60.0).stamp)
+    assert [(each.reason, each.message) for each in events(decision)] == [
+        ("PodsUnschedulable", said.message)
+    ]
+    assert told(decision.actions)[0] == "write status", "before the event, which depends on it"
     again = starting(said, phase=phase)
     later = look(released(), again, pods=pods, moment=NOW.after(90.0))
-    assert written(later) is None, "said once"
+    assert (written(later), events(later)) == (None, []), "said once, also after a restart"
+
+
+REFUSED = Unschedulable(Timestamp("2026-11-01T09:00:00Z"), NoNode.QUOTA, "x")
+SOME_RUN = PodCounts(total=2, living=2, running=1, unschedulable=(REFUSED,))
+ALL_RUN = PodCounts(total=2, living=2, running=2)
+
+
+def test_a_refusal_is_one_event_though_the_unit_drops_it_as_its_first_pod_runs() -> None:
+    none_runs = PodCounts(total=2, living=2, unschedulable=(REFUSED,))
+    first = look(released(), starting(), pods=none_runs)
+    assert len(events(first)) == 1
+    ready = starting(READY, phase="Running")
+    second = look(released(), ready, pods=SOME_RUN, memory=first.memory)
+    assert written(second) is not None
+    assert events(second) == []
+    said = written(second)
+    assert said is not None
+    over = look(released(), starting(said, phase="Running"), pods=ALL_RUN, memory=second.memory)
+    third = look(released(), ready, pods=SOME_RUN, memory=over.memory)
+    assert len(events(third)) == 1, "it is another refusal"
+
+
+def test_a_refusal_that_is_found_as_the_unit_moves_to_running_is_told_after_that() -> None:
+    moves = look(
+        released(status=StatusFacts(running=True, pods=2)),
+        starting(),
+        pods=SOME_RUN,
+        memory=JobMemory(running_since=NOW.monotonic - 1.0),
+    )
+    assert told(moves.actions) == ["move Running"]
+    after = look(released(), starting(READY, phase="Running"), pods=SOME_RUN, memory=moves.memory)
+    assert len(events(after)) == 1
 
 
 def test_a_condition_changes_no_time_that_others_depend_on() -> None:
@@ -203,7 +245,7 @@ def test_a_condition_changes_no_time_that_others_depend_on() -> None:
         starting(READY, phase="Running"),
         pods=PodCounts(total=2, living=2, unschedulable=(refusal,)),
     )
-    (write,) = decision.actions
+    write = decision.actions[0]
     assert isinstance(write, PatchUnitStatus)
     assert set(write.status) == {"conditions"}
 

@@ -108,6 +108,69 @@ def test_when_it_counts(of: ReadPod, want: Unschedulable | None) -> None:
     assert status.unschedulable == want
 
 
+PREEMPTION = " preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+LONG = "q" * 63
+CHAIN = "[" + " ".join(f"level-{number}-{'q' * 30}" for number in range(4)) + "]"
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param(
+            "Insufficient quotas, quotaName: a, runtime: cpu:3,memory:20, used: cpu:1,memory:20,"
+            f" pod's request: cpu:1,memory:20, exceedDimensions: [memory].{PREEMPTION}",
+            "Insufficient quotas, quotaName: a, exceedDimensions: [memory], runtime: 20, used: 20,"
+            " pod's request: 20",
+            id="one resource: its amounts alone",
+        ),
+        pytest.param(
+            "Insufficient quotas, quotaNameTopo: [tree-root q1], runtime: cpu:65,memory:98,gpu:1,"
+            " used: cpu:57,memory:109,gpu:1, pod's request: cpu:20,memory:25,"
+            " exceedDimensions: [cpu memory].",
+            "Insufficient quotas, quotaNameTopo: [tree-root q1], exceedDimensions: [cpu memory],"
+            " runtime: cpu:65,memory:98",
+            id="two resources and a chain: as much as there is room for",
+        ),
+        pytest.param(
+            "Insufficient non-preemptible quotas, quotaName: q0, min: cpu:1m,example.com/x:0,"
+            " nonPreemptibleUsed: <empty>, pod's request: cpu:3m, exceedDimensions: [cpu].",
+            "Insufficient non-preemptible quotas, quotaName: q0, exceedDimensions: [cpu], min: 1m,"
+            " nonPreemptibleUsed: <empty>",
+            id="by its min",
+        ),
+        pytest.param(
+            f"Insufficient non-preemptible quotas, quotaName: {LONG}, min: nvidia.com/gpu:1,"
+            " nonPreemptibleUsed: <empty>, pod's request: x, exceedDimensions: [nvidia.com/gpu].",
+            f"Insufficient non-preemptible quotas, {LONG}: [nvidia.com/gpu]",
+            id="the longest name of a quota that a label may have",
+        ),
+        pytest.param(
+            f"Insufficient quotas, quotaNameTopo: {CHAIN}, runtime: cpu:1, used: cpu:1,"
+            " pod's request: cpu:1, exceedDimensions: [cpu memory nvidia.com/gpu].",
+            f"Insufficient quotas, {CHAIN[:67]}...: [cpu memory nvidia.com/gpu]",
+            id="a long chain: the quota that is exceeded comes first in it",
+        ),
+    ],
+)
+def test_a_refusal_by_a_quota_keeps_the_quota_and_what_it_lacks(text: str, want: str) -> None:
+    why, got = classify(f"0/7 nodes are available: {text}")
+    assert (why, got) == (NoNode.QUOTA, want)
+    assert len(got) <= MAX_MESSAGE_CHARS
+
+
+@pytest.mark.parametrize("of_quota", [1, 40, 63, 253, 2000])
+@pytest.mark.parametrize("of_lacking", [1, 31, 120, 2000])
+@pytest.mark.parametrize("what", ["quotas", "non-preemptible quotas"])
+def test_no_names_exceed_the_limit(what: str, of_quota: int, of_lacking: int) -> None:
+    quota, lacking = "q" * of_quota, "r" * of_lacking
+    amounts = f"runtime: {lacking}:1, used: {lacking}:1, pod's request: {lacking}:1"
+    text = f"Insufficient {what}, quotaName: {quota}, {amounts}, exceedDimensions: [{lacking}]."
+    _, got = classify(text)
+    assert len(got) <= MAX_MESSAGE_CHARS
+    assert quota[:20] in got
+    assert lacking[:20] in got
+
+
 def test_pods_without_a_message_share_their_status() -> None:
     assert kept_status(pod(status="True")) is kept_status(pod(status="True"))
 
