@@ -33,8 +33,7 @@ from queue_scheduler.reason_traits import Trait, reasons_with
 from queue_scheduler.required_requests import tell_missing
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import NO_UID, Uid
-from shared_api.objects.queue_unit import QueueUnit
-from shared_api.well_known_labels import JOB_COUNTS, read_queue_name, read_quota_name
+from shared_api.well_known_labels import JOB_COUNTS
 
 LIMITS: Final = reasons_with(Trait.FIXED_LIMIT)
 
@@ -278,19 +277,6 @@ class QuotaPlugin(ABC):
             other=culprit,
             detail=detail,
         )
-
-
-def read_chosen_queue(unit: QueueUnit) -> str:
-    """Return the queue that was chosen for a unit, or "".
-
-    If a job names no queue, the controllers fill `spec.queue` with the name of the quota; that is
-    not a choice.
-    """
-    meta = unit.metadata
-    filled = unit.spec.queue
-    return read_queue_name(meta.labels, meta.annotations) or (
-        "" if filled == read_quota_name(meta.labels) else filled
-    )
 
 
 def put_for_users(refusal: Refusal, namespace: str = "") -> Refusal:

@@ -223,6 +223,7 @@ def wait_for_owner(view: JobView) -> Decision | None:
 # "Inactive" alone would be half of the answer.
 
 _OR_CREATE: Final = "or ask an administrator to create it"
+_OF_NAMESPACE: Final = "Or ask an administrator to give the namespace a quota"
 WAYS_OUT: Final[Mapping[str, str]] = {
     "NoQuota": f"Name one that exists in the job's label {QUOTA_NAME}, {_OR_CREATE}",
     "NoQueue": f"Name one that exists in the job's label {QUEUE_NAME}, {_OR_CREATE}",
@@ -258,7 +259,10 @@ def find_blocking_reason(unit: QueueUnit) -> BlockingReason | None:
     waits = find_condition(unit.status.conditions, QUOTA_RESERVED)
     if waits is None or waits.status != "False" or waits.reason not in WAYS_OUT:
         return None
-    message = f"It cannot start: {waits.message}. {WAYS_OUT[waits.reason]}"
+    way_out = WAYS_OUT[waits.reason]
+    if waits.reason == "NoQuota" and QUOTA_NAME in waits.message:
+        way_out = _OF_NAMESPACE  # the scheduler says to set the label, since there is none
+    message = f"It cannot start: {waits.message}. {way_out}"
     return BlockingReason(waits.reason, message)
 
 

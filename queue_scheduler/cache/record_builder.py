@@ -118,6 +118,12 @@ class RecordBuilder:
             admitted_on=known_admission(before, unit),
         )
 
+    def complete(self, hold: Refusal) -> Refusal:
+        """Return a reason for a hold with what plugins and `judge_place` do not know."""
+        if hold.reason is Reason.NO_QUEUE and hold.other:
+            return replace(hold, detail=self._queue_namespace)
+        return hold
+
     def _map_by_name(
         self, unit: QueueUnit, missing: Unmapped, known: QueueUnitInfo | None
     ) -> Mapped:
@@ -141,9 +147,7 @@ class RecordBuilder:
         else:
             hold = hold or mapped.refusal
             waits_for = mapped.waits_for
-        if hold is not None and hold.reason is Reason.NO_QUEUE and hold.other:
-            # Plugins and `judge_place` know only the names of queues.
-            hold = replace(hold, detail=self._queue_namespace)
+        hold = None if hold is None else self.complete(hold)
         return CachedUnit(
             unit=unit,
             version=version,

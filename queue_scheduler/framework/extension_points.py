@@ -83,11 +83,13 @@ class Unmapped(msgspec.Struct, frozen=True, gc=False):
             `namespace/NAME`. The unit is mapped again when one of them changes.
         queue: The queue that it would wait in, if that is known. A unit that was admitted before
             its quota or queue was deleted is counted there.
+        others: What else is missing; shown where all reasons are.
     """
 
     refusal: Refusal
     waits_for: tuple[str, ...]
     queue: str = ""
+    others: tuple[Refusal, ...] = ()
 
 
 @runtime_checkable
@@ -101,7 +103,8 @@ class QueueUnitMapping(Protocol):
         one exception is an `Unmapped` with reason "no quota": the next plugin is asked as well,
         since the unit may be charged to a quota that another plugin keeps. So a Filter also gets
         units of quotas that are not its own, and lets them pass. If no plugin can place the unit,
-        it is on hold with the first reason given, or NoQueue if there is none.
+        it is on hold with the first reason given, or NoQueue if there is none. A unit that names
+        no quota, and a queue that does not exist, is on hold for the queue.
 
         Called when the unit, its quota or its queue changes.
         """

@@ -9,7 +9,11 @@ from msgspec.structs import replace
 
 from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.framework import extension_points as points
-from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo
+from queue_scheduler.framework.queue_unit_info import (
+    OrderKey,
+    QueueUnitInfo,
+    read_chosen_queue,
+)
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
 from shared_api.objects.node import Node
@@ -107,7 +111,7 @@ class PluginRunner:
                 case points.Unmapped():
                     return answer
         if held is not None:
-            return replace(held, queue=queue or held.queue)
+            return _look_for_queue(unit, replace(held, queue=queue or held.queue), queues)
         if queue:
             return points.Mapped("", queue)
         refusal = Refusal(reason=Reason.NO_QUEUE, detail="no plugin maps this unit to a queue")
@@ -409,6 +413,26 @@ def _takes_part(plugin: object, point: Callable[..., _Point]) -> TypeIs[_Point]:
 def _wait_for_both(first: points.Unmapped, second: points.Unmapped) -> points.Unmapped:
     """Return the first, waiting for the facts of both."""
     return replace(first, waits_for=tuple(dict.fromkeys((*first.waits_for, *second.waits_for))))
+
+
+def _look_for_queue(
+    unit: QueueUnit, held: points.Unmapped, queues: points.QueueDirectory
+) -> points.Unmapped:
+    """Return why a unit without a quota is on hold, with its queue if that is missing as well.
+
+    Of a unit that names a queue and no quota, the queue is what its user has to correct first.
+    """
+    named = read_chosen_queue(unit)
+    if not named or named != held.queue:
+        return held
+    # Also while the queue exists: it may be deleted, and is the reason then.
+    held = replace(held, waits_for=(*held.waits_for, f"queue/{named}"))
+    if queues.queue(named) is not None:
+        return held
+    missing = Refusal(reason=Reason.NO_QUEUE, other=named)
+    if held.refusal.quota:
+        return replace(held, others=(missing,))
+    return replace(held, refusal=missing, others=(held.refusal,))
 
 
 def _is_about_its_queue(refusal: Refusal) -> bool:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts, maximum
+from shared_api.well_known_labels import read_queue_name, read_quota_name
 
 OrderKey = tuple[Any, ...]
 """Sorts units of one queue: smaller comes first. It ends in namespace and name, so the order is
@@ -140,3 +141,16 @@ def at_least(info: QueueUnitInfo) -> QueueUnitInfo:
 def unit_key(order_key: OrderKey) -> str:
     """Return the unit of an order key, which ends in namespace and name."""
     return f"{order_key[-2]}/{order_key[-1]}"
+
+
+def read_chosen_queue(unit: QueueUnit) -> str:
+    """Return the queue that was chosen for a unit, or "".
+
+    If a job names no queue, the controllers fill `spec.queue` with the name of the quota; that is
+    not a choice.
+    """
+    meta = unit.metadata
+    filled = unit.spec.queue
+    return read_queue_name(meta.labels, meta.annotations) or (
+        "" if filled == read_quota_name(meta.labels) else filled
+    )

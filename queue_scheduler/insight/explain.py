@@ -176,12 +176,13 @@ def _other_holds(engine: Engine, record: CachedUnit) -> Iterator[Refusal]:
         yield verdict
     mapped = plugins.map_unit(unit, engine.queues)
     if not isinstance(mapped, Mapped):
-        yield mapped.refusal
+        yield engine.units.builder.complete(mapped.refusal)
+        yield from (engine.units.builder.complete(each) for each in mapped.others)
         return
     queue = engine.queues.queue(mapped.queue)
     misplaced = judge_place(unit, queue, mapped.queue, engine.units.checks.inactive)
     if misplaced is not None:
-        yield misplaced
+        yield engine.units.builder.complete(misplaced)
     lacking = None if info is None else plugins.check_requests(info)
     if lacking is not None:
         yield lacking

@@ -25,14 +25,14 @@ from queue_scheduler.framework.extension_points import (
     Supposed,
     Unmapped,
 )
-from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, read_chosen_queue
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_tree_spec import parse_tree
 from queue_scheduler.quota.tree_node_lookup import TreeNodeLookup, short_name
 from queue_scheduler.quota.tree_queue_names import said_node
 from queue_scheduler.quota_cache.reclaim import LentUsage
-from queue_scheduler.quota_plugin import QuotaPlugin, read_chosen_queue
+from queue_scheduler.quota_plugin import QuotaPlugin
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.meta import Uid
 from shared_api.objects.namespace import Namespace

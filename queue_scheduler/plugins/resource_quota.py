@@ -23,13 +23,13 @@ from queue_scheduler.framework.extension_points import (
     Supposed,
     Unmapped,
 )
-from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, read_chosen_queue
 from queue_scheduler.quota.quota_decision import Demand, PodStage, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec
 from queue_scheduler.quota.resource_quota_spec import PODS, governs_all_pods, parse_hard, quota_name
 from queue_scheduler.quota_cache.quota_ledger import ForeignCharge
-from queue_scheduler.quota_plugin import QuotaPlugin, read_chosen_queue
+from queue_scheduler.quota_plugin import QuotaPlugin
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.objects.node import Node
 from shared_api.objects.queue import Queue

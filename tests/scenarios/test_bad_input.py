@@ -347,6 +347,29 @@ def test_a_queue_deleted_with_units_in_it(logs: Logs, world: SchedulerWorld) -> 
     assert_all_else_goes_on(world)
 
 
+def test_a_unit_that_names_a_queue_alone_waits_for_that_queue_first(world: SchedulerWorld) -> None:
+    world.add_unit("lost", quota="", queue="nowhere")
+    world.settle(TOLD_SECONDS)
+    assert world.reason("lost") == "NoQueue"
+    message = condition_of(world.unit("lost"), "QuotaReserved")["message"]
+    assert message == (
+        f"queue nowhere does not exist in namespace {QUEUE_NAMESPACE}, or cannot be read"
+    )
+    assert {reason for name, reason in world.events() if name == "lost"} == {"NoQueue"}
+    world.direct.create(queue_body("nowhere"))
+    world.settle(TOLD_SECONDS)
+    assert world.reason("lost") == "NoQuota"
+    world.direct.delete("queues", "nowhere", QUEUE_NAMESPACE)
+    world.settle(TOLD_SECONDS)
+    assert world.reason("lost") == "NoQueue"
+    named = {"annotations": {"quota.scheduling.koordinator.sh/namespaces": '["default"]'}}
+    world.add_quota("later", metadata=named)
+    takes = {"annotations": {"koord-queue/available-quota-in-queue": "*"}}
+    world.direct.create(queue_body("nowhere", metadata=takes))
+    world.settle(TOLD_SECONDS)
+    assert world.phase("lost") == "Dequeued"
+
+
 def test_a_unit_in_a_queue_that_does_not_accept_its_quota(
     logs: Logs, world: SchedulerWorld
 ) -> None:

@@ -52,6 +52,16 @@ def test_it_is_reported_in_the_schedulers_words_with_the_action() -> None:
     )
 
 
+def test_the_label_to_set_is_named_once() -> None:
+    label = "quota.scheduling.koordinator.sh/name"
+    said = f"no quota: the unit names none and namespace team has none; label it {label}"
+    (event,) = look(facts(), waiting("NoQuota", said)).actions
+    assert isinstance(event, RecordJobEvent)
+    assert event.message == (
+        f"It cannot start: {said}. Or ask an administrator to give the namespace a quota"
+    )
+
+
 def test_it_is_reported_once_and_again_when_it_changes_or_comes_back() -> None:
     memory, said = JobMemory(), []
     for of in (

@@ -406,6 +406,38 @@ def test_the_order_decides_where_several_plugins_place_units(
     assert runner.map_unit(UNIT, QueueSet()) == want
 
 
+class Directory:
+    """The existing queues."""
+
+    def __init__(self, *names: str) -> None:
+        self._queues = {name: build_queue(name) for name in names}
+
+    def queue(self, name: str) -> Queue | None:
+        return self._queues.get(name)
+
+
+@pytest.mark.parametrize(
+    ("quota", "queue", "known", "want"),
+    [
+        pytest.param("", "q", "", ["NoQueue", "NoQuota"], id="a queue alone, and it is missing"),
+        pytest.param("", "q", "q", ["NoQuota"], id="a queue alone, and it exists"),
+        pytest.param("", "", "", ["NoQuota"], id="neither"),
+        pytest.param("a", "q", "", ["NoQuota", "NoQueue"], id="both, and both are missing"),
+        pytest.param("a", "a", "", ["NoQuota"], id="the controllers fill in the quota's name"),
+    ],
+)
+def test_a_missing_queue_is_named_of_a_unit_without_a_quota(
+    quota: str, queue: str, known: str, want: list[str]
+) -> None:
+    held = Unmapped(Refusal(reason=Reason.NO_QUOTA, quota=quota), ("quota/a",), queue)
+    unit = build_unit("u", quota, queue=queue)
+    got = PluginRunner([Everything({"mapped": held})]).map_unit(unit, Directory(known))
+    assert isinstance(got, Unmapped)
+    assert [each.reason for each in (got.refusal, *got.others)] == want
+    assert ("queue/q" in got.waits_for) == (queue == "q"), "the queue may come, or go"
+    assert (got.queue, "quota/a" in got.waits_for) == (queue, True)
+
+
 class Keeper(Everything):
     """Has one quota."""
 

@@ -107,6 +107,18 @@ def test_what_its_queue_does_is_named_beside_the_limits(
             {"quota": "gone", "active": False}, ["Inactive", "NoQuota"], "It is on hold: is not",
             id="for two reasons",
         ),
+        pytest.param(
+            {"quota": "", "queue": "gone"}, ["NoQueue", "NoQuota"],
+            "It is on hold: queue gone does not exist in namespace", id="it names a queue alone",
+        ),
+        pytest.param(
+            {"quota": "gone", "queue": "lost"}, ["NoQuota", "NoQueue"],
+            "It is on hold: no quota: gone", id="it names both, and neither exists",
+        ),
+        pytest.param(
+            {"quota": "gone", "queue": "gone"}, ["NoQuota"],
+            "It is on hold: no quota: gone", id="the queue of its quota is not a second reason",
+        ),
     ],
 )  # fmt: skip
 def test_a_unit_on_hold_has_all_its_reasons(
@@ -119,6 +131,17 @@ def test_a_unit_on_hold_has_all_its_reasons(
     assert (told.verdict, told.position) == ("held", 0)
     assert [each.reason for each in told.blockers] == want
     assert told.summary.startswith(begin)
+
+
+def test_a_missing_queue_is_named_with_its_namespace_as_a_second_reason_too(
+    kit: ShellKit, api: DebugApi
+) -> None:
+    kit.add_unit("held", quota="gone", queue="lost")
+    kit.add_unit("off", queue="lost", active=False)
+    words = f"queue lost does not exist in namespace {QUEUE_NAMESPACE}, or cannot be read"
+    for name in ("held", "off"):
+        told = api.explain("default", name)
+        assert [each.message for each in told.blockers if each.reason == "NoQueue"] == [words]
 
 
 def test_nothing_in_its_way(kit: ShellKit, api: DebugApi) -> None:
