@@ -19,7 +19,8 @@ What these parts ask:
 - ``adoption``: did it run before it was queued.
 - ``grants``: what was it admitted with, beside what it asks for now.
 - ``job_annotations``: what does its user ask for; ``job_warnings``: mistakes to report.
-- ``pod_admission``, ``previewed_pod``: what does the API server make of its pods.
+- ``pod_admission``, ``previewed_pod``: what does the API server make of its pods;
+  ``pod_validation``: what no API server accepts.
 - ``unit_status_patches``: how a unit's phase and conditions are written.
 
 Not here: reading and writing (``queue_controllers.reconcile``).

@@ -7,7 +7,8 @@ does the same to a template from the objects that those plugins read, so that a 
 its pods will have. The result is a fixed point: pods that exist have been through it.
 
 What cannot be read is not asked for: a kind that may not be listed is unknown (None), and what is
-unknown neither changes a template nor holds a job.
+unknown neither changes a template nor holds a job. What no API server accepts of a template is in
+`pod_validation`.
 
 Source: kubernetes v1.36.3, plugin/pkg/admission: limitranger/admission.go (`MutateLimit`,
 `ValidateLimit`), runtimeclass/admission.go, priority/admission.go, serviceaccount/admission.go;
@@ -21,6 +22,7 @@ from typing import Any, Final
 
 import msgspec
 
+from queue_controllers.decision.pod_validation import why_invalid
 from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet
 from queue_controllers.jobframework.pod_template import (
     ScheduledContainer,
@@ -144,6 +146,8 @@ def apply_admission_to_pod_set(
         missing = _missing_class(job.priority.class_name, objects)
         missing = missing or _missing_account(template.spec, objects)
         return TemplateAfterAdmission(template, refusal=missing)
+    if invalid := why_invalid(template, has_limits=pod_set.has_limits):
+        return TemplateAfterAdmission(template, refusal=invalid)
     admitted = apply_admission_to_template(template, objects)
     if admitted.refusal and not pod_set.has_limits and not _missing(template.spec, objects):
         # The job's operator sets limits that the template lacks, so whether they are in order is

@@ -26,7 +26,9 @@ from tests.cluster.queue_world import (
     stays,
     until,
 )
+from tests.controlplane.api_client import ApiError
 from tests.object_states import condition_of
+from tests.pod_templates import ACCEPTED, REFUSED
 
 ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-account": "controllers"}
 LONG: Final = "600"
@@ -263,3 +265,23 @@ def test_a_job_is_charged_to_the_quota_of_its_pods(
     stays(lambda: not world.pods(f"{theirs}-1"))
     told = until(lambda: world.event_notes(f"{theirs}-0").get("QuotaDiffers", ""))
     assert told.startswith(f"Its label names quota {mine}, and its pod template")
+
+
+# --- what no API server accepts -------------------------------------------------------------------
+
+
+def test_the_api_server_refuses_exactly_the_templates_that_are_held(world: QueueWorld) -> None:
+    """Kinds whose CRD does not look pass them on: what is held here would hold quota there."""
+    bodies = {**ACCEPTED, **{name: body for name, (body, _) in REFUSED.items()}}
+    answers = {name: status_of_pod(world, body) for name, body in bodies.items()}
+    assert answers == {**dict.fromkeys(ACCEPTED, 201), **dict.fromkeys(REFUSED, 422)}
+
+
+def status_of_pod(world: QueueWorld, body: Json) -> int:
+    """Return with which status the API server answers to a pod of a template."""
+    pod = {**body, "metadata": {**body["metadata"], "generateName": "tried-"}}
+    try:
+        world.api.request("POST", "/api/v1/namespaces/default/pods?dryRun=All", pod)
+    except ApiError as error:
+        return error.status
+    return 201

@@ -75,6 +75,23 @@ def test_a_pending_unit_follows_and_a_running_one_does_not(world: World) -> None
     assert (world.phase(), requested(world)) == ("Running", {})
 
 
+def test_a_template_that_no_pod_may_have_is_held_until_it_is_corrected(world: World) -> None:
+    """As kinds have it whose CRD does not look into their template."""
+    world.start()
+    world.job(template=template({"app": "my app"}))
+    world.settle()
+    assert marks(world)[REFUSED].startswith(
+        "label 'app' of the job's template has the value 'my app', which is not valid: "
+    )
+    corrected = {"spec": {"template": {"metadata": {"labels": {"app": "my-app"}}}}}
+    world.patch_job(corrected)
+    world.settle(2.0)
+    assert marks(world) == {}
+    world.admit()
+    world.settle()
+    assert not world.is_suspended()
+
+
 def test_many_units_are_corrected_a_few_at_a_time(world: World) -> None:
     world.start()
     for number in range(12):
