@@ -69,7 +69,7 @@ def _ask_cluster(session: Session) -> Asked:
 
     def find(named: str) -> tuple[str, str]:
         if has_cluster(session):
-            return session.unit(named)
+            return session.unit_or_why(named)
         found = place_of_unit(named, _namespace_of(session))
         if found is None:
             raise CommandError(

@@ -37,7 +37,7 @@ def describe(session: Session, unit: str) -> None:
         write_lines,
     )
 
-    namespace, name = session.unit(unit)
+    namespace, name = session.unit_or_why(unit)
     found = read_unit(session.cluster(), namespace, name)
     told = _told(session, namespace, name)
     wall = Wall(session.clock.now())

@@ -5,9 +5,13 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from koord_queue.errors import CommandError
+
 if TYPE_CHECKING:
     from koord_queue.reach.choice import Choice
     from koord_queue.reach.cluster import Cluster
+    from koord_queue.reach.controllers import Controllers
+    from koord_queue.reach.named import NoUnit
     from koord_queue.reach.sources import Sources
     from koord_queue.show.printer import Printer
     from shared_api.process.clock import Clock
@@ -20,6 +24,7 @@ class Session:
         self.choice = choice
         self._cluster: Cluster | None = None
         self._sources: Sources | None = None
+        self._controllers: Controllers | None = None
         self._out: Printer | None = None
         self._clock: Clock | None = None
 
@@ -36,6 +41,8 @@ class Session:
         """Close connections, and end a port-forward."""
         if self._sources is not None:
             self._sources.close()
+        if self._controllers is not None:
+            self._controllers.close()
         if self._cluster is not None:
             self._cluster.close()
 
@@ -86,6 +93,14 @@ class Session:
             self._sources = Sources(self.choice, self.cluster, self.clock)
         return self._sources
 
+    def controllers(self) -> Controllers:
+        """Return what answers questions about jobs that have no unit."""
+        if self._controllers is None:
+            from koord_queue.reach.controllers import Controllers  # noqa: PLC0415 - same
+
+            self._controllers = Controllers(self.choice, self.cluster, self.clock)
+        return self._controllers
+
     def unit(self, named: str) -> tuple[str, str]:
         """Return namespace and name of a unit.
 
@@ -98,3 +113,42 @@ class Session:
         from koord_queue.reach.named import find_unit  # noqa: PLC0415 - same
 
         return find_unit(self.cluster(), self.namespace, named)
+
+    def unit_or_why(self, named: str) -> tuple[str, str]:
+        """Return namespace and name of a unit, for a question about it: also of a pod's job.
+
+        Args:
+            named: As `unit` has it; `pod/train-1-x7` is a part of a job, set or group.
+
+        Raises:
+            CommandError: There is none; of a job that exists the message says why.
+        """
+        from koord_queue.reach.named import NoUnit  # noqa: PLC0415 - same
+
+        try:
+            return self.unit(named)
+        except NoUnit as error:
+            from koord_queue.reach.unmanaged import is_pod, unit_or_why  # noqa: PLC0415 - same
+
+            whole = self._whole_of_pod(error) if is_pod(error.word) else error
+            if isinstance(whole, str):
+                return error.namespace, whole
+            return error.namespace, unit_or_why(self.controllers().job, whole)
+
+    def _whole_of_pod(self, error: NoUnit) -> str | NoUnit:
+        """Return the unit that a pod is a part of, or what to ask the controllers about."""
+        from koord_queue.reach.named import NoUnit, list_owned  # noqa: PLC0415 - same
+        from koord_queue.reach.parts import find_whole  # noqa: PLC0415 - same
+
+        cluster, namespace = self.cluster(), error.namespace
+        try:
+            whole = find_whole(cluster, list_owned(cluster, namespace), namespace, error.name)
+        except CommandError as unread:
+            raise CommandError(f"{error.message}: {unread.message}", error.next_step) from unread
+        if whole is None:
+            return error
+        self.out.note(f"pod/{error.name} is a part of {whole.shown}")
+        if whole.unit:
+            return whole.unit
+        said = f"no unit of namespace {namespace} belongs to {whole.shown}"
+        return NoUnit(said, namespace=namespace, word=whole.kind, name=whole.name)

@@ -6,6 +6,7 @@
 - ``sources``: which of them is asked, in which order.
 - ``dump``: answers of a file, instead of a cluster; ``dry_run``: what the API server makes of
   objects and patches.
-- ``named``: which unit a user means.
+- ``named``: which unit a user means; ``parts``: which one a pod is a part of; ``unmanaged``: why
+  there is none, which ``controllers`` ask.
 - ``errors``: why there is no answer.
 """

@@ -64,6 +64,24 @@ class Owned(NamedTuple):
     job: str = ""
 
 
+class NoUnit(CommandError):
+    """No unit belongs to a job.
+
+    Attributes:
+        namespace: Where its units were looked for.
+        word: The job's kind as it was written; "" if none was.
+        name: Its name.
+    """
+
+    def __init__(
+        self, message: str, next_step: str = "", *, namespace: str = "", word: str = "", name: str
+    ) -> None:
+        super().__init__(message, next_step)
+        self.namespace = namespace
+        self.word = word
+        self.name = name
+
+
 def find_unit(cluster: Cluster, namespace: str, named: str) -> tuple[str, str]:
     """Return namespace and name of the unit that is meant.
 
@@ -225,7 +243,7 @@ def choose(
     known += [] if word else [each.unit for each in units]
     similar = get_close_matches(shown, known, MOST_SIMILAR)
     said = f"no unit of namespace {namespace} belongs to {shown}{elsewhere}"
-    raise CommandError(said, _step(similar))
+    raise NoUnit(said, _step(similar), namespace=namespace, word=word, name=name)
 
 
 def _step(similar: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""`kubectl port-forward` to the scheduler that leads, for as long as a command runs.
+"""`kubectl port-forward` to the program that leads, for as long as a command runs.
 
 kubectl does it, since whoever may forward ports has it: it speaks what the kubelets of all versions
 speak, and logs in as the user is used to.
@@ -11,7 +11,7 @@ import re
 import selectors
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -23,9 +23,23 @@ if TYPE_CHECKING:
     from koord_queue.reach.cluster import Cluster
     from shared_api.process.clock import Clock
 
-PORT: Final = 19876
-"""Of the scheduler's debug API."""
-LEASE: Final = "koord-queue-scheduler"
+
+class Program(NamedTuple):
+    """A program with a debug API.
+
+    Attributes:
+        port: Of its debug API.
+        lease: Held by the replica that leads.
+        deployment: As the chart names it.
+    """
+
+    port: int
+    lease: str
+    deployment: str
+
+
+SCHEDULER: Final = Program(19876, "koord-queue-scheduler", "koord-queue")
+CONTROLLERS: Final = Program(19877, "koord-queue-controllers", "koord-queue-controllers")
 START_SECONDS: Final = 15.0
 """kubectl asks the API server for the pod, and connects, before it says that it listens."""
 STOP_SECONDS: Final = 5.0
@@ -49,11 +63,13 @@ class PortForward:
         end(self._process)
 
 
-def forward(choice: Choice, cluster: Cluster, clock: Clock) -> PortForward:
-    """Return a port that leads to the debug API.
+def forward(
+    choice: Choice, cluster: Cluster, clock: Clock, program: Program = SCHEDULER
+) -> PortForward:
+    """Return a port that leads to the debug API of a program.
 
     Raises:
-        NotServed: The user may not forward ports, there is no kubectl, or no scheduler runs.
+        NotServed: The user may not forward ports, there is no kubectl, or the program does not run.
     """
     kubectl = shutil.which("kubectl")
     if kubectl is None:
@@ -61,9 +77,9 @@ def forward(choice: Choice, cluster: Cluster, clock: Clock) -> PortForward:
     namespace = choice.system_namespace
     if not may_forward(cluster, namespace):
         raise NotServed(f"you may not forward ports in namespace {namespace}")
-    target = leading_pod(cluster, namespace)
+    target = leading_pod(cluster, namespace, program)
     command = [kubectl, *_as_chosen(choice), "--namespace", namespace]
-    command += ["port-forward", "--address", "127.0.0.1", target, f":{PORT}"]
+    command += ["port-forward", "--address", "127.0.0.1", target, f":{program.port}"]
     process = subprocess.Popen(  # noqa: S603 - kubectl of the user's PATH, with the user's options
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -93,15 +109,17 @@ def may_forward(cluster: Cluster, namespace: str) -> bool:
     return bool(msgspec.json.decode(answer)["status"]["allowed"])
 
 
-def leading_pod(cluster: Cluster, namespace: str) -> str:
+def leading_pod(cluster: Cluster, namespace: str, program: Program) -> str:
     """Return what to forward to: the pod that holds the lease, else the Deployment."""
     try:
-        spec = msgspec.json.decode(cluster.get(LEASES.path(namespace, LEASE))).get("spec", {})
+        spec = msgspec.json.decode(cluster.get(LEASES.path(namespace, program.lease))).get(
+            "spec", {}
+        )
     except (Missing, Refused):
         spec = {}
     # The holder is the name of the pod, "_", and a random number.
     holder = str(spec.get("holderIdentity") or "").rpartition("_")[0]
-    return f"pod/{holder}" if holder else "deployment/koord-queue"
+    return f"pod/{holder}" if holder else f"deployment/{program.deployment}"
 
 
 def end(process: subprocess.Popen[bytes]) -> str:

@@ -59,6 +59,7 @@ RESOURCE_QUOTAS: Final = _of(resource_types.RESOURCE_QUOTAS)
 NODES: Final = _of(resource_types.NODES)
 NAMESPACES: Final = _of(resource_types.NAMESPACES)
 LEASES: Final = _of(resource_types.LEASES)
+PODS: Final = _of(resource_types.PODS)
 
 
 class _Served(msgspec.Struct):
@@ -74,12 +75,12 @@ class _List(msgspec.Struct):
 class Resources:
     """What a server has; each group is asked for once.
 
-    Args:
+    Attributes:
         cluster: The API server.
     """
 
     def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+        self.cluster = cluster
         self._served: dict[str, list[_Served]] = {}
 
     def find(self, api_version: str, kind: str) -> Resource:
@@ -103,7 +104,7 @@ class Resources:
 
     def _ask(self, path: str) -> list[_Served]:
         try:
-            body = self._cluster.get(path)
+            body = self.cluster.get(path)
             return msgspec.json.decode(body, type=_List).resources
         except (Missing, NotServed):
             return []

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import OWN_TIMES_SECONDS, PATIENCE_SECONDS, QueueWorld, until
 from tests.cluster.visibility_world import Aggregated, aggregated
 from tests.controlplane.binaries import chosen_kubernetes, default_kubernetes
@@ -63,6 +64,7 @@ class CommandLine(NamedTuple):
     """The command line, and the cluster that it asks."""
 
     cluster: Aggregated
+    controllers: ProgramProcess
 
     @property
     def world(self) -> QueueWorld:
@@ -73,6 +75,11 @@ class CommandLine(NamedTuple):
     def server(self) -> str:
         """Where the scheduler's debug API is."""
         return f"http://127.0.0.1:{self.cluster.scheduler.port_of('--debug-address')}"
+
+    @property
+    def controllers_server(self) -> str:
+        """Where the controllers' debug API is."""
+        return f"http://127.0.0.1:{self.controllers.port_of('--debug-address')}"
 
     def run(
         self,
@@ -155,9 +162,9 @@ def command_line(binaries: Path, *insight_flags: str) -> Iterator[CommandLine]:
         insight_flags: Further flags of the insight program.
     """
     with aggregated(binaries, "--forecast-interval=1s", *insight_flags) as cluster:
-        cluster.world.start_controllers()
+        controllers = cluster.world.start_controllers()
         until(cluster.available, OWN_TIMES_SECONDS)
-        yield CommandLine(cluster)
+        yield CommandLine(cluster, controllers)
 
 
 def without_styles(text: str) -> str:

@@ -135,6 +135,40 @@ def test_a_unit_is_named_with_its_namespace(cli: CommandLine) -> None:
     assert "no unit of namespace default belongs to nosuch/third" in printed.err
 
 
+def test_a_job_without_a_unit_is_explained_by_the_controllers(cli: CommandLine) -> None:
+    world, asked = cli.world, ("--server", cli.controllers_server)
+    misspelt = {"quota.scheduling.koordinator.sh/nmae": "team"}
+    world.create_job("fist", "", labels=misspelt)
+    for command in ("explain", "describe", "when"):
+        printed = answered(cli, command, "job/fist", *asked)
+        assert printed.code == 1
+        assert printed.err.startswith(
+            "error: job/fist has no queue unit. It is not managed: it names no queue or quota. "
+        )
+        assert "Did you mean quota.scheduling.koordinator.sh/name?" in printed.err
+    # Nobody may be asked: the port-forward has no pod to lead to.
+    alone = cli.run("explain", "job/fist")
+    assert "job/fist; whether it is managed is not known: kubectl port-forward failed" in alone.err
+    assert alone.err.endswith("Did you mean job/first?\n")
+    gone = cli.run("explain", "job/frist", *asked)
+    assert "and there is no Job 'frist' in namespace 'default'" in gone.err
+    assert gone.err.endswith("Did you mean job/first?\n")
+
+
+def answered(cli: CommandLine, *arguments: str) -> Printed:
+    """Return what is printed once the controllers have read what the answer depends on."""
+    until(lambda: "ask again in a moment" not in cli.run(*arguments).err)
+    return cli.run(*arguments)
+
+
+def test_a_pod_is_explained_as_a_part_of_its_job(cli: CommandLine) -> None:
+    (pod,) = cli.world.running_pods("first")
+    name = pod["metadata"]["name"]
+    printed = cli.run("explain", f"pod/{name}")
+    assert printed.out == cli.run("explain", "job/first").out
+    assert f"pod/{name} is a part of job/first" in printed.err
+
+
 def test_a_job_that_runs_has_no_forecast(cli: CommandLine) -> None:
     printed = cli.run("when", "job/first")
     assert printed.code == 1

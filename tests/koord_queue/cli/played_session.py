@@ -8,6 +8,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, Final
 
+from koord_queue.answers.jobs import Job
 from koord_queue.cli.session import Session
 from koord_queue.reach.choice import Choice
 from koord_queue.reach.cluster import Cluster
@@ -42,6 +43,7 @@ class PlayedSession(Session):
     Attributes:
         server: Its API server.
         source: Answers questions.
+        job_source: Answers those about jobs without a unit.
         before_write: Happens once, right before the first write of the command.
         out_text, err_text: What was written.
     """
@@ -55,6 +57,7 @@ class PlayedSession(Session):
         self.before_write: Callable[[], None] = nothing
         self._printer = Printer(self.out_text, self.err_text, is_terminal=is_terminal)
         self.source: Any = NoAnswers()
+        self.job_source: Any = NoControllers()
 
     @property
     def clock(self) -> PlayedClock:
@@ -85,6 +88,10 @@ class PlayedSession(Session):
         """Return what answers questions; nothing does unless a test says so."""
         return self.source
 
+    def controllers(self) -> Any:
+        """Return what answers questions about jobs; nothing does unless a test says so."""
+        return self.job_source
+
 
 class NoAnswers:
     """Stands for the APIs of the queue where none is installed."""
@@ -96,3 +103,11 @@ class NoAnswers:
     def explain(self, namespace: str, name: str, *, changes: bool = False) -> bytes:
         """Answer nothing."""
         raise NotServed("nobody explains")
+
+
+class NoControllers:
+    """Stands for the controllers where they cannot be asked."""
+
+    def job(self, namespace: str, kind: str, name: str) -> Job:
+        """Answer nothing."""
+        raise NotServed("you may not forward ports in namespace koord-queue")

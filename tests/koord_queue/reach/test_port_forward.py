@@ -12,7 +12,7 @@ import pytest
 from koord_queue.reach.choice import Choice
 from koord_queue.reach.cluster import Cluster
 from koord_queue.reach.errors import NotServed
-from koord_queue.reach.port_forward import forward
+from koord_queue.reach.port_forward import CONTROLLERS, forward
 from shared_api.client.transport import Response
 from shared_api.process.clock import SystemClock
 from tests.koord_queue.reach.test_cluster import Server
@@ -65,6 +65,15 @@ def test_without_a_leader_any_pod_is_asked(folder: Path) -> None:
     stand_in(folder, LISTENS)
     forward(Choice(), cluster(holder=""), SystemClock()).close()
     assert "deployment/koord-queue" in (folder / "arguments").read_text()
+
+
+@pytest.mark.parametrize("holder", ["koord-queue-controllers-7d-x2_4f2a", ""])
+def test_the_controllers_have_their_own_lease_and_port(folder: Path, holder: str) -> None:
+    stand_in(folder, LISTENS)
+    asked = cluster(holder=holder)
+    forward(Choice(), asked, SystemClock(), CONTROLLERS).close()
+    target = "pod/koord-queue-controllers-7d-x2" if holder else "deployment/koord-queue-controllers"
+    assert (folder / "arguments").read_text().split()[-2:] == [target, ":19877"]
 
 
 def test_what_kubectl_says_is_told(folder: Path) -> None:

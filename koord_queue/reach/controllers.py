@@ -1,0 +1,72 @@
+"""What the controllers know of a job: at `--server`, or behind a port-forward to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from koord_queue.answers.decoding import decode
+from koord_queue.answers.jobs import Job
+from koord_queue.reach.errors import NotServed
+
+if TYPE_CHECKING:
+    from koord_queue.reach.choice import Choice
+    from koord_queue.reach.cluster import Cluster
+    from koord_queue.reach.debug_api import DebugApi
+    from koord_queue.reach.port_forward import PortForward
+    from shared_api.process.clock import Clock
+
+ANOTHER_SERVER: Final = "--server is not the debug API of the controllers (port 19877)"
+
+
+class Controllers:
+    """The debug API of the controllers, reached when it is asked first.
+
+    Args:
+        choice: What the options say.
+        cluster: Opens the API server.
+        clock: The time.
+    """
+
+    def __init__(self, choice: Choice, cluster: Callable[[], Cluster], clock: Clock) -> None:
+        self._choice = choice
+        self._cluster = cluster
+        self._clock = clock
+        self._api: DebugApi | None = None
+        self._forward: PortForward | None = None
+
+    def close(self) -> None:
+        """End a port-forward."""
+        if self._forward is not None:
+            self._forward.close()
+
+    def job(self, namespace: str, kind: str, name: str) -> Job:
+        """Return whether a job is managed, and why or why not.
+
+        Args:
+            namespace: The job's.
+            kind: As kubectl takes it, in any case: `job`, `jobs.batch`.
+            name: The job's, or that of a group of pods.
+
+        Raises:
+            Missing: There is no such job, or no kind of that name is known there.
+            NotServed: Nobody can be asked.
+            CommandError: The answer depends on what is not read yet, or is refused.
+        """
+        if self._api is None:
+            self._api = self._open()
+        path = f"/debug/jobs/{namespace}/{kind}/{name}"
+        try:
+            return decode(self._api.debug(path), Job)
+        except NotServed as error:
+            raise NotServed(ANOTHER_SERVER if self._choice.server else error.message) from error
+
+    def _open(self) -> DebugApi:
+        from koord_queue.reach import debug_api  # noqa: PLC0415 - if it is asked
+
+        if self._choice.server:
+            return debug_api.open_debug_api(self._choice, self._clock)
+        from koord_queue.reach.port_forward import CONTROLLERS, forward  # noqa: PLC0415 - the same
+
+        self._forward = forward(self._choice, self._cluster(), self._clock, CONTROLLERS)
+        return debug_api.open_forwarded(self._forward.url, self._clock)
