@@ -7,6 +7,6 @@
 - ``dump``: answers of a file, instead of a cluster; ``dry_run``: what the API server makes of
   objects and patches.
 - ``named``: which unit a user means; ``parts``: which one a pod is a part of; ``unmanaged``: why
-  there is none, which ``controllers`` ask.
+  there is none, which ``controllers`` gets from those.
 - ``errors``: why there is no answer.
 """

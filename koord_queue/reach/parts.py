@@ -80,8 +80,13 @@ def find_whole(cluster: Cluster, units: Sequence[Owned], namespace: str, name: s
 
 
 def _of_owners(cluster: Cluster, units: Sequence[Owned], pod: ObjectMeta) -> Whole | None:
-    """Return the nearest owner that has a unit, or else the last that is known."""
-    last = None
+    """Return the nearest owner that has a unit, or else the last that is known.
+
+    The pods of a ReplicaSet are queued one by one: each is its own.
+    """
+    last, first = None, pod.controller_owner
+    if first is not None and (first.kind, first.api_version) == ("ReplicaSet", "apps/v1"):
+        return None
     for owner in _owners(Resources(cluster), pod):
         group = owner.api_version.rpartition("/")[0]
         last = Whole(_kind(owner.kind, group), owner.name, "")

@@ -158,8 +158,13 @@ def test_of_a_pod_whose_job_has_no_unit_the_job_is_asked_about(session: PlayedSe
     assert "pod/p is a part of job/neat" in session.err_text.getvalue()
 
 
-def test_of_a_pod_of_its_own_the_pod_is_asked_about(session: PlayedSession) -> None:
-    session.server.direct.create(pod("p"))
+@pytest.mark.parametrize("is_owned", [False, True], ids=["no owner", "of a Deployment"])
+def test_of_a_pod_of_its_own_the_pod_is_asked_about(
+    session: PlayedSession, *, is_owned: bool
+) -> None:
+    web = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web-1"}}
+    owner = session.server.direct.create(web | {"spec": {}}) if is_owned else None
+    session.server.direct.create(pod("p", owner))
     session.job_source = Controllers(Job(kind="Pod", name="p", message="It is not managed"))
     assert why(session, "pod/p").message == "pod/p has no queue unit. It is not managed"
     assert session.job_source.asked == [("default", "pod", "p")]
