@@ -46,7 +46,7 @@ _OF_QUOTAS: Final = (
 # Source: koordinator v1.8.0, pkg/scheduler/plugins/elasticquota/{plugin,plugin_helper}.go.
 _REFUSAL: Final = re.compile(
     r"(?P<what>[^,:]{1,60}), quotaName(?:Topo)?: (?P<quota>\[[^\]]*\]|[^,]*),"
-    r" (?P<amounts>.*?), exceedDimensions: \[(?P<lacking>[^\]]*)\]"
+    r" (?P<amounts>.*?), exceedDimensions: \[(?P<lacking>[^\]]+)\]"
 )
 _CUT: Final = "..."
 _OF_NODES: Final = ("nodes are available", "no nodes available")

@@ -158,6 +158,11 @@ def test_a_refusal_by_a_quota_keeps_the_quota_and_what_it_lacks(text: str, want:
     assert len(got) <= MAX_MESSAGE_CHARS
 
 
+def test_a_refusal_that_lacks_nothing_is_cut_like_any_other() -> None:
+    text = f"Insufficient quotas, quotaName: a, runtime: {'x' * 99}, exceedDimensions: []."
+    assert classify(text)[1] == f"{text[:117]}..."
+
+
 @pytest.mark.parametrize("of_quota", [1, 40, 63, 253, 2000])
 @pytest.mark.parametrize("of_lacking", [1, 31, 120, 2000])
 @pytest.mark.parametrize("what", ["quotas", "non-preemptible quotas"])
