@@ -71,7 +71,8 @@ class Advice(NamedTuple):
     Attributes:
         where: Where it waits: "waits in queue night at position 3"; "" if nobody says it.
         why: The reason that decides; "": it is its turn.
-        start: When it may start, for people; "" without a forecast.
+        start: When it may start, as "may start 14:05", or why that is not told; "" without a
+            forecast.
     """
 
     where: str = ""
@@ -185,6 +186,6 @@ def _waiting(unit: QueueUnit, advice: Advice) -> Progress:
     if advice.where:
         where, why = advice.where, advice.why
     because = f": {why}" if why else ""
-    start = f", may start {advice.start}" if advice.start else ""
+    start = f", {advice.start}" if advice.start else ""
     # The time before the reason: on a terminal the end of a long line is not seen.
     return Progress(State.WAITS, f"{where}{start}{because}", f"{where}{because}")

@@ -17,9 +17,14 @@ class Times(Answer, frozen=True):
 class Forecast(Times, frozen=True):
     """When a unit starts, and what that is based on.
 
-    `without_arrivals` is the same if nothing arrived any more.
+    `without_arrivals` is the same if nothing arrived any more. `outlook` is `times`; or
+    `notKnownYet` or `neverAsIs`, and then there are no times, and `no_times` says why, as the rest
+    of a sentence about the unit.
     """
 
+    outlook: str = "times"
+    no_times: str = ""
+    needed_runs: int = 0
     namespace: str = ""
     name: str = ""
     queue: str = ""

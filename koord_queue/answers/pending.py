@@ -17,6 +17,7 @@ class Pending(NamedTuple):
         start: Its median start by the last forecast, RFC 3339; "" without one.
         message: Why it waits, with numbers; "" if it has not been considered.
         reason: The same as one word.
+        no_start: Why no start is told, in a few words; "": it is, or nobody says it.
     """
 
     namespace: str
@@ -26,6 +27,7 @@ class Pending(NamedTuple):
     start: str = ""
     message: str = ""
     reason: str = ""
+    no_start: str = ""
 
 
 class _Metadata(Answer, frozen=True):
@@ -41,6 +43,7 @@ class _Status(Answer, frozen=True):
     position: int = 0
     refusal: Refusal | None = None
     start_p50: str | None = None
+    no_start: str = ""
 
 
 class _PendingUnit(Answer, frozen=True):
@@ -63,6 +66,7 @@ def read_pending_units(page: bytes) -> list[Pending]:
             each.status.position,
             each.status.start_p50 or "",
             *_said(each.status.refusal),
+            each.status.no_start,
         )
         for each in decode(page, _PendingUnits).items
     ]

@@ -20,11 +20,17 @@ from koord_queue.checks.facts import (
 )
 from koord_queue.checks.findings import Finding, ok, problem, unknown, warning
 from shared_api.timestamps import read_time
-from shared_api.waiting_reasons import NEEDS_ACTION
+from shared_api.unit_problems import (
+    WHERE_TO_LOOK,
+    Ready,
+    explain_command,
+    reason_to_act,
+    reason_without_pods,
+    tell_waiting,
+    tell_without_pods,
+)
 
 QUOTA_GROUP_VERSION: Final = "scheduling.sigs.k8s.io/v1alpha1"
-LONG_WITHOUT_PODS: Final = timedelta(minutes=5)
-"""Pulling an image or adding a node takes minutes; a job without pods for longer needs a look."""
 LONG_WITHOUT_STATUS: Final = timedelta(minutes=1)
 """The scheduler writes the status of a queue within seconds."""
 UNREADABLE: Final = frozenset(
@@ -47,8 +53,6 @@ UNREADABLE: Final = frozenset(
     }
 )
 """Reasons of events on objects of which something cannot be used."""
-
-_REASONS_PAGE: Final = "docs/debug-api.md, Why a unit waits"
 
 
 def check_quotas(facts: Facts) -> Iterator[Finding]:
@@ -141,12 +145,11 @@ def check_units(facts: Facts) -> Iterator[Finding]:
         if reason:
             stuck.setdefault(reason, []).append(name_of(unit))
     for reason, names in sorted(waiting.items()):
-        mend = f"koord-queue explain {_named(names[0])}; {_REASONS_PAGE}"
-        yield warning("units", f"{_units(names)} with {reason}: {some(names)}", mend)
+        mend = f"{explain_command(names[0])}; {WHERE_TO_LOOK}"
+        yield warning("units", f"{tell_waiting(len(names), reason)}: {some(names)}", mend)
     for reason, names in sorted(stuck.items()):
         namespace, _, name = names[0].partition("/")
-        minutes = int(LONG_WITHOUT_PODS.total_seconds() // 60)
-        text = f"admitted for more than {minutes} minutes, {reason}: {some(names)}"
+        text = f"{tell_without_pods(reason)}: {some(names)}"
         yield warning("units", text, f"kubectl -n {namespace} describe queueunit {name}")
     if not waiting and not stuck:
         count = count_of(facts.units.items, "unit", is_cut=facts.units.is_cut)
@@ -155,22 +158,11 @@ def check_units(facts: Facts) -> Iterator[Finding]:
         yield unknown("units", f"only the first {len(facts.units.items)} were looked at")
 
 
-def _named(key: str) -> str:
-    """Return a unit as commands take it."""
-    namespace, _, name = key.partition("/")
-    return f"unit/{name} -n {namespace}"
-
-
-def _units(names: list[str]) -> str:
-    return "1 unit waits" if len(names) == 1 else f"{len(names)} units wait"
-
-
 def _reason_to_act(unit: Json) -> str:
     """Return why a unit waits, if it needs action; "" otherwise."""
     condition = condition_of(unit, "QuotaReserved")
-    reason = text_of(condition, "reason")
-    waits = part(condition, "status") == "False" and reason in NEEDS_ACTION
-    return reason if waits else ""
+    waits = part(condition, "status") == "False"
+    return reason_to_act(text_of(condition, "reason")) if waits else ""
 
 
 def _reason_without_pods(unit: Json, facts: Facts) -> str:
@@ -182,12 +174,9 @@ def _reason_without_pods(unit: Json, facts: Facts) -> str:
         or not list_of(unit, "status", "admissions")
     ):
         return ""
-    reason = text_of(ready, "reason")
     since = read_time(text_of(ready, "lastTransitionTime"))
-    lasts = since is not None and facts.time - since > LONG_WITHOUT_PODS
-    # With the first two reasons the condition may be True: the pods were ready once.
-    is_stuck = reason in {"NoPods", "PodsUnschedulable"} or part(ready, "status") == "False"
-    return reason if is_stuck and lasts else ""
+    says = Ready(text_of(ready, "status"), text_of(ready, "reason"), since)
+    return reason_without_pods(says, facts.time)
 
 
 def check_objects(facts: Facts) -> Iterator[Finding]:

@@ -31,10 +31,9 @@ from koord_queue.errors import CommandError
 from koord_queue.reach.errors import Missing, NotServed, Refused
 from koord_queue.reach.last_state import last_state
 from koord_queue.reach.resources import QUEUE_UNITS, Resource
+from koord_queue.show.forecasts import Wall, brief_start
 from koord_queue.show.printable import printable
-from koord_queue.show.times import clock_time
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.timestamps import read_time
 from shared_api.well_known_kinds import KNOWN_JOB_KINDS
 
 POLL_SECONDS: Final = 1.0
@@ -240,8 +239,7 @@ class Waiting:
             answer = self._session.answers().forecast(job.namespace, job.unit_name)
         except CommandError:
             return ""
-        moment = read_time(decode(answer, Forecast).start_p50)
-        return "" if moment is None else clock_time(moment, self._session.clock.now())
+        return brief_start(decode(answer, Forecast), Wall(self._session.clock.now()))
 
     # --- showing ------------------------------------------------------------------------------
 

@@ -15,6 +15,9 @@ from shared_api.timestamps import read_time
 FAR = "more than a week away"
 """Beyond the horizon of forecasts."""
 
+NOT_KNOWN_YET = "notKnownYet"
+"""The outlook of units of whose kind too few runs have ended."""
+
 QUEUE_COLUMNS = ("NAMESPACE", "NAME", "EARLIEST", "MEDIAN", "LATEST", "ENDS")
 
 
@@ -29,9 +32,17 @@ class Wall(NamedTuple):
         moment = read_time(text)
         return "" if moment is None else clock_time(moment, self.now, self.zone)
 
+    def is_past(self, text: str | None) -> bool:
+        """Return whether a time has passed, or passes now."""
+        moment = read_time(text)
+        return moment is not None and moment <= self.now
+
 
 def tell_forecast(answer: Forecast, wall: Wall) -> Iterator[Line]:
     """Yield when a unit starts and ends, without arrivals too, and what that is based on."""
+    if answer.no_times:
+        yield from _tell_no_times(answer)
+        return
     yield Line(f"{answer.name} {start_in_words(answer, wall)}.", "bold")
     yield Line(f"{_end_in_words(answer, wall)}.")
     alone = answer.without_arrivals
@@ -44,21 +55,69 @@ def tell_forecast(answer: Forecast, wall: Wall) -> Iterator[Line]:
 
 def tell_new_forecast(answer: Forecast, wall: Wall) -> str:
     """Return when a unit that is not submitted yet would start and end."""
+    if answer.no_times:
+        said = _no_times_in_words(answer, "it")
+        return f"{said[0].upper()}{said[1:]}."
     return f"It {start_in_words(answer, wall)}. {_end_in_words(answer, wall)}."
 
 
+def told_start(answer: Forecast, wall: Wall) -> str:
+    """Return when "it" starts, or why that is not told."""
+    return (
+        _no_times_in_words(answer, "it")
+        if answer.no_times
+        else f"it {start_in_words(answer, wall)}"
+    )
+
+
+def brief_start(answer: Forecast, wall: Wall) -> str:
+    """Return the median start as "may start 14:05", or why it is not told; "": it is far."""
+    if answer.no_times:
+        is_early = answer.outlook == NOT_KNOWN_YET
+        return f"start {answer.no_times}" if is_early else "does not start as things are"
+    middle = wall.clock(answer.start_p50)
+    if not middle:
+        return ""
+    return "may start at any moment" if wall.is_past(answer.start_p50) else f"may start {middle}"
+
+
+def _no_times_in_words(answer: Forecast, name: str) -> str:
+    if answer.outlook == NOT_KNOWN_YET:
+        return f"when {name} starts is {answer.no_times}"
+    return f"{name} {answer.no_times}"
+
+
+def _tell_no_times(answer: Forecast) -> Iterator[Line]:
+    if answer.outlook != NOT_KNOWN_YET:
+        yield Line(f"{_no_times_in_words(answer, answer.name)}.", "bad", hang=2)
+        return
+    yield Line(f"When {answer.name} starts is {answer.no_times}.", "bold")
+    runs = f"{counted(answer.needed_runs, 'run')} of its quota, user, kind and request"
+    yield Line(f"Times are told when {runs} have ended within eight days.", "dim")
+
+
 def start_in_words(times: Times, wall: Wall) -> str:
-    """Return when a unit starts, from `starts` on: eight of ten futures, and the median."""
+    """Return when a unit starts, from `starts` on: eight of ten futures, and the median.
+
+    A unit that waits starts at no time that is past: such a one is left out.
+    """
     first, middle, last = (
         wall.clock(each) for each in (times.start_p10, times.start_p50, times.start_p90)
     )
     if not middle:
         from_when = f", and not before {first}" if first else ""
         return f"starts {FAR}, more likely than not{from_when}"
+    if wall.is_past(times.start_p50):
+        late = f"after {last}" if last else FAR
+        is_late = wall.is_past(times.start_p90)
+        rest = "it is later than foreseen" if is_late else f"in one of ten futures {late}"
+        return f"may start at any moment; {rest}"
     soon = f"in {until(times.start_p50, wall.now)}"
     if first == middle == last:
         return f"starts at about {middle} ({soon})"
     rest = f"as likely as not by {middle} ({soon})"
+    if wall.is_past(times.start_p10):
+        return f"starts {f'by {last}' if last else 'now or later'}, {rest}"
     if not last:
         return f"starts after {first}, {rest}; in one of ten futures {FAR}"
     return f"starts between {first} and {last}, {rest}"
@@ -77,15 +136,16 @@ def _tell_basis(answer: Forecast, wall: Wall) -> Iterator[Line]:
 
 
 def queue_rows(answer: QueueForecast, wall: Wall) -> list[tuple[str, ...]]:
-    """Return the rows of `QUEUE_COLUMNS`, in the order of the queue."""
-    return [
-        (
-            each.namespace,
-            each.name,
-            *(
-                until(moment, wall.now) if moment else ">7d"
-                for moment in (each.start_p10, each.start_p50, each.start_p90, each.end_p50)
-            ),
-        )
-        for each in answer.units
-    ]
+    """Return the rows of `QUEUE_COLUMNS`, in the order of the queue.
+
+    The median of a unit without times says why there are none.
+    """
+    return [(each.namespace, each.name, *_time_cells(each, wall)) for each in answer.units]
+
+
+def _time_cells(answer: Forecast, wall: Wall) -> tuple[str, ...]:
+    if answer.no_times:
+        brief = answer.no_times if answer.outlook == NOT_KNOWN_YET else "not as things are"
+        return ("-", brief, "-", "-")
+    times = (answer.start_p10, answer.start_p50, answer.start_p90, answer.end_p50)
+    return tuple(until(moment, wall.now) if moment else ">7d" for moment in times)

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from koord_queue.answers.explanation import Explanation
 from koord_queue.answers.forecast import Forecast
 from koord_queue.show.explanation import STYLES, split_numbers
-from koord_queue.show.forecasts import Wall, start_in_words
+from koord_queue.show.forecasts import Wall, told_start
 from koord_queue.show.paragraphs import Line
 from koord_queue.show.times import ago
 from shared_api.objects.meta import Condition, find_condition, is_condition_true
@@ -143,7 +143,7 @@ def _standing(unit: QueueUnit, told: Told, wall: Wall) -> dict[str, str]:
     else:
         facts["Why"] = " ".join(line.text for line in tell_reason(unit, wall))
     if forecast is not None:
-        facts["Forecast"] = f"it {start_in_words(forecast, wall)}"
+        facts["Forecast"] = told_start(forecast, wall)
     requeued = unit.status.requeue_state
     if requeued is not None and requeued.count:
         facts["Requeued"] = f"{requeued.count} times"

@@ -89,18 +89,23 @@ class UnitRow(NamedTuple):
         found = find_condition(self.unit.status.conditions, _QUOTA_RESERVED)
         return found if found is not None and found.status == "False" else None
 
+    def _start(self, now: datetime) -> str:
+        """Return how long it is until it starts, or why that is not told; "": not known."""
+        if self.pending is None:
+            return ""
+        return until(self.pending.start, now) if self.pending.start else self.pending.no_start
+
     def cells(self, now: datetime, *, is_wide: bool) -> list[str]:
         """Return its cells, for `COLUMNS` or `WIDE_COLUMNS`."""
         unit = self.unit
         job = unit.spec.consumer_ref
-        start = self.pending.start if self.pending is not None else ""
         cells = [
             unit.metadata.name,
             f"{job.kind.lower()}/{job.name}" if job is not None and job.name else "",
             unit.spec.queue or (self.pending.queue if self.pending is not None else ""),
             self.state,
             str(self.position or ""),
-            until(start, now) if start else "",
+            self._start(now),
             ago(unit.metadata.creation_timestamp, now),
         ]
         if not is_wide:

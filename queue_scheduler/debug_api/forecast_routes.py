@@ -11,19 +11,32 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from math import isfinite
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 from fastapi import FastAPI, HTTPException, Path, Query, Request
 
 from queue_scheduler.cache.unit_state import CachedUnit
+from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.engine_state import State
+from queue_scheduler.debug_api.snapshots import Snapshots
+from queue_scheduler.decision import Refusal
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.forecast.all_units import Forecast, Settings, Times, UnitForecast
 from queue_scheduler.forecast.renewals import Renewal, Renewals
 from queue_scheduler.forecast.run_times import RunTimeModel
+from queue_scheduler.forecast.untold import (
+    LEAST_RUNS,
+    Outlook,
+    Untold,
+    never_as_is,
+    not_known_yet,
+    why_untold,
+)
 from queue_scheduler.framework.queue_unit_info import OrderKey
+from queue_scheduler.insight.explain import Explanation, Verdict
 from queue_scheduler.insight.finished_run import FinishedRun
+from queue_scheduler.insight.wording import stable_message
 from shared_api.debug_api.access import may_read_for
 from shared_api.debug_api.debug_app import problems
 from shared_api.debug_api.router_group import Guard
@@ -31,6 +44,7 @@ from shared_api.debug_api.views import View
 from shared_api.objects.field_schema import SUBDOMAIN_LENGTH
 from shared_api.process.clock import Clock
 from shared_api.timestamps import rfc3339
+from shared_api.unit_problems import reason_to_act
 
 BUDGET_SECONDS: Final = 60.0
 """What a renewal may take: with 1,000 pending all 40 paths are played in it."""
@@ -68,11 +82,27 @@ class TimesView(View):
     end_p50: str | None
 
 
-class NewUnitView(TimesView):
-    """When a unit would start that is not submitted yet; the fields are those of a forecast."""
+NO_TIMES: Final = TimesView(start_p10=None, start_p50=None, start_p90=None, end_p50=None)
+
+
+class OutlookView(TimesView):
+    """When a unit starts, or why no times are told of it.
+
+    `outlook` is `times`, `notKnownYet` (fewer than `needed_runs` runs like it have ended) or
+    `neverAsIs` (it waits until a user changes it, its quota or its queue). Of the last two all
+    times are null, and `no_times` says why, as the rest of a sentence about the unit.
+    """
 
     without_arrivals: TimesView
+    outlook: Outlook
+    no_times: str
     similar_runs: int
+    needed_runs: int
+
+
+class NewUnitView(OutlookView):
+    """When a unit would start that is not submitted yet; the fields are those of a forecast."""
+
     sample: int
     seed: int
     computed_at: str
@@ -87,15 +117,28 @@ class NewUnitsView(View):
     units: dict[str, NewUnitView]
 
 
-def view_new_units(found: Forecast, similar_runs: Mapping[str, int]) -> NewUnitsView:
-    """Return forecasts of units that are not submitted yet; `similar_runs` by uid."""
+def without_times(view: NewUnitView, untold: Untold) -> NewUnitView:
+    """Return a forecast that says why no times are told."""
+    return view.model_copy(update=_untold_fields(untold))
+
+
+def view_new_units(
+    found: Forecast, similar_runs: Mapping[str, int], least_runs: int
+) -> NewUnitsView:
+    """Return forecasts of units that are not submitted yet.
+
+    Args:
+        found: The forecast.
+        similar_runs: How many runs like theirs have ended, by uid.
+        least_runs: From how many on times are told.
+    """
     wall = found.moment.wall
     return NewUnitsView(
         units={
             uid: NewUnitView(
-                **_view_times(unit.told, wall),
-                without_arrivals=TimesView(**_view_times(unit.without_arrivals, wall)),
+                **_view_outlook(unit, wall, wall, not_known_yet(similar_runs[uid], least_runs)),
                 similar_runs=similar_runs[uid],
+                needed_runs=least_runs,
                 sample=found.sample,
                 seed=found.seed,
                 computed_at=rfc3339(wall),
@@ -105,19 +148,18 @@ def view_new_units(found: Forecast, similar_runs: Mapping[str, int]) -> NewUnits
     )
 
 
-class ForecastView(TimesView):
+class ForecastView(OutlookView):
     """When a unit starts.
 
     `without_arrivals` is the same if nothing arrived any more. `sample` is how many futures were
-    played, `computed_at` the time of the state that they begin with. `similar_runs` is how many
-    runs of the same quota, user, kind and request have ended in the last eight days.
+    played, `computed_at` the time of the state that they begin with; no time is told that has
+    passed since. `similar_runs` is how many runs of the same quota, user, kind and request have
+    ended by themselves in the last eight days.
     """
 
     namespace: str
     name: str
     queue: str
-    without_arrivals: TimesView
-    similar_runs: int
     sample: int
     seed: int
     computed_at: str
@@ -138,6 +180,71 @@ class QueueForecastView(View):
     others: int = 0
 
 
+class Start(NamedTuple):
+    """When a unit starts, for a row of a list.
+
+    Attributes:
+        p50: Its median start, RFC 3339; None: it is not told, or beyond the horizon.
+        none: Why no start is told, in a few words; "": it is, or there is no forecast of it.
+    """
+
+    p50: str | None = None
+    none: str = ""
+
+
+class Standing(NamedTuple):
+    """Why a unit waits now.
+
+    Attributes:
+        queue: Its queue; "" if it is in none.
+        refusal: The reason.
+    """
+
+    queue: str
+    refusal: Refusal
+
+
+def standing_of(found: Explanation | None) -> Standing | None:
+    """Return why a unit waits; None: it does not, it is its turn, or there is no such unit.
+
+    A reason that needs action counts before others, which may stand before it and end.
+    """
+    if found is None or found.verdict not in {Verdict.WAITING, Verdict.HELD}:
+        return None
+    lasting = (each for each in found.blockers if reason_to_act(each.reason.value))
+    refusal = next(lasting, next(iter(found.blockers), None))
+    return None if refusal is None else Standing(found.record.queue_name, refusal)
+
+
+def _unknown(_key: str) -> None:
+    return None
+
+
+class Telling(NamedTuple):
+    """Of which units times are told.
+
+    Attributes:
+        least_runs: Of those of whose kind so many runs have ended.
+        standing: Returns why a unit (`namespace/name`) waits now, be it in no queue; None: it does
+            not. A forecast is minutes old, and a unit may have been corrected since.
+        refusal: Returns why a unit of a list was refused last; that costs less, and is not known
+            of a unit that has not been considered.
+    """
+
+    least_runs: int = LEAST_RUNS
+    standing: Callable[[str], Standing | None] = _unknown
+    refusal: Callable[[str], Refusal | None] = _unknown
+
+
+def telling(shared: SharedEngine, snapshots: Snapshots, least_runs: int = LEAST_RUNS) -> Telling:
+    """Return of which units of an engine times are told; `snapshots`: of the same engine."""
+    return Telling(
+        least_runs,
+        lambda key: standing_of(snapshots.explain(key)),
+        lambda key: shared.ask(Engine.refusal_of, key),
+    )
+
+
 class _Place(NamedTuple):
     uid: str
     namespace: str
@@ -152,6 +259,7 @@ class _Last(NamedTuple):
 
     forecast: Forecast
     by_key: dict[str, _Place]
+    by_uid: dict[str, _Place]
     by_queue: dict[str, list[_Place]]
     coverage: dict[str, float]
     coverage_of_day: float | None
@@ -192,6 +300,7 @@ class Forecasts:
         settings: How forecasts are made.
         since: From when on arrivals are known.
         pace: How often they are renewed.
+        telling: Of which units times are told.
     """
 
     def __init__(
@@ -202,10 +311,12 @@ class Forecasts:
         settings: Settings,
         since: datetime,
         pace: Pace = Pace(),  # noqa: B008 - it cannot be changed
+        telling: Telling = Telling(),  # noqa: B008 - the same
     ) -> None:
         self._state = state
         self._clock = clock
-        self._pace = pace
+        self._pace, self._telling = pace, telling
+        self._seed = settings.seed
         self._renewals = Renewals(model, settings, since.timestamp())
         self._runs: deque[FinishedRun] = deque()
         # Replaced as a whole, so that readers in other threads need no lock.
@@ -265,13 +376,20 @@ class Forecasts:
         self._going = None
         began = self._clock.monotonic()
         engine, moment, _ = going.renewal
-        found = self._renewals.end(going.renewal)
+        found = self._renewals.end(
+            going.renewal,
+            lambda record: self._why_untold(engine.refusal_of(record.key), record) is None,
+        )
         calibration, epoch = self._renewals.calibration, moment.wall.timestamp()
         by_key, by_queue = _index(engine, found, self._renewals.runs_like)
         of_day = calibration.coverage_between(epoch - DAY_SECONDS, epoch)
-        self._last = _Last(found, by_key, by_queue, calibration.coverage(epoch), of_day)
+        by_uid = {place.uid: place for place in by_key.values()}
+        self._last = _Last(found, by_key, by_uid, by_queue, calibration.coverage(epoch), of_day)
         worked = going.worked + self._clock.monotonic() - began
         return max(self._pace.least_rest_seconds, REST_SHARE * worked - going.rested)
+
+    def _why_untold(self, refusal: Refusal | None, record: CachedUnit) -> Untold | None:
+        return why_untold(refusal, self._renewals.runs_like(record), self._telling.least_runs)
 
     def coverage(self) -> dict[str, float]:
         """Return which share of units started by the p90 that was told, by horizon."""
@@ -288,13 +406,18 @@ class Forecasts:
         last = self._last
         return None if last is None else self._age_of(last)
 
-    def start_of(self, uid: str) -> str | None:
-        """Return the median start of a unit by its uid; None: it is not known."""
+    def start_of(self, uid: str, refusal: Refusal | None) -> Start:
+        """Return the start of a unit; `refusal`: why it waits now."""
         last = self._last
-        unit = None if last is None else last.forecast.units.get(uid)
-        if last is None or unit is None:
-            return None
-        return _moment(unit.told.start.p50, last.forecast.moment.wall)
+        place = None if last is None else last.by_uid.get(uid)
+        least = self._telling.least_runs
+        untold = why_untold(refusal, least if place is None else place.similar_runs, least)
+        if untold is not None:
+            return Start(none=untold.brief)
+        if last is None or place is None:
+            return Start()
+        wall = last.forecast.moment.wall
+        return Start(_moment(last.forecast.units[uid].told.start.p50, wall, self._clock.now()))
 
     def of_unit(self, namespace: str, name: str) -> ForecastView:
         """Return when a unit starts.
@@ -302,12 +425,17 @@ class Forecasts:
         Raises:
             HTTPException: 404: it did not wait in a queue; 503: there is no forecast yet.
         """
+        key = f"{namespace}/{name}"
+        standing = self._telling.standing(key)
+        blocked = None if standing is None else _blocked(standing)
+        if standing is not None and blocked is not None:
+            return self._view_blocked(namespace, name, standing, blocked)
         last = self._read()
-        place = last.by_key.get(f"{namespace}/{name}")
+        place = last.by_key.get(key)
         if place is None:
             msg = f"queue unit {namespace}/{name} did not wait in a queue at the last forecast"
             raise HTTPException(404, msg)
-        return self._view(last, place)
+        return self._view(last, place, None if standing is None else standing.refusal)
 
     def of_queue(self, name: str, offset: int, limit: int) -> QueueForecastView:
         """Return when the units of a queue start, in its order.
@@ -322,7 +450,10 @@ class Forecasts:
             total=len(places),
             offset=offset,
             limit=limit,
-            units=[self._view(last, place) for place in places[offset : offset + limit]],
+            units=[
+                self._view(last, place, self._telling.refusal(f"{place.namespace}/{place.name}"))
+                for place in places[offset : offset + limit]
+            ],
         )
 
     # --- inside -------------------------------------------------------------------------------
@@ -330,29 +461,53 @@ class Forecasts:
     def _read(self) -> _Last:
         last = self._last
         if last is None:
-            raise HTTPException(503, "there is no forecast yet; ask again in a minute")
+            raise HTTPException(
+                503, "there is no forecast yet; the first one takes up to 4 minutes"
+            )
         return last
 
     def _age_of(self, last: _Last) -> float:
         age = (self._clock.now() - last.forecast.moment.wall).total_seconds()
         return max(0.0, age)
 
-    def _view(self, last: _Last, place: _Place) -> ForecastView:
+    def _view(self, last: _Last, place: _Place, refusal: Refusal | None) -> ForecastView:
         found = last.forecast
-        wall = found.moment.wall
-        unit: UnitForecast = found.units[place.uid]
+        wall, least = found.moment.wall, self._telling.least_runs
+        untold = why_untold(refusal, place.similar_runs, least)
         return ForecastView(
-            **_view_times(unit.told, wall),
+            **_view_outlook(found.units[place.uid], wall, self._clock.now(), untold),
             namespace=place.namespace,
             name=place.name,
             queue=place.queue,
-            without_arrivals=TimesView(**_view_times(unit.without_arrivals, wall)),
             similar_runs=place.similar_runs,
+            needed_runs=least,
             sample=found.sample,
             seed=found.seed,
             computed_at=rfc3339(wall),
             age_seconds=round(self._age_of(last), 1),
         )
+
+    def _view_blocked(
+        self, namespace: str, name: str, standing: Standing, blocked: Untold
+    ) -> ForecastView:
+        """Return that a unit does not start as things are, which no forecast is needed for."""
+        place = None if self._last is None else self._last.by_key.get(f"{namespace}/{name}")
+        return ForecastView(
+            **_untold_fields(blocked),
+            namespace=namespace,
+            name=name,
+            queue=standing.queue,
+            similar_runs=0 if place is None else place.similar_runs,
+            needed_runs=self._telling.least_runs,
+            sample=0,
+            seed=self._seed,
+            computed_at=rfc3339(self._clock.now()),
+            age_seconds=0.0,
+        )
+
+
+def _blocked(standing: Standing) -> Untold | None:
+    return never_as_is(standing.refusal.reason.value, stable_message(standing.refusal))
 
 
 def without_others(view: QueueForecastView, may_read: Callable[[str], bool]) -> QueueForecastView:
@@ -419,14 +574,41 @@ def _places(
             )
 
 
-def _view_times(times: Times, wall: datetime) -> dict[str, str | None]:
+def _view_outlook(
+    unit: UnitForecast, wall: datetime, now: datetime, untold: Untold | None
+) -> dict[str, Any]:
+    """Return the fields of `OutlookView` but for the numbers of runs; `wall`: of the forecast."""
+    if untold is not None:
+        return _untold_fields(untold)
     return {
-        "start_p10": _moment(times.start.p10, wall),
-        "start_p50": _moment(times.start.p50, wall),
-        "start_p90": _moment(times.start.p90, wall),
-        "end_p50": _moment(times.end_p50, wall),
+        **_view_times(unit.told, wall, now),
+        "without_arrivals": TimesView(**_view_times(unit.without_arrivals, wall, now)),
+        "outlook": Outlook.TIMES,
+        "no_times": "",
     }
 
 
-def _moment(seconds: float, wall: datetime) -> str | None:
-    return rfc3339(wall + timedelta(seconds=seconds)) if isfinite(seconds) else None
+def _untold_fields(untold: Untold) -> dict[str, Any]:
+    return {
+        **dict(NO_TIMES),
+        "without_arrivals": NO_TIMES,
+        "outlook": untold.outlook,
+        "no_times": untold.text,
+    }
+
+
+def _view_times(times: Times, wall: datetime, now: datetime) -> dict[str, str | None]:
+    return {
+        "start_p10": _moment(times.start.p10, wall, now),
+        "start_p50": _moment(times.start.p50, wall, now),
+        "start_p90": _moment(times.start.p90, wall, now),
+        "end_p50": _moment(times.end_p50, wall, now),
+    }
+
+
+def _moment(seconds: float, wall: datetime, now: datetime) -> str | None:
+    """Return a time; None: beyond the horizon.
+
+    A forecast is minutes old when it is read. The unit waits, so a time that has passed is now.
+    """
+    return rfc3339(max(wall + timedelta(seconds=seconds), now)) if isfinite(seconds) else None

@@ -13,11 +13,12 @@ from typing import Annotated, Final
 import msgspec
 from fastapi import Depends, FastAPI, HTTPException, Query, Request
 
-from queue_scheduler.debug_api.forecast_routes import NewUnitsView
+from queue_scheduler.debug_api.forecast_routes import NewUnitsView, NewUnitView, without_times
 from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.snapshots import MAX_TRYING
-from queue_scheduler.debug_api.try_views import TryView, view_tried, without_others
+from queue_scheduler.debug_api.try_views import TriedJob, TryView, view_tried, without_others
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.forecast.untold import never_as_is
 from shared_api.access_review import ResourceRight
 from shared_api.debug_api.access import MAX_NAMESPACES, check_right, may_read_for
 from shared_api.debug_api.debug_app import problems
@@ -159,12 +160,20 @@ def _with_forecasts(view: TryView, units: Sequence[QueueUnit | None], foresee: F
     except HTTPException as error:
         return view.model_copy(update={"no_forecast": str(error.detail)})
     jobs = [
-        job.model_copy(update={"forecast": found.get(unit.metadata.uid)})
+        job.model_copy(update={"forecast": _forecast_of(job, found.get(unit.metadata.uid))})
         if unit is not None and job.starts_now is False
         else job
         for job, unit in zip(view.jobs, units, strict=True)
     ]
     return view.model_copy(update={"jobs": jobs, "no_forecast": "" if found else NOT_IN_TIME})
+
+
+def _forecast_of(job: TriedJob, found: NewUnitView | None) -> NewUnitView | None:
+    """Return the forecast of a job; of one that never starts as it is, that it does not."""
+    blockers = [] if job.explanation is None else job.explanation.blockers
+    lasting = (never_as_is(each.reason, each.message) for each in blockers)
+    untold = next(filter(None, lasting), None)
+    return found if found is None or untold is None else without_times(found, untold)
 
 
 def add_try_route(

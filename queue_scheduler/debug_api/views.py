@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from pydantic_core import to_json
 
 from queue_scheduler.cache.unit_demand import InvalidDemandError, build_demand
-from queue_scheduler.cache.unit_state import CachedUnit
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.debug_api.snapshots import (
     QueueSnapshot,
     UnitFacts,
@@ -148,13 +148,14 @@ class PodSetView(View):
 
     `asked` is the present count, `granted` the count of the admission, `given_back` how many of
     those have ended for good or were removed by a scale-down, and `held` the rest, which is
-    charged.
+    charged. Of a unit that has ended `granted` and `given_back` are null: its object says them no
+    more.
     """
 
     name: str
     asked: int
-    granted: int
-    given_back: int
+    granted: int | None
+    given_back: int | None
     held: int
 
 
@@ -198,7 +199,11 @@ class UnitView(View):
         lambda each: {quota: quantities(amounts) for quota, amounts in each.elsewhere.items()}
     )
     pod_sets: list[PodSetView] = _of_unit(
-        lambda each: _view_pod_sets(each.unit, is_charged=each.charge is not None)
+        lambda each: _view_pod_sets(
+            each.unit,
+            is_charged=each.charge is not None,
+            has_ended=each.record.state is UnitState.ENDED,
+        )
     )
     checks: dict[str, str] = _of_unit(
         lambda each: {check.name: check.state for check in each.unit.status.admission_checks}
@@ -621,7 +626,7 @@ def _read_demand(record: CachedUnit) -> Amounts:
         return {}
 
 
-def _view_pod_sets(unit: QueueUnit, *, is_charged: bool) -> list[PodSetView]:
+def _view_pod_sets(unit: QueueUnit, *, is_charged: bool, has_ended: bool) -> list[PodSetView]:
     """Return a unit's pods by set; a set that the spec no longer has is asked for 0 pods."""
     status = unit.status
     asked = {each.name: each.count for each in unit.spec.pod_set}
@@ -637,8 +642,8 @@ def _view_pod_sets(unit: QueueUnit, *, is_charged: bool) -> list[PodSetView]:
             PodSetView(
                 name=name,
                 asked=asked.get(name, 0),
-                granted=has,
-                given_back=back,
+                granted=None if has_ended else has,
+                given_back=None if has_ended else back,
                 held=has - back,
             )
         )

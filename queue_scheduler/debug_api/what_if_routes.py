@@ -404,6 +404,10 @@ EngineSource = Callable[[], State]
 class Horizons(Protocol):
     """Plays horizons."""
 
+    def why_untold(self) -> str:
+        """Return why nothing is told over a time yet; "": it is."""
+        ...
+
     def answer(
         self, state: State, edits: Sequence[Edit], horizon_seconds: float, seed: int
     ) -> Horizon:
@@ -454,18 +458,23 @@ class WhatIfAnswers:
     def _answer(self, edits: Sequence[Edit], question: WhatIfQuestion) -> WhatIfView:
         state = self._source()
         seconds, seed, horizons = question.horizon_seconds, question.seed, self._horizons
-        ahead = None if seconds is None or horizons is None else state.engine.fork()
+        no_horizon = self._why_no_horizon(seconds)
+        ahead = None if no_horizon else state.engine.fork()
         found = answer_at_once(state.engine, edits, state.moment)
         view = view_what_if(found, leader=self._is_leader())
         if seconds is None or horizons is None or ahead is None:
-            return view.model_copy(
-                update={"no_horizon": NOT_ASKED if seconds is None else NO_HORIZON}
-            )
+            return view.model_copy(update={"no_horizon": no_horizon})
         horizon = horizons.answer(state._replace(engine=ahead), edits, seconds, seed)
         if not horizon.paths:
             return view.model_copy(update={"no_horizon": NO_PATH})
         shown = view_horizon(horizon, seed, state.moment)
         return view.model_copy(update={"horizon": shown})
+
+    def _why_no_horizon(self, seconds: float | None) -> str:
+        """Return why a horizon is not played; "": it is."""
+        if seconds is None:
+            return NOT_ASKED
+        return NO_HORIZON if self._horizons is None else self._horizons.why_untold()
 
 
 Forward = Callable[[Request, PostedBody], WhatIfView]

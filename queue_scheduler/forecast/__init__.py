@@ -6,7 +6,8 @@ Read in this order:
 2. ``paths``: plays one path; ``draws``: what is random on it.
 3. ``run_times``: how long runs last, learned from ``traits`` of those that ended; ``survival``: the
    estimate behind it. ``arrivals``: what is still to come.
-4. ``renewals``: one forecast after the other. ``calibration``: corrects them by those that have
+4. ``untold``: of which units no times are told, and why.
+5. ``renewals``: one forecast after the other. ``calibration``: corrects them by those that have
    come true; ``quantiles``.
 
 Not here: how good it is (``queue_scheduler.replay.forecast_scores``); renewals and routes

@@ -54,11 +54,11 @@ LEVELS: Final = (LOW, MIDDLE, HIGH)
 class _Told(msgspec.Struct, gc=False):
     """A forecast: what the paths said, what users were told, and how long the wait was.
 
-    A wait of None is open.
+    `told` is None if users were told nothing. A wait of None is open.
     """
 
     raw: Wait
-    told: Wait
+    told: Wait | None
     wait: float | None = None
 
 
@@ -87,7 +87,7 @@ class Calibration:
             now: When it was made, in seconds; the same for all of one moment, and never earlier
                 than before.
             raw: What the paths said.
-            told: What users were told; None: the same.
+            told: What users were told; None: nothing, so that it counts for corrections alone.
         """
         horizon = horizon_of(raw.p50)
         kept = self._recent[horizon]
@@ -95,7 +95,7 @@ class Calibration:
             kept.append(_Moment(now, []))
         elif now != kept[-1].now or len(kept[-1].told) >= AT_ONCE:
             return False
-        each = _Told(raw, told or raw)
+        each = _Told(raw, told)
         kept[-1].told.append(each)
         self._open[key] = kept[-1], each
         return True
@@ -141,9 +141,10 @@ class Calibration:
         """Yield the horizon of each forecast whose p90 was in this time, and whether it held."""
         for moment in (moment for kept in self._recent for moment in kept):
             for each in moment.told:
-                if since < moment.now + each.told.p90 <= now:
-                    is_in_time = each.wait is not None and each.wait <= each.told.p90
-                    yield horizon_of(each.told.p50), is_in_time
+                told = each.told
+                if told is not None and since < moment.now + told.p90 <= now:
+                    is_in_time = each.wait is not None and each.wait <= told.p90
+                    yield horizon_of(told.p50), is_in_time
 
 
 def _level_of(wait: Wait, level: float) -> float:

@@ -40,7 +40,7 @@ class Learned:
 
     @property
     def count(self) -> int:
-        """How many runs have been learned."""
+        """How many runs have ended by themselves."""
         return self._count
 
     @property
@@ -51,18 +51,21 @@ class Learned:
     def learn(self, run: FinishedRun) -> None:
         """Take a run that has ended. Runs come in the order of their ends."""
         self._model.learn(run)
-        self._count += 1
+        self._count += run.is_whole
         self._ended.append(run)
-        self._alike[_group_of(traits_of_run(run))] += run.started is not None
+        self._alike[_group_of(traits_of_run(run))] += run.is_whole
         while self._ended[0].ended < run.ended - KEPT_SECONDS:
             old = self._ended.popleft()
             group = _group_of(traits_of_run(old))
-            self._alike[group] -= old.started is not None
+            self._alike[group] -= old.is_whole
             if not self._alike[group]:
                 del self._alike[group]
 
     def alike(self, traits: Traits) -> int:
-        """Return how many runs of the last days are of the same quota, user, kind and request."""
+        """Return how many runs of the last days are of the same quota, user, kind and request.
+
+        A run that was evicted or deleted does not count: it tells only that it lasts longer.
+        """
         return self._alike[_group_of(traits)]
 
     def beliefs(self, engine: Engine, moment: Moment) -> RunTimes:

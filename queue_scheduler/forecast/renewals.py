@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -80,21 +81,30 @@ class Renewals:
         )
         return Renewal(engine, moment, sampling)
 
-    def end(self, renewal: Renewal) -> Forecast:
-        """Return the forecast of the paths that were played."""
+    def end(self, renewal: Renewal, is_told: Callable[[CachedUnit], bool]) -> Forecast:
+        """Return the forecast of the paths that were played.
+
+        Args:
+            renewal: What was begun.
+            is_told: Returns whether users are told the times of a unit (``untold``).
+        """
         found = renewal.sampling.summarize(self.calibration)
-        self._follow(renewal.engine, found, renewal.moment.wall.timestamp())
+        self._follow(renewal, found, is_told)
         return found
 
     # --- what became of it --------------------------------------------------------------------
 
-    def _follow(self, engine: Engine, found: Forecast, epoch: float) -> None:
-        waiting = [record for record in engine.units.records.values() if record.uid in found.units]
+    def _follow(
+        self, renewal: Renewal, found: Forecast, is_told: Callable[[CachedUnit], bool]
+    ) -> None:
+        epoch, records = renewal.moment.wall.timestamp(), renewal.engine.units.records
+        waiting = [record for record in records.values() if record.uid in found.units]
         waiting.sort(key=lambda record: uniform(self._settings.seed, int(epoch), record.uid))
         for record in waiting:
             unit = found.units[record.uid]
             each = _Followed(record.uid, record.key, epoch)
-            if self.calibration.add(each, epoch, unit.raw, unit.told.start):
+            told = unit.told.start if is_told(record) else None
+            if self.calibration.add(each, epoch, unit.raw, told):
                 self._followed.append(each)
 
     def _settle(self, engine: Engine, epoch: float) -> None:

@@ -119,7 +119,7 @@ class SurvivalRunTimes:
         if run.started is None:
             return
         seconds = max(1.0, run.ended - run.started)
-        is_cut = run.ended_by not in {"finished", "failed"}
+        is_cut = not run.is_whole
         traits = traits_of_run(run)
         declared = traits.declared
         is_killed = declared is not None and seconds >= NEARLY * declared

@@ -46,6 +46,11 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     declared_seconds: float | None = None
     ended_by: str = "finished"
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is known how long the job runs: it has started, and ended by itself."""
+        return self.started is not None and self.ended_by in {"finished", "failed"}
+
 
 def user_of(unit: QueueUnit) -> str:
     """Return who submitted a unit's job; "": it does not say."""

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from queue_scheduler.api_registration.api_service import HTTPS_PORT, ServiceReference
+from queue_scheduler.forecast.untold import LEAST_RUNS
 from shared_api.durations import DurationError, parse_seconds
 from shared_api.program_flags import (
     FlagError,
@@ -30,6 +31,9 @@ pod."""
 
 FORECAST_INTERVAL: Final = "1m"
 """Shorter waits need no forecast."""
+
+MAX_DIGITS: Final = 9
+"""Of a whole number: more runs than any record keeps."""
 
 ADDRESS_FLAG: Final = "--visibility-address"
 PAGE_FLAG: Final = "--page-address"
@@ -84,6 +88,7 @@ class InsightFlags(msgspec.Struct, frozen=True, kw_only=True):
         socket_folder: Where the sockets are made.
         record_folder: Where the record is kept; None: nothing is recorded.
         forecast_seconds: The shortest time between two forecasts.
+        least_runs: How many runs of a kind must have ended before times are told of it.
         visibility: The aggregated API; None: it is not served.
         page: The page; None: it is not served.
     """
@@ -92,6 +97,7 @@ class InsightFlags(msgspec.Struct, frozen=True, kw_only=True):
     socket_folder: Path
     record_folder: Path | None
     forecast_seconds: float
+    least_runs: int = LEAST_RUNS
     visibility: VisibilityFlags | None = None
     page: PageFlags | None = None
 
@@ -124,6 +130,12 @@ def parse_insight_flags(arguments: Sequence[str]) -> InsightFlags:
         help="shortest time between two forecasts; they take a quarter of a core at most"
         " (default: %(default)s)",
     )
+    parser.add_argument(
+        "--forecast-least-runs",
+        default=str(LEAST_RUNS),
+        help="finished runs like a unit's from which on its times are told; 0: always"
+        " (default: %(default)s)",
+    )
     _add_visibility_flags(parser)
     _add_page_flags(parser)
     got = parser.parse_args(with_two_dashes(arguments))
@@ -132,6 +144,7 @@ def parse_insight_flags(arguments: Sequence[str]) -> InsightFlags:
         socket_folder=_folder("--socket-dir", got.socket_dir),
         record_folder=_folder("--record-dir", got.record_dir) if got.record_dir else None,
         forecast_seconds=_interval(got.forecast_interval),
+        least_runs=_count("--forecast-least-runs", got.forecast_least_runs),
         visibility=_read_visibility(got),
         page=_read_page(got),
     )
@@ -219,6 +232,13 @@ def _interval(text: str) -> float:
         msg = "--forecast-interval must be above 0"
         raise FlagError(msg)
     return seconds
+
+
+def _count(flag: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS):
+        msg = f"{flag} {text!r} is no whole number from 0 on"
+        raise FlagError(msg)
+    return int(text)
 
 
 def _folder(flag: str, text: str) -> Path:

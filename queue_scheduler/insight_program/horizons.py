@@ -23,6 +23,7 @@ from queue_scheduler.forecast.learned import Learned
 from queue_scheduler.forecast.paths import DrawnRuns
 from queue_scheduler.forecast.run_times import PRIOR_MEDIAN, RunTimeModel
 from queue_scheduler.forecast.traits import Traits, traits_of_record
+from queue_scheduler.forecast.untold import LEAST_RUNS, not_known_yet
 from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight.virtual_cluster import Arrival, RunSeconds
 from queue_scheduler.what_if.edit import Edit
@@ -131,6 +132,7 @@ class Horizons:
         since: From when on arrivals are known.
         clock: The time.
         budget_seconds: For how long paths are played at most.
+        least_runs: How many runs must have ended before anything is told.
     """
 
     def __init__(
@@ -139,8 +141,10 @@ class Horizons:
         since: datetime,
         clock: Clock,
         budget_seconds: float = BUDGET_SECONDS,
+        least_runs: int = LEAST_RUNS,
     ) -> None:
         self._clock = clock
+        self._least_runs = least_runs
         self._budget = budget_seconds
         self._learned = Learned(model, since.timestamp())
         self._unread: deque[FinishedRun] = deque()
@@ -159,6 +163,16 @@ class Horizons:
                 self._read()
             finally:
                 self._turn.release()
+
+    def why_untold(self) -> str:
+        """Return why nothing is told over a time yet; "": it is.
+
+        A horizon is about all units, so the runs of all kinds count.
+        """
+        with self._turn:
+            self._read()
+            untold = not_known_yet(self._learned.count, self._least_runs)
+        return "" if untold is None else untold.text
 
     def answer(
         self, state: State, edits: Sequence[Edit], horizon_seconds: float, seed: int
@@ -206,7 +220,8 @@ class Horizons:
                 Settings(paths=PATHS, only=uids),
                 lambda: self._is_ended or self._clock.monotonic() >= ends,
             )
-            return view_new_units(found, dict(self._similar_runs(engine, units)))
+            runs = dict(self._similar_runs(engine, units))
+            return view_new_units(found, runs, self._least_runs)
 
     def _similar_runs(
         self, engine: Engine, units: Iterable[QueueUnit]

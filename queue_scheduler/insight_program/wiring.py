@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 from starlette.types import ASGIApp
 
 from queue_scheduler.debug_api.engine_state import State
-from queue_scheduler.debug_api.forecast_routes import Forecasts, Pace
+from queue_scheduler.debug_api.forecast_routes import Forecasts, Pace, telling
 from queue_scheduler.debug_api.insight_views import RecordView
 from queue_scheduler.debug_api.question_budget import QuestionBudget
+from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers
 from queue_scheduler.forecast.all_units import Settings
 from queue_scheduler.insight.finished_run import FinishedRun
@@ -43,6 +44,7 @@ from queue_scheduler.insight_program.recording import (
 from queue_scheduler.insight_program.sources import NoPast, Past, Sources
 from queue_scheduler.reporting.forecast_metrics import ForecastMetrics
 from queue_scheduler.setup.plugin_loading import load_run_time_model
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.local_program import Check, LocalProgram
 from shared_api.objects.namespace import Namespace
 from shared_api.process.local_socket import PathTooLongError, listen_at
@@ -87,8 +89,10 @@ class Insight:
         self._record_folder = flags.record_folder
         runs = self._read_runs(flags.record_folder)
         since = datetime.fromtimestamp(runs[0].ended, UTC) if runs else program.clock.now()
-        self._forecasts = self._build_forecasts(since, flags.forecast_seconds)
-        self._horizons = Horizons(load_run_time_model()(), since, program.clock)
+        self._forecasts = self._build_forecasts(since, flags)
+        self._horizons = Horizons(
+            load_run_time_model()(), since, program.clock, least_runs=flags.least_runs
+        )
         for run in runs:
             self._forecasts.learn(run)
             self._horizons.learn(run)
@@ -117,7 +121,7 @@ class Insight:
         since = self._clock.now() - timedelta(days=LEARNED_DAYS)
         return read_runs(record_folder / FILE, since, most)
 
-    def _build_forecasts(self, since: datetime, least_rest: float) -> Forecasts:
+    def _build_forecasts(self, since: datetime, flags: InsightFlags) -> Forecasts:
         model = load_run_time_model()()
         forecasts = Forecasts(
             self._state_to_renew,
@@ -125,7 +129,12 @@ class Insight:
             model,
             Settings(),
             since,
-            Pace(least_rest, calls=self._last_call),
+            Pace(flags.forecast_seconds, calls=self._last_call),
+            telling(
+                self._engine,
+                Snapshots(self._engine, QUOTA_READERS, self._clock.now),
+                flags.least_runs,
+            ),
         )
         self._program.metrics.registry.register(
             ForecastMetrics(forecasts.coverage, forecasts.coverage_of_day, forecasts.age_seconds)

@@ -15,7 +15,7 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.app import MAX_PAGE, DebugApi
 from queue_scheduler.debug_api.engine_state import State
-from queue_scheduler.debug_api.forecast_routes import Forecasts, Pace
+from queue_scheduler.debug_api.forecast_routes import Forecasts, Pace, telling
 from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.debug_api.try_routes import TryRoutes
@@ -68,7 +68,7 @@ class OfflineAnswers:
     def __init__(self, loaded: Loaded) -> None:
         self._loaded = loaded
         self._clock = DumpClock(loaded.moment.wall)
-        shared = SharedEngine(loaded.engine, lambda _: None)
+        shared = self._shared = SharedEngine(loaded.engine, lambda _: None)
         self._snapshots = Snapshots(shared, QUOTA_READERS, self._clock.now)
         self._api = DebugApi(
             shared, QUOTA_READERS, self._is_leader, self._clock.now, self._namespace
@@ -160,6 +160,7 @@ class OfflineAnswers:
             Settings(),
             since=self._known_since(),
             pace=Pace(budget_seconds=FOREVER),
+            telling=telling(self._shared, self._snapshots),
         )
         for run in self._loaded.dump.runs:
             forecasts.learn(run)

@@ -15,7 +15,14 @@ from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.page.sources import AskedState, PageSources
+from queue_scheduler.page.units_to_act_on import (
+    UnitGroup,
+    find_pods_not_running,
+    find_units_to_act_on,
+    find_unqueued,
+)
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
+from shared_api.unit_problems import Ready
 
 _PENDING: Final = frozenset({UnitState.WAITING, UnitState.CONFLICT, UnitState.ON_HOLD})
 
@@ -58,6 +65,9 @@ class KnownState(msgspec.Struct, frozen=True):
         trees: The quota trees, likewise.
         waiting: The pending units, by queue and namespace.
         users: The namespaces whose units are in its amounts, by quota.
+        to_act: The units that wait until a user acts, by reason.
+        not_running: The admitted units whose pods do not run, with what is said of that.
+        unqueued: The pending units that stand in no queue, by key.
         records: All units, by key.
     """
 
@@ -68,6 +78,9 @@ class KnownState(msgspec.Struct, frozen=True):
     trees: tuple[views.QuotaNodeView, ...]
     waiting: dict[str, dict[str, Waiting]]
     users: dict[str, Users]
+    to_act: tuple[UnitGroup, ...]
+    not_running: tuple[tuple[str, Ready], ...]
+    unqueued: tuple[str, ...]
     records: Mapping[str, CachedUnit]
 
 
@@ -141,6 +154,9 @@ def read_state(state: AskedState, number: int) -> KnownState:
         trees=tuple(quotas.items),
         waiting=waiting,
         users=users,
+        to_act=find_units_to_act_on(engine),
+        not_running=find_pods_not_running(engine),
+        unqueued=find_unqueued(engine),
         records=engine.units.records,
     )
 

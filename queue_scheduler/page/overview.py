@@ -4,27 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+from pydantic import Field
 
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.insight_views import InsightView
+from queue_scheduler.decision import Reason
 from queue_scheduler.page.hidden_sums import QuotaNode, show_trees
 from queue_scheduler.page.known_state import KnownState, Waiting
+from queue_scheduler.page.units_to_act_on import UnitGroup, find_long_without_pods
 from queue_scheduler.page.visitors import Visitor
 from shared_api.debug_api.views import View
 from shared_api.timestamps import read_time
+from shared_api.unit_problems import explain_command, tell_waiting, tell_without_pods
+
+MAX_NAMED: Final = 5
+"""Units that a problem names: as many as fit on a line or two."""
 
 Severity = Literal["error", "warning"]
 
 
 class PageProblem(View):
-    """Something that is wrong: of what kind of object, in words, and what to do next."""
+    """Something that is wrong: of what kind of object, in words, and what to do next.
+
+    Of units that need a user `kind` is `Units`, and `name` is their reason; `units` are the first
+    of those that the visitor may read, `namespace/name`, and `more_units` counts the rest of these.
+    """
 
     severity: Severity
     kind: str
     name: str
     message: str
     next: str = ""
+    units: list[str] = Field(default_factory=list)
+    more_units: int = 0
 
 
 class QueueRow(views.QueueView):
@@ -58,13 +72,15 @@ class ForecastAge(View):
 class Overview(View):
     """What is wrong now, queues by name, and the quota trees.
 
-    `record` is null where nothing is recorded, `forecast` where there is none yet.
+    `unqueued` counts the pending units in no queue that the visitor may read. `record` is null
+    where nothing is recorded, `forecast` where there is none yet, or of an earlier time.
     """
 
     leader: bool
     state_at: datetime
     problems: list[PageProblem]
     queues: list[QueueRow]
+    unqueued: int
     quotas: list[QuotaNode]
     record: RecordSpan | None
     forecast: ForecastAge | None
@@ -77,6 +93,8 @@ def show_overview(
     visitor: Visitor,
     now: datetime,
     rate_of: Callable[[str], float | None],
+    *,
+    is_of_now: bool = True,
 ) -> Overview:
     """Return the first view, as a visitor may see it.
 
@@ -87,13 +105,16 @@ def show_overview(
         visitor: Who is shown it.
         now: The time, for how long units have waited.
         rate_of: Returns how many units of a queue are admitted in an hour.
+        is_of_now: Whether the state is that of now: what is wrong with the programs is about now.
     """
     queues = [
         show_queue(each, state.waiting, visitor, now, rate_of(each.name)) for each in state.queues
     ]
     quotas = show_trees(state.trees, state.users, visitor)
+    groups = (*state.to_act, *find_long_without_pods(state.not_running, now))
     found = [
-        *_problems_of_program(insight),
+        *(_problems_of_program(insight) if is_of_now else ()),
+        *(problem for group in groups for problem in _problems_of_units(group, visitor)),
         *(problem for queue in queues for problem in _problems_of_queue(queue)),
         *(problem for quota in quotas for problem in _problems_of_quota(quota)),
     ]
@@ -102,6 +123,7 @@ def show_overview(
         state_at=state.state_at,
         problems=sorted(found, key=lambda problem: problem.severity),
         queues=queues,
+        unqueued=sum(visitor.may_read(key.partition("/")[0]) for key in state.unqueued),
         quotas=quotas,
         record=_show_record(insight),
         forecast=None if forecast_age is None else ForecastAge(age_seconds=forecast_age),
@@ -169,6 +191,33 @@ def _problems_of_program(insight: InsightView) -> Iterator[PageProblem]:
             message=f"Nothing is recorded now: {insight.record.reason}",
             next="Look at the volume of the record; recording is tried again.",
         )
+
+
+def _problems_of_units(group: UnitGroup, visitor: Visitor) -> Iterator[PageProblem]:
+    """Yield what is wrong with units that the visitor may read.
+
+    Those of a stopped queue are counted where the queue is said to be stopped.
+    """
+    keys = [key for key in group.keys if visitor.may_read(key.partition("/")[0])]
+    if not keys or group.reason == Reason.STOPPED_QUEUE.value:
+        return
+    if group.is_admitted:
+        units = "1 unit is" if len(keys) == 1 else f"{len(keys)} units are"
+        message = f"{units} {tell_without_pods(group.reason)}."
+        namespace, _, name = keys[0].partition("/")
+        next_step = f"Look at the first: kubectl -n {namespace} describe queueunit {name}"
+    else:
+        message = f"{tell_waiting(len(keys), group.reason)}, until a user acts."
+        next_step = f"Why the first one does: {explain_command(keys[0])}"
+    yield PageProblem(
+        severity="warning",
+        kind="Units",
+        name=group.reason,
+        message=message,
+        next=next_step,
+        units=keys[:MAX_NAMED],
+        more_units=max(0, len(keys) - MAX_NAMED),
+    )
 
 
 def _problems_of_queue(queue: QueueRow) -> Iterator[PageProblem]:

@@ -9,6 +9,7 @@
 | /page/overview | what is wrong, queues, quotas |
 | /page/queues/{name} | a queue and a page of its units |
 | /page/queues/{name}.csv | all its units, as a table |
+| /page/unqueued | a page of the units that stand in no queue |
 | /page/units/{namespace}/{name} | a unit |
 | /page/units/{namespace}/{name}/changes | what would start it now |
 | /page/quotas/{name} | a quota |
@@ -35,6 +36,7 @@ from starlette.types import ASGIApp
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.app import DEFAULT_PAGE, At, DebugApi, Limit, Name, Offset
 from queue_scheduler.debug_api.engine_state import NoStateError
+from queue_scheduler.debug_api.forecast_routes import Start
 from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.snapshots import UnitFacts
 from queue_scheduler.debug_api.what_if_routes import (
@@ -54,7 +56,9 @@ from queue_scheduler.page.queue_table import encode_csv
 from queue_scheduler.page.queue_view import (
     QueueContent,
     UnitQuery,
+    UnqueuedContent,
     read_units,
+    read_unqueued,
     select,
     show_units,
 )
@@ -148,16 +152,41 @@ class Pages:
             content = self._encoded.get(state, key, encoded)
         return Response(content, media_type="application/json")
 
-    def overview(self, visitor: Visitor) -> Response:
+    def overview(self, visitor: Visitor, at: At) -> Response:
         """The first view."""
-        sources, state = self._sources, self.states.of_now()
+        sources, asked, state = self._sources, self._sources.at(at), self.states.at(at)
+        is_of_now = at is None
 
         def build() -> Overview:
-            age, now = sources.forecasts.age_seconds(), sources.clock.now()
-            rate_of = sources.admissions_per_hour
-            return show_overview(state, sources.insight(), age, visitor, now, rate_of)
+            return show_overview(
+                state,
+                sources.insight(),
+                sources.forecasts.age_seconds() if is_of_now else None,
+                visitor,
+                asked.now(),
+                sources.admissions_per_hour if is_of_now else lambda _: None,
+                is_of_now=is_of_now,
+            )
 
-        return self._encode(visitor, state, "overview", build)
+        return self._encode(visitor, state if is_of_now else None, "overview", build)
+
+    def unqueued(self, visitor: Visitor, query: UnitQuery, at: At) -> Response:
+        """A page of the units that stand in no queue."""
+        asked, known = self._sources.at(at), self.states.at(at)
+
+        def build() -> UnqueuedContent:
+            page, total, others = select(read_unqueued(asked, known.unqueued), query, visitor)
+            return UnqueuedContent(
+                leader=asked.is_leader,
+                state_at=rfc3339(asked.state_at),
+                total=total,
+                offset=query.offset,
+                limit=query.limit,
+                units=show_units(page, visitor, self._start_of(at)),
+                others=others,
+            )
+
+        return self._encode(visitor, known if at is None else None, ("unqueued", query), build)
 
     def queue(self, visitor: Visitor, name: str, query: UnitQuery, at: At) -> Response:
         """One queue and a page of its units."""
@@ -200,9 +229,12 @@ class Pages:
             return read_units(asked, name)
         return self._queued.get(current, name, lambda: read_units(asked, name))
 
-    def _start_of(self, at: At) -> Callable[[str], str | None]:
+    def _start_of(self, at: At) -> Callable[[UnitFacts], Start]:
         """Return what says when a unit starts; of another time nothing is forecast."""
-        return self._sources.forecasts.start_of if at is None else lambda _: None
+        if at is not None:
+            return lambda _: Start()
+        start_of = self._sources.forecasts.start_of
+        return lambda unit: start_of(unit.record.uid, unit.refusal)
 
     def unit(self, visitor: Visitor, namespace: str, name: str, at: At) -> Response:
         """One unit."""
@@ -225,8 +257,10 @@ class Pages:
 
     def quota(self, visitor: Visitor, name: str, at: At) -> QuotaPage:
         """One quota."""
-        past = self._history.states() if at is None else []
-        return show_quota(self.states.at(at), name, visitor, past)
+        state = self.states.at(at)
+        is_recorded = self._sources.insight().record.state != "off"
+        past = [*self._history.states(), state] if at is None and is_recorded else []
+        return show_quota(state, name, visitor, past, is_recorded=is_recorded)
 
     def table(self, visitor: Visitor, name: str, query: UnitQuery, at: At) -> str:
         """All units of a queue that a filter lets through, as CSV."""
@@ -297,6 +331,7 @@ def build_page_api(sources: PageSources, login: Login | None, metrics: PageMetri
     sessions = None if login is None else login.sessions
     metrics.show(streams=lambda: streams.count, sessions=lambda: len(sessions or ()))
     _add_answers(app, pages, visitors)
+    _add_unqueued(app, pages, visitors)
     _add_what_if(app, pages, visitors)
     return app
 
@@ -320,8 +355,8 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
     ) -> Response:
         return pages.queue(visitor, name, UnitQuery(offset, limit, filter, sort), at)
 
-    def overview(visitor: Asking) -> Response:
-        return pages.overview(visitor)
+    def overview(visitor: Asking, at: At = None) -> Response:
+        return pages.overview(visitor, at)
 
     def unit(visitor: Asking, namespace: Name, name: Name, at: At = None) -> Response:
         return pages.unit(visitor, namespace, name, at)
@@ -360,6 +395,23 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
         busy = problems(BUSY) if answer is changes else None
         app.get(path, response_model=form, responses=busy)(answer)
         app.head(path, include_in_schema=False)(answer)
+
+
+def _add_unqueued(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
+    def unqueued(
+        visitor: Visitor,
+        offset: Offset = 0,
+        limit: Limit = DEFAULT_PAGE,
+        filter: Filter = "",  # noqa: A002 - its name in the query
+        sort: Sort = "",
+        at: At = None,
+    ) -> Response:
+        return pages.unqueued(visitor, UnitQuery(offset, limit, filter, sort), at)
+
+    unqueued.__annotations__["visitor"] = Annotated[Visitor, Depends(visitors.identify)]
+    path = "/page/unqueued"
+    app.get(path, response_model=UnqueuedContent)(unqueued)
+    app.head(path, include_in_schema=False)(unqueued)
 
 
 def _add_what_if(app: FastAPI, pages: Pages, visitors: Visitors) -> None:

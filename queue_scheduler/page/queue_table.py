@@ -45,7 +45,7 @@ def encode_csv(units: Iterable[UnitRow]) -> str:
             each.phase,
             reason,
             each.created,
-            each.starts or "",
+            each.starts or each.no_start,
             demand,
         )
         writer.writerow((each.position, *map(_harmless, cells)))

@@ -8,7 +8,9 @@ from typing import Final, NamedTuple
 
 from fastapi import HTTPException
 
+from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.forecast_routes import Start
 from queue_scheduler.debug_api.snapshots import Snapshots, UnitFacts
 from queue_scheduler.page.overview import QueueRow
 from queue_scheduler.page.sources import AskedState
@@ -22,9 +24,13 @@ EVERY: Final = 10_000_000
 
 
 class UnitRow(views.UnitView):
-    """One unit; `starts` is when it starts by the last forecast (the median), null: not known."""
+    """One unit; `starts` is when it starts by the last forecast (the median), null: not known.
+
+    `no_start` says in a few words why no start is told of it, if that is known.
+    """
 
     starts: str | None = None
+    no_start: str = ""
 
 
 class QueueContent(View):
@@ -38,6 +44,21 @@ class QueueContent(View):
     leader: bool
     state_at: str
     queue: QueueRow
+    total: int
+    offset: int
+    limit: int
+    units: list[UnitRow]
+    others: int = 0
+
+
+class UnqueuedContent(View):
+    """A page of the pending units that stand in no queue, by name, or as `sort` says.
+
+    `total` and `others` as those of a queue.
+    """
+
+    leader: bool
+    state_at: str
     total: int
     offset: int
     limit: int
@@ -98,6 +119,13 @@ def read_units(state: AskedState, name: str) -> tuple[UnitFacts, ...]:
     return (*snapshots.page(name, 0, EVERY).units, *snapshots.held(queue))
 
 
+def read_unqueued(state: AskedState, keys: Iterable[str]) -> tuple[UnitFacts, ...]:
+    """Return the units of these keys that are on hold, in this order."""
+    snapshots = Snapshots(state.shared, QUOTA_READERS, state.now)
+    units = snapshots.units((key, 0) for key in keys)
+    return tuple(each for each in units if each.record.state is UnitState.ON_HOLD)
+
+
 def select(
     units: Sequence[UnitFacts], query: UnitQuery, visitor: Visitor
 ) -> tuple[list[UnitFacts], int, int]:
@@ -115,22 +143,21 @@ def select(
 
 
 def show_units(
-    units: Iterable[UnitFacts], visitor: Visitor, start_of: Callable[[str], str | None]
+    units: Iterable[UnitFacts], visitor: Visitor, start_of: Callable[[UnitFacts], Start]
 ) -> list[UnitRow]:
     """Return units as a visitor may see them, who may read their namespaces.
 
     Args:
         units: The units.
         visitor: Who is shown them.
-        start_of: Returns when a unit starts by its uid; None: it is not known.
+        start_of: Returns when a unit starts.
     """
-    return [
-        UnitRow(
-            **dict(views.without_others(views.view_unit(each), visitor.may_read)),
-            starts=start_of(each.record.uid),
-        )
-        for each in units
-    ]
+    return [_show_unit(each, visitor, start_of(each)) for each in units]
+
+
+def _show_unit(unit: UnitFacts, visitor: Visitor, start: Start) -> UnitRow:
+    shown = views.without_others(views.view_unit(unit), visitor.may_read)
+    return UnitRow(**dict(shown), starts=start.p50, no_start=start.none)
 
 
 def _sorted(units: list[UnitFacts], sort: str) -> list[UnitFacts]:

@@ -1,4 +1,4 @@
-"""What quotas used at each hour of the last day, from the record.
+"""What quotas used at each hour of the last day, from the record; of a young one, more often.
 
 An engine of the past takes some seconds to restore. It does not change any more, so what all quotas
 used then is kept; one request restores a few, and the next one goes on.
@@ -15,6 +15,10 @@ from queue_scheduler.page.known_state import KnownState, read_state
 from queue_scheduler.page.sources import PageSources
 
 HOURS: Final = 24
+YOUNG: Final = timedelta(hours=2)
+"""A record that begins later than so long ago has hardly an hour to show."""
+STEP: Final = timedelta(minutes=10)
+"""Of a young record: the writer keeps a checkpoint as often."""
 BUDGET_SECONDS: Final = 1.0
 """After this a request restores no further engine."""
 
@@ -43,8 +47,9 @@ class QuotaHistory:
 
     def _read(self) -> None:
         clock = self._sources.clock
-        last = clock.now().astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-        wanted = [last - timedelta(hours=each) for each in range(HOURS)]
+        now = clock.now().astimezone(UTC)
+        last = now.replace(minute=0, second=0, microsecond=0)
+        wanted = _times_of(now, self._sources.insight().record.complete_from)
         self._kept = {at: each for at, each in self._kept.items() if at in wanted}
         until = clock.monotonic() + BUDGET_SECONDS
         for at in wanted:
@@ -55,5 +60,18 @@ class QuotaHistory:
             try:
                 self._kept[at] = read_state(self._sources.at(at), 0)
             except NoStateError:
-                if at != last:  # that hour may not be written yet
+                if at < last:  # what is newer may not be written yet
                     self._kept[at] = None
+
+
+def _times_of(now: datetime, begin: datetime | None) -> list[datetime]:
+    """Return the times of the history, the newest first; `begin`: of the record, None: none."""
+    if begin is None:
+        return []
+    last = now.replace(minute=0, second=0, microsecond=0)
+    hours = [last - timedelta(hours=each) for each in range(HOURS)]
+    begin = begin.astimezone(UTC)
+    if begin <= now - YOUNG:
+        return [each for each in hours if each >= begin]
+    # A record of some minutes has no full hour: what there is begins with it.
+    return [begin + each * STEP for each in range((now - begin) // STEP, -1, -1)]

@@ -23,8 +23,9 @@ class QuotaUse(View):
 class QuotaPage(View):
     """One quota, those above it from the root on, and those right below it.
 
-    `history` is its use over the last day; null: nothing is recorded, or the visitor may not see
-    its sums.
+    `history` is its use over the last day, of a young record since that began, and of now; null:
+    nothing is recorded, an earlier time is shown, or the visitor may not see its sums. `recorded`:
+    a record is kept.
     """
 
     leader: bool
@@ -33,10 +34,16 @@ class QuotaPage(View):
     parents: list[QuotaNode]
     children: list[QuotaNode]
     history: list[QuotaUse] | None = None
+    recorded: bool = False
 
 
 def show_quota(
-    state: KnownState, name: str, visitor: Visitor, past: Iterable[KnownState] = ()
+    state: KnownState,
+    name: str,
+    visitor: Visitor,
+    past: Iterable[KnownState] = (),
+    *,
+    is_recorded: bool = False,
 ) -> QuotaPage:
     """Return one quota, as a visitor may see it.
 
@@ -44,7 +51,8 @@ def show_quota(
         state: What is known.
         name: Name of the quota.
         visitor: Who is shown it.
-        past: What was known at earlier times, in order.
+        past: What was known at the times of its history, in order.
+        is_recorded: Whether a record is kept.
 
     Raises:
         HTTPException: 404: it is unknown.
@@ -61,6 +69,7 @@ def show_quota(
         parents=[_alone(each) for each in parents],
         children=[_alone(each) for each in quota.children],
         history=list(_history(name, visitor, past)) or None,
+        recorded=is_recorded,
     )
 
 

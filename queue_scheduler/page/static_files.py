@@ -26,6 +26,7 @@ VIEWS: Final = (
     "/queues/{name}",
     "/units/{namespace}/{name}",
     "/quotas/{name}",
+    "/unqueued",
     "/what-if",
     "/login",
 )

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.debug_api.forecast_routes import Start
 from queue_scheduler.debug_api.snapshots import Snapshots, UnitFacts
 from queue_scheduler.debug_api.views import view_unit, without_others
+from queue_scheduler.decision import Refusal
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from queue_scheduler.visibility.pages import SHOWN, find_page
@@ -27,8 +29,8 @@ from queue_scheduler.visibility.statuses import not_found
 MayRead = Callable[[str], bool]
 """Returns whether the caller may read the units of a namespace."""
 
-StartOf = Callable[[str], str | None]
-"""Returns the median start of a unit by its uid; None: it is not known."""
+StartOf = Callable[[str, Refusal | None], Start]
+"""Returns the start of a unit by its uid and the reason for which it waits."""
 
 
 class UnitLists:
@@ -99,7 +101,7 @@ class UnitLists:
     def show(self, unit: UnitFacts, may_read: MayRead) -> PendingUnit:
         """Return a unit as an object that names no unit of a namespace that may not be read."""
         view = without_others(view_unit(unit), may_read)
-        return PendingUnit.build(view, self._start_of(unit.record.uid))
+        return PendingUnit.build(view, self._start_of(unit.record.uid, unit.refusal))
 
     def _read(self, engine: Engine, places: Iterable[tuple[str, int]]) -> Iterable[UnitFacts]:
         return self._snapshots(SharedEngine(engine, lambda _: None)).units(places)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from pydantic import Field
 
-from queue_scheduler.debug_api.forecast_routes import ForecastView
+from queue_scheduler.debug_api.forecast_routes import ForecastView, Start
 from queue_scheduler.debug_api.try_views import TryView
 from queue_scheduler.debug_api.views import ConsumerView, ExplainView, RefusalView, UnitView
 from queue_scheduler.visibility.caller import GROUP, VERSION
@@ -70,6 +70,7 @@ class PendingUnitStatus(View):
     start_p50: str | None = _said(
         "When it starts by the last forecast (median); null without one.", default=None
     )
+    no_start: str = _said("Why no start is told although it waits; else empty.", default="")
 
 
 class PendingUnit(KindView):
@@ -83,8 +84,8 @@ class PendingUnit(KindView):
     status: PendingUnitStatus = _said("Where it stands.")
 
     @classmethod
-    def build(cls, view: UnitView, start: str | None) -> PendingUnit:
-        """Return a unit as the debug API has it; `start`: its median start, if known."""
+    def build(cls, view: UnitView, start: Start) -> PendingUnit:
+        """Return a unit as the debug API has it; `start`: its median start, or why none."""
         return cls(
             metadata=ObjectMetaView(
                 name=view.name,
@@ -103,7 +104,8 @@ class PendingUnit(KindView):
                 position=view.position,
                 standing=view.standing,
                 refusal=view.refusal,
-                start_p50=start,
+                start_p50=start.p50,
+                no_start=start.none,
             ),
         )
 

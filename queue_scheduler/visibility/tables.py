@@ -44,6 +44,14 @@ def _until(text: str | None, now: datetime) -> str:
     return UNKNOWN if moment is None else human_duration(max(0.0, (moment - now).total_seconds()))
 
 
+def _unit_start(unit: PendingUnit, now: datetime) -> str:
+    return unit.status.no_start or _until(unit.status.start_p50, now)
+
+
+def _forecast_start(told: UnitForecast, now: datetime) -> str:
+    return told.status.no_times or _until(told.status.start_p50, now)
+
+
 def _age(unit: PendingUnit, now: datetime) -> str:
     since = read_time(unit.metadata.creation_timestamp)
     return UNKNOWN if since is None else human_duration((now - since).total_seconds())
@@ -73,7 +81,7 @@ COLUMNS: Final = (
     ),
     _Column(
         "Starts In",
-        lambda unit, now: _until(unit.status.start_p50, now),
+        _unit_start,
         "Until its median start by the last forecast.",
     ),
     _Column("Age", _age, "Since it was created."),
@@ -103,7 +111,7 @@ EXPLANATION_COLUMNS: Final = (
 
 FORECAST_COLUMNS: Final = (
     _NAME,
-    _Column("Starts In", lambda told, now: _until(told.status.start_p50, now), "The median."),
+    _Column("Starts In", _forecast_start, "The median, or why no times are told."),
     _Column("Earliest", lambda told, now: _until(told.status.start_p10, now), "One of ten."),
     _Column("Latest", lambda told, now: _until(told.status.start_p90, now), "Nine of ten."),
     _Column("Ends In", lambda told, now: _until(told.status.end_p50, now), "The median."),

@@ -18,6 +18,7 @@ from koord_queue.cli.check import check
 from queue_controllers import configuration as controllers_configuration
 from queue_scheduler import configuration as scheduler_configuration
 from queue_scheduler.api_registration.api_service import NAME as API_SERVICE
+from queue_scheduler.forecast.untold import LEAST_RUNS
 from queue_scheduler.framework.handle import Handle
 from queue_scheduler.insight_program.flags import InsightFlags, parse_insight_flags
 from queue_scheduler.setup.plugin_loading import BUILT_IN, Switches, build_plugins
@@ -521,6 +522,12 @@ def test_insight_is_rendered_on_request_with_its_own_settings() -> None:
     assert container["env"] == asked["extraEnv"]
     assert container["resources"]["limits"] == asked["resources"]["limits"]
     assert container["image"] == containers()["scheduler"]["image"]
+
+
+@pytest.mark.parametrize(("values", "want"), [({}, LEAST_RUNS), ({"leastRuns": 0}, 0)])
+def test_from_how_many_runs_on_times_are_told(values: Json, want: int) -> None:
+    given = {"insight": {"enabled": True, "forecast": values}}
+    assert read_insight_flags(containers(given)[INSIGHT]["args"]).least_runs == want
 
 
 def test_the_aggregated_api_is_reached_through_its_service() -> None:

@@ -27,6 +27,8 @@ from tests.controlplane.binaries import chosen_kubernetes, default_kubernetes
 ROOT: Final = Path(__file__).resolve().parents[2]
 GOLDEN: Final = ROOT / "tests/data/command_line"
 COLUMNS: Final = 100
+ALWAYS: Final = "--forecast-least-runs=0"
+"""Times are told though hardly a run has ended."""
 # A shell starts programs in the background with SIGINT ignored, which what they start inherits.
 INTERRUPTIBLE: Final = """
 import signal
@@ -161,7 +163,7 @@ def command_line(binaries: Path, *insight_flags: str) -> Iterator[CommandLine]:
         binaries: The control plane's.
         insight_flags: Further flags of the insight program.
     """
-    with aggregated(binaries, "--forecast-interval=1s", *insight_flags) as cluster:
+    with aggregated(binaries, "--forecast-interval=1s", ALWAYS, *insight_flags) as cluster:
         controllers = cluster.world.start_controllers()
         until(cluster.available, OWN_TIMES_SECONDS)
         yield CommandLine(cluster, controllers)

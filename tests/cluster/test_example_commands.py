@@ -16,6 +16,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
+from tests.cluster.command_line_kit import ALWAYS
 from tests.cluster.page_session import Session, playable, session
 from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import (
@@ -72,7 +73,7 @@ spec:
 def cluster(
     controlplane_binaries: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:
-    flags = ("--forecast-interval=1s", f"--record-dir={tmp_path_factory.mktemp('record')}")
+    flags = ("--forecast-interval=1s", ALWAYS, f"--record-dir={tmp_path_factory.mktemp('record')}")
     with aggregated(controlplane_binaries, *flags) as found:
         world = found.world
         controllers = world.start_controllers("--leader-elect=false")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.command_line_kit import ALWAYS
 from tests.cluster.page_session import Session, session
 from tests.cluster.queue_world import OWN_TIMES_SECONDS, Cluster, QueueWorld, until
 from tests.cluster.visibility_world import aggregated
@@ -39,7 +40,7 @@ def cluster(
     controlplane_binaries: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:
     """All programs, and the jobs of a team: one runs, two wait."""
-    flags = ("--forecast-interval=1s", f"--record-dir={tmp_path_factory.mktemp('record')}")
+    flags = ("--forecast-interval=1s", ALWAYS, f"--record-dir={tmp_path_factory.mktemp('record')}")
     with aggregated(controlplane_binaries, *flags) as found:
         world = found.world
         controllers = world.start_controllers("--leader-elect=false")

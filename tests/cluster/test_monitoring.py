@@ -64,6 +64,7 @@ LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{QUEUE_NAMESPACE}/leas
 SCHEDULER_LEASE: Final = f"{LEASES}/koord-queue-scheduler"
 PROGRAMS: Final = ("scheduler", "controllers", "insight", "admission-checks", FAULTY)
 LONG: Final = 600
+FORECASTS: Final = ("--forecast-interval=5", "--forecast-least-runs=0")
 MANY: Final = 80
 SLOW: Final = ("--kube-api-qps=2", "--kube-api-burst=1")
 
@@ -139,7 +140,7 @@ def watched(controlplane_binaries: Path, prometheus_program: Path) -> Iterator[W
     ):
         install_check_kinds(world)
         sockets = f"--socket-dir={folder}", f"--record-dir={folder}"
-        insight = world.start_insight(*sockets, metrics["insight"], "--forecast-interval=5")
+        insight = world.start_insight(*sockets, metrics["insight"], *FORECASTS)
         scheduler = world.start(
             SCHEDULER,
             f"--insight-socket-dir={folder}",

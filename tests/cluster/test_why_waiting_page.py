@@ -22,7 +22,9 @@ from tests.cluster.queue_world import (
 def cluster(controlplane_binaries: Path, tmp_path: Path) -> Iterator[Cluster]:
     """All three programs, since the page asks for a forecast."""
     with QueueWorld(controlplane_binaries, jobs=True) as world:
-        world.start_insight(f"--socket-dir={tmp_path}", "--forecast-interval=1s")
+        world.start_insight(
+            f"--socket-dir={tmp_path}", "--forecast-interval=1s", "--forecast-least-runs=0"
+        )
         flags = ("--leader-elect=false", f"--insight-socket-dir={tmp_path}")
         scheduler = world.start_scheduler(*flags)
         yield Cluster(world, scheduler, world.start_controllers("--leader-elect=false"))

@@ -90,7 +90,7 @@ def ask_what_if(ask: Asker) -> Iterator[str]:
         return
     question = {"edits": change["patches"], "horizonSeconds": HORIZON_SECONDS}
     told = ask("/debug/what-if", question)
-    if not isinstance(told, dict):
+    if not isinstance(told, dict) or "not known yet" in told["noHorizon"]:
         return
     yield f"asked what would follow: {change['description']}"
     evicted = f"{_count(told['evictedCount'], 'unit')} would be evicted"
@@ -137,13 +137,16 @@ def ask_past(ask: Asker) -> Iterator[str]:
 
 
 def ask_when(ask: Asker, since: datetime) -> Iterator[str]:
-    """Yield when units of the queue with most forecasts start: one in the middle, and the last."""
+    """Yield when units of the queue with most forecasts start: one in the middle, and the last.
+
+    Units of which no times are told yet are left out.
+    """
     pages = [ask(f"/debug/queues/{name}/forecast?limit=100") for name in _queue_names(ask)]
-    found = [page for page in pages if isinstance(page, dict) and page["units"]]
-    page = max(found, key=lambda each: len(each["units"]), default=None)
-    if page is None or datetime.fromisoformat(page["units"][0]["computedAt"]) < since:
+    found = [(page, _foreseen(page)) for page in pages if isinstance(page, dict)]
+    page, units = max(found, key=lambda each: len(each[1]), default=({}, []))
+    if not units or datetime.fromisoformat(units[0]["computedAt"]) < since:
         return
-    middle, last = page["units"][len(page["units"]) // 2], page["units"][-1]
+    middle, last = units[len(units) // 2], units[-1]
     yield f"asked when {_key(middle)} starts:"
     told = _times(middle)
     yield f"  {told[0].upper()}{told[1:]}: a forecast of {middle['ageSeconds']:.0f} s ago."
@@ -161,6 +164,10 @@ def ask_when(ask: Asker, since: datetime) -> Iterator[str]:
 def _queues(ask: Asker, more: str = "") -> list[Json] | None:
     page = ask(f"/debug/queues?limit=100{more}")
     return page["items"] if isinstance(page, dict) else None
+
+
+def _foreseen(page: Json) -> list[Json]:
+    return [unit for unit in page["units"] if unit["outlook"] == "times"]
 
 
 def _queue_names(ask: Asker) -> list[str]:

@@ -106,6 +106,7 @@ def test_the_patches_of_a_change_are_asked_about() -> None:
     horizon = {"seconds": 60.0, "queues": [{"name": "q", "waitP50": wait}]}
     units = [{"unit": f"a/{name}"} for name in "xyzw"]
     told = {"started": units, "startedCount": 4, "evictedCount": 1, "horizon": horizon}
+    told["noHorizon"] = ""
     desk = Desk(**{"/debug/what-if": told})
     assert list(ask_what_if(desk)) == [
         "asked what would follow: Raise it.",
@@ -113,11 +114,14 @@ def test_the_patches_of_a_change_are_asked_about() -> None:
         "  Within 60 s the median wait in queue q would go from 40 s to 10 s.",
     ]
     assert desk.posted[0]["edits"] == [PATCH]
+    early = {**told, "horizon": None, "noHorizon": "not known yet: 1 of 5 runs"}
+    assert list(ask_what_if(Desk(**{"/debug/what-if": early}))) == [], "it is asked again"
 
 
 def page(computed: float) -> Json:
     times = {"startP10": at(1), "startP50": at(2), "startP90": at(3), "endP50": at(9)}
     unit = {**times, "namespace": "a", "name": "x", "computedAt": at(computed), "ageSeconds": 4.2}
+    unit["outlook"] = "times"
     first = {**unit, "name": "w"}
     late = dict.fromkeys(times, None)
     return {"queue": "q", "total": 7, "units": [first, unit, {**unit, **late, "name": "y"}]}
@@ -132,6 +136,16 @@ def test_a_forecast_is_told_once_it_is_new_enough() -> None:
         "  Of the 7 units that waited in queue q, a/y starts last: beyond the horizon.",
     ]
     assert list(ask_when(desk, NOW + timedelta(seconds=1))) == []
+
+
+def test_a_forecast_without_times_is_asked_for_again() -> None:
+    early = page(0)
+    for unit in early["units"]:
+        unit["outlook"] = "notKnownYet"
+    desk = Desk(**{"/debug/queues/q/forecast?limit=100": early})
+    assert list(ask_when(desk, NOW)) == []
+    early["units"][0]["outlook"] = "times"
+    assert next(ask_when(desk, NOW)) == "asked when a/w starts:"
 
 
 def test_the_past_is_compared_with_the_present() -> None:

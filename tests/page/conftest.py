@@ -35,6 +35,7 @@ def world() -> PageWorld:
         kit.add_unit(f"train-{number}", "vision", cpu=3 + number % 2, priority=number % 5)
         kit.clock.advance(7)
     kit.add_unit("huge", "speech", cpu=64)
+    kit.add_unit("lost", "not-there")
     kit.decide("vision")
     kit.decide("speech")
     world = PageWorld(kit.shared, kit.clock)

@@ -29,6 +29,14 @@ def test_the_last_day_is_a_chart_and_a_table(window: Window) -> None:
     assert_sound(window, "quota-history")
 
 
+def test_of_a_young_record_its_use_until_now_is_shown(window: Window) -> None:
+    """The record of this cluster has just begun."""
+    window.open("/quotas/vision")
+    name = "cpu used by vision over the last day: at most 6"
+    window.page.get_by_role("img", name=name).wait_for()
+    assert window.page.get_by_text("No use is recorded").count() == 0
+
+
 def test_who_borrows_and_whose_it_is_said(window: Window) -> None:
     def lend(body: dict[str, Any]) -> None:
         body["children"][1]["scaledMin"] = {"cpu": "2"}

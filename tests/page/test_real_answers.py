@@ -52,6 +52,18 @@ def test_a_unit_that_starts_is_seen_to_start(live: Window, kit: ShellKit) -> Non
     live.sees("It is admitted: queue team, quota team.")
 
 
+def test_the_overview_of_an_earlier_moment_stays_in_it(live: Window, kit: ShellKit) -> None:
+    then = kit.clock.now().isoformat().replace("+00:00", "Z")
+    live.open(f"/?at={then}")
+    live.sees("This is how it was at ")
+    live.page.get_by_role("link", name="team").first.click()
+    live.page.get_by_role("heading", name="Queue team").wait_for()
+    assert f"at={then}" in live.page.url.replace("%3A", ":")
+    live.page.get_by_role("link", name="Overview").click()
+    live.page.get_by_role("button", name="Show how it is now").click()
+    live.page.get_by_role("status").get_by_text("Live").wait_for()
+
+
 def test_a_question_is_answered(live: Window) -> None:
     live.open("/what-if?quota=team")
     live.page.get_by_label("New amount").fill("6")

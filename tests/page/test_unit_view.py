@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tests.page.test_views import UNIT, assert_sound
@@ -54,6 +55,56 @@ def test_a_forecast_is_a_picture_and_a_sentence(window: Window) -> None:
     # From the 10th percentile to the end of the picture, since the 90th is beyond it.
     assert float(window.page.locator(".f-band").get_attribute("width") or 0) > 100
     assert_sound(window, "unit-forecast")
+
+
+def test_a_time_that_has_passed_is_not_told(window: Window) -> None:
+    """The forecast is two hours old: its 10th percentile has passed, and its median has not."""
+
+    def grow_old(body: dict[str, Any]) -> None:
+        body["forecast"] = _forecast(body["stateAt"]) | {"ageSeconds": 7200.0}
+
+    window.edit(f"/page{UNIT}", grow_old)
+    window.open(UNIT)
+    caption = window.page.locator("figcaption")
+    assert re.match(r"Chance that it starts: 50% before .*, less than 90% ", caption.inner_text())
+    assert "10%" not in caption.inner_text()
+
+
+def test_a_start_that_is_overdue_may_come_at_any_moment(window: Window) -> None:
+    def grow_old(body: dict[str, Any]) -> None:
+        told = _forecast(body["stateAt"]) | {"ageSeconds": 36_000.0}
+        body["forecast"] = told | {"startP90": told["startP50"]}
+
+    window.edit(f"/page{UNIT}", grow_old)
+    window.open(UNIT)
+    window.sees("It may start at any moment: it is later than foreseen.")
+
+
+def test_before_enough_runs_have_ended_no_time_is_told(window: Window) -> None:
+    def forget(body: dict[str, Any]) -> None:
+        said = "not known yet: 1 of 5 runs"
+        more = {"outlook": "notKnownYet", "noTimes": said, "similarRuns": 1, "neededRuns": 5}
+        body["forecast"] = _forecast(body["stateAt"]) | more
+
+    window.edit(f"/page{UNIT}", forget)
+    window.open(UNIT)
+    window.sees("When it starts is not known yet: 1 of 5 runs.")
+    window.sees("Times are told when 5 runs of its quota, user, kind and request")
+    assert window.page.get_by_role("img").count() == 0
+    assert_sound(window, "unit-not-known-yet")
+
+
+def test_what_a_job_that_has_ended_was_granted_is_no_zero(window: Window) -> None:
+    def end(body: dict[str, Any]) -> None:
+        body["explain"]["verdict"] = "finished"
+        pods = {"asked": 2, "granted": None, "givenBack": None, "held": 0}
+        body["unit"]["podSets"] = [{"name": "main", **pods}]
+
+    window.edit(f"/page{UNIT}", end)
+    window.open(UNIT)
+    window.page.get_by_role("row", name="main 2 not known not known 0").wait_for()
+    window.sees("what it was granted is no longer in its unit")
+    assert_sound(window, "unit-ended")
 
 
 def test_a_moment_of_the_timeline_is_an_address(window: Window) -> None:

@@ -15,6 +15,7 @@ UNIT: Final = "/units/default/train-1"
 VIEWS: Final = {
     "overview": "/",
     "queue": "/queues/vision",
+    "unqueued": "/unqueued",
     "unit": UNIT,
     "quota": "/quotas/org",
     "what-if": "/what-if",
@@ -45,7 +46,8 @@ def test_a_view_of_a_busy_cluster_is_sound(window: Window, name: str) -> None:
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_view_says_that_the_server_failed(window: Window, name: str) -> None:
-    for path in ("/page/overview", "/page/queues/vision", f"/page{UNIT}", "/page/quotas/org"):
+    lists = ("/page/queues/vision", "/page/unqueued")
+    for path in ("/page/overview", *lists, f"/page{UNIT}", "/page/quotas/org"):
         window.answer(path, {"detail": "the state is not there yet"}, 503)
     window.answer("/page/what-if", {"detail": "the state is not there yet"}, 429)
     window.open(VIEWS[name])
@@ -129,7 +131,47 @@ def test_an_unknown_address_leads_back(window: Window) -> None:
     window.sees("There is no view at this address.")
     assert_sound(window, "nowhere")
     window.page.get_by_role("link", name="Go to the overview").click()
-    window.sees("Nothing is wrong.")
+    window.sees("What is wrong")
+
+
+def test_units_that_need_a_user_are_named_first(window: Window) -> None:
+    window.open("/")
+    item = window.page.locator("li.problem", has_text="Units NoQuota")
+    item.get_by_text("1 unit waits with NoQuota, until a user acts.").wait_for()
+    item.get_by_text("Why the first one does: koord-queue explain unit/lost -n default").wait_for()
+    item.get_by_role("link", name="default/lost").click()
+    window.page.get_by_role("heading", name="default/lost").wait_for()
+    # What keeps it from starting is known, so it is said that it does not start.
+    window.page.get_by_role("heading", name="When it starts").wait_for()
+    window.sees("It does not start as things are: ")
+    assert_sound(window, "unit-held")
+
+
+def test_units_in_no_queue_are_found_from_the_overview(window: Window) -> None:
+    window.open("/")
+    window.page.get_by_role("link", name="1 unit in no queue").click()
+    window.has_title("Units in no queue")
+    row = window.page.get_by_role("row", name="default/lost")
+    row.wait_for()
+    assert window.page.get_by_role("columnheader", name="Position").count() == 0
+    window.page.get_by_role("searchbox").fill("nothing-like-it")
+    window.sees("No unit matches the filter.")
+
+
+def test_an_empty_list_of_units_in_no_queue_says_so(window: Window) -> None:
+    window.edit("/page/unqueued", lambda body: body.update(units=[], total=0, others=3))
+    window.open("/unqueued")
+    window.sees("Every unit that waits is in a queue.")
+    window.sees("3 more units in namespaces whose units you may not list.")
+    assert_sound(window, "unqueued-empty")
+
+
+def test_nothing_is_wrong_where_all_is_well(browser: Browser) -> None:
+    kit = ShellKit()
+    kit.add_quota("team", 4)
+    with served_page(kit) as url, opened(browser, url) as window:
+        window.open("/")
+        window.sees("Nothing is wrong.")
 
 
 def test_an_earlier_moment_that_is_not_there_says_why(window: Window) -> None:

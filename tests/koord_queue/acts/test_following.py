@@ -33,7 +33,7 @@ GRANTED = [
     {"name": "b", "replicas": 1, "running": 1},
 ]
 EVICTED = {"type": "Evicted", "status": "True", "reason": "Preempted", "message": ""}
-SAID = Advice("waits in queue night at position 3", "needs more cpu", "Fri 14:05")
+SAID = Advice("waits in queue night at position 3", "needs more cpu", "may start Fri 14:05")
 
 CASES = [
     pytest.param(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,10 +42,20 @@ def kit() -> ShellKit:
 @pytest.fixture
 def folder(kit: ShellKit, tmp_path: Path) -> Path:
     """Return a folder with a dump, a job and edits."""
-    write(tmp_path, "dump.json", dump_bytes(kit))
+    data = dump_bytes(kit)
+    write(tmp_path, "dump.json", data)
+    write(tmp_path, "learned.json", edited(data, runs=[finished(hour) for hour in range(5)]))
     write(tmp_path, "job.yaml", JOB)
     write(tmp_path, "edits.json", EDITS)
     return tmp_path
+
+
+def finished(hour: int) -> dict[str, Any]:
+    """Return a run like that of the unit `big`, of an hour of the dump's day."""
+    at = datetime(2026, 11, 1, hour, tzinfo=UTC).timestamp()
+    times = {"created": at, "started": at, "ended": at + 600.0}
+    charge = {"cpu": 2000}
+    return {"unit": "default/old", "uid": f"old-{hour}", "quota": "team", "charge": charge, **times}
 
 
 def ask(folder: Path, line: str, dump: str = "dump.json") -> int:
@@ -64,8 +75,8 @@ def ask(folder: Path, line: str, dump: str = "dump.json") -> int:
         ("explain queueunits/big", "It waits in queue team, at position 1"),
         ("explain default/busy", "It is admitted: queue team, quota team."),
         ("explain default/busy", "max of quota team, cpu: limit 4, used 0 before, requested 3"),
-        ("when default/big", "Based on 40 futures played 0s ago"),
-        ("when queue/team", "default     big"),
+        ("when default/big", "When big starts is not known yet: 0 of 5 runs."),
+        ("when queue/team", "default     big    -          not known yet: 0 of 5 runs"),
         ("try -f DIR/job.yaml", "Job default/new: It would not start now."),
         ("try -f DIR/job.yaml --changes", "1. Raise the max of quota team by 3"),
         (
@@ -76,8 +87,6 @@ def ask(folder: Path, line: str, dump: str = "dump.json") -> int:
         ("what-if --quota team.max.cpu=+0", "Nothing changes at once."),
         ("what-if --end busy", "1 unit starts"),
         ("what-if --queue team.stop-policy=HoldAndDrain", "default/busy (QueueStopped): "),
-        ("what-if --file DIR/edits.json --horizon 1h", "Within 1 h (20 futures, seed 0;"),
-        ("what-if --file DIR/edits.json --horizon 3600", "queue/team   wait-p50"),
         ("units", "default     big    Waiting    team    team    1     needs more cpu"),
         ("units -o json", '"standing":'),
         ("queues", "team    Priority   1         1          team"),
@@ -107,6 +116,47 @@ def test_json_is_what_the_route_answers(
         assert json.loads(capsys.readouterr().out) == client.get(path).json()
 
 
+@pytest.mark.parametrize(
+    ("line", "want"),
+    [
+        ("when default/big", "Based on 40 futures played 0s ago, and 5 runs like it"),
+        ("when queue/team", "default     big"),
+        ("what-if --file DIR/edits.json --horizon 1h", "Within 1 h (20 futures, seed 0;"),
+        ("what-if --file DIR/edits.json --horizon 3600", "queue/team   wait-p50"),
+    ],
+)
+def test_what_is_shown_when_enough_runs_have_ended(
+    folder: Path, capsys: pytest.CaptureFixture[str], line: str, want: str
+) -> None:
+    assert ask(folder, line, "learned.json") == 0
+    printed = capsys.readouterr().out
+    assert want in printed
+    assert "not known yet" not in printed
+
+
+def test_that_nothing_is_known_over_a_time_yet_is_a_note(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(folder, "what-if --file DIR/edits.json --horizon 1h") == 0
+    printed = capsys.readouterr()
+    assert "1 unit starts" in printed.out
+    assert "nothing is known over a time: not known yet: 0 of 5 runs" in printed.err
+
+
+def test_a_unit_that_never_starts_is_told_so_though_nobody_has_considered_it(
+    kit: ShellKit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kit.add_unit("lost", "not-there")
+    dump_bytes(kit)  # it adds a unit that runs and one that waits
+    kit.add_unit("huge", cpu=64)
+    api = DebugApi(kit.shared, QUOTA_READERS, lambda: True, settings=SETTINGS)
+    write(tmp_path, "dump.json", api.dump())
+    assert ask(tmp_path, "when default/huge") == 0
+    assert "huge does not start as things are: asks for more cpu" in capsys.readouterr().out
+    assert ask(tmp_path, "when default/lost") == 0
+    assert "lost does not start as things are: no quota" in capsys.readouterr().out
+
+
 def test_it_is_the_time_of_the_dump(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     then = "2020-01-01T00:00:00Z"
     write(folder, "old.json", edited((folder / "dump.json").read_bytes(), takenAt=then))
@@ -114,7 +164,7 @@ def test_it_is_the_time_of_the_dump(folder: Path, capsys: pytest.CaptureFixture[
     found = json.loads(capsys.readouterr().out)
     assert (found["computedAt"], found["ageSeconds"]) == (then, 0.0)
     assert ask(folder, "when default/big", "old.json") == 0
-    assert "played 0s ago" in capsys.readouterr().out
+    assert "is not known yet" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_units_that_wait_are_collected_from_each_queue() -> None:
     )
     server = Server(queues, Response(200, {}, units))
     (found,) = DebugApi(Cluster(server, "", "server")).pending("b", None)
-    assert found == ("b", "y", "team", 2, "", "no room", "OverQuotaMax")
+    assert found == ("b", "y", "team", 2, "", "no room", "OverQuotaMax", "")
     assert [request.path for request in server.asked] == ["/debug/queues", "/debug/queues/team"]
 
 

@@ -4,13 +4,34 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 
+import msgspec
 import pytest
 
 from koord_queue.answers.forecast import Forecast, QueueForecast, Times
-from koord_queue.show.forecasts import Wall, queue_rows, start_in_words, tell_forecast
+from koord_queue.show.forecasts import (
+    Wall,
+    brief_start,
+    queue_rows,
+    start_in_words,
+    tell_forecast,
+    tell_new_forecast,
+    told_start,
+)
 
 NOW = datetime(2026, 11, 26, 13, 0, tzinfo=UTC)
 WALL = Wall(NOW, UTC)
+EARLY = Forecast(
+    name="b",
+    outlook="notKnownYet",
+    no_times="not known yet: 1 of 5 runs",
+    similar_runs=1,
+    needed_runs=5,
+)
+NEVER = Forecast(
+    name="c",
+    outlook="neverAsIs",
+    no_times="does not start as things are: there is no quota (NoQuota)",
+)
 
 
 def at(*minutes: int | None) -> Times:
@@ -41,6 +62,19 @@ def at(*minutes: int | None) -> Times:
             id="the median is beyond"),
         pytest.param(at(None, None, None, None),
             "starts more than a week away, more likely than not", id="all is beyond"),
+        pytest.param(at(-2, 20, 130, None),
+            "starts by 15:10, as likely as not by 13:20 (in 20m)", id="the earliest is past"),
+        pytest.param(at(0, 20, None, None),
+            "starts now or later, as likely as not by 13:20 (in 20m)",
+            id="the earliest is now, the latest beyond"),
+        pytest.param(at(-9, -2, 130, None),
+            "may start at any moment; in one of ten futures after 15:10",
+            id="the median is past"),
+        pytest.param(at(0, 0, None, None),
+            "may start at any moment; in one of ten futures more than a week away",
+            id="the median is now, the latest beyond"),
+        pytest.param(at(0, 0, 0, None),
+            "may start at any moment; it is later than foreseen", id="all is past"),
     ],
 )  # fmt: skip
 def test_when_a_unit_starts(times: Times, want: str) -> None:
@@ -71,4 +105,37 @@ def test_a_forecast_says_what_it_is_based_on() -> None:
 
 def test_the_rows_of_a_queue() -> None:
     unit = Forecast(namespace="x", name="a", start_p10=at(5, 5, 5, 60).start_p10)
-    assert queue_rows(QueueForecast(units=(unit,)), WALL) == [("x", "a", "5m", ">7d", ">7d", ">7d")]
+    early, never = (msgspec.structs.replace(each, namespace="x") for each in (EARLY, NEVER))
+    assert queue_rows(QueueForecast(units=(unit, early, never)), WALL) == [
+        ("x", "a", "5m", ">7d", ">7d", ">7d"),
+        ("x", "b", "-", "not known yet: 1 of 5 runs", "-", "-"),
+        ("x", "c", "-", "not as things are", "-", "-"),
+    ]
+
+
+def test_before_enough_runs_have_ended_no_time_is_told() -> None:
+    kind = "5 runs of its quota, user, kind and request"
+    assert [line.text for line in tell_forecast(EARLY, WALL)] == [
+        "When b starts is not known yet: 1 of 5 runs.",
+        f"Times are told when {kind} have ended within eight days.",
+    ]
+    assert tell_new_forecast(EARLY, WALL) == "When it starts is not known yet: 1 of 5 runs."
+    assert told_start(EARLY, WALL) == "when it starts is not known yet: 1 of 5 runs"
+    assert brief_start(EARLY, WALL) == "start not known yet: 1 of 5 runs"
+
+
+def test_what_does_not_start_as_things_are_says_why() -> None:
+    said = "does not start as things are: there is no quota (NoQuota)"
+    assert [line.text for line in tell_forecast(NEVER, WALL)] == [f"c {said}."]
+    assert tell_new_forecast(NEVER, WALL) == f"It {said}."
+    assert told_start(NEVER, WALL) == f"it {said}"
+    assert brief_start(NEVER, WALL) == "does not start as things are"
+
+
+@pytest.mark.parametrize(
+    ("minutes", "want"),
+    [(20, "may start 13:20"), (0, "may start at any moment"), (None, "")],
+)
+def test_the_start_in_brief(minutes: int | None, want: str) -> None:
+    found = Forecast(name="a", start_p50=at(0, minutes, None, None).start_p50)
+    assert brief_start(found, WALL) == want

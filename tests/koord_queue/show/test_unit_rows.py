@@ -76,6 +76,15 @@ def test_cells_fit_their_headings() -> None:
     assert (columns, len(cells)) == (list(COLUMNS), len(COLUMNS))
 
 
+def test_why_no_start_is_told_stands_in_its_place() -> None:
+    said = "not known yet: 0 of 5 runs"
+    pending = Pending("web", "a", "team", 1, no_start=said)
+    columns, (cells,) = table_of(
+        [row("a", pending=pending)], NOW, is_wide=False, has_namespaces=False
+    )
+    assert cells[columns.index("STARTS")] == said
+
+
 @pytest.mark.parametrize(
     ("by", "want"),
     [("queue", "run second first ended"), ("age", "first second run ended"),

@@ -16,6 +16,8 @@ from queue_scheduler.debug_api.forecast_routes import (
     REST_SHARE,
     Forecasts,
     Pace,
+    Start,
+    Telling,
     add_forecast_routes,
     without_others,
 )
@@ -44,6 +46,7 @@ class Desk:
             self.model,
             Settings(paths=3, seconds=1000.0, seed=5),
             EPOCH,
+            telling=Telling(least_runs=0),
         )
 
 
@@ -68,7 +71,10 @@ def test_a_unit_is_told_when_it_starts(desk: Desk) -> None:
         "name": "j4",
         "queue": "a",
         "withoutArrivals": times,
+        "outlook": "times",
+        "noTimes": "",
         "similarRuns": 0,
+        "neededRuns": 0,
         "sample": 3,
         "seed": 5,
         "computedAt": at(300),
@@ -94,11 +100,12 @@ def test_before_the_first_one_it_is_said_that_there_is_none(desk: Desk) -> None:
 
 
 def test_the_start_of_a_unit_is_found_by_its_uid(desk: Desk) -> None:
-    assert desk.forecasts.start_of("j4") is None
+    assert desk.forecasts.start_of("uid-j4", None) == Start()
     renew(desk.forecasts)
     uids = [f"uid-{name}" for name in ("j4", "j8", "j0")]
-    want = [at(1000), None, None]
-    assert [desk.forecasts.start_of(uid) for uid in uids] == want, "beyond the horizon, admitted"
+    want = [Start(at(1000)), Start(), Start()]
+    got = [desk.forecasts.start_of(uid, None) for uid in uids]
+    assert got == want, "beyond the horizon, admitted"
 
 
 def test_a_unit_that_does_not_wait_is_not_found(desk: Desk) -> None:

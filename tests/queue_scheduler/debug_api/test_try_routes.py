@@ -95,7 +95,10 @@ TIMES = {
 FORECAST = {
     **TIMES,
     "withoutArrivals": TIMES,
+    "outlook": "times",
+    "noTimes": "",
     "similarRuns": 3,
+    "neededRuns": 0,
     "sample": 20,
     "seed": 0,
     "computedAt": "2026-11-01T09:00:00Z",
@@ -127,7 +130,7 @@ class Insight:
 def test_a_job_that_does_not_start_has_a_forecast(busy: ShellKit) -> None:
     """The program is told of all jobs: the first one starts, and takes its share."""
     insight = Insight()
-    later = manifest(cpu="3").replace("name: train", "name: later")
+    later = manifest(cpu="2").replace("name: train", "name: later")
     view = insight.answer(busy, f"{manifest()}---{later}")
     (asked,) = insight.asked
     assert [unit.metadata.name for unit in asked] == [job.unit for job in view.jobs]
@@ -136,6 +139,13 @@ def test_a_job_that_does_not_start_has_a_forecast(busy: ShellKit) -> None:
     assert second.forecast is not None
     assert second.forecast.model_dump(by_alias=True) == FORECAST
     assert view.no_forecast == ""
+
+
+def test_a_job_that_never_starts_as_it_is_has_no_times(busy: ShellKit) -> None:
+    (job,) = Insight().answer(busy, manifest(cpu="3")).jobs
+    assert job.forecast is not None
+    assert (job.forecast.outlook, job.forecast.start_p50) == ("neverAsIs", None)
+    assert job.forecast.no_times.endswith("(ExceedsQuota)")
 
 
 def test_nobody_is_asked_about_a_job_that_starts(busy: ShellKit) -> None:

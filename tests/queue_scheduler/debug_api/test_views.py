@@ -132,6 +132,22 @@ def test_what_pods_of_a_unit_are_charged_elsewhere(kit: ShellKit, api: DebugApi)
     assert runs.charged_elsewhere == {"other": {"cpu": "2"}}
 
 
+def test_what_a_unit_that_has_ended_was_granted_is_not_known(kit: ShellKit, api: DebugApi) -> None:
+    """Its admissions are emptied when it ends."""
+    kit.add_unit("done", podSet=[pod_set("main", 7, {"cpu": "1"})])
+    kit.direct.patch(
+        "queueunits",
+        "done",
+        {"status": {"phase": "Succeed"}},
+        namespace="default",
+        subresource="status",
+    )
+    kit.learn("done")
+    assert api.queue_unit("default", "done").pod_sets == [
+        views.PodSetView(name="main", asked=7, granted=None, given_back=None, held=0)
+    ]
+
+
 def test_a_units_reason_is_computed_anew_and_a_lists_reason_has_its_time(
     kit: ShellKit, api: DebugApi
 ) -> None:

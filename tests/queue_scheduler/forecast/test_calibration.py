@@ -179,6 +179,19 @@ def test_coverage_is_of_what_was_told(times: float, now: float, want: dict[str, 
     assert found.coverage(now) == want
 
 
+def test_what_was_not_told_corrects_and_is_no_part_of_a_coverage() -> None:
+    found, alike = Calibration(), Calibration()
+    for key in range(FEW):
+        found.add(key, 0.0, RAW)
+        alike.add(key, 0.0, RAW, RAW)
+        for each in (found, alike):
+            each.come_true(key, 3.0 * RAW.p90)
+    assert found.coverage(99 * HOUR) == {}
+    assert found.coverage_between(0.0, 99 * HOUR) is None
+    assert alike.coverage(99 * HOUR) != {}
+    assert found.at(99 * HOUR).adjust(RAW) == alike.at(99 * HOUR).adjust(RAW)
+
+
 def test_a_coverage_of_few_is_not_told() -> None:
     assert calibrated(FEW - 1, 1.0).coverage(99 * HOUR) == {}
 
@@ -188,7 +201,7 @@ def test_the_coverage_of_a_time_counts_what_was_due_in_it() -> None:
     calibration, told = Calibration(), Wait(0.5 * HOUR, 0.5 * HOUR, HOUR)
     for number in range(40):
         now = number * HOUR + (0.0 if number < 20 else 48 * HOUR)
-        assert calibration.add(number, now, told)
+        assert calibration.add(number, now, told, told)
         if number >= 20:
             calibration.come_true(number, 0.5 * HOUR)
     end = 90 * HOUR

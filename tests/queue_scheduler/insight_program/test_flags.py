@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from queue_scheduler.forecast.untold import LEAST_RUNS
 from queue_scheduler.insight_program.flags import parse_insight_flags
 from shared_api.program_flags import FlagError
 
@@ -32,6 +33,18 @@ def test_how_often_forecasts_are_made(tmp_path: Path, text: str, want: float) ->
 def test_an_interval_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(FlagError, match="--forecast-interval"):
         parse_insight_flags([f"--socket-dir={tmp_path}", f"--forecast-interval={text}"])
+
+
+@pytest.mark.parametrize(("text", "want"), [("", LEAST_RUNS), ("0", 0), ("12", 12)])
+def test_from_how_many_runs_on_times_are_told(tmp_path: Path, text: str, want: int) -> None:
+    more = [f"--forecast-least-runs={text}"] if text else []
+    assert parse_insight_flags([f"--socket-dir={tmp_path}", *more]).least_runs == want
+
+
+@pytest.mark.parametrize("text", ["", "-1", "few", "1.5", "\u0663", "9" * 10])
+def test_a_number_of_runs_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(FlagError, match=r"--forecast-least-runs .* is no whole number"):
+        parse_insight_flags([f"--socket-dir={tmp_path}", f"--forecast-least-runs={text}"])
 
 
 @pytest.mark.parametrize("flag", ["--socket-dir", "--record-dir"])

@@ -57,7 +57,7 @@ def build(
     model: Any = None,
     since: datetime = EPOCH - timedelta(days=2),
 ) -> Horizons:
-    found = Horizons(model or ExactModel(), since, clock or VirtualClock())
+    found = Horizons(model or ExactModel(), since, clock or VirtualClock(), least_runs=2)
     for run in runs:
         found.learn(run)
     return found
@@ -84,6 +84,15 @@ def test_units_arrive_on_both_sides_as_they_have_before() -> None:
     assert completed.before.p50 is not None
     assert completed.before.p50 > 9
     assert "280 runs that have ended; arrivals like those of the last 48.1 hours" in found.basis
+
+
+@pytest.mark.parametrize(
+    ("runs", "want"),
+    [(0, "not known yet: 0 of 2 runs"), (1, "not known yet: 1 of 2 runs"), (2, "")],
+)
+def test_over_a_time_nothing_is_told_before_so_many_runs(runs: int, want: str) -> None:
+    found = build(*(ended(number, quota=f"q{number}") for number in range(runs, 0, -1)))
+    assert found.why_untold() == want
 
 
 def test_a_short_time_is_said_in_minutes() -> None:

@@ -11,9 +11,10 @@ from prometheus_client import CollectorRegistry
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.engine_state import NoStateError, State
-from queue_scheduler.debug_api.forecast_routes import Forecasts
+from queue_scheduler.debug_api.forecast_routes import Forecasts, telling
 from queue_scheduler.debug_api.insight_views import InsightView, LogEntryView, LogView, RecordView
 from queue_scheduler.debug_api.question_budget import QuestionBudget
+from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers
 from queue_scheduler.decision import Moment
 from queue_scheduler.forecast.all_units import Settings
@@ -24,6 +25,7 @@ from queue_scheduler.page.page_metrics import PageMetrics
 from queue_scheduler.page.page_server import PageServer, Tls
 from queue_scheduler.page.sources import PageSources
 from queue_scheduler.setup.plugin_loading import load_run_time_model
+from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import LOCAL_HOSTS
 from shared_api.process.clock import SystemClock
 from shared_api.process.loop_thread import LoopThread
@@ -57,7 +59,7 @@ class PageWorld:
         registry: The metrics of the last server.
     """
 
-    def __init__(self, shared: SharedEngine, clock: VirtualClock) -> None:
+    def __init__(self, shared: SharedEngine, clock: VirtualClock, least_runs: int = 0) -> None:
         self.shared = shared
         self.clock = clock
         self.past: dict[datetime, SharedEngine] = {}
@@ -70,8 +72,10 @@ class PageWorld:
         self.registry = CollectorRegistry()
         model = load_run_time_model()
         now = clock.now()
-        self.forecasts = Forecasts(self._state, clock, model(), Settings(paths=2), now)
-        self._horizons = Horizons(model(), now, SystemClock())
+        told = telling(shared, Snapshots(shared, QUOTA_READERS, clock.now), least_runs)
+        settings = Settings(paths=2)
+        self.forecasts = Forecasts(self._state, clock, model(), settings, now, telling=told)
+        self._horizons = Horizons(model(), now, SystemClock(), least_runs=least_runs)
 
     def sources(self) -> PageSources:
         """Return what the application answers from."""

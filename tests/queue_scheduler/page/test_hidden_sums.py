@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.debug_api.insight_views import RecordView
 from queue_scheduler.engine.engine import Engine
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.object_builders import elastic_quota, queue, queue_unit_body, to_struct
@@ -19,6 +21,7 @@ SECRET = "hush"
 ROUTES = (
     "/page/session",
     "/page/overview",
+    "/page/unqueued",
     "/page/queues/team",
     "/page/queues/team?sort=-name",
     f"/page/queues/team?filter={SECRET}",
@@ -40,6 +43,7 @@ def world(kit: ShellKit) -> LoginWorld:
     kit.dequeue()
     add(kit, f"{SECRET}-2", "b", cpu=3, priority=9)
     kit.add_unit("own", cpu=2)
+    add(kit, f"{SECRET}-lost", "b", "not-there", cpu=1)
     return LoginWorld(kit)
 
 
@@ -139,9 +143,10 @@ def test_further_namespaces_are_asked_about_at_the_next_request(
 def test_the_day_of_a_quota_has_no_sums_of_others(world: LoginWorld, kit: ShellKit) -> None:
     hour = kit.clock.now().replace(minute=0, second=0, microsecond=0)
     world.past[hour] = SharedEngine(kit.shared.fork(), lambda _: None)
+    world.record = RecordView(state="recording", complete_from=hour - timedelta(days=1))
     path = "/page/quotas/team"
     (all_seen,), (answer,) = ask(world, ROOT, path), ask(world, TENANT, path)
-    assert [each["used"] for each in all_seen.json()["history"]] == [{"cpu": "3"}]
+    assert [each["used"] for each in all_seen.json()["history"]] == [{"cpu": "3"}, {"cpu": "3"}]
     assert answer.json()["history"] is None
 
 

@@ -15,6 +15,7 @@ from tests.queue_scheduler.shell_kit import ShellKit
 ANSWERS = (
     "/page/session",
     "/page/overview",
+    "/page/unqueued",
     "/page/queues/team",
     "/page/units/default/a",
     "/page/units/default/a/changes",

@@ -179,8 +179,115 @@ def test_a_quota_has_its_family_and_its_day(
     world.past |= {hour - timedelta(hours=1): before, hour: after}
     kit.clock.advance(3600)
     world.past[hour + timedelta(hours=1)] = before
+    world.record = RecordView(state="recording", complete_from=hour - timedelta(hours=2))
+    got = client.get("/page/quotas/team").json()
+    assert [each["used"] for each in got["history"]] == [{}, {"cpu": "1"}, {}, {"cpu": "1"}]
+    assert (got["history"][-1]["time"], got["recorded"]) == (got["stateAt"], True)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "want"),
+    [
+        pytest.param(0, [0], id="it has just begun: its use now"),
+        pytest.param(7, [0, 7], id="it has no full ten minutes: from its beginning to now"),
+        pytest.param(25, [0, 10, 20, 25], id="each ten minutes"),
+    ],
+)
+def test_of_a_young_record_there_is_what_it_has(
+    client: Browser, world: PageWorld, kit: ShellKit, minutes: int, want: list[int]
+) -> None:
+    begin = kit.clock.now()
+    world.record = RecordView(state="recording", complete_from=begin)
+    if minutes:
+        for step in range(0, minutes, 10):
+            world.past[begin + timedelta(minutes=step)] = world.shared
+        kit.clock.advance(60.0 * minutes)
     history = client.get("/page/quotas/team").json()["history"]
-    assert [each["used"] for each in history][-2:] == [{"cpu": "1"}, {}]
+    times = [datetime.fromisoformat(each["time"]) - begin for each in history]
+    assert [each.total_seconds() / 60 for each in times] == want
+
+
+def test_without_a_record_a_quota_has_no_day(client: Browser) -> None:
+    got = client.get("/page/quotas/team").json()
+    assert (got["history"], got["recorded"]) == (None, False)
+
+
+@pytest.fixture
+def stranded(kit: ShellKit, world: PageWorld) -> None:
+    """Two units without a quota, one of a queue that is not there, and one that is too large."""
+    del world  # it adds its units first
+    add(kit, "lost", "default", "not-there", cpu=1)
+    add(kit, "lost-too", "research", "not-there", cpu=1)
+    add(kit, "astray", "default", cpu=1, queue="nowhere")
+    add(kit, "huge", "default", cpu=64)
+    for _ in range(12):
+        kit.decide()
+
+
+@pytest.mark.usefixtures("stranded")
+def test_units_that_need_a_user_are_wrong(client: Browser) -> None:
+    got = client.get("/page/overview").json()
+    told = {each["name"]: (each["kind"], each["units"]) for each in got["problems"]}
+    assert told == {
+        "ExceedsQuota": ("Units", ["default/huge", "research/big"]),
+        "NoQueue": ("Units", ["default/astray"]),
+        "NoQuota": ("Units", ["default/lost", "research/lost-too"]),
+    }
+    (message,) = (each["message"] for each in got["problems"] if each["name"] == "NoQuota")
+    assert message == "2 units wait with NoQuota, until a user acts."
+    assert "koord-queue explain unit/lost -n default" in str(got["problems"])
+
+
+@pytest.mark.usefixtures("stranded")
+def test_units_in_no_queue_have_a_list_with_reasons(client: Browser) -> None:
+    assert client.get("/page/overview").json()["unqueued"] == 3
+    got = client.get("/page/unqueued").json()
+    told = [(each["name"], each["position"], each["refusal"]["reason"]) for each in got["units"]]
+    assert told == [("astray", 0, "NoQueue"), ("lost", 0, "NoQuota"), ("lost-too", 0, "NoQuota")]
+    assert (got["total"], got["others"]) == (3, 0)
+    assert {each["noStart"] for each in got["units"]} == {"not as things are"}
+    some = client.get("/page/unqueued?filter=reason:noquota&sort=-name&limit=1").json()
+    assert (names(some), some["total"]) == (["lost-too"], 2)
+
+
+@pytest.mark.usefixtures("stranded")
+def test_of_units_that_need_a_user_a_visitor_sees_its_own(kit: ShellKit) -> None:
+    with browser(LoginWorld(kit), TENANT) as client:
+        overview = client.get("/page/overview").json()
+        told = {each["name"]: each["units"] for each in overview["problems"]}
+        assert told["NoQuota"] == ["default/lost"]
+        assert told["ExceedsQuota"] == ["default/huge"], "and not that of research"
+        assert overview["unqueued"] == 2
+        got = client.get("/page/unqueued").json()
+        assert (names(got), got["total"], got["others"]) == (["astray", "lost"], 2, 1)
+
+
+def test_a_stopped_queue_is_wrong_once(client: Browser, kit: ShellKit) -> None:
+    meta = {"annotations": {"koord-queue/stop-policy": "Hold"}, "resourceVersion": "99"}
+    kit.shared.tell(Engine.on_queue, queue("team", policy="Priority", metadata=meta))
+    (problem,) = client.get("/page/overview").json()["problems"]
+    assert (problem["kind"], problem["name"]) == ("Queue", "team")
+
+
+def test_the_overview_of_another_time_is_as_it_was(
+    client: Browser, world: PageWorld, kit: ShellKit
+) -> None:
+    then = kit.clock.now()
+    world.past[then] = SharedEngine(kit.shared.fork(), lambda _: None)
+    kit.clock.advance(60.0)
+    kit.dequeue()
+    world.connected = False
+    world.rates["team"] = 2.0
+    while world.forecasts.age_seconds() is None:
+        world.forecasts.step()
+    at = then.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    got = client.get(f"/page/overview?at={at}").json()
+    (team,) = got["queues"]
+    assert (team["pending"], team["admitted"], team["admissionsPerHour"]) == (5, 0, None)
+    assert (got["stateAt"], got["forecast"], got["problems"]) == (at, None, [])
+    now = client.get("/page/overview").json()
+    assert (now["queues"][0]["pending"], now["forecast"] is not None) == (4, True)
+    assert client.get("/page/overview?at=2020-01-01T00:00:00Z").status_code == 503
 
 
 def test_problems_are_told(client: Browser, world: PageWorld, kit: ShellKit) -> None:

@@ -72,7 +72,7 @@ def test_a_unit_is_an_object(client: httpx.Client) -> None:
             "job": {"apiVersion": "", "kind": "", "name": ""},
             "demand": {"cpu": "2"},
         },
-        "status": {"position": 2, "standing": "waiting", "startP50": None},
+        "status": {"position": 2, "standing": "waiting", "startP50": None, "noStart": ""},
     }
     assert refusal["reason"] == "OverQuotaMax"
     assert "missing 1 (limit 4, used 3, requested 2)" in refusal["message"]

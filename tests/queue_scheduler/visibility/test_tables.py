@@ -73,6 +73,13 @@ def test_a_start_that_is_overdue_is_now() -> None:
     assert cells(late.model_copy(update={"status": status}))[0][4] == "0s"
 
 
+@pytest.mark.parametrize("said", ["not known yet: 0 of 5 runs", "not as things are"])
+def test_why_no_start_is_told_stands_in_its_place(said: str) -> None:
+    early = unit()
+    status = early.status.model_copy(update={"start_p50": None, "no_start": said})
+    assert cells(early.model_copy(update={"status": status}))[0][4] == said
+
+
 @pytest.mark.parametrize(
     ("include", "want"),
     [("Metadata", "PartialObjectMetadata"), ("Object", "PendingUnit"), ("None", "")],

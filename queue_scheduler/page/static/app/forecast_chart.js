@@ -10,12 +10,13 @@ const BAND = 14;
 
 /** A forecast: from its 10th to its 90th percentile, the median, and the same without arrivals. */
 export function ForecastChart({ forecast }) {
-  const { startP10, startP50, startP90, withoutArrivals, computedAt } = forecast;
+  const { startP10, startP50, startP90, withoutArrivals } = forecast;
   const marks = [startP10, startP50, startP90, withoutArrivals.startP50].filter(clockTime);
   if (!marks.length) {
     return html`<p>It is not foreseen to start within seven days.</p>`;
   }
-  const seconds = (time) => Math.max(0, secondsBetween(computedAt, time));
+  const now = presentOf(forecast);
+  const seconds = (time) => Math.max(0, secondsBetween(now, time));
   const furthest = Math.max(60, ...marks.map(seconds)) * 1.1;
   // What is beyond the horizon stands at the end.
   const x = (time) => LEFT + ((WIDTH - 2 * LEFT) * (clockTime(time) ? seconds(time) : furthest)) / furthest;
@@ -34,12 +35,24 @@ export function ForecastChart({ forecast }) {
   </figure>`;
 }
 
-function inWords({ startP10, startP50, startP90, withoutArrivals }) {
-  const chances = Object.entries({ 10: startP10, 50: startP50, 90: startP90 });
+/** The time of the answer: the forecast is older. */
+function presentOf({ computedAt, ageSeconds }) {
+  return new Date(new Date(computedAt).getTime() + ageSeconds * 1000).toISOString();
+}
+
+function inWords(forecast) {
+  const { startP10, startP50, startP90, withoutArrivals } = forecast;
+  const now = presentOf(forecast);
+  // It waits, so it has not started at a time that is past.
+  const isToCome = (time) => secondsBetween(now, time) >= 1;
+  const chances = Object.entries({ 10: startP10, 50: startP50, 90: startP90 }).filter(
+    ([, time]) => !time || isToCome(time),
+  );
+  if (!chances.length) return "It may start at any moment: it is later than foreseen.";
   const known = chances.filter(([, time]) => time).map(([n, time]) => `${n}% before ${clockTime(time)}`);
   const [unknown] = chances.find(([, time]) => !time) || [];
   if (unknown) known.push(`less than ${unknown}% within seven days`);
-  const without = withoutArrivals.startP50
+  const without = withoutArrivals.startP50 && isToCome(withoutArrivals.startP50)
     ? ` If nothing arrived any more (dashed), as likely before ${clockTime(withoutArrivals.startP50)} as after.`
     : "";
   return `Chance that it starts: ${known.join(", ")}.${without}`;

@@ -14,9 +14,9 @@ import { liveness, startLive, stopLive } from "./live.js";
 import { Login } from "./login.js";
 import { Overview } from "./overview.js";
 import { Problem } from "./parts.js";
-import { Queue } from "./queue.js";
+import { Queue, Unqueued } from "./queue.js";
 import { Quota } from "./quota.js";
-import { Link, go, place, segmentsOf, setQuery } from "./router.js";
+import { Link, go, pathTo, place, segmentsOf, setQuery } from "./router.js";
 import { Unit } from "./unit.js";
 import { WhatIf } from "./what_if.js";
 
@@ -28,6 +28,7 @@ function viewOf(path) {
   if (view === "queues" && segments.length === 2) {
     return [`Queue ${first}`, html`<${Queue} key=${path} name=${first} />`];
   }
+  if (view === "unqueued" && segments.length === 1) return ["Units in no queue", html`<${Unqueued} />`];
   if (view === "units" && segments.length === 3) {
     return [`${first}/${second}`, html`<${Unit} key=${path} namespace=${first} name=${second} />`];
   }
@@ -68,8 +69,8 @@ function Frame() {
       <${Link} to="/" class="brand">Koord-Queue<//>
       ${known &&
       html`<nav aria-label="Main">
-          <${NavLink} to="/" path=${path}>Overview<//>
-          <${NavLink} to="/what-if" path=${path}>What if?<//>
+          <${NavLink} to=${pathTo()} here=${path === "/"}>Overview<//>
+          <${NavLink} to="/what-if" here=${path === "/what-if"}>What if?<//>
         </nav>
         <${Standing} />
         <${User} session=${known} />`}
@@ -92,8 +93,8 @@ function useTitle(title, path) {
   }, [title, path]);
 }
 
-function NavLink({ to, path, children }) {
-  return html`<${Link} to=${to} aria-current=${path === to ? "page" : undefined}>${children}<//>`;
+function NavLink({ to, here, children }) {
+  return html`<${Link} to=${to} aria-current=${here ? "page" : undefined}>${children}<//>`;
 }
 
 /** Whether what is shown follows the cluster. */
@@ -105,10 +106,10 @@ function Standing() {
   </span>`;
 }
 
-/** What says that an earlier moment is shown, and leads back. The overview is always of now. */
+/** What says that an earlier moment is shown, and leads back. What-if questions are about now. */
 function PastMoment({ path }) {
   const at = place.value.query.get("at");
-  if (!at || !/^\/(queues|units|quotas)\//.test(path)) return null;
+  if (!at || !(path === "/" || /^\/(queues\/|units\/|quotas\/|unqueued$)/.test(path))) return null;
   return html`<p class="past" role="status">
     This is how it was at ${clockTime(at) || at}.${" "}
     <button type="button" onClick=${() => setQuery({ at: "" })}>Show how it is now</button>

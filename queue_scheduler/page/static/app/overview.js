@@ -1,32 +1,36 @@
 // What is wrong now, the quotas, and the queues.
 import { useAnswer } from "./api.js";
-import { clockTime, perHour, span } from "./format.js";
+import { clockTime, count, perHour, span } from "./format.js";
 import { html } from "./html.js";
-import { Answered, Badge, Empty } from "./parts.js";
+import { Answered, Badge, Empty, UnitLink } from "./parts.js";
 import { BarLegend, QuotaTree, resourcesOf } from "./quota_bars.js";
 import { Link, pathTo, place, setQuery } from "./router.js";
 
 export function Overview() {
-  const asked = useAnswer("/page/overview");
+  const at = place.value.query.get("at");
+  const path = at ? `/page/overview?at=${encodeURIComponent(at)}` : "/page/overview";
+  const asked = useAnswer(path, () => !at);
   return html`
     <h1>Overview</h1>
-    <${Answered} asked=${asked} show=${(answer) => html`<${Shown} answer=${answer} />`} />
+    <${Answered} asked=${asked} show=${(answer) => html`<${Shown} ...${{ answer, at }} />`} />
   `;
 }
 
-function Shown({ answer }) {
+function Shown({ answer, at }) {
   return html`
-    <${Problems} problems=${answer.problems} />
-    <${Queues} queues=${answer.queues} />
+    <${Problems} problems=${answer.problems} at=${at} />
+    <${Queues} queues=${answer.queues} unqueued=${answer.unqueued} />
     <${Quotas} quotas=${answer.quotas} />
-    <${Basis} answer=${answer} />
+    <${Basis} answer=${answer} at=${at} />
   `;
 }
 
-function Problems({ problems }) {
-  if (!problems.length) return html`<p class="fine"><${Badge} tone="good">OK<//> Nothing is wrong.</p>`;
+function Problems({ problems, at }) {
+  if (!problems.length) {
+    return html`<p class="fine"><${Badge} tone="good">OK<//> Nothing ${at ? "was" : "is"} wrong.</p>`;
+  }
   return html`<section aria-labelledby="wrong">
-    <h2 id="wrong">What is wrong</h2>
+    <h2 id="wrong">What ${at ? "was" : "is"} wrong</h2>
     <ul class="problems">
       ${problems.map(
         (each, index) => html`<li key=${index} class=${`problem ${each.severity}`}>
@@ -34,6 +38,7 @@ function Problems({ problems }) {
             <${Badge} tone=${each.severity === "error" ? "bad" : "warn"}>${each.severity}<//>
             ${" "}<strong>${each.kind} ${each.name}</strong>: ${each.message}
           </p>
+          <${Named} problem=${each} />
           ${each.next && html`<p class="next">${each.next}</p>`}
         </li>`,
       )}
@@ -41,7 +46,16 @@ function Problems({ problems }) {
   </section>`;
 }
 
-function Queues({ queues }) {
+/** The units that a problem is about, as links. */
+function Named({ problem: { units, moreUnits } }) {
+  if (!units.length) return null;
+  return html`<p>
+    ${units.map((each) => html`<${UnitLink} key=${each} unit=${each} />${" "}`)}
+    ${moreUnits > 0 && `and ${moreUnits.toLocaleString("en-US")} more`}
+  </p>`;
+}
+
+function Queues({ queues, unqueued }) {
   return html`<section aria-labelledby="queues">
     <h2 id="queues">Queues</h2>
     ${queues.length
@@ -65,6 +79,11 @@ function Queues({ queues }) {
         </div>`
       : html`<${Empty}>There are no queues. Create one: an ElasticQuota gets a queue of its name, or
           apply a Queue object.<//>`}
+    ${unqueued > 0 &&
+    html`<p>
+      <${Link} to=${pathTo("unqueued")}>${count(unqueued, "unit")} in no queue<//>: something is missing,
+      or forbids ${unqueued === 1 ? "it" : "them"} to start.
+    </p>`}
   </section>`;
 }
 
@@ -115,7 +134,7 @@ function Quotas({ quotas }) {
 }
 
 /** What the page is based on, and what is missing. */
-function Basis({ answer }) {
+function Basis({ answer, at }) {
   const { record, forecast } = answer;
   const isOn = record?.on;
   return html`<section class="basis" aria-labelledby="basis">
@@ -131,12 +150,13 @@ function Basis({ answer }) {
           : html`No record is kept, so there are no timelines and no history. To keep one, give the
               insight program a folder with <code>--record-dir</code>.`}
       </li>
-      <li>
+      ${!at &&
+      html`<li>
         ${forecast
           ? html`Forecasts are ${span(forecast.ageSeconds)} old.`
-          : html`There is no forecast yet. The first one is made when the insight program has followed
-              the scheduler for a minute.`}
-      </li>
+          : html`There is no forecast yet. The first one is made within four minutes after the
+              insight program has begun to follow the scheduler.`}
+      </li>`}
     </ul>
   </section>`;
 }

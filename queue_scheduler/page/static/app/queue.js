@@ -1,4 +1,4 @@
-// One queue: its line, filtered and sorted by the server.
+// One queue: its line, filtered and sorted by the server; and the units that are in none.
 import { clockTime, perHour, secondsBetween, showAmounts, span } from "./format.js";
 import { html, useEffect, useState } from "./html.js";
 import { Badge, Empty, Facts, Loading, Others, Problem } from "./parts.js";
@@ -36,7 +36,7 @@ const columnsAt = (stateAt) => [
   {
     key: "start",
     title: "Likely start",
-    cell: (unit) => clockTime(unit.starts),
+    cell: (unit) => clockTime(unit.starts) || unit.noStart,
     hint: (unit) => (unit.starts ? "as likely earlier as later" : undefined),
   },
 ];
@@ -45,24 +45,68 @@ function reasonOf(unit) {
   return unit.refusal ? unit.refusal.message : "It starts when it is its turn.";
 }
 
+// Of units that are in no queue, and do not start as they are.
+const IN_QUEUES_ONLY = ["position", "start"];
+
 export function Queue({ name }) {
+  const path = `/page/queues/${encodeURIComponent(name)}`;
+  return html`
+    <h1>Queue ${name}</h1>
+    <${Units}
+      path=${path}
+      concerns=${(latest) => latest.queues.includes(name)}
+      head=${(first) => html`<${Head} queue=${first.queue} />`}
+      hasTable=${true}
+      first="position"
+      columnsOf=${columnsAt}
+      label=${`Units of queue ${name}`}
+      nothing="Nothing waits in this queue. Units appear here when a job that names it, or a quota of it, is created."
+    />
+  `;
+}
+
+/** The units that stand in no queue: a queue or a quota is missing, or a user must act. */
+export function Unqueued() {
+  return html`
+    <h1>Units in no queue</h1>
+    <p>Something is missing, or forbids them to start. Each says why.</p>
+    <${Units}
+      path="/page/unqueued"
+      concerns=${() => true}
+      head=${() => null}
+      hasTable=${false}
+      first="name"
+      columnsOf=${(stateAt) => columnsAt(stateAt).filter(({ key }) => !IN_QUEUES_ONLY.includes(key))}
+      label="Units in no queue"
+      nothing="Every unit that waits is in a queue."
+    />
+  `;
+}
+
+/**
+ * A list of units, by pages.
+ *
+ * `concerns(news)` says when what was answered is old, `head(answer)` is shown above it, `first` is
+ * what it is sorted by unless the address says otherwise, `nothing` is said where there are none.
+ */
+function Units({ path, concerns, head, hasTable, first: order, columnsOf, label, nothing }) {
   const { query } = place.value;
   const kept = new URLSearchParams();
   for (const field of ["filter", "sort", "at"]) if (query.get(field)) kept.set(field, query.get(field));
-  const path = `/page/queues/${encodeURIComponent(name)}`;
   const pages = usePages(
     `${path}?${kept}`,
     (offset, limit) => `${path}?${new URLSearchParams([...kept, ["offset", offset], ["limit", limit]])}`,
-    (latest) => !query.get("at") && latest.queues.includes(name),
+    (latest) => !query.get("at") && concerns(latest),
   );
   const { first, error, again } = pages;
+  const sort = query.get("sort") ?? order;
+  const onSort = (wanted) => setQuery({ sort: wanted === order ? "" : wanted });
   return html`
-    <h1>Queue ${name}</h1>
     ${error && html`<${Problem} error=${error} again=${again} />`}
-    ${first && html`<${Head} queue=${first.queue} />`}
-    <${Controls} query=${query} csv=${`${path}.csv?${kept}`} />
+    ${first && head(first)}
+    <${Controls} query=${query} csv=${hasTable && `${path}.csv?${kept}`} />
     ${first
-      ? html`<${Line} name=${name} pages=${pages} sort=${query.get("sort") ?? "position"} isFiltered=${kept.has("filter")} />`
+      ? html`<${Line} ...${{ pages, columnsOf, label, nothing, sort, onSort }} isFiltered=${kept.has("filter")} />`
       : !error && html`<${Loading} />`}
   `;
 }
@@ -113,30 +157,28 @@ function Controls({ query, csv }) {
         aria-describedby="filter-hint"
       />
     </label>
-    <a href=${csv} download>Download as CSV</a>
+    ${csv && html`<a href=${csv} download>Download as CSV</a>`}
     <p class="hint" id="filter-hint">All words must fit; <code>quota:vision</code> looks in one field.</p>
   </form>`;
 }
 
-function Line({ name, pages, sort, isFiltered }) {
+function Line({ pages, columnsOf, label, nothing, sort, onSort, isFiltered }) {
   const { first, units } = pages;
   if (first.total === 0) {
     return isFiltered
       ? html`<${Empty}>No unit matches the filter.<//>`
-      : html`<${Empty}>
-          Nothing waits in this queue. Units appear here when a job that names it, or a quota of it,
-          is created.
-        <//>`;
+      : html`<${Empty}>${nothing}<//>
+          <${Others} number=${first.others} />`;
   }
   return html`
     <p class="hint" role="status">${first.total.toLocaleString("en-US")} ${first.total === 1 ? "unit" : "units"}</p>
     <${VirtualTable}
-      columns=${columnsAt(first.stateAt)}
+      columns=${columnsOf(first.stateAt)}
       total=${first.total}
       rowAt=${(index) => units.get(index)}
-      label=${`Units of queue ${name}`}
+      label=${label}
       sort=${sort}
-      onSort=${(wanted) => setQuery({ sort: wanted === "position" ? "" : wanted })}
+      onSort=${onSort}
       see=${pages.see}
     />
     <${Others} number=${first.others} />

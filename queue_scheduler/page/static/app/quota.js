@@ -23,7 +23,7 @@ export function Quota({ name }) {
 }
 
 function Shown({ answer }) {
-  const { quota, parents, children, history } = answer;
+  const { quota, parents, children, history, recorded } = answer;
   const resources = resourcesOf([quota, ...children]);
   const wanted = place.value.query.get("resource");
   const resource = resources.includes(wanted) ? wanted : resources[0];
@@ -43,7 +43,7 @@ function Shown({ answer }) {
           <${QuotaTree} quotas=${[{ ...quota, children }]} resource=${resource} />
           <${BarLegend} />
           <${Loans} quota=${quota} siblings=${children} resource=${resource} />
-          <${LastDay} quota=${quota} history=${history} resource=${resource} />
+          <${LastDay} ...${{ quota, history, recorded, resource }} />
         `
       : html`<${Empty}>It limits nothing: it has neither a min nor a max.<//>`}
   `;
@@ -81,7 +81,7 @@ function Loans({ quota, siblings, resource }) {
   </section>`;
 }
 
-function LastDay({ quota, history, resource }) {
+function LastDay({ quota, history, recorded, resource }) {
   return html`<section aria-labelledby="day">
     <h2 id="day">The last day</h2>
     ${history?.length
@@ -89,8 +89,10 @@ function LastDay({ quota, history, resource }) {
       : html`<${Empty}>
           ${quota.sumsHidden
             ? "What it used is not shown: it would tell about one or two namespaces whose units you may not list."
-            : html`No use is recorded. The record keeps it every ten minutes; to turn it on, give the
-                insight program a folder with ${" "}<code>--record-dir</code>.`}
+            : recorded
+              ? "The use over a day is shown of now."
+              : html`No use is recorded. To turn the record on, give the insight program a folder with
+                  ${" "}<code>--record-dir</code>.`}
         <//>`}
   </section>`;
 }

@@ -193,19 +193,32 @@ export function Loan({ loan }) {
 }
 
 function WhenItStarts({ forecast, explain, at }) {
-  if (explain.verdict !== "waiting" || at) return null;
+  // A unit that is held has one only if it is known that it does not start.
+  if (at || !(explain.verdict === "waiting" || (explain.verdict === "held" && forecast))) return null;
   return html`<section aria-labelledby="forecast">
     <h2 id="forecast">When it starts</h2>
     ${forecast
-      ? html`<${ForecastChart} forecast=${forecast} />
-          <p class="hint">
-            Based on ${count(forecast.similarRuns, "similar run")}, ${count(forecast.sample, "possible future")};${" "}
-            ${span(forecast.ageSeconds)} old.
-          </p>`
+      ? html`<${Foreseen} forecast=${forecast} />`
       : html`<${Empty}>
-          There is no forecast of it yet: one is made every minute or so, of what waits then.
+          There is no forecast of it yet: a new one is made every one to four minutes, of what waits then.
         <//>`}
   </section>`;
+}
+
+function Foreseen({ forecast }) {
+  if (forecast.outlook === "neverAsIs") return html`<p>It ${forecast.noTimes}.</p>`;
+  if (forecast.outlook === "notKnownYet") {
+    return html`<p>When it starts is ${forecast.noTimes}.</p>
+      <p class="hint">
+        Times are told when ${count(forecast.neededRuns, "run")} of its quota, user, kind and request
+        have ended within eight days.
+      </p>`;
+  }
+  return html`<${ForecastChart} forecast=${forecast} />
+    <p class="hint">
+      Based on ${count(forecast.similarRuns, "similar run")}, ${count(forecast.sample, "possible future")};${" "}
+      ${span(forecast.ageSeconds)} old.
+    </p>`;
 }
 
 function Pods({ podSets }) {
@@ -227,13 +240,15 @@ function Pods({ podSets }) {
             (each) => html`<tr key=${each.name}>
               <th scope="row">${each.name}</th>
               ${[each.asked, each.granted, each.givenBack, each.held].map(
-                (number, index) => html`<td class="number" key=${index}>${number}</td>`,
+                (number, index) => html`<td class="number" key=${index}>${number ?? "not known"}</td>`,
               )}
             </tr>`,
           )}
         </tbody>
       </table>
     </div>
+    ${podSets.some((each) => each.granted === null) &&
+    html`<p class="hint">The job has ended: what it was granted is no longer in its unit.</p>`}
   </section>`;
 }
 
