@@ -10,9 +10,9 @@ from tests.koord_queue.checks.healthy import ago, listed, named, told
 LABEL = "quota.scheduling.koordinator.sh/name"
 
 
-def pod(name: str, cpu: Any = 1, *, namespace: str = "ns", age: int = 300, **labels: str) -> Json:
+def pod(name: str, cpu: Any = 1, *, namespace: str = "ns", age: int = 300, quota: str = "") -> Json:
     found = named(name, namespace, spec={"containers": [{"resources": {"requests": {"cpu": cpu}}}]})
-    found["metadata"] |= {"creationTimestamp": ago(seconds=age), "labels": labels}
+    found["metadata"] |= {"creationTimestamp": ago(seconds=age), "labels": {LABEL: quota}}
     return found
 
 
@@ -27,7 +27,7 @@ def test_the_largest_are_named() -> None:
 
 def test_only_those_count_that_have_no_quota_and_wait_for_long() -> None:
     pods = [
-        pod("labeled", **{LABEL: "team-a"}),
+        pod("labeled", quota="team-a"),
         pod("in-a-namespace-with-a-quota", namespace="team-a"),
         pod("young", age=30),
         pod("asks-for-nothing", 0),
@@ -36,7 +36,7 @@ def test_only_those_count_that_have_no_quota_and_wait_for_long() -> None:
     quotas = listed(named("team-a", "team-a"))
     want = ["ok: no pod of no quota is without a node for long"]
     assert told("pods", unbound_pods=listed(*pods), quotas=quotas) == want
-    (line,) = told("pods", unbound_pods=listed(pod("unknown", **{LABEL: "gone"})), quotas=quotas)
+    (line,) = told("pods", unbound_pods=listed(pod("unknown", quota="gone")), quotas=quotas)
     assert "1 pod of no quota without a node: ns/unknown (cpu 1)" in line
 
 
