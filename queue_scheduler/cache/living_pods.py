@@ -45,6 +45,37 @@ NONE_LIVING: Final[Shapes] = {}
 _NOTHING: Final = Occupancy({}, 0)
 
 
+class LivingCounts:
+    """How many living pods of each shape each group has."""
+
+    def __init__(self) -> None:
+        # Replaced, never changed in place: forks share them.
+        self._shapes: dict[str, Shapes] = {}
+
+    def of(self, group: str) -> Shapes:
+        """Return the living pods of a group, by their shapes."""
+        return self._shapes.get(group, NONE_LIVING)
+
+    def add(self, group: str, shape: PodShape, change: int) -> None:
+        """Add (1) or take back (-1) a pod of a group."""
+        shapes = {**self._shapes.pop(group, NONE_LIVING)}
+        count = shapes.pop(shape, 0) + change
+        if count:
+            shapes[shape] = count
+        if shapes:
+            self._shapes[group] = shapes
+
+    def fork(self) -> LivingCounts:
+        """Return an independent copy."""
+        twin = LivingCounts()
+        twin._shapes = dict(self._shapes)
+        return twin
+
+    def validate(self, want: Mapping[str, Shapes]) -> None:
+        """Raise AssertionError unless these are the counts."""
+        assert self._shapes == want, f"living pods differ: {self._shapes}, should be {want}"
+
+
 def sum_of(shapes: Shapes) -> Occupancy:
     """Return what pods ask for together."""
     if not shapes:

@@ -33,7 +33,16 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from queue_scheduler.cache.living_pods import NONE_LIVING, PodShape, Shapes, sum_of
+from queue_scheduler.cache.living_pods import LivingCounts, PodShape, sum_of
+from queue_scheduler.cache.moved_pods import (
+    Group,
+    MovedPods,
+    group_elsewhere,
+    is_elsewhere,
+    quotas_named_by,
+    unit_of_group,
+    words_of,
+)
 from queue_scheduler.framework.extension_points import ForeignPod
 from queue_scheduler.framework.queue_unit_info import Occupancy
 from queue_scheduler.quota.quota_decision import PodStage
@@ -63,14 +72,7 @@ the pods name: units of one name may have had several, one after another."""
 UNSCHEDULABLE: Final = "Unschedulable"
 """Reason of the condition PodScheduled where no node takes the pod."""
 
-ELSEWHERE = "elsewhere:"
-"""Prefix of the groups of pods of a unit that name another quota. The unit's uid follows, and the
-quota and node that they name."""
-
 _Key = TypeVar("_Key", bound=str)
-
-Group = str
-"""Uid of a unit, `STRAY` or `ELSEWHERE` with what they say, or "" for foreign."""
 
 
 class PodFacts(msgspec.Struct, frozen=True, gc=False):
@@ -125,6 +127,10 @@ class PodAccounting:
 
     Args:
         find_unit: Finds known units; one that `on_unit` is just being called for may be missing.
+
+    Attributes:
+        counts: How many living pods of each shape a group has.
+        moved: The pods of units that are elsewhere.
     """
 
     def __init__(self, find_unit: FindUnit) -> None:
@@ -133,10 +139,8 @@ class PodAccounting:
         self._pods: dict[str, PodFacts] = {}
         self._group_of: dict[str, Group] = {}
         self._members: dict[Group, dict[str, None]] = {}
-        # Replaced, never changed in place: forks share them.
-        self._living: dict[Group, Shapes] = {}
-        # By uid of a unit: the groups of its pods that are elsewhere.
-        self._elsewhere: dict[Group, tuple[Group, ...]] = {}
+        self.counts = LivingCounts()
+        self.moved = MovedPods()
         self._by_unit_key: dict[str, dict[str, None]] = {}
         self._by_owner: dict[Uid, dict[str, None]] = {}
         # Of groups with members, or a change that is not taken yet; the unit may be gone.
@@ -145,8 +149,6 @@ class PodAccounting:
         self._units_of_owner: dict[Uid, tuple[str, ...]] = {}
         self._changed_groups: dict[Group, None] = {}
         self._changed_foreign: dict[str, None] = {}
-        # Keys of units, for what is told of them; a fork tells nothing.
-        self._moved_of: dict[str, None] = {}
 
     # --- facts --------------------------------------------------------------------------------
 
@@ -171,7 +173,7 @@ class PodAccounting:
 
     def on_unit_gone(self, unit: QueueUnit) -> None:
         """Forget a deleted unit; its living pods keep the group of its uid."""
-        self._moved_of.pop(unit.metadata.key, None)
+        self.moved.forget_unit(unit.metadata.key)
         self._forget_owners(unit)
         self._regroup_pods_of(unit)
 
@@ -216,27 +218,15 @@ class PodAccounting:
 
     def living(self, group: Group) -> Occupancy:
         """Return what a group's living pods ask for together; amounts of zero are left out."""
-        return sum_of(self.shapes(group))
-
-    def shapes(self, group: Group) -> Shapes:
-        """Return the group's living pods, counted by what the charge depends on."""
-        return self._living.get(group, NONE_LIVING)
+        return sum_of(self.counts.of(group))
 
     def has_living(self, group: Group) -> bool:
         """Return whether a pod of the group lives."""
         return group in self._members
 
-    def has_pods(self, uid: Uid) -> bool:
-        """Return whether a pod of a unit lives, charged to its quota or elsewhere."""
-        return uid in self._members or uid in self._elsewhere
-
-    def elsewhere(self, uid: Uid) -> tuple[Group, ...]:
-        """Return the groups of a unit's living pods that are charged to other quotas, sorted."""
-        return self._elsewhere.get(uid, ())
-
     def pods_of(self, group: Group) -> list[tuple[str, Uid]]:
         """Return the living pods of a group, as (`namespace/name`, uid); a unit's are all of it."""
-        groups = (group, *self._elsewhere.get(group, ()))
+        groups = (group, *self.moved.groups_of(group))
         keys = [key for each in groups for key in self._members.get(each, ())]
         return [(key, self._pods[key].uid) for key in keys]
 
@@ -289,17 +279,6 @@ class PodAccounting:
         """Return the groups that have living pods, with the keys of their units ("": none)."""
         return [(group, self._unit_key_of.get(group, "")) for group in self._members]
 
-    def note_admitted(self, uid: Uid, unit_key: str) -> None:
-        """Take that a unit occupies quota: if it has pods elsewhere, that is to be told now."""
-        if uid in self._elsewhere:
-            self._moved_of[unit_key] = None
-
-    def take_units_with_moved_pods(self) -> list[str]:
-        """Return, once, the keys of the units of whose pods some are elsewhere, or were."""
-        keys = list(self._moved_of)
-        self._moved_of.clear()
-        return keys
-
     def take_changed_groups(self) -> list[tuple[Group, str]]:
         """Return, once, the groups whose living pods changed, with the keys of their units."""
         changed = [(group, self._unit_key_of.get(group, "")) for group in self._changed_groups]
@@ -321,8 +300,8 @@ class PodAccounting:
         twin._pods = dict(self._pods)
         twin._group_of = dict(self._group_of)
         twin._members = {group: dict(keys) for group, keys in self._members.items()}
-        twin._living = dict(self._living)
-        twin._elsewhere = dict(self._elsewhere)
+        twin.counts = self.counts.fork()
+        twin.moved = self.moved.fork()
         twin._by_unit_key = {key: dict(keys) for key, keys in self._by_unit_key.items()}
         twin._by_owner = {owner: dict(keys) for owner, keys in self._by_owner.items()}
         twin._unit_key_of = dict(self._unit_key_of)
@@ -341,12 +320,8 @@ class PodAccounting:
         for key, group in counted.items():
             shape = _shape_of(self._pods[key])
             shapes[group][shape] = shapes[group].get(shape, 0) + 1
-        assert shapes == self._living, f"shapes differ: {self._living}, should be {shapes}"
-        elsewhere: dict[Group, list[Group]] = {}
-        for group in sorted(filter(is_elsewhere, self._members)):
-            elsewhere.setdefault(unit_of_group(group), []).append(group)
-        known = {uid: list(groups) for uid, groups in self._elsewhere.items()}
-        assert elsewhere == known, f"pods elsewhere differ: {known}, should be {elsewhere}"
+        self.counts.validate(shapes)
+        self.moved.validate(self._members)
         for key in self._group_of:
             pod = self.find(key, None)
             is_right = pod.group == pod.right_group
@@ -423,14 +398,10 @@ class PodAccounting:
             if unit_key:
                 self._unit_key_of[group] = unit_key
             self._members.setdefault(group, {})[key] = None
-            self._count(group, _shape_of(self._pods[key]), 1)
+            self.counts.add(group, _shape_of(self._pods[key]), 1)
             self._changed_groups[group] = None
             if is_elsewhere(group):
-                uid = unit_of_group(group)
-                others = self._elsewhere.get(uid, ())
-                self._elsewhere[uid] = tuple(sorted({*others, group}))
-                if unit_key:
-                    self._moved_of[unit_key] = None
+                self.moved.join(group, unit_key)
         else:
             self._changed_foreign[key] = None
 
@@ -440,24 +411,10 @@ class PodAccounting:
             self._changed_foreign[key] = None
             return
         _discard(self._members, group, key)
-        self._count(group, _shape_of(facts), -1)
+        self.counts.add(group, _shape_of(facts), -1)
         self._changed_groups[group] = None
         if is_elsewhere(group) and group not in self._members:
-            uid = unit_of_group(group)
-            others = tuple([each for each in self._elsewhere.pop(uid) if each != group])
-            if others:
-                self._elsewhere[uid] = others
-            if unit_key := self._unit_key_of.get(group, ""):
-                self._moved_of[unit_key] = None
-
-    def _count(self, group: Group, shape: PodShape, change: int) -> None:
-        """Add (1) or take back (-1) a pod of a group."""
-        shapes = {**self._living.pop(group, NONE_LIVING)}
-        count = shapes.pop(shape, 0) + change
-        if count:
-            shapes[shape] = count
-        if shapes:
-            self._living[group] = shapes
+            self.moved.leave(group, self._unit_key_of.get(group, ""))
 
     def _forget_pod(self, key: str, facts: PodFacts) -> None:
         del self._pods[key]
@@ -651,14 +608,14 @@ def _has_same_pods(before: QueueUnit, after: QueueUnit) -> bool:
     )
 
 
+def has_pods(pods: PodAccounting, uid: Uid) -> bool:
+    """Return whether a pod of a unit lives, charged to its quota or elsewhere."""
+    return pods.has_living(uid) or bool(pods.moved.groups_of(uid))
+
+
 def is_stray(group: Group) -> bool:
     """Return whether a group is of pods that name a unit which is not theirs."""
     return group.startswith(STRAY)
-
-
-def is_elsewhere(group: Group) -> bool:
-    """Return whether a group is of pods of a unit that name another quota."""
-    return group.startswith(ELSEWHERE)
 
 
 def is_charged_by_labels(group: Group) -> bool:
@@ -666,31 +623,9 @@ def is_charged_by_labels(group: Group) -> bool:
     return is_stray(group) or is_elsewhere(group)
 
 
-def unit_of_group(group: Group) -> Uid:
-    """Return the uid of the unit that a group is of; not of strays."""
-    return Uid(group.removeprefix(ELSEWHERE).partition(" ")[0])
-
-
-def group_elsewhere(uid: Uid, labels: Mapping[str, str]) -> Group:
-    """Return the group of pods of a unit that are charged by their own labels."""
-    return f"{ELSEWHERE}{uid}{_words_of(labels)}"
-
-
 def group_of_strays(unit_key: str, labels: Mapping[str, str]) -> Group:
     """Return the group of pods that name a unit, by what plugins read off their labels."""
-    return f"{STRAY}{unit_key}{_words_of(labels)}"
-
-
-def _words_of(labels: Mapping[str, str]) -> str:
-    """Return what plugins read off the labels of a pod that is charged by itself."""
-    quota, node = quotas_named_by(labels)
-    in_quota, at_node = f" in quota {quota}" if quota else "", f" at node {node}" if node else ""
-    return f"{in_quota}{at_node}"
-
-
-def quotas_named_by(labels: Mapping[str, str]) -> tuple[str, str]:
-    """Return the quota, and the node of a tree, that labels name; "": none."""
-    return read_quota_name(labels), read_tree_quota_name(labels)
+    return f"{STRAY}{unit_key}{words_of(labels)}"
 
 
 def _without_zeros(amounts: Amounts) -> Amounts:

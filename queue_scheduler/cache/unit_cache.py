@@ -252,7 +252,7 @@ class UnitCache:
             self.changed_queues[info.queue] = None
         elif state is UnitState.ADMITTED or state is UnitState.ASSUMED:
             self.admitted.add(record)
-            self.usage.pods.note_admitted(record.uid, key)
+            self.usage.pods.moved.note_admitted(record.uid, key)
             queue = self.queues.find(info.queue)
             if queue is None or not queue.counts_admitted:
                 return

@@ -86,7 +86,7 @@ class UnitCharges:
         found: dict[str, Amounts] = {}
         if record.state is not UnitState.ADMITTED or record.info is None:
             return found
-        for group in self._usage.pods.elsewhere(record.uid):
+        for group in self._usage.pods.moved.groups_of(record.uid):
             charge = self._usage.charge_of(Uid(group))
             if charge is not None and charge.quota not in {"", record.info.quota}:
                 found[charge.quota] = add(found.get(charge.quota, {}), charge.amounts)

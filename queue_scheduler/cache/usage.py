@@ -99,7 +99,7 @@ class Usage:
 
     def occupied(self, uid: Uid, granted: Granted) -> Occupancy:
         """Return what a unit occupies that has this grant."""
-        return occupied_by(granted, self.pods.shapes(uid))
+        return occupied_by(granted, self.pods.counts.of(uid))
 
     def build_admitted(
         self, uid: Uid, quota: str, granted: Granted, *, non_preemptible: bool
@@ -113,7 +113,7 @@ class Usage:
         return self._build(uid, quota, self.pods.living(uid), non_preemptible=non_preemptible)
 
     def _build(self, uid: Uid, quota: str, charged: Occupancy, *, non_preemptible: bool) -> Charge:
-        firm = {} if non_preemptible else firm_part(self.pods.shapes(uid))
+        firm = {} if non_preemptible else firm_part(self.pods.counts.of(uid))
         return Charge(quota, charged.amounts, non_preemptible, charged.pods, firm)
 
     def charge_living(self, uid: Uid, quota: str, *, non_preemptible: bool) -> None:
@@ -144,7 +144,7 @@ class Usage:
             quota = self._plugins.quota_of_pod(namespace, labels)
             # Of pods that do not all say so by the common label, only those that do.
             is_shared = labels.get(PREEMPTIBLE) == NOT_PREEMPTIBLE
-            is_part = is_shared and not all(shape.is_firm for shape in self.pods.shapes(uid))
+            is_part = is_shared and not all(shape.is_firm for shape in self.pods.counts.of(uid))
             non_preemptible = not is_part and self._plugins.is_non_preemptible(quota, labels)
         self._set(uid, self.build_living(uid, quota, non_preemptible=non_preemptible))
 

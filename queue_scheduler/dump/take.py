@@ -7,7 +7,8 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from queue_scheduler.cache.pod_accounting import is_stray, unit_of_group
+from queue_scheduler.cache.moved_pods import unit_of_group
+from queue_scheduler.cache.pod_accounting import is_stray
 from queue_scheduler.decision import Moment
 from queue_scheduler.dump.beyond_objects import read_beyond_objects
 from queue_scheduler.dump.contents import FORMAT, KIND, Checks, CountedPod, Dump, Settings

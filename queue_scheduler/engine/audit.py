@@ -20,12 +20,11 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 import msgspec
 
 from queue_scheduler.cache.held_pods import HeldPod, read_held
+from queue_scheduler.cache.moved_pods import ELSEWHERE, is_elsewhere
 from queue_scheduler.cache.pod_accounting import (
-    ELSEWHERE,
     STRAY,
     CountedPod,
     PodFacts,
-    is_elsewhere,
     is_stray,
     read_counted,
 )

@@ -20,6 +20,7 @@ import random
 from datetime import datetime
 from typing import Any, Final
 
+from queue_scheduler.cache.pod_accounting import has_pods
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.engine.deadlines import is_due, pods_end_at
 from queue_scheduler.engine.engine import Engine
@@ -132,4 +133,4 @@ def _read_unit(engine: Engine, key: str) -> tuple[QueueUnit | None, bool]:
     record = engine.record(key)
     if record is None:
         return None, False
-    return record.unit, engine.units.usage.pods.has_pods(record.uid)
+    return record.unit, has_pods(engine.units.usage.pods, record.uid)

@@ -141,15 +141,15 @@ def _read_quotas(engine: Engine, key: str) -> tuple[CachedUnit | None, tuple[str
 
 
 def _take_moved(engine: Engine) -> list[str]:
-    return engine.units.usage.pods.take_units_with_moved_pods()
+    return engine.units.usage.pods.moved.take_units()
 
 
 def _find_told(engine: Engine) -> list[str]:
-    pods = engine.units.usage.pods
+    moved = engine.units.usage.pods.moved
     return [
         key
         for key, record in engine.units.records.items()
-        if pods.elsewhere(record.uid)
+        if moved.groups_of(record.uid)
         or is_condition_true(record.unit.status.conditions, PODS_ELSEWHERE)
     ]
 

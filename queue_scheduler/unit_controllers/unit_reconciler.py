@@ -29,6 +29,7 @@ import msgspec
 import structlog
 from msgspec import convert
 
+from queue_scheduler.cache.pod_accounting import has_pods
 from queue_scheduler.cycles.dequeue_cycle import CONFLICT_WITHOUT_CHANGE, UnitReader
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice
@@ -361,4 +362,4 @@ def _has(unit: QueueUnit, send: SendStatus) -> bool:
 
 
 def _has_pods(engine: Engine, unit: QueueUnit) -> bool:
-    return engine.units.usage.pods.has_pods(unit.metadata.uid)
+    return has_pods(engine.units.usage.pods, unit.metadata.uid)

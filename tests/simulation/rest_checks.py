@@ -24,7 +24,7 @@ import random
 from datetime import timedelta
 from typing import Any, Final
 
-from queue_scheduler.cache.pod_accounting import is_charged_by_labels
+from queue_scheduler.cache.pod_accounting import has_pods, is_charged_by_labels
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Dequeue, Reason, Rest
 from queue_scheduler.engine.deadlines import is_due, unit_timers
@@ -179,7 +179,7 @@ def _overdue(world: World) -> list[Broken]:
     return [
         Broken(NOT_OVERDUE, due.key, f"its time ({due.timer}) has been over since {due.at}")
         for due in unit_timers(engine, world.plan.timeouts, world.clock.now())
-        if is_due(due.at, late) and not pods.has_pods(records[due.key].uid)
+        if is_due(due.at, late) and not has_pods(pods, records[due.key].uid)
     ]
 
 

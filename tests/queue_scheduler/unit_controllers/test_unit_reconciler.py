@@ -101,7 +101,7 @@ def test_a_count_of_pods_that_raises_is_repeated(
 ) -> None:
     looker.answer = lambda unit: SendStatus(unit, {"message": "hi"}, frees=True)
     pods = looker.kit.engine.units.usage.pods
-    raise_once(monkeypatch, pods, "has_pods")
+    raise_once(monkeypatch, pods, "has_living")
     with pytest.raises(PluginError):
         looker.reconciler.step()
     looker.work()
