@@ -135,12 +135,12 @@ def _is_as_granted(sets: tuple[PodSetDemand, ...], shapes: Shapes) -> bool:
     for pod_set in sets:
         name, per_pod, count = pod_set.name, pod_set.per_pod, 0
         for shape, pods in shapes.items():
-            mark = shape.pod_set
-            if mark == name or (is_single and not mark):
-                if shape.ends or not _is_within(shape.request, per_pod):
-                    return False
-                count += pods
-                found += 1
+            if shape.pod_set != name and not (is_single and not shape.pod_set):
+                continue
+            if shape.ends or not _is_within(shape.request, per_pod):
+                return False
+            count += pods
+            found += 1
         if count > pod_set.count:
             return False
     return found == len(shapes)

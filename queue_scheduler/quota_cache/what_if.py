@@ -56,9 +56,12 @@ def _add_up(changes: dict[str, NetChange], charges: Sequence[Added], sign: int) 
         quota, demand = example_of[kind]
         change = changes.setdefault(quota, (defaultdict(int), defaultdict(int)))
         for part, amounts in zip(change, (demand.amounts, demand.firm_amounts), strict=True):
-            for key, amount in amounts.items():
-                if amount > 0:
-                    part[key] += sign * count * amount
+            for key, amount in _positive(amounts):
+                part[key] += sign * count * amount
+
+
+def _positive(amounts: Mapping[str, int]) -> Items:
+    return [item for item in amounts.items() if item[1] > 0]
 
 
 @contextmanager

@@ -213,9 +213,8 @@ def told_engine(jobs: Iterable[Job], rng: random.Random, mode: QuotaMode) -> Eng
             )
         )
         engine.on_queue(build_queue(name))
-    facts: list[QueueUnit | Pod] = []
-    for job in jobs:
-        facts += [job.unit, *job.pods]
+    facts: list[QueueUnit | Pod] = [job.unit for job in jobs]
+    facts += [pod for job in jobs for pod in job.pods]
     earlier = [_as_before(rng, fact) for fact in facts if isinstance(fact, Pod)]
     for fact in (*_shuffled(rng, earlier), *_shuffled(rng, facts)):
         tell(engine, fact)
