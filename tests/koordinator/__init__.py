@@ -1,7 +1,7 @@
 """Both programs beside the real koord-scheduler 1.8, which judges what they release.
 
 Read in this order: `koord_scheduler` (the process, built from `tests/controlplane/modules`),
-`koordinator_world` (the cluster around it), `scenarios` (fixed stories), `quota_shapes` and
+`koordinator_world` (the cluster around it), `scenarios` (fixed ones), `quota_shapes` and
 `random_rounds` (random ones, from a seed), `round_judge` (which refusals the queue answers for).
 
         make koordinator                          all scenarios, and some seeds

@@ -1,4 +1,4 @@
-"""Fixed stories beside the real koord-scheduler: what it makes of what the queue releases.
+"""Fixed scenarios beside the real koord-scheduler: what it makes of what the queue releases.
 
 Each takes a world, plays its story in it, and returns what became of every job. None of them may
 be refused for good: what koord-scheduler would refuse has to wait in the queue.
