@@ -163,6 +163,36 @@ def test_a_replacement_that_asks_for_no_more_starts_at_once(world: World, cpu: s
     assert world.get_unit("db-sts-qu")["spec"]["request"] == {"cpu": "2"}
 
 
+def test_a_set_that_is_rolled_to_less_of_one_and_more_of_another(world: World) -> None:
+    made = run_a_set(world)
+    world.direct.delete("pods", "db-1", "team")
+    of_set(world, made, 1, cpu="500m", memory="1Gi")
+    world.settle(TOLD_SECONDS)
+    assert "memory 1Gi instead of 0 (1Gi more)" in said(world, "db-sts-qu")[1]
+    evict(world, "db-sts-qu")
+    world.settle()
+    of_set(world, made, 0, cpu="500m", memory="1Gi")
+    world.settle()
+    assert world.get_unit("db-sts-qu")["spec"]["request"] == {"cpu": "1", "memory": "2Gi"}
+    admit(world, "db-sts-qu")
+    assert [GATE in gates(world, f"db-{each}") for each in range(2)] == [False, False]
+
+
+def test_an_adopted_set_runs_with_what_it_was_adopted_with(world: World) -> None:
+    made = make_set(world, 2)
+    for number in range(2):
+        of_set(world, made, number)
+        world.settle()
+        opened = {"spec": {"schedulingGates": None}}
+        world.direct.patch("pods", f"db-{number}", opened, namespace="team")
+        run(world, f"db-{number}")
+        world.settle()
+    assert world.phase("db-sts-qu") == "Running"
+    replace(world, made, 1, "3")
+    assert GATE in gates(world, "db-1")
+    assert said(world, "db-sts-qu")[0] == "True"
+
+
 def test_a_set_of_which_nothing_runs_is_requeued_by_itself(world: World) -> None:
     made = make_set(world, 2)
     of_set(world, made, 0)

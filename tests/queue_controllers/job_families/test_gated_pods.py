@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from queue_controllers.extensions.pod_group import PodGroupAdapter
 from queue_controllers.job_families.gated_pods import (
     in_order,
     is_candidate,
+    pod_to_admit,
     shape_of,
     template_of_pod,
 )
+from queue_controllers.jobframework.pod_template import ScheduledPod
 from tests.queue_controllers.extensions.pod_kit import GATE, QUEUE, build_pod
 
 GROUPS = PodGroupAdapter()
@@ -114,3 +118,27 @@ def test_a_pod_created_without_the_gate_is_named() -> None:
     ended = build_pod("d", gated=False, phase="Failed")
     going = build_pod("e", gated=False, deleted=True)
     assert GROUPS.why_not_suspendable(GROUPS.gather("g", [held, ours, ended, going])) == ""
+
+
+RUNS = build_pod("runs", gated=False)
+MUCH = build_pod("much", gated=False, cpu="9")
+HELD = build_pod("held")
+LARGE = build_pod("large", cpu="3")
+GPU = build_pod("gpu", containers=[{"name": "c", "resources": {"limits": {"nvidia.com/gpu": 1}}}])
+UNREADABLE = build_pod("unreadable", cpu="many")
+
+
+@pytest.mark.parametrize(
+    ("pods", "want"),
+    [
+        pytest.param([RUNS], "runs", id="none is held"),
+        pytest.param([RUNS, HELD], "held", id="what is held waits to be admitted"),
+        pytest.param([MUCH, HELD], "held", id="a larger one runs"),
+        pytest.param([HELD, LARGE, build_pod("other")], "large", id="the largest"),
+        pytest.param([HELD, build_pod("going", cpu="9", deleted=True)], "held", id="it goes"),
+        pytest.param([HELD, GPU], "held", id="each asks for more of something: the first"),
+        pytest.param([HELD, UNREADABLE], "held", id="one that cannot be read"),
+    ],
+)
+def test_the_pod_that_a_set_is_admitted_with(pods: list[ScheduledPod], want: str) -> None:
+    assert pod_to_admit(pods).metadata.name == want
