@@ -37,7 +37,7 @@ def _describe(question: Question, found: Lookahead) -> str:
                 "admitted, or start before it."
             )
         case Course.NEVER:
-            return "Waiting alone does not help: nothing that runs keeps it from starting."
+            return "Waiting alone does not help: no end of a unit changes what keeps it waiting."
         case Course.HELD:
             return "Waiting alone does not help: it is on hold, which no end of a unit changes."
         case Course.AFTER_OTHER_PODS:

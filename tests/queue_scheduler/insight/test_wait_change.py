@@ -81,7 +81,7 @@ def test_nothing_is_proved_while_pods_of_no_unit_are_in_the_way() -> None:
     ("nodes", "more", "want"),
     [
         (2, {"cpu": 3}, "it would not start if all units had ended that are admitted, or "),
-        (9, {"cpu": 5}, "nothing that runs keeps it from starting."),
+        (9, {"cpu": 5}, "no end of a unit changes what keeps it waiting."),
         (9, {"cpu": 1, "active": False}, "it is on hold, which no end of a unit changes."),
     ],
     ids=["more than there is", "more than its max", "on hold"],
