@@ -53,6 +53,9 @@ be asked again; `queue_due_at` returns the same at any time::
 inactive checks once they have been inactive for `ACTIVITY_SECONDS` (`activity_told_at`). A unit
 whose admission the server refuses stands aside for `cycles.dequeue_cycle.ASIDE`.
 
+*Pods.* One of no unit that no scheduler has tried to bind is stuck after
+`cache.untried_pods.UNTRIED_SECONDS`: `Engine.on_time` tells the engine that this time has come.
+
 Not here: the pauses after which a shell retries what has no time of its own (refused growth, failed
 writes, reports); when jobs end (`engine.units.usage.ends`); the clocks of the controllers and of
 the program that answers provisioning checks.

@@ -3,6 +3,7 @@
 The scheduler's whole state lives here. Shells feed it facts and carry out its decisions::
 
     on_queue, on_queue_unit, on_quota, on_pod, on_node, ...   each returns the queues to wake
+    on_time(wall)                         what time alone changes; the same
     decide_next(queue, now, wall) -> Dequeue | Refused | Preempt | Rest  one unit decided, or none
     grow(unit) -> Growth | Refusal | None                     more pods for one that runs
     on_written(decision, unit), on_write_failed(decision, ...), on_preempted(decision, ...)

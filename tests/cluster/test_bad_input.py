@@ -124,6 +124,18 @@ def test_a_job_with_an_odd_amount_holds_up_no_other_job(
     until(lambda: condition_of(world.job(f"odd-{name}-next"), "Complete"))
 
 
+def test_a_pod_of_no_quota_that_no_node_can_take_holds_up_no_job(world: QueueWorld) -> None:
+    """Every user who may create pods can create one."""
+    world.create_quota("beside", cpu_max=2)
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1000"}}}
+    pod = {"metadata": {"name": "huge"}, "spec": {"containers": [container]}}
+    path = "/api/v1/namespaces/default/pods"
+    world.api.request("POST", path, {"apiVersion": "v1", "kind": "Pod", **pod})
+    world.create_job("beside", "beside")
+    until(lambda: condition_of(world.job("beside"), "Complete"))
+    world.api.request("DELETE", f"{path}/huge")
+
+
 def test_a_job_whose_template_has_200_kilobytes(world: QueueWorld) -> None:
     """The unit has the parts of it that are read; the rest stays in the job."""
     world.create_quota("fat", cpu_max=1)
