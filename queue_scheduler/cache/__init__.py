@@ -5,7 +5,8 @@ Read in this order:
 1. ``unit_state``: the state of one unit, judged from its object.
 2. ``unit_demand``: what a unit asks for, and what it was granted; ``partial_admission``: the same
    with fewer pods.
-3. ``usage``: what is charged for each unit; ``pod_accounting``: which living pods are whose;
+3. ``usage``: what is charged for each unit; ``pod_accounting``: which living pods are whose, by
+   ``unit_owners``;
    ``moved_pods``: those that name another quota; ``living_pods``: what lives, and what will;
    ``expected_ends``: until when a charge is expected to last. ``known_pods``: all pods, of which
    ``held_pods`` are at the queue's gate and claim a share (``claims``), and ``untried_pods`` wait

@@ -128,7 +128,7 @@ class Claims:
 
         Those of other namespaces must not affect it.
         """
-        for key in self._pods.units_of(job):
+        for key in self._pods.owners.units_of(job):
             unit = self._find_unit(key)
             if unit is not None and unit.metadata.namespace == namespace:
                 yield unit.metadata.uid

@@ -9,10 +9,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Protocol
 
-from msgspec.structs import replace
-
 from queue_scheduler.cache.claims import Claims
-from queue_scheduler.cache.pod_accounting import CountedPod, FindUnit, PodAccounting, as_foreign
+from queue_scheduler.cache.pod_accounting import CountedPod, FindUnit, PodAccounting, PodFacts
 from queue_scheduler.cache.untried_pods import UntriedPods
 from queue_scheduler.framework.extension_points import ForeignPod
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -112,9 +110,9 @@ class KnownPods:
 
     def take_changed(self) -> Iterator[tuple[str, ForeignPod | None]]:
         """Yield, once, what has changed of foreign pods and of claims, by key; None: it is gone."""
-        for key, pod in self.of_units.take_changed_foreign():
-            self.untried.put(key, None if pod is None else self.of_units.facts_of(key))
-            yield key, self._as_known(key, pod)
+        for key, facts in self.of_units.take_changed_foreign():
+            self.untried.put(key, facts)
+            yield key, None if facts is None else self._as_foreign(key, facts)
         yield from self.claims.take_changed()
 
     def take_late(self, wall: datetime) -> list[tuple[str, ForeignPod | None]]:
@@ -132,11 +130,17 @@ class KnownPods:
         facts = counted.facts
         if facts is None:
             return self.claims.claim(key)
-        return None if counted.group else self._as_known(key, as_foreign(key, facts))
+        return None if counted.group else self._as_foreign(key, facts)
 
-    def _as_known(self, key: str, pod: ForeignPod | None) -> ForeignPod | None:
-        """Return a foreign pod at the stage that time has brought it to."""
-        return None if pod is None else replace(pod, stage=self.untried.stage_of(key, pod.stage))
+    def _as_foreign(self, key: str, facts: PodFacts) -> ForeignPod:
+        """Return what plugins are told of a pod, at the stage that time has brought it to."""
+        return ForeignPod(
+            name=key,
+            namespace=facts.namespace,
+            labels=facts.labels,
+            request=facts.request,
+            stage=self.untried.stage_of(key, facts.stage),
+        )
 
     def fork(
         self, plugins: PluginRunner, find_unit: FindUnit, charges: Mapping[Uid, AnyCharge]

@@ -43,7 +43,7 @@ from queue_scheduler.cache.moved_pods import (
     unit_of_group,
     words_of,
 )
-from queue_scheduler.framework.extension_points import ForeignPod
+from queue_scheduler.cache.unit_owners import UnitOwners, owners_of_pods
 from queue_scheduler.framework.queue_unit_info import Occupancy
 from queue_scheduler.quota.quota_decision import PodStage
 from shared_api.objects.meta import NO_UID, ObjectMeta, OwnerReference, Timestamp, Uid
@@ -145,8 +145,7 @@ class PodAccounting:
         self._by_owner: dict[Uid, dict[str, None]] = {}
         # Of groups with members, or a change that is not taken yet; the unit may be gone.
         self._unit_key_of: dict[Group, str] = {}
-        # Sorted tuples: nearly always of one, and a fork shares them.
-        self._units_of_owner: dict[Uid, tuple[str, ...]] = {}
+        self.owners = UnitOwners()
         self._changed_groups: dict[Group, None] = {}
         self._changed_foreign: dict[str, None] = {}
 
@@ -161,10 +160,8 @@ class PodAccounting:
         """
         if before is None or not _has_same_owners(before, unit):
             if before is not None:
-                self._forget_owners(before)
-            for owner in _owners_of_pods(unit):
-                others = self._units_of_owner.get(owner, ())
-                self._units_of_owner[owner] = tuple(sorted({*others, unit.metadata.key}))
+                self.owners.forget(before)
+            self.owners.put(unit)
         elif not self._pods or _has_same_pods(before, unit):
             return
         self._arriving = unit
@@ -174,7 +171,7 @@ class PodAccounting:
     def on_unit_gone(self, unit: QueueUnit) -> None:
         """Forget a deleted unit; its living pods keep the group of its uid."""
         self.moved.forget_unit(unit.metadata.key)
-        self._forget_owners(unit)
+        self.owners.forget(unit)
         self._regroup_pods_of(unit)
 
     def on_pod(self, pod: Pod, of: Uid = NO_UID) -> str | None:
@@ -238,14 +235,6 @@ class PodAccounting:
             if facts.node == node
         ]
 
-    def units_of(self, owner: Uid) -> tuple[str, ...]:
-        """Return the keys of the units whose pods this controls; of a job, of its unit."""
-        return self._units_of_owner.get(owner, ())
-
-    def facts_of(self, key: str) -> PodFacts | None:
-        """Return what is counted under `namespace/name`; None: nothing."""
-        return self._pods.get(key)
-
     def labels_of(self, group: Group) -> tuple[str, dict[str, str]]:
         """Return (namespace, labels) of the pod of a living group that is first by name."""
         facts = self._pods[min(self._members[group])]
@@ -288,7 +277,7 @@ class PodAccounting:
         self._changed_groups.clear()
         return changed
 
-    def take_changed_foreign(self) -> list[tuple[str, ForeignPod | None]]:
+    def take_changed_foreign(self) -> list[tuple[str, PodFacts | None]]:
         """Return, once, the foreign pods that came, changed or went (None)."""
         changed = [(key, self._foreign(key)) for key in self._changed_foreign]
         self._changed_foreign.clear()
@@ -305,7 +294,7 @@ class PodAccounting:
         twin._by_unit_key = {key: dict(keys) for key, keys in self._by_unit_key.items()}
         twin._by_owner = {owner: dict(keys) for owner, keys in self._by_owner.items()}
         twin._unit_key_of = dict(self._unit_key_of)
-        twin._units_of_owner = dict(self._units_of_owner)
+        twin.owners = self.owners.fork()
         twin._changed_groups = dict(self._changed_groups)
         twin._changed_foreign = dict(self._changed_foreign)
         return twin
@@ -340,7 +329,7 @@ class PodAccounting:
         unit = self._unit(facts.unit_key) if facts.unit_key else None
         if unit is not None:
             return unit if _is_own(facts, unit) else None
-        keys = self._units_of_owner.get(facts.owner, ()) if facts.owner else ()
+        keys = self.owners.units_of(facts.owner) if facts.owner else ()
         units = [each for key in keys if (each := self._unit_beside(facts, key)) is not None]
         if len(units) > 1:
             # A mistake, or a trick: every process must choose the same one, the likeliest.
@@ -377,7 +366,7 @@ class PodAccounting:
         if not self._pods:
             return
         touched = dict(self._by_unit_key.get(unit.metadata.key, {}))
-        for owner in _owners_of_pods(unit):
+        for owner in owners_of_pods(unit):
             touched.update(self._by_owner.get(owner, {}))
         for key in touched:
             self._regroup(key)
@@ -422,28 +411,9 @@ class PodAccounting:
         _discard(self._by_owner, facts.owner, key)
         self._leave(key, facts)
 
-    def _foreign(self, key: str) -> ForeignPod | None:
+    def _foreign(self, key: str) -> PodFacts | None:
         facts = self._pods.get(key)
-        return None if facts is None or self._group_of[key] else as_foreign(key, facts)
-
-    def _forget_owners(self, unit: QueueUnit) -> None:
-        for owner in _owners_of_pods(unit):
-            others = tuple(k for k in self._units_of_owner[owner] if k != unit.metadata.key)
-            if others:
-                self._units_of_owner[owner] = others
-            else:
-                del self._units_of_owner[owner]
-
-
-def as_foreign(key: str, facts: PodFacts) -> ForeignPod:
-    """Return what plugins are told of a pod that no unit stands for."""
-    return ForeignPod(
-        name=key,
-        namespace=facts.namespace,
-        labels=facts.labels,
-        request=facts.request,
-        stage=facts.stage,
-    )
+        return None if facts is None or self._group_of[key] else facts
 
 
 def read_stage(pod: Pod) -> PodStage:
@@ -518,7 +488,7 @@ def _is_own(facts: PodFacts, unit: QueueUnit) -> bool:
     are older than their unit, and not older than their job. So are the pods of a job that ran
     before it had a unit; a unit that was made by hand does not record when that job was created.
     """
-    if facts.owner != NO_UID and facts.owner in (unit.metadata.uid, *_owners_of_pods(unit)):
+    if facts.owner != NO_UID and facts.owner in (unit.metadata.uid, *owners_of_pods(unit)):
         return True
     if not (_names_quota_of(unit, facts.labels) or _names_any_quota(facts.labels)):
         return False
@@ -578,13 +548,6 @@ def _names_quota_of(unit: QueueUnit, labels: Mapping[str, str]) -> bool:
 
 def _rank(facts: PodFacts, unit: QueueUnit) -> tuple[bool, bool, str]:
     return (not _names_quota_of(unit, facts.labels), not occupies_quota(unit), unit.metadata.key)
-
-
-def _owners_of_pods(unit: QueueUnit) -> tuple[Uid, ...]:
-    """Return the uids of the controllers of its pods, each once; `podOwners` may list the job."""
-    consumer = unit.spec.consumer_ref
-    own = (consumer.uid,) if consumer is not None and consumer.uid else ()
-    return tuple(dict.fromkeys((*own, *unit.status.pod_owners)))
 
 
 def _has_same_owners(before: QueueUnit, after: QueueUnit) -> bool:

@@ -18,7 +18,11 @@ def make_image(folder: Path, docker: str) -> subprocess.CompletedProcess[str]:
     program.write_text(f"#!/bin/sh\n{docker}\n", encoding="utf-8")
     program.chmod(0o755)
     # What .venv is made of is not the question, and the Python of this test has all packages.
-    flags = ["--assume-old=.venv/.koord-queue-installed", f"PY={sys.executable}"]
+    flags = [
+        "--no-print-directory",
+        "--assume-old=.venv/.koord-queue-installed",
+        f"PY={sys.executable}",
+    ]
     return subprocess.run(
         ["make", *flags, "image"],
         cwd=ROOT,

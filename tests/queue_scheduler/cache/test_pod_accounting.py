@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from queue_scheduler.cache.pod_accounting import PodAccounting, group_of_strays, is_stray
-from queue_scheduler.framework.extension_points import ForeignPod
+from queue_scheduler.cache.pod_accounting import (
+    PodAccounting,
+    group_of_strays,
+    is_stray,
+    read_counted,
+)
 from queue_scheduler.framework.queue_unit_info import Occupancy
-from queue_scheduler.quota.quota_decision import PodStage
 from shared_api.objects.meta import OwnerReference, Uid
 from shared_api.objects.pod import Pod, PodSchedulingGate, PodSpec
 from shared_api.objects.queue_unit import Placement, QueueUnit
@@ -306,13 +309,7 @@ class TestForeign:
 
     def test_it_is_reported_once(self) -> None:
         pods = told(self.POD)
-        want = ForeignPod(
-            name="ns/p",
-            namespace="ns",
-            labels=self.POD.metadata.labels,
-            request={"cpu": 1000},
-            stage=PodStage.BOUND,
-        )
+        want, _ = read_counted(self.POD)
         assert pods.take_changed_foreign() == [("ns/p", want)]
         assert not pods.has_changed
         assert pods.take_changed_foreign() == []
