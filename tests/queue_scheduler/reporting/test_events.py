@@ -157,5 +157,9 @@ def test_a_problem_of_a_quota_is_reported_on_that_quota(kit: ShellKit) -> None:
     older = kit.client.get(ELASTIC_QUOTAS, "default", "twin")
     kit.shared.tell(Engine.on_quota, older)  # delivered again, last, as a resync does
     notices.step()
-    assert [(kind, key) for kind, key, _ in sent.told] == [("ElasticQuota", "other/twin")]
-    assert "twin" in sent.notes[0]
+    assert [(kind, key) for kind, key, _ in sent.told] == [
+        ("ElasticQuota", "default/twin"),
+        ("ElasticQuota", "other/twin"),
+    ]
+    assert "other/twin has its name, and does not count" in sent.notes[0]
+    assert "the older default/twin counts" in sent.notes[1]
