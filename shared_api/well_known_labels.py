@@ -125,6 +125,13 @@ SCHEDULE_ADMISSION: Final = "alibabacloud.com/schedule-admission"
 """Label on pods: the same gate for Alibaba's scheduler, "false" (gated) or "true" (may be
 scheduled). W, if the setting `scheduleAdmissionLabel` enables it: the admission policy together
 with the gate, the controllers when they remove that. R: that scheduler; nothing here."""
+PARKED_IN: Final = PREFIX + "parked-in"
+"""Annotation on held pods: the parking quota that their quota label names while the gate is there,
+so that koord-scheduler does not count what they request. With another label it says nothing. W: the
+admission policy, together with the gate; the controllers remove it with that. R: controllers."""
+PARKED_FROM: Final = PREFIX + "parked-from"
+"""Annotation on held pods that are parked: the value that the quota label had, "" if there was no
+such label. W, R: as `PARKED_IN`."""
 KUEUE_POD_GROUP: Final = "kueue.x-k8s.io/pod-group-name"
 """Label on pods: the group that starts together."""
 KUEUE_GROUP_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
@@ -223,6 +230,9 @@ QUOTA_TOTAL_RESOURCE: Final = QUOTA_PREFIX + "total-resource"
 RECLAIM_POLICY: Final = PREFIX + "reclaim-policy"
 """Annotation on quotas: which units may be evicted to reclaim, within min, what others borrow:
 Never (the default), LowerPriority or Any. Not upstream's."""
+PARKING_QUOTA: Final = PREFIX + "parking-quota"
+"""Label "true" on quotas: held pods name it, and no unit is charged to it. W: the chart. R: the
+scheduler."""
 QUEUE_POLICY: Final = PREFIX + "queue-policy"
 """Label on quotas: the policy of the queue made for them. Absent: the policy is not updated."""
 QUOTA_QUEUE_ENABLE: Final = "quota-koord-queue-enable"

@@ -42,6 +42,8 @@ from shared_api.quantity import QuantityError
 from shared_api.resource_list import fits
 from shared_api.well_known_labels import (
     ADMISSION_GATE,
+    PARKED_FROM,
+    PARKED_IN,
     QUOTA_NAME,
     RELATED_POD_SET,
     RELATED_QUEUE_UNIT,
@@ -55,10 +57,13 @@ from shared_api.well_known_labels import (
 
 _OWN_MARKS: Final = frozenset(
     key
-    for mark in (RELATED_QUEUE_UNIT, RELATED_POD_SET, STAMPED_QUOTA, STAMPED_PREEMPTIBLE)
+    for mark in (
+        *(RELATED_QUEUE_UNIT, RELATED_POD_SET, STAMPED_QUOTA, STAMPED_PREEMPTIBLE),
+        *(PARKED_IN, PARKED_FROM),
+    )
     for key in spellings(mark)
 )
-"""Annotations that a release puts on a pod: they do not come from its user."""
+"""Annotations that a release or the gate puts on a pod: they do not come from its user."""
 
 MAX_REMEMBERED: Final = 1024
 """Shapes and orders of names: pods of a group mostly are alike, and all of it is
@@ -122,6 +127,34 @@ def is_opened(pod: Pod) -> bool:
     """Return whether a pod lives without its gate that the queue has not released."""
     is_on_its_way = pod.is_living and not pod.is_terminating and not is_held(pod)
     return is_on_its_way and RELEASED_AT not in pod.metadata.annotations
+
+
+def is_parked(pod: Pod) -> bool:
+    """Return whether a pod's quota label names the parking quota, and its own is noted.
+
+    Once it is released the note says nothing: it is from somebody else. Nor does it beside another
+    label: that is the pod's own, set since.
+    """
+    labels, annotations = pod.metadata.labels, pod.metadata.annotations
+    if PARKED_FROM not in annotations or not annotations.get(PARKED_IN):
+        return False
+    if annotations[PARKED_IN] != labels.get(QUOTA_NAME):
+        return False
+    return is_held(pod) or RELEASED_AT not in annotations
+
+
+def unparking_patch(pod: Pod) -> dict[str, Any]:
+    """Return the merge patch that gives a parked pod its own quota label back, and ends the note.
+
+    Without a label of its own it has none afterwards, unless a stamp sets it. Any other pod keeps
+    its label.
+    """
+    annotations = pod.metadata.annotations
+    noted = annotations.keys() & {PARKED_IN, PARKED_FROM}
+    metadata: dict[str, Any] = {"annotations": dict.fromkeys(sorted(noted))} if noted else {}
+    if is_parked(pod):
+        metadata["labels"] = {QUOTA_NAME: annotations[PARKED_FROM] or None}
+    return {"metadata": metadata} if metadata else {}
 
 
 def is_candidate(pod: Pod) -> bool:
@@ -332,17 +365,22 @@ def _natural(name: str) -> tuple[tuple[int, str], ...]:
 
 
 def _own_labels(pod: ScheduledPod) -> dict[str, str]:
-    """Return the labels without the quota that a release has written, and the gate's label.
+    """Return the labels without the quota that a release has written, and the gate's labels.
 
-    That one describes the gate, and is not from the user: a reservation by the template of a unit
-    that carried it would be held.
+    Those describe the gate, and are not from the user: a reservation by the template of a unit that
+    carried them would be held, or parked.
     """
-    labels = pod.metadata.labels
-    is_stamped = STAMPED_QUOTA in pod.metadata.annotations
+    labels, annotations = pod.metadata.labels, pod.metadata.annotations
+    own = dict(labels) if is_parked(pod) else labels
+    if own is not labels:
+        own.pop(QUOTA_NAME)
+        if quota := annotations[PARKED_FROM]:
+            own[QUOTA_NAME] = quota
+    is_stamped = STAMPED_QUOTA in annotations
     if not is_stamped and SCHEDULE_ADMISSION not in labels:
-        return labels
+        return own
     marks = {SCHEDULE_ADMISSION, QUOTA_NAME} if is_stamped else {SCHEDULE_ADMISSION}
-    return {key: value for key, value in labels.items() if key not in marks}
+    return {key: value for key, value in own.items() if key not in marks}
 
 
 def template_of_pod(pod: ScheduledPod) -> ScheduledPodTemplate:

@@ -1,9 +1,9 @@
 """Carry out what `decide` returned for jobs that are pods: each pod is written by itself.
 
-To release a pod is to take its gate off, in the same patch that names its unit; a pod that was
-ungated by others gets only the name. To suspend a pod is to delete it. Each of these writes may be
-repeated, and the next reconcile continues after a failure halfway, so the pod's uid is the only
-guard.
+To release a pod is to take its gate off, in the same patch that names its unit and gives a parked
+pod its own quota back; a pod that was ungated by others gets all but the first. To suspend a pod is
+to delete it. Each of these writes may be repeated, and the next reconcile continues after a failure
+halfway, so the pod's uid is the only guard.
 """
 
 from __future__ import annotations
@@ -15,7 +15,12 @@ from typing import Any, Final, Protocol, cast
 import msgspec
 
 from queue_controllers.decision.actions import MarkPods, ReleaseJob, SuspendJob
-from queue_controllers.job_families.gated_pods import PodGroup, is_held, is_opened
+from queue_controllers.job_families.gated_pods import (
+    PodGroup,
+    is_held,
+    is_opened,
+    unparking_patch,
+)
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
     pod_set_of_pod,
@@ -165,7 +170,8 @@ class GatedPodExecutor(Executor[PodGroup]):
 
     def _patch_pod(self, pod: ScheduledPod, *patches: dict[str, Any]) -> None:
         meta = pod.metadata
-        body = functools.reduce(combine_patches, (*patches, {"metadata": {"uid": meta.uid}}))
+        patches = (unparking_patch(pod), *patches, {"metadata": {"uid": meta.uid}})
+        body = functools.reduce(combine_patches, patches)
         written = self._client.patch(
             HELD_PODS, meta.namespace, meta.name, body, patch_type=PatchType.STRATEGIC
         )

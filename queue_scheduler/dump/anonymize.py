@@ -39,6 +39,8 @@ from shared_api.well_known_labels import (
     LEND_LIMIT,
     NODE_RESERVATION,
     PARENT_QUOTA_FULLNAME,
+    PARKED_FROM,
+    PARKED_IN,
     PODS_REFUSED,
     PREEMPT_LOWER_PRIORITY,
     QUEUE_NAME,
@@ -127,6 +129,7 @@ _NAMING: Final = frozenset(
         ),
         *(QUEUE_NAME, QUOTA_FULLNAME, PARENT_QUOTA_FULLNAME, QUOTA_NAMESPACES, QUOTA_PARENT),
         *(QUOTA_TREE_ID, USER, RELATED_QUEUE_UNIT, RELATED_POD_SET, STAMPED_QUOTA),
+        *(PARKED_IN, PARKED_FROM),
         *(KUEUE_QUEUE_NAME, KUEUE_POD_GROUP),
     )
     for spelled in spellings(key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.plugins import default_group, elastic_quota, resource_quota
 from queue_scheduler.queueing.managed_queues import is_managed, is_of_node, oldest
-from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.elastic_quota import ElasticQuota, is_parking
 from shared_api.objects.queue import Queue
 from shared_api.well_known_labels import DEFAULT_QUEUE, SPECIAL_QUOTAS
 
@@ -25,4 +25,5 @@ def find_source(engine: Engine, queue: Queue) -> ElasticQuota | None:
     if not is_managed(queue) or is_of_node(queue):
         return None
     quotas = engine.objects.of_kind(ElasticQuota)
-    return oldest(quota for quota in quotas if quota.metadata.name == name)
+    own = oldest(quota for quota in quotas if quota.metadata.name == name)
+    return None if own is not None and is_parking(own) else own

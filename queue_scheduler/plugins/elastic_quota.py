@@ -38,7 +38,7 @@ from queue_scheduler.quota_cache.pressing_pods import PRESSED, PressingPod, Pres
 from queue_scheduler.quota_cache.quota_ledger import ForeignCharge
 from queue_scheduler.quota_cache.reclaim import find_borrowing, find_owners
 from queue_scheduler.quota_plugin import QuotaPlugin
-from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.elastic_quota import ElasticQuota, is_parking
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.objects.namespace import Namespace
 from shared_api.objects.node import Node
@@ -57,6 +57,8 @@ from shared_api.well_known_labels import (
 
 NAME: Final = "ElasticQuotaV2"
 """The name under which upstream's configuration lists this plugin."""
+
+_PARKS: Final = "{} only parks pods at the gate, and no unit is charged to it; name another"
 
 
 class ElasticQuotaPlugin(QuotaPlugin):
@@ -83,6 +85,8 @@ class ElasticQuotaPlugin(QuotaPlugin):
         self.judges_namespaces = checks_namespaces
         # Quotas that namespaces list, by namespace; namespaces that list none are absent.
         self._available: dict[str, frozenset[str]] = {}
+        # The quotas that only held pods name, by key: no unit is charged to them.
+        self._parking: dict[str, str] = {}
         self._capacity = NodeCapacity()
         self._foreign: dict[str, ForeignPod] = {}
         # Those of them that have no node: which of these fit one changes with the nodes.
@@ -106,7 +110,10 @@ class ElasticQuotaPlugin(QuotaPlugin):
         # A quota that exists but is unusable still places its units: the quota cache refuses them,
         # and wakes them once the quota is repaired.
         if quota not in self._known:
-            refusal = Refusal(reason=Reason.NO_QUOTA, quota=quota, other=meta.namespace)
+            detail = _PARKS.format(quota) if quota in self._parking.values() else ""
+            refusal = Refusal(
+                reason=Reason.NO_QUOTA, quota=quota, other=meta.namespace, detail=detail
+            )
             return Unmapped(refusal, (*by_namespace, f"quota/{quota}"), name)
         if not self._is_available(quota, meta.namespace):
             reason = Reason.QUOTA_NOT_IN_NAMESPACE
@@ -256,8 +263,12 @@ class ElasticQuotaPlugin(QuotaPlugin):
             self.quotas.on_quota(quota)
         self._problems_may_differ = True
         self._pressing.clear()
+        self._parking.pop(meta.key, None)
+        if not gone and is_parking(quota):
+            self._parking[meta.key] = meta.name
         # Only quotas that came or went: an edit of amounts moves no unit.
-        known, self._known = self._known, frozenset(self.quotas.names())
+        names_now = frozenset(self.quotas.names()).difference(self._parking.values())
+        known, self._known = self._known, names_now
         names = known.symmetric_difference(self._known)
         after = [self.quotas.quota_of_namespace(namespace) for namespace in concerned]
         moved = [ns for ns, was, now in zip(concerned, before, after, strict=True) if was != now]
@@ -374,6 +385,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
             self._settings, self._expected_capacity, checks_namespaces=self.judges_namespaces
         )
         twin._available = dict(self._available)
+        twin._parking = dict(self._parking)
         twin._take_over(self)
         twin._capacity = self._capacity.fork()
         twin._foreign = dict(self._foreign)

@@ -28,7 +28,7 @@ from shared_api.client.errors import AlreadyExists, ApiFailure, Conflict, Invali
 from shared_api.client.resource_client import ResourceClient
 from shared_api.client.resource_types import QUEUES
 from shared_api.informer.indexed_store import IndexedStore
-from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.objects.elastic_quota import ElasticQuota, is_parking
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue import Queue
 from shared_api.well_known_labels import (
@@ -107,7 +107,7 @@ def decide_queue(
     """Return what to do about the queue of a quota's name; pure."""
     if name in SPECIAL_QUOTAS:
         return None
-    if quota is None:
+    if quota is None or is_parking(quota):
         return None if queue is None or is_of_node(queue) else decide_deletion(queue)
     if queue is None:
         return CreateQueue(_build_queue(name, namespace, quota))

@@ -11,6 +11,7 @@ from queue_controllers.job_families.gated_pods import (
     pod_to_admit,
     shape_of,
     template_of_pod,
+    unparking_patch,
 )
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from tests.queue_controllers.extensions.pod_kit import GATE, QUEUE, build_pod
@@ -142,3 +143,69 @@ UNREADABLE = build_pod("unreadable", cpu="many")
 )
 def test_the_pod_that_a_set_is_admitted_with(pods: list[ScheduledPod], want: str) -> None:
     assert pod_to_admit(pods).metadata.name == want
+
+
+QUOTA = "quota.scheduling.koordinator.sh/name"
+PARKED = {"koord-queue/parked-in": "parked", "koord-queue/parked-from": "gold"}
+RELEASED = {"koord-queue/released-at": "2026-01-01T00:00:00Z"}
+
+
+class TestParkedPods:
+    """Their label names the parking quota while the gate is there; a note has their own."""
+
+    @pytest.mark.parametrize(
+        ("label", "annotations", "gated", "want"),
+        [
+            pytest.param("parked", PARKED, True, "gold", id="the noted quota is its own"),
+            pytest.param("parked", PARKED, False, "gold", id="so it is once others take the gate"),
+            pytest.param("silver", PARKED, True, "silver", id="a label set since is its own"),
+            pytest.param("silver", {}, True, "silver", id="a pod that is not parked"),
+            pytest.param("parked", RELEASED, False, "parked", id="nothing is noted"),
+            pytest.param(
+                "parked",
+                PARKED | RELEASED,
+                True,
+                "gold",
+                id="a time that a user wrote changes nothing",
+            ),
+            pytest.param(
+                "parked",
+                PARKED | RELEASED,
+                False,
+                "parked",
+                id="after its release a note is forged",
+            ),
+            pytest.param(
+                "gold",
+                {"koord-queue/parked-from": "silver"},
+                True,
+                "gold",
+                id="a note without the parking quota is forged",
+            ),
+        ],
+    )
+    def test_which_quota_is_its_own(
+        self, label: str, annotations: dict[str, str], gated: bool, want: str
+    ) -> None:
+        pod = build_pod("a", gated=gated, labels={QUOTA: label}, annotations=annotations)
+        template = template_of_pod(pod).metadata
+        assert template.labels[QUOTA] == want
+        assert not template.annotations.keys() & PARKED.keys(), "a new pod would be parked anew"
+        assert GROUPS.gather("g", [pod]).metadata.labels[QUOTA] == want
+        assert not GROUPS.gather("g", [pod]).metadata.annotations.keys() & PARKED.keys()
+
+    def test_one_without_a_label_has_none(self) -> None:
+        own = {**PARKED, "koord-queue/parked-from": ""}
+        pod = build_pod("a", labels={QUOTA: "parked"}, annotations=own)
+        assert QUOTA not in template_of_pod(pod).metadata.labels
+        restored = {"annotations": dict.fromkeys(sorted(PARKED)), "labels": {QUOTA: None}}
+        assert unparking_patch(pod) == {"metadata": restored}
+
+    def test_a_note_without_both_labels_says_nothing(self) -> None:
+        pod = build_pod("a", annotations={"koord-queue/parked-from": "gold"})
+        assert QUOTA not in template_of_pod(pod).metadata.labels
+        note = {"annotations": {"koord-queue/parked-from": None}}
+        assert unparking_patch(pod) == {"metadata": note}, "the note goes, no label comes"
+
+    def test_other_pods_are_left_alone(self) -> None:
+        assert unparking_patch(build_pod("a", labels={QUOTA: "gold"})) == {}
