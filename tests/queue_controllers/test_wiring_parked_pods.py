@@ -1,4 +1,4 @@
-"""Pods that the policies park while the gate holds them: their own quota decides, and comes back."""
+"""Pods that are parked while the gate holds them: their own quota decides, and comes back."""
 
 from __future__ import annotations
 
