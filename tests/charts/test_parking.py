@@ -52,7 +52,7 @@ def test_the_policies_that_park_depend_on_the_quota() -> None:
             assert spec["paramRef"] == param
         else:
             assert spec["paramKind"]["kind"] == "ElasticQuota"
-            assert "'koord-queue/parked-from': variables.ownQuota" in expression(each)
+            assert "'koord-queue/parked-from': string(variables.ownQuota)" in expression(each)
             assert "name: 'koord-queue/admission'" in expression(each), "gate and label go together"
     for each in named(objects, "-hold-pods"):
         assert not {"paramKind", "paramRef"} & each["spec"].keys()
