@@ -19,6 +19,7 @@ from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.well_known_labels import (
     ALL_QUOTAS,
     DEFAULT_QUOTA,
+    PARKING_QUOTA,
     QUOTA_NAME,
     QUOTA_NAMESPACES,
     SPECIAL_QUOTAS,
@@ -80,6 +81,14 @@ class QuotaNames(msgspec.Struct, frozen=True):
         """
         name = labels.get(QUOTA_NAME) or self.quota_of_namespace(namespace)
         return name if name in self.known or name in SPECIAL_QUOTAS else DEFAULT_QUOTA
+
+
+def is_parking(quota: ElasticQuota) -> bool:
+    """Return whether pods at the queue's gate name this quota while they wait.
+
+    It is no quota of units: they are not charged to it, and it has no queue.
+    """
+    return quota.metadata.labels.get(PARKING_QUOTA) == "true"
 
 
 def build_quota_names(quotas: Iterable[NamedQuota]) -> QuotaNames:

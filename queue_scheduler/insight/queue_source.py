@@ -5,8 +5,9 @@ from __future__ import annotations
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.plugins import default_group, elastic_quota, resource_quota
 from queue_scheduler.queueing.managed_queues import is_managed, is_of_node, oldest
-from shared_api.objects.elastic_quota import ElasticQuota, is_parking
+from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.queue import Queue
+from shared_api.quota_names import is_parking
 from shared_api.well_known_labels import DEFAULT_QUEUE, SPECIAL_QUOTAS
 
 

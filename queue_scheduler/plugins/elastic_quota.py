@@ -38,13 +38,13 @@ from queue_scheduler.quota_cache.pressing_pods import PRESSED, PressingPod, Pres
 from queue_scheduler.quota_cache.quota_ledger import ForeignCharge
 from queue_scheduler.quota_cache.reclaim import find_borrowing, find_owners
 from queue_scheduler.quota_plugin import QuotaPlugin
-from shared_api.objects.elastic_quota import ElasticQuota, is_parking
+from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.objects.namespace import Namespace
 from shared_api.objects.node import Node
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.quota_names import read_namespaces
+from shared_api.quota_names import is_parking, read_namespaces
 from shared_api.resource_list import Amounts
 from shared_api.well_known_labels import (
     ALL_QUOTAS,

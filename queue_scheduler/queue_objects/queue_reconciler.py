@@ -28,9 +28,10 @@ from shared_api.client.errors import AlreadyExists, ApiFailure, Conflict, Invali
 from shared_api.client.resource_client import ResourceClient
 from shared_api.client.resource_types import QUEUES
 from shared_api.informer.indexed_store import IndexedStore
-from shared_api.objects.elastic_quota import ElasticQuota, is_parking
+from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue import Queue
+from shared_api.quota_names import is_parking
 from shared_api.well_known_labels import (
     CREATED_BY_KOORD_QUEUE,
     QUOTA_PARENT,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from shared_api.objects.meta import ObjectMeta, WireStruct
 from shared_api.objects.pod import ResourceQuantities
-from shared_api.well_known_labels import PARKING_QUOTA
 
 
 class ElasticQuotaSpec(WireStruct, frozen=True):
@@ -31,11 +30,3 @@ class ElasticQuota(WireStruct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: ElasticQuotaSpec = ElasticQuotaSpec()
     status: ElasticQuotaStatus = ElasticQuotaStatus()
-
-
-def is_parking(quota: ElasticQuota) -> bool:
-    """Return whether pods at the queue's gate name this quota while they wait.
-
-    It is no quota of units: they are not charged to it, and it has no queue.
-    """
-    return quota.metadata.labels.get(PARKING_QUOTA) == "true"

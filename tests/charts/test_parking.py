@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.charts.render import GUARD_V1, NAMESPACE, HelmFailed, render
+from tests.charts.render import GUARD_V1, NAMESPACE, SERVED, HelmFailed, render
 from tests.charts.values_table import GATED, values_with
 
 Json = Any
@@ -89,9 +89,9 @@ def test_only_objects_that_name_the_quota_are_guarded() -> None:
     ],
 )
 def test_what_is_refused(values: Json, served: list[str] | None, want: str) -> None:
-    more = {} if served is None else {"api_versions": served}
+    versions = SERVED if served is None else served
     with pytest.raises(HelmFailed, match=want):
-        render(values_with(*GATED, admissionPolicy=values), **more)
+        render(values_with(*GATED, admissionPolicy=values), api_versions=versions)
 
 
 def test_it_needs_elastic_quotas() -> None:
