@@ -459,7 +459,7 @@ def _build_dequeue_cycle(parts: _BuiltParts) -> DequeueCycle:
 def _build_event_reporter(parts: _BuiltParts) -> EventReporter:
     reporter = EventReporter(parts.shared, parts.events, parts.warmup.is_open, parts.clock)
     parts.threads.run("notice-events", reporter.step)
-    parts.threads.run("passing-time", PassingTime(parts.shared, parts.clock).step)
+    parts.threads.run("wall-time", PassingTime(parts.shared, parts.clock).step)
     return reporter
 
 

@@ -98,7 +98,8 @@ class Printer:
 
         Args:
             columns: Headings.
-            rows: Cells. In a pipe only the last one of a row should have spaces.
+            rows: Cells. In a pipe those before the last of a row have hyphens in place of spaces,
+                so that every row has as many words.
             styles: The style of a cell by its text, on a terminal.
             has_headings: Whether the headings are written; always on a terminal.
         """
@@ -106,7 +107,8 @@ class Printer:
         if self.is_terminal:
             self._rich_table(columns, safe, styles or {})
             return
-        for line in build_table(columns, safe)[0 if has_headings else 1 :]:
+        words = [[*("-".join(cell.split()) for cell in row[:-1]), *row[-1:]] for row in safe]
+        for line in build_table(columns, words)[0 if has_headings else 1 :]:
             self.line(line)
 
     def note(self, text: str) -> None:

@@ -99,7 +99,7 @@ def units_of(world: QueueWorld, child: Json) -> list[Json]:
             "rayjob",
             "{}",
             40,
-            "than its part of it: cpu 40 of 500m",
+            "than its part of it: cpu 40 of 0.5",
             id="a RayJob, with more than the submitter",
         ),
     ],

@@ -194,7 +194,8 @@ def every_change(
     for count in (1, 2, 3):
         for ended in combinations(occupying, count):
             yield ChangeKind.UNITS_END, end(ended)
-    for cpu in range(amount_of("cpu", spec.request.get("cpu", 0)) // 1000):
+    # To request nothing is no advice.
+    for cpu in range(1, amount_of("cpu", spec.request.get("cpu", 0)) // 1000):
         yield ChangeKind.REQUEST, edit_spec(record, replace(spec, request={"cpu": cpu}))
     for index, pods in enumerate(spec.pod_set):
         for count in range(1, pods.count):

@@ -34,6 +34,18 @@ def test_a_pipe_gets_aligned_columns_and_all_text() -> None:
     ]
 
 
+def test_in_a_pipe_only_the_last_cell_of_a_row_has_spaces() -> None:
+    """Each row has as many words, for awk and its like."""
+    printer, out, _ = printed(is_terminal=False)
+    rows = [["a", "not known yet: 3 of 5 runs", "needs more cpu"], ["b", "5m", ""]]
+    printer.table(["NAME", "STARTS", "WHY"], rows)
+    assert [line.split(maxsplit=2) for line in out.getvalue().splitlines()] == [
+        ["NAME", "STARTS", "WHY"],
+        ["a", "not-known-yet:-3-of-5-runs", "needs more cpu"],
+        ["b", "5m", "-"],
+    ]
+
+
 def test_a_terminal_cuts_the_last_column_alone_and_counts_wide_characters() -> None:
     printer, out, _ = printed(is_terminal=True)
     printer.table(["NAME", "STATE", "WHY"], ROWS, {"Running": "good"})
