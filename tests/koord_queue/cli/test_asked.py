@@ -76,7 +76,7 @@ def ask(folder: Path, line: str, dump: str = "dump.json") -> int:
         ("explain default/busy", "It is admitted: queue team, quota team."),
         ("explain default/busy", "max of quota team, cpu: limit 4, used 0 before, requested 3"),
         ("when default/big", "When big starts is not known yet: 0 of 5 runs."),
-        ("when queue/team", "default     big    -          not known yet: 0 of 5 runs"),
+        ("when queue/team", "default     big    -          not-known-yet:-0-of-5-runs"),
         ("try -f DIR/job.yaml", "Job default/new: It would not start now."),
         ("try -f DIR/job.yaml --changes", "1. Raise the max of quota team by 3"),
         (
