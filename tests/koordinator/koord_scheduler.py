@@ -56,7 +56,7 @@ class KoordScheduler:
         config = folder / "koord-scheduler.yaml"
         config.write_text(yaml.safe_dump(configuration(plane.kubeconfig, arguments or {})))
         kubeconfig = str(plane.kubeconfig)
-        command = [
+        self._command = [
             str(program),
             f"--config={config}",
             "--port=0",
@@ -69,16 +69,25 @@ class KoordScheduler:
             "--authorization-always-allow-paths=/healthz",
             "--v=2",
         ]
-        environment = {"HOME": str(folder), "PATH": "/usr/bin:/bin"}
-        log = folder / "koord-scheduler.log"
-        self._child = ChildProcess(command, log, environment, guardian.group)
+        self._environment = {"HOME": str(folder), "PATH": "/usr/bin:/bin"}
+        self._log = folder / "koord-scheduler.log"
+        self._group = guardian.group
+        self._child = self._new_child("")
 
-    def start(self) -> None:
-        """Start it, and wait until it has read the cluster.
+    def _new_child(self, feature_gates: str) -> ChildProcess:
+        gates = [f"--feature-gates={feature_gates}"] if feature_gates else []
+        return ChildProcess([*self._command, *gates], self._log, self._environment, self._group)
+
+    def start(self, feature_gates: str = "") -> None:
+        """Start it with these gates, and wait until it has read the cluster; it does not run.
 
         Raises:
             KoordSchedulerFailed: It ended, or is not ready in time.
         """
+        self._child = self._new_child(feature_gates)
+        self._start_child()
+
+    def _start_child(self) -> None:
         self._child.start()
         deadline = time.monotonic() + READY_SECONDS
         while not self._is_ready():
@@ -91,9 +100,9 @@ class KoordScheduler:
         stop_all([self._child], STOP_SECONDS)
 
     def restart(self) -> None:
-        """Kill it, as a crash would, and start it again."""
+        """Kill it, as a crash would, and start it again, with the same gates."""
         self._child.kill()
-        self.start()
+        self._start_child()
 
     def check_alive(self) -> None:
         """Check that it runs.

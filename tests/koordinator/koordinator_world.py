@@ -33,6 +33,13 @@ NODES: Final = "/api/v1/nodes"
 PRESENT_SECONDS: Final = 60.0
 EXTENSIONS: Final = "--enabled-extensions=job,pod"
 LONG_SECONDS: Final = 3600
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+TREES_GATE: Final = "MultiQuotaTree=true"
+SEVERAL_TREES: Final = """\
+apiVersion: scheduling.k8s.io/v1
+kind: KoordQueueConfiguration
+pluginConfigs: {ElasticQuotaV2: {multiQuotaTree: true}}
+"""
 
 
 class KoordinatorWorld:
@@ -40,6 +47,7 @@ class KoordinatorWorld:
 
     def __init__(self) -> None:
         self._stack = ExitStack()
+        self._has_trees = False
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -52,6 +60,8 @@ class KoordinatorWorld:
             assert within(PRESENT_SECONDS, self._serves_kinds), "its CRDs are not served"
             folder = self.cluster.folder / "koordinator"
             folder.mkdir()
+            self._trees_config = folder / "several-trees.yaml"
+            self._trees_config.write_text(SEVERAL_TREES)
             guardian = Guardian(folder)
             stack.callback(guardian.dismiss)
             self.koord = KoordScheduler(program, self.cluster.plane, folder, guardian)
@@ -84,11 +94,13 @@ class KoordinatorWorld:
             group=guardian.group,
         )
 
-    def reset(self, node: Mapping[str, str], quotas: Iterable[Json]) -> None:
+    def reset(
+        self, node: Mapping[str, str], quotas: Iterable[Json], *, has_trees: bool = False
+    ) -> None:
         """Delete everything, and start all programs anew beside one node and these quotas.
 
         koord-scheduler's books depend on the order in which it learns of quotas and pods: each
-        scenario begins with a new one.
+        scenario begins with a new one. With `has_trees`, it and the scheduler know several trees.
         """
         for each in self.programs.values():
             each.stop()
@@ -99,11 +111,22 @@ class KoordinatorWorld:
         self.cluster.plane.create_nodes(1, cpu=cpu, memory=memory, extra_resources=others)
         for body in quotas:
             self.api.request("POST", QUOTAS.format("default"), body)
-        self.koord.start()
-        for each in self.programs.values():
-            each.start()
+        self._has_trees = has_trees
+        self.koord.start(TREES_GATE if has_trees else "")
+        for name in self.programs:
+            self._start(name)
         for each in self.programs.values():
             each.wait_until_ready()
+
+    def restart(self, name: str) -> None:
+        """Kill one of our programs, as a crash would, and start it again."""
+        self.programs[name].kill()
+        self._start(name)
+        self.programs[name].wait_until_ready()
+
+    def _start(self, name: str) -> None:
+        knows_trees = self._has_trees and name == SCHEDULER
+        self.programs[name].start(*([f"--config={self._trees_config}"] if knows_trees else []))
 
     def check_alive(self) -> None:
         """Check that all programs run.
@@ -177,6 +200,17 @@ class KoordinatorWorld:
     def delete_pod(self, name: str) -> None:
         """Delete a pod, without its grace; it may be gone."""
         self._if_there("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
+
+    def resize_pod(self, pod: Json, cpu: str) -> None:
+        """Resize a pod in place; its status says before that its node can."""
+        path = f"{PODS}/{pod['metadata']['name']}"
+        resources: Json = pod["spec"]["containers"][0]["resources"]
+        said = {"name": "main", "resources": resources, "image": "", "imageID": ""}
+        status = {"containerStatuses": [{**said, "ready": True, "restartCount": 0}]}
+        self.api.request("PATCH", f"{path}/status", {"status": status}, content_type=STRATEGIC)
+        container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
+        body = {"spec": {"containers": [container]}}
+        self.api.request("PATCH", f"{path}/resize", body, content_type=STRATEGIC)
 
     def create_job(
         self, name: str, quota: str, requests: Mapping[str, Amount], **more: Any

@@ -1,8 +1,9 @@
 """Random rounds from a seed, beside the real koord-scheduler, and what came of them.
 
 A round makes jobs, pods at the queue's gate and pods that no queue knows, edits quotas and labels,
-and restarts programs. Then it drains: the pods that no queue knows go, the quotas are as they were,
-and every unit has to end. The seed decides what is done, not how fast the cluster follows.
+resizes and fails pods, and restarts programs. Then it drains: the pods that no queue knows go, the
+quotas are as they were, and every unit has to end. The seed decides what is done, not how fast the
+cluster follows.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tests.cluster.observer import PATHS, Observer
@@ -20,6 +21,8 @@ from tests.cluster.queue_world import QUOTA_LABEL
 from tests.controlplane.api_client import ApiError
 from tests.koordinator.koordinator_world import NODES, KoordinatorWorld, is_bound
 from tests.koordinator.quota_shapes import (
+    CPU_MILLI,
+    Amounts,
     ClusterShape,
     QuotaShape,
     random_cluster,
@@ -33,6 +36,7 @@ from tests.koordinator.round_judge import (
     is_held,
     judge,
     refusal_message,
+    requests_of,
 )
 from tests.object_states import is_admitted, is_living, phase_of
 
@@ -94,7 +98,8 @@ def play_seed(world: KoordinatorWorld, seed: int, rounds: int) -> SeedReport:
     """Play the rounds of a seed in a new cluster, judge them, and return what came of it."""
     rng = random.Random(seed)
     shape = random_cluster(rng)
-    world.reset(texts_of(shape.node), [each.body() for each in shape.quotas])
+    bodies = [each.body() for each in shape.quotas]
+    world.reset(texts_of(shape.node), bodies, has_trees=shape.has_trees)
     report = SeedReport(seed)
     player = RoundPlayer(world, rng, shape, report)
     with Observer(world.api, {**PATHS, "nodes": NODES}) as observer:
@@ -133,6 +138,8 @@ class RoundPlayer:
             (6, self._pod_of_no_quota),
             (6, self._edit_quota),
             (3, self._move_label),
+            (3, self._resize_pod),
+            (4, self._fail_pod),
             (3, self._delete_something),
             (2, self._restart),
         ]
@@ -193,8 +200,9 @@ class RoundPlayer:
             self._report.units += 1
 
     def _foreign_pod(self) -> None:
+        """Create a pod that no queue knows; it may ask for more than can ever run there."""
         leaf = self._leaf()
-        request = random_request(self._rng, self._shape.most(leaf))
+        request = random_request(self._rng, leaf.max)
         self._world.create_pod(self._new_name("foreign"), leaf.name, texts_of(request))
 
     def _pod_of_no_quota(self) -> None:
@@ -211,6 +219,9 @@ class RoundPlayer:
     def _edit_quota(self) -> None:
         quota = self._rng.choice(self._shape.quotas)
         factor = self._rng.choice((0.5, 0.75, 1.5))
+        if quota.total is not None:
+            self._resize_tree(quota, quota.total, factor)
+            return
         part = self._rng.choice(("max", "min") if quota.min and not quota.parent else ("max",))
         amounts = {
             key: max(int(each * factor) // 1000 * 1000 if key == "cpu" else int(each * factor), 0)
@@ -222,7 +233,27 @@ class RoundPlayer:
             amounts = {key: min(each, quota.max[key]) for key, each in amounts.items()}
         self._world.patch_quota(quota.name, {"spec": {part: texts_of(amounts)}})
 
+    def _resize_tree(self, root: QuotaShape, total: Amounts, factor: float) -> None:
+        """Give a tree another total, as the profile controller does when nodes come or go."""
+        changed = {key: int(each * factor) // 1000 * 1000 for key, each in total.items()}
+        body = replace(root, total=changed, min=changed).body()
+        self._world.patch_quota(root.name, _edit_of(body))
+
     def _move_label(self) -> None:
+        if pod := self._some_running_pod():
+            labels = {QUOTA_LABEL: self._leaf().name}
+            self._world.cluster.patch_pod(pod["metadata"]["name"], {"metadata": {"labels": labels}})
+
+    def _resize_pod(self) -> None:
+        pod = self._some_running_pod()
+        if pod and "cpu" in requests_of(pod):
+            self._world.resize_pod(pod, f"{self._rng.choice(CPU_MILLI)}m")
+
+    def _fail_pod(self) -> None:
+        if pod := self._some_running_pod():
+            self._world.cluster.end_pod(pod["metadata"]["name"], "Failed")
+
+    def _some_running_pod(self) -> Json | None:
         pods = [
             each
             for each in self._world.pods()
@@ -230,10 +261,7 @@ class RoundPlayer:
             and is_bound(each)
             and "job-name" in each["metadata"].get("labels", {})
         ]
-        if pods:
-            name = self._rng.choice(pods)["metadata"]["name"]
-            labels = {QUOTA_LABEL: self._leaf().name}
-            self._world.cluster.patch_pod(name, {"metadata": {"labels": labels}})
+        return self._rng.choice(pods) if pods else None
 
     def _delete_something(self) -> None:
         units = [each for each in self._world.cluster.units() if phase_of(each) not in ENDED]
@@ -250,10 +278,7 @@ class RoundPlayer:
             case 0:
                 self._world.koord.restart()
             case number:
-                program = self._world.programs[(SCHEDULER, CONTROLLERS)[number - 1]]
-                program.kill()
-                program.start()
-                program.wait_until_ready()
+                self._world.restart((SCHEDULER, CONTROLLERS)[number - 1])
 
     def _run_seconds(self) -> float:
         return round(self._rng.uniform(*RUN_SECONDS), 1)
@@ -263,8 +288,7 @@ class RoundPlayer:
     def _drain(self) -> None:
         """Take away what no queue knows; return when all units have ended, or some are stuck."""
         for each in self._shape.quotas:
-            body = each.body()["spec"]
-            self._world.patch_quota(each.name, {"spec": body})
+            self._world.patch_quota(each.name, _edit_of(each.body()))
         for pod in self._world.pods():
             if pod["metadata"]["name"].startswith(("foreign-", "none-")):
                 self._world.delete_pod(pod["metadata"]["name"])
@@ -310,3 +334,9 @@ class RoundPlayer:
         condition = unit.get("status", {}).get("conditions") or [{}]
         why = said[0] if said else str(condition[-1].get("message", ""))
         return f"{name} ({phase_of(unit)}, {state}, {len(pods)} pods): {why[:240]}"
+
+
+def _edit_of(quota: Json) -> Json:
+    """Return a patch that gives a quota the content of this one."""
+    annotations = quota["metadata"]["annotations"]
+    return {"metadata": {"annotations": annotations}, "spec": quota["spec"]}

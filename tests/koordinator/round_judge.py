@@ -6,7 +6,7 @@ condition PodScheduled says that a quota has too little. Each refusal is one of 
 - *passing*: by the pods that exist and koord-scheduler's own rules, the pod passes. Its attempt
   was made before koord-scheduler had seen what happened; the next one binds it.
 - *explained*: without what users did after the queue's last decision, the pod would pass. They
-  edited quotas, nodes or labels, or made pods that no queue has released.
+  edited quotas, nodes or labels, resized pods, or made pods that no queue has released.
 - *unexplained*: the pod would be refused even so. The queue has released what is not covered.
 
 The verdicts are computed from the objects alone, by the model of koord-scheduler that the recorded
@@ -25,12 +25,14 @@ from typing import Any, Final, NamedTuple
 from queue_scheduler.quota.capacity import NodeCapacity
 from queue_scheduler.quota.koord_scheduler_state import possible_states
 from queue_scheduler.quota.quota_settings import Rounding
-from queue_scheduler.quota.quota_spec import parse_quota
+from queue_scheduler.quota.quota_spec import QuotaSpec, parse_quota
+from queue_scheduler.quota.quota_tree import build_forest, tree_totals
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.node import Node
 from shared_api.quota_names import build_quota_names, read_named_quota
 from shared_api.resource_list import parse_amounts
 from shared_api.testing.object_builders import to_struct
+from shared_api.well_known_labels import ROOT_QUOTA
 from tests.cluster.judgement import Seen
 from tests.contracts.koordinator_model import SPECIALS, SchedulerModel
 from tests.object_states import condition_of, is_admitted, is_living
@@ -167,23 +169,27 @@ def _without_users(
 
 
 def _as_of(history: RoundHistory, then: Cluster, now: Cluster) -> Cluster:
-    """Return the cluster of now with users' quotas, nodes, labels and pods of then."""
+    """Return the cluster of now with users' quotas, nodes, labels, sizes and pods of then."""
     admitted = {uid for uid, each in now.units.items() if is_admitted(each)}
     pods = {}
     for uid, pod in now.pods.items():
         if uid in then.pods:
-            pods[uid] = _labelled(pod, then.pods[uid])
+            pods[uid] = _unedited(pod, then.pods[uid])
         elif unit_of(pod, now.units) in admitted:
-            pods[uid] = _labelled(pod, history.first[uid])
+            pods[uid] = _unedited(pod, history.first[uid])
     return now._replace(quotas=then.quotas, nodes=then.nodes, pods=pods)
 
 
-def _labelled(pod: Json, like: Json) -> Json:
-    """Return a pod with the labels of another version of it, unless a release changed them."""
+def _unedited(pod: Json, like: Json) -> Json:
+    """Return a pod with the labels and requests of another version of it.
+
+    Labels that a release changed stay.
+    """
+    spec = {**pod["spec"], "containers": like["spec"]["containers"]}
     if is_held(like) and not is_held(pod):
-        return pod
+        return {**pod, "spec": spec}
     labels = like["metadata"].get("labels", {})
-    return {**pod, "metadata": {**pod["metadata"], "labels": labels}}
+    return {**pod, "spec": spec, "metadata": {**pod["metadata"], "labels": labels}}
 
 
 # --- koord-scheduler's rules ----------------------------------------------------------------------
@@ -191,8 +197,8 @@ def _labelled(pod: Json, like: Json) -> Json:
 
 def passes(cluster: Cluster, pod: Json) -> bool:
     """Return whether koord-scheduler lets a pending pod pass, by the pods that exist."""
-    model = model_of(cluster)
     quota = quota_of(cluster, pod)
+    model = model_of(cluster, tree_of(cluster, quota))
     if model.forest().broken:
         return False
     states = possible_states(model.forest().trees[""], model.sums["request"])
@@ -207,29 +213,43 @@ def passes(cluster: Cluster, pod: Json) -> bool:
     )
 
 
-def model_of(cluster: Cluster) -> SchedulerModel:
-    """Return a model of koord-scheduler 1.8 that has seen these objects."""
-    model = SchedulerModel({"special_weight": "max"}, Rounding.HALF_UP)
+def model_of(cluster: Cluster, tree: str) -> SchedulerModel:
+    """Return a model of one tree of a koord-scheduler 1.8 that has seen these objects."""
+    config = {"special_weight": "max", "tree_id": tree}
+    model = SchedulerModel(config, Rounding.HALF_UP)
+    specs = specs_of(cluster)
     nodes = NodeCapacity()
     for each in cluster.nodes.values():
         nodes.on_node(to_struct(Node, each))
-    model.total = dict(nodes.total or {})
-    for each in cluster.quotas.values():
-        spec = parse_quota(to_struct(ElasticQuota, each))
-        if spec.name not in (*SPECIALS, "koordinator-root-quota"):
-            model.specs[spec.name] = spec
+    forest = build_forest(specs.values(), multi_quota_tree=True)
+    model.total = tree_totals(forest, nodes.total or {}).get(tree, {})
+    model.specs = {name: each for name, each in specs.items() if each.tree_id == tree}
     for uid, pod in cluster.pods.items():
-        if is_living(pod):
+        quota = quota_of(cluster, pod)
+        if is_living(pod) and tree_of(cluster, quota) == tree:
             model.put_pod(
                 {
                     "name": uid,
-                    "quota": quota_of(cluster, pod),
+                    "quota": quota,
                     "req": requests_of(pod),
                     "node": pod["spec"].get("nodeName"),
                     "np": is_non_preemptible(pod),
                 }
             )
     return model
+
+
+def specs_of(cluster: Cluster) -> dict[str, QuotaSpec]:
+    """Return all quotas but the special ones, by name."""
+    specs = [parse_quota(to_struct(ElasticQuota, each)) for each in cluster.quotas.values()]
+    others = (*SPECIALS, ROOT_QUOTA)
+    return {each.name: each for each in specs if each.name not in others}
+
+
+def tree_of(cluster: Cluster, quota: str) -> str:
+    """Return the id of a quota's tree; "": it is in the default one, as unknown quotas are."""
+    spec = specs_of(cluster).get(quota)
+    return "" if spec is None else spec.tree_id
 
 
 def quota_of(cluster: Cluster, pod: Json) -> str:
@@ -240,15 +260,16 @@ def quota_of(cluster: Cluster, pod: Json) -> str:
 
 
 def describe(cluster: Cluster) -> Iterator[str]:
-    """Yield what is divided, a line for each quota, and one for each living pod."""
-    model = model_of(cluster)
-    fields = model.fields(model.divide())
-    yield f"total {model.total}"
-    for name, spec in sorted(model.specs.items()):
-        shape = f"max {spec.max} min {spec.min} weight {spec.weight} lends {spec.lends}"
-        got = fields[name]
-        sums = f"request {got['child_request']} used {got['used']} runtime {got['runtime']}"
-        yield f"{spec.parent}/{name}: {shape}: {sums}"
+    """Yield what each tree divides, a line for each quota, and one for each living pod."""
+    for tree in sorted({"", *(each.tree_id for each in specs_of(cluster).values())}):
+        model = model_of(cluster, tree)
+        fields = model.fields(model.divide())
+        yield f"total{tree and ' of '}{tree} {model.total}"
+        for name, spec in sorted(model.specs.items()):
+            shape = f"max {spec.max} min {spec.min} weight {spec.weight} lends {spec.lends}"
+            got = fields[name]
+            sums = f"request {got['child_request']} used {got['used']} runtime {got['runtime']}"
+            yield f"{spec.parent}/{name}: {shape}: {sums}"
     admitted = {uid for uid, each in cluster.units.items() if is_admitted(each)}
     for pod in cluster.pods.values():
         if is_living(pod):

@@ -29,7 +29,6 @@ SEEN_SECONDS: Final = 1.0
 GPU: Final = "nvidia.com/gpu"
 WEIGHT: Final = "quota.scheduling.koordinator.sh/shared-weight"
 PREEMPTIBLE: Final = "quota.scheduling.koordinator.sh/preemptible"
-STRATEGIC: Final = "application/strategic-merge-patch+json"
 RUNS: Final = "runs"
 WAITS: Final = "waits"
 REFUSED: Final = "refused"
@@ -188,24 +187,14 @@ def resized_pod_beside_a_failed_one(world: KoordinatorWorld) -> list[Fate]:
     world.reset({"cpu": "10"}, [quota_body("a", {"cpu": 4})])
     world.create_job("pair", "a", {"cpu": 1}, parallelism=2, completions=2)
     until(lambda: len([each for each in world.pods_of("pair") if is_bound(each)]) == 2)
-    first, second = (each["metadata"]["name"] for each in world.pods_of("pair"))
-    _resize(world, first, "2")
+    first, second = world.pods_of("pair")
+    world.resize_pod(first, "2")
     time.sleep(SEEN_SECONDS)
     world.create_job("waiting", "a", {"cpu": 2})
     until(lambda: fate_of(world, "waiting").why == "OverQuotaMax")
-    world.cluster.end_pod(second, "Failed")
+    world.cluster.end_pod(second["metadata"]["name"], "Failed")
     until(lambda: len([each for each in world.pods_of("pair") if is_living(each)]) == 2)
     return settled(world, "pair", "waiting")
-
-
-def _resize(world: KoordinatorWorld, pod: str, cpu: str) -> None:
-    """Resize a pod in place; its status says before that its node can."""
-    status = {"name": "main", "resources": {"requests": {"cpu": "1"}}, "image": "", "imageID": ""}
-    said = {"status": {"containerStatuses": [{**status, "ready": True, "restartCount": 0}]}}
-    world.api.request("PATCH", f"{PODS}/{pod}/status", said, content_type=STRATEGIC)
-    container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
-    body = {"spec": {"containers": [container]}}
-    world.api.request("PATCH", f"{PODS}/{pod}/resize", body, content_type=STRATEGIC)
 
 
 def parked_pods(world: KoordinatorWorld) -> list[Fate]:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.cluster.judgement import Seen
 from tests.koordinator.koordinator_world import pod_body, quota_body
+from tests.koordinator.quota_shapes import QuotaShape
 from tests.koordinator.round_judge import (
     Cluster,
     RoundHistory,
@@ -76,6 +77,17 @@ def released(tape: Tape, name: str, quota: str, cpu: int, state: str) -> None:
     tape.pod(name, quota, cpu, "pending")
     tape.unit(name, "Dequeued")
     tape.pod(name, quota, cpu, state)
+
+
+def tape_with_tree() -> Tape:
+    """Return a tape with another tree of 4 CPUs, and a quota in it."""
+    tape = Tape()
+    total = {"cpu": 4000}
+    root = QuotaShape("t", tree="t", is_parent=True, max={"cpu": 10**9}, min=total, total=total)
+    inside = QuotaShape("inside", parent="t", tree="t", max={"cpu": 9000})
+    for each in (root, inside):
+        tape.write("elasticquotas", each.body())
+    return tape
 
 
 def test_a_release_beside_a_held_pod_is_not_explained() -> None:
@@ -154,6 +166,53 @@ def test_a_label_moved_before_the_release_does_not() -> None:
     tape.pod("four", "a", 4, "bound")
     released(tape, "six", "a", 6, REFUSED)
     assert tape.verdicts() == [Verdict.UNEXPLAINED]
+
+
+@pytest.mark.parametrize(
+    ("resized_after", "want"),
+    [
+        pytest.param(True, Verdict.EXPLAINED, id="after the release"),
+        pytest.param(False, Verdict.UNEXPLAINED, id="before it"),
+    ],
+)
+def test_a_resize_after_the_release_explains_a_refusal(resized_after: bool, want: Verdict) -> None:
+    tape = Tape()
+    released(tape, "two", "a", 2, "bound")
+    if not resized_after:
+        tape.pod("two", "a", 5, "bound")
+    tape.pod("six", "a", 6, "pending")
+    tape.unit("six", "Dequeued")
+    if resized_after:
+        tape.pod("two", "a", 5, "bound")
+    tape.pod("six", "a", 6, REFUSED)
+    assert tape.verdicts() == [want]
+
+
+@pytest.mark.parametrize(
+    ("cpu", "quota", "want"),
+    [
+        pytest.param(4, "inside", True, id="all that the tree has"),
+        pytest.param(5, "inside", False, id="more than it has"),
+        pytest.param(6, "a", True, id="what it leaves the default tree"),
+        pytest.param(7, "a", False, id="more than it leaves"),
+    ],
+)
+def test_each_tree_divides_its_own_total(cpu: int, quota: str, want: bool) -> None:
+    tape = tape_with_tree()
+    tape.pod("one", quota, cpu, "pending")
+    now = tape.now()
+    assert passes(now, now.pods["pods/one"]) is want
+    lines = list(describe(now))
+    assert "total of t {'cpu': 4000}" in lines
+    assert any(line.startswith("t/inside: max {'cpu': 9000}") for line in lines)
+
+
+def test_pods_of_one_tree_are_not_counted_in_another() -> None:
+    tape = tape_with_tree()
+    tape.pod("other", "a", 6, "bound")
+    tape.pod("four", "inside", 4, "pending")
+    now = tape.now()
+    assert passes(now, now.pods["pods/four"])
 
 
 def test_two_releases_that_do_not_fit_together_are_not_explained() -> None:
