@@ -165,9 +165,10 @@ sim-faults: $(STAMP) ## break the programs on purpose; writes how soon the simul
 	@$(PY) -m tests.simulation.planted_faults --jobs "$(JOBS)"
 
 .PHONY: koordinator
-koordinator: $(STAMP) ## beside the real koord-scheduler, built once (SEEDS=3 ROUNDS=4 SCENARIOS=)
+koordinator: $(STAMP) ## beside the real koord-scheduler, built once (SEEDS=3 ROUNDS=4 SCENARIOS= PARKING=1)
 	@$(PY) -m tests.koordinator --seeds "$(or $(SEEDS),3)" --rounds "$(or $(ROUNDS),4)" \
-		$(if $(filter undefined,$(origin SCENARIOS)),,--scenarios "$(SCENARIOS)")
+		$(if $(filter undefined,$(origin SCENARIOS)),,--scenarios "$(SCENARIOS)") \
+		$(if $(PARKING),--parking)
 
 .PHONY: bench
 bench: $(STAMP) ## figures, each beside its control (JSON=FILE; STORE=1 for BENCHMARKS.md; TURNS=5)

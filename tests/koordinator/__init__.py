@@ -8,6 +8,7 @@ Read in this order: `koord_scheduler` (the process, built from `tests/controlpla
         make koordinator SEEDS=17, ROUNDS=6       one seed, six rounds
         make koordinator ROUNDS=0                 the scenarios alone
         make koordinator SCENARIOS= SEEDS=20      the rounds alone
+        make koordinator PARKING=1                all of it where held pods are parked
 
 Not part of `make test`: koord-scheduler takes minutes to build, and the rounds a minute each.
 """

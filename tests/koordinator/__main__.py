@@ -3,6 +3,7 @@
         --seeds 3           the seeds from 0 to 2; 5-9 a range, 17,18 two seeds, 17, one
         --rounds 4          rounds of each seed, of some twelve units each; 0: none
         --scenarios a,b     these fixed scenarios; "" none; all where it is not given
+        --parking           with the chart's policies that park pods at the gate
 
 Exit status 1 when a fixed scenario had a job refused for good or stuck, or a round had a refusal
 that is not explained (`round_judge`) or a unit that is stuck; 2 when koord-scheduler cannot be
@@ -33,6 +34,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seeds", default="3")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--scenarios", default=None)
+    parser.add_argument("--parking", action="store_true")
     got = parser.parse_args(arguments)
     chosen = choose(got.scenarios)
     try:
@@ -41,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     except BinariesUnavailable as error:
         print(f"koordinator: {error}", file=sys.stderr)
         return NOT_BUILT
-    with KoordinatorWorld() as world:
+    with KoordinatorWorld(parks=got.parking) as world:
         bad = play_scenarios(world, chosen)
         reports = [
             play_and_tell(world, seed, got.rounds) for seed in read_seeds(got.seeds) if got.rounds
@@ -84,7 +86,9 @@ def play_and_tell(world: KoordinatorWorld, seed: int, rounds: int) -> SeedReport
     for line in report.lines():
         print(line, flush=True)
     if not report.is_good:
-        print(f"  again: make koordinator SEEDS={seed}, ROUNDS={rounds} SCENARIOS=", flush=True)
+        parking = " PARKING=1" if world.parks else ""
+        again = f"make koordinator SEEDS={seed}, ROUNDS={rounds} SCENARIOS={parking}"
+        print(f"  again: {again}", flush=True)
     return report
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from tests.charts.render import as_manifest, render
+from tests.charts.values_table import GATED, values_with
 from tests.cluster.program_process import (
     CONTROLLERS,
     SCHEDULER,
@@ -33,6 +35,7 @@ NODES: Final = "/api/v1/nodes"
 PRESENT_SECONDS: Final = 60.0
 EXTENSIONS: Final = "--enabled-extensions=job,pod"
 LONG_SECONDS: Final = 3600
+PARKING_QUOTA: Final = "held-pods"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 TREES_GATE: Final = "MultiQuotaTree=true"
 SEVERAL_TREES: Final = """\
@@ -43,11 +46,16 @@ pluginConfigs: {ElasticQuotaV2: {multiQuotaTree: true}}
 
 
 class KoordinatorWorld:
-    """The control plane, koord-scheduler, and both programs; `reset` makes it a new cluster."""
+    """The control plane, koord-scheduler, and both programs; `reset` makes it a new cluster.
 
-    def __init__(self) -> None:
+    Args:
+        parks: Whether the chart's admission policies are in force, with a quota for held pods.
+    """
+
+    def __init__(self, *, parks: bool = False) -> None:
         self._stack = ExitStack()
         self._has_trees = False
+        self.parks = parks
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -58,6 +66,8 @@ class KoordinatorWorld:
             prepare(self.cluster.plane)
             # A kind is served a moment after its CRD is.
             assert within(PRESENT_SECONDS, self._serves_kinds), "its CRDs are not served"
+            if self.parks:
+                self._apply_policies()
             folder = self.cluster.folder / "koordinator"
             folder.mkdir()
             self._trees_config = folder / "several-trees.yaml"
@@ -93,6 +103,20 @@ class KoordinatorWorld:
             ["--leader-elect=false", *arguments],
             group=guardian.group,
         )
+
+    def _apply_policies(self) -> None:
+        """Apply the chart's policies with a quota for held pods; return when they are in force."""
+        kinds = ("MutatingAdmission", "ValidatingAdmission", "ElasticQuota")
+        values = values_with("batchjob", *GATED, admissionPolicy={"parkingQuota": PARKING_QUOTA})
+        made = [each for each in render(values) if each["kind"].startswith(kinds)]
+        apply = ("apply", "--server-side", "--filename", "-")
+        self.cluster.plane.kubectl(*apply, input=as_manifest(made))
+        assert within(PRESENT_SECONDS, self._parks), "the policies are not in force"
+
+    def _parks(self) -> bool:
+        probe = pod_body("probe", "", {"cpu": 1}, gated=True)
+        made = self.api.request("POST", f"{PODS}?dryRun=All", probe)
+        return bool(made["metadata"]["labels"].get(QUOTA_LABEL) == PARKING_QUOTA)
 
     def reset(
         self, node: Mapping[str, str], quotas: Iterable[Json], *, has_trees: bool = False

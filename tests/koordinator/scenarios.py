@@ -220,6 +220,27 @@ def parked_pods(world: KoordinatorWorld) -> list[Fate]:
     return [*fates, Fate("charge of nine", RUNS if used == "9" else STUCK, f"b uses {used}")]
 
 
+def held_pods_of_two_quotas(world: KoordinatorWorld) -> list[Fate]:
+    """6 CPUs wait at the gate in a and 9 in b, on 10; only where they are parked do they start.
+
+    Elsewhere each has 5 of the 10, as pods without a gate would: waiting is right, and nothing else
+    is. Parked, one runs, and the other follows when it has ended.
+    """
+    world.reset({"cpu": "10"}, [quota_body(name, {"cpu": 10}) for name in "ab"])
+    for name, quota, cpu in (("six", "a", 6), ("nine", "b", 9)):
+        world.create_pod(name, quota, {"cpu": cpu}, gated=True)
+    if not world.parks:
+        return settled(world, "six", "nine")
+    pods = ("six", "nine")
+    until(lambda: any(fate_of(world, each).state == RUNS for each in pods))
+    first = next(each for each in pods if fate_of(world, each).state == RUNS)
+    fates = [fate_of(world, each) for each in pods]
+    world.delete_pod(first)
+    (second,) = set(pods) - {first}
+    await_run(world, second)
+    return fates
+
+
 SCENARIOS: Final[Sequence[Scenario]] = (
     held_pod_of_another_quota,
     three_devices_by_weight,
@@ -230,6 +251,7 @@ SCENARIOS: Final[Sequence[Scenario]] = (
     living_pod_whose_label_is_changed,
     resized_pod_beside_a_failed_one,
     parked_pods,
+    held_pods_of_two_quotas,
 )
 
 
