@@ -97,6 +97,14 @@ class Grounds(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     asker or a sibling of it, gets `has`; without the demand it had `had`. While nothing is charged
     below either and these numbers stay, the refusal stands (`runtime_wake_check`). `scope` is the
     highest quota (or the root) whose division is not plain, `parent` the parent of both.
+
+    `needs`: what the subject uses, or would use with the demand, where that alone is compared: the
+    refusal stands while it gets less with the demand, and, if it is a sibling, as much without it.
+    Then `had` and `has` are None.
+
+    `relief`: what held pods of the demand's own job already make the asker ask for. Without the
+    demand it asks for that much less than now, and with it for `more` than now (`claims`).
+
     `unseeded`, `unrefreshed` and `exact` are what is assumed of koord-scheduler
     (`level_division.Memory`).
     """
@@ -111,6 +119,8 @@ class Grounds(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     unseeded: bool
     unrefreshed: bool
     exact: bool = False
+    needs: int | None = None
+    relief: int = 0
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):

@@ -7,8 +7,9 @@ at any moment, and it may as well be deleted. So what is promised must hold both
   would count them twice. Where they ask for more than the demand, the rest goes on claiming.
 * without any claim.
 
-A refusal found in a state that is not the tree's own has no grounds: its waiter is asked again at
-each change on its resource, since grounds are compared with what the tree divides now.
+Grounds are compared with what the tree divides now, all claims included. So those of a refusal
+that was found without the own claims say by how much (`Grounds.relief`). A refusal that was found
+without any claim has no grounds: its waiter is asked again at each change on its resource.
 """
 
 from __future__ import annotations
@@ -41,26 +42,44 @@ def check_beside_claims(
         own: What the held pods of its job ask for in this quota.
         forget: Called when sums have changed without a change of the tree.
     """
-    with beside_own(node, items, own, forget) as is_relieved:
+    with beside_own(node, items, own, forget):
         refusal = check()
+        asked = _asked_now(refusal, node)
     if refusal is not None:
-        return replace(refusal, grounds=None) if is_relieved else refusal
+        return _relieved(refusal, _asked_now(refusal, node) - asked)
     with _without_claims(node.tree, forget):
         refusal = check()
     return None if refusal is None else replace(refusal, grounds=None)
 
 
+def _asked_now(refusal: Refusal | None, node: NodeUsage) -> int:
+    """Return what the asker in a refusal's grounds is asked for now; 0: it has no grounds."""
+    if refusal is None or refusal.grounds is None:
+        return 0
+    name = refusal.grounds.asker
+    asker = next(each for each in node.chain if each.name == name)
+    return asker.asked.get(refusal.resource, 0)
+
+
+def _relieved(refusal: Refusal, relief: int) -> Refusal:
+    """Return a refusal that was found while the asker was asked for this much less."""
+    grounds = refusal.grounds
+    if grounds is None or not relief:
+        return refusal
+    return replace(refusal, grounds=replace(grounds, more=grounds.more - relief, relief=relief))
+
+
 @contextmanager
 def beside_own(
     node: NodeUsage, items: Items, own: Mapping[str, int], forget: ForgetLevels
-) -> Iterator[bool]:
-    """Take the demand's own held pods off what is claimed; yield whether there are any."""
+) -> Iterator[None]:
+    """Take the demand's own held pods off what is claimed."""
     relief = [(key, -min(amount, own[key])) for key, amount in items if own.get(key)]
     if not relief:
-        yield False
+        yield
         return
     with _simulate({node: relief}, node.tree, forget):
-        yield True
+        yield
 
 
 @contextmanager

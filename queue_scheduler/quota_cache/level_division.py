@@ -83,11 +83,13 @@ class _Known:
 
 
 class LevelDivision:
-    """Divides in one tree; `unrefreshed` are quotas that may be so: `koord_scheduler_state`."""
+    """Divides in one tree; `unrefreshed` are quotas that may be so: `koord_scheduler_state`.
+
+    `is_pooled`: the part that all divisions of a level share is kept.
+    """
 
     __slots__ = (
         "_grandparents",
-        "_is_pooled",
         "_known",
         "_min_sums",
         "_reserving",
@@ -96,12 +98,13 @@ class LevelDivision:
         "_scales",
         "_tree",
         "_unrefreshed",
+        "is_pooled",
     )
 
     def __init__(self, tree: TreeUsage, unrefreshed: frozenset[str]) -> None:
         self._tree = tree
         self._rounding = tree.settings.rounding
-        self._is_pooled = self._rounding is Rounding.HALF_UP
+        self.is_pooled = self._rounding is Rounding.HALF_UP
         self._scales = tree.settings.scale_min
         self._unrefreshed = unrefreshed
         self._rows: dict[tuple[str, str], list[Row]] = {}
@@ -121,7 +124,7 @@ class LevelDivision:
         """
         copy: LevelDivision = LevelDivision.__new__(LevelDivision)
         copy._tree = tree
-        copy._rounding, copy._is_pooled = self._rounding, self._is_pooled
+        copy._rounding, copy.is_pooled = self._rounding, self.is_pooled
         copy._scales = self._scales
         copy._unrefreshed, copy._min_sums = self._unrefreshed, self._min_sums
         copy._reserving, copy._grandparents = self._reserving, self._grandparents
@@ -153,7 +156,7 @@ class LevelDivision:
         question = self._question(known, key, total, memory, changed, request)
         grants = known.grants.get(question)
         if grants is None:
-            if self._is_pooled:
+            if self.is_pooled:
                 grants = self._fill(known, parent, key, total, memory, changed, request)
             if grants is None:
                 grants = self._divide(parent, key, total, memory, changed, request)
@@ -193,7 +196,7 @@ class LevelDivision:
         child: NodeUsage,
         request: int,
     ) -> int:
-        if self._is_pooled:
+        if self.is_pooled:
             pool = self._find_pool(known, parent, key, total, memory)
             claim = self._claim(child, key, total, memory, request)
             if pool is not None and claim is not None:
@@ -217,7 +220,7 @@ class LevelDivision:
         below = known.scaled_below
         if below is None or total is None or total >= below:
             return False
-        return self._is_pooled and key in TOLERATED and not memory.exact
+        return self.is_pooled and key in TOLERATED and not memory.exact
 
     def grants_all(
         self,

@@ -213,6 +213,8 @@ class RuntimeCheck:
         level, subject = breach.level, breach.beside
         had: int | None = breach.had
         has: int | None = breach.has
+        # Only a pool says what one child gets without a division among all.
+        needs = _needed(breach, levels) if self.division.is_pooled else None
         if level.child.is_special:
             return None  # it asks for more and takes it off the total at once
         number = levels.index(level)
@@ -220,6 +222,8 @@ class RuntimeCheck:
             # A child of one parent gets too little: the subject is that parent, and what it has.
             subject, had, has = level.parent, level.total_before, level.total_after
             number -= 1
+        elif needs is not None:
+            subject, had, has = subject or level.child, None, None
         elif subject is None:
             subject = level.child
             had, has = self.levels.offered(level, subject, key, memory)
@@ -240,6 +244,7 @@ class RuntimeCheck:
             unseeded=memory.unseeded,
             unrefreshed=memory.unrefreshed,
             exact=memory.exact,
+            needs=needs,
         )
 
     def runtimes(self, node: NodeUsage) -> Amounts:
@@ -374,6 +379,17 @@ def _claims_with(node: NodeUsage, key: str, amount: int) -> list[tuple[NodeUsage
 def _holds(node: NodeUsage) -> bool:
     """Return whether the quota's cover counts: a leaf, or a parent with demand of its own."""
     return not node.children or has_promises(node)
+
+
+def _needed(breach: LevelRefusal, levels: list[Level]) -> int | None:
+    """Return what the quota needs that gets too little, if it is a child of the root; else None."""
+    refusal, subject = breach.refusal, breach.beside
+    if breach.level is not levels[0]:
+        return None
+    if subject is not None:
+        return refusal.used if refusal.quota == subject.name else None
+    is_own = refusal.reason is Reason.OVER_RUNTIME and breach.level is levels[-1]
+    return refusal.used + refusal.requested if is_own else None
 
 
 def _is_lost_by_rounding(levels: list[Level], breach: LevelRefusal) -> bool:

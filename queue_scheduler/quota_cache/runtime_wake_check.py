@@ -120,30 +120,50 @@ class _Siblings:
         self._totals: dict[int, int | None] = {}
 
     def fallen(self, all_grounds: Iterable[Grounds]) -> Iterator[Grounds]:
-        """Return the grounds whose subject gets another amount, with or without the demand.
+        """Return the grounds that no longer stand, by what the subject gets now.
 
         They are about these children, and a waiter has seen all that was charged below these.
         """
-        nodes, division = self._tree.nodes, self._walk.division
-        parent, key, memory, totals = self._parent, self._key, self._memory, self._totals
         for grounds in all_grounds:
-            asker = nodes[grounds.asker]
-            request = would_ask(asker, key, grounds.more)
-            more = request - asker.limited.get(key, 0)
-            if more not in totals:
-                totals[more] = self._find_total(more)
-            before = self._before
-            if before is not None and before.get(grounds.subject, 0) != grounds.had:
+            asker = self._tree.nodes[grounds.asker]
+            stands = self._is_same if grounds.needs is None else self._is_short
+            if not stands(grounds, asker):
                 yield grounds
-                continue
-            total = totals[more]
-            if grounds.subject == grounds.asker:
-                has = division.grant(parent, key, total, memory, asker, request)
-            else:
-                after = division.divide(parent, key, total, memory, asker, request)
-                has = after.get(grounds.subject, 0)
-            if has != grounds.has:
-                yield grounds
+
+    def _is_same(self, grounds: Grounds, asker: NodeUsage) -> bool:
+        """Return whether the subject gets the same amounts, with and without the demand."""
+        if self._got(grounds, asker) != grounds.had:
+            return False
+        return self._gets(asker, grounds.more, grounds.subject) == grounds.has
+
+    def _is_short(self, grounds: Grounds, asker: NodeUsage) -> bool:
+        """Return whether the subject gets less than it needs, because of the demand."""
+        needs = grounds.needs or 0
+        if self._gets(asker, grounds.more, grounds.subject) >= needs:
+            return False
+        return grounds.subject == grounds.asker or needs <= self._got(grounds, asker)
+
+    def _got(self, grounds: Grounds, asker: NodeUsage) -> int:
+        """Return what the subject gets without the demand."""
+        if grounds.relief:
+            return self._gets(asker, -grounds.relief, grounds.subject)
+        if self._before is None:
+            self._find_total(0)
+        assert self._before is not None
+        return self._before.get(grounds.subject, 0)
+
+    def _gets(self, asker: NodeUsage, more: int, subject: str) -> int:
+        """Return what one of the children gets if the asker is asked for this much more."""
+        key, totals = self._key, self._totals
+        request = would_ask(asker, key, more)
+        more = request - asker.limited.get(key, 0)
+        if more not in totals:
+            totals[more] = self._find_total(more)
+        parent, total, memory = self._parent, totals[more], self._memory
+        division = self._walk.division
+        if subject == asker.name:
+            return division.grant(parent, key, total, memory, asker, request)
+        return division.divide(parent, key, total, memory, asker, request).get(subject, 0)
 
     def _find_total(self, more: int) -> int | None:
         """Return what the parent has with a demand that raises its request by this.

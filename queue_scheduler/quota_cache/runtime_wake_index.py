@@ -24,7 +24,7 @@ Groups: TypeAlias = dict[Grounds | None, dict[Hashable, int]]
 class Scope:
     """The waiters of one scope.
 
-    `most` is at least the largest `Grounds.more` among them.
+    `most` is at least the largest sum of `Grounds.more` and `relief` among them.
     """
 
     __slots__ = ("families", "most")
@@ -77,8 +77,8 @@ class RuntimeWakeIndex:
             scope = scopes[name] = Scope()
         groups = scope.families.setdefault(_family(grounds), {})
         groups.setdefault(grounds, {})[waiter] = seen_at
-        if grounds is not None and grounds.more > scope.most:
-            scope.most = grounds.more
+        if grounds is not None:
+            scope.most = max(scope.most, grounds.more + grounds.relief)
 
     def remove(self, waiter: Hashable, tree_id: str, refusal: Refusal) -> None:
         """Forget a waiter that was added with this refusal."""

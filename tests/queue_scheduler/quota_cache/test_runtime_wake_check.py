@@ -5,9 +5,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason, Refusal
-from queue_scheduler.quota.quota_decision import Demand
+from queue_scheduler.quota.quota_decision import Demand, PodStage
 from queue_scheduler.quota.quota_settings import QuotaSettings, Rounding
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
+from shared_api.objects.meta import Uid
 from tests.properties.quota_cases import build_quota, take_woken
 
 
@@ -138,3 +139,78 @@ def test_a_waiter_since_a_charge_of_its_quota_is_woken_by_a_release_elsewhere() 
     quotas.release("elsewhere")
     assert "a" in doubtful(quotas)
     assert "a" in take_woken(quotas)
+
+
+def flat_quotas(capacity: int = 900) -> QuotaCache:
+    """Return a quota cache with quotas a to d of max 1000 without a min."""
+    quotas = QuotaCache(QuotaSettings(cap_by_total=False))
+    for name in "abcd":
+        quotas.on_quota(build_quota(name, maximum={"x": 1000}))
+    quotas.on_capacity({"x": capacity})
+    return quotas
+
+
+def test_a_share_that_changes_and_stays_too_small_is_no_reason_to_ask() -> None:
+    quotas = flat_quotas()
+    quotas.charge("b3", "b", Demand({"x": 300}))
+    quotas.charge("c1", "c", Demand({"x": 100}))
+    refusal = let_wait(quotas, "a", 800)
+    assert (refusal.reason, refusal.limit) == (Reason.OVER_RUNTIME, 500)
+    quotas.release("c1")
+    assert doubtful(quotas) == [], "it would get 600 now"
+    assert take_woken(quotas) == []
+    quotas.charge("d1", "d", Demand({"x": 100}))
+    assert doubtful(quotas) == []
+    quotas.release("d1")
+    quotas.on_capacity({"x": 1100})
+    assert take_woken(quotas) == ["a"]
+
+
+def test_a_sibling_that_would_be_hurt_as_before_is_no_reason_to_ask() -> None:
+    quotas = flat_quotas()
+    quotas.charge("b6", "b", Demand({"x": 600}))
+    refusal = let_wait(quotas, "a", 400)
+    assert (refusal.reason, refusal.other) == (Reason.HURTS_OTHERS, "b")
+    quotas.charge("c1", "c", Demand({"x": 100}))
+    assert doubtful(quotas) == [], "b would get a little less than before"
+    quotas.charge("d2", "d", Demand({"x": 200}))
+    assert doubtful(quotas) == []
+    quotas.on_foreign("pods", "d", {"x": 300})
+    assert doubtful(quotas) == ["a"], "b lacks already what it uses: it cannot be hurt"
+
+
+def test_a_job_beside_its_own_held_pods_is_asked_where_they_fit() -> None:
+    """Its pods claim 800 of 1200; b's job has 300, and held pods in c claim 200."""
+    quotas = flat_quotas(1200)
+    job = Uid("job")
+    quotas.on_foreign("held", "a", {"x": 800}, stage=PodStage.HELD, job=job)
+    quotas.on_foreign("others", "c", {"x": 200}, stage=PodStage.HELD, job=Uid("other"))
+    quotas.charge("b3", "b", Demand({"x": 300}))
+    demand = Demand({"x": 800}, job=job)
+    refusal = quotas.check("a", demand)
+    assert refusal is not None
+    assert refusal.grounds is not None
+    assert (refusal.grounds.more, refusal.grounds.relief) == (0, 800)
+    quotas.wait("w", "a", demand, refusal)
+    quotas.charge("d1", "d", Demand({"x": 100}))
+    assert doubtful(quotas) == []
+    assert take_woken(quotas) == []
+    quotas.release("d1")
+    quotas.release("b3")
+    assert take_woken(quotas) == ["w"]
+
+
+def test_a_sibling_that_own_held_pods_would_hurt_is_compared_without_them() -> None:
+    quotas = flat_quotas()
+    job = Uid("job")
+    quotas.charge("b6", "b", Demand({"x": 600}))
+    quotas.on_foreign("held", "a", {"x": 400}, stage=PodStage.HELD, job=job)
+    demand = Demand({"x": 400}, job=job)
+    refusal = quotas.check("a", demand)
+    assert refusal is not None
+    assert (refusal.reason, refusal.other) == (Reason.HURTS_OTHERS, "b")
+    quotas.wait("w", "a", demand, refusal)
+    quotas.charge("c1", "c", Demand({"x": 100}))
+    assert doubtful(quotas) == []
+    quotas.release("b6")
+    assert take_woken(quotas) == ["w"]
