@@ -104,6 +104,7 @@ class ProblemKind(StrEnum):
     MIN_OVER_MAX = "MinOverMax"
     MIN_KEY_NOT_IN_MAX = "MinKeyNotInMax"
     RESOURCE_WITHOUT_EFFECT = "ResourceWithoutEffect"
+    NO_WEIGHT = "NoWeight"
     ATTRIBUTE_WITHOUT_EFFECT = "AttributeWithoutEffect"
     DUPLICATE_NAME = "DuplicateName"
     PARENT_MISSING = "ParentMissing"

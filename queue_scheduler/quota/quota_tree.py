@@ -24,6 +24,7 @@ from shared_api.resource_list import Amounts, add
 from shared_api.well_known_labels import (
     DEFAULT_QUOTA,
     QUOTA_IS_PARENT,
+    QUOTA_SHARED_WEIGHT,
     ROOT_QUOTA,
     SPECIAL_QUOTAS,
     SYSTEM_QUOTA,
@@ -109,13 +110,15 @@ def build_forest(
     *,
     multi_quota_tree: bool = False,
     are_elastic: bool = True,
+    are_divided: bool = False,
     specials: Iterable[QuotaSpec] = (),
 ) -> QuotaForest:
     """Return the trees of these quotas.
 
     `specials` are the default and system quota if they take part in the division; objects in
     `specs` with their names or the root's are left out. `are_elastic`: what Koordinator's webhook
-    would have refused is reported as a problem.
+    would have refused is reported as a problem. `are_divided`: what the division gives counts, so a
+    quota without a weight is reported, too.
     """
     forest = QuotaForest()
     counted = _oldest_of_each_name(specs, forest)
@@ -131,6 +134,8 @@ def build_forest(
     if are_elastic:
         for node in forest.nodes.values():
             _warn(node, forest)
+            if are_divided:
+                _warn_of_weight(node, forest)
     forest.problems.sort(key=lambda problem: (problem.quota, problem.namespace, problem.kind))
     return forest
 
@@ -317,3 +322,29 @@ def _warn(node: QuotaNode, forest: QuotaForest) -> None:
     if not do_tree_ids_agree(spec.tree_id, parent.tree_id, None):
         text = f"its tree id is not that of its parent {parent.name}, which counts"
         _report(forest, spec, ProblemKind.TREE_ID_DIFFERS, text, fatal=False)
+
+
+def _warn_of_weight(node: QuotaNode, forest: QuotaForest) -> None:
+    """Warn where a quota gets its min and no share of the rest, though its max is more.
+
+    Often the annotation just does not name the resource.
+    """
+    spec, parent = node.spec, node.parent
+    if node.is_special or parent is None:
+        return
+    keys = [
+        key
+        for key, most in sorted(spec.max.items())
+        if most > spec.min.get(key, 0) and not spec.weight.get(key, 0)
+    ]
+    if not keys:
+        return
+    text = f"its {QUOTA_SHARED_WEIGHT} of {', '.join(keys)} is 0: of that it gets its min alone"
+    others = [each.spec.min for each in parent.children if each is not node]
+    is_lent = parent.parent is not None and parent.spec.lends
+    if is_lent and any(spec.min.get(key) and each.get(key) for key in keys for each in others):
+        text += (
+            f", scaled down to what the quotas of {parent.name} ask for: while the others ask for "
+            "nothing, its pods may be refused"
+        )
+    _report(forest, spec, ProblemKind.NO_WEIGHT, text, fatal=False)

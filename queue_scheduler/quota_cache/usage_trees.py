@@ -339,6 +339,7 @@ def build_usage_trees(
         specs,
         multi_quota_tree=settings.multi_quota_tree,
         are_elastic=settings.kind is QuotaKind.ELASTIC_QUOTA,
+        are_divided=is_runtime,
         specials=specials if divides_specials else (),
     )
     trees = {

@@ -97,14 +97,31 @@ class ClusterShape:
 
     def most(self, leaf: QuotaShape) -> Amounts:
         """Return the largest demand that can ever run in a quota: its share if it alone asks."""
+        runtime = self._runtime(leaf, leaf.max)
+        found = {key: min(each, runtime.get(key, each)) for key, each in self.node.items()}
+        return {key: max(each, 0) for key, each in found.items()}
+
+    def runs_alone(self, leaf: QuotaShape, request: Amounts, pods: int) -> bool:
+        """Return whether so many pods of a quota can run, and fewer, if no other quota asks.
+
+        Without a weight, a quota gets a part of what its parent asks for: sometimes too little for
+        any pod.
+        """
+        demands = [{key: n * each for key, each in request.items()} for n in range(1, pods + 1)]
+        return all(self._is_covered(leaf, each) for each in demands)
+
+    def _is_covered(self, leaf: QuotaShape, demand: Amounts) -> bool:
+        asked = {key: each for key, each in demand.items() if key in leaf.max}
+        runtime = self._runtime(leaf, asked)
+        return all(each <= runtime[key] for key, each in asked.items())
+
+    def _runtime(self, leaf: QuotaShape, asked: Amounts) -> Amounts:
+        """Return what a quota gets if it alone asks."""
         specs = [parse_quota(to_struct(ElasticQuota, each.body())) for each in self.quotas]
         forest = build_forest(specs, multi_quota_tree=True)
         total = tree_totals(forest, self.node)[leaf.tree]
-        asked = {leaf.name: leaf.max}
-        division = cautious_runtimes(forest.trees[leaf.tree], asked, total, RULES)
-        runtime = division.runtime[leaf.name]
-        found = {key: min(each, runtime.get(key, each)) for key, each in self.node.items()}
-        return {key: max(each, 0) for key, each in found.items()}
+        tree = forest.trees[leaf.tree]
+        return cautious_runtimes(tree, {leaf.name: asked}, total, RULES).runtime[leaf.name]
 
 
 def random_cluster(rng: random.Random) -> ClusterShape:

@@ -175,7 +175,7 @@ class RoundPlayer:
             most = {key: min(each, leaf.min.get(key, each)) for key, each in most.items()}
         pods = self._rng.randint(1, 3)
         request = random_request(self._rng, {key: each // pods for key, each in most.items()})
-        if not request:
+        if not request or not self._shape.runs_alone(leaf, request, pods):
             return
         self._world.create_job(
             self._new_name("job"),
@@ -192,7 +192,7 @@ class RoundPlayer:
     def _held_pod(self) -> None:
         leaf = self._leaf()
         request = random_request(self._rng, self._shape.most(leaf))
-        if request:
+        if request and self._shape.runs_alone(leaf, request, 1):
             name, seconds = self._new_name("held"), self._run_seconds()
             self._world.create_pod(
                 name, leaf.name, texts_of(request), gated=True, run_seconds=seconds

@@ -85,6 +85,21 @@ def test_without_weight_a_quota_has_its_min_alone() -> None:
     assert leaf_beside([], weight={"cpu": 0})["cpu"] == 8000
 
 
+def test_a_min_that_is_scaled_to_the_demand_may_be_too_little_for_any() -> None:
+    """koord-scheduler gives the leaf 11 of 12 parts of what it asks for: its parent has no more."""
+    parent = QuotaShape("p", is_parent=True, max={"cpu": 10_000})
+    leaf = QuotaShape("leaf", parent="p", max={"cpu": 9000}, min={"cpu": 5500}, weight={"cpu": 0})
+    leaf.weight[GPU] = 1
+    beside = QuotaShape("beside", parent="p", max={"cpu": 9000}, min={"cpu": 500})
+    cluster = ClusterShape({"cpu": 10_000, GPU: 1}, [parent, leaf, beside])
+    assert cluster.most(leaf)["cpu"] == 5500
+    assert not cluster.runs_alone(leaf, {"cpu": 1000}, 1)
+    assert cluster.runs_alone(beside, {"cpu": 1000}, 3)
+    assert not cluster.runs_alone(beside, {"cpu": 1000}, 11)
+    parent.lends, parent.min = False, {"cpu": 6000}
+    assert cluster.runs_alone(leaf, {"cpu": 1000}, 3), "the parent asks for its min all the same"
+
+
 @pytest.mark.parametrize(
     ("ignores", "want"),
     [

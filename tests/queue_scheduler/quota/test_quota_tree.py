@@ -162,6 +162,36 @@ def test_an_object_that_the_webhook_would_refuse_gets_a_warning(
     assert not forest.broken
 
 
+ZERO = {"memory": 0, "cpu": 1}
+PARENT = build_quota("p", is_parent=True, maximum={"cpu": 9, "memory": 9})
+SIBLING = build_quota("b", parent="p", minimum={"memory": 1}, maximum={"cpu": 9, "memory": 9})
+
+
+@pytest.mark.parametrize(
+    ("weight", "minimum", "parent", "want"),
+    [
+        pytest.param(None, 1, PARENT, "", id="max is the weight"),
+        pytest.param({"cpu": 0, "memory": 0}, 1, PARENT, "", id="all zero: max is the weight"),
+        pytest.param(ZERO, 9, PARENT, "", id="its min is all that max allows"),
+        pytest.param(ZERO, 0, PARENT, "of memory is 0: of that it gets its min alone", id="zero"),
+        pytest.param({"cpu": 1}, 0, PARENT, "of memory is 0", id="not named"),
+        pytest.param(ZERO, 1, PARENT, "its min alone, scaled down to what", id="beside a min"),
+    ],
+)
+def test_a_quota_without_a_weight_is_told_where_shares_count(
+    weight: dict[str, int] | None, minimum: int, parent: ElasticQuota, want: str
+) -> None:
+    quota = build_quota(
+        "a", parent="p", minimum={"memory": minimum}, maximum={"cpu": 9, "memory": 9}, weight=weight
+    )
+    specs = [parse_quota(each) for each in (parent, quota, SIBLING)]
+    told = build_forest(specs, are_divided=True).problems
+    found = [each for each in told if each.kind == "NoWeight"]
+    assert [each.quota for each in found] == (["a"] if want else [])
+    assert all(want in each.text and not each.fatal for each in found)
+    assert all(each.kind != "NoWeight" for each in build_forest(specs).problems)
+
+
 def test_special_objects_are_left_out_and_specials_are_planted() -> None:
     special = QuotaSpec(name=DEFAULT_QUOTA, max={"z": 1})
     objects = [parse_quota(build_quota(name)) for name in (DEFAULT_QUOTA, ROOT_QUOTA, "a")]
