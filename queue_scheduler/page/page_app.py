@@ -99,6 +99,23 @@ Sent = Annotated[PostedBody, Depends(BodyReader(JSON))]
 Filter = Annotated[str, Query(max_length=MAX_FILTER, description="words, or field:text")]
 Sort = Annotated[str, Query(max_length=32, description="a field, - before it: descending")]
 
+
+def _all_that_match(
+    filter: Filter = "",  # noqa: A002 - its name in the query
+    sort: Sort = "",
+) -> UnitQuery:
+    return UnitQuery(limit=MAX_ROWS, filter=filter, sort=sort)
+
+
+Matching = Annotated[UnitQuery, Depends(_all_that_match)]
+
+
+def _page_of(found: Matching, offset: Offset = 0, limit: Limit = DEFAULT_PAGE) -> UnitQuery:
+    return found._replace(offset=offset, limit=limit)
+
+
+PageQuery = Annotated[UnitQuery, Depends(_page_of)]
+
 log = structlog.get_logger("page")
 
 
@@ -263,10 +280,10 @@ class Pages:
         return show_quota(state, name, visitor, past, is_recorded=is_recorded)
 
     def table(self, visitor: Visitor, name: str, query: UnitQuery, at: At) -> str:
-        """All units of a queue that a filter lets through, as CSV."""
+        """Units of a queue, as CSV."""
         known = self.states.at(at)
         units = self._units(self._sources.at(at), known if at is None else None, name)
-        found, _, _ = select(units, query._replace(offset=0, limit=MAX_ROWS), visitor)
+        found, _, _ = select(units, query, visitor)
         return encode_csv(show_units(found, visitor, self._start_of(at)))
 
     def what_if(self, visitor: Visitor, body: PostedBody) -> WhatIfView:
@@ -344,16 +361,8 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
             user=visitor.user, login=visitors.needs_login, reads_all=visitor.reads_all
         )
 
-    def queue(
-        visitor: Asking,
-        name: Name,
-        offset: Offset = 0,
-        limit: Limit = DEFAULT_PAGE,
-        filter: Filter = "",  # noqa: A002 - its name in the query
-        sort: Sort = "",
-        at: At = None,
-    ) -> Response:
-        return pages.queue(visitor, name, UnitQuery(offset, limit, filter, sort), at)
+    def queue(visitor: Asking, name: Name, query: PageQuery, at: At = None) -> Response:
+        return pages.queue(visitor, name, query, at)
 
     def overview(visitor: Asking, at: At = None) -> Response:
         return pages.overview(visitor, at)
@@ -367,15 +376,8 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
     def quota(visitor: Asking, name: Name, at: At = None) -> QuotaPage:
         return pages.quota(visitor, name, at)
 
-    def table(
-        visitor: Asking,
-        name: Name,
-        filter: Filter = "",  # noqa: A002 - its name in the query
-        sort: Sort = "",
-        at: At = None,
-    ) -> Response:
-        text = pages.table(visitor, name, UnitQuery(filter=filter, sort=sort), at)
-        return Response(text, media_type=CSV)
+    def table(visitor: Asking, name: Name, query: Matching, at: At = None) -> Response:
+        return Response(pages.table(visitor, name, query, at), media_type=CSV)
 
     # Annotations are texts here, and name a local type.
     for each in (table, session, overview, queue, unit, changes, quota):
@@ -398,15 +400,8 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
 
 
 def _add_unqueued(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
-    def unqueued(
-        visitor: Visitor,
-        offset: Offset = 0,
-        limit: Limit = DEFAULT_PAGE,
-        filter: Filter = "",  # noqa: A002 - its name in the query
-        sort: Sort = "",
-        at: At = None,
-    ) -> Response:
-        return pages.unqueued(visitor, UnitQuery(offset, limit, filter, sort), at)
+    def unqueued(visitor: Visitor, query: PageQuery, at: At = None) -> Response:
+        return pages.unqueued(visitor, query, at)
 
     unqueued.__annotations__["visitor"] = Annotated[Visitor, Depends(visitors.identify)]
     path = "/page/unqueued"
