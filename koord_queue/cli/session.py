@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from koord_queue.reach.cluster import Cluster
     from koord_queue.reach.controllers import Controllers
     from koord_queue.reach.named import NoUnit
+    from koord_queue.reach.port_forward import PortForwards, Program
     from koord_queue.reach.sources import Sources
     from koord_queue.show.printer import Printer
     from shared_api.process.clock import Clock
@@ -23,6 +24,7 @@ class Session:
     def __init__(self, choice: Choice) -> None:
         self.choice = choice
         self._cluster: Cluster | None = None
+        self._forwards: PortForwards | None = None
         self._sources: Sources | None = None
         self._controllers: Controllers | None = None
         self._out: Printer | None = None
@@ -38,11 +40,9 @@ class Session:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Close connections, and end a port-forward."""
-        if self._sources is not None:
-            self._sources.close()
-        if self._controllers is not None:
-            self._controllers.close()
+        """Close connections, and end port-forwards."""
+        if self._forwards is not None:
+            self._forwards.close()
         if self._cluster is not None:
             self._cluster.close()
 
@@ -85,12 +85,25 @@ class Session:
             self._cluster = open_cluster(self.choice, self.clock)
         return self._cluster
 
+    def forwarded(self, program: Program) -> str:
+        """Return where the debug API of a program is, behind a port-forward.
+
+        Raises:
+            NotServed: It cannot be reached so.
+            CommandError: No cluster is configured.
+        """
+        if self._forwards is None:
+            from koord_queue.reach.port_forward import PortForwards  # noqa: PLC0415 - same
+
+            self._forwards = PortForwards(self.choice, self.cluster, self.clock)
+        return self._forwards.url(program)
+
     def answers(self) -> Sources:
         """Return what answers questions about the queue."""
         if self._sources is None:
             from koord_queue.reach.sources import Sources  # noqa: PLC0415 - same
 
-            self._sources = Sources(self.choice, self.cluster, self.clock)
+            self._sources = Sources(self.choice, self.cluster, self.forwarded, self.clock)
         return self._sources
 
     def controllers(self) -> Controllers:
@@ -98,7 +111,7 @@ class Session:
         if self._controllers is None:
             from koord_queue.reach.controllers import Controllers  # noqa: PLC0415 - same
 
-            self._controllers = Controllers(self.choice, self.cluster, self.clock)
+            self._controllers = Controllers(self.choice, self.forwarded, self.clock)
         return self._controllers
 
     def unit(self, named: str) -> tuple[str, str]:

@@ -11,9 +11,8 @@ from koord_queue.reach.errors import NotServed
 
 if TYPE_CHECKING:
     from koord_queue.reach.choice import Choice
-    from koord_queue.reach.cluster import Cluster
     from koord_queue.reach.debug_api import DebugApi
-    from koord_queue.reach.port_forward import PortForward
+    from koord_queue.reach.port_forward import Program
     from shared_api.process.clock import Clock
 
 ANOTHER_SERVER: Final = "--server is not the debug API of the controllers (port 19877)"
@@ -24,21 +23,15 @@ class Controllers:
 
     Args:
         choice: What the options say.
-        cluster: Opens the API server.
+        forwarded: Returns where a program's debug API is behind a port-forward.
         clock: The time.
     """
 
-    def __init__(self, choice: Choice, cluster: Callable[[], Cluster], clock: Clock) -> None:
+    def __init__(self, choice: Choice, forwarded: Callable[[Program], str], clock: Clock) -> None:
         self._choice = choice
-        self._cluster = cluster
+        self._forwarded = forwarded
         self._clock = clock
         self._api: DebugApi | None = None
-        self._forward: PortForward | None = None
-
-    def close(self) -> None:
-        """End a port-forward."""
-        if self._forward is not None:
-            self._forward.close()
 
     def job(self, namespace: str, kind: str, name: str) -> Job:
         """Return whether a job is managed, and why or why not.
@@ -66,7 +59,6 @@ class Controllers:
 
         if self._choice.server:
             return debug_api.open_debug_api(self._choice, self._clock)
-        from koord_queue.reach.port_forward import CONTROLLERS, forward  # noqa: PLC0415 - the same
+        from koord_queue.reach.port_forward import CONTROLLERS  # noqa: PLC0415 - the same
 
-        self._forward = forward(self._choice, self._cluster(), self._clock, CONTROLLERS)
-        return debug_api.open_forwarded(self._forward.url, self._clock)
+        return debug_api.open_forwarded(self._forwarded(CONTROLLERS), self._clock)

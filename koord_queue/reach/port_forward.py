@@ -11,6 +11,7 @@ import re
 import selectors
 import shutil
 import subprocess
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -63,9 +64,41 @@ class PortForward:
         end(self._process)
 
 
-def forward(
-    choice: Choice, cluster: Cluster, clock: Clock, program: Program = SCHEDULER
-) -> PortForward:
+class PortForwards:
+    """The port-forwards of a command: each starts when it is asked for, all end together.
+
+    Args:
+        choice: What the options say.
+        cluster: Opens the API server.
+        clock: The time.
+    """
+
+    def __init__(self, choice: Choice, cluster: Callable[[], Cluster], clock: Clock) -> None:
+        self._choice = choice
+        self._cluster = cluster
+        self._clock = clock
+        self._started: dict[Program, PortForward] = {}
+
+    def url(self, program: Program) -> str:
+        """Return where the debug API of a program is on this machine.
+
+        Raises:
+            NotServed: The user may not forward ports, there is no kubectl, or the program does not
+                run.
+            CommandError: No cluster is configured.
+        """
+        if program not in self._started:
+            started = forward(self._choice, self._cluster(), self._clock, program)
+            self._started[program] = started
+        return self._started[program].url
+
+    def close(self) -> None:
+        """End them."""
+        for each in self._started.values():
+            each.close()
+
+
+def forward(choice: Choice, cluster: Cluster, clock: Clock, program: Program) -> PortForward:
     """Return a port that leads to the debug API of a program.
 
     Raises:

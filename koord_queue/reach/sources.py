@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from koord_queue.answers.pending import Pending
     from koord_queue.reach.choice import Choice
     from koord_queue.reach.cluster import Cluster, Query
-    from koord_queue.reach.port_forward import PortForward
+    from koord_queue.reach.port_forward import Program
     from shared_api.process.clock import Clock
 
 AnswerT = TypeVar("AnswerT")
@@ -65,22 +65,24 @@ class Sources:
     Args:
         choice: What the options say.
         cluster: Opens the API server.
+        forwarded: Returns where a program's debug API is behind a port-forward.
         clock: The time.
     """
 
-    def __init__(self, choice: Choice, cluster: Callable[[], Cluster], clock: Clock) -> None:
+    def __init__(
+        self,
+        choice: Choice,
+        cluster: Callable[[], Cluster],
+        forwarded: Callable[[Program], str],
+        clock: Clock,
+    ) -> None:
         self._choice = choice
         self._cluster = cluster
+        self._forwarded = forwarded
         self._clock = clock
         self._opened: list[Source] = []
         self._openers = self._plan()
         self._reasons: list[str] = []
-        self._forward: PortForward | None = None
-
-    def close(self) -> None:
-        """End a port-forward."""
-        if self._forward is not None:
-            self._forward.close()
 
     # --- questions ----------------------------------------------------------------------------
 
@@ -171,7 +173,6 @@ class Sources:
 
     def _open_forward(self) -> Source:
         from koord_queue.reach.debug_api import open_forwarded  # noqa: PLC0415 - the same
-        from koord_queue.reach.port_forward import forward  # noqa: PLC0415 - the same
+        from koord_queue.reach.port_forward import SCHEDULER  # noqa: PLC0415 - the same
 
-        self._forward = forward(self._choice, self._cluster(), self._clock)
-        return open_forwarded(self._forward.url, self._clock)
+        return open_forwarded(self._forwarded(SCHEDULER), self._clock)

@@ -11,6 +11,7 @@ from koord_queue.reach.cluster import Cluster
 from koord_queue.reach.controllers import Controllers
 from koord_queue.reach.debug_api import DebugApi, read_problem
 from koord_queue.reach.errors import Missing, NotServed
+from koord_queue.reach.port_forward import PortForwards
 from shared_api.client.transport import Response
 from shared_api.process.clock import SystemClock
 from tests.koord_queue.reach.test_cluster import Server
@@ -20,17 +21,17 @@ MANAGED = {"kind": "Job", "name": "x", "managed": True, "message": "It is manage
 
 
 def test_whoever_may_not_forward_ports_is_told() -> None:
-    asked = Controllers(Choice(), lambda: cluster(may=False), SystemClock())
+    clock = SystemClock()
+    forwards = PortForwards(Choice(), lambda: cluster(may=False), clock)
     with pytest.raises(NotServed, match="you may not forward ports in namespace koord-queue"):
-        asked.job("team", "job", "x")
-    asked.close()
+        Controllers(Choice(), forwards.url, clock).job("team", "job", "x")
 
 
 class Answering(Controllers):
     """Controllers whose server answers so."""
 
     def __init__(self, status: int, body: object) -> None:
-        super().__init__(Choice(server="http://here:1"), cluster, SystemClock())
+        super().__init__(Choice(server="http://here:1"), lambda _: "", SystemClock())
         reply = Response(status, {}, msgspec.json.encode(body))
         self.server = Server(reply)
         self._api = DebugApi(Cluster(self.server, "", "here:1", read_error=read_problem))

@@ -12,7 +12,7 @@ import pytest
 from koord_queue.reach.choice import Choice
 from koord_queue.reach.cluster import Cluster
 from koord_queue.reach.errors import NotServed
-from koord_queue.reach.port_forward import CONTROLLERS, forward
+from koord_queue.reach.port_forward import CONTROLLERS, SCHEDULER, PortForwards, forward
 from shared_api.client.transport import Response
 from shared_api.process.clock import SystemClock
 from tests.koord_queue.reach.test_cluster import Server
@@ -50,7 +50,7 @@ def is_running(folder: Path) -> bool:
 def test_it_leads_to_the_pod_that_decides_and_ends_with_the_command(folder: Path) -> None:
     stand_in(folder, LISTENS)
     choice = Choice(context="prod", as_user="ann", as_groups=("admins",))
-    forwarded = forward(choice, cluster(), SystemClock())
+    forwarded = forward(choice, cluster(), SystemClock(), SCHEDULER)
     assert forwarded.url == "http://127.0.0.1:41234"
     assert (folder / "arguments").read_text().split() == [
         "--context=prod", "--as=ann", "--as-group=admins", "--namespace", "koord-queue",
@@ -61,9 +61,25 @@ def test_it_leads_to_the_pod_that_decides_and_ends_with_the_command(folder: Path
     assert not is_running(folder)
 
 
+def test_those_of_a_command_start_once_and_end_together(folder: Path) -> None:
+    stand_in(folder, LISTENS)
+    forwards = PortForwards(Choice(), cluster, SystemClock())
+    assert not (folder / "pid").exists()
+    want = "http://127.0.0.1:41234"
+    assert forwards.url(SCHEDULER) == want
+    first = (folder / "pid").read_text()
+    assert forwards.url(SCHEDULER) == want
+    assert (folder / "pid").read_text() == first
+    assert forwards.url(CONTROLLERS) == want
+    assert is_running(folder)
+    forwards.close()
+    assert not is_running(folder)
+    assert not Path(f"/proc/{int(first)}").exists()
+
+
 def test_without_a_leader_any_pod_is_asked(folder: Path) -> None:
     stand_in(folder, LISTENS)
-    forward(Choice(), cluster(holder=""), SystemClock()).close()
+    forward(Choice(), cluster(holder=""), SystemClock(), SCHEDULER).close()
     assert "deployment/koord-queue" in (folder / "arguments").read_text()
 
 
@@ -79,17 +95,17 @@ def test_the_controllers_have_their_own_lease_and_port(folder: Path, holder: str
 def test_what_kubectl_says_is_told(folder: Path) -> None:
     stand_in(folder, 'echo "error: pod is not running" >&2; exit 1')
     with pytest.raises(NotServed, match="port-forward failed: error: pod is not running"):
-        forward(Choice(), cluster(), SystemClock())
+        forward(Choice(), cluster(), SystemClock(), SCHEDULER)
 
 
 def test_whoever_may_not_is_not_asked_to_try(folder: Path) -> None:
     stand_in(folder, LISTENS)
     with pytest.raises(NotServed, match="you may not forward ports in namespace koord-queue"):
-        forward(Choice(), cluster(may=False), SystemClock())
+        forward(Choice(), cluster(may=False), SystemClock(), SCHEDULER)
     assert not (folder / "pid").exists()
 
 
 def test_without_kubectl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotServed, match="there is no kubectl"):
-        forward(Choice(), cluster(), SystemClock())
+        forward(Choice(), cluster(), SystemClock(), SCHEDULER)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NoReturn
 
 import pytest
 
@@ -29,6 +30,10 @@ class Answers:
         return self.explain(path, "")
 
 
+def needless(*_: object) -> NoReturn:
+    pytest.fail("no cluster is needed")
+
+
 def sources(monkeypatch: pytest.MonkeyPatch, **opened: bytes | CommandError) -> Sources:
     """Return sources of which each opens, and answers, as given; others cannot be opened."""
 
@@ -43,7 +48,7 @@ def sources(monkeypatch: pytest.MonkeyPatch, **opened: bytes | CommandError) -> 
     for name in ("server", "aggregated", "forward"):
         monkeypatch.setattr(Sources, f"_open_{name}", opens(name))
     choice = Choice(server="http://x" if "server" in opened else None)
-    return Sources(choice, lambda: pytest.fail("no cluster is needed"), VirtualClock())
+    return Sources(choice, needless, needless, VirtualClock())
 
 
 NOT_SERVED = NotServed("the group is not there")
