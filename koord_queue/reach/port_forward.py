@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from koord_queue.checks.programs import CONTROLLERS_LEASE, SCHEDULER_LEASE
 from koord_queue.reach.errors import Missing, NotServed, Refused
 from koord_queue.reach.resources import LEASES
 
@@ -39,8 +40,8 @@ class Program(NamedTuple):
     deployment: str
 
 
-SCHEDULER: Final = Program(19876, "koord-queue-scheduler", "koord-queue")
-CONTROLLERS: Final = Program(19877, "koord-queue-controllers", "koord-queue-controllers")
+SCHEDULER: Final = Program(19876, SCHEDULER_LEASE, "koord-queue")
+CONTROLLERS: Final = Program(19877, CONTROLLERS_LEASE, "koord-queue-controllers")
 START_SECONDS: Final = 15.0
 """kubectl asks the API server for the pod, and connects, before it says that it listens."""
 STOP_SECONDS: Final = 5.0
