@@ -2,8 +2,8 @@
 
 1. `findings`: what is said about one part.
 2. `facts`: what was asked of the API server, with what it refused.
-3. `server`, `programs`, `rights`, `policies`, `api_service`, `objects`, `koordinator`, `upstream`:
-   the checks, by subject.
+3. `server`, `programs`, `rights`, `policies`, `api_service`, `objects`, `pods`, `koordinator`,
+   `upstream`: the checks, by subject.
 4. `every_check`: the checks in their order.
 
 Everything is pure, from facts to findings. `reach.installation` asks.

@@ -1,4 +1,4 @@
-"""The debug API of the scheduler: at `--server`, or behind a port-forward."""
+"""The debug API of a program: at `--server`, or behind a port-forward."""
 
 from __future__ import annotations
 
