@@ -35,6 +35,7 @@ from queue_scheduler.quota_cache.level_division import (
     Memory,
     may_usage_be_unseeded,
 )
+from queue_scheduler.quota_cache.limit_checks import refuse
 from queue_scheduler.quota_cache.tree_usage import (
     Items,
     NodeUsage,
@@ -406,12 +407,4 @@ def _is_lost_by_rounding(levels: list[Level], breach: LevelRefusal) -> bool:
 
 
 def _refusal(reason: Reason, node: NodeUsage, key: str, limit: int, amount: int) -> Refusal:
-    used = node.used.get(key, 0)
-    return Refusal(
-        reason=reason,
-        quota=node.name,
-        resource=key,
-        limit=limit,
-        used=used,
-        requested=amount,
-    )
+    return refuse(reason, node.name, key, limit, node.used.get(key, 0), amount)
