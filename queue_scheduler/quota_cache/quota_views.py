@@ -44,10 +44,8 @@ class QuotaView:
         # The sum of the units charged to it.
         self.charged: Amounts = without_zeros(account.units.amounts)
         self.foreign: Amounts = without_zeros(_foreign(account))
-        # What held pods ask for beyond what their units are charged, and what is stuck in a special
-        # quota: it is part of `request` only.
-        self.claimed: Amounts = without_zeros(node.claimed)
-        # The input of the division: charges and counted foreign pods, masked to the keys of `max`.
+        # Charges and counted foreign pods, masked to the keys of `max`. With what held pods claim,
+        # which is a part of `request` only, it is the input of the division.
         self.demand: Amounts = (
             without_zeros(dict(node.counted(_counted(account, trees)))) if self.usable else {}
         )
