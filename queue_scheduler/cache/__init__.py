@@ -5,13 +5,12 @@ Read in this order:
 1. ``unit_state``: the state of one unit, judged from its object.
 2. ``unit_demand``: what a unit asks for, and what it was granted; ``partial_admission``: the same
    with fewer pods.
-3. ``usage``: what is charged for each unit; ``pod_accounting``: which living pods are whose, by
-   ``unit_owners``;
+3. ``usage``: what is charged for each unit; ``unit_charges``: the same by its record;
+   ``expected_ends``: until when a charge is expected to last.
+   ``known_pods``: all pods. ``pod_accounting``: which living pods are whose, by ``unit_owners``;
    ``moved_pods``: those that name another quota; ``living_pods``: what lives, and what will;
-   ``expected_ends``: until when a charge is expected to last. ``known_pods``: all pods, of which
-   ``held_pods`` are at the queue's gate and claim a share (``claims``), and ``untried_pods`` wait
-   for a scheduler.
-   ``unit_charges``: what a unit is charged for, by its record.
+   ``held_pods``: those at the queue's gate, which claim a share (``claims``); ``untried_pods``:
+   those that wait for a scheduler.
 4. ``record_builder``: the record that follows from a unit's object.
 5. ``unit_cache``: all units, moved from state to state; ``admitted_units``, ``units_on_hold`` and
    ``gone_units``: those of one state; ``unit_repair``: placed again, whatever is kept of one.

@@ -97,9 +97,9 @@ class _Edited(NamedTuple):
     patch: Patch | None
 
 
-def find_limits(info: QueueUnitInfo, refusals: Iterable[Refusal]) -> dict[Limit, Amounts]:
+def find_limits(info: QueueUnitInfo, refusals: Iterable[Refusal]) -> Raises:
     """Return the limits that keep a unit from starting, each with what is missing."""
-    found: dict[Limit, Amounts] = {}
+    found: Raises = {}
     for refusal in refusals:
         if not refusal.resource:
             continue

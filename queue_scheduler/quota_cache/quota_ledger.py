@@ -124,7 +124,7 @@ class Account:
         sums.add(pod.demand, sign)
 
     def sums_of(self, stage: PodStage) -> ChargedSums | None:
-        """Return what foreign pods are charged that are so far; None: nothing."""
+        """Return what foreign pods at a stage are charged; None: nothing."""
         match stage:
             case PodStage.BOUND:
                 return self.bound

@@ -155,7 +155,7 @@ class UsageTrees:
         return is_there and self._counts(pod.stage) and (node.is_special or bool(pod.job))
 
     def _counts(self, stage: PodStage) -> bool:
-        """Return whether foreign pods count that are so far.
+        """Return whether foreign pods at a stage count.
 
         The queue knows all held pods, and they will be released: whatever is set about pending
         pods, they claim their share.
