@@ -72,6 +72,16 @@ class SmallCluster:
         return found
 
 
+def eight_of_sixteen() -> SmallCluster:
+    """Return a quota in which two jobs run, and four more of the same size wait."""
+    cluster = SmallCluster(cpu=16)
+    for number in (1, 2):
+        cluster.run(f"big-{number}", cpu=8)
+    for number in range(3, 7):
+        cluster.wait(f"big-{number}", cpu=8, created=number)
+    return cluster
+
+
 def build_node(name: str, *, cpu: int) -> Node:
     """Return a node with this many cores."""
     return Node(metadata=ObjectMeta(name=name), status=NodeStatus(allocatable={"cpu": cpu}))

@@ -19,7 +19,14 @@ from tests.properties.engine_kit import (
     declaring,
     running,
 )
-from tests.queue_scheduler.insight.changes_kit import SINCE, WALL, SmallCluster, build_node, names
+from tests.queue_scheduler.insight.changes_kit import (
+    SINCE,
+    WALL,
+    SmallCluster,
+    build_node,
+    eight_of_sixteen,
+    names,
+)
 
 
 def ahead(cluster: SmallCluster, name: str) -> Lookahead:
@@ -29,16 +36,6 @@ def ahead(cluster: SmallCluster, name: str) -> Lookahead:
     assert record is not None
     assert told is not None
     return look_ahead(Question(trials=trials, engine=reader, record=record, explanation=told))
-
-
-def eight_of_sixteen() -> SmallCluster:
-    """Return a quota in which two jobs run, and four more of the same size wait."""
-    cluster = SmallCluster(cpu=16)
-    for number in (1, 2):
-        cluster.run(f"big-{number}", cpu=8)
-    for number in range(3, 7):
-        cluster.wait(f"big-{number}", cpu=8, created=number)
-    return cluster
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,13 @@ import pytest
 from queue_scheduler.insight import lookahead
 from queue_scheduler.quota.quota_settings import QuotaMode
 from tests.properties.engine_kit import build_pod, build_unit, changed
-from tests.queue_scheduler.insight.changes_kit import SmallCluster, build_node, names, the
-
-
-def eight_of_sixteen() -> SmallCluster:
-    cluster = SmallCluster(cpu=16)
-    for number in (1, 2):
-        cluster.run(f"big-{number}", cpu=8)
-    for number in range(3, 7):
-        cluster.wait(f"big-{number}", cpu=8, created=number)
-    return cluster
-
+from tests.queue_scheduler.insight.changes_kit import (
+    SmallCluster,
+    build_node,
+    eight_of_sixteen,
+    names,
+    the,
+)
 
 _TWO: Final = "ended: 2 admitted now"
 
