@@ -41,7 +41,7 @@ from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet
 from shared_api.objects.meta import Condition, Uid, find_condition, is_condition_true
 from shared_api.objects.queue_unit import PodSet, QueueUnit
 from shared_api.pod_requests import ask_alike
-from shared_api.quantity import format_alike
+from shared_api.quantity import for_people
 from shared_api.queue_unit_phases import PODS_BEYOND_GRANT
 from shared_api.resource_list import Amounts
 
@@ -244,5 +244,5 @@ def _difference(this: BeyondGrant) -> str:
 
 
 def _of_resource(resource: str, asked: int, granted: int) -> str:
-    more, of_all, of_grant = format_alike(resource, (asked - granted, asked, granted))
+    more, of_all, of_grant = for_people(resource, (asked - granted, asked, granted))
     return f"{resource} {of_all} instead of {of_grant} ({more} more)"

@@ -162,3 +162,11 @@ def test_what_is_said(pods: list[ScheduledPod], want: str) -> None:
     got = describe_beyond(unit, sort(unit, *pods).beyond)
     assert got.startswith(f"{want}. Delete it")
     assert "koord-queue requeue unit --namespace team" in got
+
+
+def test_amounts_are_told_in_units_that_people_read() -> None:
+    unit = unit_of(("a", 2, {"cpu": "2", "memory": "2G"}))
+    requests = {"cpu": "1", "memory": "222016770993"}
+    held = build_pod("a-big", containers=[{"name": "c", "resources": {"requests": requests}}])
+    got = describe_beyond(unit, sort(unit, held).beyond)
+    assert "set a: memory 206.8Gi instead of 0.93Gi (205.8Gi more). Delete it" in got
