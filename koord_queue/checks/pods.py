@@ -19,7 +19,7 @@ from koord_queue.checks.objects import QUOTA_GROUP_VERSION, uses_resource_quotas
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.pod import Pod
 from shared_api.pod_requests import pod_requests
-from shared_api.quantity import QuantityError, format_amount
+from shared_api.quantity import QuantityError, amount_for_people
 from shared_api.quota_names import QuotaNames, build_quota_names, read_named_quota
 from shared_api.resource_list import Amounts
 from shared_api.timestamps import read_time
@@ -49,7 +49,7 @@ class _Asking(NamedTuple):
 
     def __str__(self) -> str:
         shown = [
-            f"{resource} {format_amount(resource, amount)}"
+            f"{resource} {amount_for_people(resource, amount)}"
             for resource, amount in zip(_SHOWN, self.amounts, strict=True)
             if amount
         ]

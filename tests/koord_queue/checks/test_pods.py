@@ -25,6 +25,14 @@ def test_the_largest_are_named() -> None:
     )
 
 
+def test_amounts_are_told_in_units_that_people_read() -> None:
+    requests = {"cpu": "51692m", "memory": "222016770993"}
+    large = pod("large")
+    large["spec"] = {"containers": [{"resources": {"requests": requests}}]}
+    (line,) = told("pods", unbound_pods=listed(large))
+    assert "ns/large (cpu 51.7, memory 206.8Gi)" in line
+
+
 def test_only_those_count_that_have_no_quota_and_wait_for_long() -> None:
     pods = [
         pod("labeled", quota="team-a"),
