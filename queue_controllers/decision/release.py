@@ -32,6 +32,7 @@ from queue_controllers.decision.pending import with_event_once
 from queue_controllers.decision.pod_stamps import build_stamps
 from queue_controllers.decision.pods_not_ready import first_requeue_seconds
 from queue_controllers.decision.running import (
+    earliest,
     first_release,
     follow_job,
     give_up_late,
@@ -104,8 +105,7 @@ def _let_pods_run(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState
     if beyond.actions:
         return Decision(actions=beyond.actions, memory=view.memory)
     decision = follow_job(view, job, unit, state)
-    rests = (beyond.requeue_after_seconds, decision.requeue_after_seconds)
-    rest = min((each for each in rests if each is not None), default=None)
+    rest = earliest(beyond.requeue_after_seconds, decision.requeue_after_seconds)
     return msgspec.structs.replace(decision, requeue_after_seconds=rest)
 
 

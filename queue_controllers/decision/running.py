@@ -99,7 +99,7 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         return announce_eviction(view, unit, BACKOFF_TIMEOUT, late or pods.late)
     if pods.asks_why:
         return Decision(memory=view.memory, asks_why=True)
-    requeue_after = _earliest(requeue_after, pods.requeue_after_seconds)
+    requeue_after = earliest(requeue_after, pods.requeue_after_seconds)
     status: dict[str, object] = {}
     # A pod that waits at its gate stands in for another, perhaps with other requests: it may be
     # replaced by one of the granted size.
@@ -116,7 +116,7 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         wake, wake_in = plan_operator_wakeup(view, job, state)
         if wake:
             return Decision(actions=wake, memory=view.memory)
-        requeue_after = _earliest(requeue_after, wake_in)
+        requeue_after = earliest(requeue_after, wake_in)
         status |= pods.status
         # Keep since when one ran: of a job of short pods no two reconciles need find one that runs.
         followed = _follow_counts(view, unit, status, requeue_after, stays_seconds=COUNT_SECONDS)
@@ -236,11 +236,12 @@ def wait_in_time(view: JobView, job: JobFacts, unit: QueueUnit, decision: Decisi
     late, rest = _is_start_late(view, job, unit)
     if late:
         return announce_eviction(view, unit, BACKOFF_TIMEOUT, late)
-    rest = _earliest(rest, decision.requeue_after_seconds)
+    rest = earliest(rest, decision.requeue_after_seconds)
     return msgspec.structs.replace(decision, requeue_after_seconds=rest)
 
 
-def _earliest(*rests: float | None) -> float | None:
+def earliest(*rests: float | None) -> float | None:
+    """Return the shortest of these times in seconds; None: there is none."""
     return min((rest for rest in rests if rest is not None), default=None)
 
 
