@@ -1,6 +1,8 @@
 """How answers are got.
 
-- ``cluster``: the API server, with the credentials of the kubeconfig.
+- ``choice``: which cluster is asked, and as whom.
+- ``cluster``: the API server, with the credentials of the kubeconfig; ``resources``: where the
+  objects of a kind are; ``last_state``: what became of one that may be gone.
 - ``aggregated``, ``debug_api``: the two APIs of Koord-Queue, as answers to the same questions;
   ``port_forward`` leads to the second where it is not exposed.
 - ``sources``: which of them is asked, in which order.
@@ -8,5 +10,6 @@
   objects and patches.
 - ``named``: which unit a user means; ``parts``: which one a pod is a part of; ``unmanaged``: why
   there is none, which ``controllers`` gets from those.
+- ``installation``: what `koord-queue check` looks at.
 - ``errors``: why there is no answer.
 """

@@ -154,7 +154,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     name_is_taken: bool = False
     """The unit's ordinary name belongs to another job's unit."""
     jitter: float = 0.0
-    """Up to `unit_status_patches.MAX_JITTER`, more or less: spreads the ends of backoffs."""
+    """Up to `eviction.MAX_JITTER`, more or less: spreads the ends of backoffs."""
     moment: Moment
 
 

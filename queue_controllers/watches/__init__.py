@@ -6,7 +6,8 @@ Read in this order:
    cannot be decoded; ``kind_election``: which extension serves a kind.
 2. ``job_trimming``: what is kept of a job. Which changes of it need a reconcile is said in
    ``queue_controllers.extension_server``.
-3. ``pod_usage``: which pods belong to which job; ``pod_groups``: jobs that are only pods.
+3. ``pod_usage``: which pods belong to which job; ``pod_groups``: jobs that are only pods;
+   ``job_sizes``: how many pods they have, where another object says it.
 4. ``owner_lookup``: owners of jobs; ``related_objects``, ``event_lookup``: what other objects and
    events say about a job.
 5. ``cluster_context``: quotas, namespaces, priority classes; ``kueue_presence``: whether Kueue is

@@ -7,6 +7,9 @@
   ``demand_changes``, ``place_changes``, ``queue_changes``; ``combined_changes`` makes several of
   them where none is enough alone, and ``wait_change`` says what waiting does (``lookahead``).
 - ``admitted``: what a unit was admitted on, what it borrows, and what could evict it.
+- ``fitting``: which units nothing keeps from starting; ``queue_source``: which quota a queue
+  follows.
+- ``finished_run``: what is kept of a unit that has ended.
 - ``virtual_cluster``: runs an engine forward in virtual time, and plays what is outside of it;
   ``agenda`` has its events.
 - ``wording``: the only module that renders refusals and their numbers as text.
