@@ -85,7 +85,8 @@ class QuotaCache:
         if known is not None and known.uid == spec.uid and self._settings.multi_quota_tree:
             spec = keep_tree(known, spec)
         if known != spec:
-            if known is not None and self._settings.mode is QuotaMode.RUNTIME:
+            in_runtime = self._settings.mode is QuotaMode.RUNTIME
+            if known is not None and in_runtime and self._oldest(spec.name) is known:
                 self._left.on_edit(known, spec, self._ledger)
             self._specs[key] = spec
             self._outdate()
@@ -97,8 +98,9 @@ class QuotaCache:
         """
         spec = self._specs.get((namespace, name))
         if spec is not None and (not uid or spec.uid == uid):
+            if self._oldest(name) is spec:
+                self._left.on_quota_gone(name)
             del self._specs[namespace, name]
-            self._left.on_quota_gone(name)
             self._outdate()
 
     def put_specs(self, specs: Iterable[QuotaSpec]) -> None:
@@ -450,8 +452,12 @@ class QuotaCache:
         problems = (self._trees or self._build()).problems_of(name)
         if not any(problem.kind is ProblemKind.DUPLICATE_NAME for problem in problems):
             return ""
+        return self._oldest(name).namespace
+
+    def _oldest(self, name: str) -> QuotaSpec:
+        """Return the quota that counts of those with a name; there is one."""
         named = (spec for spec in self._specs.values() if spec.name == name)
-        return min(named, key=lambda spec: spec.age).namespace
+        return min(named, key=lambda spec: spec.age)
 
     def chain(self, name: str) -> tuple[str, ...]:
         """Return the quota and its ancestors, nearest first, without the root; () if unusable."""

@@ -108,3 +108,36 @@ def test_what_is_named_again_counts_as_all_else() -> None:
     view = quotas.view("a")
     assert view is not None
     assert view.used == {GPU: 4}
+
+
+def test_a_younger_quota_of_that_name_which_does_not_count_changes_nothing() -> None:
+    quotas = QuotaCache(QuotaSettings(rounding_override=Rounding.LARGEST_REMAINDER))
+    wide = {"cpu": 9, GPU: 10}
+    for name in "ab":
+        quotas.on_quota(build_quota(name, maximum=wide, weight={"cpu": 1, GPU: 1}, created="1"))
+    quotas.on_capacity({"cpu": 18_000, GPU: 10})
+    quotas.charge("unit", "a", Demand({GPU: 4}))
+    for maximum in (wide, {"cpu": 9}):
+        quotas.on_quota(build_quota("a", maximum=maximum, namespace="other", created="2"))
+    assert quotas.check("b", Demand({GPU: 6})) is None
+    assert set(kinds(quotas)) == {("a", ProblemKind.DUPLICATE_NAME)}
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        pytest.param(
+            lambda quotas: quotas.on_quota(
+                build_quota("a", maximum={GPU: 10}, namespace="other", created="3")
+            ),
+            id="it is edited",
+        ),
+        pytest.param(lambda quotas: quotas.on_quota_gone("other", "a"), id="it is deleted"),
+    ],
+)
+def test_a_younger_quota_of_that_name_does_not_end_it(act: Callable[[QuotaCache], object]) -> None:
+    quotas = edited()
+    quotas.on_quota(build_quota("a", maximum={"cpu": 9}, namespace="other", created="2"))
+    act(quotas)
+    assert quotas.check("b", SEVEN) is not None
+    assert ("a", ProblemKind.RESOURCE_STILL_COUNTED) in kinds(quotas)
