@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from koord_queue.answers.jobs import Job, JobProblem, JobUnit
+from koord_queue.cli.session import Session
 from koord_queue.errors import CommandError
+from koord_queue.reach.choice import Choice
+from koord_queue.reach.cluster import Cluster
 from koord_queue.reach.errors import Missing
+from koord_queue.reach.port_forward import SCHEDULER
 from shared_api.testing.object_builders import consumer_ref, job_body, owned_by, pod_body
 from shared_api.testing.object_builders import queue_unit_body as unit_body
 from tests.koord_queue.cli.played_session import PlayedSession
+from tests.koord_queue.reach.test_port_forward import LISTENS, cluster, is_running, stand_in
 
 Json = dict[str, Any]
 UNIT = "koord-queue/related-queueunit"
@@ -175,3 +182,21 @@ def test_a_pod_that_is_not_there(session: PlayedSession) -> None:
     got = why(session, "pod/none")
     assert got.message.startswith("no unit of namespace default belongs to pod/none: ")
     assert session.job_source.asked == []
+
+
+class InCluster(Session):
+    """A session whose API server lets the user forward ports."""
+
+    def cluster(self) -> Cluster:
+        return cluster()
+
+
+def test_port_forwards_end_with_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    stand_in(tmp_path, LISTENS)
+    with InCluster(Choice()) as session:
+        assert session.forwarded(SCHEDULER) == "http://127.0.0.1:41234"
+        assert is_running(tmp_path)
+    assert not is_running(tmp_path)
