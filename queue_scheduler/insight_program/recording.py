@@ -102,6 +102,11 @@ class EngineRecorder:
         return self._until
 
     @property
+    def is_opening(self) -> bool:
+        """Whether the file is still to be opened or made: nothing was written, nothing failed."""
+        return not self._writer.written_at and not self._writer.failures
+
+    @property
     def failures(self) -> int:
         """How often recording has stopped."""
         return self._writer.failures
@@ -144,15 +149,21 @@ class RecordedPast:
     Args:
         path: The file.
         until: Returns up to when everything is written; None: nothing is.
+        is_opening: Returns whether the file is still to be opened or made.
         is_leader: Returns whether the replica decides.
     """
 
     def __init__(
-        self, path: Path, until: Callable[[], datetime | None], is_leader: Callable[[], bool]
+        self,
+        path: Path,
+        until: Callable[[], datetime | None],
+        is_opening: Callable[[], bool],
+        is_leader: Callable[[], bool],
     ) -> None:
         self._path = path
         self._travel = TimeTravel(path)
         self._until = until
+        self._is_opening = is_opening
         self._is_leader = is_leader
 
     def at(self, moment: datetime) -> Source:
@@ -178,12 +189,18 @@ class RecordedPast:
     def log(self, query: LogQuery) -> LogPage:
         """Return a page of what was decided, the newest first.
 
+        It is empty while the file is made, or moved aside since it is broken.
+
         Raises:
             NoStateError: The record cannot be read.
         """
+        # Asked first: the thread that writes may make the file while it is read here.
+        is_opening = self._is_opening()
         try:
             with closing(read_store(self._path)) as store:
                 return read_log(store, query)
         except StoreError as error:
+            if is_opening:
+                return LogPage(entries=(), cursor=None)
             msg = f"the record cannot be read: {error}"
             raise NoStateError(msg) from error

@@ -81,7 +81,9 @@ class Insight:
         if flags.record_folder is not None:
             path = flags.record_folder / FILE
             recorder = EngineRecorder(self._engine, path, program.clock.now)
-            past = RecordedPast(path, lambda: recorder.until, self._is_leader)
+            past = RecordedPast(
+                path, lambda: recorder.until, lambda: recorder.is_opening, self._is_leader
+            )
             self._metrics.show_record(
                 age=recorder.age_seconds, failures=lambda: float(recorder.failures)
             )
