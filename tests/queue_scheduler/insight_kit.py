@@ -126,6 +126,16 @@ class Sender:
         return found
 
 
+@contextmanager
+def sending(folder: Path) -> Iterator[Sender]:
+    """Yield a scheduler's engine with its feed, which a test steps, and close its connection."""
+    sender = Sender(folder)
+    try:
+        yield sender
+    finally:
+        sender.feed.close()
+
+
 class Receiver:
     """The engine that follows, and its socket."""
 

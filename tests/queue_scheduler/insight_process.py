@@ -28,12 +28,14 @@ def process_as_before() -> Iterator[None]:
     handlers = [(each, signal.getsignal(each)) for each in (signal.SIGTERM, signal.SIGINT)]
     interval, root = sys.getswitchinterval(), logging.getLogger()
     loggers = root.handlers[:], root.level
-    yield
-    for number, handler in handlers:
-        signal.signal(number, handler)
-    sys.setswitchinterval(interval)
-    root.handlers[:], root.level = loggers
-    structlog.reset_defaults()
+    try:
+        yield
+    finally:
+        for number, handler in handlers:
+            signal.signal(number, handler)
+        sys.setswitchinterval(interval)
+        root.handlers[:], root.level = loggers
+        structlog.reset_defaults()
 
 
 def build(folder: Path, *more: str) -> Insight:

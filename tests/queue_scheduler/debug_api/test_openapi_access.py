@@ -35,7 +35,7 @@ from shared_api.testing.object_builders import (
 )
 from shared_api.well_known_labels import QUOTA_NAME
 from tests.queue_scheduler.debug_api.drawn_requests import CONTRACT, PATHS, check_declared, send
-from tests.queue_scheduler.insight_kit import Sender
+from tests.queue_scheduler.insight_kit import Sender, sending
 from tests.queue_scheduler.insight_process import (
     await_true,
     follow,
@@ -90,8 +90,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with ExitStack() as stack:
         stack.enter_context(process_as_before())
         _, direct = stack.enter_context(running(folder, f"--record-dir={folder}"))
-        sender = Sender(folder)
-        stack.callback(sender.feed.close)
+        sender = stack.enter_context(sending(folder))
         sender.tell_real_time()
         fill(sender)
         follow(sender, direct)

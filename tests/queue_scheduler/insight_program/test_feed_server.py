@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from queue_scheduler.insight_feed.frames import Kind, encode_frame
 from queue_scheduler.insight_feed.messages import FEED_SOCKET, PROTOCOL, encode_message
 from shared_api.process.local_socket import connect_to
-from tests.queue_scheduler.insight_kit import HELLO, Pair, Sender
+from tests.queue_scheduler.insight_kit import HELLO, Pair, sending
 
 
 def connect(folder: Path) -> socket.socket:
@@ -64,16 +64,15 @@ def test_what_is_wrong_ends_the_connection_with_a_reason(
 
 def test_a_newer_connection_replaces_an_older_one(pair: Pair) -> None:
     pair.run()
-    other = Sender(pair.folder)
-    other.add_unit("only-here")
-    for _ in range(5):
-        other.feed.step()
-        pair.receiver.server.step()
-    pair.sender.feed.step()
-    assert pair.receiver.engine.ask(lambda engine: engine.record("default/only-here"))
-    assert not pair.sender.feed.is_connected
-    assert other.feed.is_connected
-    other.feed.close()
+    with sending(pair.folder) as other:
+        other.add_unit("only-here")
+        for _ in range(5):
+            other.feed.step()
+            pair.receiver.server.step()
+        pair.sender.feed.step()
+        assert pair.receiver.engine.ask(lambda engine: engine.record("default/only-here"))
+        assert not pair.sender.feed.is_connected
+        assert other.feed.is_connected
 
 
 def test_the_end_of_a_connection_is_noticed_and_the_state_stays(pair: Pair) -> None:

@@ -19,7 +19,7 @@ from queue_scheduler.page.event_stream import MAX_STREAMS
 from shared_api.exit_codes import EXIT_USAGE
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
-from tests.queue_scheduler.insight_kit import Sender
+from tests.queue_scheduler.insight_kit import sending
 from tests.queue_scheduler.insight_process import (
     PATIENCE_SECONDS,
     follow,
@@ -57,11 +57,10 @@ def test_on_loopback_whoever_reaches_it_reads_all(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flags = ("--page-address=127.0.0.1:0", "--page-hosts=desk, Other", f"--record-dir={tmp_path}")
-    with running(tmp_path, *flags) as (insight, local):
+    with running(tmp_path, *flags) as (insight, local), sending(tmp_path) as sender:
         url = f"http://127.0.0.1:{port_of(capsys.readouterr().err)}"
         with Browser(url) as client:
             assert client.get("/page/overview").status_code == 503, "there is no state yet"
-            sender = Sender(tmp_path)
             sender.add_unit("a")
             follow(sender, local)
             want = {"user": "", "login": False, "readsAll": True}
@@ -76,7 +75,6 @@ def test_on_loopback_whoever_reaches_it_reads_all(
                      for host in ("localhost", "desk:1", "other", "evil")]  # fmt: skip
             assert codes == [200, 200, 200, 421]
             assert "page" not in {thread.name for thread in insight.threads()}
-            sender.feed.close()
 
 
 def test_where_others_reach_it_visitors_log_in(

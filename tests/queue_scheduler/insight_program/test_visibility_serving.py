@@ -16,7 +16,7 @@ import pytest
 
 from shared_api.exit_codes import EXIT_USAGE
 from shared_api.fake_api_server.server import FakeApiServer
-from tests.queue_scheduler.insight_kit import Sender
+from tests.queue_scheduler.insight_kit import sending
 from tests.queue_scheduler.insight_process import (
     PATIENCE_SECONDS,
     await_true,
@@ -78,8 +78,8 @@ def test_it_publishes_itself_and_answers(
     server = build_fake_server()
     with server.serve_http() as face:
         kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", face.url)
-        with running(tmp_path, ADDRESS, SERVICE, f"--kubeconfig={kubeconfig}") as (insight, local):
-            sender = Sender(tmp_path)
+        flags = (ADDRESS, SERVICE, f"--kubeconfig={kubeconfig}")
+        with running(tmp_path, *flags) as (insight, local), sending(tmp_path) as sender:
             sender.add_unit("a")
             follow(sender, local)
             await_true(lambda: "caBundle" in spec_of(server))
@@ -87,7 +87,6 @@ def test_it_publishes_itself_and_answers(
             answer = ask(server, port, tmp_path)
             assert answer.status_code == 200
             assert [each["metadata"]["name"] for each in answer.json()["items"]] == ["a"]
-            sender.feed.close()
             names = {thread.name for thread in insight.threads()}
             assert {"visibility-server", "visibility-upkeep"} <= names
             assert "visibility-api" not in names, "it is in one step forever"

@@ -30,7 +30,7 @@ from shared_api.process.clock import SystemClock
 from shared_api.program_flags import FlagError
 from shared_api.testing.object_builders import queue_unit
 from shared_api.timestamps import rfc3339
-from tests.queue_scheduler.insight_kit import Sender
+from tests.queue_scheduler.insight_kit import Sender, sending
 from tests.queue_scheduler.insight_process import (
     PATIENCE_SECONDS,
     await_true,
@@ -52,11 +52,10 @@ def _process_as_before() -> Iterator[None]:
 
 
 def test_questions_are_answered_from_what_was_told(tmp_path: Path) -> None:
-    with running(tmp_path) as (insight, client):
+    with running(tmp_path) as (insight, client), sending(tmp_path) as sender:
         before = client.get("/debug/queues")
         assert before.status_code == 503
         assert "has no state yet" in before.json()["detail"]
-        sender = Sender(tmp_path)
         sender.add_unit("a")
         follow(sender, client)
         sender.add_unit("b")
@@ -71,7 +70,6 @@ def test_questions_are_answered_from_what_was_told(tmp_path: Path) -> None:
         assert client.get("/debug/quotas").json()["items"]
         assert client.get("/debug/queues/none").status_code == 404
         assert insight.ready_checks()["feed"]() == (True, "connected: True")
-        sender.feed.close()
 
 
 def test_an_earlier_time_needs_a_record(tmp_path: Path) -> None:
@@ -83,9 +81,8 @@ def test_an_earlier_time_needs_a_record(tmp_path: Path) -> None:
 
 
 def test_the_record_answers_about_earlier_times(tmp_path: Path) -> None:
-    with running(tmp_path, f"--record-dir={tmp_path}") as (_, client):
+    with running(tmp_path, f"--record-dir={tmp_path}") as (_, client), sending(tmp_path) as sender:
         assert "nothing is recorded yet" in detail(client, "2026-11-01T10:00:00Z")
-        sender = Sender(tmp_path)
         sender.tell_real_time()
         sender.add_unit("a")
         then = write(sender, client)
@@ -103,30 +100,26 @@ def test_the_record_answers_about_earlier_times(tmp_path: Path) -> None:
         assert "the record begins at" in detail(client, "2026-11-01T10:00:00Z")
         # Of this time, calls may be on their way.
         assert "ask again" in detail(client, (then + timedelta(days=1)).isoformat())
-        sender.feed.close()
 
 
 def test_a_record_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "record-wal").mkdir()
-    with running(tmp_path, f"--record-dir={tmp_path}") as (_, client):
-        sender = Sender(tmp_path)
+    with running(tmp_path, f"--record-dir={tmp_path}") as (_, client), sending(tmp_path) as sender:
         sender.add_unit("a")
         follow(sender, client)
         await_true(lambda: client.get("/debug/insight").json()["record"]["state"] == "stopped")
         assert client.get("/debug/insight").json()["record"]["reason"]
         assert units_at(client, "") == ["a"]
         assert client.get("/debug/log").status_code == 503
-        sender.feed.close()
 
 
 def test_a_waiting_unit_has_a_forecast(tmp_path: Path) -> None:
     unit, queue = "/debug/queueunits/default/a/forecast", "/debug/queues/team/forecast"
-    with running(tmp_path, ALWAYS) as (_, client):
+    with running(tmp_path, ALWAYS) as (_, client), sending(tmp_path) as sender:
         for path in (unit, queue):
             before = client.get(path)
             assert before.status_code == 503
             assert "no forecast yet" in before.json()["detail"]
-        sender = Sender(tmp_path)
         sender.tell_real_time()
         sender.add_unit("a")
         sender.add_unit("b")
@@ -141,7 +134,6 @@ def test_a_waiting_unit_has_a_forecast(tmp_path: Path) -> None:
         page = client.get(queue, params={"offset": 1}).json()
         assert ([each["name"] for each in page["units"]], page["total"]) == (["b"], 2)
         assert client.get("/debug/queueunits/default/none/forecast").status_code == 404
-        sender.feed.close()
 
 
 class Learner(SurvivalRunTimes):
@@ -175,8 +167,8 @@ def models(monkeypatch: pytest.MonkeyPatch) -> list[Learner]:
 
 
 def test_a_run_that_ends_is_learned_and_recorded(tmp_path: Path, models: list[Learner]) -> None:
-    with running(tmp_path, f"--record-dir={tmp_path}", OFTEN) as (_, client):
-        sender = Sender(tmp_path)
+    flags = (f"--record-dir={tmp_path}", OFTEN)
+    with running(tmp_path, *flags) as (_, client), sending(tmp_path) as sender:
         sender.tell_real_time()
         sender.tell_phase("a", "Running", version=5)
         follow(sender, client)
@@ -185,26 +177,22 @@ def test_a_run_that_ends_is_learned_and_recorded(tmp_path: Path, models: list[Le
         await_true(lambda: bool(models[0].runs))
         (run,) = models[0].runs
         assert (run.unit, run.ended_by) == ("default/a", "finished")
-        sender.feed.close()
     # The next process begins with what is recorded.
-    with running(tmp_path, f"--record-dir={tmp_path}", OFTEN) as (_, client):
+    with running(tmp_path, *flags) as (_, client), sending(tmp_path) as sender:
         await_true(lambda: models[2].runs == [run])
         assert models[3].runs == [], "that of horizons learns when it is asked"
-        sender = Sender(tmp_path)
         sender.tell_real_time()
         follow(sender, client)
         assert client.post(WHAT_IF, json={"edits": [], "horizonSeconds": 60}).status_code == 200
         assert models[3].runs == [run]
         assert client.get(FINISHED_RUNS).json() == {"runs": [msgspec.to_builtins(run)]}
-        sender.feed.close()
 
 
 def test_a_horizon_is_answered_on_both_sides(tmp_path: Path) -> None:
     larger = {"kind": "ElasticQuota", "name": "team", "patch": {"spec": {"max": {"cpu": 99}}}}
     body = {"edits": [larger], "horizonSeconds": 86_400, "seed": 4}
-    with running(tmp_path, ALWAYS) as (_, client):
+    with running(tmp_path, ALWAYS) as (_, client), sending(tmp_path) as sender:
         assert client.post(WHAT_IF, json=body).status_code == 503
-        sender = Sender(tmp_path)
         sender.tell_real_time()
         for number in range(12):
             sender.add_unit(f"u{number:02}", cpu=3)
@@ -220,7 +208,6 @@ def test_a_horizon_is_answered_on_both_sides(tmp_path: Path) -> None:
             assert place["waitP90"]["difference"]["p50"] < 0
         assert client.post(WHAT_IF, json=body).json()["horizon"] == horizon
         assert client.get("/debug/queues/team").json()["queue"]["pending"] == 12
-        sender.feed.close()
 
 
 class Stuck(SurvivalRunTimes):
@@ -245,8 +232,11 @@ def test_while_a_horizon_is_played_it_follows_and_answers(
     monkeypatch.setattr(question_budget, "TURN_SECONDS", 0.1)
     monkeypatch.setattr(horizons, "MAX_UNREAD", 1)
     body = {"edits": [], "horizonSeconds": 60}
-    with running(tmp_path, ALWAYS) as (_, client), ThreadPoolExecutor() as pool:
-        sender = Sender(tmp_path)
+    with (
+        running(tmp_path, ALWAYS) as (_, client),
+        ThreadPoolExecutor() as pool,
+        sending(tmp_path) as sender,
+    ):
         sender.tell_real_time()
         sender.add_unit("a")
         follow(sender, client)
@@ -261,12 +251,10 @@ def test_while_a_horizon_is_played_it_follows_and_answers(
         assert (second.status_code, second.headers["retry-after"]) == (429, "1")
         stuck.may_answer.set()
         assert asked.result(PATIENCE_SECONDS).json()["horizon"]["paths"] == 20
-        sender.feed.close()
 
 
 def test_units_that_are_not_submitted_yet_are_foreseen(tmp_path: Path) -> None:
-    with running(tmp_path, ALWAYS) as (_, client):
-        sender = Sender(tmp_path)
+    with running(tmp_path, ALWAYS) as (_, client), sending(tmp_path) as sender:
         sender.tell_real_time()
         sender.add_unit("a", cpu=4)
         sender.start_next()
@@ -282,7 +270,6 @@ def test_units_that_are_not_submitted_yet_are_foreseen(tmp_path: Path) -> None:
         assert told[0] == "tried"
         assert told[1]["sample"] > 0
         assert told[1]["startP50"] > told[1]["computedAt"]
-        sender.feed.close()
 
 
 def test_without_a_scheduler_no_forecast_is_renewed(
@@ -291,8 +278,7 @@ def test_without_a_scheduler_no_forecast_is_renewed(
     monkeypatch.setattr(forecast_routes, "QUIET_REST_SECONDS", 0.0)
     monkeypatch.setattr(forecast_routes, "LATER_SECONDS", 0.05)
     path = "/debug/queueunits/default/a/forecast"
-    with running(tmp_path, OFTEN) as (insight, client):
-        sender = Sender(tmp_path)
+    with running(tmp_path, OFTEN) as (insight, client), sending(tmp_path) as sender:
         sender.tell_real_time()
         sender.add_unit("a")
         follow(sender, client)
