@@ -7,6 +7,7 @@ import threading
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
@@ -196,21 +197,19 @@ def test_a_stream_returns_whole_lines_wherever_the_chunks_end(
             LAST_CHUNK,
         )
     )
-    stream = transport.stream(GET, PATIENCE_SECONDS)
-    got = [stream.read_line(PATIENCE_SECONDS) for _ in range(4)]
-    assert got == [b"one", b"two", b"three", None]
-    stream.close()
+    with closing(transport.stream(GET, PATIENCE_SECONDS)) as stream:
+        got = [stream.read_line(PATIENCE_SECONDS) for _ in range(4)]
+        assert got == [b"one", b"two", b"three", None]
 
 
 def test_an_error_answer_to_a_stream_is_its_only_line(
     server: ScriptedServer, transport: HttpTransport
 ) -> None:
     server.plays(answers(410, b'{"reason":"Expired"}'))
-    stream = transport.stream(GET, PATIENCE_SECONDS)
-    assert stream.status == 410
-    assert stream.read_line(PATIENCE_SECONDS) == b'{"reason":"Expired"}'
-    assert stream.read_line(PATIENCE_SECONDS) is None
-    stream.close()
+    with closing(transport.stream(GET, PATIENCE_SECONDS)) as stream:
+        assert stream.status == 410
+        assert stream.read_line(PATIENCE_SECONDS) == b'{"reason":"Expired"}'
+        assert stream.read_line(PATIENCE_SECONDS) is None
 
 
 def test_an_idle_stream_reports_it_and_continues(
@@ -224,12 +223,11 @@ def test_an_idle_stream_reports_it_and_continues(
         peer.send(chunk(b" and half\n"))
 
     server.plays(act)
-    stream = transport.stream(GET, PATIENCE_SECONDS)
-    with pytest.raises(StreamIdle):
-        stream.read_line(SOON)
-    go_on.set()
-    assert stream.read_line(PATIENCE_SECONDS) == b"half and half"
-    stream.close()
+    with closing(transport.stream(GET, PATIENCE_SECONDS)) as stream:
+        with pytest.raises(StreamIdle):
+            stream.read_line(SOON)
+        go_on.set()
+        assert stream.read_line(PATIENCE_SECONDS) == b"half and half"
 
 
 def test_a_broken_stream_returns_its_lines_first(
@@ -257,14 +255,13 @@ def test_without_waiting_a_stream_returns_what_has_already_arrived(*, tls: bool)
 
     with scripted_server(tls=tls) as server:
         server.plays(act)
-        stream = transport_to(server, tls=tls).stream(GET, PATIENCE_SECONDS)
-        assert stream.read_line(PATIENCE_SECONDS) == b"one"
-        with pytest.raises(StreamIdle):
-            stream.read_line(0)
-        go_on.set()
-        assert gone_on.wait(PATIENCE_SECONDS)
-        assert [stream.read_line(0) for _ in range(3)] == [long, b"two", None]
-        stream.close()
+        with closing(transport_to(server, tls=tls).stream(GET, PATIENCE_SECONDS)) as stream:
+            assert stream.read_line(PATIENCE_SECONDS) == b"one"
+            with pytest.raises(StreamIdle):
+                stream.read_line(0)
+            go_on.set()
+            assert gone_on.wait(PATIENCE_SECONDS)
+            assert [stream.read_line(0) for _ in range(3)] == [long, b"two", None]
 
 
 @pytest.mark.parametrize("tls", [False, True])
@@ -278,16 +275,15 @@ def test_a_read_reserves_no_memory_for_what_might_arrive(*, tls: bool) -> None:
 
     with scripted_server(tls=tls) as server:
         server.plays(act)
-        stream = transport_to(server, tls=tls).stream(GET, PATIENCE_SECONDS)
-        assert stream.read_line(PATIENCE_SECONDS) == b"one"
-        tracemalloc.start()
-        try:
-            go_on.set()
-            assert stream.read_line(PATIENCE_SECONDS) == b"two"
-            _, most = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-        stream.close()
+        with closing(transport_to(server, tls=tls).stream(GET, PATIENCE_SECONDS)) as stream:
+            assert stream.read_line(PATIENCE_SECONDS) == b"one"
+            tracemalloc.start()
+            try:
+                go_on.set()
+                assert stream.read_line(PATIENCE_SECONDS) == b"two"
+                _, most = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
     assert most < http_connection.RECEIVE_BYTES
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
@@ -60,21 +61,20 @@ def transport(server: ScriptedServer) -> Iterator[HttpTransport]:
 
 def test_a_request_arrives_unchanged(server: ScriptedServer) -> None:
     login = FixedLogin(Login(authorization="Bearer abc"))
-    transport = transport_to(connection_settings(f"{server.url}/gateway/", login))
-    query = (("labelSelector", "a=b,c in (d)"), ("limit", "500"))
-    headers = (("Content-Type", "application/json"),)
-    transport.send(Request("PATCH", "/api/x", query, headers, b"{}"), PATIENCE_SECONDS)
-    (seen,) = server.seen
-    assert seen.method == "PATCH"
-    assert seen.target == "/gateway/api/x?labelSelector=a%3Db%2Cc%20in%20%28d%29&limit=500"
-    assert seen.body == b"{}"
-    assert seen.headers == {
-        "host": f"127.0.0.1:{server.port}",
-        "authorization": "Bearer abc",
-        "content-type": "application/json",
-        "content-length": "2",
-    }
-    transport.close()
+    with closing(transport_to(connection_settings(f"{server.url}/gateway/", login))) as transport:
+        query = (("labelSelector", "a=b,c in (d)"), ("limit", "500"))
+        headers = (("Content-Type", "application/json"),)
+        transport.send(Request("PATCH", "/api/x", query, headers, b"{}"), PATIENCE_SECONDS)
+        (seen,) = server.seen
+        assert seen.method == "PATCH"
+        assert seen.target == "/gateway/api/x?labelSelector=a%3Db%2Cc%20in%20%28d%29&limit=500"
+        assert seen.body == b"{}"
+        assert seen.headers == {
+            "host": f"127.0.0.1:{server.port}",
+            "authorization": "Bearer abc",
+            "content-type": "application/json",
+            "content-length": "2",
+        }
 
 
 def test_a_get_has_no_length_and_a_delete_without_body_has_length_zero(
@@ -243,9 +243,8 @@ def test_a_stream_repeats_its_request_when_the_idle_connection_was_closed(
 ) -> None:
     server.plays(answers(200), sends(then=Peer.reset), sends(CHUNKED_HEAD, chunk(b"line\n")))
     transport.send(GET, PATIENCE_SECONDS)
-    stream = transport.stream(GET, PATIENCE_SECONDS)
-    assert stream.read_line(PATIENCE_SECONDS) == b"line"
-    stream.close()
+    with closing(transport.stream(GET, PATIENCE_SECONDS)) as stream:
+        assert stream.read_line(PATIENCE_SECONDS) == b"line"
 
 
 # ------------------------------------------------------------------------------------ connecting

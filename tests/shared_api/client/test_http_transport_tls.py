@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -82,10 +83,9 @@ def test_a_trusted_server_is_accepted(
 ) -> None:
     login = Login(ca_pem=ca_pem)
     settings = secure(tls_server, login, verify=verify, tls_server_name=tls_server_name)
-    transport = transport_to(settings)
-    assert transport.send(PATCH, PATIENCE_SECONDS).status == 200
-    assert tls_server.client_certificates == [None]
-    transport.close()
+    with closing(transport_to(settings)) as transport:
+        assert transport.send(PATCH, PATIENCE_SECONDS).status == 200
+        assert tls_server.client_certificates == [None]
 
 
 @pytest.mark.parametrize(
@@ -107,10 +107,9 @@ def test_an_untrusted_server_is_refused(
 
 def test_a_client_certificate_is_presented(tls_server: ScriptedServer) -> None:
     login = Login(certificate_pem=CLIENT_PEM, private_key_pem=CLIENT_KEY_PEM, ca_pem=CA_PEM)
-    transport = transport_to(secure(tls_server, login))
-    transport.send(PATCH, PATIENCE_SECONDS)
-    assert "koord-queue-testers" in str(tls_server.client_certificates)
-    transport.close()
+    with closing(transport_to(secure(tls_server, login))) as transport:
+        transport.send(PATCH, PATIENCE_SECONDS)
+        assert "koord-queue-testers" in str(tls_server.client_certificates)
 
 
 ENCRYPTED_KEY_PEM = (
@@ -195,19 +194,17 @@ def test_a_401_renews_the_login_once(
     want_sent: list[str],
 ) -> None:
     source = RotatingLogin(*logins)
-    transport = transport_to(connection_settings(server.url, source))
-    server.plays(*(answers(status) for status in statuses))
-    if how == "send":
-        got = transport.send(PATCH, PATIENCE_SECONDS).status
-    else:
-        stream = transport.stream(PATCH, PATIENCE_SECONDS)
-        got = stream.status
-        stream.close()
-    assert got == want_status
-    assert [seen.headers["authorization"] for seen in server.seen] == [
-        f"Bearer {token}" for token in want_sent
-    ]
-    transport.close()
+    with closing(transport_to(connection_settings(server.url, source))) as transport:
+        server.plays(*(answers(status) for status in statuses))
+        if how == "send":
+            got = transport.send(PATCH, PATIENCE_SECONDS).status
+        else:
+            with closing(transport.stream(PATCH, PATIENCE_SECONDS)) as stream:
+                got = stream.status
+        assert got == want_status
+        assert [seen.headers["authorization"] for seen in server.seen] == [
+            f"Bearer {token}" for token in want_sent
+        ]
 
 
 def test_a_new_client_certificate_is_not_used_on_an_old_connection(
@@ -217,11 +214,12 @@ def test_a_new_client_certificate_is_not_used_on_an_old_connection(
         certificate_pem=CLIENT_PEM, private_key_pem=CLIENT_KEY_PEM, ca_pem=CA_PEM
     )
     source = RotatingLogin(Login(ca_pem=CA_PEM), with_certificate)
-    transport = transport_to(connection_settings(f"https://127.0.0.1:{tls_server.port}", source))
+    settings = connection_settings(f"https://127.0.0.1:{tls_server.port}", source)
     tls_server.plays(answers(401), answers(200))
-    assert transport.send(PATCH, PATIENCE_SECONDS).status == 200
-    assert [bool(certificate) for certificate in tls_server.client_certificates] == [False, True]
-    transport.close()
+    with closing(transport_to(settings)) as transport:
+        assert transport.send(PATCH, PATIENCE_SECONDS).status == 200
+        presented = [bool(certificate) for certificate in tls_server.client_certificates]
+    assert presented == [False, True]
 
 
 class NoLogin:
@@ -257,14 +255,13 @@ def test_a_refused_request_waits_for_a_login_at_most_until_its_timeout(
     server: ScriptedServer, how: str
 ) -> None:
     source = NoLogin(OLD)
-    transport = transport_to(connection_settings(server.url, source))
-    server.plays(answers(401))
-    with pytest.raises(ConnectionLost, match="no login") as caught:
-        getattr(transport, how)(PATCH, PATIENCE_SECONDS)
-    assert not caught.value.sent
-    (limit,) = source.limits
-    assert 0 < limit <= PATIENCE_SECONDS
-    transport.close()
+    with closing(transport_to(connection_settings(server.url, source))) as transport:
+        server.plays(answers(401))
+        with pytest.raises(ConnectionLost, match="no login") as caught:
+            getattr(transport, how)(PATCH, PATIENCE_SECONDS)
+        assert not caught.value.sent
+        (limit,) = source.limits
+        assert 0 < limit <= PATIENCE_SECONDS
 
 
 # --------------------------------------------------------------------------------------- proxies
@@ -295,10 +292,9 @@ def test_a_proxy_is_asked_for_a_tunnel(*, tls: bool) -> None:
             FixedLogin(Login(authorization="Bearer secret", ca_pem=CA_PEM)),
             proxy_url=f"http://user:p%40ss@127.0.0.1:{server.port}",
         )
-        transport = transport_to(settings)
-        for _ in range(2):  # the tunnel is reused too
-            assert transport.send(PATCH, PATIENCE_SECONDS).status == 200
-        transport.close()
+        with closing(transport_to(settings)) as transport:
+            for _ in range(2):  # the tunnel is reused too
+                assert transport.send(PATCH, PATIENCE_SECONDS).status == 200
     want = (
         b"CONNECT api.test:6443 HTTP/1.1\r\nHost: api.test:6443\r\n"
         b"Proxy-Authorization: Basic dXNlcjpwQHNz\r\n\r\n"

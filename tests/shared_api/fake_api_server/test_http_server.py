@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -81,23 +82,22 @@ def test_requests_and_answers(client: HttpTransport) -> None:
 
 
 def test_a_watch_is_read_during_writes(client: HttpTransport, server: FakeApiServer) -> None:
-    stream = watch(client, server.resource_version)
-    for name in "ab":
-        ask(client, "POST", THINGS, thing(name))
-        assert names(stream, 1) == [name]
-    server.watches.end()
-    assert stream.read_line(PATIENCE_SECONDS) is None
-    stream.close()
+    with closing(watch(client, server.resource_version)) as stream:
+        for name in "ab":
+            ask(client, "POST", THINGS, thing(name))
+            assert names(stream, 1) == [name]
+        server.watches.end()
+        assert stream.read_line(PATIENCE_SECONDS) is None
 
 
 def test_fifty_watches_get_every_event(client: HttpTransport, server: FakeApiServer) -> None:
     version = server.resource_version
-    streams = [watch(client, version) for _ in range(WATCHES)]
-    wanted = [f"t{i}" for i in range(20)]
-    server.direct.create_all(thing(name) for name in wanted)
-    for stream in streams:
-        assert names(stream, len(wanted)) == wanted
-        stream.close()
+    with ExitStack() as closed:
+        streams = [closed.enter_context(closing(watch(client, version))) for _ in range(WATCHES)]
+        wanted = [f"t{i}" for i in range(20)]
+        server.direct.create_all(thing(name) for name in wanted)
+        for stream in streams:
+            assert names(stream, len(wanted)) == wanted
     eventually(lambda: server.watches.requests == [])
 
 
@@ -111,18 +111,16 @@ def test_a_lost_answer_is_a_broken_connection(client: HttpTransport, server: Fak
 def test_a_dropped_watch_is_a_broken_connection(
     client: HttpTransport, server: FakeApiServer
 ) -> None:
-    stream = watch(client, server.resource_version)
-    server.watches.drop()
-    with pytest.raises(ConnectionLost):
-        stream.read_line(PATIENCE_SECONDS)
-    stream.close()
+    with closing(watch(client, server.resource_version)) as stream:
+        server.watches.drop()
+        with pytest.raises(ConnectionLost):
+            stream.read_line(PATIENCE_SECONDS)
 
 
 def test_errors_of_a_watch_have_their_status(client: HttpTransport, server: FakeApiServer) -> None:
-    stream = watch(client, server.resource_version, labelSelector="a b c")
-    assert stream.status == 400
-    assert b"BadRequest" in (stream.read_line(PATIENCE_SECONDS) or b"")
-    stream.close()
+    with closing(watch(client, server.resource_version, labelSelector="a b c")) as stream:
+        assert stream.status == 400
+        assert b"BadRequest" in (stream.read_line(PATIENCE_SECONDS) or b"")
 
 
 def test_a_body_that_is_too_large_is_refused(client: HttpTransport) -> None:
@@ -165,17 +163,15 @@ def test_stopping_ends_every_thread(server: FakeApiServer) -> None:
     before = threading.active_count()
     face = server.serve_http()
     face.start()
-    client = client_of(face)
-    stream = watch(client, server.resource_version)
-    ask(client, "GET", "/version")
-    face.stop()
-    assert threading.active_count() == before
-    with pytest.raises(ConnectionLost):
-        stream.read_line(PATIENCE_SECONDS)
-    stream.close()
-    with pytest.raises(ConnectionLost):
-        ask(client, "GET", "/version")
-    client.close()
+    with closing(client_of(face)) as client:
+        with closing(watch(client, server.resource_version)) as stream:
+            ask(client, "GET", "/version")
+            face.stop()
+            assert threading.active_count() == before
+            with pytest.raises(ConnectionLost):
+                stream.read_line(PATIENCE_SECONDS)
+        with pytest.raises(ConnectionLost):
+            ask(client, "GET", "/version")
 
 
 def test_a_port_in_use_is_an_error(face: HttpFace, server: FakeApiServer) -> None:
