@@ -49,6 +49,7 @@ class EngineRecorder:
         self._log = DecisionLog()
         self._told = ""
         self._until: datetime | None = None
+        self._since: datetime | None = None  # `Followed.since` of what is recorded
 
     # --- the feed's thread --------------------------------------------------------------------
 
@@ -59,6 +60,7 @@ class EngineRecorder:
         """Begin again: calls between the last one and this engine are missing."""
         self._log = DecisionLog()
         self._writer.begin(checkpoint.number, self._engine.fork())
+        self._since = checkpoint.wall
 
     def on_call(self, call: EngineCall, _encoded: bytes, answer: object) -> None:
         """Keep a call, and what was decided."""
@@ -77,18 +79,25 @@ class EngineRecorder:
 
     def step(self) -> float:
         """Write what has come; return how many seconds to rest."""
-        # Read first: what came meanwhile may be written or not.
-        followed = self._engine.followed
-        rest = self._writer.step(0.0 if followed is None else followed.state_at.timestamp())
+        until = self._told_until()
+        rest = self._writer.step(0.0 if until is None else until.timestamp())
         problem = self._writer.problem
         if problem and problem != self._told:
             log.error("nothing is recorded now; it is tried again", problem=problem)
         elif self._told and not problem:
             log.info("recording goes on")
         self._told = problem
-        if not problem and followed is not None:
-            self._until = followed.state_at
+        if not problem and until is not None:
+            self._until = until
         return rest
+
+    def _told_until(self) -> datetime | None:
+        """Return up to when this was told every call; None: that is not known now."""
+        # Read before what has come is written: what comes meanwhile may be written or not.
+        followed = self._engine.followed
+        # Otherwise an engine was taken over of which this is told next. Calls that it has seen are
+        # missing in the stretch before it, whose end must not be the time of that engine.
+        return followed.state_at if followed is not None and followed.since == self._since else None
 
     def close(self) -> None:
         """Write what has come, and close the file; call it after the threads have ended."""
