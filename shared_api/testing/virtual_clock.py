@@ -25,7 +25,7 @@ EPOCH = datetime(2026, 11, 1, 10, 0, 0, tzinfo=UTC)
 REAL_POLL_SECONDS = 0.002
 """How often a blocked ``wait`` checks its event, which can be set without notifying the clock."""
 
-REAL_PATIENCE_SECONDS = 10.0
+REAL_PATIENCE_SECONDS = 60.0
 """How long ``wait_for_sleepers`` waits for threads before it fails."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import threading
@@ -188,6 +189,14 @@ def test_a_run_that_ends_is_learned_and_recorded(tmp_path: Path, models: list[Le
         assert client.get(FINISHED_RUNS).json() == {"runs": [msgspec.to_builtins(run)]}
 
 
+@pytest.fixture
+def _all_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a horizon play all its paths, however busy the machine is."""
+    patient = functools.partial(horizons.Horizons, budget_seconds=PATIENCE_SECONDS)
+    monkeypatch.setattr(wiring, "Horizons", patient)
+
+
+@pytest.mark.usefixtures("_all_paths")
 def test_a_horizon_is_answered_on_both_sides(tmp_path: Path) -> None:
     larger = {"kind": "ElasticQuota", "name": "team", "patch": {"spec": {"max": {"cpu": 99}}}}
     body = {"edits": [larger], "horizonSeconds": 86_400, "seed": 4}
@@ -223,6 +232,7 @@ class Stuck(SurvivalRunTimes):
         return super().at(epoch, running)
 
 
+@pytest.mark.usefixtures("_all_paths")
 def test_while_a_horizon_is_played_it_follows_and_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -146,6 +146,7 @@ MAX_BYTES = 150_000
 """Without retention the file has eight times as much."""
 
 
+@pytest.mark.timeout(600)  # a thousand commits, which wait for the disk and the processor
 def test_old_calls_go_and_the_file_stays_small(tmp_path: Path) -> None:
     world = Recorded(tmp_path / "record", Retention(calls_seconds=3000.0, calls_bytes=60_000))
     began = world.wall
