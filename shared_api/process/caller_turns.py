@@ -1,0 +1,89 @@
+"""Turns of threads: each waits for its caller's share of a bounded server, or is refused.
+
+The rules are in `shared_api.caller_shares`; here are a clock, a lock, and threads that wait.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from shared_api.caller_shares import CallerShares, Outcome, ShareLimits
+from shared_api.process.alarm import Alarm
+from shared_api.process.clock import Clock
+
+
+class TurnRefusedError(Exception):
+    """Others are to be answered first; the message is for a person.
+
+    Attributes:
+        retry_after: Whole seconds after which to ask again, at least 1: for `Retry-After`.
+    """
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__(f"too many such questions at once; ask again in {retry_after} s")
+        self.retry_after = retry_after
+
+
+class _Turn:
+    """One thread that waits."""
+
+    __slots__ = ("decided", "retry_after")
+
+    def __init__(self) -> None:
+        self.decided = Alarm()  # set once it has begun, or is refused
+        self.retry_after = 0  # if it is refused
+
+
+class CallerTurns:
+    """Shares places and seconds among the callers of many threads; thread-safe.
+
+    Args:
+        limits: How much there is to share.
+        clock: The time.
+    """
+
+    def __init__(self, limits: ShareLimits, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()  # guards _shares
+        self._shares: CallerShares[_Turn] = CallerShares(limits, clock.monotonic())
+
+    @contextmanager
+    def take(self, caller: str) -> Iterator[None]:
+        """Run the block in the caller's share, and charge its time to it; may wait before.
+
+        Args:
+            caller: Who asks (`shared_api.caller_shares`, `user_key` and `address_key`).
+
+        Raises:
+            TurnRefusedError: The caller has had its share for now.
+        """
+        turn = self._begin(caller)
+        try:
+            yield
+        finally:
+            with self._lock:
+                _announce(self._shares.end(turn, self._clock.monotonic()))
+
+    def _begin(self, caller: str) -> _Turn:
+        turn = _Turn()
+        with self._lock:
+            _announce(self._shares.ask(caller, turn, self._clock.monotonic()))
+        while not turn.decided.is_set():
+            with self._lock:
+                seconds = self._shares.seconds_to_tick(self._clock.monotonic())
+            self._clock.wait(turn.decided, seconds)
+            with self._lock:
+                _announce(self._shares.tick(self._clock.monotonic()))
+        if turn.retry_after:
+            raise TurnRefusedError(turn.retry_after)
+        return turn
+
+
+def _announce(outcome: Outcome[_Turn]) -> None:
+    for turn in outcome.begun:
+        turn.decided.set()
+    for refusal in outcome.refused:
+        refusal.ticket.retry_after = refusal.retry_after
+        refusal.ticket.decided.set()
