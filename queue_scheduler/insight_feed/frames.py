@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from queue_scheduler.record.checkpoint import MAX_BYTES as MAX_ENGINE_BYTES
+
 _HEADER: Final = struct.Struct(">IB")
 
 MEBIBYTE: Final = 1_048_576
@@ -34,8 +36,8 @@ class Kind(IntEnum):
 
 MAX_BYTES: Final[dict[Kind, int]] = {
     Kind.HELLO: 65_536,
-    # 430 bytes a unit were measured: enough for a million units.
-    Kind.CHECKPOINT: 512 * MEBIBYTE,
+    # Besides the engine there are a number and a time.
+    Kind.CHECKPOINT: MAX_ENGINE_BYTES + 4096,
     # An object of the API server has at most 1.5 MiB as etcd stores it.
     Kind.CALL: 16 * MEBIBYTE,
     Kind.STATE: 4096,

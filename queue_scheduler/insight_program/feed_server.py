@@ -31,7 +31,7 @@ from queue_scheduler.insight_program.followed_engine import (
     OtherStateError,
 )
 from queue_scheduler.record.call_codec import decode_call
-from queue_scheduler.record.checkpoint import CheckpointError
+from queue_scheduler.record.checkpoint_error import CheckpointError
 from queue_scheduler.record.engine_call import EngineCall
 from shared_api.process.local_socket import (
     OtherUserError,

@@ -19,7 +19,7 @@ from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight_feed.messages import Checkpoint, Hello
 from queue_scheduler.insight_program.followed_engine import FollowedEngine
 from queue_scheduler.insight_program.sources import Source
-from queue_scheduler.record.checkpoint import CheckpointError
+from queue_scheduler.record.checkpoint_error import CheckpointError
 from queue_scheduler.record.decision_log import DecisionLog
 from queue_scheduler.record.engine_call import EngineCall
 from queue_scheduler.record.log_query import LogPage, LogQuery, read_log

@@ -1,8 +1,8 @@
 """An engine as bytes, and back: the state from which calls are played again. Pure.
 
-The bytes are a pickle, since a fork has everything that decides, and nothing else. Reading one can
-run what it names, so it may name only classes of the packages that engines are made of: those of
-this project that do no I/O, and those of installed plugins. No function can be named.
+The bytes are a pickle, since a fork has everything that decides, and nothing else. It may name only
+classes of the packages that engines are made of: those of this project that do no I/O, and those of
+installed plugins. `pickle` itself does not read it: see `unpickler`.
 
 One pickle of everything would hold the interpreter for some 200 ms with 10,000 units: nothing
 interrupts C code, and in addition the table of what was written grows, is traversed by the garbage
@@ -14,12 +14,7 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Mapping
-from datetime import date, datetime, timedelta, timezone
-from decimal import Decimal
-from fractions import Fraction
-from types import BuiltinMethodType, MethodType
 from typing import Any, Final, Never
 
 import msgspec
@@ -27,51 +22,23 @@ import msgspec
 from queue_scheduler.cache.pod_accounting import PodFacts
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.framework.installed_packages import find_packages
 from queue_scheduler.framework.queue_unit_info import UnitDemand
 from queue_scheduler.quota_cache.admission_record import MoreSums, QuotaTerms
+from queue_scheduler.record.allowed_names import AllowedNames
+from queue_scheduler.record.checkpoint_error import CheckpointError
+from queue_scheduler.record.unpickler import PROTOCOL, Budget, unpickle
 
-PROTOCOL: Final = 5
+MAX_BYTES: Final = 256 * 1_048_576
+"""Of a checkpoint that is read: 430 bytes a unit were measured, so half a million units."""
+
+MAX_TEXT: Final = 300
+"""Characters of an error: its text may repeat what it was given."""
 
 PIECE: Final = 200
 """Objects of one kind in a piece: some milliseconds for units."""
 
 OBJECTS_PER_TURN: Final = 1000
 """Objects between two calls of `give_way`: some two milliseconds."""
-
-OWN_PACKAGES: Final = (
-    "queue_scheduler.cache",
-    "queue_scheduler.decision",
-    "queue_scheduler.engine",
-    "queue_scheduler.framework",
-    "queue_scheduler.plugins",
-    "queue_scheduler.preemption",
-    "queue_scheduler.queueing",
-    "queue_scheduler.quota",
-    "queue_scheduler.quota_cache",
-    "queue_scheduler.quota_plugin",
-    "queue_scheduler.required_requests",
-    "shared_api.objects",
-    "shared_api.pod_requests",
-    "shared_api.queue_unit_phases",
-    "shared_api.quota_names",
-    "shared_api.resource_list",
-)
-"""Packages and modules whose classes an engine is made of; all of them are pure."""
-
-STANDARD: Final = frozenset(
-    (each.__module__, each.__name__)
-    for each in (
-        *(bool, bytes, dict, float, frozenset, int, list, set, str, tuple),
-        *(Counter, defaultdict, deque),
-        *(date, datetime, timedelta, timezone, Decimal, Fraction),
-    )
-)
-"""Classes of the standard library that only hold values."""
-
-
-class CheckpointError(ValueError):
-    """An engine cannot be written as bytes, or the bytes are none that `freeze` has written."""
 
 
 def freeze(engine: Engine, give_way: Callable[[], None] = lambda: None) -> bytes:
@@ -101,15 +68,18 @@ def thaw(data: bytes, also: Collection[str] = ()) -> Engine:
             plugins.
 
     Raises:
-        CheckpointError: The bytes are damaged, are of another version, or name what is not allowed.
+        CheckpointError: The bytes are damaged, are of another version, name what is not allowed, or
+            have more than an engine. Then nothing is changed, and nothing is kept.
     """
-    allowed = (*OWN_PACKAGES, *find_packages(), *also)
+    if len(data) > MAX_BYTES:
+        raise CheckpointError(f"a checkpoint of {len(data)} bytes, at most {MAX_BYTES} are read")
     try:
-        engine = _read(_decoder.decode(data), allowed)
+        engine = _read(_decoder.decode(data), AllowedNames(also))
     except CheckpointError:
         raise
     except Exception as error:  # damaged bytes can raise anything
-        raise CheckpointError(f"no checkpoint: {type(error).__name__}: {error}") from error
+        text = f"{type(error).__name__}: {error}"[:MAX_TEXT]
+        raise CheckpointError(f"no checkpoint: {text}") from error
     if not isinstance(engine, Engine):
         raise CheckpointError(f"no engine, but {type(engine).__name__}")
     return engine
@@ -193,76 +163,22 @@ def _of_level(level: int, place: int) -> Never:
     raise CheckpointError(f"object {place} of level {level} outside of a checkpoint")
 
 
-def _read(pieces: _Pieces, allowed: Collection[str]) -> object:
+def _read(pieces: _Pieces, names: AllowedNames) -> object:
     """Return what level 0 has."""
     levels: list[list[Any]] = [[], [], []]
+
+    def of_level(level: int, place: int) -> object:
+        if not 0 <= level < len(levels) or not 0 <= place < len(levels[level]):
+            raise CheckpointError(f"there is no object {place} of level {level}")
+        return levels[level][place]
+
+    names.add(__name__, _of_level.__name__, of_level)
+    budget = Budget()
     for level in reversed(range(len(pieces))):
         for piece in pieces[level]:
-            levels[level] += _Reader(io.BytesIO(piece), allowed, levels).load()
+            found = unpickle(piece, names, budget)
+            if type(found) is not list:
+                raise CheckpointError("a piece is no list")
+            levels[level] += found
     (engine,) = levels[0]
     return engine
-
-
-class _Reader(pickle.Unpickler):
-    """Reads a pickle of classes from allowed packages.
-
-    `pickle` writes a bound method as a call of `getattr`, and a struct with keyword-only fields as
-    a call of msgspec's `rebuild`. Both get a replacement here that does no more than that.
-    """
-
-    def __init__(self, file: io.BytesIO, allowed: Collection[str], levels: list[list[Any]]) -> None:
-        super().__init__(file)
-        self._allowed = tuple(allowed)
-        self._levels = levels
-
-    def find_class(self, module: str, name: str) -> Any:  # noqa: ANN401 - as its base says
-        """Return what a pickle names.
-
-        Raises:
-            CheckpointError: It is not allowed.
-        """
-        if (module, name) == (__name__, _of_level.__name__):
-            return self._of_level
-        replaced = _REPLACED.get((module, name))
-        if replaced is not None:
-            return replaced
-        if (module, name) in STANDARD:
-            return super().find_class(module, name)
-        if "." in name or not self._is_allowed(module):
-            raise CheckpointError(f"{module}.{name} is not allowed in a checkpoint")
-        found = super().find_class(module, name)
-        # A function of an allowed module, or one that it imports, is not; a constant is no danger.
-        of = found if isinstance(found, type) else type(found)
-        if not self._is_allowed(of.__module__) or (of is not found and callable(found)):
-            raise CheckpointError(f"{module}.{name} is not allowed in a checkpoint")
-        return found
-
-    def _of_level(self, level: int, place: int) -> object:
-        return self._levels[level][place]
-
-    def _is_allowed(self, module: str) -> bool:
-        return any(module == each or module.startswith(f"{each}.") for each in self._allowed)
-
-
-def _rebuild(struct: type[msgspec.Struct], fields: dict[str, Any]) -> msgspec.Struct:
-    if not _is_struct(struct):
-        raise CheckpointError(f"{struct!r} is no struct")
-    return struct(**fields)
-
-
-def _is_struct(found: object) -> bool:
-    return isinstance(found, type) and issubclass(found, msgspec.Struct)
-
-
-def _method_of(owner: object, name: str) -> Callable[..., Any]:
-    """Return a bound method of an object: no attribute, nothing of a class, nothing private."""
-    found = None if isinstance(owner, type) or name.startswith("_") else getattr(owner, name)
-    if not isinstance(found, MethodType | BuiltinMethodType) or found.__self__ is not owner:
-        raise CheckpointError(f"{type(owner).__name__}.{name} is no method of an object")
-    return found
-
-
-_REPLACED: Final[dict[tuple[str, str], Callable[..., Any]]] = {
-    ("builtins", "getattr"): _method_of,
-    ("msgspec._utils", "rebuild"): _rebuild,
-}

@@ -18,7 +18,8 @@ import msgspec
 
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.finished_run import FinishedRun
-from queue_scheduler.record.checkpoint import CheckpointError, freeze
+from queue_scheduler.record.checkpoint import freeze
+from queue_scheduler.record.checkpoint_error import CheckpointError
 from queue_scheduler.record.decision_log import LogEntry
 from queue_scheduler.record.engine_call import EngineCall
 from queue_scheduler.record.record_store import (

@@ -11,7 +11,8 @@ from queue_scheduler.insight_program.followed_engine import (
     FollowError,
     OtherStateError,
 )
-from queue_scheduler.record.checkpoint import CheckpointError, freeze
+from queue_scheduler.record.checkpoint import freeze
+from queue_scheduler.record.checkpoint_error import CheckpointError
 from queue_scheduler.record.digest import digest
 from queue_scheduler.record.engine_call import EngineCall
 from shared_api.testing.object_builders import elastic_quota, queue
