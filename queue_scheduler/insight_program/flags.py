@@ -12,6 +12,7 @@ import msgspec
 
 from queue_scheduler.api_registration.api_service import HTTPS_PORT, ServiceReference
 from queue_scheduler.forecast.untold import LEAST_RUNS
+from queue_scheduler.record.record_limits import DEFAULT_BYTES
 from shared_api.durations import DurationError, parse_seconds
 from shared_api.program_flags import (
     FlagError,
@@ -20,6 +21,7 @@ from shared_api.program_flags import (
     read_process_flags,
     with_two_dashes,
 )
+from shared_api.quantity import QuantityError, amount
 
 PROGRAM: Final = "koord-queue-insight"
 
@@ -34,6 +36,10 @@ FORECAST_INTERVAL: Final = "1m"
 
 MAX_DIGITS: Final = 9
 """Of a whole number: more runs than any record keeps."""
+
+RECORD_LIMIT_FLAG: Final = "--record-limit"
+RECORD_LIMIT: Final = "2Gi"
+"""As the chart's `insight.record.sizeLimit`."""
 
 ADDRESS_FLAG: Final = "--visibility-address"
 PAGE_FLAG: Final = "--page-address"
@@ -87,6 +93,7 @@ class InsightFlags(msgspec.Struct, frozen=True, kw_only=True):
         process: What all programs have.
         socket_folder: Where the sockets are made.
         record_folder: Where the record is kept; None: nothing is recorded.
+        record_bytes: What all files of the record take at most.
         forecast_seconds: The shortest time between two forecasts.
         least_runs: How many runs of a kind must have ended before times are told of it.
         visibility: The aggregated API; None: it is not served.
@@ -98,6 +105,7 @@ class InsightFlags(msgspec.Struct, frozen=True, kw_only=True):
     record_folder: Path | None
     forecast_seconds: float
     least_runs: int = LEAST_RUNS
+    record_bytes: int = DEFAULT_BYTES
     visibility: VisibilityFlags | None = None
     page: PageFlags | None = None
 
@@ -125,6 +133,12 @@ def parse_insight_flags(arguments: Sequence[str]) -> InsightFlags:
         help="folder of the record of what was decided (default: nothing is recorded)",
     )
     parser.add_argument(
+        RECORD_LIMIT_FLAG,
+        default=RECORD_LIMIT,
+        help="what all files of the record take at most; above that, the oldest rows are deleted"
+        " (default: %(default)s)",
+    )
+    parser.add_argument(
         "--forecast-interval",
         default=FORECAST_INTERVAL,
         help="shortest time between two forecasts; they take a quarter of a core at most"
@@ -145,6 +159,7 @@ def parse_insight_flags(arguments: Sequence[str]) -> InsightFlags:
         record_folder=_folder("--record-dir", got.record_dir) if got.record_dir else None,
         forecast_seconds=_interval(got.forecast_interval),
         least_runs=_count("--forecast-least-runs", got.forecast_least_runs),
+        record_bytes=_bytes(RECORD_LIMIT_FLAG, got.record_limit),
         visibility=_read_visibility(got),
         page=_read_page(got),
     )
@@ -239,6 +254,18 @@ def _count(flag: str, text: str) -> int:
         msg = f"{flag} {text!r} is no whole number from 0 on"
         raise FlagError(msg)
     return int(text)
+
+
+def _bytes(flag: str, text: str) -> int:
+    try:
+        found = amount("memory", text)
+    except QuantityError as error:
+        msg = f"{flag}: {error}"
+        raise FlagError(msg) from error
+    if found <= 0:
+        msg = f"{flag} must be above 0"
+        raise FlagError(msg)
+    return found
 
 
 def _folder(flag: str, text: str) -> Path:

@@ -23,7 +23,9 @@ from queue_scheduler.record.checkpoint_error import CheckpointError
 from queue_scheduler.record.decision_log import DecisionLog
 from queue_scheduler.record.engine_call import EngineCall
 from queue_scheduler.record.log_query import LogPage, LogQuery, read_log
-from queue_scheduler.record.record_store import StoreError, read_store
+from queue_scheduler.record.record_file import bytes_of, read_store
+from queue_scheduler.record.record_limits import DEFAULT_BYTES
+from queue_scheduler.record.record_tables import StoreError
 from queue_scheduler.record.record_writer import RecordWriter
 from queue_scheduler.record.time_travel import TimeTravel, TooEarlyError
 
@@ -40,12 +42,20 @@ class EngineRecorder:
         engine: The engine that follows; it has played what is recorded.
         path: The file.
         now: The wall time.
+        limit_bytes: What all files of the record take at most.
     """
 
-    def __init__(self, engine: FollowedEngine, path: Path, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        engine: FollowedEngine,
+        path: Path,
+        now: Callable[[], datetime],
+        limit_bytes: int = DEFAULT_BYTES,
+    ) -> None:
         self._engine = engine
+        self._path = path
         self._now = now
-        self._writer = RecordWriter(path, now)
+        self._writer = RecordWriter(path, now, limit_bytes=limit_bytes)
         self._log = DecisionLog()
         self._told = ""
         self._until: datetime | None = None
@@ -119,6 +129,18 @@ class EngineRecorder:
     def failures(self) -> int:
         """How often recording has stopped."""
         return self._writer.failures
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nothing is recorded now, because of an error."""
+        return bool(self._writer.problem)
+
+    def size_bytes(self) -> float:
+        """Return what all files of the record take; NaN: it is not known."""
+        try:
+            return float(bytes_of(self._path))
+        except OSError:
+            return math.nan  # a file has gone since the folder was read
 
     def age_seconds(self) -> float:
         """Return how long ago the file was written; NaN: it was not."""

@@ -80,12 +80,17 @@ class Insight:
         past: Past = NoPast()
         if flags.record_folder is not None:
             path = flags.record_folder / FILE
-            recorder = EngineRecorder(self._engine, path, program.clock.now)
+            limit = flags.record_bytes
+            recorder = EngineRecorder(self._engine, path, program.clock.now, limit)
             past = RecordedPast(
                 path, lambda: recorder.until, lambda: recorder.is_opening, self._is_leader
             )
             self._metrics.show_record(
-                age=recorder.age_seconds, failures=lambda: float(recorder.failures)
+                age=recorder.age_seconds,
+                failures=lambda: float(recorder.failures),
+                stopped=lambda: float(recorder.is_stopped),
+                size=recorder.size_bytes,
+                limit_bytes=limit,
             )
             self._recorder = recorder
         self._record_folder = flags.record_folder

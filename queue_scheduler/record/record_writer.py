@@ -22,14 +22,11 @@ from queue_scheduler.record.checkpoint import freeze
 from queue_scheduler.record.checkpoint_error import CheckpointError
 from queue_scheduler.record.decision_log import LogEntry
 from queue_scheduler.record.engine_call import EngineCall
-from queue_scheduler.record.record_store import (
-    Checkpoint,
-    RecordStore,
-    Retention,
-    StoreError,
-    open_store,
-    read_store,
-)
+from queue_scheduler.record.record_file import bytes_of, free_bytes, open_store, read_store
+from queue_scheduler.record.record_limits import DEFAULT_BYTES
+from queue_scheduler.record.record_pruning import Retention
+from queue_scheduler.record.record_store import Checkpoint, RecordStore
+from queue_scheduler.record.record_tables import StoreError, StoreFullError
 
 COMMIT_SECONDS: Final = 1.0
 """What a crash loses at most."""
@@ -39,6 +36,9 @@ CHECKPOINT_CALLS: Final = 20_000
 
 CHECKPOINT_SECONDS: Final = 600.0
 """Time between two checkpoints, at most: some 700 kB each with 10,000 units, 100 MB a day."""
+
+ITEMS_AT_ONCE: Final = 500
+"""Calls, decisions and runs between two commits: the log of the file has them until then."""
 
 PRUNE_SECONDS: Final = 60.0
 RETRY_SECONDS: Final = 30.0
@@ -65,6 +65,7 @@ class RecordWriter:
         path: The file.
         now: The wall time.
         retention: How long the record is kept.
+        limit_bytes: What all files of the record take at most.
 
     Attributes:
         problem: Why nothing is recorded now; "": it is recorded.
@@ -74,7 +75,11 @@ class RecordWriter:
     """
 
     def __init__(
-        self, path: Path, now: Callable[[], datetime], retention: Retention | None = None
+        self,
+        path: Path,
+        now: Callable[[], datetime],
+        retention: Retention | None = None,
+        limit_bytes: int = DEFAULT_BYTES,
     ) -> None:
         self.problem = ""
         self.failures = 0
@@ -83,6 +88,7 @@ class RecordWriter:
         self._path = path
         self._now = now
         self._retention = retention or Retention()
+        self._limit_bytes = limit_bytes
         self._waiting: deque[_Taken | EngineCall | LogEntry | FinishedRun] = deque()
         self._store: RecordStore | None = None
         self._stretch = 0
@@ -142,7 +148,7 @@ class RecordWriter:
             # Not if calls were dropped: they may have been made before that time.
             self._write(now, until if self._is_begun else 0.0)
         except (StoreError, CheckpointError) as error:
-            self._fail(str(error), now)
+            self._fail(self._explain(error), now)
             return RETRY_SECONDS
         self.problem = ""
         return COMMIT_SECONDS
@@ -155,10 +161,32 @@ class RecordWriter:
             self._store = None
 
     def _write(self, now: float, until: float) -> None:
+        store = self._open(now)
+        waiting = len(self._waiting)
+        while waiting > 0:
+            some = min(waiting, ITEMS_AT_ONCE)
+            self._write_items(store, some)
+            waiting -= some
+            store.commit(self._stretch, 0.0)
+            if store.is_above_limits():
+                store.prune(now, self._retention)
+        store.commit(self._stretch, until)
+        self.written_at = now
+        if now >= self._prune_at:
+            self._prune_at = now + PRUNE_SECONDS
+            store.prune(now, self._retention)
+            self._check_readable()
+
+    def _open(self, now: float) -> RecordStore:
         if self._store is None:
-            self._store = open_store(self._path, now)
-        store, calls = self._store, list[EngineCall]()
-        for _ in range(len(self._waiting)):
+            self._store = open_store(self._path, now, self._limit_bytes)
+            # It may be full, or its limit be less than before.
+            self._store.prune(now, self._retention)
+        return self._store
+
+    def _write_items(self, store: RecordStore, count: int) -> None:
+        calls = list[EngineCall]()
+        for _ in range(count):
             item = self._waiting.popleft()
             if isinstance(item, EngineCall):
                 calls.append(item)
@@ -171,12 +199,6 @@ class RecordWriter:
             else:
                 store.add_finished(item)
         self._add_calls(store, calls)
-        store.commit(self._stretch, until)
-        self.written_at = now
-        if now >= self._prune_at:
-            self._prune_at = now + PRUNE_SECONDS
-            store.prune(now, self._retention)
-            self._check_readable()
 
     def _check_readable(self) -> None:
         """Read the file as others do: the open connection may not notice that it is broken."""
@@ -200,6 +222,17 @@ class RecordWriter:
             )
         )
 
+    def _explain(self, error: Exception) -> str:
+        """Return why nothing is recorded; of a full disk how full it is."""
+        if not isinstance(error, StoreFullError) or not self._path.parent.is_dir():
+            return str(error)
+        taken, free = bytes_of(self._path), free_bytes(self._path)
+        limit = self._limit_bytes
+        return (
+            f"there is no room for the record: {error}; it takes {_mebibytes(taken)} of at most"
+            f" {_mebibytes(limit)} (--record-limit), and {_mebibytes(free)} of its volume are free"
+        )
+
     def _fail(self, problem: str, now: float) -> None:
         self.problem = problem
         self.failures += 1
@@ -213,3 +246,7 @@ class RecordWriter:
 
     def _time(self) -> float:
         return self._now().timestamp()
+
+
+def _mebibytes(count: int) -> str:
+    return f"{count / 1_048_576:.1f} MiB"

@@ -13,8 +13,11 @@ import msgspec
 
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.record.checkpoint import thaw
+from queue_scheduler.record.checkpoint_error import CheckpointError
 from queue_scheduler.record.engine_call import play
-from queue_scheduler.record.record_store import RecordStore, read_store
+from queue_scheduler.record.record_file import read_store
+from queue_scheduler.record.record_store import RecordStore
+from queue_scheduler.record.writer_version import describe_writer
 
 MAX_KEPT: Final = 3
 """Engines that are kept, at some 100 MB each for 10,000 units."""
@@ -52,6 +55,8 @@ def engine_at(store: RecordStore, wall: float) -> Restored:
     span = store.span_of(checkpoint.stretch)
     if span.following is not None and wall > span.until:
         raise TooEarlyError(_in_gap(span.until, span.following))
+    if span.writer != describe_writer():
+        raise CheckpointError(_other_version(span.writer))
     engine, number = thaw(checkpoint.data), checkpoint.number
     for call in store.calls_after(checkpoint, wall):
         play(engine, call)
@@ -62,6 +67,11 @@ def engine_at(store: RecordStore, wall: float) -> Restored:
 def _in_gap(ended: float, began: float) -> str:
     ends = [datetime.fromtimestamp(each, UTC).isoformat() for each in (ended, began)]
     return f"nothing was recorded after {ends[0]}; the record goes on at {ends[1]}"
+
+
+def _other_version(writer: str) -> str:
+    by = writer or "an older version"
+    return f"it was recorded by {by}, which {describe_writer()} cannot restore"
 
 
 def _too_early(first: float | None) -> str:

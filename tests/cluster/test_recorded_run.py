@@ -22,7 +22,7 @@ from queue_scheduler.insight_program.recording import FILE
 from queue_scheduler.record.checkpoint import thaw
 from queue_scheduler.record.decision_log import DecisionLog, LogEntry
 from queue_scheduler.record.engine_call import EngineCall, play
-from queue_scheduler.record.record_store import read_store
+from queue_scheduler.record.record_file import read_store
 from shared_api.resource_list import format_amounts
 from tests.cluster.api_audit import SCHEDULER_AGENT, Request
 from tests.cluster.observer import PATHS, Observer, version_of

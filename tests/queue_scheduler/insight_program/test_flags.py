@@ -47,6 +47,20 @@ def test_a_number_of_runs_that_is_none_is_refused(tmp_path: Path, text: str) -> 
         parse_insight_flags([f"--socket-dir={tmp_path}", f"--forecast-least-runs={text}"])
 
 
+@pytest.mark.parametrize(
+    ("text", "want"), [("", 2 << 30), ("512Mi", 512 << 20), ("1G", 10**9), ("4096", 4096)]
+)
+def test_how_large_the_record_may_be(tmp_path: Path, text: str, want: int) -> None:
+    more = [f"--record-limit={text}"] if text else []
+    assert parse_insight_flags([f"--socket-dir={tmp_path}", *more]).record_bytes == want
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1Gi", "much", "1GiB"])
+def test_a_size_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(FlagError, match="--record-limit"):
+        parse_insight_flags([f"--socket-dir={tmp_path}", f"--record-limit={text}"])
+
+
 @pytest.mark.parametrize("flag", ["--socket-dir", "--record-dir"])
 def test_a_folder_that_is_missing_is_told(tmp_path: Path, flag: str) -> None:
     missing = tmp_path / "missing"

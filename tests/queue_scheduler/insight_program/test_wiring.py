@@ -24,7 +24,7 @@ from queue_scheduler.insight_program import horizons, wiring
 from queue_scheduler.insight_program.flags import PROGRAM, parse_insight_flags
 from queue_scheduler.insight_program.recording import FILE, read_runs
 from queue_scheduler.insight_program.wiring import Insight
-from queue_scheduler.record.record_store import open_store
+from queue_scheduler.record.record_file import open_store
 from shared_api.debug_api.json_body import JSON
 from shared_api.local_program import LocalProgram
 from shared_api.process.clock import SystemClock

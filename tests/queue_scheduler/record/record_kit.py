@@ -8,7 +8,8 @@ from typing import Any
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.record.decision_log import DecisionLog
 from queue_scheduler.record.engine_call import EngineCall, play
-from queue_scheduler.record.record_store import Retention
+from queue_scheduler.record.record_limits import DEFAULT_BYTES
+from queue_scheduler.record.record_pruning import Retention
 from queue_scheduler.record.record_writer import RecordWriter
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.properties.engine_kit import build_queue, build_quota
@@ -18,13 +19,18 @@ from tests.properties.real_quotas import new_engine
 class Recorded:
     """Quota and queue `a` with 2 cores, and the record of everything since."""
 
-    def __init__(self, path: Path, retention: Retention | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        retention: Retention | None = None,
+        limit_bytes: int = DEFAULT_BYTES,
+    ) -> None:
         self.path = path
         self.clock = VirtualClock()
         self.engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
         self.engine.on_quota(build_quota("a", cpu=2))
         self.engine.on_queue(build_queue("a"))
-        self.writer = RecordWriter(path, self.clock.now, retention)
+        self.writer = RecordWriter(path, self.clock.now, retention, limit_bytes)
         self.number = 0
         self._log = DecisionLog()
         self.writer.begin(0, self.engine.fork())

@@ -8,7 +8,7 @@ import pytest
 
 from queue_scheduler.record.decision_log import LogKind
 from queue_scheduler.record.log_query import LogPage, LogQuery, read_log
-from queue_scheduler.record.record_store import read_store
+from queue_scheduler.record.record_file import read_store
 from tests.properties.engine_kit import build_quota, build_unit
 from tests.queue_scheduler.record.record_kit import Recorded
 

@@ -14,7 +14,8 @@ import pytest
 
 from queue_scheduler.record import record_writer
 from queue_scheduler.record.digest import digest
-from queue_scheduler.record.record_store import DAY, Retention, open_store
+from queue_scheduler.record.record_file import open_store
+from queue_scheduler.record.record_pruning import DAY, Retention
 from queue_scheduler.record.record_writer import RETRY_SECONDS
 from queue_scheduler.record.time_travel import TimeTravel, TooEarlyError
 from tests.properties.engine_kit import build_unit
@@ -148,7 +149,7 @@ MAX_BYTES = 150_000
 
 @pytest.mark.timeout(600)  # a thousand commits, which wait for the disk and the processor
 def test_old_calls_go_and_the_file_stays_small(tmp_path: Path) -> None:
-    world = Recorded(tmp_path / "record", Retention(calls_seconds=3000.0, calls_bytes=60_000))
+    world = Recorded(tmp_path / "record", Retention(calls_seconds=3000.0), 200_000)
     began = world.wall
     for number in range(1000):
         world.call("on_queue_unit", build_unit(f"u{number % 7}", "a", version=number + 1))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from queue_scheduler.record.digest import digest
-from queue_scheduler.record.record_store import open_store
+from queue_scheduler.record.record_file import open_store
 from queue_scheduler.record.time_travel import TimeTravel, TooEarlyError
 from tests.properties.engine_kit import build_unit
 from tests.queue_scheduler.record.record_kit import Recorded
