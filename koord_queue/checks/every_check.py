@@ -18,6 +18,7 @@ from koord_queue.checks.programs import (
     check_programs,
     check_versions,
 )
+from koord_queue.checks.record import check_record
 from koord_queue.checks.rights import check_accounts, check_rights
 from koord_queue.checks.server import check_clock, check_crds, check_server
 from koord_queue.checks.upstream import check_upstream
@@ -36,6 +37,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "accounts": check_accounts,
     "policies": check_policies,
     "apiservice": check_api_service,
+    "record": check_record,
     "quotas": check_quotas,
     "queues": check_queues,
     "objects": check_objects,

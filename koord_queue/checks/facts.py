@@ -106,6 +106,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         quotas: All ElasticQuotas.
         units: All that may be listed.
         events: Warnings, of all namespaces.
+        resumed: Events of its namespace that a record goes on.
         all_deployments: Those of its namespace, whoever has installed them.
         schedulers: Deployments of the chart's scheduler, of all namespaces.
         koord_schedulers: Deployments of Koordinator's scheduler, of all namespaces.
@@ -138,6 +139,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     quotas: Answer = Answer()
     units: Answer = Answer()
     events: Answer = Answer()
+    resumed: Answer = Answer()
     all_deployments: Answer = Answer()
     schedulers: Answer = Answer()
     koord_schedulers: Answer = Answer()

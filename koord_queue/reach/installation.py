@@ -26,6 +26,7 @@ from koord_queue.checks.facts import (
 from koord_queue.checks.koordinator import APP, CHART_PLACE, config_places
 from koord_queue.checks.objects import QUOTA_GROUP_VERSION
 from koord_queue.checks.programs import SCHEDULER
+from koord_queue.checks.record import RESUMED
 from koord_queue.checks.rights import QUOTAS, REVIEW, rights_of_program, rights_of_user
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import Missing, NotServed, Refused
@@ -133,7 +134,7 @@ class Installation:
             ("quotas", self._quotas),
             ("queues", self._queues),
             ("units", self._units),
-            ("objects", self._events),
+            ("record", self._resumed),
             ("pods", self._unbound_pods),
             ("koordinator", self._koordinator),
             ("upstream", self._all_deployments),
@@ -141,6 +142,8 @@ class Installation:
         ):
             if check not in skipped:
                 facts |= ask()
+        if not {"objects", "record"} <= set(skipped):
+            facts |= self._events()
         if "rights" not in skipped:
             facts["mine"] = self._rights(facts["served"][GROUP_VERSION])
         if "accounts" not in skipped:
@@ -235,6 +238,10 @@ class Installation:
     def _events(self) -> dict[str, Any]:
         warnings = (("fieldSelector", "type=Warning"),)
         return {"events": self._list("events.k8s.io", "v1", "events", "", warnings)}
+
+    def _resumed(self) -> dict[str, Any]:
+        resumed = (("fieldSelector", f"reason={RESUMED}"),)
+        return {"resumed": self._list("events.k8s.io", "v1", "events", self._system, resumed)}
 
     def _units(self) -> dict[str, Any]:
         answer = self._list_or_own("queueunits", self._namespace)

@@ -5,6 +5,7 @@ That program cannot write one: it has no account at the API server. So the sched
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -29,6 +30,12 @@ ASK_SECONDS: Final = 10.0
 """Between two questions: shorter than the pause after which recording is tried again."""
 
 ANSWER_SECONDS: Final = 5.0
+
+REPEAT_SECONDS: Final = 1800.0
+"""How often it is said again that nothing is recorded: an API server keeps events for an hour."""
+
+_NUMBER: Final = re.compile(r"[0-9.]+")
+"""What changes in a reason that stays: how much of a disk is free."""
 
 STOPPED: Final = "RecordStopped"
 RESUMED: Final = "RecordResumed"
@@ -79,7 +86,8 @@ class RecordWatch:
         self._report = report
         self._find_pod = find_pod
         self._clock = clock
-        self._told = ""  # why nothing is recorded, as the last event has it
+        self._told = ""  # why nothing is recorded, as the last event has it, without numbers
+        self._told_at = 0.0
 
     def step(self) -> float:
         """Ask, and report what has changed; return how many seconds to rest."""
@@ -88,8 +96,9 @@ class RecordWatch:
             return ASK_SECONDS
         if record.state == "stopped":
             reason = record.reason or "the insight program does not say why"
-            if reason != self._told:
-                self._told = reason
+            now, kind = self._clock.monotonic(), _NUMBER.sub("", reason)
+            if kind != self._told or now - self._told_at >= REPEAT_SECONDS:
+                self._told, self._told_at = kind, now
                 note = f"decisions are not recorded: {reason}; it is tried again"
                 self._send(STOPPED, note, warning=True)
         elif self._told and record.complete_from is not None:

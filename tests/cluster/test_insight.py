@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import signal
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -60,6 +62,11 @@ class Following(NamedTuple):
                     return page
         return ""
 
+    def is_scheduler_well(self) -> bool:
+        """Return whether the scheduler runs, and its probes say so."""
+        probes = [self.scheduler.get_health(path) for path in ("/livez", "/readyz")]
+        return probes == [200, 200] and self.scheduler.exit_code() is None
+
     def metric(self, name: str, program: ProgramProcess | None = None) -> float:
         """Return a metric without labels of the insight program, or another."""
         for line in scrape(program or self.insight).raise_for_status().text.splitlines():
@@ -84,9 +91,11 @@ def following(controlplane_binaries: Path) -> Iterator[Following]:
         yield found
 
 
-def run_jobs(world: QueueWorld, prefix: str, count: int, *, run_seconds: float = 0.2) -> None:
+def run_jobs(
+    world: QueueWorld, prefix: str, count: int, *, queue: str = "team", run_seconds: float = 0.2
+) -> None:
     for number in range(count):
-        world.create_job(f"{prefix}-{number}", "team", run_seconds=run_seconds)
+        world.create_job(f"{prefix}-{number}", queue, run_seconds=run_seconds)
 
 
 def are_done(world: QueueWorld, prefix: str, count: int) -> bool:
@@ -213,3 +222,46 @@ def is_run(world: QueueWorld, number: int) -> bool:
 
 def record_of(following: Following) -> Json:
     return dict(following.state().get("record", {}))
+
+
+def test_while_it_is_stopped_jobs_start_and_the_scheduler_is_well(following: Following) -> None:
+    """A program that neither reads nor ends: its socket takes what fits, and then blocks."""
+    world, insight = following.world, following.insight
+    until(following.follows)
+    world.create_quota("stopped", cpu_max=8)
+    os.kill(insight.pid, signal.SIGSTOP)
+    try:
+        run_jobs(world, "stopped", 60, queue="stopped")
+        until(lambda: are_done(world, "stopped", 60), OWN_TIMES_SECONDS)
+        assert following.is_scheduler_well()
+        assert following.ask("/debug/insight").status_code == 503
+        assert following.ask("/debug/queues/stopped").status_code == 200
+    finally:
+        os.kill(insight.pid, signal.SIGCONT)
+    until(following.follows)
+    until(lambda: not following.differs())
+
+
+def test_at_its_memory_limit_jobs_start_and_it_follows_again(following: Following) -> None:
+    """No memory to be had: whether it ends or goes on, nobody else notices."""
+    world, insight = following.world, following.insight
+    until(following.follows)
+    world.create_quota("starved", cpu_max=8)
+    soft, hard = resource.prlimit(insight.pid, resource.RLIMIT_AS)
+    resource.prlimit(insight.pid, resource.RLIMIT_AS, (address_space(insight.pid), hard))
+    run_jobs(world, "starved", 60, queue="starved")
+    until(lambda: are_done(world, "starved", 60), OWN_TIMES_SECONDS)
+    assert following.is_scheduler_well()
+    if insight.exit_code() is None:
+        resource.prlimit(insight.pid, resource.RLIMIT_AS, (soft, hard))
+    else:  # as the kubelet would
+        insight.start()
+        insight.wait_until_ready()
+    until(following.follows, OWN_TIMES_SECONDS)
+    until(lambda: not following.differs())
+
+
+def address_space(pid: int) -> int:
+    """Return the size of a process's memory, used or not, in bytes."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
+    return pages * resource.getpagesize()

@@ -92,6 +92,7 @@ def healthy() -> Facts:
         quotas=listed(named("team-a")),
         units=listed(),
         events=listed(),
+        resumed=listed(),
     )
 
 

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from queue_scheduler.decision import Notice
 from queue_scheduler.insight_feed.record_watch import ASK_SECONDS, OwnPod, RecordWatch
 from shared_api.objects.meta import Uid
-from shared_api.process.clock import SystemClock
+from shared_api.process.clock import Clock, SystemClock
 from tests.queue_scheduler.debug_api.test_insight_link import STATE, answering
 
 POD = OwnPod("koord-queue/scheduler-0", Uid("uid-0"))
@@ -20,6 +20,8 @@ RECORDING = {"state": "recording", "reason": "", "completeFrom": "2026-11-01T10:
 TRIES = RECORDING | {"completeFrom": None}
 FULL = {"state": "stopped", "reason": "database or disk is full", "completeFrom": None}
 BROKEN = {"state": "stopped", "reason": "file is not a database", "completeFrom": None}
+FULLER = FULL | {"reason": "database or disk is full; 0.1 MiB are free"}
+LESS_FULL = FULL | {"reason": "database or disk is full; 12.5 MiB are free"}
 OFF = {"state": "off", "reason": "", "completeFrom": None}
 
 
@@ -30,6 +32,11 @@ def notice(reason: str, note: str, *, warning: bool) -> Notice:
 IS_FULL = notice(
     "RecordStopped",
     "decisions are not recorded: database or disk is full; it is tried again",
+    warning=True,
+)
+IS_FULLER = notice(
+    "RecordStopped",
+    "decisions are not recorded: database or disk is full; 0.1 MiB are free; it is tried again",
     warning=True,
 )
 IS_BROKEN = notice(
@@ -45,7 +52,7 @@ GOES_ON = notice(
 class Watching:
     """A watch, and the events that it reports."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clock: Clock | None = None) -> None:
         self.is_connected = True
         self.reported: list[Notice] = []
         self.watch = RecordWatch(
@@ -53,7 +60,7 @@ class Watching:
             lambda: self.is_connected,
             self.reported.append,
             lambda: POD,
-            SystemClock(),
+            clock or SystemClock(),
         )
 
 
@@ -65,6 +72,7 @@ class Watching:
         pytest.param([FULL, FULL], [IS_FULL], id="it stays full"),
         pytest.param([FULL, TRIES], [IS_FULL], id="no call has come since"),
         pytest.param([FULL, BROKEN], [IS_FULL, IS_BROKEN], id="another reason"),
+        pytest.param([FULLER, LESS_FULL], [IS_FULLER], id="another number in the reason"),
         pytest.param([FULL, RECORDING, RECORDING], [IS_FULL, GOES_ON], id="it goes on"),
         pytest.param([FULL, RECORDING, FULL], [IS_FULL, GOES_ON, IS_FULL], id="full again"),
     ],
@@ -109,3 +117,22 @@ def test_a_program_that_does_not_follow_is_not_asked(tmp_path: Path) -> None:
         watching.is_connected = True
         watching.watch.step()
     assert watching.reported == [IS_FULL]
+
+
+class LaterClock(SystemClock):
+    """The time, and a while later."""
+
+    later_seconds = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.later_seconds
+
+
+def test_while_it_lasts_it_is_said_again(tmp_path: Path) -> None:
+    """An API server forgets events after an hour."""
+    clock = LaterClock()
+    watching = Watching(tmp_path, clock)
+    with answering(tmp_path, lambda _: JSONResponse(STATE | {"record": FULL})):
+        for clock.later_seconds in (0.0, 600.0, 1801.0, 2400.0):
+            watching.watch.step()
+    assert watching.reported == [IS_FULL, IS_FULL]

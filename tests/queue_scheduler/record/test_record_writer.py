@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import sqlite3
 import stat
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -16,9 +19,11 @@ from queue_scheduler.record import record_writer
 from queue_scheduler.record.digest import digest
 from queue_scheduler.record.record_file import open_store
 from queue_scheduler.record.record_pruning import DAY, Retention
+from queue_scheduler.record.record_store import RecordStore
 from queue_scheduler.record.record_writer import RETRY_SECONDS
 from queue_scheduler.record.time_travel import TimeTravel, TooEarlyError
 from tests.properties.engine_kit import build_unit
+from tests.queue_scheduler.record.full_volume import record
 from tests.queue_scheduler.record.record_kit import Recorded
 
 
@@ -175,3 +180,55 @@ def test_space_is_given_back(tmp_path: Path) -> None:
     world.clock.advance(2 * DAY)
     world.writer.close()
     assert world.path.stat().st_size < full / 2
+
+
+VOLUME_BYTES = 4 << 20
+
+
+def test_a_full_volume_ends_recording_until_there_is_room(tmp_path: Path) -> None:
+    """A real volume, where a user may mount one; elsewhere `full_disk` stands in for it."""
+    own_mounts = ["unshare", "--map-root-user", "--mount"]
+    mounted = f"mount -t tmpfs -o size={VOLUME_BYTES} none {tmp_path}"
+    if subprocess.run(
+        [*own_mounts, "sh", "-c", mounted], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("no volume can be mounted here")
+    run = f"{sys.executable} -m tests.queue_scheduler.record.full_volume {tmp_path}"
+    done = subprocess.run(
+        [*own_mounts, "sh", "-c", f"{mounted} && {run}"], capture_output=True, check=True, text=True
+    )
+    got = json.loads(done.stdout)
+    assert got["alone"] == "", "on its own it keeps to what the volume has"
+    assert VOLUME_BYTES / 4 < got["taken"] <= VOLUME_BYTES
+    assert "there is no room for the record" in got["full"]
+    assert "0.0 MiB of its volume are free" in got["full"]
+    assert (got["again"], got["same"]) == ("", True)
+
+
+def test_what_is_above_the_limit_of_the_file_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing is deleted, SQLite refuses to let the file grow."""
+    monkeypatch.setattr(RecordStore, "is_above_limits", lambda _: False)
+    monkeypatch.setattr(record_writer, "PRUNE_SECONDS", 1e9)
+    world = Recorded(tmp_path / "record", limit_bytes=1_000_000)
+    record(world, 60)
+    assert "there is no room for the record: database or disk is full" in world.writer.problem
+    assert "of at most 1.0 MiB (--record-limit)" in world.writer.problem
+    monkeypatch.undo()
+    world.clock.advance(RETRY_SECONDS)
+    world.write()
+    assert world.writer.problem == "", "it makes room, and goes on"
+
+
+def test_files_that_were_moved_aside_count_and_the_oldest_go(tmp_path: Path) -> None:
+    path = tmp_path / "record"
+    for number in range(3):
+        aside = tmp_path / f"record.unreadable-{number}"
+        aside.write_bytes(b"x" * 150_000)
+        os.utime(aside, (number, number))
+    open_store(path, 12.0, 1_000_000).close()
+    assert sorted(each.name for each in tmp_path.glob("*unreadable*")) == [
+        "record.unreadable-1",
+        "record.unreadable-2",
+    ]
