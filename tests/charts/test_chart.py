@@ -610,6 +610,8 @@ def test_where_the_record_is_kept(values: Json, volume: Json, strategy: str) -> 
     volumes = {one["name"]: one for one in pods(given)["scheduler"]["spec"]["volumes"]}
     assert volumes["insight-record"] == {"name": "insight-record", **volume}
     assert volumes["insight-sockets"]["emptyDir"] == {"sizeLimit": "1Mi"}
+    limit = f"--record-limit={values.get('sizeLimit', '2Gi')}"
+    assert limit in containers(given)[INSIGHT]["args"], "it keeps below what it may fill"
     assert deployments(given)["scheduler"]["spec"]["strategy"]["type"] == strategy
     assert deployments(given)["controllers"]["spec"]["strategy"]["type"] == "RollingUpdate"
 

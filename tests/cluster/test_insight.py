@@ -204,6 +204,7 @@ def test_events_say_that_nothing_is_recorded_and_that_it_goes_on(following: Foll
     until(lambda: is_run(world, next(jobs)) and "RecordStopped" in notes(), OWN_TIMES_SECONDS)
     assert record_of(following)["state"] == "stopped"
     assert following.metric("koord_queue_insight_record_failures") >= 1
+    assert following.metric("koord_queue_insight_record_stopped") == 1
     stopped = datetime.now(UTC)
     resource.prlimit(insight.pid, resource.RLIMIT_FSIZE, (soft, hard))
     until(lambda: is_run(world, next(jobs)) and "RecordResumed" in notes(), OWN_TIMES_SECONDS)
@@ -249,8 +250,8 @@ def test_at_its_memory_limit_jobs_start_and_it_follows_again(following: Followin
     world.create_quota("starved", cpu_max=8)
     soft, hard = resource.prlimit(insight.pid, resource.RLIMIT_AS)
     resource.prlimit(insight.pid, resource.RLIMIT_AS, (address_space(insight.pid), hard))
-    run_jobs(world, "starved", 60, queue="starved")
-    until(lambda: are_done(world, "starved", 60), OWN_TIMES_SECONDS)
+    run_jobs(world, "starved", 20, queue="starved")
+    until(lambda: are_done(world, "starved", 20), OWN_TIMES_SECONDS)
     assert following.is_scheduler_well()
     if insight.exit_code() is None:
         resource.prlimit(insight.pid, resource.RLIMIT_AS, (soft, hard))

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight_feed import feed
-from queue_scheduler.record import checkpoint
+from queue_scheduler.record.checkpoint_error import CheckpointError
 from queue_scheduler.record.digest import digest
 from shared_api.process.local_socket import OtherUserError
 from shared_api.testing.object_builders import queue
@@ -175,10 +175,10 @@ def test_an_engine_that_cannot_be_copied_is_an_error_of_the_thread(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def freeze(_engine: Engine, _give_way: object) -> bytes:
-        raise checkpoint.CheckpointError("a plugin keeps a lock")
+        raise CheckpointError("a plugin keeps a lock")
 
     monkeypatch.setattr(feed, "freeze", freeze)
-    with pytest.raises(checkpoint.CheckpointError):
+    with pytest.raises(CheckpointError):
         pair.sender.feed.step()
     pair.sender.add_unit("a")
     assert len(pair.sender.calls) == 0
