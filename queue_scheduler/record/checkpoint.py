@@ -75,14 +75,16 @@ def thaw(data: bytes, also: Collection[str] = ()) -> Engine:
         raise CheckpointError(f"a checkpoint of {len(data)} bytes, at most {MAX_BYTES} are read")
     try:
         engine = _read(_decoder.decode(data), AllowedNames(also))
+        if isinstance(engine, Engine):
+            # It takes all parts: one of another version may lack some.
+            engine.fork()
+            return engine
     except CheckpointError:
         raise
     except Exception as error:  # damaged bytes can raise anything
         text = f"{type(error).__name__}: {error}"[:MAX_TEXT]
         raise CheckpointError(f"no checkpoint: {text}") from error
-    if not isinstance(engine, Engine):
-        raise CheckpointError(f"no engine, but {type(engine).__name__}")
-    return engine
+    raise CheckpointError(f"no engine, but {type(engine).__name__}")
 
 
 _LEVELS: Final[Mapping[type, int]] = {

@@ -7,8 +7,8 @@ writes for engines, and no others, and each does no more than engines need:
 - `AllowedNames` decides what may be called and made.
 - State is set only on objects that the same pickle has made, and only in fields that they have.
 - Only lists, dicts, sets, and objects that the pickle has made, are filled.
-- Keys are small: a hash of tuples that share their parts can take for ever, and one of deeply
-  nested tuples ends the process.
+- Keys are small: a hash of tuples that share their parts can take for ever, one of deeply nested
+  tuples ends the process, and large numbers of one hash are compared each with all others.
 - A `Budget` bounds operations and objects, and with them the memory.
 
 To look through the opcodes first, and then let `pickle` read them, would need the same stack to
@@ -39,12 +39,14 @@ MAX_OBJECTS: Final = 10_000_000
 MAX_KEY_PARTS: Final = 10_000
 """Values in one key, counted as often as they occur; the largest keys are classes of units, which
 have the demands of all their pods."""
+MAX_KEY: Final = 1 << 60
+"""Of a number that is a key: above that, any number of them can have the same hash."""
 SET_OBJECTS: Final = 4
 """What a set counts as: an empty one takes 216 bytes."""
 
 _DICTS: Final = frozenset({dict, defaultdict, Counter})
 _LISTS: Final = frozenset({list, deque})
-_ATOMS: Final = frozenset({str, int, bool, float, type(None), bytes})
+_ATOMS: Final = frozenset({str, bool, float, type(None), bytes})
 
 
 class Budget:
@@ -449,7 +451,10 @@ def _checked(keys: list[Any]) -> list[Any]:
 def _check_key(key: object) -> None:
     parts, ahead = 0, [key]
     while ahead:
-        found = _parts_of(ahead.pop())
+        part = ahead.pop()
+        if type(part) is int and abs(part) > MAX_KEY:
+            raise CheckpointError("it has a key that is too large a number")
+        found = _parts_of(part)
         parts += 1 + len(found)
         if parts > MAX_KEY_PARTS:
             raise CheckpointError("it has a key of too many parts")

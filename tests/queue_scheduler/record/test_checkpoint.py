@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import pickle
+import random
 import shutil
+from contextlib import suppress
 from fractions import Fraction
 from importlib.metadata import EntryPoint
 from typing import Any, Self
@@ -14,10 +16,12 @@ import pytest
 
 from queue_scheduler.cache.unit_state import judge
 from queue_scheduler.decision import Dequeue
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework import installed_packages
 from queue_scheduler.framework.handle import Handle
 from queue_scheduler.framework.offline_handle import OfflineHandle
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.record import checkpoint
 from queue_scheduler.record.checkpoint import PIECE, _of_level, freeze, thaw
 from queue_scheduler.record.checkpoint_error import CheckpointError
 from queue_scheduler.record.digest import digest
@@ -146,6 +150,8 @@ def test_what_an_allowed_module_imports_is_refused() -> None:
         pytest.param(freeze(engine_kit.new_engine()[0])[:-100], id="cut short"),
         pytest.param(pickle.dumps([1], 5), id="no pieces"),
         pytest.param(in_pieces(pickle.dumps([1], 5)), id="no engine"),
+        pytest.param(in_pieces(pickle.dumps([object.__new__(Engine)], 5)), id="no parts"),
+        pytest.param(in_pieces(pickle.dumps([Named(_of_level, -1, -1)], 5)), id="no such level"),
         pytest.param(in_pieces(pickle.dumps([Named(_of_level, 1, 0)], 5)), id="no such object"),
         pytest.param(in_pieces(b"cposix\nsystem\n(S'true'\ntR."), id="an old protocol"),
     ],
@@ -153,3 +159,24 @@ def test_what_an_allowed_module_imports_is_refused() -> None:
 def test_damaged_bytes_are_an_error(data: bytes) -> None:
     with pytest.raises(CheckpointError):
         thaw(data, also=("tests",))
+
+
+def test_more_bytes_than_an_engine_has_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = freeze(engine_kit.new_engine()[0])
+    monkeypatch.setattr(checkpoint, "MAX_BYTES", len(data) - 1)
+    with pytest.raises(CheckpointError, match="bytes, at most"):
+        thaw(data)
+
+
+def test_a_changed_byte_is_refused_or_changes_the_engine_alone() -> None:
+    """Whatever damage does, it ends with an engine or with one error, and leaves no trace."""
+    engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
+    engine.on_quota(build_quota("a", cpu=1))
+    engine.on_queue_unit(build_unit("u", "a"))
+    data, chance, before = freeze(engine.fork()), random.Random(1), dict(vars(Engine))
+    for _ in range(300):
+        changed = bytearray(data)
+        changed[chance.randrange(len(data))] = chance.randrange(256)
+        with suppress(CheckpointError):
+            thaw(bytes(changed))
+    assert dict(vars(Engine)) == before

@@ -266,6 +266,13 @@ def test_keys_that_cannot_be_hashed_are_refused(key: bytes) -> None:
     assert read(key)  # as a value it is no danger
 
 
+def test_numbers_that_share_a_hash_are_no_keys() -> None:
+    keys = [at * sys.hash_info.modulus for at in range(1, 500)]
+    for data in (dict.fromkeys(keys), set(keys[:3]), {("a", keys[1]): 1}):
+        with pytest.raises(CheckpointError, match="too large a number"):
+            unpickle(pickle.dumps(data, 5), AllowedNames(), Budget())
+
+
 @pytest.mark.parametrize(
     ("bomb", "why"),
     [
