@@ -54,27 +54,31 @@ class FollowMetrics:
         limit_bytes: int,
     ) -> None:
         """Add the metrics of the record; each scrape calls the functions."""
-        for name, text, function in (
-            (
-                "age_seconds",
-                "Time since the record was written, in seconds; NaN before the first time",
-                age,
-            ),
-            (
-                "failures",
-                "Times that recording has stopped: a full disk, or a broken file",
-                failures,
-            ),
-            ("stopped", "1 while nothing is recorded, because of an error", stopped),
-            ("bytes", "Size of all files of the record; NaN if it is not known", size),
-            (
-                "limit_bytes",
-                "Size that all files of the record have at most",
-                lambda: float(limit_bytes),
-            ),
-        ):
-            full_name = f"koord_queue_insight_record_{name}"
-            Gauge(full_name, text, registry=self._registry).set_function(function)
+        Gauge(
+            "koord_queue_insight_record_age_seconds",
+            "Time since the record was written, in seconds; NaN before the first time",
+            registry=self._registry,
+        ).set_function(age)
+        Gauge(
+            "koord_queue_insight_record_failures",
+            "Times that recording has stopped: a full disk, or a broken file",
+            registry=self._registry,
+        ).set_function(failures)
+        Gauge(
+            "koord_queue_insight_record_stopped",
+            "1 while nothing is recorded, because of an error",
+            registry=self._registry,
+        ).set_function(stopped)
+        Gauge(
+            "koord_queue_insight_record_bytes",
+            "Size of all files of the record; NaN if it is not known",
+            registry=self._registry,
+        ).set_function(size)
+        Gauge(
+            "koord_queue_insight_record_limit_bytes",
+            "Size that all files of the record have at most",
+            registry=self._registry,
+        ).set_function(lambda: float(limit_bytes))
 
     def show_fitting(self, *, count: Callable[[], float], seconds: Callable[[], float]) -> None:
         """Add the metrics of units that wait without a reason; each scrape calls the functions."""

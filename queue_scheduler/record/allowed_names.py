@@ -54,7 +54,7 @@ METHODS: Final[frozenset[tuple[type, str]]] = frozenset(
 )
 """The bound methods that an engine keeps, each with the class of its object."""
 
-OFFLINE_HANDLE: Final = ("queue_scheduler.framework.offline_handle", "OfflineHandle")
+OFFLINE_HANDLE: Final = "queue_scheduler.framework.offline_handle.OfflineHandle"
 """What plugins get for their handle, by a call. Not imported: it has the caches."""
 
 MAX_NAME: Final = 256
@@ -170,8 +170,8 @@ def _is_below(module: str, packages: Collection[str]) -> bool:
     return any(module == each or module.startswith(f"{each}.") for each in packages)
 
 
-def _name_of(cls: type) -> tuple[str, str]:
-    return cls.__module__, cls.__qualname__
+def _name_of(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def _not_allowed(module: str, name: str) -> CheckpointError:
