@@ -13,6 +13,7 @@ import msgspec
 from queue_scheduler.api_registration.api_service import HTTPS_PORT, ServiceReference
 from queue_scheduler.forecast.untold import LEAST_RUNS
 from queue_scheduler.record.record_limits import DEFAULT_BYTES
+from queue_scheduler.page.networks import Networks, read_networks
 from shared_api.durations import DurationError, parse_seconds
 from shared_api.program_flags import (
     FlagError,
@@ -43,6 +44,7 @@ RECORD_LIMIT: Final = "2Gi"
 
 ADDRESS_FLAG: Final = "--visibility-address"
 PAGE_FLAG: Final = "--page-address"
+TRUSTED_FLAG: Final = "--page-trusted-proxies"
 SERVICE_FLAG: Final = "--visibility-service"
 _SERVICE: Final = re.compile(
     r"(?P<namespace>[a-z0-9-]+)/(?P<name>[a-z0-9-]+)(:(?P<port>[0-9]{1,5}))?"
@@ -74,6 +76,7 @@ class PageFlags(msgspec.Struct, frozen=True, kw_only=True):
             with TLS, without any, it is not looked at.
         tls_certificate: Path of a PEM file; "": plain HTTP, on loopback addresses only.
         tls_key: Path of the certificate's key.
+        trusted_proxies: The networks whose addresses stand for many visitors.
         kubeconfig: Path of a kubeconfig; None: the pod's service account.
         context: Context of the kubeconfig; None: the current one.
     """
@@ -82,6 +85,7 @@ class PageFlags(msgspec.Struct, frozen=True, kw_only=True):
     hosts: tuple[str, ...] = ()
     tls_certificate: str = ""
     tls_key: str = ""
+    trusted_proxies: Networks = ()
     kubeconfig: str | None = None
     context: str | None = None
 
@@ -213,6 +217,13 @@ def _add_page_flags(parser: argparse.ArgumentParser) -> None:
         help="PEM file; required on other addresses than loopback",
     )
     add("--page-tls-key", default="", help="PEM file of the certificate's key")
+    add(
+        TRUSTED_FLAG,
+        default="",
+        metavar="NETWORKS",
+        help="networks of what stands in front of the page, such as 10.0.0.0/8: one of their"
+        " addresses is many visitors, so the bounds for one address do not count",
+    )
 
 
 def _read_page(got: argparse.Namespace) -> PageFlags | None:
@@ -220,12 +231,25 @@ def _read_page(got: argparse.Namespace) -> PageFlags | None:
         return None
     return PageFlags(
         address=got.page_address,
-        hosts=tuple(filter(None, (each.strip() for each in got.page_hosts.split(",")))),
+        hosts=_parts(got.page_hosts),
         tls_certificate=got.page_tls_certificate,
         tls_key=got.page_tls_key,
+        trusted_proxies=_networks(got.page_trusted_proxies),
         kubeconfig=got.kubeconfig,
         context=got.context,
     )
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (each.strip() for each in text.split(","))))
+
+
+def _networks(text: str) -> Networks:
+    try:
+        return read_networks(_parts(text))
+    except ValueError as error:
+        msg = f"{TRUSTED_FLAG}: {error}"
+        raise FlagError(msg) from error
 
 
 def _service(text: str) -> ServiceReference:

@@ -50,7 +50,8 @@ def open_page(program: LocalProgram, flags: PageFlags, sources: PageSources) -> 
     login = None
     if not is_loopback(address):
         client = connect(program, flags.kubeconfig, flags.context)
-        login = Login(Sessions(program.clock), AccessReviewer(client, program.clock))
+        reviewer = AccessReviewer(client, program.clock)
+        login = Login(Sessions(program.clock), reviewer, flags.trusted_proxies)
     hosts = frozenset(each.lower() for each in flags.hosts) or None
     if not flags.tls_certificate:
         hosts = (hosts or frozenset()) | LOCAL_HOSTS | {address.host.lower()}
@@ -69,17 +70,18 @@ def open_page(program: LocalProgram, flags: PageFlags, sources: PageSources) -> 
     return PageServer(
         lambda: build_page_app(sources, login, hosts, metrics),
         listener,
-        _open_tls(program, flags),
+        _open_tls(flags),
         limit,
+        program.metrics.ports.of_port("page"),
     )
 
 
-def _open_tls(program: LocalProgram, flags: PageFlags) -> Tls | None:
+def _open_tls(flags: PageFlags) -> Tls | None:
     context = load_tls(flags.tls_certificate, flags.tls_key, "--page-tls")
     if context is None:
         return None
     certificate = RenewedCertificate(context, flags.tls_certificate, flags.tls_key)
-    return Tls(certificate, Places(), program.metrics.ports.of_port("page"))
+    return Tls(certificate, Places(shared=flags.trusted_proxies))
 
 
 def _connections() -> int:

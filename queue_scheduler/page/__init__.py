@@ -9,8 +9,9 @@ Read in this order:
    ``queue_view``, ``unit_view``, ``quota_view``: the answers; ``hidden_sums``: the amounts that a
    visitor may see.
 4. ``static_files``: the files of the window, in ``static/``; ``page_metrics``: what is counted.
-5. ``page_server``: the port; ``tls_acceptor``: bounds TLS handshakes; ``renewed_certificate``:
-   reads the certificate again.
+5. ``page_server``: the port; ``tls_acceptor``: bounds TLS handshakes; ``bounded_connection``: the
+   connections after them; ``networks``: whose addresses stand for many visitors;
+   ``renewed_certificate``: reads the certificate again.
 
 Nothing here writes to the cluster. Not here: what is computed (``queue_scheduler.insight``,
 ``queue_scheduler.forecast``), and the models of single objects (``queue_scheduler.debug_api``).

@@ -22,7 +22,7 @@ ANSWERS: Final = "/page/"
 """Prefix of the paths that are not files."""
 
 BODY_SECONDS: Final = 10.0
-"""Time for each part of a body to arrive."""
+"""Time for a body to arrive, from when it is first asked for."""
 
 _READ_ONLY: Final = frozenset({"GET", "HEAD"})
 _OTHER_SITES: Final = frozenset({"cross-site", "same-site"})
@@ -103,11 +103,18 @@ def _problem(status: HTTPStatus, detail: str) -> Response:
 
 
 def _in_time(receive: Receive) -> Receive:
-    """Return a `receive` that takes a client that stops sending for one that has gone."""
+    """Return a `receive` that takes a client that does not send all in time for one that has gone.
+
+    No answer to such a request is a stream, so nothing is received after the body.
+    """
+    ends: float | None = None
 
     async def receive_in_time() -> Message:
+        nonlocal ends
+        if ends is None:
+            ends = anyio.current_time() + BODY_SECONDS
         try:
-            with anyio.fail_after(BODY_SECONDS):
+            with anyio.fail_after(ends - anyio.current_time()):
                 return await receive()
         except TimeoutError:
             return {"type": "http.disconnect"}

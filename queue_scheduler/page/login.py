@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from queue_scheduler.page.networks import Networks, is_within
 from queue_scheduler.page.page_metrics import PageMetrics
 from queue_scheduler.page.sessions import Session, Sessions
 from queue_scheduler.page.visitors import Visitor
@@ -47,11 +48,13 @@ MAX_ADDRESSES: Final = 1000
 MAX_ASKED: Final = 64
 """Namespaces that one request asks the API server about; the next one asks about further ones."""
 MAX_TOKEN: Final = 32_768
+MAX_BODY_BYTES: Final = 65_536
+"""Of a login: whoever reaches the port may send one, and a token of the longest may be escaped."""
 
 LOG_IN: Final = "log in with a token of the cluster"
 WRONG: Final = "the token is not valid"
 
-Sent = Annotated[PostedBody, Depends(BodyReader(JSON))]
+Sent = Annotated[PostedBody, Depends(BodyReader(JSON, most=MAX_BODY_BYTES))]
 
 log = structlog.get_logger("page")
 
@@ -60,8 +63,37 @@ class _Login(BaseModel):
     token: Annotated[str, Field(min_length=1, max_length=MAX_TOKEN)]
 
 
+class _Tries:
+    """Tries that are saved up.
+
+    Args:
+        burst: How many at most.
+        rate: How many a second.
+        now: Monotonic seconds.
+    """
+
+    __slots__ = ("_burst", "_left", "_rate", "_since")
+
+    def __init__(self, burst: float, rate: float, now: float) -> None:
+        self._burst, self._rate = burst, rate
+        self._left, self._since = burst, now
+
+    def seconds_to_wait(self, now: float) -> float:
+        """Return after how many seconds there is one; 0: there is one now."""
+        self._left = min(self._burst, self._left + self._rate * (now - self._since))
+        self._since = now
+        return 0.0 if self._left >= 1.0 else (1.0 - self._left) / self._rate
+
+    def spend(self) -> None:
+        """Take one; after `seconds_to_wait` has returned 0."""
+        self._left -= 1.0
+
+
 class LoginRate:
     """How often logins are tried; callable from any thread.
+
+    There is a bound for each address, and one for all together. A try that either refuses spends
+    nothing of the other: so an address that tries too often takes nothing from the rest.
 
     Attributes:
         clock: The time.
@@ -70,13 +102,16 @@ class LoginRate:
     Args:
         clock: The time.
         metrics: Counts refusals.
+        shared: The networks whose addresses stand for many visitors: only the bound for all counts.
     """
 
-    def __init__(self, clock: Clock, metrics: PageMetrics) -> None:
+    def __init__(self, clock: Clock, metrics: PageMetrics, shared: Networks = ()) -> None:
         self.clock = clock
         self.metrics = metrics
-        self._lock = threading.Lock()  # guards the fields
-        self._saved: dict[str, tuple[float, float]] = {}  # by address: tries left, as of when
+        self._shared = shared
+        self._lock = threading.Lock()  # guards what follows
+        self._of_all = _Tries(BURST_OF_ALL, PER_SECOND_OF_ALL, clock.monotonic())
+        self._saved: dict[str, _Tries] = {}  # by address; the one that tried last is the last
 
     def spend(self, address: str) -> None:
         """Count a try.
@@ -85,25 +120,24 @@ class LoginRate:
             HTTPException: 429: there were too many.
         """
         with self._lock:
-            waits = (
-                self._spend(f"from {address}", BURST, PER_SECOND),
-                self._spend("", BURST_OF_ALL, PER_SECOND_OF_ALL),
-            )
-        after = math.ceil(max(waits))
+            now, asked = self.clock.monotonic(), [self._of_all]
+            if not is_within(address, self._shared):
+                asked.append(self._of_address(address, now))
+            after = math.ceil(max(each.seconds_to_wait(now) for each in asked))
+            if not after:
+                for each in asked:
+                    each.spend()
         if after:
             self.metrics.on_refused_login("rate")
             detail = f"too many logins; try again in {after} s"
             raise HTTPException(429, detail, headers={"Retry-After": str(after)})
 
-    def _spend(self, key: str, burst: float, rate: float) -> float:
-        now = self.clock.monotonic()
-        left, since = self._saved.pop(key, (burst, now))
-        left = min(burst, left + rate * (now - since))
+    def _of_address(self, address: str, now: float) -> _Tries:
+        found = self._saved.pop(address, None) or _Tries(BURST, PER_SECOND, now)
         while len(self._saved) >= MAX_ADDRESSES:
             del self._saved[next(iter(self._saved))]
-        wait = 0.0 if left >= 1.0 else (1.0 - left) / rate
-        self._saved[key] = (left if wait else left - 1.0, now)
-        return wait
+        self._saved[address] = found
+        return found
 
 
 class LoggedInVisitors:

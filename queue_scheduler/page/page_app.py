@@ -50,6 +50,7 @@ from queue_scheduler.page.event_stream import Streams, add_events, answers_with
 from queue_scheduler.page.known_state import KnownState, KnownStates
 from queue_scheduler.page.live import Changes
 from queue_scheduler.page.login import LoggedInVisitors, LoginRate, add_login
+from queue_scheduler.page.networks import Networks
 from queue_scheduler.page.overview import Overview, show_overview, show_queue
 from queue_scheduler.page.page_metrics import CountedRequests, PageMetrics
 from queue_scheduler.page.queue_table import encode_csv
@@ -299,10 +300,12 @@ class Login(NamedTuple):
     Attributes:
         sessions: Who has logged in.
         reviewer: Asks the API server about tokens.
+        shared: The networks whose addresses stand for many visitors.
     """
 
     sessions: Sessions
     reviewer: AccessReviewer
+    shared: Networks = ()
 
 
 def build_page_app(
@@ -341,7 +344,8 @@ def build_page_api(sources: PageSources, login: Login | None, metrics: PageMetri
     recheck: LoggedInVisitors | None = None
     if login is not None:
         visitors = recheck = LoggedInVisitors(login.sessions, login.reviewer, sources.clock)
-        add_login(app, login.sessions, recheck, login.reviewer, LoginRate(sources.clock, metrics))
+        rate = LoginRate(sources.clock, metrics, login.shared)
+        add_login(app, login.sessions, recheck, login.reviewer, rate)
     pages = Pages(sources)
     streams = Streams(Changes(pages.states), sources.clock, recheck)
     add_events(app, streams, visitors.identify)

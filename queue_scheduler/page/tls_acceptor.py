@@ -16,8 +16,9 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
+from queue_scheduler.page.networks import Networks, is_within
 from queue_scheduler.page.renewed_certificate import RenewedCertificate
-from shared_api.process.connection_gate import Outcome
+from shared_api.process.connection_gate import Observer, Outcome
 
 SECONDS: Final = 5.0
 """Time of a handshake."""
@@ -33,14 +34,19 @@ log = structlog.get_logger("page")
 
 
 class Places(NamedTuple):
-    """How many handshakes may be unfinished: in all, and of one address.
+    """How many handshakes may be unfinished.
 
-    What stands in front of the page, such as an Ingress, is one address for all visitors: its
-    handshakes take milliseconds, so it has few at once.
+    Attributes:
+        in_all: Of all addresses together.
+        of_address: Of one address.
+        shared: The networks whose addresses stand for many visitors, such as those of an Ingress:
+            for them only `in_all` counts, since before the handshake nothing tells whose connection
+            it is.
     """
 
     in_all: int = 128
     of_address: int = 32
+    shared: Networks = ()
 
 
 class TlsAcceptor:
@@ -62,7 +68,7 @@ class TlsAcceptor:
         listener: socket.socket,
         certificate: RenewedCertificate,
         places: Places,
-        observe: Callable[[Outcome], None],
+        observe: Observer,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._connect = connect
@@ -123,7 +129,9 @@ class TlsAcceptor:
 
     def _make_room(self, address: str) -> None:
         """End the oldest handshake of an address that has too many, or of all."""
-        own = [task for task, each in self._unfinished.items() if each == address]
+        own: list[asyncio.Task[Any]] = []
+        if not is_within(address, self._places.shared):
+            own = [task for task, each in self._unfinished.items() if each == address]
         if len(own) >= self._places.of_address:
             oldest = own[0]
         elif len(self._unfinished) >= self._places.in_all:

@@ -53,10 +53,12 @@ class BodyReader:
     Args:
         types: The media types that are accepted; "": none may be named as well. A page of another
             site cannot send these without asking this server first, which refuses.
+        most: The longest body, in bytes.
     """
 
-    def __init__(self, *types: str) -> None:
+    def __init__(self, *types: str, most: int = MAX_BODY_BYTES) -> None:
         self._types = types
+        self._most = most
 
     async def __call__(self, request: Request) -> PostedBody:
         """Return the body.
@@ -70,8 +72,8 @@ class BodyReader:
         parts, length = [], 0
         async for part in request.stream():
             length += len(part)
-            if length > MAX_BODY_BYTES:
-                raise _too_long()
+            if length > self._most:
+                raise _too_long(self._most)
             parts.append(part)
         return PostedBody(media_type, b"".join(parts))
 
@@ -104,8 +106,8 @@ def check_type(request: Request, types: tuple[str, ...]) -> str:
     return media_type.strip()
 
 
-def _too_long() -> HTTPException:
-    detail = f"a body may have at most {MAX_BODY_BYTES} bytes"
+def _too_long(most: int) -> HTTPException:
+    detail = f"a body may have at most {most} bytes"
     return HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE.value, detail)
 
 

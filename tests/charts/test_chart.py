@@ -564,6 +564,7 @@ def test_the_page_is_reached_through_its_service_only_if_exposed() -> None:
     flags = read_insight_flags(insight["args"]).page
     assert flags is not None
     assert (flags.address, flags.hosts) == (":8087", ("queue.example",))
+    assert [str(each) for each in flags.trusted_proxies] == ["10.0.0.0/8", "fd00::7/128"]
     folder = flags.tls_certificate.removesuffix("/tls.crt")
     assert flags.tls_key == f"{folder}/tls.key"
     assert folder in {each["mountPath"] for each in insight["volumeMounts"]}

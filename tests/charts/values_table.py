@@ -191,6 +191,7 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
                 "enabled": True,
                 "expose": True,
                 "hosts": ["queue.example"],
+                "trustedProxies": ["10.0.0.0/8", "fd00::7"],
                 "tls": {"secretName": "page-tls"},
             },
         },

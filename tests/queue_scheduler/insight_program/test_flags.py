@@ -88,3 +88,10 @@ def test_a_service_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     more = ["--visibility-address=:8443", f"--visibility-service={text}"]
     with pytest.raises(FlagError, match=r"--visibility-service .* is neither"):
         parse_insight_flags([f"--socket-dir={tmp_path}", *more])
+
+
+@pytest.mark.parametrize("text", ["10.0.0.1/8", "here", "10.0.0.0/8,,::/129"])
+def test_a_trusted_proxy_that_is_no_network_is_told(tmp_path: Path, text: str) -> None:
+    flags = [f"--socket-dir={tmp_path}", "--page-address=:0", f"--page-trusted-proxies={text}"]
+    with pytest.raises(FlagError, match=f"--page-trusted-proxies: .*{text[-6:]}"):
+        parse_insight_flags(flags)

@@ -43,11 +43,21 @@ class Browser(httpx.Client):
     """A client that sends what a browser sends with requests of the page's own scripts.
 
     The page is served without TLS here, and no browser would send the cookie: this one does.
+
+    Args:
+        url: Of the page.
+        address: The address of this machine that it asks from.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, address: str = "127.0.0.1") -> None:
         headers = {"origin": url, "sec-fetch-site": "same-origin"}
-        super().__init__(base_url=url, headers=headers, timeout=PATIENCE_SECONDS, trust_env=False)
+        super().__init__(
+            base_url=url,
+            headers=headers,
+            timeout=PATIENCE_SECONDS,
+            trust_env=False,
+            transport=httpx.HTTPTransport(local_address=address),
+        )
 
     def log_in(self, token: str) -> httpx.Response:
         """Log in; keep the cookie."""

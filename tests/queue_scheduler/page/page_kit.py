@@ -28,6 +28,7 @@ from queue_scheduler.setup.plugin_loading import load_run_time_model
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import LOCAL_HOSTS
 from shared_api.process.clock import SystemClock
+from shared_api.process.connection_gate import Outcome
 from shared_api.process.loop_thread import LoopThread
 from shared_api.process.probes import Address, open_listener
 from shared_api.testing.virtual_clock import VirtualClock
@@ -126,8 +127,21 @@ class PageWorld:
 
 
 @contextmanager
-def served_page(kit: ShellKit | PageWorld, tls: Tls | None = None) -> Iterator[str]:
-    """Serve the page of an engine; yield its address, `http://127.0.0.1:PORT` without TLS."""
+def served_page(
+    kit: ShellKit | PageWorld,
+    tls: Tls | None = None,
+    *,
+    limit: int = 64,
+    observe: Callable[[Outcome], None] = lambda _: None,
+) -> Iterator[str]:
+    """Serve the page of an engine; yield its address, `http://127.0.0.1:PORT` without TLS.
+
+    Args:
+        kit: What it answers from.
+        tls: How HTTPS is served; None serves HTTP.
+        limit: Most connections at once.
+        observe: Called with the outcome of each connection that is cut.
+    """
     world = kit if isinstance(kit, PageWorld) else PageWorld(kit.shared, kit.clock)
     listener = open_listener(Address("127.0.0.1", 0), "--page-address")
     port = listener.getsockname()[1]
@@ -137,7 +151,8 @@ def served_page(kit: ShellKit | PageWorld, tls: Tls | None = None) -> Iterator[s
         lambda: build_page_app(world.sources(), world.login, LOCAL_HOSTS, metrics),
         listener,
         tls,
-        limit=64,
+        limit=limit,
+        observe=observe,
     )
     thread = LoopThread("page", server.step, SystemClock(), unblock=server.end)
     thread.start()

@@ -7,9 +7,13 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from fastapi import HTTPException
+from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from queue_scheduler.page.login import BURST, COOKIE
+from queue_scheduler.page.login import BURST, BURST_OF_ALL, COOKIE, MAX_BODY_BYTES, LoginRate
+from queue_scheduler.page.networks import read_networks
+from queue_scheduler.page.page_metrics import PageMetrics
 from queue_scheduler.page.sessions import MAX_OF_USER, MAX_SECONDS, MAX_SESSIONS, Sessions
 from shared_api.fake_api_server.faults import Match
 from shared_api.testing.virtual_clock import VirtualClock
@@ -61,6 +65,13 @@ def test_logging_out_ends_it(client: Browser) -> None:
     assert answer.status_code == 204
     assert "Max-Age=0" in answer.headers["set-cookie"]
     assert client.get("/page/session").status_code == 401
+
+
+def test_a_login_is_short(client: Browser) -> None:
+    sent = b'{"token": "%s"}' % (b"x" * MAX_BODY_BYTES)
+    answer = client.post("/page/session", content=sent, headers=JSON)
+    assert answer.status_code == 413
+    assert str(MAX_BODY_BYTES) in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("sent", [{"token": "wrong"}, {"token": token_until(9e9)}])
@@ -137,6 +148,42 @@ def test_too_many_logins_from_one_address(client: Browser, kit: ShellKit) -> Non
     assert got == [200] * int(BURST) + [429]
     kit.clock.advance(5)
     assert client.post("/page/session", json={"token": ROOT}).status_code == 200
+
+
+def test_an_address_that_tries_too_often_takes_nothing_from_others(client: Browser) -> None:
+    flood = Browser(str(client.base_url), address="127.0.0.2")
+    with flood:
+        for _ in range(int(BURST_OF_ALL) + 20):
+            flood.post("/page/session", json={"token": ROOT})
+        assert flood.post("/page/session", json={"token": ROOT}).status_code == 429
+        assert client.log_in(ROOT).status_code == 200
+
+
+def test_all_addresses_together_have_a_bound() -> None:
+    clock = VirtualClock()
+    rate = LoginRate(clock, PageMetrics(CollectorRegistry()))
+    for number in range(int(BURST_OF_ALL)):
+        rate.spend(f"10.0.0.{number}")
+    with pytest.raises(HTTPException) as refused:
+        rate.spend("10.0.1.1")
+    assert (refused.value.status_code, refused.value.headers) == (429, {"Retry-After": "1"})
+    clock.advance(0.2)
+    rate.spend("10.0.1.1")
+    clock.advance(100.0 - 0.2)
+    for _ in range(int(BURST)):
+        rate.spend("10.0.1.1")  # what all together have refused is not counted
+
+
+def test_trusted_proxies_have_only_the_bound_of_all() -> None:
+    shared = read_networks(["10.0.0.0/8", "fd00::/64"])
+    rate = LoginRate(VirtualClock(), PageMetrics(CollectorRegistry()), shared)
+    for address in ("10.9.8.7", "::ffff:10.9.8.7", "fd00::1"):
+        for _ in range(30):
+            rate.spend(address)
+    for _ in range(int(BURST)):
+        rate.spend("11.0.0.1")
+    with pytest.raises(HTTPException):
+        rate.spend("10.9.8.7")
 
 
 def test_the_oldest_sessions_leave() -> None:

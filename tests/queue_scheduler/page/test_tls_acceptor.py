@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from queue_scheduler.page import tls_acceptor
+from queue_scheduler.page.networks import read_networks
 from queue_scheduler.page.page_server import Tls
 from queue_scheduler.page.renewed_certificate import RenewedCertificate
 from queue_scheduler.page.tls_acceptor import Places
@@ -44,8 +45,8 @@ def port_with(kit: ShellKit, places: Places) -> Iterator[Port]:
     outcomes: list[Outcome] = []
     certificate = RenewedCertificate(server_context(), CERTIFICATE, KEY)
     with ExitStack() as opened:
-        tls = Tls(certificate, places, outcomes.append)
-        yield Port(opened.enter_context(served_page(kit, tls)), opened, outcomes)
+        page = served_page(kit, Tls(certificate, places), observe=outcomes.append)
+        yield Port(opened.enter_context(page), opened, outcomes)
 
 
 def is_open(connection: socket.socket) -> bool:
@@ -67,6 +68,18 @@ def test_an_address_takes_places_from_itself_only(kit: ShellKit) -> None:
         assert port.answers()
         until(lambda: port.outcomes == [Outcome.EVICTED] * 3)
         assert is_open(other)
+
+
+def test_trusted_proxies_take_all_places(kit: ShellKit) -> None:
+    shared = read_networks(["127.0.0.2/31"])
+    with port_with(kit, Places(in_all=6, of_address=2, shared=shared)) as port:
+        behind = [port.connect("127.0.0.2") for _ in range(5)]
+        until(port.answers)
+        assert all(is_open(each) for each in behind)
+        port.connect("127.0.0.3")
+        port.connect("127.0.0.3")
+        until(lambda: [is_open(each) for each in behind] == [False, True, True, True, True])
+        assert port.outcomes == [Outcome.EVICTED]
 
 
 def test_all_addresses_together_have_so_many_places(kit: ShellKit) -> None:
