@@ -2,7 +2,7 @@
 
 - ``edit``: one edit as data, and the error that names its field; ``validation`` checks a patch.
 - ``object_edits``, ``unit_edits``, ``settings_edits``: what each kind of edit tells an engine;
-  ``apply`` tells all edits of a question.
+  ``apply`` tells all edits of a question, after ``cost`` has judged what they cost.
 - ``at_once``: two copies of the engine run until they rest, one with the edits; what differs.
 - ``horizon``: the same two copies in virtual time, on the same random numbers.
 """

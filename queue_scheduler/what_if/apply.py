@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.what_if.cost import check_cost
 from queue_scheduler.what_if.edit import Edit, EditError, FieldError, Told
 from queue_scheduler.what_if.object_edits import (
     edit_elastic_quota,
@@ -48,8 +49,11 @@ def apply_edits(engine: Engine, edits: Iterable[Edit], wall: datetime) -> tuple[
         wall: The time at which they are made.
 
     Raises:
-        EditError: An edit is wrong, or cannot be tried.
+        EditError: An edit is wrong, or cannot be tried, or all together cost too much: then none
+            is tried.
     """
+    edits = tuple(edits)
+    check_cost(engine, edits)
     told = []
     for number, edit in enumerate(edits):
         try:

@@ -88,7 +88,12 @@ def _check_amounts(path: str, amounts: ResourceQuantities) -> None:
 
 def find_unread(patch: Mapping[str, Any], kind: type[msgspec.Struct]) -> tuple[str, ...]:
     """Return the paths in a patch of an object that no type here has."""
-    return tuple(_unread(patch, types.type_info(kind), PATCH))
+    return tuple(_unread(patch, _fields(kind), PATCH))
+
+
+@cache
+def _fields(kind: type[msgspec.Struct]) -> types.Type:
+    return types.type_info(kind)
 
 
 def _unread(patch: Mapping[str, Any], kind: types.Type, path: str) -> Iterator[str]:
