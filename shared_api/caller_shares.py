@@ -50,8 +50,8 @@ def address_key(host: str) -> str:
     return f"address/{host}"
 
 
-_A_MOMENT: Final = 0.001
-"""Seconds after which an account that was empty has something."""
+_ROUNDING: Final = 1e-6
+"""Seconds that do not count: sums of many small times are not exact."""
 
 
 class ShareLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,10 +183,10 @@ class CallerShares(Generic[TicketT]):
 
     def tick(self, now: float) -> Outcome[TicketT]:
         """Return what becomes of those that wait, as the time has passed."""
-        refused = [self._refuse_waiting(ticket, now) for ticket in self._late(now)]
         begun: list[TicketT] = []
         while (account := self._next(now)) is not None:
             begun.append(self._begin(account, now))
+        refused = [self._refuse_waiting(ticket, now) for ticket in self._late(now)]
         return Outcome(tuple(begun), tuple(refused))
 
     def seconds_to_tick(self, now: float) -> float | None:
@@ -300,8 +300,8 @@ class CallerShares(Generic[TicketT]):
 
 
 def _seconds_of(account: _Account[TicketT]) -> float:
-    return 0.0 if account.saved > 0 else -account.saved / account.rate + _A_MOMENT
+    return 0.0 if account.saved > -_ROUNDING else -account.saved / account.rate
 
 
 def _refuse(ticket: TicketT, seconds: float) -> Refusal[TicketT]:
-    return Refusal(ticket, max(1, math.ceil(seconds)))
+    return Refusal(ticket, max(1, math.ceil(seconds - _ROUNDING)))

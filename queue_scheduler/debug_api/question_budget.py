@@ -2,31 +2,38 @@
 
 A question that tries changes takes a tenth of a second or more of the one core that Python uses.
 Whoever may read the debug API may ask it again and again. So each kind of question has a budget: a
-share of the time, saved up to some seconds. When it is spent, the answer is 429 with Retry-After.
+share of the time, saved up to some seconds, of which each caller has a part that others cannot
+spend. When it is spent, the answer is 429 with Retry-After.
 """
 
 from __future__ import annotations
 
-import math
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from fastapi import HTTPException
 
+from shared_api.caller_shares import ShareLimits
+from shared_api.process.caller_turns import CallerTurns, TurnRefusedError
 from shared_api.process.clock import Clock
 
 SHARE: Final = 0.25
 """Seconds per second. Beside it, decisions keep three quarters of the core."""
+OWN_PART: Final = 0.25
+"""What a caller has for itself, of `SHARE`: a few people ask at the same time."""
 MAX_SAVED: Final = 5.0
 """Seconds: some dozen questions at once, after a while without any."""
 TURN_SECONDS: Final = 2.0
 """How long a question waits for the one before it."""
+PLACES: Final = 2
+"""Questions that are answered at once: one of each caller, so that nobody waits for another's."""
+WAITING: Final = 8
+"""Questions that wait: each keeps a thread of the server."""
 
 
 class QuestionBudget:
-    """The budget of one kind of question. Thread-safe; one question is answered at a time.
+    """The budget of one kind of question. Thread-safe.
 
     Args:
         clock: The time.
@@ -34,36 +41,29 @@ class QuestionBudget:
     """
 
     def __init__(self, clock: Clock, share: float = SHARE) -> None:
-        self._clock = clock
-        self._share = share
-        self._turn = threading.Lock()  # guards the fields, and is held while a question is answered
-        self._saved = MAX_SAVED
-        self._as_of = clock.monotonic()
+        limits = ShareLimits(
+            places=PLACES,
+            waiting=WAITING,
+            patience_seconds=TURN_SECONDS,
+            rate=share,
+            own_rate=share * OWN_PART,
+            saved_seconds=MAX_SAVED,
+        )
+        self._turns = CallerTurns(limits, clock)
 
     @contextmanager
-    def spend(self) -> Iterator[None]:
+    def spend(self, caller: str = "") -> Iterator[None]:
         """Charge the time of the block.
+
+        Args:
+            caller: Who asks (`shared_api.caller_shares`); "": nothing tells callers apart.
 
         Raises:
             HTTPException: 429: the budget is spent, or other questions take too long.
         """
-        if not self._turn.acquire(timeout=TURN_SECONDS):
-            raise _come_back(TURN_SECONDS)
         try:
-            began = self._clock.monotonic()
-            self._saved = min(MAX_SAVED, self._saved + self._share * (began - self._as_of))
-            self._as_of = began
-            if self._saved <= 0:
-                raise _come_back(-self._saved / self._share)
-            try:
+            with self._turns.take(caller):
                 yield
-            finally:
-                self._saved -= self._clock.monotonic() - began
-        finally:
-            self._turn.release()
-
-
-def _come_back(seconds: float) -> HTTPException:
-    after = max(1, math.ceil(seconds))
-    detail = f"too many such questions at once; ask again in {after} s"
-    return HTTPException(429, detail, headers={"Retry-After": str(after)})
+        except TurnRefusedError as refusal:
+            again = {"Retry-After": str(refusal.retry_after)}
+            raise HTTPException(429, str(refusal), headers=again) from refusal

@@ -128,7 +128,7 @@ def test_seconds_that_others_do_not_use_are_lent() -> None:
 def test_who_has_spent_its_own_and_the_common_seconds_is_told_when_to_come_back() -> None:
     server = Server(SECONDS)
     server.spend("greedy", 20.0)  # common: a debt of 5 s at most, that ends in 10 s
-    assert server.ask("greedy") == ["refuse greedy 2 for 11 s"]
+    assert server.ask("greedy") == ["refuse greedy 2 for 10 s"]
     server.pass_time(8.5)
     assert server.ask("greedy") == []  # it waits for the rest
     assert server.shares.seconds_to_tick(server.now) == pytest.approx(1.5, abs=0.01)
@@ -139,14 +139,14 @@ def test_the_seconds_of_a_caller_are_left_to_it_whatever_others_spend() -> None:
     server = Server(SECONDS)
     server.spend("greedy", 100.0)
     assert server.ask("other") == ["begin other 2"]
-    assert server.ask("greedy") == ["refuse greedy 3 for 11 s"]
+    assert server.ask("greedy") == ["refuse greedy 3 for 10 s"]
 
 
 def test_a_refusal_costs_its_caller_nothing() -> None:
     server = Server(SECONDS)
     server.spend("greedy", 20.0)
     first = server.ask("greedy", 500)
-    assert set(first) == {f"refuse greedy {number} for 11 s" for number in range(2, 502)}
+    assert set(first) == {f"refuse greedy {number} for 10 s" for number in range(2, 502)}
     server.pass_time(10.1)
     assert server.ask("greedy") == ["begin greedy 502"]
 
@@ -155,7 +155,7 @@ def test_an_answer_in_the_making_is_charged_before_it_ends() -> None:
     server = Server(SECONDS)
     server.ask("greedy", 2)
     server.now += 10.0
-    assert server.ask("greedy") == ["refuse greedy 3 for 11 s"]
+    assert server.ask("greedy") == ["refuse greedy 3 for 10 s"]
 
 
 def test_an_answer_that_is_not_made_yet_costs_no_more_than_the_time_so_far() -> None:

@@ -28,7 +28,6 @@ LOCK_HOLDERS = {
     "queue_controllers/observed/job_watch.py": "changes of all informers, taken by the recorder",
     "queue_scheduler/shadow_program/quota_watch.py": "the same of quotas",
     "queue_scheduler/debug_api/app.py": "one answer is built at a time",
-    "queue_scheduler/debug_api/question_budget.py": "one question of a kind is answered at a time",
     "queue_scheduler/insight_program/horizons.py": "what is learned, read by horizons",
     "queue_scheduler/cycles/dequeue_cycle.py": "refusals reported by every writer",
     "queue_scheduler/cycles/preemption_cycle.py": "answers of a round reported by every writer",

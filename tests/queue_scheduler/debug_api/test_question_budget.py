@@ -8,14 +8,16 @@ import pytest
 from fastapi import HTTPException
 
 from queue_scheduler.debug_api import question_budget
-from queue_scheduler.debug_api.question_budget import MAX_SAVED, SHARE, QuestionBudget
+from queue_scheduler.debug_api.question_budget import MAX_SAVED, SHARE, TURN_SECONDS, QuestionBudget
 from shared_api.testing.virtual_clock import VirtualClock
 
 
-def ask(budget: QuestionBudget, clock: VirtualClock, seconds: float) -> str | None:
+def ask(
+    budget: QuestionBudget, clock: VirtualClock, seconds: float, caller: str = ""
+) -> str | None:
     """Ask a question that takes so long; if it is refused, return the code and Retry-After."""
     try:
-        with budget.spend():
+        with budget.spend(caller):
             clock.advance(seconds)
     except HTTPException as error:
         return f"{error.status_code} {(error.headers or {})['Retry-After']}"
@@ -28,10 +30,10 @@ def test_what_is_saved_is_spent_and_comes_back_at_a_share() -> None:
     assert ask(budget, clock, 2 * MAX_SAVED) is None
     # 5 of 10 s were saved, and 2.5 s came back meanwhile.
     assert ask(budget, clock, 1) == "429 10"
-    clock.advance(2.5 / SHARE)
-    assert ask(budget, clock, 1) == "429 1"
-    clock.advance(1)
-    assert ask(budget, clock, 1) is None
+    clock.advance(2.5 / SHARE - TURN_SECONDS - 0.5)
+    assert ask(budget, clock, 1) == "429 3"
+    clock.advance(0.5)
+    assert ask(budget, clock, 1) is None  # it waits for the rest
 
 
 def test_no_more_than_the_most_is_saved() -> None:
@@ -54,6 +56,20 @@ def test_a_question_that_fails_is_charged_and_lets_the_next_one_in() -> None:
     with pytest.raises(ValueError, match="no"):
         fail()
     assert ask(budget, clock, 1) == "429 10"
+
+
+def test_a_caller_has_seconds_that_another_cannot_spend() -> None:
+    clock = VirtualClock()
+    budget = QuestionBudget(clock)
+    assert ask(budget, clock, 60, "user/greedy") is None
+    assert ask(budget, clock, 1, "user/greedy") == "429 20"
+    assert ask(budget, clock, 1, "user/other") is None
+
+
+def test_two_callers_are_answered_at_once() -> None:
+    budget = QuestionBudget(VirtualClock())
+    with budget.spend("user/a"), ThreadPoolExecutor(1) as threads:
+        assert threads.submit(ask, budget, VirtualClock(), 0, "user/b").result() is None
 
 
 def test_a_question_waits_for_the_one_before_it_only_for_a_while(

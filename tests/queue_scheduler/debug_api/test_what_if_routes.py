@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from starlette.requests import Request
 from queue_scheduler.debug_api import what_if_routes
 from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.debug_api.insight_link import OFF
+from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.views import OF_OTHERS
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
@@ -151,8 +153,11 @@ def test_a_page_in_a_browser_cannot_ask(
 def test_each_kind_of_question_has_a_budget_of_its_own(
     full: ShellKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("queue_scheduler.debug_api.question_budget.MAX_SAVED", 0.0)
+    monkeypatch.setattr("queue_scheduler.debug_api.question_budget.MAX_SAVED", 0.001)
+    stingy = partial(QuestionBudget, share=0.0001)
+    monkeypatch.setattr("queue_scheduler.debug_api.app.QuestionBudget", stingy)
     with served(build(full)) as client:
+        assert client.post(PATH, json={"edits": [LARGER]}).status_code == 200
         answer = client.post(PATH, json={"edits": [LARGER]})
         assert (answer.status_code, "retry-after" in answer.headers) == (429, True)
         assert client.get("/debug/queues").status_code == 200
