@@ -1,8 +1,8 @@
 """What the edits of a question cost, judged before any of them is tried. Pure.
 
-An engine that is told of an edit goes through objects: a setting of all queues takes all units out of
-their queues and places them again, a quota has the trees of all quotas built anew. A hundred such
-edits would take minutes and hundreds of MB. So they are counted first: an object takes about a
+An engine that is told of an edit goes through objects: a setting of all queues takes all units out
+of their queues and places them again, a quota has the trees of all quotas built anew. A hundred
+such edits would take minutes and hundreds of MB. So they are counted first: an object takes about a
 tenth of a millisecond, and the counts follow from the edits and from how many objects there are.
 """
 

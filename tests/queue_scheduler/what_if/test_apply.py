@@ -90,7 +90,10 @@ WRONG = [
     ),
     (Edit(kind="Queue", name="a", copies=2), "copies: is for a Node"),
     (Edit(kind="Node", name="x", copies=2), "name: there is no Node 'x'"),
-    (Edit(kind="Node", name="n1", copies=9999), "copies: all edits together may add at most 5000 nodes"),
+    (
+        Edit(kind="Node", name="n1", copies=9999),
+        "copies: all edits together may add at most 5000 nodes",
+    ),
     (Edit(kind="Node", name="n1", copies=-1), "copies: must be a positive number"),
     (
         Edit(kind="Node", name="n1", patch={"status": {"allocatable": {"cpu": "x"}}}),
