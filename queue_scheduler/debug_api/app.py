@@ -47,9 +47,10 @@ from queue_scheduler.debug_api.forecast_routes import (
 from queue_scheduler.debug_api.insight_link import InsightLink
 from queue_scheduler.debug_api.insight_views import InsightView, LogView, log_without_others
 from queue_scheduler.debug_api.question_budget import QuestionBudget
+from queue_scheduler.debug_api.question_caller import caller_of
 from queue_scheduler.debug_api.queue_views import QueueViews
 from queue_scheduler.debug_api.snapshots import QueuePage, QuotaReaders, Snapshots
-from queue_scheduler.debug_api.try_routes import TryRoutes, add_try_route
+from queue_scheduler.debug_api.try_routes import Foresee, TryRoutes, add_try_route
 from queue_scheduler.debug_api.what_if_routes import (
     WhatIfAnswers,
     WhatIfQuestion,
@@ -216,19 +217,20 @@ class DebugApi:
         admitted = self._snapshots.admitted(key) if is_admitted else None
         return views.view_explanation(found, admitted, leader=self._is_leader())
 
-    def explain_with_changes(self, namespace: Name, name: Name) -> views.ExplainView:
+    def explain_with_changes(self, namespace: str, name: str, caller: str) -> views.ExplainView:
         """Why a unit waits, and the smallest changes that would start it now.
 
-        Not in turn with others: it takes longer, and has a budget of its own.
+        Not in turn with others: it takes longer, and has a budget of its own, of which each caller
+        (`question_caller.caller_of`) has a share.
         """
         view = self.explain(namespace, name)
-        with self._changes_budget.spend():
+        with self._changes_budget.spend(caller):
             changes = self._snapshots.changes(f"{namespace}/{name}")
         return views.with_changes(view, changes)
 
-    def what_if(self, question: WhatIfQuestion) -> WhatIfView:
+    def what_if(self, question: WhatIfQuestion, caller: str) -> WhatIfView:
         """What edits would change now. Not in turn with others, as it has a budget of its own."""
-        return self._what_if.answer(question)
+        return self._what_if.answer(question, caller)
 
     @_in_turn
     def dump(self, runs: tuple[FinishedRun, ...] = (), *, compress: bool = False) -> bytes:
@@ -275,8 +277,10 @@ def build_app(
     _add_pages(app, api, link, access)
     _add_upstream_pages(app, api, access)
     _add_units(app, api, link, access)
-    add_try_route(app, api.tries, access, lambda body: link.ask_at(NEW_UNITS, NewUnitsView, body))
-    add_what_if(app, api.what_if, access, lambda request, body: link.ask(request, WhatIfView, body))
+    add_try_route(app, api.tries, access, _foresee(link))
+    add_what_if(
+        app, api.what_if, access, lambda request, body: link.ask_slow(request, WhatIfView, body)
+    )
     add_dump_route(app, api.dump, link, access)
 
     @app.get("/debug/insight")
@@ -288,6 +292,10 @@ def build_app(
     _add_forecasts(app, api, link, access)
     app.router.routes.extend(plugin_routes)
     return app
+
+
+def _foresee(link: InsightLink) -> Foresee:
+    return lambda body, caller: link.ask_at(NEW_UNITS, NewUnitsView, body, caller)
 
 
 def _add_log(app: FastAPI, link: InsightLink, access: Guard) -> None:
@@ -342,7 +350,7 @@ def _add_forecasts(app: FastAPI, api: DebugApi, link: InsightLink, access: Guard
 def _add_pages(app: FastAPI, api: DebugApi, link: InsightLink, access: Guard) -> None:
     """Add the routes of queues and quotas."""
 
-    @app.get("/debug/queues", response_model=views.QueuePage)
+    @app.get("/debug/queues", response_model=views.QueuePage, responses=problems(429))
     def queues(
         request: Request, offset: Offset = 0, limit: Limit = DEFAULT_PAGE, at: At = None
     ) -> Response:
@@ -350,11 +358,11 @@ def _add_pages(app: FastAPI, api: DebugApi, link: InsightLink, access: Guard) ->
 
         Units of namespaces that the caller may not read are counted, and not named.
         """
-        view = api.queues(offset, limit) if at is None else link.ask(request, views.QueuePage)
+        view = api.queues(offset, limit) if at is None else link.ask_slow(request, views.QueuePage)
         shown = views.page_without_others(view, may_read_for(access, request))
         return Response(api.queue_views.encode(shown), media_type="application/json")
 
-    @app.get("/debug/queues/{name}", responses=problems(404))
+    @app.get("/debug/queues/{name}", responses=problems(404, 429))
     def queue(
         request: Request,
         name: Name,
@@ -367,15 +375,15 @@ def _add_pages(app: FastAPI, api: DebugApi, link: InsightLink, access: Guard) ->
         Units of namespaces that the caller may not read are counted, and not named.
         """
         if at is not None:
-            view = link.ask(request, views.QueueDetail)
+            view = link.ask_slow(request, views.QueueDetail)
         else:
             view = api.queue(name, offset, limit)
         return views.detail_without_others(view, may_read_for(access, request))
 
-    @app.get("/debug/quotas")
+    @app.get("/debug/quotas", responses=problems(429))
     def quotas(request: Request, at: At = None) -> views.QuotaTreePage:
         """All quotas, as trees."""
-        return api.quotas() if at is None else link.ask(request, views.QuotaTreePage)
+        return api.quotas() if at is None else link.ask_slow(request, views.QuotaTreePage)
 
 
 def _add_upstream_pages(app: FastAPI, api: DebugApi, access: Guard) -> None:
@@ -410,14 +418,18 @@ def _add_upstream_pages(app: FastAPI, api: DebugApi, access: Guard) -> None:
 def _add_units(app: FastAPI, api: DebugApi, link: InsightLink, access: Guard) -> None:
     """Add the routes of single units."""
 
-    @app.get("/debug/queueunits/{namespace}/{name}", responses=problems(404))
+    @app.get("/debug/queueunits/{namespace}/{name}", responses=problems(404, 429))
     def queue_unit(request: Request, namespace: Name, name: Name, at: At = None) -> views.UnitView:
         """One unit, with its position, why it waits, and the units that it would preempt.
 
         Units of namespaces that the caller may not read are counted, and not named.
         """
         # The API server is asked without the turn, so that other requests do not wait for it.
-        view = api.queue_unit(namespace, name) if at is None else link.ask(request, views.UnitView)
+        view = (
+            api.queue_unit(namespace, name)
+            if at is None
+            else link.ask_slow(request, views.UnitView)
+        )
         return views.without_others(view, may_read_for(access, request))
 
     @app.get("/debug/queueunits/{namespace}/{name}/explain", responses=problems(404, 429))
@@ -434,9 +446,13 @@ def _add_units(app: FastAPI, api: DebugApi, link: InsightLink, access: Guard) ->
         Units of namespaces that the caller may not read are not named.
         """
         if at is not None:
-            view = link.ask(request, views.ExplainView)
+            view = link.ask_slow(request, views.ExplainView)
         else:
-            view = (api.explain_with_changes if changes else api.explain)(namespace, name)
+            view = (
+                api.explain_with_changes(namespace, name, caller_of(request))
+                if changes
+                else api.explain(namespace, name)
+            )
         return views.explain_without_others(view, may_read_for(access, request))
 
 

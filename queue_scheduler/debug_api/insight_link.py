@@ -6,6 +6,7 @@ routes here: the other program checks nobody.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, NoReturn, TypeVar
@@ -15,7 +16,9 @@ import structlog
 from fastapi import HTTPException, Request
 from pydantic import ValidationError
 
+from queue_scheduler.debug_api.question_caller import CALLER, caller_of
 from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET
+from shared_api.caller_shares import ShareLimits
 from shared_api.debug_api.http_over_socket import (
     AnswerTooLargeError,
     BrokenAnswerError,
@@ -24,11 +27,23 @@ from shared_api.debug_api.http_over_socket import (
 from shared_api.debug_api.json_body import PostedBody
 from shared_api.debug_api.views import View
 from shared_api.process import http_exchange
+from shared_api.process.caller_turns import CallerTurns, TurnRefusedError
 from shared_api.process.clock import Clock, SystemClock
 from shared_api.process.local_socket import PathTooLongError, connect_to
 
 ANSWER_SECONDS: Final = 30.0
 """Time limit of an answer: half of what the caller is given."""
+
+SLOW: Final = ShareLimits(
+    # Half of the threads of the port, and two that wait: the others answer about now.
+    places=4,
+    waiting=2,
+    patience_seconds=2.0,
+    # Seconds are shared in the other program.
+    rate=4.0,
+    own_rate=1.0,
+)
+"""How many answers that may take seconds are waited for at once."""
 
 OFF: Final = (
     "the insight program is off: start it and the scheduler with the same --insight-socket-dir "
@@ -56,6 +71,7 @@ class InsightLink:
     def __init__(self, folder: Path | None, clock: Clock | None = None) -> None:
         self._path = None if folder is None else folder / ANSWERS_SOCKET
         self._clock = clock or SystemClock()
+        self._turns = CallerTurns(SLOW, self._clock)
 
     def ask(self, request: Request, kind: type[ViewT], body: PostedBody | None = None) -> ViewT:
         """Return the answer to a request of the same path and query.
@@ -71,19 +87,39 @@ class InsightLink:
         raw: bytes = request.scope["raw_path"]
         query: bytes = request.scope["query_string"]
         target = raw + (b"?" + query if query else b"")
-        return self.ask_at(target.decode("latin-1"), kind, body)
+        return self.ask_at(target.decode("latin-1"), kind, body, caller_of(request))
 
-    def ask_at(self, target: str, kind: type[ViewT], body: PostedBody | None = None) -> ViewT:
+    def ask_slow(
+        self, request: Request, kind: type[ViewT], body: PostedBody | None = None
+    ) -> ViewT:
+        """Return the answer to a request that may take seconds; see `ask`.
+
+        Raises:
+            HTTPException: As `ask`; and 429: the caller has its share of the threads already.
+        """
+        with ExitStack() as turn:
+            try:
+                turn.enter_context(self._turns.take(caller_of(request)))
+            except TurnRefusedError as refused:
+                headers = {"Retry-After": str(refused.retry_after)}
+                raise HTTPException(429, str(refused), headers=headers) from refused
+            return self.ask(request, kind, body)
+
+    def ask_at(
+        self, target: str, kind: type[ViewT], body: PostedBody | None = None, caller: str = ""
+    ) -> ViewT:
         """Return the answer to a question of this program's own; see `ask`.
 
         Args:
             target: Path and query.
             kind: The form of the answer.
             body: What is sent with it; None: it is a GET.
+            caller: Whose budget is charged.
         """
-        method, headers, content = "GET", dict[str, str](), b""
+        method, headers, content = "GET", {CALLER: caller}, b""
         if body is not None:
-            method, headers, content = "POST", {"content-type": body.media_type}, body.content
+            method, content = "POST", body.content
+            headers["content-type"] = body.media_type
         asked = http_exchange.Request(method, target, headers, body=content)
         answer = self._answer(asked)
         if answer.status != HTTPStatus.OK:

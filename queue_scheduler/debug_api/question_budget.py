@@ -38,13 +38,16 @@ class QuestionBudget:
     Args:
         clock: The time.
         share: Seconds of computing that are saved up per second.
+        patience_seconds: How long a question waits for those before it.
     """
 
-    def __init__(self, clock: Clock, share: float = SHARE) -> None:
+    def __init__(
+        self, clock: Clock, share: float = SHARE, patience_seconds: float = TURN_SECONDS
+    ) -> None:
         limits = ShareLimits(
             places=PLACES,
             waiting=WAITING,
-            patience_seconds=TURN_SECONDS,
+            patience_seconds=patience_seconds,
             rate=share,
             own_rate=share * OWN_PART,
             saved_seconds=MAX_SAVED,

@@ -15,6 +15,7 @@ from fastapi import Depends, FastAPI, HTTPException, Query, Request
 
 from queue_scheduler.debug_api.forecast_routes import NewUnitsView, NewUnitView, without_times
 from queue_scheduler.debug_api.question_budget import QuestionBudget
+from queue_scheduler.debug_api.question_caller import caller_of
 from queue_scheduler.debug_api.snapshots import MAX_TRYING
 from queue_scheduler.debug_api.try_views import TriedJob, TryView, view_tried, without_others
 from queue_scheduler.engine.engine import Engine
@@ -57,13 +58,13 @@ Defaulted = Annotated[
 CheckRight = Callable[[ResourceRight], None]
 """Raises HTTPException if the caller does not have a right."""
 
-Foresee = Callable[[PostedBody], NewUnitsView]
-"""Asks the insight program when new units start, a JSON list of QueueUnits in order; it raises
-HTTPException if that does not answer."""
+Foresee = Callable[[PostedBody, str], NewUnitsView]
+"""Asks the insight program when new units start, a JSON list of QueueUnits in order, for a caller
+whose budget is charged there; it raises HTTPException if that does not answer."""
 
 
 class TryRoutes:
-    """Answers questions about manifests, one at a time.
+    """Answers questions about manifests; callable from any thread.
 
     Args:
         fork: Returns a copy of the engine.
@@ -92,6 +93,7 @@ class TryRoutes:
         body: PostedBody,
         namespace: str,
         check: CheckRight,
+        caller: str,
         *,
         with_changes: bool = False,
         defaulted: bool = False,
@@ -103,6 +105,7 @@ class TryRoutes:
             body: The manifest, YAML or JSON.
             namespace: The namespace of objects that name none.
             check: Checks the caller's rights to create the objects.
+            caller: Whose budget is charged, as `question_caller.caller_of` tells.
             with_changes: Whether changes are sought for jobs that do not start.
             defaulted: What the answer says of itself.
             foresee: Asks when jobs start that do not start now; None: nobody is asked.
@@ -116,13 +119,13 @@ class TryRoutes:
 
         is_json = body.media_type == JSON
         try:
-            with self.budget.spend():
+            with self.budget.spend(caller):
                 manifest = submission.read_manifest(
                     body.content, is_json=is_json, namespace=namespace
                 )
             # The API server is asked outside of the budget's turn, so that others do not wait.
             self._check_rights(submission.rights_to_create(manifest), check)
-            with self.budget.spend():
+            with self.budget.spend(caller):
                 wall = self._now()
                 until = wall + MAX_TRYING
                 place = submission.TryOut(
@@ -139,7 +142,9 @@ class TryRoutes:
         view = TryView(leader=leader, defaulted=defaulted, not_looked_up=missing, jobs=jobs)
         units = [each.unit for each in tried]
         # Outside of the budget's turn: another program computes.
-        return view if foresee is None else _with_forecasts(view, units, foresee)
+        if foresee is None:
+            return view
+        return _with_forecasts(view, units, lambda asked: foresee(asked, caller))
 
     @staticmethod
     def _check_rights(rights: tuple[ResourceRight, ...], check: CheckRight) -> None:
@@ -150,7 +155,11 @@ class TryRoutes:
             check(right)
 
 
-def _with_forecasts(view: TryView, units: Sequence[QueueUnit | None], foresee: Foresee) -> TryView:
+def _with_forecasts(
+    view: TryView,
+    units: Sequence[QueueUnit | None],
+    foresee: Callable[[PostedBody], NewUnitsView],
+) -> TryView:
     """Return an answer that says when the jobs start that do not start now; `units`: theirs."""
     if all(job.starts_now is not False for job in view.jobs):
         return view
@@ -198,6 +207,7 @@ def add_try_route(
             body,
             namespace,
             lambda right: check_right(access, request, right),
+            caller_of(request),
             with_changes=changes,
             defaulted=defaulted,
             foresee=foresee,

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from queue_scheduler.debug_api.engine_state import State
 from queue_scheduler.debug_api.question_budget import QuestionBudget
+from queue_scheduler.debug_api.question_caller import caller_of
 from queue_scheduler.debug_api.views import OF_OTHERS, RefusalView, may_sum, view_refusal
 from queue_scheduler.decision import Moment, Refusal
 from queue_scheduler.what_if.at_once import AtOnce, Eviction, Start, Wait, answer_at_once
@@ -36,6 +37,7 @@ from shared_api.debug_api.json_body import (
 from shared_api.debug_api.router_group import Guard
 from shared_api.debug_api.views import FieldsOf, View
 from shared_api.objects.field_schema import SUBDOMAIN_LENGTH
+from shared_api.process.freed_memory import give_back
 from shared_api.quantity import format_amount
 from shared_api.timestamps import rfc3339
 
@@ -420,7 +422,7 @@ class Horizons(Protocol):
 
 
 class WhatIfAnswers:
-    """Answers what-if questions, one at a time.
+    """Answers what-if questions; callable from any thread.
 
     Args:
         source: Returns copies of the engine.
@@ -441,19 +443,26 @@ class WhatIfAnswers:
         self._budget = budget
         self._horizons = horizons
 
-    def answer(self, question: WhatIfQuestion) -> WhatIfView:
+    def answer(self, question: WhatIfQuestion, caller: str) -> WhatIfView:
         """Return what follows from the edits.
 
+        Args:
+            question: The edits.
+            caller: Whose budget is charged, as `question_caller.caller_of` tells.
+
         Raises:
-            HTTPException: 422: an edit is wrong; the detail names it and its field. 429: the budget
-                is spent.
+            HTTPException: 422: an edit is wrong, or all together cost too much; the detail names
+                the edit and its field. 429: the budget is spent.
         """
         edits = [each.as_edit() for each in question.edits]
-        with self._budget.spend():
+        with self._budget.spend(caller):
             try:
                 return self._answer(edits, question)
             except EditError as error:
                 raise HTTPException(422, str(error)) from error
+            finally:
+                # Two copies of the engine have decided for all units; the next may need as much.
+                give_back()
 
     def _answer(self, edits: Sequence[Edit], question: WhatIfQuestion) -> WhatIfView:
         state = self._source()
@@ -483,17 +492,19 @@ Forward = Callable[[Request, PostedBody], WhatIfView]
 
 def add_what_if(
     app: FastAPI,
-    answer: Callable[[WhatIfQuestion], WhatIfView],
+    answer: Callable[[WhatIfQuestion, str], WhatIfView],
     access: Guard,
     forward: Forward | None = None,
+    caller_of: Callable[[Request], str] = caller_of,
 ) -> None:
     """Add the route to an application.
 
     Args:
         app: The application; it calls `access` first.
-        answer: Answers a question; called on a thread of the server.
+        answer: Answers a question of a caller; called on a thread of the server.
         access: The application's guard, which knows what its caller may read.
         forward: Answers questions with a horizon; None: `answer` does.
+        caller_of: Returns who asks.
     """
 
     def what_if(request: Request, body: Question) -> WhatIfView:
@@ -508,7 +519,7 @@ def add_what_if(
         if forward is not None and has_horizon:
             view = _forward(forward, request, body)
         else:
-            view = answer(question)
+            view = answer(question, caller_of(request))
         return what_if_without_others(view, may_read)
 
     app.post(

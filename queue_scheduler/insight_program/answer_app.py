@@ -42,7 +42,9 @@ from queue_scheduler.debug_api.insight_views import (
     LogView,
     RecordView,
 )
+from queue_scheduler.debug_api.past_turns import PastTurns
 from queue_scheduler.debug_api.question_budget import QuestionBudget
+from queue_scheduler.debug_api.question_caller import told_caller
 from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers, add_what_if
 from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight_program.horizons import Horizons
@@ -181,11 +183,19 @@ class TimedApi:
         return self._api(at).queue_unit(namespace, name)
 
     def explain(
-        self, namespace: Name, name: Name, *, changes: WithChanges = False, at: At = None
+        self,
+        request: Request,
+        namespace: Name,
+        name: Name,
+        *,
+        changes: WithChanges = False,
+        at: At = None,
     ) -> views.ExplainView:
         """Why a unit waits."""
         api = self._api(at)
-        return (api.explain_with_changes if changes else api.explain)(namespace, name)
+        if changes:
+            return api.explain_with_changes(namespace, name, told_caller(request))
+        return api.explain(namespace, name)
 
     def quotas(self, at: At = None) -> views.QuotaTreePage:
         """All quotas, as trees."""
@@ -208,11 +218,15 @@ class NewUnitsApi:
         self._horizons = horizons
         self._budget = budget
 
-    def answer(self, body: Units) -> NewUnitsView:
-        """When units start that are submitted now."""
+    def answer(self, body: PostedBody, caller: str) -> NewUnitsView:
+        """Return when units start that are submitted now; `caller`: whose budget is charged."""
         units = msgspec.json.decode(body.content, type=list[QueueUnit])
-        with self._budget.spend():
+        with self._budget.spend(caller):
             return self._horizons.foresee(self._state(), units)
+
+    def told(self, request: Request, body: Units) -> NewUnitsView:
+        """When units start that are submitted now."""
+        return self.answer(body, told_caller(request))
 
 
 def build_answer_app(
@@ -222,23 +236,28 @@ def build_answer_app(
     what_if: WhatIfAnswers,
     new_units: NewUnitsApi,
     runs: RunsApi,
+    clock: Clock,
 ) -> FastAPI:
     """Return the application. The socket answers only processes of the same user."""
     app = build_debug_app("Koord-Queue insight", VERSION, open_access)
     app.add_exception_handler(NoStateError, _answer_no_state)
-    timed = TimedApi(sources)
+    timed, turns = TimedApi(sources), PastTurns(clock)
+
+    def in_turn(answer: Callable[..., object]) -> Callable[..., object]:
+        return turns.in_turn(answer, lambda request, _: told_caller(request))
+
     get = app.get
     get("/debug/insight")(state.insight)
     get("/debug/log")(LogApi(sources).log)
-    get("/debug/queues")(timed.queues)
-    get("/debug/queues/{name}")(timed.queue)
-    get("/debug/queueunits/{namespace}/{name}")(timed.queue_unit)
-    get("/debug/queueunits/{namespace}/{name}/explain")(timed.explain)
-    get("/debug/quotas")(timed.quotas)
+    get("/debug/queues")(in_turn(timed.queues))
+    get("/debug/queues/{name}")(in_turn(timed.queue))
+    get("/debug/queueunits/{namespace}/{name}")(in_turn(timed.queue_unit))
+    get("/debug/queueunits/{namespace}/{name}/explain")(in_turn(timed.explain))
+    get("/debug/quotas")(in_turn(timed.quotas))
     get(FINISHED_RUNS)(runs.finished_runs)
     add_forecast_routes(app, forecasts, open_access)
-    add_what_if(app, what_if.answer, open_access)
-    app.post(NEW_UNITS)(new_units.answer)
+    add_what_if(app, what_if.answer, open_access, caller_of=told_caller)
+    app.post(NEW_UNITS)(new_units.told)
     return app
 
 

@@ -44,6 +44,10 @@ FORESEE_SECONDS: Final = 5.0
 SHARE: Final = 0.5
 """Seconds per second, of all questions: nothing is decided in this process."""
 
+PATIENCE_SECONDS: Final = 10.0
+"""How long a question waits for those of others, which may take as long: with what it takes itself,
+the scheduler still waits for it."""
+
 MAX_UNREAD: Final = 1000
 """Runs that are kept without being learned: some hundredths of a second."""
 

@@ -34,7 +34,7 @@ from queue_scheduler.insight_program.flags import InsightFlags, PageFlags, Visib
 from queue_scheduler.insight_program.follow_metrics import FollowMetrics
 from queue_scheduler.insight_program.followed_engine import FollowedEngine
 from queue_scheduler.insight_program.forecasting import RunWatcher, fork_state
-from queue_scheduler.insight_program.horizons import SHARE, Horizons
+from queue_scheduler.insight_program.horizons import PATIENCE_SECONDS, SHARE, Horizons
 from queue_scheduler.insight_program.recording import (
     FILE,
     EngineRecorder,
@@ -104,6 +104,10 @@ class Insight:
             self._forecasts.learn(run)
             self._horizons.learn(run)
         self._sources = Sources(self._engine, past, program.clock)
+        # Of all ports together: what is asked on one of them bounds the memory as well.
+        budget = QuestionBudget(program.clock, SHARE, PATIENCE_SECONDS)
+        self._what_if = WhatIfAnswers(self._state, self._is_leader, budget, self._horizons)
+        self._new_units = NewUnitsApi(self._state, self._horizons, budget)
         self._feed, self._answers = self._open_sockets(flags.socket_folder)
         self._metrics.show(
             connected=lambda: float(self._feed.is_connected), age=self._state_age_seconds
@@ -177,11 +181,10 @@ class Insight:
         state = StateApi(
             self._sources, lambda: self._feed.is_connected, self._record_state, self._clock
         )
-        budget = QuestionBudget(self._clock, SHARE)
-        what_if = WhatIfAnswers(self._state, self._is_leader, budget, self._horizons)
-        new_units = NewUnitsApi(self._state, self._horizons, budget)
         runs = RunsApi(lambda: self._read_runs(self._record_folder, MOST_RUNS))
-        return build_answer_app(self._sources, state, self._forecasts, what_if, new_units, runs)
+        return build_answer_app(
+            self._sources, state, self._forecasts, self._what_if, self._new_units, runs, self._clock
+        )
 
     def _open_visibility(self, flags: VisibilityFlags | None) -> VisibilityServer | None:
         if flags is None:
@@ -211,15 +214,14 @@ class Insight:
         state = StateApi(
             self._sources, lambda: self._feed.is_connected, self._record_state, self._clock
         )
-        log, budget = LogApi(self._sources), QuestionBudget(self._clock, SHARE)
-        what_if = WhatIfAnswers(self._state, self._is_leader, budget, self._horizons)
+        log = LogApi(self._sources)
         sources = PageSources(
             at=self._sources.at,
             number=self._last_call,
             insight=state.insight,
             log=lambda unit: log.log(unit=unit),
             forecasts=self._forecasts,
-            what_if=what_if.answer,
+            what_if=self._what_if.answer,
             admissions_per_hour=self._admissions.per_hour,
             clock=self._clock,
         )
@@ -232,14 +234,13 @@ class Insight:
         from queue_scheduler.visibility.app import build_visibility_app  # noqa: PLC0415 - as above
         from queue_scheduler.visibility.sources import VisibilitySources  # noqa: PLC0415 - as above
 
-        new_units = NewUnitsApi(self._state, self._horizons, QuestionBudget(self._clock, SHARE))
         sources = VisibilitySources(
             shared=self._engine,
             check_state=self._sources.followed,
             is_leader=self._is_leader,
             clock=self._clock,
             forecasts=self._forecasts,
-            foresee=new_units.answer,
+            foresee=self._new_units.answer,
             namespace=namespace,
         )
         return build_visibility_app(sources, rights)

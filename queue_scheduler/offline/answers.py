@@ -33,6 +33,8 @@ from shared_api.objects.queue_unit import ConsumerReference
 from shared_api.process.clock import SystemClock
 
 MOST_SIMILAR: Final = 3
+ASKER: Final = ""
+"""Whose budget is charged: there is one user."""
 FOREVER: Final = 1e9
 """Seconds: nobody else waits for the answer."""
 
@@ -107,8 +109,9 @@ class OfflineAnswers:
             AnswerError: The dump has no such unit.
         """
         self._check(f"{namespace}/{name}")
-        ask = self._api.explain_with_changes if changes else self._api.explain
-        return to_json(ask(namespace, name))
+        if changes:
+            return to_json(self._api.explain_with_changes(namespace, name, ASKER))
+        return to_json(self._api.explain(namespace, name))
 
     def forecast(self, namespace: str, name: str) -> bytes:
         """Return when a unit starts and ends, by what is known from the dump.
@@ -195,7 +198,9 @@ class OfflineAnswers:
         )
         body = PostedBody(JSON if is_json else YAML, manifest)
         try:
-            return to_json(routes.answer(body, namespace, lambda _: None, with_changes=changes))
+            return to_json(
+                routes.answer(body, namespace, lambda _: None, ASKER, with_changes=changes)
+            )
         except HTTPException as error:
             raise AnswerError(str(error.detail)) from error
 
@@ -219,7 +224,7 @@ class OfflineAnswers:
         )
         try:
             asked = read_json(PostedBody(JSON, question), WhatIfQuestion)
-            return to_json(answers.answer(asked))
+            return to_json(answers.answer(asked, ASKER))
         except HTTPException as error:
             raise AnswerError(str(error.detail)) from error
 

@@ -20,7 +20,7 @@ Every visitor who is identified may ask all of them; what it may not read is tak
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Mapping
 from http import HTTPStatus
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -37,6 +37,7 @@ from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.app import DEFAULT_PAGE, At, DebugApi, Limit, Name, Offset
 from queue_scheduler.debug_api.engine_state import NoStateError
 from queue_scheduler.debug_api.forecast_routes import Start
+from queue_scheduler.debug_api.past_turns import PastTurns
 from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.snapshots import UnitFacts
 from queue_scheduler.debug_api.what_if_routes import (
@@ -73,6 +74,7 @@ from queue_scheduler.page.unit_view import UnitPage, check_namespace, show_unit
 from queue_scheduler.page.visitors import LocalVisitors, Visitor, Visitors
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.access_review import AccessReviewer
+from shared_api.caller_shares import user_key
 from shared_api.debug_api.debug_app import answer_invalid, problems
 from shared_api.debug_api.json_body import (
     BODY_PROBLEMS,
@@ -269,8 +271,9 @@ class Pages:
         check_namespace(visitor, namespace)
         state = self._sources.at(None)
         api = DebugApi(state.shared, QUOTA_READERS, lambda: state.is_leader, state.now)
-        with self._changes_budget.spend():
-            found = api.explain_with_changes(namespace, name)
+        caller = user_key(visitor.user)
+        with self._changes_budget.spend(caller):
+            found = api.explain_with_changes(namespace, name, caller)
         return views.explain_without_others(found, visitor.may_read)
 
     def quota(self, visitor: Visitor, name: str, at: At) -> QuotaPage:
@@ -279,6 +282,11 @@ class Pages:
         is_recorded = self._sources.insight().record.state != "off"
         past = [*self._history.states(), state] if at is None and is_recorded else []
         return show_quota(state, name, visitor, past, is_recorded=is_recorded)
+
+    def read_history(self) -> None:
+        """Read some of what quotas used in the last day, for the next answers about them."""
+        if self._sources.insight().record.state != "off":
+            self._history.read()
 
     def table(self, visitor: Visitor, name: str, query: UnitQuery, at: At) -> str:
         """Units of a queue, as CSV."""
@@ -291,7 +299,8 @@ class Pages:
         """What edits would change."""
         question = read_json(body, WhatIfQuestion)
         refuse_edits_of_others(question, visitor.may_read)
-        return what_if_without_others(self._sources.what_if(question), visitor.may_read)
+        found = self._sources.what_if(question, user_key(visitor.user))
+        return what_if_without_others(found, visitor.may_read)
 
 
 class Login(NamedTuple):
@@ -351,13 +360,19 @@ def build_page_api(sources: PageSources, login: Login | None, metrics: PageMetri
     add_events(app, streams, visitors.identify)
     sessions = None if login is None else login.sessions
     metrics.show(streams=lambda: streams.count, sessions=lambda: len(sessions or ()))
-    _add_answers(app, pages, visitors)
-    _add_unqueued(app, pages, visitors)
+    turns = PastTurns(sources.clock)
+    _add_answers(app, pages, visitors, turns)
+    _add_unqueued(app, pages, visitors, turns)
     _add_what_if(app, pages, visitors)
     return app
 
 
-def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
+def _asker(_request: Request, asked: Mapping[str, Any]) -> str:
+    visitor: Visitor = asked["visitor"]
+    return user_key(visitor.user)
+
+
+def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors, turns: PastTurns) -> None:
     Asking = Annotated[Visitor, Depends(visitors.identify)]  # noqa: N806 - a type
 
     def session(visitor: Asking) -> SessionView:
@@ -387,8 +402,10 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
     for each in (table, session, overview, queue, unit, changes, quota):
         each.__annotations__["visitor"] = Asking
     # Before the route of queues, whose names it would be one of.
-    app.get(TABLE, **answers_with(CSV))(table)
-    app.head(TABLE, include_in_schema=False)(table)
+    timed_table = turns.in_turn(table, _asker)
+    form = answers_with(CSV)
+    app.get(TABLE, **form | {"responses": form["responses"] | problems(BUSY)})(timed_table)
+    app.head(TABLE, include_in_schema=False)(timed_table)
     answers: dict[str, tuple[Callable[..., Any], type[View]]] = {
         "/page/session": (session, SessionView),
         "/page/overview": (overview, Overview),
@@ -397,20 +414,23 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
         "/page/units/{namespace}/{name}/changes": (changes, views.ExplainView),
         "/page/quotas/{name}": (quota, QuotaPage),
     }
-    for path, (answer, form) in answers.items():
-        busy = problems(BUSY) if answer is changes else None
-        app.get(path, response_model=form, responses=busy)(answer)
-        app.head(path, include_in_schema=False)(answer)
+    for path, (answer, view) in answers.items():
+        busy = None if answer is session else problems(BUSY)
+        read_more = pages.read_history if answer is quota else None
+        timed = turns.in_turn(answer, _asker, read_more)
+        app.get(path, response_model=view, responses=busy)(timed)
+        app.head(path, include_in_schema=False)(timed)
 
 
-def _add_unqueued(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
+def _add_unqueued(app: FastAPI, pages: Pages, visitors: Visitors, turns: PastTurns) -> None:
     def unqueued(visitor: Visitor, query: PageQuery, at: At = None) -> Response:
         return pages.unqueued(visitor, query, at)
 
     unqueued.__annotations__["visitor"] = Annotated[Visitor, Depends(visitors.identify)]
     path = "/page/unqueued"
-    app.get(path, response_model=UnqueuedContent)(unqueued)
-    app.head(path, include_in_schema=False)(unqueued)
+    timed = turns.in_turn(unqueued, _asker)
+    app.get(path, response_model=UnqueuedContent, responses=problems(BUSY))(timed)
+    app.head(path, include_in_schema=False)(timed)
 
 
 def _add_what_if(app: FastAPI, pages: Pages, visitors: Visitors) -> None:

@@ -1,7 +1,7 @@
 """What quotas used at each hour of the last day, from the record; of a young one, more often.
 
 An engine of the past takes some seconds to restore. It does not change any more, so what all quotas
-used then is kept; one request restores a few, and the next one goes on.
+used then is kept. No answer waits for it: after one, a few are restored for the next.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ YOUNG: Final = timedelta(hours=2)
 STEP: Final = timedelta(minutes=10)
 """Of a young record: the writer keeps a checkpoint as often."""
 BUDGET_SECONDS: Final = 1.0
-"""After this a request restores no further engine."""
+"""After this no further engine is restored until the next request."""
 
 
 class QuotaHistory:
@@ -32,16 +32,20 @@ class QuotaHistory:
 
     def __init__(self, sources: PageSources) -> None:
         self._sources = sources
-        self._turn = threading.Lock()  # guards _kept, held while engines are restored
+        self._turn = threading.Lock()  # held while engines are restored
+        # Replaced as a whole by the thread that restores; read by all.
         self._kept: dict[datetime, KnownState | None] = {}
 
     def states(self) -> list[KnownState]:
-        """Return the states that are known, the oldest first; those that other threads read."""
+        """Return the states that are known, the oldest first; it waits for nothing."""
+        return [each for _, each in sorted(self._kept.items()) if each is not None]
+
+    def read(self) -> None:
+        """Restore a few of those that are missing, if no other thread does."""
         if not self._turn.acquire(blocking=False):
-            return []
+            return
         try:
             self._read()
-            return [each for _, each in sorted(self._kept.items()) if each is not None]
         finally:
             self._turn.release()
 
@@ -58,10 +62,13 @@ class QuotaHistory:
             if clock.monotonic() >= until:
                 return
             try:
-                self._kept[at] = read_state(self._sources.at(at), 0)
+                self._keep(at, read_state(self._sources.at(at), 0))
             except NoStateError:
                 if at < last:  # what is newer may not be written yet
-                    self._kept[at] = None
+                    self._keep(at, None)
+
+    def _keep(self, at: datetime, state: KnownState | None) -> None:
+        self._kept = {**self._kept, at: state}
 
 
 def _times_of(now: datetime, begin: datetime | None) -> list[datetime]:

@@ -47,7 +47,7 @@ class PageSources(NamedTuple):
         log: Returns the newest decisions about a unit (`namespace/name`); raises NoStateError if
             nothing is recorded.
         forecasts: The last forecast.
-        what_if: Answers what edits would change.
+        what_if: Answers what edits would change; the caller is whose budget is charged.
         admissions_per_hour: Returns how many units of a queue are admitted in an hour; None: that
             is not known.
         clock: The time.
@@ -60,7 +60,7 @@ class PageSources(NamedTuple):
     insight: Callable[[], InsightView]
     log: Callable[[str], LogView]
     forecasts: Forecasts
-    what_if: Callable[[WhatIfQuestion], WhatIfView]
+    what_if: Callable[[WhatIfQuestion, str], WhatIfView]
     admissions_per_hour: Callable[[str], float | None]
     clock: Clock
     kept_seconds: float = 1.0

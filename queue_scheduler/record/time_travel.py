@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from concurrent.futures import Future
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from queue_scheduler.record.engine_call import play
 from queue_scheduler.record.record_file import read_store
 from queue_scheduler.record.record_store import RecordStore
 from queue_scheduler.record.writer_version import describe_writer
+from shared_api.process.freed_memory import give_back
 
 MAX_KEPT: Final = 3
 """Engines that are kept, at some 100 MB each for 10,000 units."""
@@ -81,28 +83,66 @@ def _too_early(first: float | None) -> str:
 
 
 class TimeTravel:
-    """Engines of the past, of which the last ones asked for are kept. Any thread."""
+    """Engines of the past, of which the last ones asked for are kept; callable from any thread.
+
+    What is kept is returned at once, also while another engine is restored.
+
+    Args:
+        path: The file of the record.
+        most: How many engines are kept.
+    """
 
     def __init__(self, path: Path, most: int = MAX_KEPT) -> None:
-        """Read the record of a file; `most`: engines that are kept."""
         self._path = path
         self._most = most
         # Held while an engine is restored: two at once would take twice the memory.
-        self._lock = threading.Lock()
+        self._turn = threading.Lock()
+        self._lock = threading.Lock()  # guards what follows
         self._kept: OrderedDict[float, Restored] = OrderedDict()
+        # Those that a thread restores, or waits to restore: further callers wait for that thread.
+        self._begun: dict[float, Future[Restored]] = {}
 
     def at(self, wall: float) -> Restored:
-        """Return a copy of the engine as it was at a time; it raises what `engine_at` does."""
+        """Return a copy of the engine as it was at a time; it raises what `engine_at` does.
+
+        It is restored once for all who ask for the same time.
+        """
         with self._lock:
-            found = self._kept.get(wall)
-            if found is None:
-                found = self._restore(wall)
-            self._kept[wall] = found
-            self._kept.move_to_end(wall)
+            if wall in self._kept:
+                self._kept.move_to_end(wall)
+                return _copy(self._kept[wall])
+            is_first = wall not in self._begun
+            promise = self._begun.setdefault(wall, Future())
+        if is_first:
+            self._restore(wall, promise)
+        found = promise.result()
+        with self._lock:  # others may copy it at the same time
+            return _copy(found)
+
+    def _restore(self, wall: float, promise: Future[Restored]) -> None:
+        """Restore an engine, or find out why that cannot be, for all who wait for it."""
+        try:
+            with self._turn:
+                restored = self._read(wall)
+        except BaseException as error:  # noqa: BLE001 - raised in all threads that wait, this one too
+            with self._lock:
+                del self._begun[wall]
+            promise.set_exception(error)
+            return
+        with self._lock:
+            del self._begun[wall]
+            self._kept[wall] = restored
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
-            return msgspec.structs.replace(found, engine=found.engine.fork())
+        promise.set_result(restored)
 
-    def _restore(self, wall: float) -> Restored:
-        with closing(read_store(self._path)) as store:
-            return engine_at(store, wall)
+    def _read(self, wall: float) -> Restored:
+        try:
+            with closing(read_store(self._path)) as store:
+                return engine_at(store, wall)
+        finally:
+            give_back()  # an engine that is kept no more, and what was read of the file
+
+
+def _copy(found: Restored) -> Restored:
+    return msgspec.structs.replace(found, engine=found.engine.fork())

@@ -67,6 +67,7 @@ from queue_scheduler.visibility.tables import (
     build_table,
 )
 from shared_api.access_review import ResourceRight
+from shared_api.caller_shares import user_key
 from shared_api.debug_api.access import MayRead, asked_once
 from shared_api.debug_api.json_body import JSON, YAML, BodyReader, PostedBody
 
@@ -150,9 +151,13 @@ class _Pages:
         self._sources.check_state()
         where = request.path_params
         with_changes = is_set(parameters_of(request), "changes")
-        ask = self._api.explain_with_changes if with_changes else self._api.explain
-        told = ask(where["namespace"], where["name"])
-        told = explain_without_others(told, self._may_read(caller_of(request)))
+        caller, unit = caller_of(request), (where["namespace"], where["name"])
+        told = (
+            self._api.explain_with_changes(*unit, user_key(caller.user))
+            if with_changes
+            else self._api.explain(*unit)
+        )
+        told = explain_without_others(told, self._may_read(caller))
         view = UnitExplanation(metadata=_meta_of(request), status=told)
         return self._answer_one(request, EXPLANATION_COLUMNS, view, as_table=as_table)
 
@@ -177,6 +182,7 @@ class _Pages:
             body,
             request.path_params["namespace"],
             lambda right: self._check(caller, right),
+            user_key(caller.user),
             with_changes=is_set(flags, "changes"),
             defaulted=is_set(flags, "defaulted"),
             foresee=self._sources.foresee,

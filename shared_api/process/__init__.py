@@ -11,7 +11,7 @@ Read in this order:
    descriptors each port may have.
    ``local_socket``: connections between two processes of one pod.
 4. ``structured_logs``: one event with fields, as JSON or for a console.
-5. ``malloc_arenas``: how much freed memory threads hold back.
+5. ``malloc_arenas``: how much freed memory threads hold back; ``freed_memory``: gives it back.
 
 Not here: what the steps do, and which of them a program has (its ``wiring``).
 """

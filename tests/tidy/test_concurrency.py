@@ -37,7 +37,7 @@ LOCK_HOLDERS = {
     "queue_scheduler/page/quota_history.py": "one thread restores engines of the past",
     "queue_scheduler/page/sessions.py": "who has logged in, read by all request threads",
     "queue_scheduler/reporting/metrics.py": "counts of workers and writers, read by scrapes",
-    "queue_scheduler/record/time_travel.py": "one engine of the past is restored at a time",
+    "queue_scheduler/record/time_travel.py": "engines of the past, restored for many threads",
     "queue_scheduler/cycles/shared_engine.py": "the one lock around the engine",
     "queue_scheduler/visibility/access.py": "reviews remembered for all request threads",
     "queue_scheduler/visibility/snapshots.py": "states kept for the further pages of lists",
@@ -62,6 +62,8 @@ LOCK_HOLDERS = {
 # Coroutines that a framework requires; all other functions are plain.
 ASYNC_PLACES: dict[str, str] = {
     "queue_scheduler/page/page_server.py": "uvicorn begins to serve in a coroutine",
+    "queue_scheduler/debug_api/past_turns.py": "who waits for its share holds no thread",
+    "tests/queue_scheduler/debug_api/test_past_turns.py": "it plays the loop of a server",
     "queue_scheduler/page/event_stream.py": "answers that do not end hold no thread",
     "queue_scheduler/page/page_metrics.py": "an ASGI middleware that counts answers",
     "queue_scheduler/page/login.py": "a refusal waits without a thread",

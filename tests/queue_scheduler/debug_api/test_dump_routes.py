@@ -53,8 +53,10 @@ class OtherVersion(InsightLink):
 
     def __init__(self) -> None: ...
 
-    def ask_at(self, target: str, kind: type[ViewT], body: PostedBody | None = None) -> ViewT:
-        del body
+    def ask_at(
+        self, target: str, kind: type[ViewT], body: PostedBody | None = None, caller: str = ""
+    ) -> ViewT:
+        del body, caller
         assert target == FINISHED_RUNS
         return kind.model_validate({"runs": [{"ended": "yesterday"}]})
 

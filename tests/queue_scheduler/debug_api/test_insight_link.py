@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import httpx
@@ -23,16 +26,19 @@ from queue_scheduler.debug_api import app, insight_link, views, what_if_routes
 from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.debug_api.insight_link import GONE, OFF, InsightLink
 from queue_scheduler.debug_api.insight_views import LogEntryView, LogView, log_without_others
+from queue_scheduler.debug_api.question_caller import told_caller
 from queue_scheduler.dump.codec import decode_dump
 from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET
 from queue_scheduler.insight_program.answer_server import AnswerServer
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
+from shared_api.caller_shares import token_key
 from shared_api.debug_api import http_over_socket
 from shared_api.debug_api.access import open_access
 from shared_api.process.clock import SystemClock
 from shared_api.process.local_socket import listen_at
 from shared_api.process.loop_thread import LoopThread
+from tests.queue_scheduler.page.page_kit import until
 from tests.queue_scheduler.shell_kit import ShellKit
 from tests.served_app import served
 
@@ -364,3 +370,48 @@ def test_an_answer_above_the_limit_is_refused(
         500,
         "the answer is larger than 1000 bytes: ask for less with ?limit=",
     )
+
+
+def test_the_insight_program_is_told_who_asks(kit: ShellKit, tmp_path: Path) -> None:
+    told: list[str] = []
+
+    def answer(request: Request) -> Response:
+        told.append(told_caller(request))
+        return JSONResponse({"detail": "busy"}, 429, {"Retry-After": "7"})
+
+    with answering(tmp_path, answer), asking(kit, tmp_path) as client:
+        forged = {"koord-queue-caller": "user/root"}
+        for token in ("of-ann", "of-bob", ""):
+            headers = {"authorization": f"Bearer {token}"} if token else {}
+            got = client.get(f"/debug/queues?{AT}", headers=headers | forged)
+            assert (got.status_code, got.headers["retry-after"]) == (429, "7")
+        question = {"edits": [], "horizonSeconds": 60}
+        assert client.post("/debug/what-if", json=question, headers=forged).status_code == 429
+    here = told[-1]
+    assert told == [token_key("of-ann"), token_key("of-bob"), here, here]
+    assert here.startswith("address/")
+
+
+def test_slow_answers_leave_threads_for_those_about_now(kit: ShellKit, tmp_path: Path) -> None:
+    may_end, asked = Event(), list[str]()
+
+    def answer(request: Request) -> Response:
+        asked.append(told_caller(request))
+        assert may_end.wait(60.0)
+        return JSONResponse({"detail": "no"}, 503)
+
+    with (
+        answering(tmp_path, answer),
+        asking(kit, tmp_path) as client,
+        ThreadPoolExecutor(9) as threads,
+    ):
+        try:
+            slow = [threads.submit(client.get, f"/debug/quotas?{AT}") for _ in range(8)]
+            refused = [each.result().status_code for each in islice(as_completed(slow, 60.0), 6)]
+            assert refused == [429] * 6, "a caller alone has half of the places"
+            assert client.get("/debug/quotas").status_code == 200
+            bob = {"authorization": "Bearer of-bob"}
+            threads.submit(client.get, f"/debug/quotas?{AT}", headers=bob)
+            until(lambda: token_key("of-bob") in asked)
+        finally:
+            may_end.set()

@@ -20,6 +20,7 @@ from queue_scheduler.debug_api.try_routes import NOT_IN_TIME
 from queue_scheduler.debug_api.try_views import TryView, without_others
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.access_review import AccessReviewer
+from shared_api.caller_shares import token_key
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
 from shared_api.debug_api.access import MAX_NAMESPACES, ReviewedAccess, open_access
@@ -112,7 +113,8 @@ class Insight:
         self.asked: list[list[QueueUnit]] = []
         self._problem, self._has_time = problem, has_time
 
-    def __call__(self, body: PostedBody) -> NewUnitsView:
+    def __call__(self, body: PostedBody, caller: str) -> NewUnitsView:
+        assert caller == "ann"
         units = msgspec.json.decode(body.content, type=list[QueueUnit])
         self.asked.append(units)
         if self._problem is not None:
@@ -124,7 +126,7 @@ class Insight:
         """Return what a manifest is answered with, beside this program."""
         tries = DebugApi(kit.shared, QUOTA_READERS, lambda: True).tries
         body = PostedBody(YAML, text.encode())
-        return tries.answer(body, "default", lambda _: None, foresee=self)
+        return tries.answer(body, "default", lambda _: None, "ann", foresee=self)
 
 
 def test_a_job_that_does_not_start_has_a_forecast(busy: ShellKit) -> None:
@@ -388,8 +390,12 @@ def test_the_explanation_names_no_units_of_others(client: httpx.Client) -> None:
 
 def test_a_spent_budget_is_said(busy: ShellKit) -> None:
     api = DebugApi(busy.shared, QUOTA_READERS, lambda: True)
-    api.tries.budget = QuestionBudget(VirtualClock())
+    clock = VirtualClock()
+    api.tries.budget = QuestionBudget(clock)
     with served(build_app(api, open_access, (), "0.0.0")) as client:
-        with api.tries.budget.spend():
-            assert ask(client, manifest()).status_code == 429
-        assert ask(client, manifest()).status_code == 200
+        client.headers["authorization"] = "Bearer of-ann"
+        with api.tries.budget.spend(token_key("of-ann")):
+            clock.advance(60.0)
+        assert ask(client, manifest()).status_code == 429
+        client.headers["authorization"] = "Bearer of-bob"
+        assert ask(client, manifest()).status_code == 200, "others have budgets of their own"

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import httpx
 import pytest
+from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
@@ -20,8 +21,10 @@ from queue_scheduler.debug_api.views import OF_OTHERS
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.access_review import AccessReviewer, ReviewResult, Right
+from shared_api.caller_shares import token_key
 from shared_api.debug_api.access import LocalAccess, ReviewedAccess, open_access
 from shared_api.debug_api.router_group import Guard
+from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.well_known_labels import ENABLE_PREEMPTION, PREEMPT_RUNNING, QUOTA_NAME
 from tests.properties.engine_kit import running
 from tests.queue_scheduler.insight.changes_kit import SINCE
@@ -220,9 +223,39 @@ def test_whom_a_unit_leaves_for_is_not_named_either(full: ShellKit) -> None:
     assert shown.lost_hours == view.lost_hours, "all that leave may be read"
 
 
+def test_each_caller_has_a_budget_of_its_own(full: ShellKit) -> None:
+    clock = VirtualClock()
+    asked: list[str] = []
+    budget = QuestionBudget(clock)
+
+    def answer(_: what_if_routes.WhatIfQuestion, caller: str) -> what_if_routes.WhatIfView:
+        asked.append(caller)
+        with budget.spend(caller):
+            clock.advance(40.0)
+        found: what_if_routes.WhatIfView = view_of(full)
+        return found
+
+    app = FastAPI()
+    what_if_routes.add_what_if(app, answer, open_access)
+    with served(app) as client:
+        codes = [
+            client.post(PATH, json={"edits": []}, headers=headers).status_code
+            for headers in ({"authorization": f"Bearer {each}"} for each in ("a", "a", "b"))
+        ]
+    assert codes == [200, 429, 200]
+    assert asked == [token_key("a"), token_key("a"), token_key("b")]
+
+
+def test_edits_that_cost_too_much_are_refused_at_once(client: httpx.Client) -> None:
+    edit = {"kind": "Node", "name": "n1", "copies": 5000}
+    answer = client.post(PATH, json={"edits": [edit] * 100})
+    detail = "edits[1].copies: all edits together may add at most 5000 nodes"
+    assert (answer.status_code, answer.json()) == (422, {"detail": detail})
+
+
 def view_of(kit: ShellKit) -> Any:
     api = DebugApi(kit.shared, QUOTA_READERS, lambda: True)
-    view = api.what_if(what_if_routes.WhatIfQuestion(edits=[]))
+    view = api.what_if(what_if_routes.WhatIfQuestion(edits=[]), "ann")
     left = what_if_routes.EvictedView(
         unit="mine/busy",
         queue="team",

@@ -194,7 +194,7 @@ def test_changes_are_answered_where_they_are_asked_for(kit: ShellKit, api: Debug
     kit.add_unit("big", cpu=2)
     kit.decide()
     assert api.explain("default", "big").changes is None
-    told = api.explain_with_changes("default", "big")
+    told = api.explain_with_changes("default", "big", "ann")
     assert told.changes_complete
     assert told.changes is not None
     first = told.changes[0]
@@ -205,7 +205,7 @@ def test_changes_are_answered_where_they_are_asked_for(kit: ShellKit, api: Debug
 def test_a_unit_that_runs_needs_no_change(kit: ShellKit, api: DebugApi) -> None:
     kit.add_unit("run", cpu=3)
     kit.dequeue()
-    told = api.explain_with_changes("default", "run")
+    told = api.explain_with_changes("default", "run", "ann")
     assert (told.verdict, told.changes, told.changes_complete) == ("admitted", [], True)
 
 
@@ -214,7 +214,7 @@ def test_units_of_other_namespaces_are_counted_in_changes(kit: ShellKit, api: De
     kit.dequeue()
     kit.add_unit("big", cpu=2)
     kit.decide()
-    told = api.explain_with_changes("default", "big")
+    told = api.explain_with_changes("default", "big", "ann")
     assert told.changes is not None
     ended = next(each for each in told.changes if each.kind == "unitsEnd")
     assert ended.units == ["default/run"]

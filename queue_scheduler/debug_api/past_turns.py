@@ -1,0 +1,179 @@
+"""Answers about earlier times, on threads of their own: those about now never wait for one.
+
+To restore an engine takes seconds, and each time that is asked for is another engine. If such
+answers were made on the threads of the server, some dozen of them would take all, and nobody would
+be answered. So they have a few threads, and each caller a share of these, by the rules of
+`shared_api.caller_shares`. Who waits for its share waits in the server's loop, without a thread.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial, wraps
+from http import HTTPStatus
+from typing import Any, Final, TypeVar
+
+import anyio
+from anyio import CapacityLimiter, Event, to_thread
+from fastapi import HTTPException
+from pydantic import BaseModel
+from starlette.background import BackgroundTask
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shared_api.caller_shares import CallerShares, Outcome, ShareLimits
+from shared_api.process.clock import Clock
+
+T = TypeVar("T")
+
+AT: Final = "at"
+"""The parameter of a query that asks about an earlier time."""
+PLACES: Final = 4
+"""Answers at once, each on a thread; engines are restored one at a time."""
+LIMITS: Final = ShareLimits(
+    places=PLACES,
+    waiting=32,
+    patience_seconds=15.0,
+    # Half of the time of a thread for all callers, and a twentieth for each: nothing is decided in
+    # the process, but it follows the scheduler, and answers about now.
+    rate=0.5,
+    own_rate=0.05,
+    saved_seconds=10.0,
+)
+NOBODY: Final = "page/history"
+"""Who asks for what no user waits for."""
+LONGEST_REST: Final = 1.0
+"""Seconds after which the shares are looked at again, whatever the clock says."""
+
+_REQUEST: Final = "request"
+
+CallerOf = Callable[[Request, Mapping[str, Any]], str]
+"""Returns who asks, of a request and what the route is called with."""
+
+
+class _Ticket:
+    """An answer that waits for its turn."""
+
+    __slots__ = ("decided", "retry_after")
+
+    def __init__(self) -> None:
+        self.decided = Event()
+        self.retry_after = 0
+
+
+class PastTurns:
+    """The turns of one server; used by its loop only.
+
+    Args:
+        clock: The time.
+        limits: How much there is to share.
+    """
+
+    def __init__(self, clock: Clock, limits: ShareLimits = LIMITS) -> None:
+        self._clock = clock
+        self._shares: CallerShares[_Ticket] = CallerShares(limits, clock.monotonic())
+        self._places = limits.places
+        self._threads: CapacityLimiter | None = None  # belongs to a loop, so it is made there
+
+    async def run(self, caller: str, work: Callable[[], T]) -> T:
+        """Return what a function returns, called on a thread in the caller's share.
+
+        Args:
+            caller: Who asks.
+            work: What takes long.
+
+        Raises:
+            HTTPException: 429: the caller has had its share for now.
+        """
+        ticket = await self._begin(caller)
+        try:
+            if self._threads is None:
+                self._threads = CapacityLimiter(self._places)
+            return await to_thread.run_sync(work, limiter=self._threads)
+        finally:
+            _announce(self._shares.end(ticket, self._clock.monotonic()))
+
+    async def _begin(self, caller: str) -> _Ticket:
+        ticket = _Ticket()
+        _announce(self._shares.ask(caller, ticket, self._clock.monotonic()))
+        try:
+            while not ticket.decided.is_set():
+                seconds = self._shares.seconds_to_tick(self._clock.monotonic())
+                with anyio.move_on_after(min(LONGEST_REST, seconds or LONGEST_REST)):
+                    await ticket.decided.wait()
+                _announce(self._shares.tick(self._clock.monotonic()))
+        except BaseException:  # the server ends
+            self._leave(ticket)
+            raise
+        if ticket.retry_after:
+            detail = f"too many such questions at once; ask again in {ticket.retry_after} s"
+            headers = {"Retry-After": str(ticket.retry_after)}
+            raise HTTPException(HTTPStatus.TOO_MANY_REQUESTS.value, detail, headers)
+        return ticket
+
+    def _leave(self, ticket: _Ticket) -> None:
+        if not ticket.decided.is_set():
+            self._shares.leave(ticket)
+        elif not ticket.retry_after:
+            _announce(self._shares.end(ticket, self._clock.monotonic()))
+
+    def in_turn(
+        self,
+        answer: Callable[..., object],
+        caller_of: CallerOf,
+        afterwards: Callable[[], None] | None = None,
+    ) -> Callable[..., Coroutine[Any, Any, Response]]:
+        """Return a route for FastAPI that answers about earlier times in the caller's share.
+
+        About now, it is answered on the threads of the server. Models are encoded on the thread
+        that makes them.
+
+        Args:
+            answer: The route; it may block.
+            caller_of: Returns who asks.
+            afterwards: Called in a share of nobody's after an answer about now; what is missing
+                because that is spent, the next answer makes up for.
+        """
+        declared = inspect.signature(answer)
+        passes_request = _REQUEST in declared.parameters
+
+        @wraps(answer)
+        async def asked(**given: Any) -> Response:  # noqa: ANN401 - what the route takes
+            request: Request = given[_REQUEST] if passes_request else given.pop(_REQUEST)
+            work = partial(_encoded, partial(answer, **given))
+            if AT in request.query_params:
+                return await self.run(caller_of(request, given), work)
+            response = await run_in_threadpool(work)
+            if afterwards is not None:
+                response.background = BackgroundTask(self._run_aside, afterwards)
+            return response
+
+        if not passes_request:
+            own = inspect.Parameter(_REQUEST, inspect.Parameter.KEYWORD_ONLY, annotation=Request)
+            declared = declared.replace(parameters=[*declared.parameters.values(), own])
+        asked.__signature__ = declared  # type: ignore[attr-defined]  # what FastAPI reads
+        return asked
+
+    async def _run_aside(self, work: Callable[[], None]) -> None:
+        try:
+            await self.run(NOBODY, work)
+        except HTTPException:
+            return  # its share is spent; nobody waits for it
+
+
+def _encoded(answer: Callable[[], object]) -> Response:
+    found = answer()
+    if isinstance(found, BaseModel):
+        return Response(found.model_dump_json(by_alias=True), media_type="application/json")
+    assert isinstance(found, Response), "a route returns a model, or an answer"
+    return found
+
+
+def _announce(outcome: Outcome[_Ticket]) -> None:
+    for ticket in outcome.begun:
+        ticket.decided.set()
+    for refusal in outcome.refused:
+        refusal.ticket.retry_after = refusal.retry_after
+        refusal.ticket.decided.set()

@@ -1,0 +1,28 @@
+"""Who asks a question: whose share of computing it is charged to."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.requests import Request
+
+from shared_api.caller_shares import address_key, token_key
+
+CALLER: Final = "koord-queue-caller"
+"""The header by which the scheduler tells the insight program who asks. That answers processes of
+its own user only; no port that others reach reads it."""
+
+_BEARER: Final = "bearer"
+
+
+def caller_of(request: Request) -> str:
+    """Return who asks: the token, or the address where there is none."""
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() == _BEARER and token.strip():
+        return token_key(token.strip())
+    return address_key("" if request.client is None else request.client.host)
+
+
+def told_caller(request: Request) -> str:
+    """Return who asks, as the scheduler tells the insight program; "": it does not say."""
+    return request.headers.get(CALLER, "")
