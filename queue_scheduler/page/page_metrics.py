@@ -110,15 +110,19 @@ class CountedRequests:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Have a request answered; one that gets no answer counts as 499, as in nginx."""
         began, status = self._clock.monotonic(), 499
+        ended: float | None = None
 
         async def send_and_note(message: Message) -> None:
-            nonlocal status
+            nonlocal status, ended
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
+            if message["type"] == "http.response.body" and not message.get("more_body", False):
+                ended = self._clock.monotonic()  # what is done for the next answer comes later
 
         try:
             await self._app(scope, receive, send_and_note)
         finally:
             view = view_of(str(scope.get("path", "")))
-            self._metrics.on_request(view, status, self._clock.monotonic() - began)
+            until = self._clock.monotonic() if ended is None else ended
+            self._metrics.on_request(view, status, until - began)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import anyio
 import httpx
 import pytest
+from prometheus_client import CollectorRegistry
+from starlette.types import Message, Receive, Scope, Send
 
 from queue_scheduler.page.login import BURST
-from queue_scheduler.page.page_metrics import view_of
+from queue_scheduler.page.page_metrics import CountedRequests, PageMetrics, view_of
 from shared_api.fake_api_server.faults import Match
+from shared_api.testing.virtual_clock import VirtualClock
 from tests.queue_scheduler.page.login_kit import ROOT, TENANT, Browser, LoginWorld, browser
 from tests.queue_scheduler.page.page_kit import until
 from tests.queue_scheduler.shell_kit import ShellKit
@@ -114,3 +118,28 @@ def test_refused_logins_are_counted_by_reason(
     late = [each for each in answers if each.status_code == httpx.codes.TOO_MANY_REQUESTS]
     assert late
     assert metric(world, "refused_logins_total", reason="rate") == len(late)
+
+
+def test_what_is_done_after_an_answer_is_not_its_time() -> None:
+    clock, registry = VirtualClock(), CollectorRegistry()
+
+    async def answer(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        clock.advance(1.0)
+        await send({"type": "http.response.body", "body": b""})
+        clock.advance(60.0)
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def take(_: Message) -> None: ...
+
+    async def ask() -> None:
+        counted = CountedRequests(answer, PageMetrics(registry), clock)
+        await counted({"path": "/page/overview"}, receive, take)
+
+    anyio.run(ask)
+    seconds = registry.get_sample_value(
+        f"{PREFIX}request_duration_seconds_sum", {"view": "overview"}
+    )
+    assert seconds == 1.0
