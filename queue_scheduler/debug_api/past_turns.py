@@ -44,8 +44,8 @@ LIMITS: Final = ShareLimits(
 )
 NOBODY: Final = "page/history"
 """Who asks for what no user waits for."""
-LONGEST_REST: Final = 1.0
-"""Seconds after which the shares are looked at again, whatever the clock says."""
+REST_SECONDS: Final = (0.01, 1.0)
+"""The shortest and the longest rest before the shares are looked at again."""
 
 _REQUEST: Final = "request"
 
@@ -76,6 +76,7 @@ class PastTurns:
         self._shares: CallerShares[_Ticket] = CallerShares(limits, clock.monotonic())
         self._places = limits.places
         self._threads: CapacityLimiter | None = None  # belongs to a loop, so it is made there
+        self._is_aside = False
 
     async def run(self, caller: str, work: Callable[[], T]) -> T:
         """Return what a function returns, called on a thread in the caller's share.
@@ -101,7 +102,7 @@ class PastTurns:
         try:
             while not ticket.decided.is_set():
                 seconds = self._shares.seconds_to_tick(self._clock.monotonic())
-                with anyio.move_on_after(min(LONGEST_REST, seconds or LONGEST_REST)):
+                with anyio.move_on_after(_rest(seconds)):
                     await ticket.decided.wait()
                 _announce(self._shares.tick(self._clock.monotonic()))
         except BaseException:  # the server ends
@@ -157,10 +158,20 @@ class PastTurns:
         return asked
 
     async def _run_aside(self, work: Callable[[], None]) -> None:
+        if self._is_aside:
+            return  # another answer has begun it
+        self._is_aside = True
         try:
             await self.run(NOBODY, work)
         except HTTPException:
             return  # its share is spent; nobody waits for it
+        finally:
+            self._is_aside = False
+
+
+def _rest(seconds: float | None) -> float:
+    shortest, longest = REST_SECONDS
+    return longest if seconds is None else min(longest, max(shortest, seconds))
 
 
 def _encoded(answer: Callable[[], object]) -> Response:
