@@ -402,10 +402,7 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors, turns: PastTurn
     for each in (table, session, overview, queue, unit, changes, quota):
         each.__annotations__["visitor"] = Asking
     # Before the route of queues, whose names it would be one of.
-    timed_table = turns.in_turn(table, _asker)
-    form = answers_with(CSV)
-    app.get(TABLE, **form | {"responses": form["responses"] | problems(BUSY)})(timed_table)
-    app.head(TABLE, include_in_schema=False)(timed_table)
+    _add_table(app, turns.in_turn(table, _asker))
     answers: dict[str, tuple[Callable[..., Any], type[View]]] = {
         "/page/session": (session, SessionView),
         "/page/overview": (overview, Overview),
@@ -420,6 +417,12 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors, turns: PastTurn
         timed = turns.in_turn(answer, _asker, read_more)
         app.get(path, response_model=view, responses=busy)(timed)
         app.head(path, include_in_schema=False)(timed)
+
+
+def _add_table(app: FastAPI, table: Callable[..., Any]) -> None:
+    form = answers_with(CSV)
+    app.get(TABLE, **form | {"responses": form["responses"] | problems(BUSY)})(table)
+    app.head(TABLE, include_in_schema=False)(table)
 
 
 def _add_unqueued(app: FastAPI, pages: Pages, visitors: Visitors, turns: PastTurns) -> None:
