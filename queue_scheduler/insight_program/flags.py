@@ -12,8 +12,8 @@ import msgspec
 
 from queue_scheduler.api_registration.api_service import HTTPS_PORT, ServiceReference
 from queue_scheduler.forecast.untold import LEAST_RUNS
-from queue_scheduler.record.record_limits import DEFAULT_BYTES
 from queue_scheduler.page.networks import Networks, read_networks
+from queue_scheduler.record.record_limits import DEFAULT_BYTES
 from shared_api.durations import DurationError, parse_seconds
 from shared_api.program_flags import (
     FlagError,
