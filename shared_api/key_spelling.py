@@ -59,6 +59,8 @@ _WRITTEN: Final = (
     keys.TOUCHED_AT,
     keys.POD_SET_UPDATES,
     keys.RELEASED_PARALLELISM,
+    keys.MARKED_UID,
+    keys.GRANTED_COUNT,
     keys.RELATED_QUEUE_UNIT,
     keys.RELATED_POD_SET,
     keys.STAMPED_QUOTA,

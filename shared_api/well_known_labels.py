@@ -99,6 +99,13 @@ that the next one removes it. JSON. W, R: controllers."""
 RELEASED_PARALLELISM: Final = PREFIX + "released-parallelism"
 """Annotation on jobs that were released with fewer pods than they request: "4/10" is four of ten.
 It is valid while the job's parallelism is the first number. W, R: controllers."""
+MARKED_UID: Final = PREFIX + "marked-uid"
+"""Annotation on jobs: the job's own uid; the controllers hold it, or have released it. Any other
+value says nothing: a copy of a job is another one. W: controllers, with the suspension and the
+release; the chart's policies refuse it to others. R: those policies, controllers."""
+GRANTED_COUNT: Final = PREFIX + "granted-count"
+"""Annotation on released jobs with `MARKED_UID` whose pods one field counts: how many were granted,
+a plain number. W, R: as `MARKED_UID`."""
 RELATED_QUEUE_UNIT: Final = PREFIX + "related-queueunit"
 """Annotation on pod templates, pods, Reservations, provisioning requests: `namespace/name` of the
 unit."""

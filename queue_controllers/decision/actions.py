@@ -26,6 +26,9 @@ class SuspendJob(Action, frozen=True):
     """Write the suspend annotation as well."""
     resize: Resize | None = None
     """Takes back the pods that a release did not let run."""
+    mark: bool = True
+    """Mark it as the queue's, whatever its labels say; False: an owner holds it, whose operator
+    must be able to resume it."""
 
 
 class ReleaseJob(Action, frozen=True):
@@ -42,6 +45,8 @@ class ReleaseJob(Action, frozen=True):
     updates_note: str | None = None
     resize: Resize | None = None
     """How many pods may run at a time; None leaves the number unchanged."""
+    granted: int | None = None
+    """How many pods its mark says were granted; None: no single field counts them."""
     pods: dict[Uid, str] = {}
     """For a job that is held by gates: the gated pods to release, and the pod set of each."""
     annotation: str | None = None
@@ -60,12 +65,29 @@ class ResizeJob(Action, frozen=True):
     """Change how many pods may run at a time; guarded by the job's resourceVersion."""
 
     resize: Resize
+    granted: int | None = None
+    """As in `ReleaseJob`."""
+
+
+class MarkJob(Action, frozen=True):
+    """Mark the job as the queue's, or take the mark off; guarded by its uid.
+
+    Suspension and release do the first themselves.
+    """
+
+    marked: bool
+    granted: int | None = None
+    """As in `ReleaseJob`."""
 
 
 class TouchJob(Action, frozen=True):
     """Change only an annotation, so that the job's operator reconciles it; guarded by its uid."""
 
     touched_at: Timestamp
+
+
+JOB_WRITES: Final = (SuspendJob, ReleaseJob, ResizeJob, MarkJob, TouchJob)
+"""The actions that write the job itself."""
 
 
 class CreateUnit(Action, frozen=True):
@@ -127,12 +149,14 @@ RELEASE_REFUSED: Final = "ReleaseRefused"
 """Event reason: the API server refuses to let a job be resumed."""
 
 MARK_REFUSED: Final = "MarkRefused"
-"""Event reason: pods cannot be marked with their unit; they continue without the marks."""
+"""Event reason: pods cannot be marked with their unit, or a job as the queue's; they continue
+without the marks."""
 
 REFUSAL_EVENTS: Final[Mapping[type[Action], tuple[str, str]]] = {
     SuspendJob: ("SuspendRefused", "It cannot be suspended"),
     ReleaseJob: (RELEASE_REFUSED, "It is admitted, and cannot be resumed"),
     MarkPods: (MARK_REFUSED, "Its pods, whose gates others removed, cannot be marked as its own"),
+    MarkJob: (MARK_REFUSED, "It cannot be marked as the queue's, so others may resume it"),
     ResizeJob: ("ResizeRefused", "How many of its pods may run cannot be changed"),
     CreateUnit: ("UnitRefused", "Its queue unit is refused"),
     PatchUnit: ("UnitRefused", "Its queue unit cannot be changed"),

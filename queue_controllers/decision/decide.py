@@ -45,6 +45,7 @@ from queue_controllers.decision.job_annotations import (
     has_own_backoff,
     settings_of_job,
 )
+from queue_controllers.decision.job_marks import with_mark, without_mark
 from queue_controllers.decision.job_ownership import may_use_quota
 from queue_controllers.decision.job_state import (
     JobState,
@@ -136,6 +137,7 @@ def decide(view: JobView) -> Decision:
     decision = msgspec.structs.replace(decision, state=state)
     ended = job.status.outcome is not None or (unit is not None and is_final(unit))
     if view.ownership.managed and not ended:
+        decision = with_mark(view, job, decision)
         decision = warn_about_job(view, job, decision)
     return decision
 
@@ -190,11 +192,12 @@ def _leave_to_others(view: JobView, job: JobFacts) -> Decision:
     """Leave an unmanaged job alone, except one that runs while its owner is held."""
     memory = view.memory
     if view.ownership.held_by_owner:
-        return hold_with_owner(view, suspend_job(view, job))
+        return without_mark(view, job, hold_with_owner(view, suspend_job(view, job)))
     was_nested = view.ownership.nested and (memory.arrived or memory.nested)
     memory = msgspec.structs.replace(memory, arrived=False, nested=was_nested, unproved_since=None)
     memory = LEFT_TO_ITS_OWNER if memory == LEFT_TO_ITS_OWNER else memory
-    return warn_about_job(view, job, Decision(memory=memory))
+    decision = without_mark(view, job, Decision(memory=memory))
+    return warn_about_job(view, job, decision)
 
 
 # --- no unit yet --------------------------------------------------------------------------------
@@ -375,9 +378,8 @@ def _decide_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobS
             message = f"{whose}. What it runs stays charged until it has stopped or ended"
             return with_event_once(view, "NotManaged", message)
         return _watch_unmanaged(view, job, unit, state)
-    return _drop_unit(
-        view, unit, f"{whose}. Its queue unit is deleted, its suspend field is left unchanged"
-    )
+    message = f"{whose}. Its queue unit is deleted, its suspend field is left unchanged"
+    return without_mark(view, job, _drop_unit(view, unit, message))
 
 
 def _watch_unmanaged(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:

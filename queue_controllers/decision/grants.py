@@ -175,6 +175,12 @@ def plan_resize(job: JobFacts, unit: QueueUnit) -> Resize | None:
     return Resize(counts, "".join(notes)) if counts else None
 
 
+def granted_size(job: JobFacts, unit: QueueUnit) -> int | None:
+    """Return how many pods were granted to a job that one field sizes; None: none does."""
+    granted = granted_counts(unit)
+    return next((granted.get(each.name, 0) for each in job.pod_sets if each.is_sized), None)
+
+
 def plan_restoration(job: JobFacts) -> Resize | None:
     """Return what gives a job the pods back that a release did not let run; None: it has them."""
     counts = {

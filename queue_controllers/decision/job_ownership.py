@@ -314,6 +314,16 @@ def queue_of_job(job: JobFacts, quota: str) -> str:
     return read_queue_name(job.metadata.labels, job.metadata.annotations) or quota
 
 
+def says_it_is_queued(meta: ObjectMeta, context: ClusterContext) -> bool:
+    """Return whether a job or the label of its namespace says that it is the queue's.
+
+    The chart's policies read the same; what else makes a job the queue's they cannot see.
+    """
+    if _names_queue_or_quota(meta) or meta.annotations.get(SUSPEND) == "true":
+        return True
+    return read_annotation(context.namespace_labels, MANAGED_NAMESPACE) == "true"
+
+
 def _names_queue_or_quota(meta: ObjectMeta) -> bool:
     return bool(read_queue_name(meta.labels, meta.annotations) or read_quota_name(meta.labels))
 

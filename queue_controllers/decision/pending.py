@@ -291,7 +291,9 @@ def suspend_job(view: JobView, job: JobFacts) -> SuspendJob:
     """Return the action that suspends the job."""
     by_annotation = view.settings.held_by_annotation or not job.kind.has_suspend_field
     annotate = by_annotation or bool(job.suspend_annotation)
-    return SuspendJob(annotate=annotate, resize=plan_restoration(job))
+    # A child whose owner is held is not the queue's, and its operator resumes it.
+    mark = view.ownership.managed
+    return SuspendJob(annotate=annotate, resize=plan_restoration(job), mark=mark)
 
 
 def suspend_again(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:

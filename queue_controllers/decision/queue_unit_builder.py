@@ -420,7 +420,7 @@ _NEVER_COPIED_MARKS: Final = frozenset(
         *("touched-at", "copied-labels", "template-differences", "pods-refused"),
         *("stamped-quota", "stamped-preemptible"),
         *("backoff-limit-reached", "max-exec-time-exceeded", "pod-set-updates-conflict"),
-        *("pod-set-updates", "released-parallelism"),
+        *("pod-set-updates", "released-parallelism", "marked-uid", "granted-count"),
         *("related-queueunit", "related-podset-name", "related-apiversion-kind", "related-object"),
         *("job-has-enqueued", "job-enqueue-timestamp", "job-dequeue-timestamp"),
     )

@@ -23,7 +23,12 @@ from queue_controllers.decision.actions import (
 )
 from queue_controllers.decision.adoption import mark_opened, prove_again
 from queue_controllers.decision.eviction import JOB_CHANGED, PODS_REFUSED, announce_eviction
-from queue_controllers.decision.grants import granted_counts, plan_resize, was_released_already
+from queue_controllers.decision.grants import (
+    granted_counts,
+    granted_size,
+    plan_resize,
+    was_released_already,
+)
 from queue_controllers.decision.held_pods import follow_beyond, sort_held
 from queue_controllers.decision.job_ownership import quota_of_job
 from queue_controllers.decision.job_state import JobState, State
@@ -198,6 +203,7 @@ def release_job(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision:
         updates=plan.updates,
         updates_note=plan.note,
         resize=plan_resize(job, unit),
+        granted=granted_size(job, unit),
         pods=sort_held(unit, view.pods).may_start if job.kind.held_by_gates else {},
         annotation=_released_annotation(job),
     )

@@ -26,6 +26,7 @@ from queue_controllers.decision.grants import (
     exceeds,
     given_back_counts,
     granted_counts,
+    granted_size,
     grants_of,
     plan_resize,
     read_requests,
@@ -220,7 +221,7 @@ def _let_more_run(view: JobView, job: JobFacts, unit: QueueUnit) -> ResizeJob | 
         count is not None and granted.get(name, 0) > count for name, count in running.items()
     )
     resize = plan_resize(job, unit) if has_more and view.ownership.managed else None
-    return None if resize is None else ResizeJob(resize=resize)
+    return None if resize is None else ResizeJob(resize=resize, granted=granted_size(job, unit))
 
 
 def wait_to_resume(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> Decision:

@@ -114,6 +114,7 @@ class BatchJobAdapter:
                 min_count=min(least, count) if least is not None and count else None,
                 wanted_parallelism=wanted,
                 released_parallelism=released_parallelism,
+                is_sized=True,
                 is_done=is_done(job),
             ),
         )

@@ -158,6 +158,8 @@ class DeclaredAdapter:
             releases_on_absence=declared.releases_on_absence,
         )
         self._pod_sets = _pod_sets_of(declared)
+        counted = [each.name for each in self._pod_sets if isinstance(each.count, FieldPath)]
+        self._sized = counted[0] if len(counted) == 1 else ""
         self._succeeded = _test("succeeded", declared.succeeded)
         self._failed = _test("failed", declared.failed)
         self._suspended = _test("suspended", declared.suspended) if declared.suspended else None
@@ -245,6 +247,7 @@ class DeclaredAdapter:
                 count=_read_count(each, body),
                 template=_read_template(each, body),
                 takes_stamps=each.template.names is not None,
+                is_sized=each.name == self._sized,
             )
             for each in self._pod_sets
         )

@@ -119,6 +119,7 @@ class TrainingJobAdapter:
         self.table = table
         self._specs_of = specs_of
         self._is_elastic = is_elastic
+        self._has_one_role = len(table.order) == 1
 
     def why_not_suspendable(self, job: TrainingJob) -> str:
         """Return "": every job of these kinds survives being suspended."""
@@ -131,6 +132,8 @@ class TrainingJobAdapter:
     def pod_sets(self, job: TrainingJob) -> tuple[JobPodSet, ...]:
         """Return one set for each role, in the order of the kind's row."""
         pod_sets = self.table.pod_sets(self._specs_of(job.spec), self._finished(job))
+        if self._has_one_role and len(pod_sets) == 1:
+            return (msgspec.structs.replace(pod_sets[0], is_sized=True),)
         if not self._is_elastic:
             return pod_sets
         return tuple(

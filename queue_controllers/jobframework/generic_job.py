@@ -28,6 +28,7 @@ from shared_api.objects.meta import NO_UID, ObjectMeta, OwnerReference, Timestam
 from shared_api.objects.pod import Pod
 from shared_api.timestamps import read_time
 from shared_api.well_known_labels import (
+    MARKED_UID,
     POD_SET_UPDATES,
     RELATED_POD_SET,
     RELEASED_AT,
@@ -115,6 +116,9 @@ class JobPodSet(msgspec.Struct, frozen=True, kw_only=True):
     cannot."""
     released_parallelism: int | None = None
     """How many may run at a time now, if a release allowed no more."""
+    is_sized: bool = False
+    """One field of the job counts its pods, and nothing else of the job counts any: the chart's
+    policy can compare that with the grant (`pods` of the kind in the chart's `_kinds.tpl`)."""
     is_done: bool = False
     """All of its work is done: the job's end will say so. A set that is scaled to zero needs no
     pods either, but is not done."""
@@ -473,6 +477,11 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     def touched_at(self) -> datetime | None:
         """When its operator was last woken; None if it never was."""
         return read_time(read_annotation(self.metadata.annotations, TOUCHED_AT))
+
+    @property
+    def marked(self) -> bool:
+        """Whether it has the mark of the controllers; one that was copied is another job's."""
+        return self.metadata.annotations.get(MARKED_UID) == self.metadata.uid
 
     @property
     def suspend_annotation(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 import structlog
@@ -18,6 +18,7 @@ from queue_controllers.decision.actions import (
     Action,
     CreateUnit,
     DeleteUnit,
+    MarkJob,
     MarkPods,
     PatchUnit,
     PatchUnitStatus,
@@ -55,6 +56,8 @@ from shared_api.leader_election import Leadership
 from shared_api.objects.meta import NO_UID, ObjectMeta, Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import (
+    GRANTED_COUNT,
+    MARKED_UID,
     POD_SET_UPDATES,
     RELEASED_AT,
     RELEASED_PARALLELISM,
@@ -165,6 +168,8 @@ class Executor(Generic[JobT]):
                 return None
             case ResizeJob():
                 return self._resize(action, job)
+            case MarkJob():
+                return self._mark_job(action, job)
             case TouchJob():
                 return self._touch(action, job)
             case CreateUnit():
@@ -186,16 +191,25 @@ class Executor(Generic[JobT]):
         body = self._switch(suspend=True, job=job)
         if action.resize is not None:
             body = combine_patches(body, self._resized(action.resize, job, annotations))
+        if action.mark:
+            annotations |= _mark(job.metadata, None)
+        elif MARKED_UID in job.metadata.annotations:
+            annotations |= NO_MARK
         metadata: dict[str, Any] = {"uid": job.metadata.uid}
         if annotations:
             metadata["annotations"] = annotations
         return self._patch_job(job, {**body, "metadata": metadata})
 
+    def _mark_job(self, action: MarkJob, job: JobT) -> ObjectMeta:
+        meta = job.metadata
+        annotations = _mark(meta, action.granted) if action.marked else NO_MARK
+        return self._patch_job(job, {"metadata": {"uid": meta.uid, "annotations": annotations}})
+
     def _mark(self, action: MarkPods, job: JobT) -> None:
         raise AssertionError(f"{job.metadata.key} is held by its own switch, not by its pods")
 
     def _release(self, action: ReleaseJob, job: JobT) -> ObjectMeta | None:
-        annotations: dict[str, str | None] = {RELEASED_AT: action.released_at}
+        annotations = {RELEASED_AT: action.released_at, **_mark(job.metadata, action.granted)}
         if action.annotation is not None:
             annotations[SUSPEND] = action.annotation or None
         if action.updates_note is not None:
@@ -263,7 +277,7 @@ class Executor(Generic[JobT]):
 
     def _resize(self, action: ResizeJob, job: JobT) -> ObjectMeta:
         meta = job.metadata
-        annotations: dict[str, str | None] = {}
+        annotations = _mark(meta, action.granted)
         body = self._resized(action.resize, job, annotations)
         guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}
         return self._patch_job(job, {**body, "metadata": {**guard, "annotations": annotations}})
@@ -414,6 +428,15 @@ class Executor(Generic[JobT]):
             reason=warning.reason,
             note=warning.message,
         )
+
+
+NO_MARK: Final[Mapping[str, None]] = {MARKED_UID: None, GRANTED_COUNT: None}
+"""The annotations that take the mark of the queue off a job."""
+
+
+def _mark(job: ObjectMeta, granted: int | None) -> dict[str, str | None]:
+    """Return the annotations that mark a job as the queue's; None removes one."""
+    return {MARKED_UID: job.uid, GRANTED_COUNT: None if granted is None else str(granted)}
 
 
 def tell(

@@ -21,12 +21,10 @@ from queue_controllers.decision.actions import (
     REFUSAL_EVENTS,
     Action,
     DeleteUnit,
+    JOB_WRITES,
     EventType,
     RecordJobEvent,
     ReleaseJob,
-    ResizeJob,
-    SuspendJob,
-    TouchJob,
 )
 from queue_controllers.decision.decide import decide
 from queue_controllers.decision.job_settings import JobSettings
@@ -128,7 +126,7 @@ class _Versions:
         """Note what an action has written; None for nothing."""
         if written is None:
             return
-        if isinstance(action, SuspendJob | ReleaseJob | ResizeJob | TouchJob):
+        if isinstance(action, JOB_WRITES):
             self.job = written.resource_version
         else:
             self.unit = written.resource_version
