@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
 from koord_queue.checks.facts import (
+    COMPONENT,
     Facts,
     Json,
     condition_of,
+    containers_of,
     count_of,
+    flag_of,
+    label_of,
     list_of,
     name_of,
     part,
@@ -19,6 +24,8 @@ from koord_queue.checks.facts import (
     text_of,
 )
 from koord_queue.checks.findings import Finding, ok, problem, unknown, warning
+from koord_queue.checks.programs import SCHEDULER
+from shared_api.quota_names import QuotaNamespaces
 from shared_api.timestamps import read_time
 from shared_api.unit_problems import (
     WHERE_TO_LOOK,
@@ -30,6 +37,8 @@ from shared_api.unit_problems import (
     tell_without_pods,
 )
 
+LISTED: Final = QuotaNamespaces.LISTED.value
+_LISTED_IN_FILE: Final = re.compile(rf"^ *quotaNamespaces: *[\"']?{LISTED}\b", re.MULTILINE)
 QUOTA_GROUP_VERSION: Final = "scheduling.sigs.k8s.io/v1alpha1"
 LONG_WITHOUT_STATUS: Final = timedelta(minutes=1)
 """The scheduler writes the status of a queue within seconds."""
@@ -67,7 +76,7 @@ def check_quotas(facts: Facts) -> Iterator[Finding]:
     elif serves(served, "elasticquotas"):
         yield from _judge_quotas(facts)
     elif serves(served, "elasticquotatrees"):
-        yield ok("quotas", "ElasticQuotaTrees are served")
+        yield ok("quotas", f"ElasticQuotaTrees are served{_who_may_name(facts)}")
     else:
         text = "neither ElasticQuota nor ElasticQuotaTree is served: every unit waits"
         mend = "install Koordinator's CRDs, or set pluginConfigs to ResourceQuota: docs/quotas.md"
@@ -82,7 +91,33 @@ def _judge_quotas(facts: Facts) -> Iterator[Finding]:
         yield warning("quotas", text, "create one: docs/quotas.md")
     else:
         count = count_of(facts.quotas.items, "ElasticQuota", is_cut=facts.quotas.is_cut)
-        yield ok("quotas", count)
+        yield ok("quotas", count + _who_may_name(facts))
+
+
+def _who_may_name(facts: Facts) -> str:
+    """Return that any namespace may name a quota, as the end of a sentence; "" otherwise.
+
+    It is not known of a scheduler that the chart has not installed.
+    """
+    schedulers = [
+        each for each in facts.deployments.items if label_of(each, COMPONENT) == SCHEDULER
+    ]
+    flags = {
+        flag_of(container, "--quota-namespaces")
+        for each in schedulers
+        for container in containers_of(each)
+    }
+    if not flags or LISTED in flags or _says_listed(facts):
+        return ""
+    return f"; any namespace may name each (quotaNamespaces is {QuotaNamespaces.OPEN})"
+
+
+def _says_listed(facts: Facts) -> bool:
+    """Return whether a configuration file of the installation says so."""
+    texts = (
+        text for each in facts.config_maps.items for text in (part(each, "data") or {}).values()
+    )
+    return any(_LISTED_IN_FILE.search(str(text)) is not None for text in texts)
 
 
 def uses_resource_quotas(facts: Facts) -> bool:

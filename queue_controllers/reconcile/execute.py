@@ -168,10 +168,8 @@ class Executor(Generic[JobT]):
                 return None
             case ResizeJob():
                 return self._resize(action, job)
-            case MarkJob():
-                return self._mark_job(action, job)
-            case TouchJob():
-                return self._touch(action, job)
+            case MarkJob() | TouchJob():
+                return self._annotate(action, job)
             case CreateUnit():
                 return self._create(action, job)
             case PatchUnit():
@@ -199,11 +197,6 @@ class Executor(Generic[JobT]):
         if annotations:
             metadata["annotations"] = annotations
         return self._patch_job(job, {**body, "metadata": metadata})
-
-    def _mark_job(self, action: MarkJob, job: JobT) -> ObjectMeta:
-        meta = job.metadata
-        annotations = _mark(meta, action.granted) if action.marked else NO_MARK
-        return self._patch_job(job, {"metadata": {"uid": meta.uid, "annotations": annotations}})
 
     def _mark(self, action: MarkPods, job: JobT) -> None:
         raise AssertionError(f"{job.metadata.key} is held by its own switch, not by its pods")
@@ -282,10 +275,14 @@ class Executor(Generic[JobT]):
         guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}
         return self._patch_job(job, {**body, "metadata": {**guard, "annotations": annotations}})
 
-    def _touch(self, action: TouchJob, job: JobT) -> ObjectMeta:
-        annotations = {TOUCHED_AT: action.touched_at}
-        body = {"metadata": {"uid": job.metadata.uid, "annotations": annotations}}
-        return self._patch_job(job, body)
+    def _annotate(self, action: MarkJob | TouchJob, job: JobT) -> ObjectMeta:
+        meta = job.metadata
+        annotations: Mapping[str, str | None] = NO_MARK
+        if isinstance(action, TouchJob):
+            annotations = {TOUCHED_AT: action.touched_at}
+        elif action.marked:
+            annotations = _mark(meta, action.granted)
+        return self._patch_job(job, {"metadata": {"uid": meta.uid, "annotations": annotations}})
 
     def _resized(
         self, resize: Resize, job: JobT, annotations: dict[str, str | None]

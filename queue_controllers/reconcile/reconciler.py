@@ -18,10 +18,10 @@ import msgspec
 import structlog
 
 from queue_controllers.decision.actions import (
+    JOB_WRITES,
     REFUSAL_EVENTS,
     Action,
     DeleteUnit,
-    JOB_WRITES,
     EventType,
     RecordJobEvent,
     ReleaseJob,

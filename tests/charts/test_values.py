@@ -294,6 +294,7 @@ def test_upstreams_own_values_cause_only_relevant_notes() -> None:
         ({}, "(Kubernetes 1.30): the controllers suspend it again"),
         ({"admissionPolicy": {"enabled": True, "guardRelease": True}}, "may `release` queueunits"),
         ({"admissionPolicy": {"guardRelease": False}}, "admissionPolicy.guardRelease is false"),
+        ({}, "Any namespace may name any quota (quotaNamespaces: open)"),
         (
             {"quotaNamespaces": "listed"},
             "list the namespaces of your quotas in admissionPolicy.quotasFrom",

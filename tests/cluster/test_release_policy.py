@@ -36,7 +36,9 @@ EDIT: Final = ("system:aggregate-to-edit", "system:aggregate-to-view")
 """The parts of `edit`; here no controller aggregates them."""
 
 CONFIG: Final = {"kinds": [WIDGET], "leaveToKueue": True}
-ALL: Final = values_with(*SWITCHES, *GATED, controllers={"config": CONFIG})
+ALL: Final = values_with(
+    *SWITCHES, *GATED, controllers={"config": CONFIG}, admissionPolicy={"growth": True}
+)
 ADOPTED_BY_A_JOB: Final = {"metadata": {"ownerReferences": [{**OWNER, "kind": "JobSet"}]}}
 
 every_kind = pytest.mark.parametrize("key", SERVED)
@@ -91,11 +93,17 @@ def make_pod(plane: ControlPlane, *gates: str) -> str:
     return make(plane, pod, f"/api/v1/namespaces/{PLAIN}/pods")
 
 
-def refusal(plane: ControlPlane, user: str, path: str, patch: Json) -> str:
-    """Return why a user may not change an object like this, "" where that is allowed."""
+def refusal(
+    plane: ControlPlane, user: str, path: str, patch: Json, content_type: str = MERGE
+) -> str:
+    """Return why a user may not change an object like this, "" where that is allowed.
+
+    JSON is the whole object, any other type a patch of it.
+    """
+    method = "PUT" if content_type == "application/json" else "PATCH"
+    dry = f"{path}{'&' if '?' in path else '?'}dryRun=All"
     try:
-        client = plane.client_for(user)
-        client.request("PATCH", f"{path}?dryRun=All", patch, content_type=MERGE)
+        plane.client_for(user).request(method, dry, patch, content_type=content_type)
     except ApiError as error:
         if error.status != FORBIDDEN or "ValidatingAdmissionPolicy" not in str(error):
             raise
@@ -243,7 +251,230 @@ def test_the_verb_may_be_given_for_one_namespace(plane: ControlPlane) -> None:
     until(partial(refusal, plane, USER, there, released("job")))
 
 
+# ---------------------------------------------------------------------- the mark of the controllers
+
+MARK, GRANTED = "koord-queue/marked-uid", "koord-queue/granted-count"
+
+
+def mark(plane: ControlPlane, path: str, granted: str | None = None) -> str:
+    """Mark an object as the controllers do; return its uid."""
+    client = plane.client_for(CONTROLLERS)
+    uid = str(client.request("GET", path)["metadata"]["uid"])
+    annotations = {MARK: uid, GRANTED: granted}
+    client.request("PATCH", path, {"metadata": {"annotations": annotations}}, content_type=MERGE)
+    return uid
+
+
+@every_kind
+def test_a_marked_job_is_guarded_whatever_it_says_itself(plane: ControlPlane, key: str) -> None:
+    path = make_job(plane, key)
+    assert refusal(plane, USER, path, released(key)) == ""
+    mark(plane, path)
+    assert "when it is its turn" in refusal(plane, USER, path, released(key))
+    for user in (CONTROLLERS, BOSS):
+        assert refusal(plane, user, path, released(key)) == ""
+
+
+def test_a_marked_job_cannot_be_handed_to_another_controller(plane: ControlPlane) -> None:
+    path = make_job(plane, "job")
+    mark(plane, path)
+    assert refusal(plane, USER, path, AROUND["it becomes Kueue's"])
+    assert refusal(plane, USER, path, ADOPTED_BY_A_JOB)
+
+
+def test_a_marked_job_under_an_unknown_owner_is_guarded_too(plane: ControlPlane) -> None:
+    owner = [{**OWNER, "kind": "Pipeline", "apiVersion": "example.com/v1"}]
+    path = make_job(plane, "job", labels=QUEUE, ownerReferences=owner)
+    mark(plane, path)
+    assert refusal(plane, USER, path, released("job"))
+    assert refusal(plane, USER, path, {"metadata": {"labels": {"app": "x"}}}) == ""
+
+
+JSON_PATCH: Final = "application/json-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+APPLY: Final = "application/apply-patch+yaml"
+
+
+def annotated(**annotations: Json) -> Json:
+    return {"metadata": {"annotations": annotations}}
+
+
+FORGERIES: Final[dict[str, tuple[str, Json]]] = {
+    "it is removed": (MERGE, annotated(**{MARK: None})),
+    "all annotations are removed": (MERGE, annotated() | {"metadata": {"annotations": None}}),
+    "it becomes another": (MERGE, annotated(**{MARK: "x"})),
+    "the grant is raised": (MERGE, annotated(**{GRANTED: "1000"})),
+    "the grant is removed": (STRATEGIC, annotated(**{GRANTED: None})),
+    "a JSON patch": (
+        JSON_PATCH,
+        [{"op": "remove", "path": "/metadata/annotations/koord-queue~1marked-uid"}],
+    ),
+    "a patch that replaces the map": (
+        STRATEGIC,
+        {"metadata": {"annotations": {"$patch": "replace", "a": "b"}}},
+    ),
+}
+
+
+@pytest.mark.parametrize("on", [True, False], ids=["held", "released"])
+@pytest.mark.parametrize(("how", "patch"), FORGERIES.values(), ids=FORGERIES.keys())
+def test_a_mark_cannot_be_changed(plane: ControlPlane, on: bool, how: str, patch: Json) -> None:
+    path = make_job(plane, "job", on=on, labels=QUEUE)
+    mark(plane, path, "3")
+    assert "leave them as they are" in refusal(plane, USER, path, patch, how)
+    assert "leave them as they are" in refusal(plane, USER, f"{path}/status", patch, how)
+    assert refusal(plane, CONTROLLERS, path, patch, how) == ""
+
+
+def test_a_mark_cannot_be_taken_by_apply_or_put(plane: ControlPlane) -> None:
+    path = make_job(plane, "job", on=False)
+    uid = mark(plane, path, "3")
+    kind = {"apiVersion": "batch/v1", "kind": "Job"}
+    forced = f"{path}?fieldManager=me&force=true"
+    for values in ({MARK: "x"}, {MARK: uid, GRANTED: "9"}):
+        assert refusal(plane, USER, forced, {**kind, **annotated(**values)}, APPLY)
+    whole = plane.client_for().request("GET", path)
+    whole["metadata"]["annotations"] = {}
+    assert refusal(plane, USER, path, whole, "application/json")
+
+
+def test_a_mark_cannot_be_forged(plane: ControlPlane) -> None:
+    path = make_job(plane, "job", on=False, labels=QUEUE)
+    uid = plane.client_for().request("GET", path)["metadata"]["uid"]
+    for values in ({MARK: uid}, {MARK: uid, GRANTED: "1000"}):
+        assert "leave them as they are" in refusal(plane, USER, path, annotated(**values))
+    assert refusal(plane, USER, path, annotated(**{GRANTED: "1000"})) == "", "it says nothing alone"
+
+
+def test_what_is_written_into_a_job_before_it_is_created_is_no_mark(plane: ControlPlane) -> None:
+    """Operators copy annotations to what they create; a user may know the uid of an earlier job."""
+    client, jobs = plane.client_for(USER), path_of(ADAPTERS["job"].kind, PLAIN)
+    old = make_job(plane, "job")
+    uid = mark(plane, old, "1000")
+    copied = {MARK: uid, GRANTED: "1000"}
+    body = body_of("job", name="again", uid=uid, annotations=copied)
+    set_at(body, switch_of("job"), value=True)
+    paths = [f"{jobs}/{client.request('POST', jobs, body)['metadata']['name']}"]
+    del body["metadata"]["uid"], body["metadata"]["generateName"]
+    body["metadata"]["name"] = "applied"
+    client.request("PATCH", f"{jobs}/applied?fieldManager=me", body, content_type=APPLY)
+    body["metadata"] = {"generateName": "made-", "annotations": copied}
+    paths += [f"{jobs}/applied", f"{jobs}/{client.request('POST', jobs, body)['metadata']['name']}"]
+    for path in paths:
+        assert client.request("GET", path)["metadata"]["uid"] != uid
+        assert refusal(plane, USER, path, released("job")) == ""
+        assert refusal(plane, USER, path, annotated(**{MARK: None, GRANTED: None})) == ""
+
+
+# ----------------------------------------------------------------- more pods than a job was granted
+
+
+def sized(plane: ControlPlane, granted: str | None, *, on: bool = False, **spec: Json) -> str:
+    """Create a Job, released with so many pods; None: it is not marked."""
+    body = body_of("job", labels=QUEUE if granted is None else {})
+    body["spec"] |= {"suspend": on, **spec}
+    path = make(plane, body, path_of(ADAPTERS["job"].kind, PLAIN))
+    if granted is not None:
+        mark(plane, path, granted)
+    return path
+
+
+INDEXED: Final = {"completionMode": "Indexed"}
+SIZES: Final[dict[str, tuple[str | None, Json, Json, bool]]] = {
+    "beyond the grant": ("3", {"parallelism": 3}, {"parallelism": 4}, False),
+    "below it": ("3", {"parallelism": 3}, {"parallelism": 1}, True),
+    "back to it": ("3", {"parallelism": 1}, {"parallelism": 3}, True),
+    "beyond it, from below": ("3", {"parallelism": 1}, {"parallelism": 4}, False),
+    "less, and still beyond": ("3", {"parallelism": 9}, {"parallelism": 8}, True),
+    "more than its completions": (
+        "3",
+        {"parallelism": 2, "completions": 3},
+        {"parallelism": 9},
+        True,
+    ),
+    "more completions": (
+        "3",
+        {"parallelism": 9, "completions": 3, **INDEXED},
+        {"completions": 9},
+        False,
+    ),
+    "suspended with it": ("3", {"parallelism": 3}, {"parallelism": 9, "suspend": True}, True),
+    "no grant in its mark": ("", {"parallelism": 3}, {"parallelism": 4}, False),
+    "a grant that is no number": ("many", {"parallelism": 3}, {"parallelism": 4}, False),
+    "a job without a mark": (None, {"parallelism": 3}, {"parallelism": 4}, False),
+    "a held job": ("3", {"parallelism": 3, "suspend": True}, {"parallelism": 9}, True),
+}
+
+
+@pytest.mark.parametrize(("granted", "spec", "change", "want"), SIZES.values(), ids=SIZES.keys())
+def test_a_job_that_runs_keeps_to_its_grant(
+    plane: ControlPlane, granted: str | None, spec: Json, change: Json, *, want: bool
+) -> None:
+    path = sized(plane, granted, **spec)
+    told = refusal(plane, USER, path, {"spec": change})
+    assert told == "" if want else "The queue has granted this job" in told
+    for user in (CONTROLLERS, BOSS):
+        assert refusal(plane, user, path, {"spec": change}) == ""
+
+
+def test_the_grant_cannot_be_evaded(plane: ControlPlane) -> None:
+    path, more = sized(plane, "3", parallelism=3), {"spec": {"parallelism": 9}}
+    annotation = {"annotations": {SUSPEND: "true"}}
+    assert refusal(plane, USER, path, more, STRATEGIC)
+    assert refusal(plane, USER, path, {**more, "metadata": annotation})
+    applied = {"apiVersion": "batch/v1", "kind": "Job", **more}
+    assert refusal(plane, USER, f"{path}?fieldManager=me&force=true", applied, APPLY)
+    whole = plane.client_for().request("GET", path)
+    whole["spec"]["parallelism"] = 9
+    assert refusal(plane, USER, path, whole, "application/json")
+    replaced = [{"op": "replace", "path": "/spec/parallelism", "value": 9}]
+    assert refusal(plane, USER, path, replaced, JSON_PATCH)
+    held = sized(plane, "3", on=True, parallelism=3)
+    assert refusal(plane, USER, held, {"spec": {"suspend": False, "parallelism": 9}})
+
+
+def test_a_job_without_a_mark_cannot_leave_the_queue_to_grow(plane: ControlPlane) -> None:
+    path = sized(plane, None, parallelism=3)
+    for patch in (AROUND["the queue's label is removed"], AROUND["it becomes Kueue's"]):
+        assert "This job runs in the queue" in refusal(plane, USER, path, patch)
+        assert refusal(plane, CONTROLLERS, path, patch) == ""
+    assert refusal(plane, USER, path, {"metadata": {"labels": {"app": "x"}}}) == ""
+
+
+@pytest.mark.parametrize("key", ["job", "jaxjob"])
+def test_an_unmanaged_job_may_grow(plane: ControlPlane, key: str) -> None:
+    more = {"parallelism": 9} if key == "job" else jax(9)
+    assert refusal(plane, USER, make_job(plane, key, on=False), {"spec": more}) == ""
+
+
+def jax(replicas: int) -> Json:
+    return {"jaxReplicaSpecs": {"Worker": {"replicas": replicas}}}
+
+
+def test_other_kinds_of_one_count_keep_to_it_too(plane: ControlPlane) -> None:
+    path = make_job(plane, "jaxjob", on=False, labels=QUEUE)
+    mark(plane, path, "4")
+    assert refusal(plane, USER, path, {"spec": jax(4)}) == ""
+    assert "granted this job 4 pods" in refusal(plane, USER, path, {"spec": jax(5)})
+    other = {"jaxReplicaSpecs": {"worker": jax(5)["jaxReplicaSpecs"]["Worker"]}}
+    assert refusal(plane, USER, path, {"spec": other}), "another spelling of the role"
+    assert "made smaller" in refusal(plane, USER, f"{path}/scale", {"spec": {"replicas": 9}})
+    assert refusal(plane, USER, f"{path}/scale", {"spec": {"replicas": 1}}) == ""
+    assert refusal(plane, CONTROLLERS, path, {"spec": jax(5)}) == ""
+
+
 # ------------------------------------------------------------------------- kinds that are declared
+
+
+def test_a_declared_kind_of_one_count_keeps_to_it(plane: ControlPlane) -> None:
+    where = f"/apis/example.com/v1/namespaces/{PLAIN}/widgets"
+    until(lambda: is_served(plane, where))
+    path = make(plane, widget(), where)
+    mark(plane, path, "3")
+    for count, want in ((3, False), (4, True), ("none", True), (None, False)):
+        got = refusal(plane, USER, path, {"spec": {"workers": {"count": count}}})
+        assert bool(got) == want, count
+    assert refusal(plane, BOSS, path, {"spec": {"workers": {"count": 4}}}) == ""
 
 
 def test_a_declared_kind_is_guarded_by_its_field(plane: ControlPlane) -> None:

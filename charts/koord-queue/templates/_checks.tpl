@@ -45,6 +45,7 @@ cluster.
 {{- include "koord-queue.checkShadow" . }}
 {{- include "koord-queue.checkPlugins" . }}
 {{- include "koord-queue.checkParking" . }}
+{{- include "koord-queue.checkGrowth" . }}
 {{- if and .Values.debugApi.expose (not .Values.debugApi.tls.secretName) }}
 {{- fail "debugApi.expose needs debugApi.tls.secretName: bearer tokens are sent to it" }}
 {{- end }}

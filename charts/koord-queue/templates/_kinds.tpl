@@ -9,6 +9,8 @@ The kinds of jobs that the controllers know, by their keys in --enabled-extensio
              under them, as under an owner of any unknown kind (a CronJob's need not name one)
   holdable   further conditions in CEL under which such an object survives being suspended: never
              wider than those of the adapter (why_not_suspendable)
+  pods       how many pods such a job may have at a time, as CEL: only where one field counts them,
+             and with a field that suspends it. The controllers note the grant of such kinds alone (JobPodSet.is_sized)
   gets       resources that are read one object at a time: possible owners of such jobs, or objects
              that describe their pods. AppWrappers may own jobs of any kind, so they are always read
   sizes      resources that are watched: their objects say how many pods such jobs have
@@ -27,6 +29,8 @@ job:
   plural: jobs
   suspend: [spec, suspend]
   managedBy: {field: [spec, managedBy], usual: kubernetes.io/job-controller}
+  # With completions it has no more pods than these; those of an Indexed Job may be raised as well.
+  pods: "(object.spec.?completions.orValue(null) == null || object.spec.completions > object.spec.?parallelism.orValue(1) ? object.spec.?parallelism.orValue(1) : object.spec.completions)"
   # Possible owners of a Job, and of its owners; the controllers verify the ownership.
   gets: [{group: batch, resource: cronjobs}, {group: jobset.x-k8s.io, resource: jobsets}, {group: kubeflow.org, resource: mpijobs}, {group: ray.io, resource: rayjobs}, {group: ray.io, resource: rayclusters}]
 tfjob:
@@ -53,6 +57,7 @@ jaxjob:
   switch: jax
   kind: JAXJob
   plural: jaxjobs
+  pods: "object.spec.jaxReplicaSpecs.map(role, object.spec.jaxReplicaSpecs[role].?replicas.orValue(1)).sum()"
   {{- include "koord-queue.trainingJob" "training-operator" | nindent 2 }}
 # A cluster serves one of the two MPIJobs, and the controllers find out which.
 mpijobv1:
@@ -260,12 +265,14 @@ whose pods cannot be read would not be released.
 {{- $plain := `^[.]spec([.][A-Za-z_][A-Za-z0-9_-]*)+$` }}
 {{- $simple := regexMatch $plain (.suspend | default "") }}
 {{- $holdable := list }}
+{{- $counts := list }}
 {{- range .podSets }}
 {{- $count := .count | default 1 }}
 {{- $simple = and $simple (regexMatch $plain .template) }}
 {{- $holdable = concat $holdable (include "koord-queue.standsInMaps" .template | fromJsonArray) }}
 {{- $holdable = append $holdable (printf "type(%s.orValue(0)) == map" (include "koord-queue.optionalField" (splitList "." .template | rest))) }}
 {{- if kindIs "string" $count }}
+{{- $counts = append $counts $count }}
 {{- $simple = and $simple (regexMatch $plain $count) }}
 {{- $holdable = concat $holdable (include "koord-queue.standsInMaps" $count | fromJsonArray) }}
 {{- $holdable = append $holdable (printf "[%s.orValue(1)].all(count, type(count) == int && count >= 0)" (include "koord-queue.optionalField" (splitList "." $count | rest))) }}
@@ -280,6 +287,10 @@ plural: {{ .plural | toJson }}
 {{- if $simple }}
 suspend: {{ splitList "." .suspend | rest | toJson }}
 holdable: {{ toJson $holdable }}
+{{- if eq (len $counts) 1 }}
+{{- $count := printf "%s.orValue(1)" (include "koord-queue.optionalField" (splitList "." (first $counts) | rest)) }}
+pods: {{ printf "(type(%s) == int ? %s : 2147483647)" $count $count | toJson }}
+{{- end }}
 {{- end }}
 {{- end }}
 

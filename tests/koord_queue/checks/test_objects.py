@@ -6,20 +6,50 @@ import pytest
 
 from koord_queue.checks.facts import Answer
 from koord_queue.checks.objects import QUOTA_GROUP_VERSION
-from tests.koord_queue.checks.healthy import Json, ago, condition, found, listed, named, told
+from tests.koord_queue.checks.healthy import (
+    Json,
+    ago,
+    condition,
+    deployment,
+    found,
+    listed,
+    named,
+    told,
+)
 
 
 def kinds(*plurals: str) -> dict[str, Answer]:
     return {QUOTA_GROUP_VERSION: Answer({"resources": [{"name": each} for each in plurals]})}
 
 
+OPEN = "; any namespace may name each (quotaNamespaces is open)"
+
+
 @pytest.mark.parametrize(
     ("changes", "want"),
     [
-        pytest.param({}, "ok: 1 ElasticQuota", id="there are some"),
+        pytest.param({}, f"ok: 1 ElasticQuota{OPEN}", id="there are some"),
+        pytest.param(
+            {"deployments": listed(deployment("scheduler", "--quota-namespaces=listed"))},
+            "ok: 1 ElasticQuota",
+            id="quotas or namespaces list the other",
+        ),
+        pytest.param(
+            {"config_maps": listed(named("c", data={"a": "x: 1\nquotaNamespaces: listed\n"}))},
+            "ok: 1 ElasticQuota",
+            id="a file says so",
+        ),
+        pytest.param(
+            {"config_maps": listed(named("c", data={"a": "quotaNamespaces: open\n"}))},
+            f"ok: 1 ElasticQuota{OPEN}",
+            id="a file says that any may",
+        ),
+        pytest.param(
+            {"deployments": listed()}, "ok: 1 ElasticQuota", id="a scheduler of another origin"
+        ),
         pytest.param(
             {"quotas": Answer({"metadata": {"continue": "x"}, "items": [named("a")]})},
-            "ok: 1 ElasticQuotas or more",
+            f"ok: 1 ElasticQuotas or more{OPEN}",
             id="more than one page",
         ),
         pytest.param(
@@ -34,7 +64,7 @@ def kinds(*plurals: str) -> dict[str, Answer]:
         ),
         pytest.param(
             {"served": kinds("elasticquotatrees")},
-            "ok: ElasticQuotaTrees are served",
+            f"ok: ElasticQuotaTrees are served{OPEN}",
             id="trees",
         ),
         pytest.param(
