@@ -5,6 +5,7 @@ Two sources: the programs' own counts of requests, and the API server's counts f
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,27 +13,34 @@ from typing import Final
 
 import pytest
 
+from shared_api.well_known_labels import GRANTED_COUNT, MARKED_UID
 from tests.charts.render import Program, as_manifest, of_kind, render, rights
 from tests.cluster.program_metrics import forbidden_by_the_server, samples, scrape
 from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
 from tests.cluster.queue_world import (
     JOBS,
     MERGE,
+    PODS,
     QUEUE_NAMESPACE,
     QUEUES,
     QUOTAS,
     UNITS,
     Cluster,
+    Json,
     QueueWorld,
     reason_of,
     until,
 )
 from tests.cluster.rbac_objects import binding
-from tests.controlplane.api_client import ApiError
-from tests.object_states import is_true
+from tests.controlplane.api_client import ApiClient, ApiError
+from tests.object_states import condition_of, is_true
 
 ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-account": "controllers"}
 SCRAPER: Final = "scraper"
+ED: Final = "ed"
+"""A user with `edit` in one namespace."""
+EDIT: Final = ("system:aggregate-to-edit", "system:aggregate-to-view")
+GROWTH: Final = {"admissionPolicy": {"growth": True}}
 FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
 
@@ -40,7 +48,7 @@ NOT_FOUND: Final = 404
 @pytest.fixture(scope="module")
 def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
     """Everything as the chart installs it: elections, secure metrics, these roles and no others."""
-    users: dict[str, Sequence[str]] = dict.fromkeys((*ACCOUNTS, SCRAPER), ())
+    users: dict[str, Sequence[str]] = dict.fromkeys((*ACCOUNTS, SCRAPER, ED), ())
     with QueueWorld(controlplane_binaries, jobs=True, users=users) as world:
         for account, program in ACCOUNTS.items():
             give(world, rights(program, user=account))
@@ -115,6 +123,81 @@ def test_the_whole_path_of_jobs_is_allowed(cluster: Cluster) -> None:
         assert str(FORBIDDEN) not in codes
         assert "401" not in codes
     assert forbidden_by_the_server(world) == 0
+
+
+# ------------------------------------------------------------------- a user with `edit` somewhere
+
+
+@pytest.fixture(scope="module")
+def ed(cluster: Cluster) -> ApiClient:
+    """The user, where the chart's policies are in force."""
+    world = cluster.world
+    given = [each for each in render(GROWTH) if each["kind"].startswith("ValidatingAdmission")]
+    give(world, [*given, *(binding(each, ED, "default") for each in EDIT)])
+    return world.plane.client_for(ED)
+
+
+def pending(name: str, **spec: object) -> Json:
+    """Return a bare pod of 1000 CPUs without a label."""
+    requests = {"requests": {"cpu": "1000"}}
+    containers = [{"name": "c", "image": "none", "resources": requests}]
+    return {"metadata": {"name": name}, "spec": {"containers": containers, **spec}}
+
+
+def test_pods_that_cannot_be_bound_stop_nobody(cluster: Cluster, ed: ApiClient) -> None:
+    world = cluster.world
+    world.create_quota("busy", cpu_max=2)
+    for body in (
+        pending("huge-pod"),
+        pending("gated-pod", schedulingGates=[{"name": "example.com/wait"}]),
+        pending("lost-pod", nodeSelector={"example.com/no": "node"}),
+    ):
+        ed.request("POST", PODS, body)
+    until(lambda: is_unschedulable(world, "huge-pod") and is_unschedulable(world, "lost-pod"))
+    for name in ("first", "second"):
+        world.create_job(name, "busy", run_seconds=1)
+    until(lambda: all(is_true(world.job(name), "Complete") for name in ("first", "second")))
+    for name in ("huge-pod", "gated-pod", "lost-pod"):
+        world.api.request("DELETE", f"{PODS}/{name}")
+
+
+def is_unschedulable(world: QueueWorld, pod: str) -> bool:
+    condition = condition_of(world.api.request("GET", f"{PODS}/{pod}"), "PodScheduled")
+    return bool(condition and condition["reason"] == "Unschedulable")
+
+
+def test_a_job_of_its_namespaces_quota_is_resumed_and_grown_by_the_queue_alone(
+    cluster: Cluster, ed: ApiClient
+) -> None:
+    world = cluster.world
+    listed = {"quota.scheduling.koordinator.sh/namespaces": json.dumps(["default"])}
+    world.create_quota("spaces", cpu_max=1, annotations=listed)
+    until(lambda: world.api.find(f"{QUEUES}/spaces"))
+
+    world.create_job("runs", "", run_seconds=600, completions=40)
+    until(lambda: world.phase_of_job("runs") == "Running")
+    for suspend in (True, False):
+        name = f"waits-{suspend}".lower()
+        world.create_job(name, "", run_seconds=600, suspend=suspend)
+        until(lambda name=name: MARKED_UID in world.job(name)["metadata"].get("annotations", {}))
+        assert "when it is its turn" in change(ed, name, {"spec": {"suspend": False}})
+        assert change(ed, name, {"metadata": {"annotations": {MARKED_UID: None}}})
+        assert world.is_suspended(name)
+    assert world.job("runs")["metadata"]["annotations"][GRANTED_COUNT] == "1"
+    assert "granted this job 1 pods" in change(ed, "runs", {"spec": {"parallelism": 40}})
+    for parallelism in (0, 1):
+        assert change(ed, "runs", {"spec": {"parallelism": parallelism}}) == ""
+
+
+def change(user: ApiClient, job: str, patch: Json) -> str:
+    """Change a Job as a user; return why that is refused, "" if it is not."""
+    try:
+        user.request("PATCH", f"{JOBS.format('default')}/{job}", patch, content_type=MERGE)
+    except ApiError as error:
+        if error.status != FORBIDDEN:
+            raise
+        return str(error)
+    return ""
 
 
 def test_the_end_of_the_programs_is_allowed_too(cluster: Cluster) -> None:
