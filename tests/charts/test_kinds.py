@@ -16,14 +16,17 @@ from hypothesis import strategies as st
 from queue_controllers.configuration import load_configuration, parse_flags, settings_of
 from queue_controllers.extension_list import EXTENSIONS
 from queue_controllers.extensions.argo_workflow import read_resources
+from queue_controllers.extensions.declared_kind import DeclaredAdapter, DeclaredKind
 from queue_controllers.extensions.spark_application import SparkApplication, SparkApplicationAdapter
 from queue_controllers.job_families.gated_pods import GatedPods
+from queue_controllers.jobframework.generic_job import GenericJob
 from shared_api.well_known_kinds import KNOWN_JOB_KINDS
 from shared_api.well_known_labels import SCHEDULE_ADMISSION
-from tests.charts.render import CHART, POLICY_V1, of_kind, render, rules_of
+from tests.charts.render import CHART, GUARD_V1, POLICY_V1, HelmFailed, of_kind, render, rules_of
 from tests.charts.test_chart import configurations, containers
 from tests.charts.test_roles import lines
 from tests.charts.values_table import GATED, SWITCHES, UPSTREAM, WIDGET, values_with
+from tests.sample_jobs import sample
 
 Json = Any
 
@@ -75,6 +78,53 @@ def enabled(values: Json) -> list[str]:
 def holding_policy(values: Json) -> Json:
     """Return the policy that holds jobs which name a queue."""
     return of_kind(render(values), "MutatingAdmissionPolicy")["koord-queue-hold-jobs"]["spec"]
+
+
+# ------------------------------------------------------------------------------ kinds of one count
+
+
+def test_the_policy_of_growth_covers_the_kinds_whose_grant_is_noted() -> None:
+    """Of the others the annotation says nothing, and the policy would refuse all growth."""
+    kinds = {"config": {"kinds": [WIDGET]}}
+    values = values_with(*SWITCHES, *GATED, controllers=kinds, admissionPolicy={"growth": True})
+    rules = of_kind(render(values), "ValidatingAdmissionPolicy")["koord-queue-release-growth"][
+        "spec"
+    ]["matchConstraints"]["resourceRules"]
+    covered = {each["resources"][0] for each in rules}
+    noted = {
+        adapter.kind.plural
+        for key, adapter in (ADAPTERS | {"widget": DeclaredAdapter(DECLARED)}).items()
+        if any(each.is_sized for each in adapter.pod_sets(sample_of(adapter, key)))
+    }
+    assert covered == noted == {"jobs", "jaxjobs", "widgets"}
+
+
+DECLARED: Final = msgspec.convert(WIDGET, DeclaredKind)
+
+
+def sample_of(adapter: GenericJob[Any], key: str) -> Any:
+    pods: Json = {"spec": {"containers": []}}
+    own = {
+        "job": {},
+        "widget": {"spec": {"leader": pods, "workers": {"pod": pods, "count": 2}}},
+    }
+    body = own[key] if key in own else sample(key)
+    return msgspec.json.decode(json.dumps(body), type=adapter.object_type)
+
+
+@pytest.mark.parametrize(
+    ("policy", "served"),
+    [
+        pytest.param({"growth": True}, [], id="the server has no such policies"),
+        pytest.param(
+            {"growth": True, "guardRelease": False}, [GUARD_V1], id="releases are not guarded"
+        ),
+        pytest.param({"growth": True, "enabled": False}, [GUARD_V1], id="no policies are wanted"),
+    ],
+)
+def test_growth_needs_the_policies_that_guard_its_grant(policy: Json, served: list[str]) -> None:
+    with pytest.raises(HelmFailed, match="growth needs the policies"):
+        render({"admissionPolicy": policy}, api_versions=served)
 
 
 # ------------------------------------------------------------------------------------ switches

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -179,7 +180,7 @@ def test_a_job_of_its_namespaces_quota_is_resumed_and_grown_by_the_queue_alone(
     for suspend in (True, False):
         name = f"waits-{suspend}".lower()
         world.create_job(name, "", run_seconds=600, suspend=suspend)
-        until(lambda name=name: MARKED_UID in world.job(name)["metadata"].get("annotations", {}))
+        until(partial(is_marked, world, name))
         assert "when it is its turn" in change(ed, name, {"spec": {"suspend": False}})
         assert change(ed, name, {"metadata": {"annotations": {MARKED_UID: None}}})
         assert world.is_suspended(name)
@@ -187,6 +188,10 @@ def test_a_job_of_its_namespaces_quota_is_resumed_and_grown_by_the_queue_alone(
     assert "granted this job 1 pods" in change(ed, "runs", {"spec": {"parallelism": 40}})
     for parallelism in (0, 1):
         assert change(ed, "runs", {"spec": {"parallelism": parallelism}}) == ""
+
+
+def is_marked(world: QueueWorld, job: str) -> bool:
+    return MARKED_UID in world.job(job)["metadata"].get("annotations", {})
 
 
 def change(user: ApiClient, job: str, patch: Json) -> str:
