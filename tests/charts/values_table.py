@@ -230,7 +230,7 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
             "config": {"admissionPreview": True, "reservations": {"nodeBlacklist": "ops/bad"}}
         },
         "quotaNamespaces": "listed",
-        "admissionPolicy": {"quotasFrom": ["quotas"]},
+        "admissionPolicy": {"quotasFrom": ["quotas"], "growth": True},
         "strictDequeue": {"enabled": True},
     },
     "all containers of the scheduler": {
