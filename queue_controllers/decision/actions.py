@@ -28,7 +28,7 @@ class SuspendJob(Action, frozen=True):
     """Takes back the pods that a release did not let run."""
     mark: bool = True
     """Mark it as the queue's, whatever its labels say; False: an owner holds it, whose operator
-    must be able to resume it."""
+    must be able to resume it, or the mark was refused."""
 
 
 class ReleaseJob(Action, frozen=True):

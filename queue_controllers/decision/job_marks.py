@@ -45,7 +45,9 @@ def without_mark(view: JobView, job: JobFacts, decision: Decision) -> Decision:
     Else who may not release what the queue holds, such as the operator of the job's owner, could
     never resume it.
     """
-    return _write(view, decision, MarkJob(marked=False)) if job.marked else decision
+    if not job.marked or job.kind.held_by_gates:
+        return decision
+    return _write(view, decision, MarkJob(marked=False))
 
 
 def _write(view: JobView, decision: Decision, mark: MarkJob) -> Decision:

@@ -23,8 +23,10 @@ from queue_controllers.decision.actions import (
     Action,
     DeleteUnit,
     EventType,
+    MarkJob,
     RecordJobEvent,
     ReleaseJob,
+    SuspendJob,
 )
 from queue_controllers.decision.decide import decide
 from queue_controllers.decision.job_settings import JobSettings
@@ -512,6 +514,8 @@ class JobReconciler(Generic[JobT]):
             if without:
                 self._remember(job.metadata, memory)
                 return
+        if isinstance(action, SuspendJob) and action.mark and isinstance(refusal, Invalid):
+            action = MarkJob(marked=True)  # likewise: perhaps only the mark is refused
         reason, words = REFUSAL_EVENTS.get(type(action), ("", ""))
         if reason and reason not in memory.reported_events:
             memory = memory.with_reported(reason)

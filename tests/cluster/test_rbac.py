@@ -40,6 +40,8 @@ ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-accou
 SCRAPER: Final = "scraper"
 ED: Final = "ed"
 """A user with `edit` in one namespace."""
+MOST_ANNOTATION_BYTES: Final = 256 * 1024
+"""The API server's limit for all annotations of an object."""
 EDIT: Final = ("system:aggregate-to-edit", "system:aggregate-to-view")
 GROWTH: Final = {"admissionPolicy": {"growth": True}}
 FORBIDDEN: Final = 403
@@ -188,6 +190,22 @@ def test_a_job_of_its_namespaces_quota_is_resumed_and_grown_by_the_queue_alone(
     assert "granted this job 1 pods" in change(ed, "runs", {"spec": {"parallelism": 40}})
     for parallelism in (0, 1):
         assert change(ed, "runs", {"spec": {"parallelism": parallelism}}) == ""
+
+
+def test_annotations_that_leave_no_room_for_the_mark_do_not_let_a_job_run(
+    cluster: Cluster, ed: ApiClient
+) -> None:
+    """The queue of the test before is full."""
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    pod = {"restartPolicy": "Never", "containers": [container]}
+    filled = {"a": "x" * (MOST_ANNOTATION_BYTES - 1)}
+    metadata = {"name": "filled", "annotations": filled}
+    spec = {"template": {"spec": pod}}
+    ed.request("POST", JOBS.format("default"), {"metadata": metadata, "spec": spec})
+    for _ in range(2):
+        until(lambda: cluster.world.is_suspended("filled"))
+        assert change(ed, "filled", {"spec": {"suspend": False}}) == ""
+    until(lambda: cluster.world.is_suspended("filled"))
 
 
 def is_marked(world: QueueWorld, job: str) -> bool:

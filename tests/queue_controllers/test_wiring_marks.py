@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from shared_api.testing.faults import Match
 from tests.sample_jobs import KUEUE_WORKLOADS
 from tests.stepped_host import writes_to
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 MARK, GRANTED = "koord-queue/marked-uid", "koord-queue/granted-count"
+JOBS: Final = Match(plural="jobs", verb="patch")
 QUOTA: Final[Json] = {
     "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
     "kind": "ElasticQuota",
@@ -50,6 +52,21 @@ def test_a_job_costs_no_write_more_unless_nothing_else_tells(
     world.settle()
     assert mark_of(world) == (uid, "2")
     assert writes_to(world.server).count("patch jobs") == 1 + int(is_marked)
+
+
+def test_a_job_that_takes_no_mark_is_suspended_without(world: World) -> None:
+    """As where its user has filled all the room that there is for annotations."""
+    world.direct.create(QUOTA)
+    world.start()
+    world.server.faults.fail(422, times=1, match=JOBS, message="annotations: Too long")
+    world.job(suspend=False, labelled=False)
+    world.settle(5.0)
+    assert world.is_suspended()
+    assert mark_of(world) == (None, None)
+    assert "MarkRefused" in world.events()
+    world.patch_job({"spec": {"suspend": False}})
+    world.settle(5.0)
+    assert world.is_suspended()
 
 
 def test_a_job_that_is_given_up_loses_its_mark(world: World) -> None:

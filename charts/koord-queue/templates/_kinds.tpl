@@ -10,7 +10,8 @@ The kinds of jobs that the controllers know, by their keys in --enabled-extensio
   holdable   further conditions in CEL under which such an object survives being suspended: never
              wider than those of the adapter (why_not_suspendable)
   pods       how many pods such a job may have at a time, as CEL: only where one field counts them,
-             and with a field that suspends it. The controllers note the grant of such kinds alone (JobPodSet.is_sized)
+             and with a field that suspends it. The controllers note the grant of such kinds alone
+             (JobPodSet.is_sized)
   gets       resources that are read one object at a time: possible owners of such jobs, or objects
              that describe their pods. AppWrappers may own jobs of any kind, so they are always read
   sizes      resources that are watched: their objects say how many pods such jobs have
@@ -30,7 +31,10 @@ job:
   suspend: [spec, suspend]
   managedBy: {field: [spec, managedBy], usual: kubernetes.io/job-controller}
   # With completions it has no more pods than these; those of an Indexed Job may be raised as well.
-  pods: "(object.spec.?completions.orValue(null) == null || object.spec.completions > object.spec.?parallelism.orValue(1) ? object.spec.?parallelism.orValue(1) : object.spec.completions)"
+  pods: >-
+    (object.spec.?completions.orValue(null) == null
+    || object.spec.completions > object.spec.?parallelism.orValue(1)
+    ? object.spec.?parallelism.orValue(1) : object.spec.completions)
   # Possible owners of a Job, and of its owners; the controllers verify the ownership.
   gets: [{group: batch, resource: cronjobs}, {group: jobset.x-k8s.io, resource: jobsets}, {group: kubeflow.org, resource: mpijobs}, {group: ray.io, resource: rayjobs}, {group: ray.io, resource: rayclusters}]
 tfjob:

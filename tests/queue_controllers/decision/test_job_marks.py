@@ -14,6 +14,7 @@ from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.well_known_labels import GRANTED_COUNT, MARKED_UID, QUOTA_NAME, SUSPEND
 from tests.job_situations import (
     ADMITTED,
+    JOB,
     RELEASED,
     RUNS,
     TWO_RUNNING,
@@ -141,6 +142,13 @@ def test_what_the_queue_gives_up_loses_its_mark(
     actions = look(of, *args, ownership=ownership, pods=TWO_RUNNING).actions
     assert told(actions) == want
     assert all(not each.marked for each in actions if isinstance(each, MarkJob))
+
+
+def test_a_pod_that_says_so_itself_is_left_alone() -> None:
+    """Pods are held by their gate, and no policy keeps users from annotating them."""
+    of_pods = msgspec.structs.replace(JOB, held_by_gates=True)
+    pod = msgspec.structs.replace(job(annotations=MARKED), kind=of_pods)
+    assert marks(pod, ownership=NESTED) == []
 
 
 def test_a_child_that_is_held_with_its_owner_is_not_marked() -> None:
