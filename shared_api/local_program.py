@@ -185,6 +185,7 @@ class LocalProgram:
         return {
             **work.ready_checks(),
             "not-stopping": self._check_not_stopping,
+            "keys": self.metrics.work_queues.check_failing,
             **self._more_ready_checks(),
         }
 

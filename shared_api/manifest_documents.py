@@ -14,15 +14,13 @@ import msgspec
 import yaml
 
 from shared_api.program_flags import check_keys
+from shared_api.text_decoding import PARSERS_LIMIT
 
 MAX_DOCUMENTS: Final = 50
 """Objects in one manifest; each is an answer of its own."""
 
 MAX_DEPTH: Final = 64
 """How deeply values may be nested; pod templates in a list in a job have a dozen levels."""
-
-_PARSERS_LIMIT: Final = "exceeded maximum nesting depth"
-"""What libyaml says from version 0.2.6 on, of a thousand levels."""
 
 MAX_EXPANDED: Final = 4_194_304
 """What a manifest may stand for, in characters; each value counts `_NODE_CHARS` more."""
@@ -62,7 +60,7 @@ def read_documents(content: bytes, *, is_json: bool) -> list[dict[str, Any]]:
         found = [msgspec.json.decode(msgspec.json.encode(each)) for each in found]
     except yaml.YAMLError as error:
         # The parser reads ahead: it may find more levels than its own limit before `_Sizes` does.
-        if _PARSERS_LIMIT in str(error):
+        if PARSERS_LIMIT in str(error):
             raise _too_deep() from error
         raise ManifestError(f"it is not YAML: {_one_line(error)}") from error
     except (msgspec.MsgspecError, RecursionError, TypeError, ValueError, OverflowError) as error:

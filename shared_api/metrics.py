@@ -44,7 +44,10 @@ REQUEST_SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0
 
 
 class WorkQueueMetrics:
-    """``workqueue_*``, by the name of the queue; names and meanings as in client-go."""
+    """``workqueue_*``, by the name of the queue; names and meanings as in client-go.
+
+    The two of exceptions and of keys that fail are not client-go's.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         name = ("name",)
@@ -72,24 +75,58 @@ class WorkQueueMetrics:
             buckets=QUEUE_SECONDS,
         )
 
+        self.exceptions = Counter(
+            "koord_queue_key_errors",
+            "Exceptions while a key was processed; the key is tried again after a pause",
+            name,
+            registry=registry,
+        )
+        self.failing = Gauge(
+            "koord_queue_failing_keys",
+            "Keys that have failed again and again, for whatever reason, and are still tried",
+            name,
+            registry=registry,
+        )
+        # Read by the probe of readiness, written while a program is built.
+        self._failing: dict[str, Callable[[], float]] = {}
+
     def of_queue(self, name: str) -> OneWorkQueueMetrics:
         """Return the observer for the queue of this name."""
         return OneWorkQueueMetrics(self, name)
+
+    def note_failing(self, name: str, failing: Callable[[], float]) -> None:
+        """Take the function that returns how many keys of a queue fail."""
+        self.failing.labels(name).set_function(failing)
+        self._failing[name] = failing
+
+    def check_failing(self) -> tuple[bool, str]:
+        """Return for ``/readyz`` (True, which queues have keys that fail again and again).
+
+        Always True: one bad object must not take a whole program out of service. The keys
+        themselves are in the log, since the port answers everyone.
+        """
+        counts = {name: int(failing()) for name, failing in self._failing.items()}
+        parts = [f"{name}: {count}" for name, count in sorted(counts.items()) if count]
+        return True, f"fail again and again: {', '.join(parts)}" if parts else "none fails"
 
 
 class OneWorkQueueMetrics:
     """A ``WorkQueueObserver``; it looks the series up once, not for each key."""
 
     def __init__(self, metrics: WorkQueueMetrics, name: str) -> None:
+        self._metrics = metrics
+        self._name = name
         self._depth = metrics.depth.labels(name)
         self._adds = metrics.adds.labels(name)
         self._retries = metrics.retries.labels(name)
         self._queue_duration = metrics.queue_duration.labels(name)
         self._work_duration = metrics.work_duration.labels(name)
+        self._exceptions = metrics.exceptions.labels(name)
 
-    def show(self, *, depth: Callable[[], float]) -> None:
-        """Set the function that each scrape calls for the number of ready keys."""
+    def show(self, *, depth: Callable[[], float], failing: Callable[[], float]) -> None:
+        """Set the functions that each scrape calls: keys that are ready, and keys that fail."""
         self._depth.set_function(depth)
+        self._metrics.note_failing(self._name, failing)
 
     def on_add(self, count: int) -> None:
         """Count keys that became dirty."""
@@ -106,6 +143,10 @@ class OneWorkQueueMetrics:
     def on_retry(self) -> None:
         """Count a retry."""
         self._retries.inc()
+
+    def on_exception(self) -> None:
+        """Count an exception while a key was processed."""
+        self._exceptions.inc()
 
 
 class RestClientMetrics:

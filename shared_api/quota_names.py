@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from shared_api.objects.elastic_quota import ElasticQuota
+from shared_api.text_decoding import TextError, decode_json
 from shared_api.well_known_labels import (
     ALL_QUOTAS,
     DEFAULT_QUOTA,
@@ -124,6 +125,6 @@ def read_namespaces(quota: ElasticQuota) -> tuple[str, ...]:
     if not text:
         return ()
     try:
-        return msgspec.json.decode(text, type=tuple[str, ...])
-    except msgspec.MsgspecError:
+        return decode_json(text, tuple[str, ...])
+    except TextError:
         return ()

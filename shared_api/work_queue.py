@@ -11,6 +11,10 @@ again at ``done``, so that changes in the meantime are processed, once.
 A key that is taken loses its delay: its worker sees the newest state, and adds the key with a new
 delay if needed.
 
+An exception while a key is processed is that key's alone: it is logged and counted, the key is
+added again after a growing pause, and the worker takes the next key. Otherwise a few objects at
+which the code fails would keep all workers in the pauses of `LoopThread`.
+
 Model: client-go ``util/workqueue``. Different here: no thread blocks in the queue, since workers
 rest in their own loops; and delays are a heap that ``try_get`` checks, not a thread. So tests in
 virtual time use the same queue.
@@ -23,18 +27,32 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable
 from math import ceil
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
+
+import structlog
 
 from shared_api.process.clock import Clock
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 
+FAILING_RETRIES: Final = 8
+"""Failures in a row from which on a key fails again and again. By the backoffs of the programs that
+takes 10 to 60 seconds: conflicts and a restart of the API server are over by then."""
+
+MAX_ERROR_CHARS: Final = 500
+"""What is logged of an exception's text: it may quote what a user wrote."""
+
+log = structlog.get_logger("work_queue")
+
 
 class WorkQueueObserver(Protocol):
     """Counts keys for metrics. Called without the lock, on any thread."""
 
-    def show(self, *, depth: Callable[[], float]) -> None:
-        """Take the function that returns the number of ready keys; called once."""
+    def show(self, *, depth: Callable[[], float], failing: Callable[[], float]) -> None:
+        """Take the functions that return how many keys are ready, and how many fail; called once.
+
+        A key fails if it was added after a failure `FAILING_RETRIES` times in a row.
+        """
         ...
 
     def on_add(self, count: int) -> None:
@@ -51,6 +69,10 @@ class WorkQueueObserver(Protocol):
 
     def on_retry(self) -> None:
         """Count a key that was added after a failure."""
+        ...
+
+    def on_exception(self) -> None:
+        """Count an exception while a key was processed."""
         ...
 
 
@@ -94,9 +116,10 @@ class WorkQueue(Generic[KeyT]):
         self._due: dict[KeyT, float] = {}  # the entry of the heap that counts for a key
         self._order = 0
         self._retries: dict[KeyT, int] = {}
+        self._failing: set[KeyT] = set()  # those with `FAILING_RETRIES` or more
         self._shut_down = False
         if observer is not None:
-            observer.show(depth=self.depth)
+            observer.show(depth=self.depth, failing=self.failing)
 
     def add(self, key: KeyT) -> None:
         """Add a key; do nothing if it is dirty already, or after `shut_down`."""
@@ -126,6 +149,8 @@ class WorkQueue(Generic[KeyT]):
         with self._lock:
             attempt = self._retries.get(key, 0)
             self._retries[key] = attempt + 1
+            if attempt + 1 >= FAILING_RETRIES:
+                self._failing.add(key)
         if self._observer is not None:
             self._observer.on_retry()
         self.add_after(key, max(self._backoff(attempt), at_least_seconds))
@@ -134,6 +159,7 @@ class WorkQueue(Generic[KeyT]):
         """Forget the key's retries, because processing it has succeeded."""
         with self._lock:
             self._retries.pop(key, None)
+            self._failing.discard(key)
 
     def retries(self, key: KeyT) -> int:
         """Return how often the key was added after a failure since it was last forgotten."""
@@ -170,23 +196,63 @@ class WorkQueue(Generic[KeyT]):
         if again and self._on_ready is not None:
             self._on_ready()
 
-    def work(self, process: Callable[[KeyT], None]) -> float | None:
+    def work(
+        self,
+        process: Callable[[KeyT], None],
+        on_exception: Callable[[KeyT, Exception], None] | None = None,
+    ) -> float | None:
         """Process the next key; return the seconds until one is ready (None: until one is added).
 
-        If `process` raises, the key is added again after a growing pause, and the exception is
-        passed on.
+        If `process` raises, the key is added again after a growing pause (`add_failed`), and 0 is
+        returned as ever.
+
+        Args:
+            process: Called with the key.
+            on_exception: Called with the key and what `process` has raised; the key is added again
+                after that. What this raises is treated in the same way.
         """
         key = self.try_get()
         if key is None:
             return self.seconds_until_ready()
         try:
-            process(key)
-        except BaseException:
-            self.add_rate_limited(key)
-            raise
+            self._process(key, process, on_exception)
+        except Exception as error:  # noqa: BLE001 - it costs this key a pause, and not the worker
+            self.add_failed(key, error)
         finally:
             self.done(key)
         return 0.0
+
+    def _process(
+        self,
+        key: KeyT,
+        process: Callable[[KeyT], None],
+        on_exception: Callable[[KeyT, Exception], None] | None,
+    ) -> None:
+        try:
+            process(key)
+        except Exception as error:
+            if on_exception is not None:
+                on_exception(key, error)
+            raise
+
+    def add_failed(self, key: KeyT, error: Exception) -> None:
+        """Add a key again after a growing pause, since processing it has raised.
+
+        The first failure in a row is logged with its traceback; of the others each that doubles
+        their number is logged, so that keys that always fail do not fill the log.
+        """
+        failures = self.retries(key) + 1
+        if failures & (failures - 1) == 0:
+            log.error(
+                "processing a key failed",
+                key=str(key)[:MAX_ERROR_CHARS],
+                failures=failures,
+                error=f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS],
+                exc_info=error if failures == 1 else None,
+            )
+        if self._observer is not None:
+            self._observer.on_exception()
+        self.add_rate_limited(key)
 
     def seconds_until_ready(self) -> float | None:
         """Return the seconds that a worker may rest; 0 if a key is ready, None if there is none."""
@@ -225,6 +291,10 @@ class WorkQueue(Generic[KeyT]):
         with self._lock:
             return len(self._ready)
 
+    def failing(self) -> int:
+        """Return how many keys have failed `FAILING_RETRIES` times in a row, or more often."""
+        return len(self._failing)
+
     def longest_processing_seconds(self) -> float:
         """Return the seconds for which the oldest key has been processed; 0 if none is."""
         with self._lock:
@@ -239,6 +309,8 @@ class WorkQueue(Generic[KeyT]):
             assert ready == self._dirty.keys() - self._processing.keys(), (
                 "ready is not dirty - busy"
             )
+            want = {key for key, count in self._retries.items() if count >= FAILING_RETRIES}
+            assert self._failing == want, "the keys that fail differ from their retries"
             assert self._due.keys() <= {key for _, _, key in self._delayed}, "a delay was lost"
 
     # The following methods are called with the lock held.

@@ -14,6 +14,7 @@ import msgspec
 from queue_controllers.decision.job_settings import JobSettings, backoff_from
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.partial_parallelism import INSTEAD, MIN_KEYS, why_no_minimum
+from queue_controllers.jobframework.template_updates import why_unreadable
 from shared_api.durations import DurationError, parse_seconds
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import (
@@ -26,6 +27,7 @@ from shared_api.well_known_labels import (
     MIN_PARALLELISM,
     PARTIAL_RUNNING_TIMEOUT,
     POD_CREATION_TIMEOUT,
+    POD_SET_UPDATES,
     PRIORITY,
     RUNNING_TIMEOUT,
     TRUE_TEXTS,
@@ -102,6 +104,10 @@ def unreadable_annotations(job: JobFacts) -> dict[str, str]:
         except ValueError as error:
             found = next(each for each in spellings(key) if each in job.metadata.annotations)
             troubles[key] = _told(found, text, str(error), instead)
+    if why := why_unreadable(job.metadata.annotations):
+        note = job.metadata.annotations[POD_SET_UPDATES]
+        what = f"a note of the controllers ({why})"
+        troubles[POD_SET_UPDATES] = _told(POD_SET_UPDATES, note, what, _TEMPLATES_COUNT)
     for wanted in (each.wanted_parallelism for each in job.pod_sets):
         if wanted is None:
             continue
@@ -174,6 +180,8 @@ def _seconds(text: str) -> float:
         raise ValueError("a duration such as 30s, 5m or 1h30m") from error
 
 
+_TEMPLATES_COUNT: Final = "its pod templates count as they are"
+
 _SETTING_HOLDS: Final = "the setting for all jobs holds"
 
 _ANNOTATIONS: Final[Mapping[str, tuple[Callable[[str], Any], str]]] = {
@@ -189,6 +197,6 @@ _ANNOTATIONS: Final[Mapping[str, tuple[Callable[[str], Any], str]]] = {
 """Key -> how it is parsed, and what holds if it cannot be."""
 
 _KEYS: Final = frozenset(
-    (*(spelling for key in _ANNOTATIONS for spelling in spellings(key)), *MIN_KEYS)
+    (*(spelling for key in _ANNOTATIONS for spelling in spellings(key)), *MIN_KEYS, POD_SET_UPDATES)
 )
 """Most jobs have none of them, and every reconcile asks."""

@@ -49,6 +49,7 @@ from shared_api.objects.meta import (
     find_condition,
     is_condition_true,
 )
+from shared_api.text_decoding import TextError, convert_value, decode_json
 
 KIND: Final = JobKind(
     key="appwrapper",
@@ -328,8 +329,8 @@ def _template_at(wrapped: bytes, path: str) -> ScheduledPodTemplate:
     if not isinstance(found, dict) or not isinstance(found.get("spec"), dict):
         raise UnknownPodsError(f"path {path!r} leads to no pod template")
     try:
-        return msgspec.convert(found, ScheduledPodTemplate)
-    except msgspec.ValidationError as error:
+        return convert_value(found, ScheduledPodTemplate)
+    except TextError as error:
         raise UnknownPodsError(f"pod template at {path!r}: {error}") from error
 
 
@@ -340,9 +341,9 @@ def _json_object(text: bytes) -> Json:
         UnknownPodsError: It is nested too deep.
     """
     try:
-        found = msgspec.json.decode(text)
-    except RecursionError as error:
-        raise UnknownPodsError("what it wraps is nested too deep") from error
+        found = decode_json(text.decode(), object)
+    except TextError as error:
+        raise UnknownPodsError(f"what it wraps cannot be read: {error}") from error
     return found if isinstance(found, dict) else {}
 
 

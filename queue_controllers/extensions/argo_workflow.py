@@ -27,9 +27,6 @@ import functools
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-import yaml
-
 from queue_controllers.job_families.suspend_field import SPEC_SUSPEND
 from queue_controllers.jobframework.generic_job import (
     JobKind,
@@ -55,6 +52,7 @@ from shared_api.objects.pod import (
 )
 from shared_api.quantity import QuantityError
 from shared_api.resource_list import parse_demand
+from shared_api.text_decoding import TextError, decode_json, decode_yaml
 from shared_api.well_known_labels import MIN_RESOURCES, read_annotation
 
 KIND: Final = JobKind(
@@ -234,9 +232,9 @@ def read_resources(text: str) -> tuple[ResourceQuantities | None, str]:
     if len(text) > MAX_RESOURCES_CHARS:
         return None, f"it has {len(text)} characters, at most {MAX_RESOURCES_CHARS} are read"
     try:
-        loaded = msgspec.json.decode(text) if text.startswith("{") else yaml.safe_load(text)
-        resources = msgspec.convert(loaded, dict[str, QuantityText])
+        decode = decode_json if text.startswith("{") else decode_yaml
+        resources = decode(text, dict[str, QuantityText])
         parse_demand(resources)
-    except (msgspec.MsgspecError, yaml.YAMLError, QuantityError, RecursionError) as error:
+    except (TextError, QuantityError) as error:
         return None, f"it cannot be read: {error}".partition("\n")[0]
     return resources, ""

@@ -43,6 +43,7 @@ from shared_api.field_path import FieldPath, FieldPathError, parse_path
 from shared_api.objects.meta import ObjectMeta, WireStruct
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import MAX_POD_SETS
+from shared_api.text_decoding import TextError, convert_value
 
 Name = Annotated[str, Meta(pattern="^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$")]
 Scalar = str | int | bool
@@ -312,8 +313,8 @@ def _read_template(pod_set: _PodSet, body: Mapping[str, Any]) -> ScheduledPodTem
     if template is None:
         raise _UnreadableError(f"{pod_set.template.text}: there is no pod template")
     try:
-        return msgspec.convert(template, ScheduledPodTemplate)
-    except msgspec.ValidationError as error:
+        return convert_value(template, ScheduledPodTemplate)
+    except TextError as error:
         raise _UnreadableError(f"{pod_set.template.text}: {error}") from error
 
 

@@ -12,17 +12,19 @@ Of a value only a digest is noted: what a user has changed since is the user's, 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
 from shared_api.objects.meta import WireStruct
+from shared_api.text_decoding import TextError, decode_json
 from shared_api.well_known_labels import POD_SET_UPDATES
 
 MAX_NOTE_CHARS: Final = 65_536
-"""Limit of the annotation: a quarter of what all annotations of an object may have."""
+"""Limit of the annotation: a quarter of what all annotations of an object may have. A longer one is
+not read either: the controllers write none."""
 
 DIGEST_CHARS: Final = 12
 
@@ -58,14 +60,28 @@ def digest_of(value: str) -> str:
 
 
 def read_added(annotations: Mapping[str, str]) -> dict[str, AddedParts]:
-    """Return by pod set what a job notes as added; nothing if that cannot be parsed."""
+    """Return by pod set what a job notes as added; nothing if that cannot be read."""
+    return _read_note(annotations)[0]
+
+
+def why_unreadable(annotations: Mapping[str, str]) -> str:
+    """Return why a job's note cannot be read, "" if it can or there is none.
+
+    A user has edited it: then the templates count as they are.
+    """
+    return _read_note(annotations)[1]
+
+
+def _read_note(annotations: Mapping[str, str]) -> tuple[dict[str, AddedParts], str]:
     note = annotations.get(POD_SET_UPDATES)
     if not note:
-        return {}
+        return {}, ""
+    if len(note) > MAX_NOTE_CHARS:
+        return {}, f"it has {len(note)} characters, at most {MAX_NOTE_CHARS} are read"
     try:
-        return msgspec.json.decode(note, type=dict[str, AddedParts])
-    except msgspec.MsgspecError:  # edited by a user: then the templates count as they are
-        return {}
+        return decode_json(note, dict[str, AddedParts]), ""
+    except TextError as error:
+        return {}, str(error)
 
 
 def write_added(added: Mapping[str, AddedParts]) -> str:
@@ -83,7 +99,7 @@ def take_off(
         labels=_still_there(meta.labels, added.labels),
         annotations=_still_there(meta.annotations, added.annotations),
         node_selector=_still_there(spec.node_selector, added.node_selector),
-        tolerations=tuple(each for each in added.tolerations if each in spec.tolerations),
+        tolerations=_among(added.tolerations, spec.tolerations),
     )
     meta = msgspec.structs.replace(
         meta,
@@ -93,7 +109,7 @@ def take_off(
     spec = msgspec.structs.replace(
         spec,
         node_selector=_less(spec.node_selector, there.node_selector),
-        tolerations=tuple(each for each in spec.tolerations if each not in there.tolerations),
+        tolerations=_without(spec.tolerations, there.tolerations),
     )
     return msgspec.structs.replace(template, metadata=meta, spec=spec), there
 
@@ -108,9 +124,8 @@ def take_off_body(template: dict[str, Any], added: AddedParts) -> dict[str, Any]
     ):
         if part.get(field):
             part[field] = _less(part[field], _still_there(part[field], keys))
-    tolerations: Sequence[Toleration] = spec.get("tolerations") or ()
-    if tolerations:
-        spec["tolerations"] = [each for each in tolerations if each not in added.tolerations]
+    if spec.get("tolerations"):
+        spec["tolerations"] = [*_without(spec["tolerations"], added.tolerations)]
     return template
 
 
@@ -132,6 +147,24 @@ def _still_there(values: Mapping[str, str], added: Mapping[str, str]) -> dict[st
         for key, digest in added.items()
         if (value := values.get(key)) is not None and digest_of(value) == digest
     }
+
+
+def _among(some: Iterable[Toleration], all_of: Iterable[Toleration]) -> tuple[Toleration, ...]:
+    """Return those of `some` that `all_of` has, too."""
+    known = set(map(_as_text, all_of))
+    return tuple(each for each in some if _as_text(each) in known)
+
+
+def _without(some: Iterable[Toleration], others: Iterable[Toleration]) -> tuple[Toleration, ...]:
+    """Return those of `some` that `others` does not have."""
+    known = set(map(_as_text, others))
+    return tuple(each for each in some if _as_text(each) not in known)
+
+
+def _as_text(toleration: Toleration) -> bytes:
+    # Maps have no hash, and a user may write twenty thousand of them into the note: each would be
+    # compared with each of the template.
+    return msgspec.json.encode(toleration, order="deterministic")
 
 
 def _less(values: Mapping[str, str], keys: Mapping[str, str]) -> dict[str, str]:

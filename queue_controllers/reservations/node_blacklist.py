@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
+from shared_api.text_decoding import TextError, decode_json
+
 MAX_NODES: Final = 500
 """Limit of one blacklist: the names stand in every reservation. Those reported last count."""
 
@@ -42,7 +44,6 @@ class _Report(msgspec.Struct, frozen=True):
 MAX_TOLD: Final = 3
 """How many entries that cannot be parsed are reported: the first ones show what is wrong."""
 
-_decoder: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _reports_decoder: Final = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
 _report_decoder: Final = msgspec.json.Decoder(_Report)
 _ALWAYS: Final = datetime.max.replace(tzinfo=UTC)
@@ -57,8 +58,8 @@ def read_blacklist(text: str, now: datetime, keep_seconds: float) -> Blacklist:
     if not text:
         return Blacklist()
     try:
-        entries = _decoder.decode(text)
-    except msgspec.DecodeError as error:
+        entries = decode_json(text, dict[str, msgspec.Raw])
+    except TextError as error:
         raise BlacklistError(f"not a map of nodes to reports: {error}") from error
     last: dict[str, datetime] = {}
     unread: dict[str, str] = {}

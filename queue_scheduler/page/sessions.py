@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from shared_api.process.clock import Clock
+from shared_api.text_decoding import decode_json
 
 MAX_SECONDS: Final = 8 * 3600.0
 """How long a session lasts at most; less if its token ends before."""
@@ -131,7 +132,7 @@ def seconds_left(token: str, now: float) -> float:
         return float("inf")
     try:
         padded = parts[1] + "=" * (-len(parts[1]) % 4)
-        claims = msgspec.json.decode(base64.urlsafe_b64decode(padded), type=_Claims)
-    except (ValueError, binascii.Error, msgspec.MsgspecError):
+        claims = decode_json(base64.urlsafe_b64decode(padded).decode(), _Claims)
+    except (ValueError, binascii.Error):  # a TextError is a ValueError
         return float("inf")
     return float("inf") if claims.exp is None else max(0.0, claims.exp - now)

@@ -22,6 +22,7 @@ from shared_api.objects.pod import ResourceQuantities
 from shared_api.quantity import QuantityError
 from shared_api.resource_list import Amounts, add, parse_amounts, subtract
 from shared_api.resource_names import rename_deprecated
+from shared_api.text_decoding import TextError, decode_json
 from shared_api.well_known_labels import NODE_RESERVATION
 
 MAX_RESERVED_CPUS: Final = 8192
@@ -119,10 +120,10 @@ def _reserved(text: str) -> Amounts:
     if not text:
         return {}
     try:
-        reservation = msgspec.json.decode(text, type=_Reservation)
+        reservation = decode_json(text, _Reservation)
         amounts = parse_amounts(reservation.resources)
         cpus = _count_cpus(reservation.reserved_cpus)
-    except (msgspec.MsgspecError, QuantityError, ValueError):
+    except (TextError, QuantityError, ValueError):
         return {}
     if reservation.apply_policy not in {"", "Default"}:
         return {}

@@ -24,6 +24,7 @@ from shared_api.resource_names import (
     RENAMED_BATCH,
     rename_deprecated,
 )
+from shared_api.text_decoding import TextError, decode_json
 from shared_api.well_known_labels import (
     MAX_JOBS,
     QUOTA_ALLOW_LENT,
@@ -194,8 +195,8 @@ class _Reader:
         if not text:
             return None
         try:
-            amounts = parse_amounts(msgspec.json.decode(text, type=dict[str, str | int | float]))
-        except (msgspec.MsgspecError, QuantityError) as error:
+            amounts = parse_amounts(decode_json(text, dict[str, str | int | float]))
+        except (TextError, QuantityError) as error:
             self._report(
                 ProblemKind.UNREADABLE_ANNOTATION, f"annotation {key}: {error}; it is ignored"
             )
@@ -209,8 +210,8 @@ class _Reader:
         if not text:
             return ()
         try:
-            return msgspec.json.decode(text, type=tuple[str, ...])
-        except msgspec.MsgspecError as error:
+            return decode_json(text, tuple[str, ...])
+        except TextError as error:
             self._report(
                 ProblemKind.UNREADABLE_ANNOTATION,
                 f"annotation {QUOTA_NAMESPACES}: {error}; it is ignored",

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-import msgspec
-
 from queue_scheduler.quota.quota_decision import ProblemKind, QuotaProblem
 from queue_scheduler.quota.quota_spec import QuotaSpec, min_against_max, without_effect
 from queue_scheduler.quota.webhook_rules import do_mins_fit
@@ -24,6 +22,7 @@ from shared_api.objects.pod import QuantityText
 from shared_api.quantity import QuantityError
 from shared_api.resource_list import Amounts, parse_amounts
 from shared_api.resource_names import rename_deprecated
+from shared_api.text_decoding import TextError, decode_json
 from shared_api.well_known_labels import (
     LEND_LIMIT,
     MAX_JOBS,
@@ -150,9 +149,9 @@ class _Reader:
         if not text:
             return {}
         try:
-            found = msgspec.json.decode(text, type=dict[str, QuantityText])
+            found = decode_json(text, dict[str, QuantityText])
             lent = rename_deprecated(parse_amounts(found))
-        except (msgspec.MsgspecError, QuantityError) as error:
+        except (TextError, QuantityError) as error:
             text = f"attribute {LEND_LIMIT}: {error}; it is ignored"
             problems.append(self._problem(ProblemKind.UNREADABLE_ATTRIBUTE, path, text))
             return {}

@@ -20,6 +20,7 @@ from cryptography.x509.oid import NameOID
 from queue_scheduler.visibility.ca_bundle import read_certificates
 from queue_scheduler.visibility.caller import Caller
 from shared_api.process.http_exchange import Request
+from shared_api.text_decoding import TextError, decode_json
 
 CONFIG_NAMESPACE: Final = "kube-system"
 CONFIG_NAME: Final = "extension-apiserver-authentication"
@@ -103,8 +104,8 @@ def read_trust(data: Mapping[str, str]) -> ClientTrust:
 def _names(data: Mapping[str, str], key: str) -> tuple[str, ...]:
     text = data.get(f"requestheader-{key}", "")
     try:
-        return msgspec.json.decode(text, type=tuple[str, ...]) if text else ()
-    except msgspec.DecodeError as error:
+        return decode_json(text, tuple[str, ...]) if text else ()
+    except TextError as error:
         raise FrontProxyError(f"requestheader-{key} is no list of texts: {error}") from error
 
 

@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from shared_api.client.flow_control import FlowControl, Lane
 from shared_api.metrics import REFUSALS, SharedMetrics
 from shared_api.testing.virtual_clock import VirtualClock
-from shared_api.work_queue import WorkQueue
+from shared_api.work_queue import FAILING_RETRIES, WorkQueue
 
 
 def sample(metrics: SharedMetrics, name: str, /, **labels: str) -> float | None:
@@ -39,6 +39,26 @@ def test_a_work_queue_has_metrics(metrics: SharedMetrics) -> None:
         "workqueue_work_duration_seconds_sum": 3,
     }
     assert {name: sample(metrics, name, name="jobs") for name in want} == want
+
+
+def test_keys_that_fail_again_and_again_are_shown_and_leave_the_program_ready(
+    metrics: SharedMetrics,
+) -> None:
+    clock = VirtualClock(start=0)
+    queues = [
+        WorkQueue[str](clock, backoff=lambda _: 1.0, observer=metrics.work_queues.of_queue(name))
+        for name in ("jobs", "units")
+    ]
+    assert metrics.work_queues.check_failing() == (True, "none fails")
+    for _ in range(FAILING_RETRIES):
+        queues[0].add_failed("a", ValueError("x"))
+    assert sample(metrics, "koord_queue_failing_keys", name="jobs") == 1
+    assert sample(metrics, "koord_queue_failing_keys", name="units") == 0
+    assert sample(metrics, "koord_queue_key_errors_total", name="jobs") == FAILING_RETRIES
+    assert sample(metrics, "koord_queue_key_errors_total", name="units") == 0
+    assert metrics.work_queues.check_failing() == (True, "fail again and again: jobs: 1")
+    queues[0].forget("a")
+    assert metrics.work_queues.check_failing() == (True, "none fails")
 
 
 def test_requests_are_counted_by_code_and_timed_by_verb(metrics: SharedMetrics) -> None:

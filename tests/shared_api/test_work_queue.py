@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shared_api.process.clock import SystemClock
 from shared_api.testing.virtual_clock import VirtualClock
-from shared_api.work_queue import WorkQueue
+from shared_api.work_queue import FAILING_RETRIES, WorkQueue
 
 
 def doubling(attempt: int) -> float:
@@ -29,9 +30,10 @@ class Recorder:
     def __init__(self) -> None:
         self.seen: list[tuple[object, ...]] = []
         self.depth: Callable[[], float] = float
+        self.failing: Callable[[], float] = float
 
-    def show(self, *, depth: Callable[[], float]) -> None:
-        self.depth = depth
+    def show(self, *, depth: Callable[[], float], failing: Callable[[], float]) -> None:
+        self.depth, self.failing = depth, failing
 
     def on_add(self, count: int) -> None:
         self.seen.append(("add", count, self.depth()))
@@ -44,6 +46,9 @@ class Recorder:
 
     def on_retry(self) -> None:
         self.seen.append(("retry",))
+
+    def on_exception(self) -> None:
+        self.seen.append(("exception",))
 
 
 class TickingClock(VirtualClock):
@@ -154,12 +159,69 @@ def test_work_processes_a_key_and_returns_how_long_there_is_none(
     assert (seen, queue.retries("a"), queue.longest_processing_seconds()) == (["a", "b"], 0, 0)
 
 
-def test_a_key_whose_work_raises_is_retried(queue: WorkQueue[str]) -> None:
+def test_a_key_whose_work_raises_is_retried_and_keeps_no_other_waiting(
+    queue: WorkQueue[str],
+) -> None:
     queue.add("a")
-    with pytest.raises(ValueError, match="invalid literal"):
-        queue.work(as_number)
-    assert (queue.seconds_until_ready(), queue.retries("a")) == (1, 1)
+    queue.add("1")
+    assert (queue.work(as_number), queue.work(as_number)) == (0, 0)
+    assert (queue.depth(), queue.seconds_until_ready()) == (0, 1)
+    assert (queue.retries("a"), queue.retries("1")) == (1, 0)
     assert queue.longest_processing_seconds() == 0
+
+
+def test_who_asks_is_told_of_an_exception_and_may_raise_as_well(queue: WorkQueue[str]) -> None:
+    told: list[tuple[str, str]] = []
+
+    def tell(key: str, error: Exception) -> None:
+        told.append((key, type(error).__name__))
+        raise OSError(key)
+
+    queue.add("a")
+    assert queue.work(as_number, tell) == 0
+    assert told == [("a", "ValueError")]
+    assert (queue.seconds_until_ready(), queue.retries("a")) == (1, 1)
+
+
+def test_what_ends_the_process_is_passed_on(queue: WorkQueue[str]) -> None:
+    def end(key: str) -> None:
+        raise SystemExit(key)
+
+    queue.add("a")
+    with pytest.raises(SystemExit):
+        queue.work(end)
+    assert (queue.retries("a"), queue.longest_processing_seconds()) == (0, 0)
+
+
+def test_a_key_that_fails_again_and_again_is_counted_until_it_succeeds(
+    clock: VirtualClock,
+) -> None:
+    recorder = Recorder()
+    queue = WorkQueue[str](clock, backoff=lambda _: 1.0, observer=recorder)
+    queue.add("a")
+    counts = []
+    for _ in range(FAILING_RETRIES + 1):
+        queue.work(as_number)
+        counts.append(recorder.failing())
+        clock.advance(1)
+        queue.validate()
+    assert counts == [*[0] * (FAILING_RETRIES - 1), 1, 1]
+    assert recorder.seen.count(("exception",)) == FAILING_RETRIES + 1
+    queue.work(queue.forget)
+    assert recorder.failing() == 0
+    queue.validate()
+
+
+def test_of_many_failures_of_a_key_few_are_logged(clock: VirtualClock) -> None:
+    queue = WorkQueue[str](clock, backoff=lambda _: 1.0)
+    queue.add("a")
+    with structlog.testing.capture_logs() as logs:
+        for _ in range(100):
+            queue.work(as_number)
+            clock.advance(1)
+    assert [each["failures"] for each in logs] == [1, 2, 4, 8, 16, 32, 64]
+    assert [each["exc_info"] is not None for each in logs] == [True, *[False] * 6]
+    assert logs[0]["error"] == "ValueError: invalid literal for int() with base 10: 'a'"
 
 
 def test_after_shut_down_queued_keys_are_returned_and_no_new_ones_accepted(

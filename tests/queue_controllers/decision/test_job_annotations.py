@@ -16,6 +16,7 @@ from tests.job_situations import facts
 
 PRIORITY = "scheduling.x-k8s.io/priority"
 ACTIVE = "scheduling.x-k8s.io/active"
+NOTE = "koord-queue/pod-set-updates"
 MAX_EXEC = "scheduling.x-k8s.io/max-exec-time-seconds"
 
 
@@ -94,6 +95,9 @@ def test_priority(text: str, want: int) -> None:
         pytest.param(RUNNING, "soon", "'soon' is not a duration such as 30s", id="no duration"),
         pytest.param(RUNNING, "-1", "the setting for all jobs holds", id="negative"),
         pytest.param(BACKOFF, "1m30s", "", id="a duration"),
+        pytest.param(NOTE, "[" * 3000, "nested more than 64 levels", id="a note that is too deep"),
+        pytest.param(NOTE, "\u202e{\0", "templates count as they are", id="bidi and NUL"),
+        pytest.param(NOTE, '{"main": {"labels": {"a": "0"}}}', "", id="a note"),
         pytest.param(LIMIT, "-1", "'-1' is not a whole number from 0 on", id="no count"),
         pytest.param(LIMIT, "0", "", id="a count"),
     ],

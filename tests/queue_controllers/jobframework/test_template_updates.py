@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from queue_controllers.jobframework.template_updates import (
     take_off,
     take_off_body,
     update_body,
+    why_unreadable,
     write_added,
 )
 
@@ -73,11 +75,40 @@ def test_the_note_can_be_read_again() -> None:
 
 
 @pytest.mark.parametrize(
-    "note", ["", "no JSON", "[]", '{"main": 1}', '{"main": {"labels": {"a": 1}}}']
+    ("note", "why"),
+    [
+        pytest.param("", "", id="empty: as if it were missing"),
+        pytest.param("no JSON", "JSON is malformed", id="no JSON"),
+        pytest.param("[]", "Expected `object`", id="a list"),
+        pytest.param('{"main": 1}', "Expected `object`", id="no parts"),
+        pytest.param('{"main": {"labels": {"a": 1}}}', "$[...].labels[...]", id="no digest"),
+        pytest.param('{"a":' * 3000 + "1" + "}" * 3000, "nested more than 64", id="too deep"),
+        pytest.param("[" * 60_000, "nested more than 64", id="never closed"),
+        pytest.param(" " * 70_000, "70000 characters", id="longer than one that is written"),
+        pytest.param("\ud800", "surrogates", id="no Unicode"),
+    ],
 )
-def test_an_invalid_note_is_ignored(note: str) -> None:
+def test_an_invalid_note_is_ignored(note: str, why: str) -> None:
     assert read_added({NOTE: note}) == {}
+    assert why in why_unreadable({NOTE: note})
+    assert bool(why) == bool(why_unreadable({NOTE: note}))
+
+
+def test_without_a_note_nothing_was_added() -> None:
     assert read_added({}) == {}
+    assert why_unreadable({}) == ""
+
+
+def test_thousands_of_tolerations_take_no_time() -> None:
+    """A user may write both, so they must not be compared each with each."""
+    noted = AddedParts(tolerations=tuple({"key": f"n{number}"} for number in range(3_000)))
+    assert read_added({NOTE: write_added({"main": noted})}) == {"main": noted}
+    own = [{"key": f"t{number}", "operator": "Exists"} for number in range(20_000)]
+    template = decoded({"spec": {"tolerations": [*own, {"key": "n7"}]}})
+    began = time.process_time()
+    cleaned, there = take_off(template, noted)
+    assert time.process_time() - began < 2.0
+    assert (len(cleaned.spec.tolerations), there.tolerations) == (20_000, ({"key": "n7"},))
 
 
 def test_a_merge_patch_has_only_changed_fields() -> None:
