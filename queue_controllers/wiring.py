@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
@@ -117,6 +118,9 @@ if TYPE_CHECKING:
 
 RETRY_BACKOFF: Final = Backoff(base_seconds=0.05, cap_seconds=60.0, jitter=0.2)
 """Between reconciles of a job that could not be acted on."""
+
+EVENT_WRITER: Final = "event-writer"
+"""Name of the threads that write events, in metrics."""
 
 EVENT_WRITERS: Final = 1
 """Connections for events: they have a fifth of the budget, and nothing waits for them."""
@@ -338,7 +342,12 @@ class Controllers:
         if not configuration.general.admission_preview:
             return None
         host = self._host
-        previews = PodPreviews(host.client, host.clock, on_changed=self._look_in_turns)
+        previews = PodPreviews(
+            host.client,
+            host.clock,
+            on_changed=self._look_in_turns,
+            on_error=host.metrics.work_queues.count_errors("pod-previews"),
+        )
         previews.wake = self._run("pod-previews", previews.step).wake
         self._preview_news = PreviewChanges(self._informers, on_news=previews.ask_anew)
         self._run("preview-kinds", self._preview_news.step)
@@ -353,11 +362,12 @@ class Controllers:
             flow=host.flow,
             clock=host.clock,
             writable_seconds=host.leadership.writable_seconds,
+            on_error=partial(host.metrics.process.on_loop_error, EVENT_WRITER),
         )
         self._dispatcher = dispatcher
         for number in range(EVENT_WRITERS):
             writer = dispatcher.new_worker()
-            writer.wake = self._run(f"event-writer-{number}", writer.step).wake
+            writer.wake = self._run(f"{EVENT_WRITER}/{number}", writer.step).wake
         recorder = EventRecorder(
             dispatcher,
             host.clock,

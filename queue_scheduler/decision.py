@@ -320,6 +320,20 @@ class WriteFailure(StrEnum):
     """The server refused it (forbidden, invalid): the unit stands aside, so that others start."""
 
 
+class UndecidedError(Exception):
+    """Something raised while a unit was decided, such as a plugin; its cause says what.
+
+    The decision was taken back. The caller sets the unit aside, so that others are decided.
+
+    Attributes:
+        unit: `namespace/name`.
+    """
+
+    def __init__(self, unit: str) -> None:
+        super().__init__(f"unit {unit} cannot be decided")
+        self.unit = unit
+
+
 class Notice(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """An event for users on one of their objects.
 

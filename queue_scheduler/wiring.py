@@ -13,8 +13,9 @@ of quotas, their status, drains), `reporting` (pending reasons, events, metrics)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -30,6 +31,7 @@ from queue_scheduler.cycles.passing_time import PassingTime
 from queue_scheduler.cycles.preemption_cycle import PreemptionCycle
 from queue_scheduler.cycles.queue_worker import QueueWorker, QueueWorkers
 from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.cycles.undecided_units import UndecidedUnits
 from queue_scheduler.decision import Dequeue, Preempt
 from queue_scheduler.dump.contents import Settings
 from queue_scheduler.insight_feed.feed import InsightFeed, Replica
@@ -85,6 +87,9 @@ from shared_api.process.loop_thread import LoopThread, stop_all
 from shared_api.program import Program
 from shared_api.quota_names import QuotaNamespaces
 from shared_api.version import VERSION
+
+WRITER: Final = "writer"
+"""Name of the threads that write, in metrics."""
 
 RETRY_BACKOFF: Final = Backoff(base_seconds=0.2, cap_seconds=30.0, jitter=0.2)
 """Between attempts of the same work: less frequent while the API server is down."""
@@ -150,6 +155,7 @@ class Scheduler:
             metrics=self._metrics,
         )
         self._cycle = _build_dequeue_cycle(parts)
+        self._undecided = _build_undecided(parts)
         reporter = _build_event_reporter(parts)
         self._preemptions = _build_preemption_cycle(parts, reporter)
         handlers = self._build_reporting(parts, reporter, flags)
@@ -207,10 +213,11 @@ class Scheduler:
             clock=program.clock,
             writable_seconds=program.leadership.writable_seconds,
             on_room=self._workers.wake_all,
+            on_error=partial(program.metrics.process.on_loop_error, WRITER),
         )
         for number in range(writers):
             writer = dispatcher.new_worker()
-            writer.wake = self._threads.run(f"writer-{number}", writer.step).wake
+            writer.wake = self._threads.run(f"{WRITER}/{number}", writer.step).wake
         return dispatcher
 
     def _build_events(self) -> ObjectEvents:
@@ -343,6 +350,7 @@ class Scheduler:
             self._shared,
             self._carry_out,
             self._may_decide,
+            self._undecided,
             self._clock,
             self._metrics,
         )
@@ -436,6 +444,10 @@ class _BuiltParts:
         """The program's clock."""
         return self.program.clock
 
+    def count_errors(self, name: str) -> Callable[[], None]:
+        """Return what counts exceptions about single objects in the loop of this name."""
+        return self.program.metrics.work_queues.count_errors(name)
+
     def read_unit(self, namespace: str, name: str) -> QueueUnit:
         """Return a unit as the API server has it."""
         return self.program.client.get(QUEUE_UNITS, namespace, name)
@@ -454,6 +466,13 @@ def _build_dequeue_cycle(parts: _BuiltParts) -> DequeueCycle:
     )
     run(cycle.step)
     return cycle
+
+
+def _build_undecided(parts: _BuiltParts) -> UndecidedUnits:
+    run, due = parts.threads.work_queue("undecided-units")
+    undecided = UndecidedUnits(parts.shared, due)
+    run(undecided.step)
+    return undecided
 
 
 def _build_event_reporter(parts: _BuiltParts) -> EventReporter:
@@ -518,6 +537,7 @@ def _build_queue_writers(parts: _BuiltParts) -> None:
         parts.caches.queues,
         parts.warmup.may_write,
         parts.clock,
+        parts.count_errors("queue-status"),
     )
     parts.threads.run("queue-status", status.step)
     drains = QueueDrain(
@@ -526,6 +546,7 @@ def _build_queue_writers(parts: _BuiltParts) -> None:
         parts.caches.units.note_written,
         parts.warmup.is_open,
         parts.clock,
+        parts.count_errors("queue-drains"),
     )
     parts.threads.run("queue-drains", drains.step)
 

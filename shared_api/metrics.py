@@ -94,6 +94,10 @@ class WorkQueueMetrics:
         """Return the observer for the queue of this name."""
         return OneWorkQueueMetrics(self, name)
 
+    def count_errors(self, name: str) -> Callable[[], None]:
+        """Return what counts exceptions about single objects in a loop without a work queue."""
+        return self.exceptions.labels(name).inc
+
     def note_failing(self, name: str, failing: Callable[[], float]) -> None:
         """Take the function that returns how many keys of a queue fail."""
         self.failing.labels(name).set_function(failing)

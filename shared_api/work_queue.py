@@ -45,6 +45,26 @@ MAX_ERROR_CHARS: Final = 500
 log = structlog.get_logger("work_queue")
 
 
+def log_failure(key: object, error: Exception, failures: int = 1) -> None:
+    """Log that a key, or an object, could not be processed; the first time with the traceback.
+
+    Args:
+        key: What could not be processed.
+        error: What was raised.
+        failures: How many there were in a row. Only each that doubles their number is logged, so
+            that keys that always fail do not fill the log.
+    """
+    if failures & (failures - 1):
+        return
+    log.error(
+        "processing a key failed",
+        key=str(key)[:MAX_ERROR_CHARS],
+        failures=failures,
+        error=f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS],
+        exc_info=error if failures == 1 else None,
+    )
+
+
 class WorkQueueObserver(Protocol):
     """Counts keys for metrics. Called without the lock, on any thread."""
 
@@ -236,20 +256,9 @@ class WorkQueue(Generic[KeyT]):
             raise
 
     def add_failed(self, key: KeyT, error: Exception) -> None:
-        """Add a key again after a growing pause, since processing it has raised.
-
-        The first failure in a row is logged with its traceback; of the others each that doubles
-        their number is logged, so that keys that always fail do not fill the log.
-        """
+        """Log an exception, and add its key again after a growing pause."""
         failures = self.retries(key) + 1
-        if failures & (failures - 1) == 0:
-            log.error(
-                "processing a key failed",
-                key=str(key)[:MAX_ERROR_CHARS],
-                failures=failures,
-                error=f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS],
-                exc_info=error if failures == 1 else None,
-            )
+        log_failure(key, error, failures)
         if self._observer is not None:
             self._observer.on_exception()
         self.add_rate_limited(key)

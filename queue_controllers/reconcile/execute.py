@@ -11,7 +11,6 @@ import functools
 from collections.abc import Mapping
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-import msgspec
 import structlog
 
 from queue_controllers.decision.actions import (
@@ -52,6 +51,7 @@ from shared_api.client.event_recorder import Event, EventType, ObjectReference
 from shared_api.client.flow_control import Lane
 from shared_api.client.resource_client import WRITE_SECONDS, ResourceClient, ResourceType
 from shared_api.client.resource_types import QUEUE_UNITS
+from shared_api.client.response_decoding import read_whole
 from shared_api.leader_election import Leadership
 from shared_api.objects.meta import NO_UID, ObjectMeta, Uid
 from shared_api.objects.queue_unit import QueueUnit
@@ -265,8 +265,7 @@ class Executor(Generic[JobT]):
         raw = self._client.get_raw(self.job_type.path(job.namespace, job.name))
         if not self.may_write():
             raise NotLeadingError
-        whole: dict[str, Any] = msgspec.json.decode(raw)
-        return whole
+        return read_whole(raw)
 
     def _resize(self, action: ResizeJob, job: JobT) -> ObjectMeta:
         meta = job.metadata

@@ -56,8 +56,10 @@ from queue_controllers.watches.owner_lookup import Remembered
 from shared_api.backoff import Backoff
 from shared_api.client.errors import ApiError, ApiFailure, NotFound
 from shared_api.client.resource_client import ResourceType
+from shared_api.client.response_decoding import read_whole
 from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.process.clock import Clock
+from shared_api.work_queue import log_failure
 
 ASK_AGAIN_SECONDS: Final = 600.0
 """How often all dry runs are repeated without a change: a webhook may have rules of its own."""
@@ -159,6 +161,7 @@ class PodPreviews:
         clock: The time, for repeated dry runs.
         on_changed: Called with the namespace in which a result has changed.
         ask_again_seconds: How often all dry runs are repeated.
+        on_error: Counts exceptions about single jobs.
     """
 
     def __init__(
@@ -168,7 +171,9 @@ class PodPreviews:
         *,
         on_changed: Callable[[str], None],
         ask_again_seconds: float = ASK_AGAIN_SECONDS,
+        on_error: Callable[[], None] = lambda: None,
     ) -> None:
+        self._on_error = on_error
         self._client = client
         self._clock = clock
         self._on_changed = on_changed
@@ -284,13 +289,21 @@ class PodPreviews:
             known = min(self._known.values(), key=lambda each: each.due, default=None)
             rests = [at for rounds in self._rounds.values() for at in rounds[:1]]
         if waiting is not None and waiting.due <= now:
-            self._preview_job(waiting)
+            self._try(waiting.job.key, lambda: self._preview_job(waiting))
             return 0.0
         if known is not None and known.due <= now:
-            self._renew(known, now)
+            self._try(known.dry_run.namespace, lambda: self._renew(known, now))
             return 0.0
         rests += [each.due for each in (waiting, known) if each is not None]
         return max(min(rests) - now, 0.01) if rests else None
+
+    def _try(self, about: str, work: Callable[[], None]) -> None:
+        """Do what has a due time of its own, which `work` moves before it can raise."""
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - it costs this job a pause, and no other
+            log_failure(about, error)
+            self._on_error()
 
     def _begin_rounds(self, now: float) -> None:
         for namespace, rounds in list(self._rounds.items()):
@@ -341,7 +354,7 @@ class PodPreviews:
         jobs = ResourceType(
             kind.group, kind.version, kind.plural, kind.kind, namespaced=True, object_type=object
         )
-        whole = msgspec.json.decode(self._client.get_raw(jobs.path(job.namespace, job.name)))
+        whole = read_whole(self._client.get_raw(jobs.path(job.namespace, job.name)))
         if whole["metadata"]["uid"] != job.uid:
             return None
         templates = waiting.adapter.full_templates(whole)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-import msgspec
 import structlog
 
 from queue_scheduler.admission_check_controller.provisioning_decision import (
@@ -34,6 +33,7 @@ from shared_api.admission_check_kit.unit_checks import NotLeadingError
 from shared_api.client.errors import AlreadyExists, Conflict, NotFound
 from shared_api.client.resource_client import ResourceClient, ResourceType
 from shared_api.client.resource_types import POD_TEMPLATES, QUEUE_UNITS, OnlyMetadata
+from shared_api.client.response_decoding import read_whole
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.provisioning_request import ProvisioningRequest
@@ -84,7 +84,7 @@ class ProvisioningWrites:
         """
         meta = unit.metadata
         raw = self._client.get_raw(QUEUE_UNITS.path(meta.namespace, meta.name))
-        body: Mapping[str, Any] = msgspec.json.decode(raw)
+        body = read_whole(raw)
         found = body.get("metadata", {})
         if (found.get("uid"), found.get("generation", 0)) != (meta.uid, meta.generation):
             raise Conflict(409, "Conflict", f"{meta.key} has changed")

@@ -195,7 +195,7 @@ class DequeueCycle:
         try:
             body = build_dequeue_patch(record.unit, decision, rfc3339(self._clock.now()))
         except BaseException:
-            self._pause(decision, DROPPED_PAUSE_SECONDS)
+            self._pause(decision, 0.0)  # the caller sets the unit aside
             raise
         write = Write(
             resource_type=QUEUE_UNITS,
@@ -256,9 +256,8 @@ class DequeueCycle:
     def _on_outcome(self, decision: Dequeue, outcome: Outcome[Any]) -> None:
         try:
             self._report(decision, outcome)
-        except BaseException:
-            self._unsettled.add_rate_limited(decision)
-            raise
+        except Exception as error:  # noqa: BLE001 - the writer's thread goes on with other units
+            self._unsettled.add_failed(decision, error)
 
     def _report(self, decision: Dequeue, outcome: Outcome[Any]) -> None:
         """Report the server's answer to the engine."""

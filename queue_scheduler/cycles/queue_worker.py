@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.decision import Dequeue, Preempt, Refused, Rest
+from queue_scheduler.cycles.undecided_units import UndecidedUnits
+from queue_scheduler.decision import Dequeue, Preempt, Refused, Rest, UndecidedError
 from shared_api.process.clock import Clock
 from shared_api.process.loop_thread import LoopThread
 
@@ -30,6 +31,7 @@ class QueueWorker:
         carry_out: Takes a Dequeue or Preempt and returns at once; the writes go on elsewhere.
         may_decide: False while this process does not lead, its caches are not complete, or too many
             writes are in flight. What makes it True again must wake the workers.
+        undecided: Takes units at which something raises.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class QueueWorker:
         shared: SharedEngine,
         carry_out: Callable[[Dequeue | Preempt], None],
         may_decide: Callable[[], bool],
+        undecided: UndecidedUnits,
         clock: Clock,
         observer: DecisionObserver,
     ) -> None:
@@ -45,6 +48,7 @@ class QueueWorker:
         self._shared = shared
         self._carry_out = carry_out
         self._may_decide = may_decide
+        self._undecided = undecided
         self._clock = clock
         self._observer = observer
 
@@ -53,15 +57,30 @@ class QueueWorker:
         if not self._may_decide():
             return None
         started = self._clock.monotonic()
-        decision = self._shared.decide_next(self._queue, started, self._clock.now())
+        try:
+            decision = self._shared.decide_next(self._queue, started, self._clock.now())
+        except UndecidedError as failed:
+            cause = failed.__cause__
+            assert isinstance(cause, Exception), "it is raised from what was raised"
+            self._undecided.set_aside(failed.unit, cause)
+            return 0.0
         if isinstance(decision, Rest):
             if decision.until is None:
                 return None
             return max(0.0, decision.until - self._clock.monotonic())
-        if isinstance(decision, Dequeue | Preempt):
-            self._carry_out(decision)
+        if not isinstance(decision, Dequeue | Preempt) or self._can_carry_out(decision):
+            self._undecided.note_decided(decision.unit)
         self._observer.on_decision(self._queue, decision, self._clock.monotonic() - started)
         return 0.0
+
+    def _can_carry_out(self, decision: Dequeue | Preempt) -> bool:
+        """Hand a decision over; return False if that raises: the unit was set aside."""
+        try:
+            self._carry_out(decision)
+        except Exception as error:  # noqa: BLE001 - it costs this unit a pause, and not its queue
+            self._undecided.set_aside(decision.unit, error)
+            return False
+        return True
 
 
 class QueueWorkers:

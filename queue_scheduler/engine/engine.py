@@ -7,6 +7,7 @@ The scheduler's whole state lives here. Shells feed it facts and carry out its d
     decide_next(queue, now, wall) -> Dequeue | Refused | Preempt | Rest  one unit decided, or none
     grow(unit) -> Growth | Refusal | None                     more pods for one that runs
     on_written(decision, unit), on_write_failed(decision, ...), on_preempted(decision, ...)
+    set_aside(unit, ...), end_aside(unit, ...)                a unit that cannot be decided
     fork()                                                    a copy for what-if questions
 
 How a decision is made: a unit's object arrives and is *placed* (`_place`): its phase is judged, its
@@ -45,6 +46,7 @@ from queue_scheduler.decision import (
     Reason,
     Refusal,
     Rest,
+    UndecidedError,
     Victim,
     WriteFailure,
 )
@@ -305,6 +307,9 @@ class Engine:
             Preempt: request these evictions, then call `on_preempted`; ask again at once.
             Refused: nothing to do; ask again at once.
             Rest: ask again when woken, or at `until`.
+
+        Raises:
+            UndecidedError: Something raised about the next unit; call `set_aside`.
         """
         queue = self._units.queues.find(queue_name)
         if queue is None:
@@ -338,8 +343,13 @@ class Engine:
         info = record.info
         assert info is not None, f"{record.key} is pending without a demand"
         self._units.changed_queues[queue.name] = None
-        answer = self._admission.try_admit(queue, info, moment)
-        return self._start(queue, record, answer) if isinstance(answer, QueueUnitInfo) else answer
+        try:
+            answer = self._admission.try_admit(queue, info, moment)
+            if isinstance(answer, QueueUnitInfo):
+                return self._start(queue, record, answer)
+        except Exception as error:
+            raise UndecidedError(record.key) from error
+        return answer
 
     def _start(self, queue: SchedulingQueue, record: CachedUnit, asked: QueueUnitInfo) -> Dequeue:
         units, unit, info = self._units, record.unit, record.info
@@ -392,6 +402,39 @@ class Engine:
         # The caller asks again, perhaps before another change would refresh the turns.
         self._turns.refresh(queue, self._plugins.domains)
 
+    def set_aside(self, key: str, *, why: str = "") -> tuple[str, ...]:
+        """Take that a pending unit cannot be decided: others are decided first.
+
+        It waits until `end_aside`, or until its object changes. `why` becomes an event on it, ""
+        for none.
+        """
+        record = self._units.records.get(key)
+        if record is None or record.state is not UnitState.WAITING:
+            return ()
+        if why:
+            self._notice("QueueUnit", key, record.unit.metadata.uid, "DecisionFailed", why)
+        self._rounds.on_refused(key)
+        self._units.leave(record)
+        self._set_conflict(record)
+        return self._wake_up.wake_affected()
+
+    def end_aside(self, key: str, resource_version: str) -> tuple[str, ...]:
+        """Let a unit that was set aside in this version be decided again."""
+        record = self._units.records.get(key)
+        if record is None or record.state is not UnitState.CONFLICT:
+            return ()
+        if record.unit.metadata.resource_version != resource_version:
+            return ()
+        self._units.leave(record)
+        self._units.place(record.unit, record.version, judge(record.unit), record)
+        return self._wake_up.wake_affected()
+
+    def _set_conflict(self, record: CachedUnit) -> None:
+        """Keep a unit that has left its state from being decided until its object changes."""
+        stale = replace(record, state=UnitState.CONFLICT, admitted_on=None)
+        self._units.enter(stale)
+        self._units.charges.charge_living(stale)
+
     def on_written(self, decision: Dequeue, unit: QueueUnit) -> tuple[str, ...]:
         """Take what the server holds after the write, or after a write with an unknown outcome.
 
@@ -439,9 +482,7 @@ class Engine:
         if failure is WriteFailure.REJECTED:
             self._units.place(record.unit, record.version, judge(record.unit), record)
         else:
-            stale = replace(record, state=UnitState.CONFLICT, admitted_on=None)
-            self._units.enter(stale)
-            self._units.charges.charge_living(stale)
+            self._set_conflict(record)
         return self._wake_up.wake_affected()
 
     def on_preempted(self, decision: Preempt, failed: tuple[Victim, ...] = ()) -> tuple[str, ...]:

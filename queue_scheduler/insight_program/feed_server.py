@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import structlog
@@ -40,6 +41,7 @@ from shared_api.process.local_socket import (
     wait_readable,
 )
 from shared_api.version import VERSION
+from shared_api.work_queue import log_failure
 
 REST_SECONDS: Final = 0.5
 """Longest wait of a step, and so the longest delay of a stop."""
@@ -73,6 +75,7 @@ class FeedServer:
         engine: Plays the calls.
         recorders: Told all that is received.
         metrics: Counts.
+        on_error: Counts exceptions of recorders.
     """
 
     def __init__(
@@ -81,7 +84,9 @@ class FeedServer:
         engine: FollowedEngine,
         recorders: tuple[Recorder, ...],
         metrics: FollowMetrics,
+        on_error: Callable[[], None] = lambda: None,
     ) -> None:
+        self._on_error = on_error
         self._listener = listener
         self._engine = engine
         self._recorders = recorders
@@ -174,7 +179,11 @@ class FeedServer:
         answer = self._engine.play(call)
         self._metrics.on_played()
         for each in self._recorders:
-            each.on_call(call, encoded, answer)
+            try:
+                each.on_call(call, encoded, answer)
+            except Exception as error:  # noqa: BLE001 - it misses this call; the feed goes on
+                log_failure(f"call {call.number}", error)
+                self._on_error()
 
     def _on_other_state(self, error: OtherStateError) -> None:
         self._metrics.on_other_state()

@@ -11,10 +11,13 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.debug_api.engine_state import State
 from queue_scheduler.insight.fitting import fits_now, heads_of_classes
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.objects.meta import Uid
 from shared_api.process.clock import Clock
+from shared_api.work_queue import log_failure
 
 ROUND_SECONDS: Final = 15.0
 """Between two rounds: a unit that fits is admitted within a second, and users wait for minutes
@@ -43,10 +46,17 @@ class FittingWatch:
         state: Returns a fork of the engine that decides; None: none decides, or it is not known
             what it was told.
         clock: The time.
+        on_error: Counts exceptions about single units.
     """
 
-    def __init__(self, state: Callable[[], State | None], clock: Clock) -> None:
+    def __init__(
+        self,
+        state: Callable[[], State | None],
+        clock: Clock,
+        on_error: Callable[[], None] = lambda: None,
+    ) -> None:
         self._state = state
+        self._on_error = on_error
         self._clock = clock
         self._number = -1
         self._next = 0
@@ -82,7 +92,7 @@ class FittingWatch:
         start = self._next if self._next < len(heads) else 0
         looked = 0
         for queue, record in (*heads[start:], *heads[:start]):
-            if fits_now(state.engine, queue, record, state.moment):
+            if self._fits(state, queue, record):
                 fitting.setdefault(record.uid, _Fitting(record.key, began))
             else:
                 fitting.pop(record.uid, None)
@@ -93,6 +103,14 @@ class FittingWatch:
         self._next = 0 if is_complete else (start + looked) % len(heads)
         self._number = state.number if is_complete else -1
         self._fitting = fitting
+
+    def _fits(self, state: State, queue: SchedulingQueue, record: CachedUnit) -> bool:
+        try:
+            return fits_now(state.engine, queue, record, state.moment)
+        except Exception as error:  # noqa: BLE001 - the other classes must still be looked at
+            log_failure(record.key, error)
+            self._on_error()
+            return False
 
     def _tell(self) -> None:
         """Log each unit once that has fitted for long."""

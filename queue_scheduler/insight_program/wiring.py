@@ -119,7 +119,11 @@ class Insight:
         self._forecast_thread = program.spawn(
             "forecasts", self._forecasts.step, unblock=self._forecasts.end
         )
-        fitting = FittingWatch(self._state_that_decides, program.clock)
+        fitting = FittingWatch(
+            self._state_that_decides,
+            program.clock,
+            program.metrics.work_queues.count_errors("fitting"),
+        )
         self._metrics.show_fitting(count=fitting.count, seconds=fitting.longest_seconds)
         self._fitting_thread = program.spawn("fitting", fitting.step)
         self._visibility = self._open_visibility(flags.visibility)
@@ -165,6 +169,7 @@ class Insight:
                 self._engine,
                 (*self._recorders(), self._run_watcher(), self._admissions),
                 self._metrics,
+                self._program.metrics.work_queues.count_errors("feed"),
             ),
             AnswerServer(answers, self._build_app),
         )

@@ -33,6 +33,7 @@ from shared_api.client.writes import Dropped, Outcome, Rejected, WriteSink, Writ
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
+from shared_api.work_queue import log_failure
 
 POLL_SECONDS: Final = 1.0
 """Between two searches for drained queues: users set that, so seconds do not matter."""
@@ -59,6 +60,7 @@ class QueueDrain:
         writes: Takes the patches.
         note_written: Takes what the server answered.
         may_write: False while this process does not lead.
+        on_error: Counts exceptions about single units.
     """
 
     def __init__(
@@ -68,7 +70,9 @@ class QueueDrain:
         note_written: Callable[[QueueUnit], object],
         may_write: Callable[[], bool],
         clock: Clock,
+        on_error: Callable[[], None] = lambda: None,
     ) -> None:
+        self._on_error = on_error
         self._shared = shared
         self._writes = writes
         self._note_written = note_written
@@ -89,7 +93,13 @@ class QueueDrain:
         to_ask = list(find_to_ask(records, queues))
         self._forget_others(to_ask)
         for record in self._first_due(to_ask):
-            self._ask_back(record)
+            try:
+                self._ask_back(record)
+            except Exception as error:  # noqa: BLE001 - it costs this unit a pause, and no other
+                log_failure(record.key, error)
+                self._on_error()
+                self._in_flight.discard(record.key)
+                self._pause(record.uid)
         return FULL_REST_SECONDS if len(self._in_flight) >= MAX_IN_FLIGHT else POLL_SECONDS
 
     def _first_due(self, to_ask: list[CachedUnit]) -> list[CachedUnit]:

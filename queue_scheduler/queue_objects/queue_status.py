@@ -36,6 +36,7 @@ from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import condition_body, with_condition
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import DISABLE_SHOW_ITEMS, read_annotation
+from shared_api.work_queue import log_failure
 
 MAX_ITEMS: Final = 100
 """Keeps the object small: some kilobytes, whatever the length of the queue."""
@@ -239,7 +240,9 @@ class QueueStatusWriter:
         cache: WritersCache[Queue],
         may_write: Callable[[], bool],
         clock: Clock,
+        on_error: Callable[[], None] = lambda: None,
     ) -> None:
+        self._on_error = on_error  # counts exceptions about single queues
         self._shared = shared
         self._writes = writes
         self._cache = cache
@@ -267,7 +270,7 @@ class QueueStatusWriter:
                 return MIN_INTERVAL_SECONDS
             self._begin_round(changes)
         for _ in range(min(QUEUES_PER_STEP, len(self._left))):
-            self._are_shown &= self._update(self._left.popleft())
+            self._are_shown &= self._try(self._left.popleft())
         if not self._left:
             self._shown_until = self._changes if self._are_shown else None
         return self._pause
@@ -279,6 +282,18 @@ class QueueStatusWriter:
         self._left.extend(names)
         self._changes, self._are_shown = changes, True
         self._pause = MIN_INTERVAL_SECONDS / max(-(-len(names) // QUEUES_PER_STEP), 1)
+
+    def _try(self, name: str) -> bool:
+        try:
+            return self._update(name)
+        except Exception as error:  # noqa: BLE001 - it costs this queue a pause, and no other
+            log_failure(name, error)
+            self._on_error()
+            writing = self._writings[name]
+            writing.in_flight = None
+            writing.not_before = self._clock.monotonic() + RETRY_BACKOFF.seconds(writing.failures)
+            writing.failures += 1
+            return False
 
     def _update(self, name: str) -> bool:
         """Write a queue's status unless it is shown; return whether it is."""

@@ -35,6 +35,8 @@ CALLS: Final[Mapping[str, Callable[..., object]]] = {
         Engine.forget_pod,
         Engine.charge_anew,
         Engine.decide_next,
+        Engine.set_aside,
+        Engine.end_aside,
         Engine.on_written,
         Engine.on_write_failed,
         Engine.on_preempted,

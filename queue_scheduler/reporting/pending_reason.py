@@ -229,9 +229,9 @@ class PendingReasonWriter:
             del keys[key]
             try:
                 is_written = self._report(key, rank)
-            except BaseException:
-                self._due.add_rate_limited(key)
-                raise
+            except Exception as error:  # noqa: BLE001 - it costs this unit a pause, and not the thread
+                self._due.add_failed(key, error)
+                continue
             if is_written and rank is _Rank.LATER:
                 now = self._clock.monotonic()
                 pause = 1.0 / LATER_PER_SECOND

@@ -13,7 +13,8 @@ the newest object of a unit (`Result`); the rest is here::
 A write that is found in the unit is reported as if its answer had come. A repeated conflict with a
 unit that has not changed is a refusal: a webhook may answer so.
 
-A unit at which something raises, such as a plugin, is reconciled again like one whose write failed.
+A unit at which something raises, such as a plugin, is reconciled again like one whose write failed,
+and keeps no other waiting.
 The guard makes a second try of a write whose answer was lost harmless. Only the objects decide: a
 process that begins to lead asks the engine which units exist.
 """
@@ -186,10 +187,10 @@ class UnitReconciler:
             return due.seconds_until_ready()
         try:
             send = self._find_write(key)
-        except BaseException:
-            due.add_rate_limited(key)
+        except Exception as error:  # noqa: BLE001 - it costs this unit a pause, and not the thread
+            due.add_failed(key, error)
             due.done(key)
-            raise
+            return 0.0
         if send is None:
             due.done(key)
         else:
@@ -205,6 +206,7 @@ class UnitReconciler:
             case None:
                 self._forget(key)
             case RequeueAfter(seconds=seconds):
+                due.forget(key)
                 due.add_after(key, seconds)
             case SendStatus(frees=True, unit=unit) if self._access.shared.ask(_has_pods, unit):
                 due.add_after(key, PODS_REST_SECONDS)
@@ -223,9 +225,8 @@ class UnitReconciler:
         self._in_flight.discard(key)
         try:
             self._settle(key, send, outcome)
-        except BaseException:
-            due.add_rate_limited(key)
-            raise
+        except Exception as error:  # noqa: BLE001 - the writer's thread goes on with other units
+            due.add_failed(key, error)
         finally:
             due.done(key)
 

@@ -11,6 +11,7 @@ are not served.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -55,6 +56,8 @@ OPEN_SECONDS: Final = 1.0
 """Intervals between checks whether units may be judged: while a cache is filling, and otherwise."""
 
 BY_CHECK: Final = "check"
+EVENT_WRITER: Final = "event-writer"
+"""Name of the thread that writes events, in metrics."""
 
 log = structlog.get_logger("check_controller")
 
@@ -221,9 +224,10 @@ class CheckController:
             flow=host.flow,
             clock=host.clock,
             writable_seconds=host.leadership.writable_seconds,
+            on_error=partial(host.metrics.process.on_loop_error, EVENT_WRITER),
         )
         writer = self._dispatcher.new_worker()
-        writer.wake = self._run("event-writer", writer.step).wake
+        writer.wake = self._run(EVENT_WRITER, writer.step).wake
         recorder = EventRecorder(
             self._dispatcher,
             host.clock,

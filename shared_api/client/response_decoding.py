@@ -247,6 +247,22 @@ def read_json(body: bytes) -> Any:  # noqa: ANN401 - decoded JSON
         raise MalformedAnswer(f"the answer is no JSON: {error}") from error
 
 
+def read_whole(body: bytes) -> dict[str, Any]:
+    """Return a whole object, of which parts are written back.
+
+    Raises:
+        MalformedAnswer: It is no JSON object, or nested too deep: without its deepest levels it
+            would be another object.
+    """
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise MalformedAnswer(f"the object cannot be read as a whole: {error}") from error
+    if not isinstance(found, dict):
+        raise MalformedAnswer("the answer is no object")
+    return found
+
+
 def _read_flat(read: Callable[[bytes], ReadT], body: bytes) -> ReadT:
     """Decode; if the answer is nested too deeply for that, decode it without its deepest levels.
 

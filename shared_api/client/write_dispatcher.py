@@ -21,6 +21,9 @@ The guarantees and their reasons:
 
 A write is dropped only when the server certainly has not acted on it.
 
+What a write or its report raises is logged and counted, and the worker goes on: an object at which
+the program fails must not keep the writes of others waiting.
+
 Model: kube-scheduler's `backend/api_dispatcher`.
 """
 
@@ -29,8 +32,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+import structlog
 
 from shared_api.client.errors import ApiFailure
 from shared_api.client.flow_control import FlowControl, Lane
@@ -115,6 +119,11 @@ class WriteClient(Protocol):
         """Delete an object."""
 
 
+MAX_SHOWN: Final = 200
+"""Characters that are logged of an outcome."""
+
+log = structlog.get_logger("write_dispatcher")
+
 OnOutcome = Callable[[Outcome[Any]], None]
 _Key = tuple[str, str, str, str]
 
@@ -152,6 +161,7 @@ class WriteDispatcher:
         clock: Clock,
         writable_seconds: Callable[[], float],
         on_room: Callable[[], None] = lambda: None,
+        on_error: Callable[[Exception], None] = lambda _: None,
     ) -> None:
         """Make a dispatcher without workers.
 
@@ -162,12 +172,14 @@ class WriteDispatcher:
             writable_seconds: Returns how many seconds a write that begins now may take
                 (`leader_election`); infinite without an election. Called before each send.
             on_room: Called on a worker's thread when `has_room` becomes True again.
+            on_error: Called with each exception of a write or of a report, for a metric.
         """
         self._client = client
         self._flow = flow
         self._clock = clock
         self._writable_seconds = writable_seconds
         self._on_room = on_room
+        self._on_error = on_error
         self._workers = 0
         self._settled = threading.Event()
         # Guards all fields below. No write is sent, no callback called and no worker woken while it
@@ -203,7 +215,7 @@ class WriteDispatcher:
                 worker = self._resting.popitem()[0] if self._resting else None
         if worker is not None:
             worker.wake()
-        _call_all(dropped, Dropped(reason))
+        self._report(dropped, Dropped(reason))
 
     def has_room(self) -> bool:
         """Return whether more normal writes should be submitted now; takes no lock."""
@@ -231,7 +243,7 @@ class WriteDispatcher:
                 self._waiting[lane] = 0
             if not any(self._in_flight.values()):
                 self._settled.set()
-        _call_all(dropped, Dropped("writing has ended"))
+        self._report(dropped, Dropped("writing has ended"))
         return self._clock.wait(self._settled, wait_seconds)
 
     def new_worker(self) -> WriteWorker:
@@ -266,14 +278,28 @@ class WriteDispatcher:
         outcome: Outcome[Any] = Unknown(ApiFailure("the write ended by an error of this program"))
         try:
             outcome = self._send(pending.write)
+        except Exception as error:  # noqa: BLE001 - the worker goes on with the writes of others
+            self._note_error(error, pending.write.name)
         finally:
             # Reported before the object's next write can be taken, so that outcomes are reported in
             # the order of the writes.
             try:
-                _call_all(pending.callbacks, outcome)
+                self._report(pending.callbacks, outcome)
             finally:
                 self._finish(key, pending, outcome)
         return 0.0
+
+    def _report(self, callbacks: list[OnOutcome], outcome: Outcome[Any]) -> None:
+        """Call all, whatever one of them raises: it may be about another object."""
+        for on_outcome in callbacks:
+            try:
+                on_outcome(outcome)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._note_error(error, str(outcome))
+
+    def _note_error(self, error: Exception, about: str) -> None:
+        log.error("a write failed in this program", about=about[:MAX_SHOWN], exc_info=error)
+        self._on_error(error)
 
     def _send(self, write: Write[Any]) -> Outcome[Any]:
         if self._writable_seconds() < WRITE_SECONDS:
@@ -405,13 +431,6 @@ class WriteWorker:
 def _key_of(write: Write[Any]) -> _Key:
     kind = write.resource_type
     return (kind.group, kind.plural, write.namespace, write.name)
-
-
-def _call_all(callbacks: list[OnOutcome], outcome: Outcome[Any]) -> None:
-    # A callback that raises does not keep the others from being called.
-    with ExitStack() as stack:
-        for on_outcome in reversed(callbacks):
-            stack.callback(on_outcome, outcome)
 
 
 def _all_callbacks(each: _Object) -> list[OnOutcome]:

@@ -134,8 +134,8 @@ class IndexedStore(Generic[T]):
             stored = self._objects.get(key)
             if version <= self._observed_version or version <= _version(stored):
                 return False
-            self._ahead.setdefault(key, stored)
             self._put(key, stored, new)
+            self._ahead.setdefault(key, stored)
             return True
 
     # ------------------------------------------------------------------ for the informer
@@ -157,9 +157,9 @@ class IndexedStore(Generic[T]):
                 had = _version(stored)
                 if version < had or (version == had and key not in self._ahead):
                     return []
+            self._put(key, stored, new)
             if self._ahead:
                 self._ahead.pop(key, None)
-            self._put(key, stored, new)
         if seen is not None and seen.metadata.uid != new.metadata.uid:
             return [(seen, None), (None, new)]
         return [(seen, new)]
@@ -271,11 +271,14 @@ class IndexedStore(Generic[T]):
     # The following methods are called with the lock held.
 
     def _put(self, key: str, old: T | None, new: T) -> None:
+        # All values first: a function that raises must leave the store as it was.
+        values = [
+            (name, () if old is None else tuple(function(old)), tuple(function(new)))
+            for name, function in self._index_functions.items()
+        ]
         self._objects[key] = new
         self._void.discard(key)
-        for name, function in self._index_functions.items():
-            before = () if old is None else tuple(function(old))
-            after = tuple(function(new))
+        for name, before, after in values:
             if before == after:
                 continue
             self._unindex(name, key, before)

@@ -53,6 +53,9 @@ arrive at a time, and waking a thread costs more than handling one of them. Paus
 of this value, so that several informers run together while their code is in the processor's caches.
 The first event after a quiet time is not delayed."""
 
+MAX_WHY_CHARS: Final = 300
+"""What is told of an exception: it may quote what a user wrote."""
+
 T = TypeVar("T", bound=ApiObject)
 AnyT = TypeVar("AnyT")
 
@@ -401,7 +404,12 @@ class SharedInformer(Generic[T]):
         # now, so its handlers must still know that the history was replaced.
         self._rewound = rewound or self.store.is_void(key)
         try:
-            self._deliver(self.store.put_observed(item, force=self._rewound), listed=listed)
+            changes = self.store.put_observed(item, force=self._rewound)
+        except Exception as error:
+            log.exception("object cannot be kept", resource=self._name, key=key)
+            self._keep(_failure_of(item, error), listed=listed)
+        else:
+            self._deliver(changes, listed=listed)
         finally:
             self._rewound = rewound
 
@@ -494,6 +502,15 @@ class SharedInformer(Generic[T]):
 
     def _resync_pause(self) -> float:
         return self._settings.resync_seconds * (1 + RESYNC_JITTER * (2 * self._rng.random() - 1))
+
+
+def _failure_of(item: ApiObject, error: Exception) -> DecodeFailure:
+    """Return the failure of an object at which the store's transform or an index raises.
+
+    It can be decoded, and not be used: for whoever follows, that is the same.
+    """
+    meta, why = item.metadata, f"{type(error).__name__}: {error}"[:MAX_WHY_CHARS]
+    return DecodeFailure(meta.namespace, meta.name, meta.uid, meta.resource_version, why)
 
 
 class _Selected(Generic[T]):

@@ -32,7 +32,7 @@ WORKERS: Final = 8
 WARM_UP_UNITS: Final = 200
 IDLE_SECONDS: Final = 10.0
 SCRIPT: Final = str(ROOT / "tests" / "benchmarks" / "named_scheduler.py")
-GROUPS: Final = {"writer-": "writers", "queue/": "workers", "informer-queueu": "reader"}
+GROUPS: Final = {"writer/": "writers", "queue/": "workers", "informer-queueu": "reader"}
 """The first letters of a thread's name -> how it is shown. The reader's are those of queueunits."""
 REST: Final = "rest"
 WHOLE: Final = "whole"

@@ -10,7 +10,7 @@ from queue_scheduler.cycles.dequeue_cycle import (
     CONFLICT_SECONDS,
     DROPPED_PAUSE_SECONDS,
 )
-from queue_scheduler.decision import Rest
+from queue_scheduler.decision import Rest, UndecidedError
 from shared_api.fake_api_server.faults import Match
 from tests.object_states import condition_of
 from tests.queue_scheduler.cycle_kit import Line
@@ -249,7 +249,6 @@ def test_a_decision_that_cannot_be_handed_over_is_undone_and_made_again(
     with pytest.raises(PluginError):
         line.start()
     assert (line.state("a"), line.kit.used()) == (UnitState.WAITING, 0)
-    line.kit.clock.advance(DROPPED_PAUSE_SECONDS)
     line.cycle.carry_out(line.kit.dequeue())
     line.kit.send()
     assert line.kit.phase("a") == "Dequeued"
@@ -262,7 +261,7 @@ def test_a_decision_whose_report_raises_is_made_again_without_an_event(
     plugin = kit.engine.plugins.plugins[0]
     kit.add_unit("a")
     raise_once(monkeypatch, plugin, "stirred_domains")
-    with pytest.raises(PluginError):
+    with pytest.raises(UndecidedError, match="default/a"):
         kit.decide()
     assert (line.state("a"), kit.used()) == (UnitState.WAITING, 0)
     kit.engine.validate()
@@ -279,8 +278,7 @@ def test_an_answer_whose_report_raises_is_detected(
     if status:
         kit.server.faults.fail(status, times=10 if status == 429 else 1, match=UNIT_STATUS)
     raise_once(monkeypatch, kit.shared, "tell")
-    with pytest.raises(PluginError):
-        kit.send()
+    kit.send()
     kit.server.faults.clear()
     assert line.state("a") is UnitState.ASSUMED
     kit.clock.advance(1.0)
@@ -300,8 +298,8 @@ def test_a_read_that_raises_is_repeated(line: Line, monkeypatch: pytest.MonkeyPa
     line.kit.server.faults.clear()
     assert line.state("a") is UnitState.ASSUMED
     raise_once(monkeypatch, line.kit.shared, "tell")
-    with pytest.raises(PluginError):
-        exhaust(line.cycle.step)
+    exhaust(line.cycle.step)
+    assert line.state("a") is UnitState.ASSUMED
     line.kit.clock.advance(1.0)
     exhaust(line.cycle.step)
     assert line.state("a") is UnitState.ADMITTED

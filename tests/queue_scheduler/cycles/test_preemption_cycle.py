@@ -206,8 +206,7 @@ def test_an_answer_whose_report_raises_still_ends_the_round(
     rounds.start("one")
     rounds.cycle.carry_out(rounds.preempt())
     raise_once(monkeypatch, rounds.kit.shared, "tell")
-    with pytest.raises(PluginError):
-        rounds.kit.send()
+    rounds.kit.send()
     assert rounds.counted == [("team", "Preempted", 1)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from queue_scheduler.cycles.queue_worker import QueueWorker, QueueWorkers
+from queue_scheduler.cycles.undecided_units import UndecidedUnits
 from queue_scheduler.decision import Dequeue, Preempt, Refused, WriteFailure
 from queue_scheduler.engine.engine import Engine
 from shared_api.process.loop_thread import LoopThread, Step
@@ -37,6 +38,7 @@ class Bench:
             kit.shared,
             self.carried.append,
             lambda: self.may_decide,
+            UndecidedUnits(kit.shared, kit.work_queue()),
             kit.clock,
             self.seen,
         )
@@ -106,7 +108,10 @@ class Threads:
 
     def _build(self, queue: str) -> QueueWorker:
         kit = ShellKit()
-        return QueueWorker(queue, kit.shared, lambda _: None, lambda: True, kit.clock, Seen())
+        undecided = UndecidedUnits(kit.shared, kit.work_queue())
+        return QueueWorker(
+            queue, kit.shared, lambda _: None, lambda: True, undecided, kit.clock, Seen()
+        )
 
     def _start(self, queue: str, worker: QueueWorker) -> LoopThread:
         thread = CountedThread(f"queue-{queue}", worker.step)

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from queue_scheduler.cache.unit_state import UnitState
-from queue_scheduler.decision import Dequeue, Reason, Rest, WriteFailure
+from queue_scheduler.decision import Dequeue, Reason, Rest, UndecidedError, WriteFailure
 from queue_scheduler.engine.engine import Engine
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import Admission, QueueUnit
@@ -295,11 +295,12 @@ def test_any_other_event_frees_the_room(story: Story, news: QueueUnit) -> None:
 def test_a_decision_whose_report_raises_is_undone(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """The caller gets the exception, and asks again."""
+    """The caller gets the exception with the unit, and may ask again."""
     engine, plugin = decided_engine()
     raise_once(monkeypatch, plugin, name)
-    with pytest.raises(PluginError):
+    with pytest.raises(UndecidedError, match="ns/u") as caught:
         engine.decide_next("a", 0.0)
+    assert isinstance(caught.value.__cause__, PluginError)
     engine.validate()
     assert plugin.used("a") == {}
     decision = engine.decide_next("a", 0.0)

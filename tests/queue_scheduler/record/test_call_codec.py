@@ -82,6 +82,8 @@ ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "forget_pod": (("ns/p",), {}),
     "charge_anew": ((Uid("uid-u"),), {}),
     "decide_next": (("a", 0.1 + 0.2, BEGINNING), {}),
+    "set_aside": (("ns/u",), {"why": "it raised"}),
+    "end_aside": (("ns/u", "1"), {}),
     "on_written": ((DEQUEUE, UNIT), {}),
     "on_write_failed": ((DEQUEUE, WriteFailure.REFUSED), {"retry_at": 1e9 / 3, "why": "no"}),
     "on_preempted": ((PREEMPT, (VICTIM,)), {}),

@@ -16,7 +16,7 @@ from shared_api.fake_api_server.faults import Match
 from shared_api.objects.meta import Timestamp
 from shared_api.testing.object_builders import elastic_quota_body, queue_body, queue_unit_body
 from tests.object_states import condition_of
-from tests.queue_scheduler.fault_kit import PluginError, raise_once
+from tests.queue_scheduler.fault_kit import raise_once
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, UNIT_STATUS, Json, SentEvents, ShellKit
 from tests.stepped_host import exhaust
 
@@ -242,8 +242,7 @@ def test_an_object_whose_report_raises_is_reported_later(
 ) -> None:
     raise_once(monkeypatch, undecodable_objects, "build_unreadable_patch")
     office.create_broken()
-    with pytest.raises(PluginError):
-        office.reporter.step()
+    assert office.reporter.step() == 0.0
     office.kit.clock.advance(1.0)
     exhaust(office.reporter.step)
     office.kit.send()
