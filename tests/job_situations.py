@@ -46,7 +46,7 @@ HELD = StatusFacts(suspended=True, suspended_since=Timestamp("2026-11-01T09:52:0
 RUNS = StatusFacts(running=True)
 SUCCEEDED = Outcome(succeeded=True)
 FAILED = Outcome(succeeded=False, message="too late")
-TWO_RUNNING = PodCounts(total=2, living=2, running=2, running_of_sets={"main": 2})
+TWO_RUNNING = PodCounts(total=2, living=2, running=2, running_of_sets={"main": 2}, bound=2)
 TWO_PENDING = PodCounts(total=2, living=2)
 TWO_TERMINATING = PodCounts(total=2, living=2, terminating=2)
 

@@ -6,7 +6,9 @@ Running, with all that the job asks for as its admissions and the condition `Ado
 between the scheduler charges the living pods, so nothing is admitted on top. If the second write is
 lost (a crash, a restart into another version), the next reconcile repeats it.
 
-Whether a job is adopted is read from the job and its pods alone. A job that was resumed against the
+Whether a job is adopted is read from the job and its pods alone. Only pods that have a node make it
+running: others have taken nothing yet, and a label alone would charge hundreds of them to a quota
+that has no room. With one such pod the whole job is adopted. A job that was resumed against the
 queue has a pending unit, too; the difference is a pod that is older than the unit, by the API
 server's timestamps. No annotation counts. A job whose namespace may not name its quota is not
 adopted: it was never admitted, so a label would be enough to fill another team's quota.
@@ -67,19 +69,19 @@ def ran_before(view: JobView, job: JobFacts, state: JobState) -> bool:
     """
     if job.kind.held_by_gates:
         # Holding a running pod would mean deleting it. Gated pods go on waiting.
-        return view.pods.living > 0 and runs_whole(job, view.pods)
+        return _is_whole(view, job)
     if not _may_go_on(view, state) or _was_let_go_out_of_turn(view):
         return False
     if view.memory.nested and view.ownership.ignored_owner and not job.kind.held_only_at_creation:
         return False  # it was created as part of an owner that no longer counts
     is_too_late = job.kind.held_only_at_creation and job.released_at is None
-    return is_too_late or (has_pods(view, job) and not view.memory.arrived)
+    return is_too_late or (_is_running(view, job) and not view.memory.arrived)
 
 
 def ran_before_its_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -> bool:
     """Return whether a job ran before its pending unit was created.
 
-    True if the unit was never admitted and a living pod is older than the unit. Timestamps have
+    True if the unit was never admitted and a pod with a node is older than it. Timestamps have
     whole seconds: a pod of the same second may have been released after the unit was created. Also
     true if the job's kind can be held at creation only, or never, and it was created running: its
     spec has not changed since.
@@ -99,7 +101,7 @@ def ran_before_its_unit(view: JobView, job: JobFacts, unit: QueueUnit, state: Jo
         return False  # it was stopped before: whatever resumes it now acts against the queue
     if job.kind.held_only_at_creation and job.released_at is None and job.metadata.generation == 1:
         return True
-    since = view.pods.living_since
+    since = view.pods.bound_since
     return bool(since) and since < unit.metadata.creation_timestamp
 
 
@@ -109,6 +111,16 @@ def has_pods(view: JobView, job: JobFacts) -> bool:
     Its operator's count may arrive before the pods that it counts.
     """
     return view.pods.living > 0 or job.status.pods > 0
+
+
+def _is_running(view: JobView, job: JobFacts) -> bool:
+    """Return whether a job has a pod with a node, or, of pods that are not seen, a ready one."""
+    return view.pods.bound > 0 or (not job.sees_pods and job.status.ready > 0)
+
+
+def _is_whole(view: JobView, job: JobFacts) -> bool:
+    """Return whether all pods that a job of pods needs live, and at least one has a node."""
+    return view.pods.bound > 0 and runs_whole(job, view.pods)
 
 
 def _was_let_go_out_of_turn(view: JobView) -> bool:
@@ -165,15 +177,17 @@ def adopt_opened_pods(view: JobView, job: JobFacts, unit: QueueUnit) -> Decision
     if not may_use_quota(job, view.context):
         return None if "NotAdopted" in view.memory.reported_events else leave_running(view, job)
     message = f"The gate {ADMISSION_GATE} was removed from its pods by others: they go on, charged"
-    if runs_whole(job, view.pods):
+    if _is_whole(view, job):
         event = RecordJobEvent(reason="GateOpened", message=message, type=EventType.WARNING)
         return _prove_with(view, job, unit, event)
     if not view.pods.opened or MARK_REFUSED in view.memory.reported_events:
         return None
+    rest = "The others wait in the queue until the rest of the job fits"
+    if not view.pods.held:
+        rest = "The job waits in the queue until it fits, or one of them has a node"
     message = (
         f"The gate {ADMISSION_GATE} was removed from {view.pods.opened} of its pods by others:"
-        " they go on, charged as they run. The others wait in the queue until the rest of the job"
-        " fits"
+        f" they go on, charged as they run. {rest}"
     )
     event = RecordJobEvent(reason="GateOpened", message=message, type=EventType.WARNING)
     marked = mark_opened(view, job, unit)

@@ -91,8 +91,10 @@ class PodCounts(msgspec.Struct, frozen=True, kw_only=True):
     """When the newest of all was created; "" for none."""
     unschedulable: tuple[Unschedulable, ...] = ()
     """Why pending pods were refused by their scheduler; the one that was refused first leads."""
-    living_since: str = ""
-    """When the oldest living pod that is not being deleted was created; "" for none."""
+    bound: int = 0
+    """Living, and with a node: they run, or are about to. Others have taken nothing yet."""
+    bound_since: str = ""
+    """When the oldest pod with a node that is not being deleted was created; "" for none."""
     held: tuple[HeldPod, ...] = ()
     """Held by the queue's gate, and not being deleted, in the order in which they start; filled by
     `count_gated`."""
@@ -122,8 +124,8 @@ def count_pods(
     pods: Iterable[Pod], pod_set_of: Callable[[Pod], str], job: Uid = NO_UID
 ) -> PodCounts:
     """Return the counts of a job's pods; `job`: its uid, if its children may have pods as well."""
-    total = living = terminating = 0
-    pending_since = last_created = living_since = ""
+    total = living = terminating = bound = 0
+    pending_since = last_created = bound_since = ""
     children: set[Uid] = set()
     refused: list[Unschedulable] = []
     running: dict[str, int] = {}
@@ -136,8 +138,10 @@ def count_pods(
         living += pod.is_living
         if job and pod.is_living and (child := _unmarked_controller(pod)) not in {NO_UID, job}:
             children.add(child)
-        if pod.is_living and not pod.is_terminating:
-            living_since = min(living_since or created, created)
+        if has_node(pod):
+            bound += 1
+            if not pod.is_terminating:
+                bound_since = min(bound_since or created, created)
         if pod.is_terminating:
             terminating += 1
         elif pod.status.phase == "Running":
@@ -162,9 +166,15 @@ def count_pods(
         pending_since=pending_since,
         last_created=last_created,
         unschedulable=tuple(sorted(refused)),
-        living_since=living_since,
+        bound=bound,
+        bound_since=bound_since,
         children=tuple(sorted(children)),
     )
+
+
+def has_node(pod: Pod) -> bool:
+    """Return whether a living pod has a node, or its phase says so: only a kubelet writes that."""
+    return pod.is_living and (pod.is_bound or pod.status.phase == "Running")
 
 
 def _unmarked_controller(pod: Pod) -> Uid:

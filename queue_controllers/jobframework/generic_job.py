@@ -149,6 +149,9 @@ class StatusFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Its work has ended, and the operator is about to say how: suspended now, it begins anew."""
     pods: int = 0
     """How many unfinished pods it counts; they may not have reached the pod cache yet."""
+    ready: int = 0
+    """How many pods it counts as ready. Read only of kinds whose pods are not seen: neither does
+    the job own them, nor do labels say whose they are (`LabelsPods`)."""
 
 
 class PrioritySource(msgspec.Struct, frozen=True):
@@ -453,6 +456,8 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     foreign_manager: str = ""
     takes_updates: bool = False
     """Its templates may be changed when it is released."""
+    sees_pods: bool = True
+    """Its pods are found among those that are watched; else only its status tells of them."""
     unknown_demand: str = ""
     """Why its pods are unknown: then it has no pod sets, and is not released."""
     template_differences: str = ""
@@ -514,6 +519,7 @@ def read_facts(adapter: GenericJob[JobT], job: JobT, *, held_by_annotation: bool
         why_not_suspendable=adapter.why_not_suspendable(job),
         foreign_manager=manager,
         takes_updates=hasattr(adapter, "update_patch"),
+        sees_pods=kind.owns_pods or kind.held_by_gates or hasattr(adapter, "job_name_of"),
         unknown_demand="" if why_unknown is None else why_unknown(job),
     )
 

@@ -67,6 +67,8 @@ PAUSE_PER_POD_SECONDS: Final = 20e-6
 """Ten times what counting one pod takes: counting a job's pods uses at most a tenth of a core."""
 
 _NO_SPEC: Final = PodSpec()
+_WITH_NODE: Final = PodSpec(node_name="some")
+"""All that is kept of the spec of a pod that is only counted: whether it has a node."""
 
 
 def slimmer_for(adapters: Iterable[GenericJob[Any]], slimmer: JobTrimmer | None = None) -> Slimmer:
@@ -152,7 +154,8 @@ def slim_pod(pod: Pod, before: Pod | None = None, *, labels: tuple[str, ...] = (
         annotations=marks,
         owner_references=owners,
     )
-    return Pod(metadata=kept, spec=_NO_SPEC, status=kept_status(pod))
+    spec = _WITH_NODE if pod.spec.node_name else _NO_SPEC
+    return Pod(metadata=kept, spec=spec, status=kept_status(pod))
 
 
 def pod_indexes(adapters: Iterable[GenericJob[Any]] = ()) -> Mapping[str, IndexFunction[Pod]]:
@@ -203,7 +206,11 @@ def _job_entry(extension: str, namespace: str, name: str) -> str:
 
 
 def is_news(old: Pod | None, new: Pod | None) -> bool:
-    """Return whether a change of a pod may change what is counted, or what it asks for."""
+    """Return whether a change of a pod may change what is counted, or what it asks for.
+
+    That it got a node is none, of pods that are only counted: it soon runs, and until then only the
+    adoption of a job would read it.
+    """
     if old is None or new is None:
         return True
     return (
@@ -211,8 +218,12 @@ def is_news(old: Pod | None, new: Pod | None) -> bool:
         or old.is_terminating != new.is_terminating
         or old.metadata.annotations != new.metadata.annotations
         or old.metadata.labels != new.metadata.labels
-        or old.spec != new.spec
+        or (old.spec != new.spec and not (_is_counted_only(old) and _is_counted_only(new)))
     )
+
+
+def _is_counted_only(pod: Pod) -> bool:
+    return pod.spec is _NO_SPEC or pod.spec is _WITH_NODE
 
 
 def is_success(old: Pod | None, new: Pod | None) -> bool:

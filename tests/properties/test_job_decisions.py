@@ -118,6 +118,7 @@ def pods(draw: st.DrawFn) -> PodCounts:
     return PodCounts(
         total=living + ended,
         living=living,
+        bound=draw(st.integers(running, living)),
         terminating=terminating,
         running=running,
         running_of_sets={"main": running},

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared_api.testing.object_builders import elastic_quota_body
-from tests.queue_controllers.conftest import make_unit
+from tests.queue_controllers.conftest import make_unit, pod_of
 
 if TYPE_CHECKING:
     from tests.queue_controllers.conftest import World
@@ -48,6 +48,44 @@ def test_an_unmanaged_job_that_becomes_managed_while_it_runs_is_adopted(world: W
     world.settle()
     assert not world.is_suspended()
     assert world.phase() == "Running"
+
+
+def label(world: World) -> None:
+    world.patch_job({"metadata": {"labels": {"quota.scheduling.koordinator.sh/name": "gold"}}})
+
+
+def test_pods_that_never_ran_do_not_make_a_labeled_job_running(world: World) -> None:
+    """Otherwise a label would charge hundreds of them to a quota without room."""
+    world.start()
+    world.job(suspend=False, labelled=False, parallelism=50, completions=50)
+    world.run_pods(50, phase="Pending")
+    world.settle()
+    label(world)
+    world.settle()
+    assert (world.is_suspended(), world.phase()) == (True, "Enqueued")
+    assert not world.get_unit()["status"].get("admissions")
+    assert "Adopted" not in world.events()
+
+
+def test_nor_do_they_after_a_restart(world: World) -> None:
+    world.job(suspend=False)
+    world.run_pods(phase="Pending")
+    world.start()
+    assert (world.is_suspended(), world.phase()) == (True, "Enqueued")
+
+
+def test_one_pod_with_a_node_has_the_whole_job_adopted(world: World) -> None:
+    world.start()
+    world.job(suspend=False, labelled=False, parallelism=5, completions=5)
+    world.run_pods(4, phase="Pending")
+    bound = pod_of(world.get_job(), "main-4")
+    world.direct.create({**bound, "spec": {**bound["spec"], "nodeName": "n1"}})
+    world.settle()
+    label(world)
+    world.settle()
+    assert (world.is_suspended(), world.phase()) == (False, "Running")
+    (granted,) = world.get_unit()["status"]["admissions"]
+    assert (granted["replicas"], granted["running"]) == (5, 0)
 
 
 def test_nor_is_it_adopted_in_a_quota_that_its_namespace_may_not_name(world: World) -> None:

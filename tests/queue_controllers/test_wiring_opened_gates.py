@@ -47,6 +47,9 @@ def test_it_is_charged_and_reported(world: World) -> None:
     world.settle()
     open_gates(world, "solo")
     world.settle()
+    assert world.phase("solo-pod-qu") == "Enqueued", "it has taken nothing yet"
+    run(world, "solo")
+    world.settle()
     unit = world.get_unit("solo-pod-qu")
     shown = {each["type"]: each["status"] for each in unit["status"]["conditions"]}
     assert shown["Adopted"] == "True"
@@ -105,6 +108,9 @@ def test_a_group_whose_pods_are_all_opened_is_admitted(world: World) -> None:
     for name in RING:
         open_gates(world, name)
         world.settle(2.0)
+    assert world.phase(unit) == "Enqueued", "none of them has a node"
+    run(world, RING[0])
+    world.settle(2.0)
     assert world.phase(unit) == "Running"
     assert units_of(world, *RING) == [f"team/{unit}"] * 3
 

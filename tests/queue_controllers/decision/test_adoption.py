@@ -47,7 +47,7 @@ def made(of: QueueUnit) -> QueueUnit:
 
 
 def since(created: str, pods: PodCounts = TWO_RUNNING) -> PodCounts:
-    return replace(pods, living_since=created)
+    return replace(pods, bound=pods.running, bound_since=created)
 
 
 def born(job: JobFacts, generation: int, **changes: Any) -> JobFacts:
@@ -80,6 +80,9 @@ NOT_THEIRS = ClusterContext(
             id="marked by hand, and released out of turn",
         ),
         pytest.param(RUNNING, unit(), {"pods": since(SAME)}, "suspend", id="of the same second"),
+        pytest.param(
+            RUNNING, unit(), {"pods": TWO_PENDING}, "suspend", id="its older pods have no node"
+        ),
         pytest.param(RUNNING, unit(), {"pods": TWO_PENDING}, "suspend", id="only terminating pods"),
         pytest.param(
             RUNNING, unit(), {"memory": ADOPTING}, "adopt", id="this process has just created it"

@@ -17,7 +17,7 @@ from shared_api.queue_unit_phases import is_adopted, occupies_quota
 from tests.job_situations import TWO_PENDING, evicted, facts, look, told, unit
 
 PODS = JobKind(key="pod", group="", version="v1", kind="Pod", plural="pods", held_by_gates=True)
-RUN = PodCounts(total=2, living=2, pending=2, living_of_sets={"main": 2})
+RUN = PodCounts(total=2, living=2, pending=2, living_of_sets={"main": 2}, bound=1)
 ONE_RUNS = PodCounts(
     total=1,
     living=1,
@@ -55,6 +55,14 @@ def looks(of: QueueUnit, count: int = 6) -> tuple[QueueUnit, list[str]]:
         for action in actions:
             of = merged(of, action)
     return of, names
+
+
+def test_opened_pods_without_a_node_are_marked_and_wait_with_the_job() -> None:
+    """Removing gates alone must not charge a whole job to its quota."""
+    opened = msgspec.structs.replace(RUN, bound=0, opened=2)
+    assert told(look(job(), unit(), pods=opened).actions) == ["MarkPods", "tell GateOpened"]
+    marked = msgspec.structs.replace(RUN, bound=0)
+    assert look(job(), unit(), pods=marked).actions == ()
 
 
 FREED: Any = evicted(status="False")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
 
 from queue_controllers.decision.job_state import (
@@ -13,7 +16,7 @@ from queue_controllers.decision.job_state import (
 )
 from queue_controllers.jobframework.generic_job import JobFacts, JobKind, Outcome, StatusFacts
 from shared_api.objects.meta import ObjectMeta, OwnerReference, Timestamp, Uid
-from shared_api.objects.pod import Pod, PodStatus
+from shared_api.objects.pod import Pod, PodSpec, PodStatus
 from shared_api.well_known_labels import RELATED_QUEUE_UNIT, RELEASED_AT
 
 JOB = JobKind(key="job", group="batch", version="v1", kind="Job", plural="jobs")
@@ -148,8 +151,25 @@ def test_pods_are_counted_by_state_and_by_set() -> None:
         failed_of_sets={"b": 1},
         pending_since=BEFORE,
         last_created=AFTER,
-        living_since=BEFORE,
+        bound=3,
+        bound_since=SAME_SECOND,
     )
+
+
+def test_pods_with_a_node_are_counted_and_the_oldest_is_known() -> None:
+    def bound(phase: str, created: str, **more: Any) -> Pod:
+        made = pod(phase, created=created, **more)
+        return msgspec.structs.replace(made, spec=PodSpec(node_name="n1"))
+
+    pods = [
+        pod("Pending", created=BEFORE),
+        bound("Pending", SAME_SECOND),
+        bound("Pending", BEFORE, deleted=True),
+        bound("Succeeded", BEFORE),
+        pod("Running", created=AFTER),
+    ]
+    counts = count_pods(pods, lambda _: "")
+    assert (counts.bound, counts.bound_since) == (3, SAME_SECOND)
 
 
 def owned(uid: str, phase: str = "Running", *, unit: str = "") -> Pod:
