@@ -22,11 +22,12 @@ from queue_controllers.decision.job_ownership import (
     is_queued_by_labels,
 )
 from queue_controllers.decision.job_settings import JobSettings
-from queue_controllers.decision.job_state import PodCounts, count_gated, count_pods
+from queue_controllers.decision.job_state import PodCounts, count_gated, count_pods, has_node
 from queue_controllers.decision.job_view import JobMemory, JobView, LostUnit, Moment
 from queue_controllers.decision.owners import Owners
 from queue_controllers.decision.pod_admission import apply_pod_admission
 from queue_controllers.decision.queue_unit_builder import choose_unit_name, is_created_by_us
+from queue_controllers.decision.unjudged import UnjudgedJob
 from queue_controllers.job_families.gated_pods import PodGroup
 from queue_controllers.jobframework.generic_job import (
     AWAITS_PREVIEW,
@@ -45,6 +46,7 @@ from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import ConsumerReference, QueueUnit
 from shared_api.process.clock import Clock
 from shared_api.queue_unit_phases import occupies_quota
+from shared_api.well_known_labels import SUSPEND
 
 
 class Lookups(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,6 +174,28 @@ class JobReader(Generic[JobT]):
         other = None if wanted is None else lookups.others(job.metadata, wanted)
         return None if other is None else cast("JobT", adapter.with_other(job, other))
 
+    def read_unjudged(self, job: JobT, unit: QueueUnit | None) -> UnjudgedJob:
+        """Return what is known of a job without judging it: reading more of it may have failed."""
+        adapter, meta = self._adapter, job.metadata
+        kind = adapter.kind
+        pods = job.pods if isinstance(job, PodGroup) else self._pods_of(kind, meta, unit)
+        suspended = adapter.is_suspended(job)
+        if self._settings.held_by_annotation or not kind.has_suspend_field:
+            suspended = suspended or meta.annotations.get(SUSPEND) == "true"
+        return UnjudgedJob(
+            kind=kind,
+            metadata=meta,
+            suspended=suspended,
+            must_run=adapter.why_not_suspendable(job),
+            is_queued=unit is not None or self.is_queued_at_creation(meta),
+            has_ended=adapter.status_of(job).outcome is not None,
+            unit=unit,
+            runs=any(map(has_node, pods)),
+        )
+
+    def _pods_of(self, kind: JobKind, job: ObjectMeta, unit: QueueUnit | None) -> list[Pod]:
+        return self._sources.pods(kind, job, "" if unit is None else unit.metadata.key)
+
     def view(self, found: ReadJob[JobT], memory: JobMemory, lost: LostUnit | None) -> JobView:
         """Return what a decision about the job is made by.
 
@@ -208,11 +232,10 @@ class JobReader(Generic[JobT]):
         def pod_set_of(pod: Pod) -> str:
             return pod_set_of_pod(adapter, pod, names)
 
-        unit_key = "" if unit is None else unit.metadata.key
         # A job that is made of pods is used as it was built: to build it again could give another
         # job.
-        read = self._sources.pods
-        pods = job.pods if isinstance(job, PodGroup) else read(adapter.kind, job.metadata, unit_key)
+        is_group = isinstance(job, PodGroup)
+        pods = job.pods if is_group else self._pods_of(adapter.kind, job.metadata, unit)
         if adapter.kind.held_by_gates:
             return count_gated(pods, pod_set_of)
         owner = NO_UID if adapter.kind.owns_pods else job.metadata.uid

@@ -40,6 +40,7 @@ from queue_controllers.decision.job_view import (
 from queue_controllers.decision.pending import read_lost
 from queue_controllers.decision.queue_unit_builder import choose_unit_name
 from queue_controllers.decision.running import STAYS_SECONDS, counts_due
+from queue_controllers.decision.unjudged import decide_unjudged
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
     JobT,
@@ -63,6 +64,7 @@ from shared_api.client.errors import (
     ConnectionLost,
     Forbidden,
     Invalid,
+    MalformedAnswer,
     NotFound,
 )
 from shared_api.objects.meta import ObjectMeta, Uid
@@ -85,6 +87,9 @@ MIN_REQUEUE_SECONDS: Final = 0.01
 
 MAX_MESSAGE_CHARS: Final = 500
 """Limit of an event's message about a write that the server refuses."""
+
+MAX_WHY_CHARS: Final = 200
+"""What an event says of an exception: it may quote what a user wrote."""
 
 MAX_CONFLICTS: Final = 3
 """Conflicts of one key in a row that count as passing; more are a refusal, such as a webhook's."""
@@ -200,6 +205,7 @@ class JobReconciler(Generic[JobT]):
         self._events = shared.events
         self._clock = shared.sources.clock
         self._observer = shared.observer
+        self._settings = settings
         self._jobs = jobs
         self._queue = queue
         self._is_open = is_open
@@ -309,7 +315,7 @@ class JobReconciler(Generic[JobT]):
 
     def step(self) -> float | None:
         """Reconcile one key; return None if there is none, until woken."""
-        rest = self._queue.work(self._work_on)
+        rest = self._queue.work(self._work_on, self._on_exception)
         # The time of delays is kept elsewhere: one alarm for all workers.
         return 0.0 if rest == 0.0 else None
 
@@ -337,6 +343,8 @@ class JobReconciler(Generic[JobT]):
             self._queue.forget(key)
         except NotLeadingError:
             self._queue.add_after(key, NOT_LEADING_SECONDS)
+        except MalformedAnswer:
+            raise  # its object cannot be read as a whole: another try has the same answer
         except (Conflict, AlreadyExists) as news:
             if self._queue.retries(key) >= MAX_CONFLICTS:
                 self._note_failure(key, news)
@@ -350,6 +358,25 @@ class JobReconciler(Generic[JobT]):
                 self._read_again(key)
             else:
                 self._queue.add_rate_limited(key)
+
+    def _on_exception(self, key: str, error: Exception) -> None:
+        """Hold a job that cannot be judged and runs nothing, and tell its owner; not its end.
+
+        What this raises counts as another failure of the key, like the one that it follows.
+        """
+        if self._observer is not None:
+            self._observer.on_error(self._adapter.kind.key)
+        job, units = self._reader.find(key)
+        if job is None or not self._is_open():
+            return
+        unjudged = self._reader.read_unjudged(job, units.own)
+        memory = self._memories.get(job.metadata.uid, NOTHING_KNOWN)
+        why = f"{type(error).__name__}: {error}"[:MAX_WHY_CHARS]
+        decision = decide_unjudged(unjudged, self._settings, memory, why)
+        self._remember(job.metadata, decision.memory)
+        for action in decision.actions:
+            self._executor.execute(action, job)
+            self._count(type(action).__name__, "done")
 
     def _note_failure(self, key: str, failure: ApiFailure) -> None:
         log.warning("could not act on a job", key=key, error=str(failure))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import structlog
 
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.cycles.queue_worker import QueueWorker
@@ -35,7 +37,7 @@ class Bench:
         self.worker = QueueWorker(
             "team", kit.shared, self.carry_out, lambda: True, self.undecided, kit.clock, Unseen()
         )
-        plugin = kit.engine.plugins.plugins[0]
+        plugin: Any = kit.engine.plugins.plugins[0]
         real = plugin.check
 
         def check(info: Any) -> Any:
@@ -64,6 +66,13 @@ class Bench:
 
     def notes(self) -> list[tuple[str, str]]:
         return [(each.key, each.note) for each in self.kit.engine.take_notices()]
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Tracebacks that are written for a terminal take longer than all the rest."""
+    with structlog.testing.capture_logs():
+        yield
 
 
 @pytest.fixture
