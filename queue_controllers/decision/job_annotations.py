@@ -104,9 +104,9 @@ def unreadable_annotations(job: JobFacts) -> dict[str, str]:
         except ValueError as error:
             found = next(each for each in spellings(key) if each in job.metadata.annotations)
             troubles[key] = _told(found, text, str(error), instead)
-    if why := why_unreadable(job.metadata.annotations):
+    if unread := why_unreadable(job.metadata.annotations):
         note = job.metadata.annotations[POD_SET_UPDATES]
-        what = f"a note of the controllers ({why})"
+        what = f"a note of the controllers ({unread})"
         troubles[POD_SET_UPDATES] = _told(POD_SET_UPDATES, note, what, _TEMPLATES_COUNT)
     for wanted in (each.wanted_parallelism for each in job.pod_sets):
         if wanted is None:

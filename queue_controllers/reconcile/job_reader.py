@@ -234,8 +234,11 @@ class JobReader(Generic[JobT]):
 
         # A job that is made of pods is used as it was built: to build it again could give another
         # job.
-        is_group = isinstance(job, PodGroup)
-        pods = job.pods if is_group else self._pods_of(adapter.kind, job.metadata, unit)
+        pods = (
+            job.pods
+            if isinstance(job, PodGroup)
+            else self._pods_of(adapter.kind, job.metadata, unit)
+        )
         if adapter.kind.held_by_gates:
             return count_gated(pods, pod_set_of)
         owner = NO_UID if adapter.kind.owns_pods else job.metadata.uid

@@ -176,6 +176,12 @@ CASES: Final = {
         (9, 13, 40),
         'thread="queue"',
     ),
+    "a job fails again and again": Case(
+        "KoordQueueKeysFail",
+        [(f'koord_queue_failing_keys{{{SCHEDULER},name="job"}}', "0x9 1x20 0x30")],
+        (13, 20, 35),
+        'name="job"',
+    ),
 }
 
 

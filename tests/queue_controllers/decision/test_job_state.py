@@ -157,7 +157,7 @@ def test_pods_are_counted_by_state_and_by_set() -> None:
 
 
 def test_pods_with_a_node_are_counted_and_the_oldest_is_known() -> None:
-    def bound(phase: str, created: str, **more: Any) -> Pod:
+    def bound(phase: str, created: Timestamp, **more: Any) -> Pod:
         made = pod(phase, created=created, **more)
         return msgspec.structs.replace(made, spec=PodSpec(node_name="n1"))
 
