@@ -119,6 +119,11 @@ page: $(STAMP) ## the page in a real Chromium (skipped where there is none); pic
 scenarios: $(STAMP) ## tests of several steps with the fake API server
 	@$(PYTEST) $(PARALLEL_WAITING) --dist=worksteal -m "not cluster" tests/scenarios
 
+# Apart from `test`, which has the same with 600 objects.
+.PHONY: poison
+poison: $(STAMP) ## 10,000 objects with nasty values, on every kind, beside good jobs (minutes)
+	@POISON_OBJECTS=10000 $(PYTEST) --timeout=3600 tests/scenarios/test_poison.py
+
 .PHONY: contracts
 contracts: $(STAMP) ## recorded and published behavior of others, replayed
 	@$(PYTEST) -m "not cluster" tests/contracts

@@ -107,7 +107,11 @@ class SteppedHost(HostParts):
         return thread
 
 
-def exhaust(step: Step, most: int = 200) -> None:
+MOST_CALLS = 200
+"""Calls after which a step counts as restless: a test has few objects."""
+
+
+def exhaust(step: Step, most: int = MOST_CALLS) -> None:
     """Call a step until it has nothing more to do now.
 
     Raises:
@@ -120,7 +124,12 @@ def exhaust(step: Step, most: int = 200) -> None:
 
 
 def settle(
-    steps: Callable[[], Iterable[Step]], clock: VirtualClock, seconds: float, *, tick: float
+    steps: Callable[[], Iterable[Step]],
+    clock: VirtualClock,
+    seconds: float,
+    *,
+    tick: float,
+    most: int = MOST_CALLS,
 ) -> None:
     """Call all steps, again and again, while so much time passes.
 
@@ -129,11 +138,12 @@ def settle(
         clock: What the steps go by.
         seconds: How much time passes.
         tick: Seconds between two rounds.
+        most: Calls of one step in a round after which it counts as restless.
     """
     until = clock.monotonic() + seconds
     while clock.monotonic() < until:
         for step in steps():
-            exhaust(step)
+            exhaust(step, most)
         clock.advance(tick)
 
 

@@ -21,7 +21,7 @@ from shared_api.queue_unit_phases import Phase, Writer, status_of_move
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.timestamps import rfc3339
 from tests.sample_jobs import QUOTA_CRD
-from tests.stepped_host import SteppedHost, settle
+from tests.stepped_host import MOST_CALLS, SteppedHost, settle
 
 QUOTA_LABEL = "quota.scheduling.koordinator.sh/name"
 TICK_SECONDS = 0.02
@@ -69,10 +69,10 @@ class World:
         self.settle()
         return self.controllers
 
-    def settle(self, seconds: float = 1.0) -> None:
+    def settle(self, seconds: float = 1.0, most: int = MOST_CALLS) -> None:
         """Call all steps, again and again, while so much time passes."""
         assert self.controllers is not None
-        settle(self.controllers.steps, self.clock, seconds, tick=TICK_SECONDS)
+        settle(self.controllers.steps, self.clock, seconds, tick=TICK_SECONDS, most=most)
 
     def install_quotas(self) -> None:
         """Let the API server have ElasticQuotas."""

@@ -15,7 +15,7 @@ from shared_api.program import Program
 from shared_api.testing.object_builders import elastic_quota_body, node_body, queue_unit_body
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json, ServedUnits, new_server
-from tests.stepped_host import SteppedHost, settle
+from tests.stepped_host import MOST_CALLS, SteppedHost, settle
 
 MAX_MODE = KoordQueueConfiguration(plugin_configs={"ElasticQuotaV2": {"mode": "max"}})
 TICK_SECONDS = 0.05
@@ -57,9 +57,9 @@ class SchedulerWorld(ServedUnits):
             self.scheduler.stop()
             self.scheduler = None
 
-    def settle(self, seconds: float = 1.0) -> None:
+    def settle(self, seconds: float = 1.0, most: int = MOST_CALLS) -> None:
         """Call all steps, again and again, while so much time passes."""
-        settle(self._steps, self.clock, seconds, tick=TICK_SECONDS)
+        settle(self._steps, self.clock, seconds, tick=TICK_SECONDS, most=most)
 
     def _steps(self) -> Iterator[Step]:
         assert self._host is not None

@@ -6,6 +6,7 @@ from queue_controllers.configuration import read_configuration
 from tests.queue_controllers.conftest import World, pod_of
 from tests.queue_controllers.reservations.reservation_kit import KoordScheduler
 from tests.queue_scheduler.scheduler_world import SchedulerWorld
+from tests.stepped_host import MOST_CALLS
 
 RUNNING_TIMEOUT = 30.0
 FIRST_BACKOFF = 10.0
@@ -37,12 +38,12 @@ class Town:
         flags = ["--enable-reservation"] if strict else []
         self.jobs.start(*flags, configuration=configuration)
 
-    def pass_time(self, seconds: float) -> None:
-        """Let both programs work for this long."""
+    def pass_time(self, seconds: float, most: int = MOST_CALLS) -> None:
+        """Let both programs work for this long; `most`: calls of a step in a row."""
         until = self.scheduling.clock.monotonic() + seconds
         while self.scheduling.clock.monotonic() < until:
-            self.scheduling.settle(0.1)
-            self.jobs.settle(0.1)
+            self.scheduling.settle(0.1, most)
+            self.jobs.settle(0.1, most)
 
     def pass_until(self, phase: str, within: float) -> None:
         """Let time pass until the unit has this phase."""
