@@ -398,7 +398,6 @@ class SharedInformer(Generic[T]):
 
     def _put(self, item: T, *, listed: bool) -> None:
         key = item.metadata.key
-        self._undecodable.pop(key, None)
         rewound = self._rewound
         # An object that could not be decoded in the first list of a new history is reported only
         # now, so its handlers must still know that the history was replaced.
@@ -409,6 +408,7 @@ class SharedInformer(Generic[T]):
             log.exception("object cannot be kept", resource=self._name, key=key)
             self._keep(_failure_of(item, error), listed=listed)
         else:
+            self._undecodable.pop(key, None)
             self._deliver(changes, listed=listed)
         finally:
             self._rewound = rewound

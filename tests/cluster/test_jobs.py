@@ -61,6 +61,31 @@ def test_a_job_that_already_ran_is_adopted(cluster: Cluster, world: QueueWorld) 
     world.delete_job("early-next")
 
 
+def test_pods_that_never_had_a_node_do_not_make_a_labeled_job_running(world: QueueWorld) -> None:
+    world.create_quota("unbound", cpu_max=1)
+    nowhere = {"nodeSelector": {"no": "node"}}
+    three: Json = {"parallelism": 3, "completions": 3, "pod_spec": nowhere}
+    world.create_job("unbound", "", suspend=False, **three)
+    until(lambda: len(world.pods("unbound")) == three["parallelism"])
+    world.patch_job("unbound", {"metadata": {"labels": {QUOTA_LABEL: "unbound"}}})
+    until(lambda: world.phase_of_job("unbound") == "Enqueued" and world.is_suspended("unbound"))
+    assert not is_true(world.unit_of("unbound"), "Adopted")
+    until(lambda: not world.pods("unbound"))
+    world.delete_job("unbound")
+
+
+def test_a_note_that_is_nested_too_deep_is_ignored_with_an_event(world: QueueWorld) -> None:
+    """Deeper than a decoder goes; no admission policy holds the job here."""
+    world.create_quota("deep", cpu_max=1)
+    note = '{"a":' * 3000 + "1" + "}" * 3000
+    annotations = {"koord-queue/pod-set-updates": note}
+    world.create_job("deep", "deep", suspend=False, annotations=annotations)
+    until(lambda: world.phase_of_job("deep") == "Succeed")
+    until(lambda: "nested" in world.event_notes("deep").get("IgnoredAnnotation", ""))
+    written = world.audit.requests(CONTROLLERS_AGENT, "deep")
+    assert [each.is_release for each in written].count(True) == 1
+
+
 def test_a_job_is_released_runs_and_ends_with_four_writes(world: QueueWorld) -> None:
     """[ctl-44, ctl-45, ctl-66] One unit, one release that annotates the pods; nothing twice."""
     world.create_quota("ends", cpu_max=1)

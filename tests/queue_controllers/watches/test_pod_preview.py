@@ -319,3 +319,13 @@ def test_an_answer_is_recalled_without_a_preview(world: World) -> None:
     assert len(world.server.asked) == asked
     ended = msgspec.structs.replace(job, status=StatusFacts(outcome=SUCCEEDED))
     assert recall(ended) == ended
+
+
+def test_a_job_whose_preview_raises_delays_no_other(world: World) -> None:
+    bad, good = world.job("bad"), world.job("good")
+    world.look(bad)
+    world.look(good)
+    del world.server.jobs["bad"]["spec"]["template"]
+    world.run()
+    assert world.woken == ["team/good"]
+    assert world.look(good).unknown_demand == ""

@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from queue_scheduler.insight_feed.frames import Kind, encode_frame
 from queue_scheduler.insight_feed.messages import FEED_SOCKET, PROTOCOL, encode_message
 from shared_api.process.local_socket import connect_to
+from tests.queue_scheduler.fault_kit import raise_once
 from tests.queue_scheduler.insight_kit import HELLO, Pair, sending
 
 
@@ -104,3 +105,17 @@ def test_a_process_of_another_user_is_refused(pair: Pair, monkeypatch: pytest.Mo
         pair.receiver.server.step()
         assert connection.recv(10) == b""
     assert "another user" in logs[0]["event"]
+
+
+def test_a_recorder_that_raises_misses_a_call_and_the_feed_goes_on(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair.run()
+    received = pair.receiver.received
+    raise_once(monkeypatch, type(received), "on_call")
+    pair.sender.add_unit("a")
+    pair.sender.start_next()
+    pair.run()
+    assert [call.number for call in received.calls] == [4]
+    assert pair.receiver.server.is_connected
+    assert pair.receiver.engine.ask(lambda engine: engine.record("default/a"))

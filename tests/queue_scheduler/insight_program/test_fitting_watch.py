@@ -118,3 +118,22 @@ def test_a_unit_that_is_stuck_is_logged_once(kit: ShellKit, followed: Followed) 
         followed.look(1)
         followed.look(1)
     assert [(each["log_level"], each["unit"]) for each in logs] == [("warning", "default/a")]
+
+
+def test_a_unit_at_which_a_plugin_raises_hides_no_other(
+    kit: ShellKit, followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit.add_unit("bad", priority=9)
+    kit.add_unit("good", cpu=2)
+    real = fitting_watch.fits_now
+
+    def fits(engine: Any, queue: Any, record: Any, moment: Any) -> bool:
+        if record.key == "default/bad":
+            raise ValueError(record.key)
+        return real(engine, queue, record, moment)
+
+    monkeypatch.setattr(fitting_watch, "fits_now", fits)
+    with structlog.testing.capture_logs() as logs:
+        count, _ = followed.look()
+    assert [each["key"] for each in logs] == ["default/bad"]
+    assert count <= 1

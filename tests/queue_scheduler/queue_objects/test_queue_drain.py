@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.queue_objects import queue_drain
 from queue_scheduler.queue_objects.queue_drain import POLL_SECONDS, RETRIES, QueueDrain
 from queue_scheduler.unit_controllers.unit_reconciler import FULL_REST_SECONDS, MAX_IN_FLIGHT
 from shared_api.client.errors import Conflict, Forbidden, Invalid
@@ -283,3 +284,27 @@ def test_a_drained_queue_empties_and_resumes_when_it_may() -> None:
         assert [world.phase(name) for name in ("u", "v")] == ["Dequeued", "Dequeued"]
         world.settle(8.0)
         assert condition_of(world.queue(), "Ready")["status"] == "True"
+
+
+def test_a_unit_whose_request_raises_delays_no_other(
+    kit: ShellKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors: list[None] = []
+    drain_one(kit)
+    kit.add_unit("v")
+    put(kit, "v", "Running")
+    drains = QueueDrain(
+        kit.shared,
+        kit.dispatcher,
+        kit.note_written,
+        kit.may_write,
+        kit.clock,
+        lambda: errors.append(None),
+    )
+    raise_once(monkeypatch, queue_drain, "build_drain")
+    look(kit, drains)
+    asked = [name for name in ("u", "v") if evicted(kit.unit(name))[0] == "True"]
+    assert (len(asked), len(errors)) == (1, 1)
+    kit.clock.advance(RETRIES.seconds(0))
+    look(kit, drains)
+    assert all(evicted(kit.unit(name))[0] == "True" for name in ("u", "v"))

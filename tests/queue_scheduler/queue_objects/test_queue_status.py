@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.queue_objects import queue_status
 from queue_scheduler.queue_objects.queue_status import (
     MAX_ITEMS,
     MIN_INTERVAL_SECONDS,
@@ -27,6 +28,7 @@ from shared_api.testing.object_builders import queue, to_struct
 from shared_api.well_known_labels import BACKFILL, MAX_DEPTH, STOP_POLICY
 from tests.object_states import condition_of
 from tests.properties.engine_kit import build_check
+from tests.queue_scheduler.fault_kit import raise_once
 from tests.queue_scheduler.scheduler_world import running_world
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, QUEUE_STATUS, HeldWrites, ShellKit
 
@@ -460,3 +462,17 @@ def test_queues_are_not_read_again_while_nothing_changes(
     writer.pass_time(INTERVAL_SECONDS)
     assert asked
     assert writer.kit.queue_status("team")["pending"] == 1
+
+
+def test_a_queue_whose_status_raises_delays_no_other(
+    kit: ShellKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit.add_queue("other")
+    writer = Writer(kit)
+    raise_once(monkeypatch, queue_status, "build_status_patch")
+    writer.status.step()
+    kit.send()
+    shown = [name for name in ("team", "other") if kit.queue_status(name)]
+    assert len(shown) == 1
+    writer.pass_time(3.0)
+    assert all(kit.queue_status(name) for name in ("team", "other"))

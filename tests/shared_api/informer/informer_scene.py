@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 
 import pytest
 
 from shared_api.client.resource_client import ResourceType
-from shared_api.informer.indexed_store import IndexedStore
+from shared_api.informer.indexed_store import IndexedStore, IndexFunction
 from shared_api.informer.shared_informer import InformerSettings, SharedInformer
 from shared_api.metrics import SharedMetrics
 from shared_api.objects.namespace import Namespace
@@ -25,6 +26,7 @@ class Scene:
 
     def __init__(self, settings: InformerSettings = NEVER_BLOCK) -> None:
         self.clock = VirtualClock(start=0)
+        self.indexes: dict[str, IndexFunction[Namespace]] = {"team": _labels_of}
         self.server = FakeListWatch()
         self.metrics = SharedMetrics(component="c", version="v", python_version="p")
         self.informer = SharedInformer(
@@ -33,11 +35,14 @@ class Scene:
             clock=self.clock,
             rng=random.Random(7),
             settings=settings,
-            store=IndexedStore[Namespace](indexes={"team": lambda n: n.metadata.labels.values()}),
+            store=IndexedStore[Namespace](indexes={"team": self._index}),
             observer=self.metrics.informers.of_resource("things"),
         )
         self.listener = Listener()
         self.informer.add_handler(self.listener)
+
+    def _index(self, thing: Namespace) -> Iterable[str]:
+        return self.indexes["team"](thing)  # a test may replace it
 
     def run(self, seconds: float = 0.0) -> list[str]:
         """Step until nothing is left to do in this time; return the calls of the handler."""
@@ -63,3 +68,7 @@ class Scene:
         return self.metrics.registry.get_sample_value(
             f"koord_queue_informer_{name}", {"resource": "things"}
         )
+
+
+def _labels_of(thing: Namespace) -> list[str]:
+    return list(thing.metadata.labels.values())

@@ -6,6 +6,7 @@ import pytest
 
 from shared_api.client.errors import DecodeFailure
 from shared_api.client.resource_client import WatchEvent
+from shared_api.objects.namespace import Namespace
 from tests.shared_api.informer.informer_scene import Scene
 
 
@@ -107,3 +108,29 @@ def test_a_failing_report_is_only_counted(scene: Scene) -> None:
     scene.server.break_object("a")
     scene.run()
     assert scene.count("handler_errors_total") == 1
+
+
+def test_an_object_at_which_an_index_raises_is_one(
+    scene: Scene, reports: list[DecodeFailure]
+) -> None:
+    """The watch goes on, and neither the store nor another object is affected."""
+    scene.indexes["team"] = by_team_but_bad
+    good = scene.server.put("a")
+    scene.server.put("bad")
+    scene.server.put("b")
+    assert scene.run() == ["->a@1", "->b@3"]
+    assert [(each.key, each.error) for each in reports] == [("bad", "ValueError: bad")]
+    assert (scene.count("undecodable_objects"), scene.count("decode_failures_total")) == (1, 1)
+    assert scene.informer.store.get("a") == good
+    assert scene.relist() == []
+    assert len(reports) == 1, "told once"
+    scene.indexes["team"] = lambda _: ()
+    scene.server.put("bad")
+    assert scene.run() == ["->bad@4"]
+    assert scene.informer.undecodable() == {}
+
+
+def by_team_but_bad(thing: Namespace) -> tuple[str, ...]:
+    if thing.metadata.name == "bad":
+        raise ValueError(thing.metadata.name)
+    return ()
