@@ -64,7 +64,6 @@ from shared_api.client.errors import (
     ConnectionLost,
     Forbidden,
     Invalid,
-    MalformedAnswer,
     NotFound,
 )
 from shared_api.objects.meta import ObjectMeta, Uid
@@ -343,8 +342,6 @@ class JobReconciler(Generic[JobT]):
             self._queue.forget(key)
         except NotLeadingError:
             self._queue.add_after(key, NOT_LEADING_SECONDS)
-        except MalformedAnswer:
-            raise  # its object cannot be read as a whole: another try has the same answer
         except (Conflict, AlreadyExists) as news:
             if self._queue.retries(key) >= MAX_CONFLICTS:
                 self._note_failure(key, news)
@@ -373,10 +370,10 @@ class JobReconciler(Generic[JobT]):
         memory = self._memories.get(job.metadata.uid, NOTHING_KNOWN)
         why = f"{type(error).__name__}: {error}"[:MAX_WHY_CHARS]
         decision = decide_unjudged(unjudged, self._settings, memory, why)
-        self._remember(job.metadata, decision.memory)
         for action in decision.actions:
             self._executor.execute(action, job)
             self._count(type(action).__name__, "done")
+        self._remember(job.metadata, decision.memory)
 
     def _note_failure(self, key: str, failure: ApiFailure) -> None:
         log.warning("could not act on a job", key=key, error=str(failure))

@@ -9,9 +9,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.engine.engine import Engine
 from shared_api.work_queue import WorkQueue
+
+CHECK_SECONDS: Final = 60.0
+"""How often it is looked whether a unit that was aside still waits for a decision."""
+
+_TO_DECIDE: Final = frozenset({UnitState.WAITING, UnitState.CONFLICT, UnitState.ASSUMED})
 
 MAX_WHY_CHARS: Final = 300
 """What an event says of an exception: it may quote what a user wrote."""
@@ -53,11 +59,12 @@ class UndecidedUnits:
         return self._due.work(self._ask_again)
 
     def _ask_again(self, key: str) -> None:
-        version = self._versions.get(key)
-        if version is None or self._shared.ask(Engine.record, key) is None:
+        version, record = self._versions.get(key), self._shared.ask(Engine.record, key)
+        if version is None or record is None or record.state not in _TO_DECIDE:
             self._forget(key)
-        else:
-            self._shared.tell(Engine.end_aside, key, version)
+            return
+        self._shared.tell(Engine.end_aside, key, version)
+        self._due.add_after(key, CHECK_SECONDS)  # it may end, or be put on hold, undecided
 
     def _forget(self, key: str) -> None:
         self._versions.pop(key, None)

@@ -16,6 +16,7 @@ import msgspec
 from shared_api.client.errors import DecodeFailure, MalformedAnswer, UndecodableObject
 from shared_api.client.transport import ResponseStream
 from shared_api.objects.meta import Uid
+from shared_api.text_decoding import TextError, one_line
 
 T = TypeVar("T")
 ReadT = TypeVar("ReadT")
@@ -251,13 +252,15 @@ def read_whole(body: bytes) -> dict[str, Any]:
     """Return a whole object, of which parts are written back.
 
     Raises:
-        MalformedAnswer: It is no JSON object, or nested too deep: without its deepest levels it
-            would be another object.
+        TextError: It is nested too deep: without its deepest levels it would be another object.
+        MalformedAnswer: The answer is no JSON object.
     """
     try:
         found = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise MalformedAnswer(f"the object cannot be read as a whole: {error}") from error
+    except RecursionError as error:
+        raise TextError(one_line(error)) from error
+    except msgspec.DecodeError as error:
+        raise MalformedAnswer(f"the answer is no JSON: {error}") from error
     if not isinstance(found, dict):
         raise MalformedAnswer("the answer is no object")
     return found

@@ -136,3 +136,15 @@ def test_a_unit_that_is_deleted_meanwhile_is_forgotten(bench: Bench) -> None:
     bench.work()
     assert bench.due.retries("default/bad") == 0
     assert bench.due.seconds_until_ready() is None
+
+
+def test_a_unit_that_ends_undecided_is_forgotten(bench: Bench) -> None:
+    bench.kit.add_unit("bad")
+    bench.work()
+    body = {"status": {"phase": "Failed"}}
+    bench.kit.direct.patch("queueunits", "bad", body, namespace="default", subresource="status")
+    bench.kit.learn("bad")
+    bench.kit.clock.advance(1.0)
+    bench.work()
+    assert bench.due.retries("default/bad") == 0
+    assert bench.due.seconds_until_ready() is None

@@ -16,9 +16,11 @@ from shared_api.client.response_decoding import (
     WatchStream,
     flattened,
     read_json,
+    read_whole,
 )
 from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitSpec
+from shared_api.text_decoding import TextError
 from tests.shared_api.client.scripted_transport import ListedStream
 
 READER = AnswerReader(QueueUnit)
@@ -209,3 +211,13 @@ def test_a_watch_returns_its_events_and_then_its_end() -> None:
     assert stream.next_event(1.0) is None
     stream.close()
     assert lines.closed
+
+
+def test_a_whole_object_is_read_or_refused_and_never_shortened() -> None:
+    """Parts of it are written back."""
+    assert read_whole(b'{"a": {"b": null}}') == {"a": {"b": None}}
+    with pytest.raises(TextError, match="nested too deep"):
+        read_whole(b'{"a":' * 5000 + b"1" + b"}" * 5000)
+    for answer in (b"[]", b"<html>"):
+        with pytest.raises(MalformedAnswer):
+            read_whole(answer)
