@@ -139,7 +139,7 @@ class WorkQueue(Generic[KeyT]):
         self._failing: set[KeyT] = set()  # those with `FAILING_RETRIES` or more
         self._shut_down = False
         if observer is not None:
-            observer.show(depth=self.depth, failing=self.failing)
+            observer.show(depth=self.depth, failing=lambda: len(self._failing))
 
     def add(self, key: KeyT) -> None:
         """Add a key; do nothing if it is dirty already, or after `shut_down`."""
@@ -164,8 +164,13 @@ class WorkQueue(Generic[KeyT]):
         if is_nearest and self._on_delay is not None:
             self._on_delay()
 
-    def add_rate_limited(self, key: KeyT, *, at_least_seconds: float = 0.0) -> None:
-        """Add a key after a failure, with a pause by its retries; `forget` resets these."""
+    def add_rate_limited(
+        self, key: KeyT, *, at_least_seconds: float = 0.0, error: Exception | None = None
+    ) -> None:
+        """Add a key after a failure, with a pause by its retries; `forget` resets these.
+
+        `error`: an exception that nobody expected, which is logged and counted.
+        """
         with self._lock:
             attempt = self._retries.get(key, 0)
             self._retries[key] = attempt + 1
@@ -173,6 +178,10 @@ class WorkQueue(Generic[KeyT]):
                 self._failing.add(key)
         if self._observer is not None:
             self._observer.on_retry()
+        if error is not None:
+            log_failure(key, error, attempt + 1)
+            if self._observer is not None:
+                self._observer.on_exception()
         self.add_after(key, max(self._backoff(attempt), at_least_seconds))
 
     def forget(self, key: KeyT) -> None:
@@ -223,8 +232,7 @@ class WorkQueue(Generic[KeyT]):
     ) -> float | None:
         """Process the next key; return the seconds until one is ready (None: until one is added).
 
-        If `process` raises, the key is added again after a growing pause (`add_failed`), and 0 is
-        returned as ever.
+        If `process` raises, the key is added again after a growing pause, and 0 is returned as ever.
 
         Args:
             process: Called with the key.
@@ -237,7 +245,7 @@ class WorkQueue(Generic[KeyT]):
         try:
             self._process(key, process, on_exception)
         except Exception as error:  # noqa: BLE001 - it costs this key a pause, and not the worker
-            self.add_failed(key, error)
+            self.add_rate_limited(key, error=error)
         finally:
             self.done(key)
         return 0.0
@@ -254,14 +262,6 @@ class WorkQueue(Generic[KeyT]):
             if on_exception is not None:
                 on_exception(key, error)
             raise
-
-    def add_failed(self, key: KeyT, error: Exception) -> None:
-        """Log an exception, and add its key again after a growing pause."""
-        failures = self.retries(key) + 1
-        log_failure(key, error, failures)
-        if self._observer is not None:
-            self._observer.on_exception()
-        self.add_rate_limited(key)
 
     def seconds_until_ready(self) -> float | None:
         """Return the seconds that a worker may rest; 0 if a key is ready, None if there is none."""
@@ -299,10 +299,6 @@ class WorkQueue(Generic[KeyT]):
         """Return how many keys are ready."""
         with self._lock:
             return len(self._ready)
-
-    def failing(self) -> int:
-        """Return how many keys have failed `FAILING_RETRIES` times in a row, or more often."""
-        return len(self._failing)
 
     def longest_processing_seconds(self) -> float:
         """Return the seconds for which the oldest key has been processed; 0 if none is."""

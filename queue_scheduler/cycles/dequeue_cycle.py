@@ -257,7 +257,7 @@ class DequeueCycle:
         try:
             self._report(decision, outcome)
         except Exception as error:  # noqa: BLE001 - the writer's thread goes on with other units
-            self._unsettled.add_failed(decision, error)
+            self._unsettled.add_rate_limited(decision, error=error)
 
     def _report(self, decision: Dequeue, outcome: Outcome[Any]) -> None:
         """Report the server's answer to the engine."""

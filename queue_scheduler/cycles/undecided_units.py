@@ -47,7 +47,7 @@ class UndecidedUnits:
         record = self._shared.ask(Engine.record, key)
         # Should a newer object have come in between, it is pending already, and stays so.
         self._versions[key] = "" if record is None else record.unit.metadata.resource_version
-        self._due.add_failed(key, error)
+        self._due.add_rate_limited(key, error=error)
 
     def note_decided(self, key: str) -> None:
         """Note that a unit was decided; called for every decision, so it is quick."""

@@ -230,7 +230,7 @@ class PendingReasonWriter:
             try:
                 is_written = self._report(key, rank)
             except Exception as error:  # noqa: BLE001 - it costs this unit a pause, and not the thread
-                self._due.add_failed(key, error)
+                self._due.add_rate_limited(key, error=error)
                 continue
             if is_written and rank is _Rank.LATER:
                 now = self._clock.monotonic()

@@ -188,7 +188,7 @@ class UnitReconciler:
         try:
             send = self._find_write(key)
         except Exception as error:  # noqa: BLE001 - it costs this unit a pause, and not the thread
-            due.add_failed(key, error)
+            due.add_rate_limited(key, error=error)
             due.done(key)
             return 0.0
         if send is None:
@@ -226,7 +226,7 @@ class UnitReconciler:
         try:
             self._settle(key, send, outcome)
         except Exception as error:  # noqa: BLE001 - the writer's thread goes on with other units
-            due.add_failed(key, error)
+            due.add_rate_limited(key, error=error)
         finally:
             due.done(key)
 

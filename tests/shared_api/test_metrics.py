@@ -51,7 +51,7 @@ def test_keys_that_fail_again_and_again_are_shown_and_leave_the_program_ready(
     ]
     assert metrics.work_queues.check_failing() == (True, "none fails")
     for _ in range(FAILING_RETRIES):
-        queues[0].add_failed("a", ValueError("x"))
+        queues[0].add_rate_limited("a", error=ValueError("x"))
     assert sample(metrics, "koord_queue_failing_keys", name="jobs") == 1
     assert sample(metrics, "koord_queue_failing_keys", name="units") == 0
     assert sample(metrics, "koord_queue_key_errors_total", name="jobs") == FAILING_RETRIES
