@@ -232,7 +232,8 @@ class WorkQueue(Generic[KeyT]):
     ) -> float | None:
         """Process the next key; return the seconds until one is ready (None: until one is added).
 
-        If `process` raises, the key is added again after a growing pause, and 0 is returned as ever.
+        If `process` raises, the key is added again after a growing pause, and 0 is returned as
+        ever.
 
         Args:
             process: Called with the key.

@@ -74,7 +74,7 @@ def poisoned_town() -> Iterator[Town]:
         town = Town(scheduling, cpu=None)
         town.jobs.start(f"--enabled-extensions={EXTENSIONS}")
         scheduling.add_quota("poor", cpu=1)
-        scheduling.add_quota("rich", cpu=100)
+        scheduling.add_quota("rich", cpu=100_000)
         town.pass_time(1.0)
         yield town
 
