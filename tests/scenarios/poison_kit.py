@@ -210,7 +210,7 @@ def _spoil_field(body: Json, turn: int) -> str:
 
 
 def _places(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-    parts = value.items() if isinstance(value, dict) else ()
+    parts: Any = value.items() if isinstance(value, dict) else ()
     if isinstance(value, list):
         parts = enumerate(value)
     for key, inner in parts:

@@ -125,7 +125,7 @@ def test_a_unit_at_which_a_plugin_raises_hides_no_other(
 ) -> None:
     kit.add_unit("bad", priority=9)
     kit.add_unit("good", cpu=2)
-    real = fitting_watch.fits_now
+    real = fitting.fits_now
 
     def fits(engine: Any, queue: Any, record: Any, moment: Any) -> bool:
         if record.key == "default/bad":
