@@ -25,9 +25,10 @@ from queue_controllers.decision.owners import NotReadError
 from queue_controllers.extension_server import ExtensionServer
 from queue_controllers.jobframework.generic_job import JobFacts, JobKind
 from queue_controllers.reconcile.job_reader import Lookups, find_units
-from shared_api.access_review import PathRight, ResourceRight, Right, TokenOnly
+from shared_api.access_review import ResourceRight, Right, TokenOnly
 from shared_api.client.errors import DecodeFailure
 from shared_api.client.resource_types import PODS
+from shared_api.debug_api.access import right_on_path
 from shared_api.debug_api.debug_app import build_debug_app, problems
 from shared_api.debug_api.router_group import Guard
 from shared_api.informer.indexed_store import IndexedStore
@@ -77,7 +78,7 @@ class JobDebugApi:
         """Return the right that a request needs: to get its job, or its path if it names no job."""
         asked = request.path_params
         if not {"namespace", "kind", "name"} <= asked.keys():
-            return PathRight(request.url.path)
+            return right_on_path(request)
         found = find_kinds(asked["kind"], self._kinds)
         if len({resource_name(each) for each in found}) != 1:
             return TokenOnly()

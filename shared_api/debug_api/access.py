@@ -8,13 +8,14 @@ resolve to this machine (DNS rebinding). So the host name is checked.
 On any other address, every request needs a bearer token of the cluster and a right that the program
 defines: for answers about one namespace the scheduler requires `list queueunits` there, for answers
 about one job the controllers require `get` on it, and both require `get` on the path for all
-others (`create` for a POST). Information about units in other namespaces is shown only to users who
-may list them there.
+others (`create` for a POST). The right to a path that every cluster lets all users get is never
+reviewed: upstream's paths below `/apis` need the right to those that tell the same. Information
+about units in other namespaces is shown only to users who may list them there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from http import HTTPStatus
 from typing import Final
 
@@ -29,6 +30,16 @@ LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 MAX_NAMESPACES: Final = 16
 """Most namespaces whose permission one answer checks, if the caller may not read all of them: each
 may cost two requests."""
+
+GRANTED_TO_ALL: Final = ("/api", "/apis", "/healthz", "/livez", "/openapi", "/readyz", "/version")
+"""Paths, each with all below it, that every cluster lets all of its users get (ClusterRoles
+`system:discovery` and `system:public-info-viewer`): the right to get them tells nobody apart."""
+
+SAME_AS: Final[Mapping[str, str]] = {
+    "/apis/v1/queue": "/debug/queues",
+    "/apis/v1/userquota": "/debug/quotas",
+}
+"""Upstream's paths, and where the same is told."""
 
 EVERYWHERE: Final = ""
 """In place of a namespace: all of them, as in a SubjectAccessReview."""
@@ -51,9 +62,19 @@ def list_units_there(request: Request) -> Right:
 
 
 def right_on_path(request: Request) -> PathRight:
-    """Return the right to ask a path: `get`, or `create` for a POST."""
+    """Return the right to ask a path: `get`, or `create` for a POST.
+
+    For a path that all users of a cluster may get, it is the right on another one below `/debug`.
+    """
     verb = "create" if request.scope.get("method") == "POST" else "get"
-    return PathRight(request.url.path, verb)
+    return PathRight(_path_to_review(request.url.path), verb)
+
+
+def _path_to_review(path: str) -> str:
+    if path in SAME_AS:
+        return SAME_AS[path]
+    is_granted = any(path == each or path.startswith(f"{each}/") for each in GRANTED_TO_ALL)
+    return f"/debug{path}" if is_granted else path
 
 
 def may_read_for(access: Callable[[Request], None], request: Request) -> MayRead:

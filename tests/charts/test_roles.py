@@ -209,8 +209,6 @@ def test_the_rules_for_users() -> None:
         "/debug/*: get",
         "/debug/try: create",
         "/debug/what-if: create",
-        "/apis/v1/queue: get",
-        "/apis/v1/userquota: get",
         "/openapi.json: get",
         "queueunits.scheduling.x-k8s.io: list",
     }

@@ -74,11 +74,16 @@ QUEUES, UNIT = "/debug/queues", "/debug/queueunits/default/a"
         pytest.param("", "/openapi.json", 401, id="the contract without a token"),
         pytest.param(NOBODY, QUEUES, 403, id="a user without rights"),
         pytest.param(NOBODY, UNIT, 403, id="a unit, without rights"),
+        # Every cluster lets all users get /apis/* (system:discovery).
+        pytest.param(NOBODY, "/apis/v1/queue", 403, id="queues under upstream's path"),
+        pytest.param(NOBODY, "/apis/v1/userquota", 403, id="quotas under upstream's path"),
+        pytest.param(NOBODY, "/openapi.json", 403, id="the contract, without rights"),
         pytest.param(READER, QUEUES, 200, id="a reader"),
         pytest.param(READER, "/debug/quotas", 200, id="a reader of quotas"),
         pytest.param(READER, UNIT, 200, id="a reader of a unit"),
         pytest.param(READER, "/openapi.json", 200, id="a reader of the contract"),
         pytest.param(READER, "/apis/v1/queue", 200, id="a reader under upstream's path"),
+        pytest.param(READER, "/apis/v1/userquota", 200, id="a reader of quotas under it"),
         pytest.param(LISTER, UNIT, 200, id="who may list units there"),
         pytest.param(LISTER, f"{UNIT}/explain", 200, id="why it waits, too"),
         pytest.param(LISTER, f"{UNIT}/explain?changes=true", 200, id="and what would start it"),
@@ -91,6 +96,7 @@ QUEUES, UNIT = "/debug/queues", "/debug/queueunits/default/a"
             id="nor what would start those",
         ),
         pytest.param(LISTER, QUEUES, 403, id="nor what is of the whole cluster"),
+        pytest.param(LISTER, "/apis/v1/queue", 403, id="nor under upstream's path"),
     ],
 )
 def test_off_the_loopback_address_the_api_server_decides(

@@ -184,6 +184,31 @@ def test_a_post_needs_the_right_to_create_on_its_path(
     assert verbs == ["create", "get"]
 
 
+@pytest.mark.parametrize(
+    ("path", "want"),
+    [
+        ("/apis/v1/queue", "/debug/queues"),
+        ("/apis/v1/userquota", "/debug/quotas"),
+        ("/apis/v1/more", "/debug/apis/v1/more"),
+        ("/apis", "/debug/apis"),
+        ("/api/x", "/debug/api/x"),
+        ("/healthz", "/debug/healthz"),
+        ("/livez/ping", "/debug/livez/ping"),
+        ("/readyz", "/debug/readyz"),
+        ("/version/", "/debug/version/"),
+        ("/openapi/v3", "/debug/openapi/v3"),
+        ("/openapi.json", "/openapi.json"),
+        ("/debug/queues", "/debug/queues"),
+        ("/", "/"),
+    ],
+)
+def test_a_path_that_every_cluster_lets_all_users_get_is_never_reviewed(
+    access: ReviewedAccess, asked: list[dict[str, Any]], path: str, want: str
+) -> None:
+    status_of(access, request(path, ANN))
+    assert asked[0]["nonResourceAttributes"] == {"path": want, "verb": "get"}
+
+
 def test_a_program_sets_the_right_that_its_requests_need(asked: list[dict[str, Any]]) -> None:
     def right_of(_request: Request) -> Right:
         return TokenOnly()
