@@ -32,11 +32,13 @@ from starlette.types import ASGIApp
 from queue_scheduler.debug_api.app import DebugApi
 from queue_scheduler.debug_api.try_views import without_others as try_without_others
 from queue_scheduler.debug_api.views import explain_without_others
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from queue_scheduler.visibility import discovery, openapi
 from queue_scheduler.visibility.caller import CALLER, GROUP, VERSION, Caller, Rights
 from queue_scheduler.visibility.formats import answer, answer_json, wants_table
 from queue_scheduler.visibility.lists import UnitLists
+from queue_scheduler.visibility.pages import count_by_namespace
 from queue_scheduler.visibility.queries import ListQuery, Term, is_set, read_query
 from queue_scheduler.visibility.resources import (
     PENDING_UNITS,
@@ -114,26 +116,43 @@ class _Pages:
         name, query = request.path_params["name"], read_query(parameters_of(request))
         self._sources.check_state()
         self._lists.check_queue(name)
-        return self._answer_list(request, query.narrowed(Term("spec.queue", name)), hides=True)
+        return self._answer_list(request, query.narrowed(Term("spec.queue", name)), line_of=name)
 
-    def _answer_list(self, request: Request, query: ListQuery, *, hides: bool = False) -> Response:
-        """Return a page; `hides`: it has units of namespaces that the caller may not read."""
+    def _answer_list(self, request: Request, query: ListQuery, line_of: str = "") -> Response:
+        """Return a page; `line_of`: the queue whose line it is, with units of any namespace."""
         as_table = wants_table(request)
         self._sources.check_state()
         caller = caller_of(request)
         selector = parameters_of(request).get("fieldSelector", "")
         scope = ListScope(caller.user, request.url.path, selector)
-        with self._api.turn:
-            page, metadata = self._lists.page(query, scope)
+        opened, others = self._lists.open(query, scope), 0
         # The API server is asked without the turn, so that other requests do not wait for it.
         may_read = self._may_read(caller)
-        found = [each for each in page if may_read(each.unit.metadata.namespace)] if hides else page
-        units = [self._lists.show(each, may_read) for each in found]
+        if line_of:
+            readable, others = self._readable(opened.engine, line_of, may_read)
+            query = query.within(readable | self._named(caller, query))
+        with self._api.turn:
+            page, metadata = self._lists.page(opened, query, scope)
+        units = [self._lists.show(each, may_read) for each in page]
         if as_table:
             return self._answer_table(request, COLUMNS, units, metadata)
-        return answer(
-            PendingUnitList(metadata=metadata, items=units, others=len(page) - len(found))
-        )
+        return answer(PendingUnitList(metadata=metadata, items=units, others=others))
+
+    def _readable(
+        self, engine: Engine, queue: str, may_read: MayRead
+    ) -> tuple[frozenset[str], int]:
+        """Return the namespaces of a line that may be read, and how many units are in the rest.
+
+        No filter has a part in it: what it leaves of units that may not be read tells their names.
+        """
+        waiting = count_by_namespace(engine, queue)
+        readable = frozenset(each for each in sorted(waiting) if may_read(each))
+        return readable, sum(waiting[each] for each in waiting.keys() - readable)
+
+    def _named(self, caller: Caller, query: ListQuery) -> frozenset[str]:
+        """Return the namespace that a query names, if it may be read: a line may have many more."""
+        named = query.selection.only("metadata.namespace")
+        return frozenset([named] if named and self._may_read(caller)(named) else ())
 
     # --- one unit -----------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from typing import NamedTuple
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.forecast_routes import Start
@@ -31,6 +32,20 @@ MayRead = Callable[[str], bool]
 
 StartOf = Callable[[str, Refusal | None], Start]
 """Returns the start of a unit by its uid and the reason for which it waits."""
+
+
+class OpenedList(NamedTuple):
+    """The state that a list is of.
+
+    Attributes:
+        name: Under which it is kept; None: it is not yet.
+        engine: The state.
+        offset: How many units of the list were answered before.
+    """
+
+    name: bytes | None
+    engine: Engine
+    offset: int
 
 
 class UnitLists:
@@ -78,17 +93,21 @@ class UnitLists:
         if self._shared.ask(lambda engine: engine.queues.find(name)) is None:
             raise not_found(QUEUES, name)
 
-    def page(self, query: ListQuery, scope: ListScope) -> tuple[list[UnitFacts], ListMetaView]:
-        """Return a page of a list, and what is said of it.
+    def open(self, query: ListQuery, scope: ListScope) -> OpenedList:
+        """Return the state that a list is of.
 
         Raises:
             StatusError: The token of `query` is not valid, or no longer.
         """
-        name: bytes | None = None
         if query.token:
-            name, engine, offset = self._kept.find(query.token, scope)
-        else:
-            engine, offset = self._shared.fork(), 0
+            return OpenedList(*self._kept.find(query.token, scope))
+        return OpenedList(None, self._shared.fork(), 0)
+
+    def page(
+        self, opened: OpenedList, query: ListQuery, scope: ListScope
+    ) -> tuple[list[UnitFacts], ListMetaView]:
+        """Return a page of a list, and what is said of it."""
+        name, engine, offset = opened
         found = find_page(engine, query.selection, offset, query.limit)
         units = list(self._read(engine, found.places))
         after = offset + len(found.places)

@@ -7,6 +7,7 @@ that it shows.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple
@@ -67,7 +68,7 @@ def find_page(engine: Engine, selection: Selection, offset: int, limit: int) -> 
 
 def _select(engine: Engine, selection: Selection) -> dict[str, _Line]:
     found: dict[str, _Line] = {}
-    waiting, is_all = UnitState.WAITING, not selection.terms
+    waiting, is_all = UnitState.WAITING, selection == Selection()
     # A call for each of 100,000 units takes as long as the page: most are left out before it.
     namespace, only_queue = selection.only("metadata.namespace"), selection.only("spec.queue")
     prefix = "" if namespace is None else f"{namespace}/"
@@ -87,6 +88,15 @@ def _select(engine: Engine, selection: Selection) -> dict[str, _Line]:
         else:
             line.held.append(key)
     return found
+
+
+def count_by_namespace(engine: Engine, queue: str) -> Counter[str]:
+    """Return how many units wait in a queue, by their namespaces."""
+    return Counter(
+        key.partition("/")[0]
+        for key, record in engine.units.records.items()
+        if record.queue_name == queue and record.state in SHOWN
+    )
 
 
 def _in_order(engine: Engine, name: str, line: _Line) -> Iterator[tuple[str, int]]:

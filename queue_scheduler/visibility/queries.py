@@ -32,9 +32,15 @@ class Term(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """Which units are asked for; all conditions hold."""
+    """Which units are asked for; all conditions hold.
+
+    Attributes:
+        terms: Conditions on fields.
+        namespaces: The namespaces of the units; None: any.
+    """
 
     terms: tuple[Term, ...] = ()
+    namespaces: frozenset[str] | None = None
 
     def only(self, field: str) -> str | None:
         """Return the one value of a field that all its units have; None: they may have several."""
@@ -44,6 +50,8 @@ class Selection(NamedTuple):
         """Return whether a unit is asked for; `key`: its `namespace/name`."""
         namespace, _, name = key.partition("/")
         values = (name, namespace, queue)
+        if self.namespaces is not None and namespace not in self.namespaces:
+            return False
         return all(
             (values[FIELDS.index(field)] == value) is is_equal
             for field, value, is_equal in self.terms
@@ -65,7 +73,12 @@ class ListQuery(NamedTuple):
 
     def narrowed(self, term: Term) -> ListQuery:
         """Return the query for those units alone for which a further condition holds."""
-        return self._replace(selection=Selection((*self.selection.terms, term)))
+        terms = (*self.selection.terms, term)
+        return self._replace(selection=self.selection._replace(terms=terms))
+
+    def within(self, namespaces: frozenset[str]) -> ListQuery:
+        """Return the query for the units of these namespaces alone."""
+        return self._replace(selection=self.selection._replace(namespaces=namespaces))
 
 
 def read_query(parameters: Mapping[str, str]) -> ListQuery:

@@ -119,7 +119,9 @@ class PendingUnitList(KindView):
     metadata: ListMetaView = _said("What follows this page.")
     items: list[PendingUnit] = _said("The units.")
     others: int = _said(
-        "How many units of the page are left out, in namespaces that you may not read.", default=0
+        "How many units of a queue's line are left out, in namespaces that you may not read. A "
+        "field selector does not change it.",
+        default=0,
     )
 
 

@@ -209,6 +209,10 @@ def test_a_viewer_sees_its_namespace_and_no_names_of_others(
     line = json.loads(kubectl("get", "--raw", LINE, "--token", reader))
     assert [each["metadata"]["name"] for each in line["items"]] == WAITING
     assert (line["others"], line["items"][0]["status"]["position"]) == (1, 2)
+    for name in (OF_OTHERS, "made-up"):  # no filter tells whether a unit of others has a name
+        query = f"?fieldSelector=metadata.name%3D{name}"
+        filtered = json.loads(kubectl("get", "--raw", f"{LINE}{query}", "--token", reader))
+        assert (filtered["others"], filtered["items"]) == (1, [])
     explained = kubectl("get", "--raw", f"{LIST}/wait-00/explain?changes=true", "--token", reader)
     for text in (json.dumps(line), explained, kubectl("get", "--raw", LIST, "--token", reader)):
         assert OF_OTHERS not in text

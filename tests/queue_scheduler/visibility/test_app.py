@@ -206,6 +206,53 @@ def test_the_line_of_a_queue_counts_units_of_others(client: httpx.Client) -> Non
     assert "secret" not in answer.text
 
 
+@pytest.mark.parametrize(
+    "selector",
+    [
+        "metadata.name=secret",
+        "metadata.name=made-up",
+        "metadata.name!=secret",
+        "metadata.namespace=zebra",
+        "metadata.namespace=made-up",
+        "metadata.namespace!=zebra",
+        "metadata.name=secret,metadata.namespace=zebra",
+        "spec.queue=made-up",
+    ],
+)
+def test_no_filter_tells_whether_a_hidden_unit_has_a_name(
+    client: httpx.Client, selector: str
+) -> None:
+    asked = {"limit": 1, "fieldSelector": selector}
+    answer = client.get(LINE, params=asked, headers={"user": "ann"}).raise_for_status().json()
+    readable = 2 if "!=" in selector else 0
+    assert (answer["others"], len(answer["items"])) == (1, min(readable, 1))
+    left = answer["metadata"].get("remainingItemCount")
+    assert left == (readable - 1 if readable else None)
+
+
+def test_the_pages_of_a_line_have_the_units_that_may_be_read(
+    desk: Desk, client: httpx.Client
+) -> None:
+    for number in range(20):
+        desk.add_unit("hidden", namespace=f"hidden-{number:02}")
+    ann = {"user": "ann"}
+    assert pages_of(client, LINE, 1, ann) == [["default/big"], ["default/next"]]
+    assert client.get(LINE, params={"limit": 1}, headers=ann).json()["others"] == 21
+
+
+def test_a_namespace_beyond_those_that_are_looked_at_can_be_named(
+    desk: Desk, client: httpx.Client
+) -> None:
+    for number in range(20):
+        desk.add_unit("own", namespace=f"a-{number:02}")
+    bob = {"user": "bob"}
+    desk.rights.namespaces["bob"] = {"zebra"}
+    assert names_of(client.get(LINE, headers=bob)) == []
+    for selector in ("metadata.namespace=zebra", "metadata.namespace=zebra,metadata.name=secret"):
+        answer = client.get(LINE, params={"fieldSelector": selector}, headers=bob)
+        assert names_of(answer) == ["zebra/secret"]
+
+
 def test_a_queue_that_does_not_exist_is_not_found(client: httpx.Client) -> None:
     answer = client.get(f"{BASE}/queues/nowhere/pendingunits")
     assert refusal_of(answer) == (404, "NotFound")
