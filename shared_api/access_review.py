@@ -107,8 +107,9 @@ class AccessReviewer:
     def __init__(self, client: ResourceClient, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._lock = threading.Lock()  # guards _verdicts
+        self._lock = threading.Lock()  # guards _verdicts and _users
         self._verdicts: dict[tuple[str, Right], ReviewResult] = {}
+        self._users: dict[str, tuple[str, float]] = {}  # by digest of their token; until when
 
     def judge(self, authorization: str, right: Right) -> ReviewResult:
         """Return whether one request is allowed.
@@ -117,13 +118,10 @@ class AccessReviewer:
             authorization: Value of the Authorization header.
             right: The right that the request needs.
         """
-        scheme, _, token = authorization.partition(" ")
-        token = token.strip()
-        if scheme.lower() != "bearer" or not token:
+        token = _token_of(authorization)
+        if not token:
             return self._refuse(HTTPStatus.UNAUTHORIZED, "a bearer token of the cluster is needed")
-        # The token itself is not stored.
-        digest = hashlib.sha256(token.encode()).hexdigest()
-        key = (digest, right)
+        key = (_digest(token), right)
         with self._lock:
             known = self._verdicts.get(key)
         if known is not None and known.until > self._clock.monotonic():
@@ -134,6 +132,12 @@ class AccessReviewer:
                 self._verdicts.clear()
             self._verdicts[key] = verdict
         return verdict
+
+    def known_user(self, authorization: str) -> str:
+        """Return who has sent a token that was reviewed lately; "": nobody known. Never waits."""
+        with self._lock:
+            user, until = self._users.get(_digest(_token_of(authorization)), ("", 0.0))
+        return user if until > self._clock.monotonic() else ""
 
     def identify(self, token: str) -> tuple[HTTPStatus, str]:
         """Return who has a token, as the API server knows it now: nothing is remembered.
@@ -161,6 +165,7 @@ class AccessReviewer:
             if not who.get("authenticated"):
                 return self._refuse(HTTPStatus.UNAUTHORIZED, "the token is not valid")
             user = who.get("user", {})
+            self._remember_user(token, str(user.get("username") or ""))
             allowed = isinstance(right, TokenOnly) or self._may(user, right)
         except ApiFailure as failure:
             detail = f"the API server could not be asked: {failure}"
@@ -170,12 +175,29 @@ class AccessReviewer:
         name = user.get("username") or "this user"
         return self._refuse(HTTPStatus.FORBIDDEN, f"{name} may not {right}")
 
+    def _remember_user(self, token: str, user: str) -> None:
+        with self._lock:
+            if len(self._users) >= MAX_REMEMBERED:
+                self._users.clear()
+            self._users[_digest(token)] = (user, self._clock.monotonic() + ALLOWED_SECONDS)
+
     def _may(self, user: dict[str, Any], right: ResourceRight | PathRight) -> bool:
         answer = review(self._client, SUBJECT_ACCESS_REVIEWS, access_spec(user, right))
         return bool(answer.get("allowed"))
 
     def _refuse(self, status: HTTPStatus, detail: str) -> ReviewResult:
         return ReviewResult(status, detail, self._clock.monotonic() + REFUSED_SECONDS)
+
+
+def _token_of(authorization: str) -> str:
+    """Return the bearer token of a header; "": it has none."""
+    scheme, _, token = authorization.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _digest(token: str) -> str:
+    """Return what a token is remembered by: the token itself is not stored."""
+    return hashlib.sha256(token.encode()).hexdigest()
 
 
 def review(

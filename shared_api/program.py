@@ -217,6 +217,9 @@ class Program(LocalProgram):
     def _judge_reader(self, path: str, headers: Mapping[str, str]) -> HTTPStatus:
         return self.reviewer.judge(headers.get("authorization", ""), PathRight(path)).status
 
+    def _user_of(self, authorization: str) -> str:
+        return self.reviewer.known_user(authorization)
+
     def _more_ready_checks(self) -> Mapping[str, Check]:
         return {"leadership": lambda: (True, f"leader: {self.leadership.holder() or 'none'}")}
 

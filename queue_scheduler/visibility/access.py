@@ -97,9 +97,13 @@ class ReviewedAccess:
         self._token_flow = FlowControl(TOKENS_PER_SECOND, TOKENS_AT_ONCE, clock)
         self._trouble = TroubleLog()
 
+    def known(self, token: str) -> TokenResult | None:
+        """Return who holds a bearer token, if that is remembered; never waits."""
+        return self._tokens.get(_digest(token))
+
     def identify(self, token: str) -> TokenResult:
-        """Return who holds a bearer token."""
-        key = hashlib.sha256(token.encode()).digest()  # the token itself is not kept
+        """Return who holds a bearer token; may wait for the API server."""
+        key = _digest(token)
         known = self._tokens.get(key)
         if known is not None:
             return known
@@ -173,6 +177,10 @@ class ReviewedAccess:
                 "system:auth-delegator has: every caller is answered 503"
             )
         self._trouble.begin(_subject(kind), text)
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()  # the token itself is not kept
 
 
 def _subject(kind: ResourceType[Review]) -> str:

@@ -1,4 +1,13 @@
-"""Judges each request before the application sees it: who asks, and may it."""
+"""Judges each request before the application sees it: who asks, and may it.
+
+    sort -- who asks is known --> documents | answers: may it? then the application
+      |                              ^
+      +-- a new token --> tokens ----+
+
+Discovery, OpenAPI and probes are documents. While they are not answered, the API server reports the
+API as unavailable, and no namespace is deleted: so they have workers and places of their own, and
+wait for no answer about units. Nor do they wait for tokens, which only the API server can review.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +17,18 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from queue_scheduler.visibility.access import ReviewedAccess
+from queue_scheduler.visibility.access import ReviewedAccess, TokenResult
 from queue_scheduler.visibility.caller import CALLER, Caller
 from queue_scheduler.visibility.front_proxy import CertificateReader
 from queue_scheduler.visibility.request_attributes import RequestTarget, right_of
-from queue_scheduler.visibility.status_answers import forbidden_answer, status_answer
+from queue_scheduler.visibility.status_answers import (
+    busy_answer,
+    forbidden_answer,
+    status_answer,
+)
 from shared_api.access_review import PathRight
+from shared_api.caller_shares import user_key
+from shared_api.process.answer_desk import AnswerDesk, Asked, Lane, address_of, limit_places
 from shared_api.process.clock import Clock
 from shared_api.process.http_exchange import Answer, Request
 
@@ -28,6 +43,20 @@ without the right to review, no namespace could be deleted, and nothing would wi
 _KEPT_FROM_THE_APPLICATION: Final = ("authorization", "x-remote-", "impersonate-")
 
 _NOBODY: Final = Caller("")
+
+
+DOCUMENTS: Final = "documents"
+ANSWERS: Final = "answers"
+TOKENS: Final = "tokens"
+
+PLACES: Final = 4
+"""Answers at once in each lane. One of them uses the processor; the others wait for it, or for a
+review by the API server. Of four, two callers leave one for everybody else."""
+WAITING: Final = 8
+"""Requests that wait in each lane: with those that are answered, fewer than a port holds bodies of
+(`MAX_BODIES`), and fewer in all lanes than it has connections."""
+DOCUMENTS_WAITING: Final = 32
+"""They are small, and wait for milliseconds."""
 
 
 class Gatekeeper:
@@ -56,55 +85,100 @@ class Gatekeeper:
         self._clock = clock
         self._observe = observe
 
-    def answer(self, request: Request) -> Answer:
-        """Return the answer to a request; may wait for the API server."""
-        answer = self._answer(request)
+    def desk(self) -> AnswerDesk:
+        """Return what answers the requests of the port."""
+        answers = limit_places(PLACES, WAITING)
+        lanes = {
+            DOCUMENTS: Lane(limit_places(PLACES, DOCUMENTS_WAITING), self._answer_noted),
+            ANSWERS: Lane(answers, self._answer_noted),
+            TOKENS: Lane(answers, self._review_token),
+        }
+        return AnswerDesk(lanes, self._sort, self._refuse, self._clock)
+
+    def _sort(self, request: Request) -> Answer | Asked:
+        """Return in which lane a request goes, and as whose; never waits."""
+        target = RequestTarget.of(request.target)
+        if target.path in OPEN_PATHS:
+            return Asked(DOCUMENTS, address_of(request), _told(request, _NOBODY))
+        certificates = self._certificates()
+        if certificates is not None:
+            caller = certificates.identify(request, self._clock.now())
+            if caller is not None:
+                return _asked_by(caller, request)
+        token = _token_of(request)
+        if not token:
+            return self._noted(_UNKNOWN)
+        known = self._access.known(token)
+        if known is None:
+            return Asked(TOKENS, address_of(request), request)
+        return self._with_token(request, known)
+
+    def _review_token(self, request: Request) -> Answer | Asked:
+        return self._with_token(request, self._access.identify(_token_of(request)))
+
+    def _with_token(self, request: Request, result: TokenResult) -> Answer | Asked:
+        if result.caller is not None:
+            return _asked_by(result.caller, request)
+        if result.status is HTTPStatus.SERVICE_UNAVAILABLE:
+            text = "the API server could not be asked yet who this is: ask again"
+            return self._noted(status_answer(HTTPStatus.SERVICE_UNAVAILABLE, text))
+        return self._noted(_UNKNOWN)
+
+    def _answer_noted(self, request: Request) -> Answer:
+        return self._noted(self._answer(request))
+
+    def _noted(self, answer: Answer) -> Answer:
         self._observe(answer.status)
         return answer
 
+    def _refuse(self, retry_after: int) -> Answer:
+        return self._noted(busy_answer(retry_after))
+
     def _answer(self, request: Request) -> Answer:
-        target = RequestTarget.of(request.target)
-        if target.path in OPEN_PATHS:
-            return self._pass_on(request, _NOBODY)
-        caller = self._identify(request)
-        if isinstance(caller, Answer):
-            return caller
+        """Return the answer to a request whose caller is known; may wait for the API server."""
+        caller: Caller = request.state[CALLER]
+        if caller is _NOBODY:
+            return self._pass_on(request)
         if any(name.startswith("impersonate-") for name in request.headers):
             text = "impersonation is the API server's: ask through it"
             return status_answer(HTTPStatus.FORBIDDEN, text)
+        target = RequestTarget.of(request.target)
         right = right_of(request.method, target)
         if caller.user in AGGREGATORS and right == PathRight(target.path):
-            return self._pass_on(request, caller)
+            return self._pass_on(request)
         verdict = self._access.judge(caller, right)
         match verdict.status:
             case HTTPStatus.OK:
-                return self._pass_on(request, caller)
+                return self._pass_on(request)
             case HTTPStatus.FORBIDDEN:
                 return forbidden_answer(caller, right)
             case _:
                 return status_answer(HTTPStatus.SERVICE_UNAVAILABLE, verdict.reason)
 
-    def _identify(self, request: Request) -> Caller | Answer:
-        """Return who asks, or the refusal; a certificate counts before a token."""
-        certificates = self._certificates()
-        if certificates is not None:
-            caller = certificates.identify(request, self._clock.now())
-            if caller is not None:
-                return caller
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and token.strip():
-            result = self._access.identify(token.strip())
-            if result.caller is not None:
-                return result.caller
-            if result.status is HTTPStatus.SERVICE_UNAVAILABLE:
-                text = "the API server could not be asked yet who this is: ask again"
-                return status_answer(HTTPStatus.SERVICE_UNAVAILABLE, text)
-        return status_answer(HTTPStatus.UNAUTHORIZED, "Unauthorized")
-
-    def _pass_on(self, request: Request, caller: Caller) -> Answer:
+    def _pass_on(self, request: Request) -> Answer:
         kept = {
             name: value
             for name, value in request.headers.items()
             if not name.startswith(_KEPT_FROM_THE_APPLICATION)
         }
-        return self._ask(replace(request, headers=kept, lines=(), state={CALLER: caller}))
+        return self._ask(replace(request, headers=kept, lines=()))
+
+
+_UNKNOWN: Final = status_answer(HTTPStatus.UNAUTHORIZED, "Unauthorized")
+
+
+def _asked_by(caller: Caller, request: Request) -> Asked:
+    """Return the request of a caller, in the lane of what it asks."""
+    right = right_of(request.method, RequestTarget.of(request.target))
+    lane = DOCUMENTS if isinstance(right, PathRight) else ANSWERS
+    return Asked(lane, user_key(caller.user), _told(request, caller))
+
+
+def _told(request: Request, caller: Caller) -> Request:
+    return replace(request, state={CALLER: caller})
+
+
+def _token_of(request: Request) -> str:
+    """Return the bearer token of a request; "": it has none."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""

@@ -1,8 +1,8 @@
 """Serves the aggregated API: a bounded port with TLS, its judge, and the application behind them.
 
 The port is a `ConnectionGate`, as the other ports: it bounds connections, heads, bodies and how
-long a client may take. Its workers identify the caller and have its rights reviewed, and ask the
-application only then, over a socket inside this process.
+long a client may take. The workers of its `Gatekeeper` identify the caller and have its rights
+reviewed, and ask the application only then, over a socket inside this process.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ from shared_api.process.connection_gate import ConnectionGate
 from shared_api.process.http_head import read_every_header
 from shared_api.process.loop_thread import LoopThread, stop_all
 
-WORKERS: Final = 8
-"""Requests that are answered at once, as on the debug API's port."""
 MAX_BODY_BYTES: Final = 1_048_576
 """Longest body: an object that the API server stores has no more (etcd's limit)."""
 
@@ -87,11 +85,10 @@ class VisibilityServer:
         )
         self._gate = ConnectionGate(
             listener,
-            keeper.answer,
+            keeper.desk(),
             limit=program.port_shares["debug"],  # a program has one of the two
             clock=clock,
             tls=contexts,
-            workers=WORKERS,
             max_body=MAX_BODY_BYTES,
             read_head=read_every_header,
             takes_chunks=True,  # kubectl create --raw, and the API server behind it

@@ -11,7 +11,12 @@ from shared_api.process.http_exchange import Answer
 
 
 def status_answer(
-    status: HTTPStatus, message: str, *, resource: str = "", name: str = ""
+    status: HTTPStatus,
+    message: str,
+    *,
+    resource: str = "",
+    name: str = "",
+    retry_after: int | None = None,
 ) -> Answer:
     """Return an answer with a `Status` object.
 
@@ -20,11 +25,19 @@ def status_answer(
         message: For a person.
         resource: Plural name of the kind that is asked for; "": none.
         name: Name of the object that is asked for; "": none.
+        retry_after: Seconds after which to ask again; None: a usual time with a 503.
     """
-    response = status_response(StatusError(status, message, resource=resource, name=name))
+    error = StatusError(status, message, resource=resource, name=name, retry_after=retry_after)
+    response = status_response(error)
     told = response.headers.get("Retry-After")
     headers = () if told is None else (("Retry-After", told),)
     return Answer(status.value, bytes(response.body), JSON, headers)
+
+
+def busy_answer(retry_after: int) -> Answer:
+    """Return the refusal of a request whose caller has had its share; `retry_after`: in seconds."""
+    text = f"too many requests of yours at once: ask again in {retry_after} s"
+    return status_answer(HTTPStatus.TOO_MANY_REQUESTS, text, retry_after=retry_after)
 
 
 def forbidden_answer(caller: Caller, right: ResourceRight | PathRight) -> Answer:

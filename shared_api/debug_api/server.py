@@ -12,8 +12,10 @@ import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
+from http import HTTPStatus
 from typing import Final
 
+import msgspec
 import structlog
 from starlette.applications import Starlette
 
@@ -26,8 +28,10 @@ from shared_api.debug_api.access import (
 from shared_api.debug_api.app_server import AppServer
 from shared_api.debug_api.debug_flags import DebugFlags
 from shared_api.debug_api.router_group import Guard
+from shared_api.process.answer_desk import NOBODY, UserOf, limit_places, one_lane
 from shared_api.process.clock import Clock
 from shared_api.process.connection_gate import ConnectionGate, Observer, Spawn
+from shared_api.process.http_exchange import Answer
 from shared_api.process.loop_thread import LoopThread
 from shared_api.process.probes import (
     Address,
@@ -41,9 +45,11 @@ from shared_api.program import Program
 GuardOf = Callable[[RightOf], Guard]
 """Returns the guard of requests, given the right that a request needs where tokens are checked."""
 
-WORKERS: Final = 8
+PLACES: Final = 6
 """Number of requests that are answered at once. One of them builds its answer; the others wait for
 it, or for the API server to identify the reader."""
+WAITING: Final = 8
+"""Requests that wait: with those that are answered, fewer than the port holds bodies of."""
 
 MAX_BODY_BYTES: Final = 1_048_576
 """Longest body of a question: an object that the API server stores has no more (etcd's limit)."""
@@ -95,6 +101,7 @@ class DebugServer:
         tls: The context to serve HTTPS with; None serves HTTP.
         limit: Most connections at once.
         clock: The time, for deadlines.
+        user_of: Who asks, for the share of each.
         observe: Called with the outcome of each connection.
     """
 
@@ -106,19 +113,20 @@ class DebugServer:
         *,
         limit: int,
         clock: Clock,
+        user_of: UserOf = NOBODY,
         observe: Observer = lambda _: None,
     ) -> None:
         host, port = listener.getsockname()[:2]
         self._app_server = AppServer(
             build, server=(host, port), scheme="http" if tls is None else "https", clock=clock
         )
+        limits = limit_places(PLACES, WAITING)
         self._gate = ConnectionGate(
             listener,
-            self._app_server.ask,
+            one_lane(self._app_server.ask, limits, _refuse, clock, user_of),
             limit=limit,
             clock=clock,
             tls=tls,
-            workers=WORKERS,
             max_body=MAX_BODY_BYTES,
             observe=observe,
         )
@@ -135,6 +143,14 @@ class DebugServer:
     def close(self) -> None:
         """Close the port; call it after its threads have ended."""
         self._gate.close()
+
+
+def _refuse(retry_after: int) -> Answer:
+    """Return the refusal of a request whose caller has had its share, as the application would."""
+    detail = f"too many requests of yours at once: ask again in {retry_after} s"
+    content = msgspec.json.encode({"detail": detail})
+    again = (("Retry-After", str(retry_after)),)
+    return Answer(HTTPStatus.TOO_MANY_REQUESTS, content, "application/json", again)
 
 
 def open_debug_server(
@@ -171,6 +187,7 @@ def open_debug_server(
         load_tls(flags.tls_certificate, flags.tls_key, "--debug-tls"),
         limit=limit,
         clock=program.clock,
+        user_of=program.reviewer.known_user,
         observe=program.metrics.ports.of_port("debug"),
     )
 

@@ -17,7 +17,7 @@ opens a thousand connections and sends nothing loses only its own, and a probe t
 request at once is answered.
 
 Answers that need no waiting are made on that thread; those that may wait for something (the API
-server, a lock) are made on workers, which touch no socket.
+server, a lock) are made by the workers of an `AnswerDesk`, which touch no socket.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ import struct
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from http import HTTPStatus
 from typing import Final, Protocol
 
 import structlog
 from msgspec.structs import replace
 
+from shared_api.process.answer_desk import AnswerDesk, Answerer, make_answer
 from shared_api.process.clock import Clock
 from shared_api.process.http_chunks import ChunkedBody, is_chunked
 from shared_api.process.http_exchange import (
@@ -114,9 +116,6 @@ class _Stage(Enum):
 _AWAITED: Final = (_Stage.READING, _Stage.RECEIVING, _Stage.WRITING)
 """Stages in which the client is waited for; in this order places are taken back."""
 
-Answerer = Callable[[Request], Answer]
-"""Makes the answer to a request."""
-
 Observer = Callable[[Outcome], None]
 """Called on the gate's thread with the outcome of every connection that has ended."""
 
@@ -181,12 +180,11 @@ class ConnectionGate:
 
     Args:
         listener: Bound and listening; closed by `close`.
-        answer: Makes the answers.
+        answer: Makes the answers, on the gate's own thread, which suits answers that never wait; or
+            the desk whose workers make them.
         limit: Most connections at once, in any state.
         clock: The time, for deadlines.
         tls: The context to serve HTTPS with; None serves HTTP.
-        workers: How many threads make answers; 0 makes them on the gate's own thread, which suits
-            answers that never wait.
         max_body: The longest body of a POST that is received, in bytes; 0: no body is read.
         read_head: Reads the head of a request.
         takes_chunks: Whether a body may be sent in chunks, without its length.
@@ -196,12 +194,11 @@ class ConnectionGate:
     def __init__(  # noqa: PLR0913 - the settings of a port, each by its name
         self,
         listener: socket.socket,
-        answer: Answerer,
+        answer: Answerer | AnswerDesk,
         *,
         limit: int,
         clock: Clock,
         tls: ServerTls | None = None,
-        workers: int = 0,
         max_body: int = 0,
         read_head: ReadHead = read_request,
         takes_chunks: bool = False,
@@ -212,16 +209,13 @@ class ConnectionGate:
         self._limit = limit
         self._clock = clock
         self._tls = tls
-        self._worker_count = workers
         self._max_body = max_body
         self._read_head = read_head
         self._takes_chunks = takes_chunks
         self._observe = observe
-        self._workers: list[LoopThread] = []
         # Ordered by age, oldest first: dicts keep the order of insertion.
         self._open: dict[_Stage, dict[_Connection, None]] = {stage: {} for stage in _Stage}
-        # One thread appends and others pop: a deque needs no lock for that.
-        self._asked: deque[tuple[_Connection, Request]] = deque()
+        # Some threads append and one pops: a deque needs no lock for that.
         self._answered: deque[tuple[_Connection, Answer]] = deque()
         self._alarm, self._bell = socket.socketpair()
         self._has_begun = False
@@ -234,10 +228,8 @@ class ConnectionGate:
 
     def threads(self, name: str, spawn: Spawn) -> list[LoopThread]:
         """Return the threads of the gate and of its workers, not yet started."""
-        self._workers = [
-            spawn(f"{name}-answers/{number}", self.work) for number in range(self._worker_count)
-        ]
-        return [spawn(f"{name}-server", self.step), *self._workers]
+        workers = self._answer.threads(name, spawn) if isinstance(self._answer, AnswerDesk) else ()
+        return [spawn(f"{name}-server", self.step), *workers]
 
     def step(self) -> float:
         """Handle what has happened on the sockets; wait for it for at most `REST_SECONDS`."""
@@ -251,17 +243,9 @@ class ConnectionGate:
         # Last, so that requests that have arrived are read before newcomers evict them.
         rest = self._accept()
         self._end_late()
+        if isinstance(self._answer, AnswerDesk):
+            self._answer.tick()
         return rest
-
-    def work(self) -> float | None:
-        """Make one answer, on a worker's thread; return the seconds to rest (None: until woken)."""
-        try:
-            connection, request = self._asked.popleft()
-        except IndexError:
-            return None
-        self._answered.append((connection, self._make(request)))
-        self.wake()
-        return 0.0
 
     def wake(self) -> None:
         """End the wait of a step; callable from any thread."""
@@ -468,21 +452,17 @@ class ConnectionGate:
 
     def _ask(self, connection: _Connection, request: Request) -> None:
         connection.received.clear()
-        if not self._worker_count:
-            self._reply(connection, self._make(request))
+        if not isinstance(self._answer, AnswerDesk):
+            self._reply(connection, make_answer(self._answer, request))
             return
         self._move(connection, _Stage.ANSWERING)
         self._watch(connection, 0)
-        self._asked.append((connection, request))
-        for worker in self._workers:
-            worker.wake()
+        self._answer.ask(request, partial(self._note_answer, connection))
 
-    def _make(self, request: Request) -> Answer:
-        try:
-            return self._answer(request)
-        except Exception:  # a failed answer is an error 500 and must not end the port
-            log.exception("a request cannot be answered", path=request.target)
-            return say(HTTPStatus.INTERNAL_SERVER_ERROR, "see the program's log")
+    def _note_answer(self, connection: _Connection, answer: Answer) -> None:
+        """Take an answer from any thread; this one sends it."""
+        self._answered.append((connection, answer))
+        self.wake()
 
     def _take_answers(self) -> None:
         with contextlib.suppress(BlockingIOError):

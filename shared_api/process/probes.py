@@ -21,13 +21,22 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import msgspec
 import structlog
 
+from shared_api.process.answer_desk import (
+    NOBODY,
+    AnswerDesk,
+    Answerer,
+    UserOf,
+    limit_places,
+    one_lane,
+)
 from shared_api.process.clock import Clock
 from shared_api.process.connection_gate import ConnectionGate, Observer
 from shared_api.process.http_exchange import Answer, Request, say
 
-METRICS_WORKERS: Final = 4
-"""Threads that write metrics: enough for a Prometheus or two, a person, and one request that waits
-for the API server to identify its sender."""
+METRICS_LIMITS: Final = limit_places(4, waiting=16)
+"""Metrics that are written at once: enough for a Prometheus or two, a person, and one request that
+waits for the API server to identify its sender; with those that wait, a third of the port's
+connections."""
 
 BACKLOG: Final = 1024
 """Connections that the kernel keeps until they are accepted. Above that it drops the first packet
@@ -138,6 +147,8 @@ class Routes(msgspec.Struct, frozen=True, kw_only=True):
     """Makes the body of `/metrics`."""
     authorize: Authorize | None = None
     """Called before `/metrics` is answered. Probes are open: the kubelet has no credentials."""
+    user_of: UserOf = NOBODY
+    """Who reads metrics, for the share of each."""
 
     def answer(self, request: Request) -> Answer:
         """Return the answer to one request."""
@@ -203,16 +214,13 @@ class ProbeServer:
         listener = open_listener(address, flag)
         host, port = listener.getsockname()[:2]
         self.address = Address(address.host or host, port)
+        # Checks answer at once. Metrics take longer, and may wait until the API server has
+        # identified the sender.
+        answer: Answerer | AnswerDesk = routes.answer
+        if routes.metrics is not None:
+            answer = one_lane(routes.answer, METRICS_LIMITS, _refuse, clock, routes.user_of)
         self.gate = ConnectionGate(
-            listener,
-            routes.answer,
-            limit=limit,
-            clock=clock,
-            tls=tls,
-            # Checks answer at once. Metrics take longer, and may wait until the API server has
-            # identified the sender.
-            workers=0 if routes.metrics is None else METRICS_WORKERS,
-            observe=observe,
+            listener, answer, limit=limit, clock=clock, tls=tls, observe=observe
         )
         log.info("listening", flag=flag, address=str(self.address), port=port, connections=limit)
 
@@ -220,6 +228,11 @@ class ProbeServer:
     def port(self) -> int:
         """The port that is listened on, also when a free one was asked for."""
         return self.address.port
+
+
+def _refuse(retry_after: int) -> Answer:
+    refusal = say(HTTPStatus.TOO_MANY_REQUESTS, f"ask again in {retry_after} s")
+    return msgspec.structs.replace(refusal, headers=(("Retry-After", str(retry_after)),))
 
 
 def _judge(group: str, checks: Mapping[str, Check], *, verbose: bool) -> Answer:

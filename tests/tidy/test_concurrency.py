@@ -49,6 +49,7 @@ LOCK_HOLDERS = {
     "shared_api/client/credential_refresh.py": "one renewal at a time for all threads",
     "shared_api/client/write_dispatcher.py": "writes handed over from workers to senders",
     "shared_api/informer/indexed_store.py": "one writer, many readers",
+    "shared_api/process/answer_desk.py": "shares of a port's requests, for all its workers",
     "shared_api/process/caller_turns.py": "shares of all request threads",
     "shared_api/process/clock.py": "waits for an Event that others own",
     "shared_api/local_program.py": "an Event that ends the process",

@@ -6,7 +6,7 @@ import json
 import random
 import ssl
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,11 +112,12 @@ class Served:
         path: str = LIST,
         *,
         identity: Identity | None = None,
+        context: ssl.SSLContext | None = None,
         headers: list[tuple[str, str]] | None = None,
         body: bytes = b"",
     ) -> httpx.Response:
-        """Send one request on a connection of its own."""
-        context = self.client_context(identity)
+        """Send one request on a connection of its own, as `identity` or with a context of it."""
+        context = context or self.client_context(identity)
         with httpx.Client(verify=context, trust_env=False, timeout=PATIENCE_SECONDS) as client:
             return client.request(
                 "POST" if body else "GET",
@@ -136,7 +137,7 @@ class Served:
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[Served]:
+def served(folder: Path, answer: Callable[[Request], Response] = echo) -> Iterator[Served]:
     """Run a server whose application answers what it gets."""
     with process_as_before():
         flags = parse_insight_flags([f"--socket-dir={folder}"])
@@ -145,7 +146,7 @@ def served(folder: Path) -> Iterator[Served]:
         flow = FlowControl(0, 1, program.clock)
         client = ResourceClient(fake, flow=flow, clock=program.clock, rng=random.Random(1))
         listener = open_listener(Address("127.0.0.1", 0), "--visibility-address")
-        app = Starlette(routes=[Route("/{path:path}", echo, methods=["GET", "POST"])])
+        app = Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST"])])
         port = listener.getsockname()[1]
         server = VisibilityServer(
             program, client, listener, SERVICE, lambda: True, lambda _rights: app

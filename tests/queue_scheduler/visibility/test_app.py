@@ -222,7 +222,7 @@ def test_the_line_of_a_queue_counts_units_of_others(client: httpx.Client) -> Non
 def test_no_filter_tells_whether_a_hidden_unit_has_a_name(
     client: httpx.Client, selector: str
 ) -> None:
-    asked = {"limit": 1, "fieldSelector": selector}
+    asked = {"limit": "1", "fieldSelector": selector}
     answer = client.get(LINE, params=asked, headers={"user": "ann"}).raise_for_status().json()
     readable = 2 if "!=" in selector else 0
     assert (answer["others"], len(answer["items"])) == (1, min(readable, 1))

@@ -8,12 +8,20 @@ import ssl
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Any, Final
 
 import pytest
 from structlog.testing import capture_logs
 
 from shared_api.process import connection_gate
+from shared_api.process.answer_desk import (
+    PATIENCE_SECONDS,
+    AnswerDesk,
+    Asked,
+    Lane,
+    limit_places,
+)
 from shared_api.process.connection_gate import (
     ANSWER_SECONDS,
     BODY_SECONDS,
@@ -24,7 +32,7 @@ from shared_api.process.connection_gate import (
     ConnectionGate,
     Outcome,
 )
-from shared_api.process.http_exchange import MAX_HEAD_BYTES, Answer, Request
+from shared_api.process.http_exchange import MAX_HEAD_BYTES, Answer, Request, say
 from shared_api.process.loop_thread import LoopThread
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.tls_files import client_context, server_context
@@ -37,7 +45,7 @@ LARGE = b"x" * 30_000_000
 class Port:
     """A gate on a loopback port, which the test steps."""
 
-    def __init__(self, **more: Any) -> None:
+    def __init__(self, *, places: int = 0, **more: Any) -> None:
         self.clock = VirtualClock()
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
         self.outcomes: Counter[Outcome] = Counter()
@@ -45,8 +53,18 @@ class Port:
         self.body = b"hello"
         self.clients: list[socket.socket] = []
         options = {"limit": 4} | more
+        self.desk = AnswerDesk(
+            {"all": Lane(limit_places(places or 1, waiting=100), self.answer)},
+            lambda request: Asked("all", "somebody", request),
+            lambda seconds: say(HTTPStatus.TOO_MANY_REQUESTS, f"in {seconds} s"),
+            self.clock,
+        )
         self.gate = ConnectionGate(
-            self.listener, self.answer, clock=self.clock, observe=self.note, **options
+            self.listener,
+            self.desk if places else self.answer,
+            clock=self.clock,
+            observe=self.note,
+            **options,
         )
         self.threads = self.gate.threads("it", lambda name, step: Sleeper(name, step, self.clock))
 
@@ -69,7 +87,7 @@ class Port:
             self.gate.step()
 
     def work(self) -> None:
-        while self.gate.work() == 0.0:
+        while self.desk.work():
             pass
         self.step()
 
@@ -223,18 +241,17 @@ def test_a_large_answer_is_sent_as_it_is_read(port: Port) -> None:
 
 
 def test_waiting_requests_are_limited_by_the_number_of_slots() -> None:
-    with opened(workers=1) as port:
+    with opened(places=1) as port:
         asked = [port.connect(GET) for _ in range(4)]
         refused = port.connect(GET)
         assert heard(refused) == b""
         assert port.outcomes == {Outcome.REFUSED: 1}
-        port.clock.advance(1000.0)
         port.work()
         assert [heard(client)[-5:] for client in asked] == [b"hello"] * 4
 
 
 def test_connections_are_accepted_while_workers_make_answers() -> None:
-    with opened(workers=1) as port:
+    with opened(places=1) as port:
         first = port.connect(GET)
         second = port.connect(HALF)
         assert port.asked == []
@@ -245,8 +262,18 @@ def test_connections_are_accepted_while_workers_make_answers() -> None:
         assert [heard(client)[-5:] for client in (first, second)] == [b"hello"] * 2
 
 
+def test_a_request_that_waits_too_long_is_refused() -> None:
+    with opened(places=1) as port:
+        first, second = port.connect(GET), port.connect(GET)
+        port.clock.advance(PATIENCE_SECONDS)
+        port.step(3)
+        assert heard(second).endswith(b"in 1 s\n")
+        port.work()
+        assert heard(first).endswith(b"hello")
+
+
 def test_an_answer_for_a_closed_connection_is_harmless() -> None:
-    with opened(workers=1) as port:
+    with opened(places=1) as port:
         left = port.connect(GET)
         left.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
         left.close()
@@ -457,7 +484,7 @@ def test_the_oldest_incomplete_body_makes_place_for_the_next() -> None:
 
 def test_more_bodies_than_fit_into_memory_are_refused() -> None:
     """Complete ones are answered, and not given up."""
-    with opened(max_body=100, limit=100, workers=1) as port:
+    with opened(max_body=100, limit=100, places=1) as port:
         for _ in range(MAX_BODIES):
             port.connect(post(b"whole"))
         assert heard(port.connect(post(b"late"))).startswith(b"HTTP/1.0 503 ")
