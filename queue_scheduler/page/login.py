@@ -18,8 +18,8 @@ from queue_scheduler.page.networks import Networks, is_within
 from queue_scheduler.page.page_metrics import PageMetrics
 from queue_scheduler.page.sessions import Session, Sessions
 from queue_scheduler.page.visitors import Visitor
-from shared_api.access_review import ALLOWED_SECONDS, AccessReviewer, TokenOnly
-from shared_api.debug_api.access import EVERYWHERE
+from shared_api.access_review import ALLOWED_SECONDS, AccessReviewer, PathRight, TokenOnly
+from shared_api.debug_api.access import EVERYWHERE, MayRead
 from shared_api.debug_api.debug_app import problems
 from shared_api.debug_api.json_body import (
     BODY_PROBLEMS,
@@ -178,7 +178,7 @@ class LoggedInVisitors:
     def visitor_of(self, session: Session) -> Visitor:
         """Return who has a session; may wait for the API server."""
         if self._may_list(session, EVERYWHERE):
-            return Visitor(session.user, reads_all=True, may_read=lambda _: True, session=session)
+            return self._visitor(session, lambda _: True, reads_all=True)
         asked: set[str] = set()
 
         def may_read(namespace: str) -> bool:
@@ -190,7 +190,16 @@ class LoggedInVisitors:
             asked.add(namespace)
             return self._may_list(session, namespace)
 
-        return Visitor(session.user, reads_all=False, may_read=may_read, session=session)
+        return self._visitor(session, may_read, reads_all=False)
+
+    def _visitor(self, session: Session, may_read: MayRead, *, reads_all: bool) -> Visitor:
+        def refusal_of(right: PathRight) -> HTTPException | None:
+            verdict = self._reviewer.judge(session.authorization, right)
+            if verdict.status is HTTPStatus.OK:
+                return None
+            return HTTPException(verdict.status.value, verdict.detail)
+
+        return Visitor(session.user, reads_all, may_read, refusal_of, session)
 
     def recheck(self, session: Session) -> Visitor | None:
         """Return who has a session, asked of the API server; None: its token is not accepted."""

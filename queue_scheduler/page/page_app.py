@@ -15,7 +15,8 @@
 | /page/quotas/{name} | a quota |
 | POST /page/what-if | what edits would change |
 
-Every visitor who is identified may ask all of them; what it may not read is taken out.
+Every visitor who is identified may ask all of them but the last, which takes the right that the
+debug API asks for; what it may not read is taken out.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from queue_scheduler.debug_api.forecast_routes import Start
 from queue_scheduler.debug_api.past_turns import PastTurns
 from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.snapshots import UnitFacts
+from queue_scheduler.debug_api.what_if_routes import PATH as WHAT_IF_PATH
 from queue_scheduler.debug_api.what_if_routes import (
     WhatIfQuestion,
     WhatIfView,
@@ -73,7 +75,7 @@ from queue_scheduler.page.static_files import read_files, static_routes
 from queue_scheduler.page.unit_view import UnitPage, check_namespace, show_unit
 from queue_scheduler.page.visitors import LocalVisitors, Visitor, Visitors
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
-from shared_api.access_review import AccessReviewer
+from shared_api.access_review import AccessReviewer, PathRight
 from shared_api.caller_shares import user_key
 from shared_api.debug_api.debug_app import answer_invalid, problems
 from shared_api.debug_api.json_body import (
@@ -98,6 +100,7 @@ MAX_QUEUES: Final = 4
 """Queues whose units are kept for the next page of a virtual list."""
 MAX_ENCODED: Final = 4_000_000
 """Bytes of answers that are kept for other visitors: an overview of 20 queues takes 35,000."""
+ASK_WHAT_IF: Final = PathRight(WHAT_IF_PATH, "create")
 Sent = Annotated[PostedBody, Depends(BodyReader(JSON))]
 Filter = Annotated[str, Query(max_length=MAX_FILTER, description="words, or field:text")]
 Sort = Annotated[str, Query(max_length=32, description="a field, - before it: descending")]
@@ -123,11 +126,16 @@ log = structlog.get_logger("page")
 
 
 class SessionView(View):
-    """Who asks: `login` says whether this port needs a login, `readsAll` whether it sees all."""
+    """Who asks.
+
+    `login` says whether this port needs a login, `readsAll` whether the visitor sees all, `whatIf`
+    whether it may ask what edits would change.
+    """
 
     user: str
     login: bool
     reads_all: bool
+    what_if: bool
 
 
 class Pages:
@@ -296,7 +304,14 @@ class Pages:
         return encode_csv(show_units(found, visitor, self._start_of(at)))
 
     def what_if(self, visitor: Visitor, body: PostedBody) -> WhatIfView:
-        """What edits would change."""
+        """What edits would change.
+
+        It takes the right that the debug API asks for: by many questions the room and the demand of
+        units that may not be read can be searched for.
+        """
+        refusal = visitor.refusal_of(ASK_WHAT_IF)
+        if refusal is not None:
+            raise refusal
         question = read_json(body, WhatIfQuestion)
         refuse_edits_of_others(question, visitor.may_read)
         found = self._sources.what_if(question, user_key(visitor.user))
@@ -377,7 +392,10 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors, turns: PastTurn
 
     def session(visitor: Asking) -> SessionView:
         return SessionView(
-            user=visitor.user, login=visitors.needs_login, reads_all=visitor.reads_all
+            user=visitor.user,
+            login=visitors.needs_login,
+            reads_all=visitor.reads_all,
+            what_if=visitor.refusal_of(ASK_WHAT_IF) is None,
         )
 
     def queue(visitor: Asking, name: Name, query: PageQuery, at: At = None) -> Response:

@@ -22,6 +22,7 @@ from tests.cluster.queue_world import (
     QueueWorld,
     until,
 )
+from tests.cluster.rbac_objects import binding, role
 from tests.page.test_login import log_in
 from tests.page.window_kit import opened, started_chromium, without_statuses
 from tests.tls_files import CA, CERTIFICATE, KEY
@@ -104,7 +105,12 @@ def test_a_tenant_sees_its_own(world: QueueWorld, url: str) -> None:
     world.plane.kubectl("create", "serviceaccount", "tenant")
     grant(world, "tenant", "rolebinding")
     with logged_in(url, token_of(world, "tenant")) as client:
-        want = {"user": "system:serviceaccount:default:tenant", "login": True, "readsAll": False}
+        want = {
+            "user": "system:serviceaccount:default:tenant",
+            "login": True,
+            "readsAll": False,
+            "whatIf": False,
+        }
         assert client.get("/page/session").json() == want
         until(lambda: client.get("/page/units/default/own").status_code == 200)
         until(lambda: client.get("/page/queues/team").json()["total"] == 1)
@@ -116,6 +122,18 @@ def test_a_tenant_sees_its_own(world: QueueWorld, url: str) -> None:
         assert client.get(f"/page/units/zebra/{SECRET}").status_code == 403
         quota = client.get("/page/quotas/team").json()["quota"]
         assert (quota["used"], quota["sumsHidden"]) == ({}, True)
+        refused = client.post("/page/what-if", json={"edits": []})
+        assert (refused.status_code, "create /debug/what-if" in refused.text) == (403, True)
+
+
+def test_who_may_ask_the_debug_api_what_if_may_ask_here(world: QueueWorld, url: str) -> None:
+    rule = {"nonResourceURLs": ["/debug/what-if"], "verbs": ["create"]}
+    asks = [role("asks", rule), binding("asks", "system:serviceaccount:default:asker")]
+    world.plane.kubectl("create", "serviceaccount", "asker")
+    world.plane.kubectl("apply", "--filename", "-", input=as_manifest(asks))
+    with logged_in(url, token_of(world, "asker")) as client:
+        until(lambda: client.get("/page/session").json()["whatIf"])
+        assert client.post("/page/what-if", json={"edits": []}).status_code != 403
 
 
 def test_a_wrong_token_is_refused(url: str) -> None:

@@ -8,7 +8,7 @@ from tests.page.test_views import assert_sound
 from tests.page.window_kit import Window, without_statuses
 
 USER = "system:serviceaccount:research:jane"
-KNOWN = {"user": USER, "login": True, "readsAll": False}
+KNOWN = {"user": USER, "login": True, "readsAll": False, "whatIf": True}
 REFUSED = {"detail": "the token is not accepted"}
 TOKEN = "secret-token"
 

@@ -63,7 +63,7 @@ def test_on_loopback_whoever_reaches_it_reads_all(
             assert client.get("/page/overview").status_code == 503, "there is no state yet"
             sender.add_unit("a")
             follow(sender, local)
-            want = {"user": "", "login": False, "readsAll": True}
+            want = {"user": "", "login": False, "readsAll": True, "whatIf": True}
             assert client.get("/page/session").json() == want
             got = client.get("/page/overview").json()
             assert [each["name"] for each in got["queues"]] == ["team"]

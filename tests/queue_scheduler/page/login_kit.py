@@ -22,6 +22,7 @@ class LoginWorld(PageWorld):
 
     Attributes:
         readable: The namespaces that each user may read; `""` is all.
+        askers: The users who may ask what if.
     """
 
     def __init__(self, kit: ShellKit) -> None:
@@ -29,11 +30,15 @@ class LoginWorld(PageWorld):
         self.reviews = kit.server.reviews
         self.reviews.users |= {TENANT: {"username": "ann"}, ROOT: {"username": "root"}}
         self.readable: dict[str, set[str]] = {"ann": {"default"}, "root": {""}}
+        self.askers = {"root"}
         self.reviews.allows = self._allows
         self.sessions = Sessions(kit.clock)
         self.login = Login(self.sessions, AccessReviewer(kit.client, kit.clock))
 
     def _allows(self, spec: dict[str, Any]) -> bool:
+        if "nonResourceAttributes" in spec:
+            assert spec["nonResourceAttributes"] == {"path": "/debug/what-if", "verb": "create"}
+            return spec["user"] in self.askers
         asked = spec["resourceAttributes"]
         assert (asked["verb"], asked["resource"]) == ("list", "queueunits")
         return asked["namespace"] in self.readable.get(spec["user"], set())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from fastapi import HTTPException
 
 from queue_scheduler.page.known_state import KnownStates
 from queue_scheduler.page.live import Changes
@@ -18,8 +19,13 @@ from tests.queue_scheduler.page.page_kit import PageWorld
 from tests.queue_scheduler.page.test_hidden_sums import add
 from tests.queue_scheduler.shell_kit import ShellKit
 
-ROOT = Visitor("root", reads_all=True, may_read=lambda _: True)
-TENANT = Visitor("ann", reads_all=False, may_read=lambda space: space == "default")
+ROOT = Visitor("root", reads_all=True, may_read=lambda _: True, refusal_of=lambda _: None)
+TENANT = Visitor(
+    "ann",
+    reads_all=False,
+    may_read=lambda space: space == "default",
+    refusal_of=lambda _: HTTPException(403),
+)
 
 
 def sources_of(kit: ShellKit) -> PageSources:

@@ -14,7 +14,7 @@ from queue_scheduler.debug_api.engine_state import NoStateError
 from queue_scheduler.debug_api.insight_views import LogEntryView, RecordView
 from queue_scheduler.engine.engine import Engine
 from shared_api.testing.object_builders import queue
-from tests.queue_scheduler.page.login_kit import TENANT, Browser, LoginWorld, browser
+from tests.queue_scheduler.page.login_kit import ROOT, TENANT, Browser, LoginWorld, browser
 from tests.queue_scheduler.page.page_kit import PageWorld, until
 from tests.queue_scheduler.page.test_hidden_sums import add
 from tests.queue_scheduler.shell_kit import ShellKit
@@ -330,13 +330,27 @@ def test_what_if(client: Browser) -> None:
 
 @pytest.mark.usefixtures("world")
 def test_what_if_of_a_tenant(kit: ShellKit) -> None:
-    with browser(LoginWorld(kit), TENANT) as client:
+    world = LoginWorld(kit)
+    world.askers.add("ann")
+    with browser(world, TENANT) as client:
+        assert client.get("/page/session").json()["whatIf"] is True
         answer = client.post("/page/what-if", json=QUESTION)
         assert answer.status_code == 200, answer.text
         assert "big" not in answer.text
         edit = {"kind": "QueueUnit", "namespace": "research", "name": "big", "patch": None}
         refused = client.post("/page/what-if", json={"edits": [edit]})
     assert refused.status_code == 403
+
+
+@pytest.mark.usefixtures("world")
+def test_what_if_takes_the_right_of_the_debug_api(kit: ShellKit) -> None:
+    with browser(LoginWorld(kit), TENANT) as client:
+        assert client.get("/page/session").json()["whatIf"] is False
+        refused = client.post("/page/what-if", json=QUESTION)
+        assert (refused.status_code, "create /debug/what-if" in refused.text) == (403, True)
+    with browser(LoginWorld(kit), ROOT) as client:
+        assert client.get("/page/session").json()["whatIf"] is True
+        assert client.post("/page/what-if", json=QUESTION).status_code == 200
 
 
 @pytest.mark.parametrize("sent", [{"origin": "https://x"}, {"content-type": "text/plain"}])

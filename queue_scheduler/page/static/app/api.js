@@ -2,7 +2,7 @@
 import { signal, useEffect, useRef, useState } from "./html.js";
 import { news } from "./live.js";
 
-/** {user, login, readsAll} once it is known; null: a login is needed; undefined: not asked yet. */
+/** {user, login, readsAll, whatIf} once it is known; null: a login is needed; undefined: not asked yet. */
 export const session = signal(undefined);
 
 /** An answer that is none: `status` is 0 where the server cannot be reached. */

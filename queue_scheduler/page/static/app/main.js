@@ -35,7 +35,9 @@ function viewOf(path) {
   if (view === "quotas" && segments.length === 2) {
     return [`Quota ${first}`, html`<${Quota} key=${path} name=${first} />`];
   }
-  if (view === "what-if" && segments.length === 1) return ["What if?", html`<${WhatIf} />`];
+  if (view === "what-if" && segments.length === 1) {
+    return ["What if?", session.value?.whatIf === false ? html`<${NoWhatIf} />` : html`<${WhatIf} />`];
+  }
   if (view === "login" && segments.length === 1) return ["Overview", html`<${LoggedIn} />`];
   return ["Not found", html`<${NotFound} />`];
 }
@@ -44,6 +46,16 @@ function viewOf(path) {
 function LoggedIn() {
   useEffect(() => go("/", { replace: true }), []);
   return null;
+}
+
+function NoWhatIf() {
+  return html`
+    <h1>What if?</h1>
+    <p>
+      You may not ask what changes would do. It takes the right to create on the path
+      ${" "}<code>/debug/what-if</code>, which the ClusterRole <code>koord-queue-debug-reader</code> has.
+    </p>
+  `;
 }
 
 function NotFound() {
@@ -70,7 +82,7 @@ function Frame() {
       ${known &&
       html`<nav aria-label="Main">
           <${NavLink} to=${pathTo()} here=${path === "/"}>Overview<//>
-          <${NavLink} to="/what-if" here=${path === "/what-if"}>What if?<//>
+          ${known.whatIf && html`<${NavLink} to="/what-if" here=${path === "/what-if"}>What if?<//>`}
         </nav>
         <${Standing} />
         <${User} session=${known} />`}

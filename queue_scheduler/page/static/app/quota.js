@@ -1,5 +1,5 @@
 // One quota: its amounts, its use over the last day, who borrows from whom.
-import { useAnswer } from "./api.js";
+import { session, useAnswer } from "./api.js";
 import { Chart } from "./chart.js";
 import { amountOf, clockTime, showAmount } from "./format.js";
 import { html } from "./html.js";
@@ -38,7 +38,8 @@ function Shown({ answer }) {
                 ${resources.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}
               </select>
             </label>
-            <${Link} to=${`/what-if?quota=${encodeURIComponent(quota.name)}`}>What if it were different?<//>
+            ${session.value?.whatIf &&
+            html`<${Link} to=${`/what-if?quota=${encodeURIComponent(quota.name)}`}>What if it were different?<//>`}
           </p>
           <${QuotaTree} quotas=${[{ ...quota, children }]} resource=${resource} />
           <${BarLegend} />
