@@ -387,16 +387,20 @@ def _asker(_request: Request, asked: Mapping[str, Any]) -> str:
     return user_key(visitor.user)
 
 
+def _show_session(visitor: Visitor, *, needs_login: bool) -> SessionView:
+    return SessionView(
+        user=visitor.user,
+        login=needs_login,
+        reads_all=visitor.reads_all,
+        what_if=visitor.refusal_of(ASK_WHAT_IF) is None,
+    )
+
+
 def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors, turns: PastTurns) -> None:
     Asking = Annotated[Visitor, Depends(visitors.identify)]  # noqa: N806 - a type
 
     def session(visitor: Asking) -> SessionView:
-        return SessionView(
-            user=visitor.user,
-            login=visitors.needs_login,
-            reads_all=visitor.reads_all,
-            what_if=visitor.refusal_of(ASK_WHAT_IF) is None,
-        )
+        return _show_session(visitor, needs_login=visitors.needs_login)
 
     def queue(visitor: Asking, name: Name, query: PageQuery, at: At = None) -> Response:
         return pages.queue(visitor, name, query, at)

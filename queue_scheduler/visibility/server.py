@@ -30,6 +30,10 @@ from shared_api.process.connection_gate import ConnectionGate
 from shared_api.process.http_head import read_every_header
 from shared_api.process.loop_thread import LoopThread, stop_all
 
+HEAD_SECONDS: Final = 10.0
+"""Time from the accept to a complete request, TLS handshake included: as long as the API server
+gives a handshake. It opens hundreds of connections at once, and each handshake takes milliseconds
+of this thread; silent connections are closed earlier where their places are needed."""
 MAX_BODY_BYTES: Final = 1_048_576
 """Longest body: an object that the API server stores has no more (etcd's limit)."""
 
@@ -91,6 +95,7 @@ class VisibilityServer:
             tls=contexts,
             max_body=MAX_BODY_BYTES,
             read_head=read_every_header,
+            head_seconds=HEAD_SECONDS,
             takes_chunks=True,  # kubectl create --raw, and the API server behind it
             observe=program.metrics.ports.of_port("visibility"),
         )

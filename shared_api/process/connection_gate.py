@@ -188,6 +188,7 @@ class ConnectionGate:
         max_body: The longest body of a POST that is received, in bytes; 0: no body is read.
         read_head: Reads the head of a request.
         takes_chunks: Whether a body may be sent in chunks, without its length.
+        head_seconds: The time from the accept to a complete request.
         observe: Called with the outcome of each connection.
     """
 
@@ -202,6 +203,7 @@ class ConnectionGate:
         max_body: int = 0,
         read_head: ReadHead = read_request,
         takes_chunks: bool = False,
+        head_seconds: float = HEAD_SECONDS,
         observe: Observer = lambda _: None,
     ) -> None:
         self._listener = listener
@@ -212,6 +214,7 @@ class ConnectionGate:
         self._max_body = max_body
         self._read_head = read_head
         self._takes_chunks = takes_chunks
+        self._head_seconds = head_seconds
         self._observe = observe
         # Ordered by age, oldest first: dicts keep the order of insertion.
         self._open: dict[_Stage, dict[_Connection, None]] = {stage: {} for stage in _Stage}
@@ -299,7 +302,7 @@ class ConnectionGate:
     def _let_in(self, accepted: socket.socket, client: Client | None) -> None:
         """Give a new connection a place, and read its request, which usually is there already."""
         accepted.settimeout(0)
-        connection = _Connection(accepted, client, self._clock.monotonic() + HEAD_SECONDS)
+        connection = _Connection(accepted, client, self._clock.monotonic() + self._head_seconds)
         self._make_room(1 + self._count() - self._limit)
         if self._count() >= self._limit:
             self._end(connection, Outcome.REFUSED)

@@ -17,9 +17,11 @@ in use (12 writers, a watch and a list per kind, one per answer that is being ma
 each debug request's connection to uvicorn (8 at once), log, certificates, the selectors, what
 plugins open."""
 
-WANTED: Final[Mapping[str, int]] = {"health": 64, "metrics": 64, "debug": 128}
+WANTED: Final[Mapping[str, int]] = {"health": 64, "metrics": 64, "debug": 640}
 """Connections by port. A kubelet, a Prometheus or two and a few people need few; the rest is room
-for slow clients while others are evicted."""
+for slow clients while others are evicted. "debug" is also that of the aggregated API, to which the
+API server opens a connection for each request that it passes on: at most 600 at once, unless its
+`--max-requests-inflight` and `--max-mutating-requests-inflight` say more."""
 
 MIN_SHARE: Final = 8
 """With fewer, connections would evict each other."""

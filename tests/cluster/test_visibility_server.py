@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import json
+import ssl
+import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from http.client import HTTPSConnection
 from pathlib import Path
+from typing import Final, Self
 
 import pytest
 
+from shared_api.testing.object_builders import queue_unit_body
 from tests.cluster.front_proxy_files import PROXY_NAME
-from tests.cluster.queue_world import OWN_TIMES_SECONDS, QueueWorld, until
+from tests.cluster.queue_world import OWN_TIMES_SECONDS, UNITS, QueueWorld, until
 from tests.cluster.visibility_world import ANN, BASE, LIST, SERVICE, Aggregated, aggregated
 from tests.controlplane.api_client import ApiClient, ApiError
 from tests.controlplane.control_plane import KubectlFailed
+
+FLOOD: Final = 150
+"""Requests of one user at once."""
+MANY_UNITS: Final = 1000
+ROUNDS: Final = 40
+LONGEST_SECONDS: Final = 5.0
+"""For the cheap answers of others: a second, on a machine that runs other tests as well."""
+DELETION_SECONDS: Final = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +84,78 @@ def test_callers_have_their_own_rights(cluster: Aggregated) -> None:
         with pytest.raises(ApiError, match="403"):
             reader.request("GET", everywhere)
     assert other.request("GET", BASE)["kind"] == "APIResourceList", "discovery is for everybody"
+
+
+class Flood:
+    """Many threads of one user who lists as much as it can, until the block ends.
+
+    Attributes:
+        codes: How often each status code was answered.
+    """
+
+    def __init__(self, client: ApiClient) -> None:
+        self.codes: Counter[int] = Counter()
+        self._client = client
+        self._is_over = threading.Event()
+        self._pool = ThreadPoolExecutor(FLOOD)
+
+    def __enter__(self) -> Self:
+        for _ in range(FLOOD):
+            self._pool.submit(self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._pool.shutdown()
+
+    def _ask(self) -> None:
+        client = self._client
+        context = ssl.create_default_context(cafile=str(client.ca_file))
+        headers = {"Authorization": f"Bearer {client.token}"}
+        with closing(HTTPSConnection(client.host, client.port, context=context)) as connection:
+            while not self._is_over.is_set():
+                connection.request("GET", f"{LIST}?limit=1000", headers=headers)
+                answer = connection.getresponse()
+                answer.read()
+                self.codes[answer.status] += 1
+                self._is_over.wait(float(answer.headers.get("Retry-After", 0)))
+
+
+def seconds_of(client: ApiClient, path: str) -> float:
+    """Return how long an answer takes."""
+    began = time.monotonic()
+    client.request("GET", path)
+    return time.monotonic() - began
+
+
+def test_a_flood_of_lists_by_one_user_keeps_nobody_waiting(cluster: Aggregated) -> None:
+    until(cluster.available, OWN_TIMES_SECONDS)
+    greedy, other = cluster.as_account("greedy"), cluster.as_account("modest")
+    role, kubectl = f"{SERVICE}-viewer", cluster.world.plane.kubectl
+    for name in ("greedy", "modest"):
+        account = f"--serviceaccount=default:{name}"
+        kubectl("create", "rolebinding", name, "--clusterrole", role, account)
+    units = (
+        queue_unit_body(f"unit-{number:04}", requests={"cpu": 1}) for number in range(MANY_UNITS)
+    )
+    cluster.world.api.create_all(UNITS.format("default"), units)
+    until(lambda: may_read(greedy, LIST) and may_read(other, LIST))
+    page = f"{LIST}?limit=1000"
+    until(lambda: len(other.request("GET", page)["items"]) == MANY_UNITS, OWN_TIMES_SECONDS)
+    waits: list[float] = []
+    with Flood(greedy) as flood:
+        until(lambda: flood.codes.total() > FLOOD)
+        for _ in range(ROUNDS):
+            waits += [seconds_of(other, f"{LIST}?limit=1"), seconds_of(other, BASE)]
+            assert cluster.available()
+        began = time.monotonic()
+        delete_namespace(cluster.world, "beside-a-flood")
+        deletion = time.monotonic() - began
+        assert cluster.available()
+    print(f"{flood.codes}, longest {max(waits):.2f} s, a deletion {deletion:.1f} s")
+    assert set(flood.codes) == {200, 429}
+    assert max(waits) < LONGEST_SECONDS
+    assert deletion < DELETION_SECONDS
 
 
 def test_only_the_front_proxy_is_believed(cluster: Aggregated) -> None:
