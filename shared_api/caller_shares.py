@@ -50,6 +50,11 @@ def address_key(host: str) -> str:
     return f"address/{host}"
 
 
+MAX_RETRY_SECONDS: Final = 10
+"""The latest time to ask again after a request was dropped from a full queue."""
+_DROPPED_PER_SECOND: Final = 4
+"""Requests for each place that come back in the same second, after they were dropped."""
+
 _ROUNDING: Final = 1e-6
 """Seconds that do not count: sums of many small times are not exact."""
 
@@ -104,7 +109,7 @@ class Outcome(msgspec.Struct, Generic[TicketT], frozen=True):
 class _Account(Generic[TicketT]):
     """Seconds that are saved up, less the time of answers in the making."""
 
-    __slots__ = ("as_of", "last_begun", "limits", "rate", "running", "saved", "waiting")
+    __slots__ = ("as_of", "dropped", "last_begun", "limits", "rate", "running", "saved", "waiting")
 
     def __init__(self, limits: ShareLimits, rate: float, now: float) -> None:
         self.limits = limits
@@ -114,6 +119,7 @@ class _Account(Generic[TicketT]):
         self.running = 0
         self.waiting: dict[TicketT, None] = {}  # the oldest first
         self.last_begun = 0
+        self.dropped = 0  # since it was idle, for a full queue
 
     def charge(self, now: float) -> None:
         """Count the time that has passed; to be called before `running` changes."""
@@ -174,6 +180,8 @@ class CallerShares(Generic[TicketT]):
         for each in (account, self._common):
             each.charge(now)
             each.running -= 1
+        if account.is_idle:
+            account.dropped = 0
         return self.tick(now)
 
     def leave(self, ticket: TicketT) -> None:
@@ -291,7 +299,12 @@ class CallerShares(Generic[TicketT]):
     def _drop(self, newcomer: _Account[TicketT], now: float) -> Refusal[TicketT]:
         """Refuse the newest request of the caller with the most that wait."""
         longest = max(self._with_waiting(), key=lambda each: (len(each.waiting), each is newcomer))
-        return self._refuse_waiting(next(reversed(longest.waiting)), now)
+        longest.dropped += 1
+        # Who asks with so many at once would come back with all of them in the same second.
+        later = 1 + longest.dropped // (_DROPPED_PER_SECOND * self._limits.places)
+        refusal = self._refuse_waiting(next(reversed(longest.waiting)), now)
+        after = max(refusal.retry_after, min(later, MAX_RETRY_SECONDS))
+        return msgspec.structs.replace(refusal, retry_after=after)
 
     def _refuse_waiting(self, ticket: TicketT, now: float) -> Refusal[TicketT]:
         account = self._accounts[self._waiting[ticket][0]]

@@ -25,8 +25,8 @@ from tests.controlplane.control_plane import KubectlFailed
 
 FLOOD: Final = 150
 """Requests of one user at once."""
-MANY_UNITS: Final = 1000
-ROUNDS: Final = 40
+MANY_UNITS: Final = 600
+ROUNDS: Final = 20
 LONGEST_SECONDS: Final = 5.0
 """For the cheap answers of others: a second, on a machine that runs other tests as well."""
 DELETION_SECONDS: Final = 30.0

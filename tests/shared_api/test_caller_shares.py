@@ -109,6 +109,17 @@ def test_a_full_queue_drops_the_newest_request_of_who_has_the_most_in_it() -> No
     assert server.ask("other") == ["refuse greedy 9 for 1 s"]
 
 
+def test_who_asks_with_very_many_at_once_is_told_to_come_back_later() -> None:
+    server = Server(PLACES)
+    refused = server.ask("greedy", 500)[4:]
+    seconds = [int(each.split()[-2]) for each in refused]
+    assert (seconds[0], seconds[31], seconds[-1]) == (1, 2, 10)
+    assert seconds == sorted(seconds)
+    for number in range(1, 11):
+        server.end(f"greedy {number}")
+    assert "for 1 s" in server.ask("greedy", 11)[-1]
+
+
 def test_who_waits_longer_than_the_patience_is_refused() -> None:
     server = Server(PLACES)
     server.ask("greedy", 4)

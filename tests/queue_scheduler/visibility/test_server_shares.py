@@ -71,7 +71,7 @@ def flood(ask: Ask, pool: ThreadPoolExecutor) -> list[Future[httpx.Response]]:
     refused = list(islice(as_completed(asked, 30), GREEDY - held))
     for each in refused:
         answer = each.result()
-        assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+        assert (answer.status_code, int(answer.headers["retry-after"]) >= 1) == (429, True)
         assert answer.json()["reason"] == "TooManyRequests"
     return [each for each in asked if each not in refused]
 
