@@ -55,6 +55,11 @@ review by the API server. Of four, two callers leave one for everybody else."""
 WAITING: Final = 8
 """Requests that wait in each lane: with those that are answered, fewer than a port holds bodies of
 (`MAX_BODIES`), and fewer in all lanes than it has connections."""
+SHARE: Final = 1.0
+"""Seconds of answers about units, per second: while one is made, all other threads of the program
+wait for the interpreter. Who reads a long list page after page, alone, is never held up."""
+OWN_SHARE: Final = 0.25
+"""What each caller has of it for itself."""
 DOCUMENTS_WAITING: Final = 32
 """They are small, and wait for milliseconds."""
 
@@ -87,11 +92,12 @@ class Gatekeeper:
 
     def desk(self) -> AnswerDesk:
         """Return what answers the requests of the port."""
-        answers = limit_places(PLACES, WAITING)
+        places = limit_places(PLACES, WAITING)
+        answers = replace(places, rate=SHARE, own_rate=OWN_SHARE)
         lanes = {
             DOCUMENTS: Lane(limit_places(PLACES, DOCUMENTS_WAITING), self._answer_noted),
             ANSWERS: Lane(answers, self._answer_noted),
-            TOKENS: Lane(answers, self._review_token),
+            TOKENS: Lane(places, self._review_token),
         }
         return AnswerDesk(lanes, self._sort, self._refuse, self._clock)
 
