@@ -9,12 +9,12 @@ when there are more than `MAX_BODIES` bodies.
 
 All socket work happens on one thread, in `step`, and never blocks: a client that sends nothing, or
 does not read, costs a descriptor but no thread. A connection counts from the moment it is accepted,
-before any TLS handshake. When there are more connections than the port's share, the oldest one with
-an incomplete request is closed, after a last check whether the request has arrived in the meantime;
-if all requests are complete, the oldest one that does not read its answer is closed. So new
-connections are read as long as the port has more places than answers in the making: a client that
-opens a thousand connections and sends nothing loses only its own, and a probe that sends its
-request at once is answered.
+before any TLS handshake. When there are more connections than the port's share, one with an
+incomplete request is closed, after a last check whether the request has arrived in the meantime; if
+all requests are complete, one that does not read its answer is closed. It is the oldest one of the
+address that has most of them. So new connections are read as long as the port has more places than
+answers in the making: a client that opens a thousand connections and sends nothing loses only its
+own, and a probe that sends its request at once is answered.
 
 Answers that need no waiting are made on that thread; those that may wait for something (the API
 server, a lock) are made by the workers of an `AnswerDesk`, which touch no socket.
@@ -28,7 +28,7 @@ import selectors
 import socket
 import ssl
 import struct
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
@@ -320,18 +320,24 @@ class ConnectionGate:
         self._go_on(connection)
 
     def _make_room(self, places: int) -> None:
-        """Close `places` connections, the oldest first, of those that wait for the client."""
+        """Close `places` connections of those that wait for the client."""
         until = self._count() - places
         while self._count() > until:
-            for stage in _AWAITED:
-                oldest = next(iter(self._open[stage]), None)
-                if oldest is not None:
-                    break
-            else:
+            victim = self._find_victim()
+            if victim is None:
                 return
-            self._go_on(oldest)  # a last check: its request may have arrived
-            if oldest in self._open[stage] and self._count() > until:
-                self._end(oldest, Outcome.EVICTED)
+            stage = victim.stage
+            self._go_on(victim)  # a last check: its request may have arrived
+            if victim in self._open[stage] and self._count() > until:
+                self._end(victim, Outcome.EVICTED)
+
+    def _find_victim(self) -> _Connection | None:
+        """Return the oldest connection of the address that has most, of one stage."""
+        waiting = next((open_ for stage in _AWAITED if (open_ := self._open[stage])), None)
+        if waiting is None:
+            return None
+        of_host = Counter(map(_host_of, waiting))
+        return max(waiting, key=lambda each: of_host[_host_of(each)])
 
     def _end_late(self) -> None:
         now = self._clock.monotonic()
@@ -520,6 +526,10 @@ class ConnectionGate:
         self._open[connection.stage].pop(connection, None)
         self._watch(connection, 0)
         connection.socket.close()
+
+
+def _host_of(connection: _Connection) -> str:
+    return connection.client[0] if connection.client else ""
 
 
 _NO_LINGER: Final = struct.pack("ii", 1, 0)

@@ -75,8 +75,11 @@ class Port:
     def note(self, outcome: Outcome) -> None:
         self.outcomes[outcome] += 1
 
-    def connect(self, sends: bytes = b"", *, steps: int = 2) -> socket.socket:
-        client = socket.create_connection(self.listener.getsockname(), timeout=5)
+    def connect(
+        self, sends: bytes = b"", *, steps: int = 2, host: str = "127.0.0.1"
+    ) -> socket.socket:
+        where = self.listener.getsockname()
+        client = socket.create_connection(where, timeout=5, source_address=(host, 0))
         self.clients.append(client)
         client.sendall(sends)
         self.step(steps)
@@ -186,6 +189,17 @@ def test_the_oldest_incomplete_request_is_closed_for_a_new_connection(port: Port
         client.sendall(GET[len(HALF) :])
         port.step()
         assert heard(client).endswith(b"hello")
+
+
+def test_places_are_taken_back_from_the_address_that_has_most() -> None:
+    with opened(limit=8) as port:
+        slow = port.connect(HALF)
+        for _ in range(40):
+            port.connect(HALF, host="127.0.0.2")
+        assert port.outcomes == {Outcome.EVICTED: 33}
+        slow.sendall(GET[len(HALF) :])
+        port.step()
+        assert heard(slow).endswith(b"hello"), "the oldest of all, and the only one of its address"
 
 
 def test_a_connection_with_a_complete_request_is_answered_and_not_closed(port: Port) -> None:
