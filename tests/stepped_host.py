@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 
+from shared_api.access_review import AccessReviewer
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
 from shared_api.client.transport import Transport
@@ -67,6 +68,7 @@ class HostParts:
         self.client = ResourceClient(
             wire, flow=self.flow, clock=clock, rng=self.rng, observer=self.metrics.rest_client
         )
+        self.reviewer = AccessReviewer(self.client, clock)
         self.leadership = leadership
         self.identity = identity
         self.component = component
