@@ -169,6 +169,11 @@ sim: $(STAMP) ## simulate many seeds (SEEDS=2000, 500-699 or 17,18; STEPS=500; S
 sim-faults: $(STAMP) ## break the programs on purpose; writes how soon the simulation finds it
 	@$(PY) -m tests.simulation.planted_faults --jobs "$(JOBS)"
 
+.PHONY: flood
+flood: $(STAMP) ## flood each port as each kind of user (an hour; SECONDS=60 UNITS=3000 PORT=page AS=view)
+	@$(PY) -m tests.flood $(if $(SECONDS),--seconds "$(SECONDS)") $(if $(UNITS),--units "$(UNITS)") \
+		$(if $(PORT),--port "$(PORT)") $(if $(AS),--user "$(AS)")
+
 .PHONY: koordinator
 koordinator: $(STAMP) ## beside the real koord-scheduler, built once (SEEDS=3 ROUNDS=4 SCENARIOS= PARKING=1)
 	@$(PY) -m tests.koordinator --seeds "$(or $(SEEDS),3)" --rounds "$(or $(ROUNDS),4)" \

@@ -9,6 +9,7 @@ import queue
 import random
 import threading
 import time
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
@@ -22,7 +23,10 @@ from shared_api.testing.object_builders import job_body
 from tests.benchmarks.cluster_world import connect
 
 PATIENCE_SECONDS: Final = 60.0
-WRITERS: Final = 3
+WRITERS: Final = 4
+"""Threads that create, and as many that delete: one would wait too long for a busy API server."""
+GRACE_SECONDS: Final = 2.0
+"""So long before the end of a time a job may be created that is to start within it."""
 
 
 class Start(NamedTuple):
@@ -52,6 +56,9 @@ class JobStream:
         """What the API server has refused."""
         self._gone: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._over = threading.Event()
+        self._began = 0.0
+        self._numbers = count()
+        """Of jobs; each is taken by one of the threads, in one step of the interpreter."""
         self._informer: SharedInformer[Job] = SharedInformer(
             self._client,
             JOBS,
@@ -60,8 +67,9 @@ class JobStream:
             settings=InformerSettings(resync_seconds=0),
         )
         self._threads = [
-            threading.Thread(target=self._create),
-            *(threading.Thread(target=self._delete) for _ in range(WRITERS)),
+            threading.Thread(target=each)
+            for each in (self._create, self._delete)
+            for _ in range(WRITERS)
         ]
 
     def __enter__(self) -> Self:
@@ -72,6 +80,7 @@ class JobStream:
         while not self._informer.has_synced():
             assert time.monotonic() < deadline, self._informer.check_synced()
             time.sleep(0.01)
+        self._began = time.monotonic()
         for each in self._threads:
             each.start()
         return self
@@ -92,15 +101,21 @@ class JobStream:
         self._close()
 
     def between(self, begin: float, end: float) -> list[Start]:
-        """Return the jobs that started in this time (monotonic)."""
-        return [each for each in list(self.starts) if begin <= each.at < end]
+        """Return the jobs that have started of those that should in this time (monotonic).
+
+        Each has `GRACE_SECONDS` to start, so that their number does not depend on what the
+        time happens to begin and to end with.
+        """
+        first, last = (each - GRACE_SECONDS for each in (begin, end))
+        starts = [each for each in list(self.starts) if each.at < end]
+        return [each for each in starts if first <= each.at - each.waited < last]
 
     def _create(self) -> None:
-        due, number = time.monotonic(), 0
-        while not self._over.wait(max(0.0, due - time.monotonic())):
-            # The rate is kept however slow the API server is.
-            due += self._interval
-            name, number = f"stream-{number:06}", number + 1
+        for number in self._numbers:
+            due = self._began + number * self._interval
+            if self._over.wait(max(0.0, due - time.monotonic())):
+                return
+            name = f"stream-{number:06}"
             self._created_at[name] = time.monotonic()
             body = job_body(name, namespace=self._name, quota=self._name, requests={"cpu": 1})
             try:

@@ -90,9 +90,16 @@ class Rounds:
         """Return what is seen without a flood."""
         return self._seen_during(lambda: time.sleep(seconds))
 
-    def flood(self, port: Port, user: User, quiet: Window) -> Round:
-        """Flood a port as a user; return when all is at rest, or should be."""
-        dearest = self._dearest(port, user)
+    def flood(self, port: Port, user: User, quiet: Window, tries: int = TRIES) -> Round:
+        """Flood a port as a user; return when all is at rest, or should be.
+
+        Args:
+            port: Where.
+            user: Who.
+            quiet: What is seen without it.
+            tries: How often each candidate is asked in the search for the dearest answers.
+        """
+        dearest = self._dearest(port, user, tries)
         endpoint = self._world.endpoints[port]
         return self._flood(endpoint, (port, user), dearest, quiet)
 
@@ -144,13 +151,13 @@ class Rounds:
             ],
         )
 
-    def _dearest(self, port: Port, user: User) -> list[Dear]:
+    def _dearest(self, port: Port, user: User, tries: int) -> list[Dear]:
         """Return the dearest answers, the dearest first; refusals count where nothing else is."""
         asker = Asker(random.Random(1), self._world.since)
         endpoint = self._world.endpoints[port]
         asked = questions(port, self._world.asked_by(user, port))
         with Connection(endpoint, ANSWER_SECONDS, SOURCE) as connection:
-            found = [_measured(each, connection, asker, endpoint.host) for each in asked]
+            found = [_measured(each, connection, asker, endpoint.host, tries) for each in asked]
         found = [each for each in found if each.status != NO_ANSWER] or found
         return sorted(found, key=lambda each: -each.seconds)[:DEAREST]
 
@@ -181,9 +188,11 @@ class Rounds:
         return {name: usage(pid).rss_mb for name, pid in self._pids.items()}
 
 
-def _measured(question: Question, connection: Connection, asker: Asker, host: str) -> Dear:
+def _measured(
+    question: Question, connection: Connection, asker: Asker, host: str, tries: int
+) -> Dear:
     took, status = [], NO_ANSWER
-    for _ in range(TRIES):
+    for _ in range(tries):
         began = time.monotonic()
         status = connection.ask(asker.encode(question, host))
         took.append(time.monotonic() - began)
