@@ -32,8 +32,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of each flood")
     parser.add_argument("--units", type=int, default=UNITS, help="that wait")
     parser.add_argument("--per-second", type=float, default=PER_SECOND, help="jobs")
-    parser.add_argument("--port", action="append", choices=list(Port), help="only this one")
-    parser.add_argument("--user", action="append", choices=list(User), help="only this kind")
+    parser.add_argument(
+        "--port", action="append", type=Port, choices=list(Port), help="only this one"
+    )
+    parser.add_argument(
+        "--user", action="append", type=User, choices=list(User), help="only this kind"
+    )
     parser.add_argument("--json", type=Path, default=RESULTS, help="where the figures go")
     got = parser.parse_args()
     found = list[Round]()

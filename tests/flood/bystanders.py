@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-from tests.flood.flood_world import BYSTANDER, CALM_NAMESPACE, WAITS, FloodWorld
+from tests.flood.flood_world import BYSTANDER, CALM_NAMESPACE, NEWCOMERS, WAITS, FloodWorld
 from tests.flood.http_connection import Asker, Connection, Question, lenient_context
 from tests.flood.questions import LOGIN, VISIBILITY, Port
 
@@ -61,7 +61,7 @@ def bystanders(world: FloodWorld, interval: float = INTERVAL_SECONDS) -> list[By
         endpoint = world.endpoints[port]
         headers = world.headers(BYSTANDER, port) | (LOGIN if body else {})
         method = "POST" if body else "GET"
-        sent = asker.encode(Question(name, target, headers, method, body), endpoint.host)
+        sent = asker.encode(Question(name, target, headers, method, body), endpoint.name)
 
         def ask() -> int:
             with Connection(endpoint, SILENCE_SECONDS, context=context) as connection:
@@ -70,7 +70,7 @@ def bystanders(world: FloodWorld, interval: float = INTERVAL_SECONDS) -> list[By
         return Bystander(name, ask, interval)
 
     unit = f"/namespaces/{CALM_NAMESPACE}/pendingunits/{WAITS}"
-    token = json.dumps({"token": world.world.plane.token_for(BYSTANDER)})
+    token = json.dumps({"token": world.world.plane.token_for(NEWCOMERS[0])})
     probes = [
         asks(f"{path} of {port.split()[0]}", port, path)
         for port in (Port.SCHEDULER_HEALTH, Port.CONTROLLERS_HEALTH, Port.INSIGHT_HEALTH)

@@ -68,6 +68,9 @@ STREAM: Final = "stream"
 STREAM_CPU: Final = 1000
 JOB: Final = "of-the-flood"
 BYSTANDER: Final = "rita"
+NEWCOMERS: Final = ("nina", "noel")
+"""Users that log in again and again, which ends the oldest of their sessions: one that is to be
+let in, and one of the flood's."""
 NAMES: Final = {User.EDIT: "ed", User.VIEW: "vera", User.NO_RIGHTS: "noah"}
 """The users of the API server that each kind is; the admin is its own, strangers are none."""
 
@@ -100,7 +103,7 @@ class FloodWorld:
         if user is User.STRANGER:
             bearer = {"Authorization": f"Bearer {NEW_TOKEN}"}
             return Asked(unit, JOB, {**bearer, **self._headers(port, "")})
-        token = self.world.plane.token_for(NAMES.get(user, "admin"))
+        token = self.world.plane.token_for(NEWCOMERS[1])
         return Asked(unit, JOB, self.headers(NAMES.get(user, "admin"), port), token)
 
     def headers(self, name: str, port: Port) -> dict[str, str]:
@@ -113,7 +116,7 @@ class FloodWorld:
             return {}
         cookie = self.cookies.get(name)
         # Without it a request that changes something is one of another site.
-        origin = {"Origin": f"https://{self.endpoints[port].host}"}
+        origin = {"Origin": f"https://{self.endpoints[port].name}"}
         return {**origin, **({"Cookie": cookie} if cookie else {})}
 
     def is_available(self) -> bool:
@@ -132,7 +135,8 @@ def flood_world(binaries: Path, units: int) -> Iterator[FloodWorld]:
         units: How many are to wait.
     """
     containers, accounts = _containers(), {_account_of(name): name for name in MODULES}
-    users: dict[str, Sequence[str]] = {BYSTANDER: (), **dict.fromkeys(NAMES.values(), ())}
+    names = (BYSTANDER, *NEWCOMERS, *NAMES.values())
+    users: dict[str, Sequence[str]] = dict.fromkeys(names, ())
     users |= dict.fromkeys(accounts, ("system:serviceaccounts",))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -322,7 +326,7 @@ def _endpoints(world: QueueWorld, programs: Mapping[str, ProgramProcess]) -> dic
 
 def _log_in(world: QueueWorld, page: Endpoint) -> dict[str, str]:
     """Return a cookie of the page for each user."""
-    url = f"https://{page.host}:{page.port}"
+    url = f"https://{page.name}"
 
     def session(name: str) -> str:
         sent = {"token": world.plane.token_for(name)}

@@ -160,7 +160,7 @@ class _Crowd:
             while (now := time.monotonic()) < self._deadline:
                 with self._lock:
                     self._asked_at[number] = now
-                status = connection.ask(asker.encode(question, plan.endpoint.host))
+                status = connection.ask(asker.encode(question, plan.endpoint.name))
                 with self._lock:
                     del self._asked_at[number]
                     self._statuses[status] += 1

@@ -27,6 +27,11 @@ class Endpoint(NamedTuple):
     is_tls: bool = False
     host: str = "127.0.0.1"
 
+    @property
+    def name(self) -> str:
+        """What requests name in their header Host."""
+        return f"{self.host}:{self.port}"
+
 
 class Question(NamedTuple):
     """A request. `name` is for people; texts may hold `NEW_TOKEN` and `PAST_MOMENT`."""

@@ -76,7 +76,7 @@ class Asked(NamedTuple):
         unit: The name of the last unit that waits.
         job: The name of a job.
         credentials: Headers.
-        token: What a user logs in with; of a stranger one that nobody has given.
+        token: What the page is logged in to with; of a stranger one that nobody has given.
     """
 
     unit: str
@@ -155,7 +155,7 @@ def _page(asked: Asked) -> Iterator[Question]:
         "/page/session",
         "/page/overview",
         f"{queue}?limit={LISTED}",
-        f"{queue}?limit={LISTED}&sort=-age&filter=a",
+        f"{queue}?limit={LISTED}&sort=created&filter=a",
         f"{queue}.csv",
         f"/page/unqueued?limit={LISTED}",
         unit,

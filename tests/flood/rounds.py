@@ -24,8 +24,12 @@ DEAREST: Final = 3
 """Of a port's answers, how many are asked at once."""
 TRIES: Final = 3
 """Of each candidate; the median counts."""
+DEAR_SECONDS: Final = 2.0
+"""What takes so long is not asked again: it is among the dearest."""
 LOOK_SECONDS: Final = 3.0
 """What is looked at to see whether all is at rest."""
+CALM_SECONDS: Final = 180.0
+"""How long the next flood is put off if the last one has left no rest."""
 ANSWER_SECONDS: Final = 60.0
 SETTLE_SECONDS: Final = 2.0
 
@@ -85,6 +89,7 @@ class Rounds:
         self._stream = stream
         self._seconds = seconds
         self._pids = {name: each.pid for name, each in world.programs.items()}
+        self._is_at_rest = True
 
     def watch(self, seconds: float) -> Window:
         """Return what is seen without a flood."""
@@ -99,6 +104,8 @@ class Rounds:
             quiet: What is seen without it.
             tries: How often each candidate is asked in the search for the dearest answers.
         """
+        if not self._is_at_rest:
+            self._await_rest(quiet, CALM_SECONDS)  # else this flood would be charged with the last
         dearest = self._dearest(port, user, tries)
         endpoint = self._world.endpoints[port]
         return self._flood(endpoint, (port, user), dearest, quiet)
@@ -126,7 +133,8 @@ class Rounds:
                 answers = going.answers(self._seconds)
 
         flooded = self._seen_during(flood)
-        rest, missing = self._await_rest(quiet)
+        rest, missing = self._await_rest(quiet, REST_SECONDS)
+        self._is_at_rest = rest is not None
         memory = {
             name: Memory(
                 before=before[name],
@@ -157,7 +165,7 @@ class Rounds:
         endpoint = self._world.endpoints[port]
         asked = questions(port, self._world.asked_by(user, port))
         with Connection(endpoint, ANSWER_SECONDS, SOURCE) as connection:
-            found = [_measured(each, connection, asker, endpoint.host, tries) for each in asked]
+            found = [_measured(each, connection, asker, endpoint.name, tries) for each in asked]
         found = [each for each in found if each.status != NO_ANSWER] or found
         return sorted(found, key=lambda each: -each.seconds)[:DEAREST]
 
@@ -173,15 +181,15 @@ class Rounds:
             cores={name: cores[name] for name in self._pids},
         )
 
-    def _await_rest(self, quiet: Window) -> tuple[float | None, list[str]]:
-        """Return after how long all was as before, or None and what was not."""
+    def _await_rest(self, quiet: Window, seconds: float) -> tuple[float | None, list[str]]:
+        """Return after how long all was as before; None after so many seconds, and what was not."""
         began = time.monotonic()
         while True:
             since = time.monotonic() - began
             missing = unrest(quiet, self.watch(LOOK_SECONDS))
             if not missing:
                 return since, []
-            if time.monotonic() - began > REST_SECONDS:
+            if time.monotonic() - began > seconds:
                 return None, missing
 
     def _memory(self) -> dict[str, float]:
@@ -196,6 +204,8 @@ def _measured(
         began = time.monotonic()
         status = connection.ask(asker.encode(question, host))
         took.append(time.monotonic() - began)
+        if took[-1] > DEAR_SECONDS:
+            break
     return Dear(question, median(took), status)
 
 
