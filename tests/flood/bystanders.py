@@ -18,6 +18,8 @@ INTERVAL_SECONDS: Final = 0.5
 LOGIN_SECONDS: Final = 6.0
 """From one address the page takes a login every five seconds."""
 SILENCE_SECONDS: Final = 10.0
+LATE_SECONDS: Final = 1.0
+"""From then on it counts that no answer has come."""
 AVAILABLE: Final = "is available"
 DISCOVERY: Final = "discovery"
 
@@ -101,6 +103,8 @@ class Asking:
     def __init__(self, those: Sequence[Bystander]) -> None:
         self.samples: list[Sample] = []
         """Appended to by all threads."""
+        self._asked_at: dict[str, float] = {}
+        """Since when those wait that do; each thread has its own key."""
         self._over = threading.Event()
         self._threads = [threading.Thread(target=self._ask, args=(each,)) for each in those]
 
@@ -122,14 +126,20 @@ class Asking:
             each.join()
 
     def between(self, begin: float, end: float) -> list[Sample]:
-        """Return the answers that came in this time (monotonic)."""
-        return [each for each in list(self.samples) if begin <= each.at < end]
+        """Return the answers that came in this time (monotonic), and those that do not come.
+
+        Who still waits is counted as if it were answered now: it waits that long at least.
+        """
+        waiting = [Sample(name, end, end - at, 200) for name, at in list(self._asked_at.items())]
+        late = [each for each in waiting if each.seconds > LATE_SECONDS]
+        return [*(each for each in list(self.samples) if begin <= each.at < end), *late]
 
     def _ask(self, one: Bystander) -> None:
         while True:
-            began = time.monotonic()
+            self._asked_at[one.name] = began = time.monotonic()
             status = one.ask()
             now = time.monotonic()
+            del self._asked_at[one.name]
             self.samples.append(Sample(one.name, now, now - began, status))
             if self._over.wait(max(0.0, one.interval - (now - began))):
                 return

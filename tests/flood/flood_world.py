@@ -8,10 +8,11 @@ no controllers, so the roles of `edit` and `view` are bound one by one instead o
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -57,6 +58,8 @@ NOT_APPLIED: Final = frozenset(
 """What needs controllers or kubelets, or is there already."""
 MODULES: Final = {"scheduler": SCHEDULER, "insight": INSIGHT, "controllers": CONTROLLERS}
 """The program of each container."""
+OWN_PORTS: Final = ("--health-address", "--metrics-address")
+"""What each process serves on loopback as elsewhere: neither asks for a login there."""
 CALM_NAMESPACE: Final = "team-b"
 """Of the user that asks something cheap."""
 CALM: Final = "calm"
@@ -221,7 +224,7 @@ def _program(
         config,
         folder / f"{container}.log",
         arguments,
-        ports=("--health-address", "--metrics-address"),
+        ports=OWN_PORTS,
     )
 
 
@@ -229,31 +232,25 @@ def _arguments(
     world: QueueWorld, container: str, arguments: Sequence[str], folder: Path
 ) -> list[str]:
     """Return what a program is told by its container, but with ports and files of this machine."""
-    files = _files_of(world, container, folder)
-    places: dict[str, Callable[[str], str]] = {
-        "--config": lambda _: str(files),
-        "--socket-dir": lambda _: _made(folder / "sockets"),
-        "--insight-socket-dir": lambda _: _made(folder / "sockets"),
-        "--record-dir": lambda _: _made(folder / "record"),
-        "--debug-address": lambda _: "0.0.0.0:0",
-        "--page-address": lambda _: "0.0.0.0:0",
+    sockets, port = _made(folder / "sockets"), free_port()
+    here = {
+        "--config": str(_files_of(world, container, folder)),
+        "--socket-dir": sockets,
+        "--insight-socket-dir": sockets,
+        "--record-dir": _made(folder / "record"),
+        "--debug-address": "0.0.0.0:0",
+        "--debug-tls-certificate": CERTIFICATE,
+        "--debug-tls-key": KEY,
+        "--page-address": "0.0.0.0:0",
+        "--page-tls-certificate": CERTIFICATE,
+        "--page-tls-key": KEY,
+        "--visibility-address": f"127.0.0.1:{port}",
+        "--visibility-service": f"{QUEUE_NAMESPACE}/{SERVICE}:{port}",
     }
     said = dict(each.split("=", 1) for each in arguments)
-    port = free_port()
-    found = []
-    for flag, value in said.items():
-        if flag in {"--health-address", "--metrics-address"}:
-            continue  # the harness has them on loopback
-        if flag.endswith(("-tls-certificate", "-tls-key")):
-            value = CERTIFICATE if flag.endswith("-certificate") else KEY  # noqa: PLW2901
-        elif flag == "--visibility-address":
-            value = f"127.0.0.1:{port}"  # noqa: PLW2901
-        elif flag == "--visibility-service":
-            value = f"{QUEUE_NAMESPACE}/{SERVICE}:{port}"  # noqa: PLW2901
-        elif flag in places:
-            value = places[flag](value)  # noqa: PLW2901
-        found.append(f"{flag}={value}")
-    return found
+    return [
+        f"{flag}={here.get(flag, value)}" for flag, value in said.items() if flag not in OWN_PORTS
+    ]
 
 
 def _files_of(world: QueueWorld, container: str, folder: Path) -> Path:
@@ -338,7 +335,7 @@ def _log_in(world: QueueWorld, page: Endpoint) -> dict[str, str]:
         return ";".join(f"{each.name}={each.value}" for each in answer.cookies.jar)
 
     return {
-        name: until(lambda name=name: session(name), OWN_TIMES_SECONDS)  # type: ignore[misc]
+        name: until(partial(session, name), OWN_TIMES_SECONDS)
         for name in ("admin", BYSTANDER, *NAMES.values())
     }
 
