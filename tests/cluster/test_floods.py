@@ -42,7 +42,6 @@ def flooded(controlplane_binaries: Path) -> Iterator[Flooded]:
     [
         (Port.AGGREGATED, User.VIEW),
         (Port.PAGE, User.NO_RIGHTS),
-        (Port.PAGE, User.STRANGER),
         (Port.SCHEDULER_DEBUG, User.STRANGER),
     ],
 )
