@@ -8,7 +8,7 @@ same run without the flood.
 - ``questions``: what each port can be asked, and by whom.
 - ``flooding``: the process that floods; ``still_server`` is what it floods for the control.
 - ``flood_world``: an installation of the chart with all programs, its users, and what waits.
-- ``bystanders``: who asks something cheap; ``job_stream``: the jobs that are to start.
+- ``bystanders``: who asks something cheap; ``steady_jobs``: the jobs that are to start.
 - ``rounds``: one flood, from the search for the dearest answers to the rest afterwards.
 - ``judgement``: what is wrong with the figures of a round; ``report`` prints them.
 """

@@ -16,9 +16,9 @@ from tests.flood.bystanders import Asking, bystanders
 from tests.flood.flood_world import STREAM, FloodWorld
 from tests.flood.flooding import PARALLEL, SOURCE, Answers, Plan, flooding
 from tests.flood.http_connection import NO_ANSWER, Asker, Connection, Endpoint, Question
-from tests.flood.job_stream import JobStream
 from tests.flood.judgement import REST_SECONDS, Figures, Memory, Window, faults, unrest
 from tests.flood.questions import Port, User, questions
+from tests.flood.steady_jobs import SteadyJobs
 
 DEAREST: Final = 3
 """Of a port's answers, how many are asked at once."""
@@ -82,7 +82,7 @@ class Rounds:
     """
 
     def __init__(
-        self, world: FloodWorld, asking: Asking, stream: JobStream, seconds: float
+        self, world: FloodWorld, asking: Asking, stream: SteadyJobs, seconds: float
     ) -> None:
         self._world = world
         self._asking = asking
@@ -223,7 +223,7 @@ def rounds(
     """
     kubeconfig = world.world.plane.kubeconfig
     with (
-        JobStream(kubeconfig, STREAM, per_second) as stream,
+        SteadyJobs(kubeconfig, STREAM, per_second) as stream,
         Asking(bystanders(world, interval)) as asking,
     ):
         yield Rounds(world, asking, stream, seconds)

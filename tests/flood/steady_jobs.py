@@ -36,7 +36,7 @@ class Start(NamedTuple):
     waited: float
 
 
-class JobStream:
+class SteadyJobs:
     """Creates jobs between `__enter__` and `__exit__`.
 
     Args:
