@@ -64,6 +64,29 @@ class Window:
         return sorted({each.name for each in self.samples})
 
 
+@dataclass(frozen=True)
+class Quiet:
+    """What was seen without a flood, before it and perhaps again after it.
+
+    Of two times the worse counts: a machine with other work changes meanwhile.
+    """
+
+    windows: Sequence[Window]
+
+    @property
+    def rate(self) -> float:
+        """Jobs that start, per second."""
+        return min(each.rate for each in self.windows)
+
+    def slowest(self, name: str) -> float:
+        """Return how long a bystander waits."""
+        return max(each.slowest(name) for each in self.windows)
+
+    def cores(self, name: str) -> float:
+        """Return what a program uses."""
+        return max(each.cores[name] for each in self.windows)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Figures:
     """A round: what was seen without the flood and during it, and what came after.
@@ -76,7 +99,7 @@ class Figures:
         unrest: What was not, at the end of that time.
     """
 
-    quiet: Window
+    quiet: Quiet
     flooded: Window
     memory: Mapping[str, Memory]
     rest_seconds: float | None
@@ -106,7 +129,7 @@ def faults(figures: Figures) -> list[str]:
     return found
 
 
-def slow_answers(quiet: Window, seen: Window) -> list[str]:
+def slow_answers(quiet: Quiet, seen: Window) -> list[str]:
     """Return which bystanders wait too long."""
     return [
         f"{name} takes {seen.slowest(name):.2f} s (without the flood {quiet.slowest(name):.2f})"
@@ -127,12 +150,12 @@ def refusals(seen: Window) -> list[str]:
     return found
 
 
-def unrest(quiet: Window, seen: Window) -> list[str]:
+def unrest(quiet: Quiet, seen: Window) -> list[str]:
     """Return what is not yet as without the flood."""
     busy = [
         f"{name} uses {cores:.2f} cores"
         for name, cores in seen.cores.items()
-        if cores > quiet.cores[name] + REST_CORES
+        if cores > quiet.cores(name) + REST_CORES
     ]
     found = [*slow_answers(quiet, seen), *refusals(seen), *busy]
     if seen.rate < LEAST_RATIO * quiet.rate:

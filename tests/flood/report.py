@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.flood.bystanders import is_probe
-from tests.flood.judgement import Window
+from tests.flood.judgement import Quiet, Window
 from tests.flood.rounds import Round
 
 Json = dict[str, Any]
@@ -65,8 +65,8 @@ def as_document(found: Sequence[Round]) -> list[Json]:
             "cores": one.answers.cores,
             "ratio": one.figures.ratio,
             "restSeconds": one.figures.rest_seconds,
-            "without": _seconds(one.figures.quiet),
-            "during": _seconds(one.figures.flooded),
+            "without": _seconds(one, one.figures.quiet),
+            "during": _seconds(one, one.figures.flooded),
             "memory": {name: vars(each) for name, each in one.figures.memory.items()},
             "faults": one.faults,
         }
@@ -80,8 +80,8 @@ def write(path: Path, found: Sequence[Round]) -> None:
     path.write_text(json.dumps(as_document(found), indent=1), encoding="utf-8")
 
 
-def _seconds(seen: Window) -> Mapping[str, float]:
-    return {name: seen.slowest(name) for name in seen.names()}
+def _seconds(one: Round, seen: Window | Quiet) -> Mapping[str, float]:
+    return {name: seen.slowest(name) for name in one.figures.flooded.names()}
 
 
 def _slowest(seen: Window, *, probes: bool) -> float:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
@@ -16,7 +16,7 @@ from tests.flood.bystanders import Asking, bystanders
 from tests.flood.flood_world import STREAM, FloodWorld
 from tests.flood.flooding import PARALLEL, SOURCE, Answers, Plan, flooding
 from tests.flood.http_connection import NO_ANSWER, Asker, Connection, Endpoint, Question
-from tests.flood.judgement import REST_SECONDS, Figures, Memory, Window, faults, unrest
+from tests.flood.judgement import REST_SECONDS, Figures, Memory, Quiet, Window, faults, unrest
 from tests.flood.questions import Port, User, questions
 from tests.flood.steady_jobs import SteadyJobs
 
@@ -120,7 +120,7 @@ class Rounds:
     ) -> Round:
         time.sleep(SETTLE_SECONDS)  # what was tried has spent its budgets, and is over
         before = self._memory()
-        logged = {name: len(each.errors()) for name, each in self._world.programs.items()}
+        logged = len(self._errors())
         for pid in self._pids.values():
             Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak begins anew
         asked = [each.question for each in dearest]
@@ -135,28 +135,24 @@ class Rounds:
         flooded = self._seen_during(flood)
         rest, missing = self._await_rest(quiet, REST_SECONDS)
         self._is_at_rest = rest is not None
-        memory = {
-            name: Memory(
-                before=before[name],
-                peak=usage(pid).peak_rss_mb,
-                after=usage(pid).rss_mb,
-                limit=self._world.limits[name],
-            )
-            for name, pid in self._pids.items()
-        }
+        errors = self._errors()[logged:]
+        figures = Figures(
+            quiet=Quiet([quiet]),
+            flooded=flooded,
+            memory=self._memory_since(before),
+            rest_seconds=rest,
+            unrest=missing,
+        )
+        if faults(figures):
+            again = self.watch(self._seconds)
+            figures = replace(figures, quiet=Quiet([quiet, again]))
         return Round(
             port=names[0],
             user=names[1],
             dearest=dearest,
             answers=answers,
-            figures=Figures(
-                quiet=quiet, flooded=flooded, memory=memory, rest_seconds=rest, unrest=missing
-            ),
-            errors=[
-                line
-                for name, each in self._world.programs.items()
-                for line in each.errors()[logged[name] :]
-            ],
+            figures=figures,
+            errors=errors,
         )
 
     def _dearest(self, port: Port, user: User, tries: int) -> list[Dear]:
@@ -186,7 +182,7 @@ class Rounds:
         began = time.monotonic()
         while True:
             since = time.monotonic() - began
-            missing = unrest(quiet, self.watch(LOOK_SECONDS))
+            missing = unrest(Quiet([quiet]), self.watch(LOOK_SECONDS))
             if not missing:
                 return since, []
             if time.monotonic() - began > seconds:
@@ -194,6 +190,23 @@ class Rounds:
 
     def _memory(self) -> dict[str, float]:
         return {name: usage(pid).rss_mb for name, pid in self._pids.items()}
+
+    def _memory_since(self, before: Mapping[str, float]) -> dict[str, Memory]:
+        found = {name: usage(pid) for name, pid in self._pids.items()}
+        return {
+            name: Memory(
+                before=before[name],
+                peak=each.peak_rss_mb,
+                after=each.rss_mb,
+                limit=self._world.limits[name],
+            )
+            for name, each in found.items()
+        }
+
+    def _errors(self) -> list[str]:
+        """Return what the programs have logged as errors, the latest last."""
+        found = [line for each in self._world.programs.values() for line in each.errors()]
+        return sorted(found)  # each begins with its time
 
 
 def _measured(

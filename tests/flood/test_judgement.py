@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.flood.bystanders import DISCOVERY, Sample
-from tests.flood.judgement import Figures, Memory, Window, faults, unrest
+from tests.flood.judgement import Figures, Memory, Quiet, Window, faults, unrest
 
 USER = "a unit on the page"
 WELL = Memory(before=100, peak=200, after=120, limit=1024)
@@ -29,7 +29,7 @@ def window(
 
 def figures(flooded: Window, memory: Memory = WELL, rest: float | None = 3.0) -> Figures:
     return Figures(
-        quiet=window(),
+        quiet=Quiet([window()]),
         flooded=flooded,
         memory={"insight": memory},
         rest_seconds=rest,
@@ -93,6 +93,13 @@ def test_faults(seen: Figures, want: str) -> None:
     assert faults(seen) == [want]
 
 
+def test_of_two_times_without_the_flood_the_worse_counts() -> None:
+    slow = window((2.0,) * 100, starts=50, cores=0.9)
+    quiet = Quiet([window(), slow])
+    assert unrest(quiet, window((2.5,) * 100, starts=45, cores=1.0)) == []
+    assert len(unrest(quiet, window((3.5,) * 100, starts=40, cores=1.5))) == 3
+
+
 @pytest.mark.parametrize(
     ("seen", "want"),
     [
@@ -105,4 +112,4 @@ def test_faults(seen: Figures, want: str) -> None:
     ],
 )
 def test_unrest(seen: Window, want: list[Any]) -> None:
-    assert unrest(window(), seen) == want
+    assert unrest(Quiet([window()]), seen) == want

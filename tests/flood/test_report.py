@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.flood.bystanders import DISCOVERY, Sample
 from tests.flood.flooding import Answers
 from tests.flood.http_connection import Question
-from tests.flood.judgement import Figures, Memory, Window
+from tests.flood.judgement import Figures, Memory, Quiet, Window
 from tests.flood.questions import Port, User
 from tests.flood.report import details, line, write
 from tests.flood.rounds import Dear, Round
@@ -28,7 +28,7 @@ ROUND = Round(
     dearest=[Dear(Question("/page/overview", "/page/overview", {}), 0.04, 200)],
     answers=Answers(Counter({200: 70, 429: 9, 0: 2}), open=199.6, cores=0.25),
     figures=Figures(
-        quiet=window(0.1),
+        quiet=Quiet([window(0.1)]),
         flooded=window(2.5),
         memory={"insight": Memory(before=100, peak=222, after=110, limit=1024)},
         rest_seconds=3.0,
