@@ -34,11 +34,10 @@ def line(one: Round) -> str:
 
 def quiet_line(quiet: Window) -> str:
     """Return what was seen without a flood."""
-    cores = ", ".join(f"{name} {each:.2f}" for name, each in quiet.cores.items())
     return (
         f"  without a flood: {quiet.rate:.1f} jobs start in a second, users"
         f" {_slowest(quiet, probes=False):.2f} s, probes {_slowest(quiet, probes=True):.2f} s;"
-        f" cores {cores}"
+        f" cores {_cores(quiet)}"
     )
 
 
@@ -48,7 +47,7 @@ def details(one: Round) -> list[str]:
         f"{each.question.name} {1e3 * each.seconds:.0f} ms ({each.status})" for each in one.dearest
     )
     statuses = ", ".join(f"{code}: {n}" for code, n in sorted(one.answers.statuses.items()))
-    told = [f"    asked {asked}; answered {statuses}"]
+    told = [f"    asked {asked}; answered {statuses}; cores {_cores(one.figures.flooded)}"]
     told += [f"    FAULT {each}" for each in one.faults]
     return told + [f"    log: {each[:300]}" for each in one.errors[:3]]
 
@@ -82,6 +81,10 @@ def write(path: Path, found: Sequence[Round]) -> None:
 
 def _seconds(one: Round, seen: Window | Quiet) -> Mapping[str, float]:
     return {name: seen.slowest(name) for name in one.figures.flooded.names()}
+
+
+def _cores(seen: Window) -> str:
+    return ", ".join(f"{name} {each:.2f}" for name, each in seen.cores.items())
 
 
 def _slowest(seen: Window, *, probes: bool) -> float:

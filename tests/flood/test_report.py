@@ -45,7 +45,7 @@ def test_a_line_has_what_was_asked_for_and_what_others_saw() -> None:
 
 def test_below_it_are_the_questions_and_the_faults() -> None:
     assert details(ROUND) == [
-        "    asked /page/overview 40 ms (200); answered 0: 2, 200: 70, 429: 9",
+        "    asked /page/overview 40 ms (200); answered 0: 2, 200: 70, 429: 9; cores insight 0.50",
         f"    FAULT {UNIT} takes 2.50 s (without the flood 0.10)",
     ]
 
