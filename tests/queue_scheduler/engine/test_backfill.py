@@ -8,7 +8,15 @@ from datetime import datetime
 import pytest
 from msgspec.structs import replace
 
-from queue_scheduler.decision import Decision, Moment, Preempt, Reason, Refusal, Refused
+from queue_scheduler.decision import (
+    Decision,
+    Moment,
+    Preempt,
+    Reason,
+    Refusal,
+    Refused,
+    UndecidedError,
+)
 from queue_scheduler.framework.extension_points import Plugin, Supposed
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
 from queue_scheduler.quota.quota_settings import QuotaMode
@@ -607,7 +615,7 @@ def test_a_filter_that_raises_during_a_review_loses_no_unit() -> None:
     assert world.go_on() == []
     plugin.raises = True
     world.workers.wake(world.declare("runs", 130))
-    with pytest.raises(RuntimeError, match="out of order"):
+    with pytest.raises(UndecidedError, match="ns/small"):
         world.go_on()
     plugin.raises = False
     world.workers.wake(["shared"])

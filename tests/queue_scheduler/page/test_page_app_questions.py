@@ -25,6 +25,7 @@ class LongQuestions(LoginWorld):
 
     def __init__(self, kit: ShellKit) -> None:
         super().__init__(kit)
+        self.askers.add("ann")
         self.asked: list[str] = []
         self._budget = QuestionBudget(kit.clock)
 
