@@ -114,8 +114,13 @@ def has_pods(view: JobView, job: JobFacts) -> bool:
 
 
 def _is_running(view: JobView, job: JobFacts) -> bool:
-    """Return whether a job has a pod with a node, or, of pods that are not seen, a ready one."""
-    return view.pods.bound > 0 or (not job.sees_pods and job.status.ready > 0)
+    """Return whether a job has a pod with a node, or, of pods that are not seen, a ready one.
+
+    None may be seen of a kind whose pods are: while they cannot be watched, a job that runs is not
+    one that never had a pod.
+    """
+    are_unseen = not job.sees_pods or not view.pods.total
+    return view.pods.bound > 0 or (are_unseen and job.status.ready > 0)
 
 
 def _is_whole(view: JobView, job: JobFacts) -> bool:

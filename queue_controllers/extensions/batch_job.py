@@ -99,6 +99,7 @@ class BatchJobAdapter:
             running=status.active > 0,
             outcome=read_outcome(status.conditions, "Complete"),
             pods=status.active + status.terminating,
+            ready=status.ready,
         )
 
     def pod_sets(self, job: BatchJob) -> tuple[JobPodSet, ...]:

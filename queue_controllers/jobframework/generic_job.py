@@ -150,8 +150,8 @@ class StatusFacts(msgspec.Struct, frozen=True, kw_only=True):
     pods: int = 0
     """How many unfinished pods it counts; they may not have reached the pod cache yet."""
     ready: int = 0
-    """How many pods it counts as ready. Read only of kinds whose pods are not seen: neither does
-    the job own them, nor do labels say whose they are (`LabelsPods`)."""
+    """How many pods it counts as ready. Read only where no pod of the job is seen: of kinds that
+    neither own their pods nor label them (`LabelsPods`), and while pods cannot be watched."""
 
 
 class PrioritySource(msgspec.Struct, frozen=True):

@@ -24,6 +24,7 @@ class JobStatus(WireStruct, frozen=True):
     start_time: Timestamp | None = None
     completion_time: Timestamp | None = None
     active: int = 0
+    ready: int = 0
     succeeded: int = 0
     failed: int = 0
     terminating: int = 0

@@ -106,6 +106,17 @@ def test_a_job_that_runs_is_never_suspended(
     assert "Adopted" in beside_kueue.events()
 
 
+def test_a_count_of_pods_that_are_not_ready_proves_nothing(beside_kueue: World) -> None:
+    beside_kueue.start()
+    beside_kueue.job(suspend=False, labels=KUEUE)
+    beside_kueue.patch_job_status({"startTime": beside_kueue.now(), "active": 500, "ready": 0})
+    beside_kueue.settle()
+    beside_kueue.patch_job(TAKEN_OVER)
+    beside_kueue.settle()
+    assert "Adopted" not in beside_kueue.events()
+    assert beside_kueue.get_job()["spec"]["suspend"] is True
+
+
 def test_a_job_that_is_created_with_our_label_is_held_whatever_runs_of_it(
     beside_kueue: World,
 ) -> None:

@@ -182,7 +182,8 @@ def test_an_invalid_index_list_raises(text: str) -> None:
     ("status", "want"),
     [
         pytest.param({}, StatusFacts(is_empty=True), id="no status yet"),
-        pytest.param({"active": 2, "ready": 1}, StatusFacts(running=True, pods=2), id="pods"),
+        pytest.param({"active": 2}, StatusFacts(running=True, pods=2), id="pods"),
+        pytest.param({"ready": 1}, StatusFacts(ready=1), id="ready pods"),
         pytest.param({"terminating": 2}, StatusFacts(pods=2), id="terminating pods"),
     ],
 )
