@@ -457,7 +457,15 @@ def test_helm_test_runs_a_check_that_the_command_line_understands() -> None:
     with check.make_context(name, list(arguments)) as context:
         got = context.params
     assert got["system_namespace"] == got["namespace"] == "batch"
-    assert got["skipped"] == ("alone", "koordinator", "rights", "objects", "units", "pods")
+    assert got["skipped"] == (
+        "alone",
+        "koordinator",
+        "rights",
+        "objects",
+        "record",
+        "units",
+        "pods",
+    )
     assert parse_seconds(got["wait"]) >= 60
 
 

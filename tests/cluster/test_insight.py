@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 import httpx
 import pytest
 
+from queue_scheduler.debug_api.insight_link import ANSWER_SECONDS
 from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET
 from tests.cluster.program_metrics import scrape
 from tests.cluster.program_process import ProgramProcess
@@ -39,9 +40,9 @@ class Following(NamedTuple):
     folder: Path
 
     def ask(self, path: str) -> httpx.Response:
-        """Ask the scheduler's debug API."""
+        """Ask the scheduler's debug API, which may wait for the insight program."""
         url = f"http://127.0.0.1:{self.scheduler.port_of('--debug-address')}{path}"
-        return httpx.get(url, timeout=PATIENCE_SECONDS, trust_env=False)
+        return httpx.get(url, timeout=2 * ANSWER_SECONDS, trust_env=False)
 
     def state(self) -> Json:
         """Return how far the insight program is, {} while it does not answer."""

@@ -269,9 +269,14 @@ def test_every_rule_is_evaluated(watched: Watched) -> None:
 # --- alerts -------------------------------------------------------------------------------------
 
 
+PLAYED_ALONE: Final = frozenset({"KoordQueueKeysFail"})
+"""Alerts that only `tests/charts/test_monitoring_rules.py` plays: no object is known at which a
+program fails again and again."""
+
+
 def test_every_alert_is_made_to_fire_here() -> None:
     named = re.findall(r'await_firing\("(\w+)"', Path(__file__).read_text(encoding="utf-8"))
-    assert set(named) == set(alerts())
+    assert {*named, *PLAYED_ALONE} == set(alerts())
 
 
 def hold_lease(world: QueueWorld) -> None:

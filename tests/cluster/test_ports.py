@@ -120,7 +120,7 @@ def test_with_too_few_open_files_it_does_not_start_and_reports_how_many(world: Q
         check=False,
     )
     assert done.returncode == EXIT_USAGE
-    assert "error: the process may open 200 files, at least 288 are needed" in done.stderr
+    assert "error: the process may open 200 files, at least 352 are needed" in done.stderr
 
 
 @pytest.mark.parametrize("program", DUTIES, indirect=True)
