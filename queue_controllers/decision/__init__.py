@@ -17,9 +17,9 @@ What these parts ask:
 - ``job_ownership``: is the job managed at all; ``owners``: has another job made it.
 - ``job_state``: is it held, starting, running, stopping; the same for every kind.
 - ``adoption``: did it run before it was queued.
- - ``job_marks``: how do the chart's policies know that it is held.
- - ``grants``: what was it admitted with, beside what it asks for now; ``held_pods``: which of its
-   pods that covers.
+- ``job_marks``: how do the chart's policies know that it is held.
+- ``grants``: what was it admitted with, beside what it asks for now; ``held_pods``: which of its
+  pods that covers.
 - ``job_annotations``: what does its user ask for; ``job_warnings``: mistakes to report.
 - ``pod_admission``, ``previewed_pod``: what does the API server make of its pods;
   ``pod_validation``: what no API server accepts.

@@ -1,10 +1,10 @@
 """One division of one resource among the children of one quota, from the running sums.
 
 The same arithmetic as `runtime_division`, for a single parent and resource; tolerant where that is
-(`LevelDivision.is_tolerant`). Children that ask for nothing and reserve nothing get nothing, and
-are left out. Divisions are kept until the
-claim of a child changes (`NodeUsage.watch_claims`). If shares are rounded half up, the part that
-all divisions of a level share is kept as well (`water_filling`).
+(`LevelDivision._is_tolerant`). Children that ask for nothing and reserve nothing get nothing, and
+are left out. Divisions are kept until the claim of a child changes (`NodeUsage.watch_claims`). If
+shares are rounded half up, the part that all divisions of a level share is kept as well
+(`water_filling`).
 """
 
 from __future__ import annotations
