@@ -26,6 +26,7 @@ from shared_api.client.resource_client import ResourceClient
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.local_program import LocalProgram
 from shared_api.process.clock import SystemClock
+from shared_api.process.memory_file import memory_file
 from shared_api.process.probes import Address, open_listener
 from tests.client_certificates import Identity, make_authority, sign_client
 from tests.queue_scheduler.api_service_kit import SERVICE
@@ -105,19 +106,19 @@ class Served:
     fake: FakeApiServer
     server: VisibilityServer
     port: int
-    folder: Path
 
     def ask(
         self,
         path: str = LIST,
         *,
         identity: Identity | None = None,
-        context: ssl.SSLContext | None = None,
         headers: list[tuple[str, str]] | None = None,
         body: bytes = b"",
     ) -> httpx.Response:
-        """Send one request on a connection of its own, as `identity` or with a context of it."""
-        context = context or self.client_context(identity)
+        """Send one request on a connection of its own; callable from many threads at once."""
+        # A context of its own, too: httpx sets the protocols of its context at every connection,
+        # and OpenSSL copies them without a lock when another thread begins one.
+        context = self._client_context(identity)
         with httpx.Client(verify=context, trust_env=False, timeout=PATIENCE_SECONDS) as client:
             return client.request(
                 "POST" if body else "GET",
@@ -127,12 +128,13 @@ class Served:
                 extensions={"sni_hostname": f"{SERVICE.name}.{SERVICE.namespace}.svc"},
             )
 
-    def client_context(self, identity: Identity | None) -> ssl.SSLContext:
+    def _client_context(self, identity: Identity | None) -> ssl.SSLContext:
         """Return the context of a client that trusts what the APIService says."""
         spec = self.fake.direct.get("apiservices", API_SERVICE)["spec"]
         context = ssl.create_default_context(cadata=b64decode(spec["caBundle"]).decode())
         if identity is not None:
-            context.load_cert_chain(*identity.write(self.folder, "client"))
+            with memory_file((identity.pem + identity.key_pem).encode()) as path:
+                context.load_cert_chain(path)
         return context
 
 
@@ -154,6 +156,6 @@ def served(folder: Path, answer: Callable[[Request], Response] = echo) -> Iterat
         server.look_after()
         server.start()
         try:
-            yield Served(fake, server, port, folder)
+            yield Served(fake, server, port)
         finally:
             server.stop()

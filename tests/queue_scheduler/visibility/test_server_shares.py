@@ -56,10 +56,8 @@ def api(tmp_path: Path, stuck: Stuck) -> Iterator[Served]:
 
 @pytest.fixture
 def ask(api: Served) -> Ask:
-    context = api.client_context(PROXY)
-
     def ask(user: str, path: str = LIST) -> httpx.Response:
-        return api.ask(path, context=context, headers=[("X-Remote-User", user)])
+        return api.ask(path, identity=PROXY, headers=[("X-Remote-User", user)])
 
     return ask
 
