@@ -34,6 +34,10 @@ HEAD_SECONDS: Final = 10.0
 """Time from the accept to a complete request, TLS handshake included: as long as the API server
 gives a handshake. It opens hundreds of connections at once, and each handshake takes milliseconds
 of this thread; silent connections are closed earlier where their places are needed."""
+IDLE_SECONDS: Final = 120.0
+"""How long a connection is kept for another request: longer than an API server keeps one that is
+idle (90 s). A handshake for each request would cost this thread as much again as the request, and
+the API server as well."""
 MAX_BODY_BYTES: Final = 1_048_576
 """Longest body: an object that the API server stores has no more (etcd's limit)."""
 
@@ -96,6 +100,7 @@ class VisibilityServer:
             max_body=MAX_BODY_BYTES,
             read_head=read_every_header,
             head_seconds=HEAD_SECONDS,
+            idle_seconds=IDLE_SECONDS,
             takes_chunks=True,  # kubectl create --raw, and the API server behind it
             observe=program.metrics.ports.of_port("visibility"),
         )

@@ -5,16 +5,17 @@
                   +--- 2 s, or the oldest when there are too many ------+--- 30 s, or the oldest
 
 Between READING and ANSWERING, a POST to a port that takes bodies is RECEIVING: 10 s, or the oldest
-when there are more than `MAX_BODIES` bodies.
+when there are more than `MAX_BODIES` bodies. A port that keeps connections open has them IDLE after
+an answer, until the first byte of another request makes them READING again.
 
 All socket work happens on one thread, in `step`, and never blocks: a client that sends nothing, or
 does not read, costs a descriptor but no thread. A connection counts from the moment it is accepted,
-before any TLS handshake. When there are more connections than the port's share, one with an
-incomplete request is closed, after a last check whether the request has arrived in the meantime; if
-all requests are complete, one that does not read its answer is closed. It is the oldest one of the
-address that has most of them. So new connections are read as long as the port has more places than
-answers in the making: a client that opens a thousand connections and sends nothing loses only its
-own, and a probe that sends its request at once is answered.
+before any TLS handshake. When there are more connections than the port's share, one that is idle is
+closed; else one with an incomplete request, after a last check whether the request has arrived in
+the meantime; if all requests are complete, one that does not read its answer. It is the oldest one
+of the address that has most of them. So new connections are read as long as the port has more
+places than answers in the making: a client that opens a thousand connections and sends nothing
+loses only its own, and a probe that sends its request at once is answered.
 
 Answers that need no waiting are made on that thread; those that may wait for something (the API
 server, a lock) are made by the workers of an `AnswerDesk`, which touch no socket.
@@ -29,10 +30,11 @@ import socket
 import ssl
 import struct
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import partial
 from http import HTTPStatus
+from itertools import chain
 from typing import Final, Protocol
 
 import structlog
@@ -75,6 +77,10 @@ ANSWER_SECONDS: Final = 30.0
 """Time in which a client must read the answer: some megabytes over a slow port-forward. Prometheus
 gives up a scrape after 10 s by default."""
 
+KEPT_SECONDS: Final = 300.0
+"""From the accept on; a connection that is older is closed after its next answer. So clients find a
+new replica, and certificates that were changed meanwhile."""
+
 REST_SECONDS: Final = 0.5
 """Longest wait of a step for something to happen, and so the longest delay of a `stop`."""
 
@@ -96,6 +102,7 @@ class Outcome(Enum):
     """How a connection ended; the values of a metric's label."""
 
     ANSWERED = "answered"
+    """Also one that was kept open for more requests, of which none was on its way."""
     LATE = "late"
     """Its request was not complete, or its answer was not read, in time."""
     EVICTED = "evicted"
@@ -107,13 +114,17 @@ class Outcome(Enum):
 
 
 class _Stage(Enum):
+    IDLE = "idle"
     READING = "reading"
     RECEIVING = "receiving"
     ANSWERING = "answering"
     WRITING = "writing"
 
 
-_AWAITED: Final = (_Stage.READING, _Stage.RECEIVING, _Stage.WRITING)
+_READ: Final = (_Stage.IDLE, _Stage.READING, _Stage.RECEIVING)
+"""Stages in which something is received."""
+
+_AWAITED: Final = (*_READ, _Stage.WRITING)
 """Stages in which the client is waited for; in this order places are taken back."""
 
 Observer = Callable[[Outcome], None]
@@ -143,22 +154,31 @@ class _Connection:
         "chunks",
         "client",
         "deadline",
+        "keep_until",
         "length",
         "received",
         "refusal",
         "request",
         "socket",
         "stage",
+        "stays_open",
         "unsent",
         "watched",
         "with_body",
     )
 
-    def __init__(self, accepted: socket.socket, client: Client | None, deadline: float) -> None:
+    def __init__(self, accepted: socket.socket, client: Client | None, now: float) -> None:
         self.socket = accepted
         self.client = client
         self.stage = _Stage.READING
-        self.deadline = deadline
+        self.deadline = now
+        self.keep_until = now + KEPT_SECONDS
+        self.watched = 0
+        """The selector events for which it is registered; 0 when it is not registered."""
+        self.begin_request()
+
+    def begin_request(self) -> None:
+        """Forget the last request, if any."""
         self.received = bytearray()
         self.request: Request | None = None
         """Once its head is complete."""
@@ -171,8 +191,52 @@ class _Connection:
         """The answer, once all of a body that is too long has been discarded."""
         self.unsent = memoryview(b"")
         self.with_body = True
-        self.watched = 0
-        """The selector events for which it is registered; 0 when it is not registered."""
+        self.stays_open = False
+        """Whether another request may follow the answer."""
+
+
+class _OpenConnections:
+    """All connections of a port by stage, in each stage the one first that came to it first."""
+
+    def __init__(self) -> None:
+        # Dicts keep the order of insertion.
+        self._by_stage: dict[_Stage, dict[_Connection, None]] = {stage: {} for stage in _Stage}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_stage.values()))
+
+    def __iter__(self) -> Iterator[_Connection]:
+        return chain.from_iterable(self._by_stage.values())
+
+    def in_stage(self, stage: _Stage) -> Mapping[_Connection, None]:
+        """Return the connections of a stage."""
+        return self._by_stage[stage]
+
+    def add(self, connection: _Connection) -> None:
+        """Take a new connection, in its stage."""
+        self._by_stage[connection.stage][connection] = None
+
+    def move(self, connection: _Connection, stage: _Stage) -> None:
+        """Bring a connection to a stage."""
+        del self._by_stage[connection.stage][connection]
+        connection.stage = stage
+        self._by_stage[stage][connection] = None
+
+    def remove(self, connection: _Connection) -> None:
+        """Forget a connection, which may never have had a place."""
+        self._by_stage[connection.stage].pop(connection, None)
+
+    def firsts(self) -> Iterator[_Connection]:
+        """Return of each stage that waits for the client the connection whose time ends first."""
+        return (next(iter(open_)) for stage in _AWAITED if (open_ := self._by_stage[stage]))
+
+    def find_victim(self) -> _Connection | None:
+        """Return the oldest connection of the address that has most, of one stage."""
+        waiting = next((open_ for stage in _AWAITED if (open_ := self._by_stage[stage])), None)
+        if waiting is None:
+            return None
+        of_host = Counter(map(_host_of, waiting))
+        return max(waiting, key=lambda each: of_host[_host_of(each)])
 
 
 class ConnectionGate:
@@ -188,7 +252,10 @@ class ConnectionGate:
         max_body: The longest body of a POST that is received, in bytes; 0: no body is read.
         read_head: Reads the head of a request.
         takes_chunks: Whether a body may be sent in chunks, without its length.
-        head_seconds: The time from the accept to a complete request.
+        head_seconds: The time from the accept, or a request's first byte, to a complete request.
+        idle_seconds: How long a connection stays open after an answer, longer than its clients keep
+            it, which else may send a request just as it is closed; 0: each has one request. What
+            `read_head` returns says whether a client wants it.
         observe: Called with the outcome of each connection.
     """
 
@@ -204,6 +271,7 @@ class ConnectionGate:
         read_head: ReadHead = read_request,
         takes_chunks: bool = False,
         head_seconds: float = HEAD_SECONDS,
+        idle_seconds: float = 0.0,
         observe: Observer = lambda _: None,
     ) -> None:
         self._listener = listener
@@ -215,9 +283,9 @@ class ConnectionGate:
         self._read_head = read_head
         self._takes_chunks = takes_chunks
         self._head_seconds = head_seconds
+        self._idle_seconds = idle_seconds
         self._observe = observe
-        # Ordered by age, oldest first: dicts keep the order of insertion.
-        self._open: dict[_Stage, dict[_Connection, None]] = {stage: {} for stage in _Stage}
+        self._open = _OpenConnections()
         # Some threads append and one pops: a deque needs no lock for that.
         self._answered: deque[tuple[_Connection, Answer]] = deque()
         self._alarm, self._bell = socket.socketpair()
@@ -239,6 +307,8 @@ class ConnectionGate:
         self._has_begun = True
         rest = 0.0
         for key, _ in self._selector.select(self._seconds_to_wait()):
+            # Between the events of others: hundreds of handshakes may be waiting in this step.
+            self._send_answers()
             if isinstance(key.data, _Connection):
                 self._go_on(key.data)
             elif key.fileobj is self._alarm:
@@ -264,9 +334,8 @@ class ConnectionGate:
 
     def close(self) -> None:
         """Close the port and all connections; after the thread that calls `step` has ended."""
-        for stage in _Stage:
-            for connection in list(self._open[stage]):
-                self._drop(connection)
+        for connection in list(self._open):
+            self._drop(connection)
         self._selector.close()
         for each in (self._listener, self._alarm, self._bell):
             each.close()
@@ -276,12 +345,9 @@ class ConnectionGate:
     def _seconds_to_wait(self) -> float:
         if self._answered:
             return 0.0
-        nearest = self._clock.monotonic() + REST_SECONDS
-        for stage in _AWAITED:
-            first = next(iter(self._open[stage]), None)
-            if first is not None:
-                nearest = min(nearest, first.deadline)
-        return max(0.0, nearest - self._clock.monotonic())
+        now = self._clock.monotonic()
+        rests = (each.deadline - now for each in self._open.firsts())
+        return max(0.0, min((REST_SECONDS, *rests)))
 
     def _accept(self) -> float:
         """Accept waiting connections; return the seconds to rest if descriptors are missing."""
@@ -297,17 +363,19 @@ class ConnectionGate:
                 self._make_room(1)
                 return FULL_REST_SECONDS
             self._let_in(accepted, address[:2] if address else None)
+            self._send_answers()
         return 0.0
 
     def _let_in(self, accepted: socket.socket, client: Client | None) -> None:
         """Give a new connection a place, and read its request, which usually is there already."""
         accepted.settimeout(0)
-        connection = _Connection(accepted, client, self._clock.monotonic() + self._head_seconds)
-        self._make_room(1 + self._count() - self._limit)
-        if self._count() >= self._limit:
+        connection = _Connection(accepted, client, self._clock.monotonic())
+        connection.deadline += self._head_seconds
+        self._make_room(1 + len(self._open) - self._limit)
+        if len(self._open) >= self._limit:
             self._end(connection, Outcome.REFUSED)
             return
-        self._open[_Stage.READING][connection] = None
+        self._open.add(connection)
         try:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._tls is not None:
@@ -321,39 +389,28 @@ class ConnectionGate:
 
     def _make_room(self, places: int) -> None:
         """Close `places` connections of those that wait for the client."""
-        until = self._count() - places
-        while self._count() > until:
-            victim = self._find_victim()
+        until = len(self._open) - places
+        while len(self._open) > until:
+            victim = self._open.find_victim()
             if victim is None:
                 return
             stage = victim.stage
             self._go_on(victim)  # a last check: its request may have arrived
-            if victim in self._open[stage] and self._count() > until:
+            if victim in self._open.in_stage(stage) and len(self._open) > until:
                 self._end(victim, Outcome.EVICTED)
-
-    def _find_victim(self) -> _Connection | None:
-        """Return the oldest connection of the address that has most, of one stage."""
-        waiting = next((open_ for stage in _AWAITED if (open_ := self._open[stage])), None)
-        if waiting is None:
-            return None
-        of_host = Counter(map(_host_of, waiting))
-        return max(waiting, key=lambda each: of_host[_host_of(each)])
 
     def _end_late(self) -> None:
         now = self._clock.monotonic()
-        for stage in _AWAITED:
-            while (first := next(iter(self._open[stage]), None)) and first.deadline <= now:
-                self._end(first, Outcome.LATE)
-
-    def _count(self) -> int:
-        return sum(map(len, self._open.values()))
+        while late := [each for each in self._open.firsts() if each.deadline <= now]:
+            for each in late:
+                self._end(each, Outcome.LATE)
 
     # ------------------------------------------------------------------- stages of a connection
 
     def _go_on(self, connection: _Connection) -> None:
         """Read or write as much as is possible without waiting, then watch for more."""
         try:
-            if connection.stage in {_Stage.READING, _Stage.RECEIVING}:
+            if connection.stage in _READ:
                 self._read(connection)
             if connection.stage is _Stage.WRITING:
                 self._write(connection)
@@ -368,11 +425,14 @@ class ConnectionGate:
 
     def _read(self, connection: _Connection) -> None:
         """Receive what has arrived until the request is complete, after a TLS handshake if any."""
-        while connection.stage in {_Stage.READING, _Stage.RECEIVING}:
+        while connection.stage in _READ:
             piece = connection.socket.recv(RECEIVE_BYTES)
             if not piece:
                 self._end(connection, Outcome.BROKEN)
                 return
+            if connection.stage is _Stage.IDLE:
+                connection.deadline = self._clock.monotonic() + self._head_seconds
+                self._open.move(connection, _Stage.READING)
             connection.received += piece
             if connection.stage is _Stage.RECEIVING:
                 self._take_body(connection)
@@ -395,8 +455,9 @@ class ConnectionGate:
         connection.with_body = request.method != "HEAD"
         if length:
             self._receive_body(connection)
-        else:
-            self._ask(connection, request)
+            return
+        is_alone = len(connection.received) == head_length(connection.received)
+        self._ask(connection, request, is_alone=is_alone and not _states_body(request))
 
     def _body_length(self, connection: _Connection, request: Request) -> int:
         if not self._max_body:
@@ -421,13 +482,13 @@ class ConnectionGate:
             return
         del connection.received[: head_length(connection.received)]
         connection.deadline = self._clock.monotonic() + BODY_SECONDS
-        self._move(connection, _Stage.RECEIVING)
+        self._open.move(connection, _Stage.RECEIVING)
         self._take_body(connection)
 
     def _has_place_for_body(self) -> bool:
         """Return whether one more body may be received; the oldest incomplete one makes place."""
-        receiving = [each for each in self._open[_Stage.RECEIVING] if each.refusal is None]
-        held = sum(each.length > 0 for each in self._open[_Stage.ANSWERING])
+        receiving = [each for each in self._open.in_stage(_Stage.RECEIVING) if each.refusal is None]
+        held = sum(each.length > 0 for each in self._open.in_stage(_Stage.ANSWERING))
         if len(receiving) + held < MAX_BODIES:
             return True
         if not receiving:
@@ -446,7 +507,8 @@ class ConnectionGate:
         elif connection.chunks is not None:
             self._take_chunks(connection, connection.chunks)
         elif connection.request is not None and len(received) >= length:
-            self._ask(connection, replace(connection.request, body=bytes(received[:length])))
+            request = replace(connection.request, body=bytes(received[:length]))
+            self._ask(connection, request, is_alone=len(received) == length)
 
     def _take_chunks(self, connection: _Connection, chunks: ChunkedBody) -> None:
         piece = bytes(connection.received)
@@ -457,14 +519,25 @@ class ConnectionGate:
             self._reply(connection, bad.answer)
             return
         if is_complete and connection.request is not None:
-            self._ask(connection, replace(connection.request, body=bytes(chunks.content)))
+            request = replace(connection.request, body=bytes(chunks.content))
+            self._ask(connection, request, is_alone=False)
 
-    def _ask(self, connection: _Connection, request: Request) -> None:
+    def _ask(self, connection: _Connection, request: Request, *, is_alone: bool) -> None:
+        """Have a request answered.
+
+        Args:
+            connection: Where it came from.
+            request: The request.
+            is_alone: Whether nothing has followed it yet, and no part of it is still to come: what
+                was received already is never another request.
+        """
+        wants_more = request.keep_alive and is_alone and self._idle_seconds > 0
+        connection.stays_open = wants_more and self._clock.monotonic() < connection.keep_until
         connection.received.clear()
         if not isinstance(self._answer, AnswerDesk):
             self._reply(connection, make_answer(self._answer, request))
             return
-        self._move(connection, _Stage.ANSWERING)
+        self._open.move(connection, _Stage.ANSWERING)
         self._watch(connection, 0)
         self._answer.ask(request, partial(self._note_answer, connection))
 
@@ -477,27 +550,36 @@ class ConnectionGate:
         with contextlib.suppress(BlockingIOError):
             while self._alarm.recv(RECEIVE_BYTES):
                 pass
+        self._send_answers()
+
+    def _send_answers(self) -> None:
         while self._answered:
             connection, answer = self._answered.popleft()
             self._reply(connection, answer)
             self._go_on(connection)
 
     def _reply(self, connection: _Connection, answer: Answer) -> None:
-        body = encode(answer, self._clock.now(), with_body=connection.with_body)
-        connection.unsent = memoryview(body)
+        encoded = encode(
+            answer,
+            self._clock.now(),
+            with_body=connection.with_body,
+            keep_alive=connection.stays_open,
+        )
+        connection.unsent = memoryview(encoded)
         connection.deadline = self._clock.monotonic() + ANSWER_SECONDS
-        self._move(connection, _Stage.WRITING)
+        self._open.move(connection, _Stage.WRITING)
 
     def _write(self, connection: _Connection) -> None:
         while connection.unsent:
             sent = connection.socket.send(connection.unsent)
             connection.unsent = connection.unsent[sent:]
-        self._end(connection, Outcome.ANSWERED)
-
-    def _move(self, connection: _Connection, stage: _Stage) -> None:
-        del self._open[connection.stage][connection]
-        connection.stage = stage
-        self._open[stage][connection] = None
+        if not connection.stays_open:
+            self._end(connection, Outcome.ANSWERED)
+            return
+        connection.begin_request()
+        connection.deadline = self._clock.monotonic() + self._idle_seconds
+        self._open.move(connection, _Stage.IDLE)
+        self._watch(connection, selectors.EVENT_READ)
 
     def _watch(self, connection: _Connection, events: int) -> None:
         if events == connection.watched:
@@ -513,6 +595,8 @@ class ConnectionGate:
     # -------------------------------------------------------------------------- closing
 
     def _end(self, connection: _Connection, outcome: Outcome) -> None:
+        if connection.stage is _Stage.IDLE:
+            outcome = Outcome.ANSWERED  # each of its requests, whoever ends it
         self._observe(outcome)
         if outcome is Outcome.ANSWERED:
             _say_goodbye(connection.socket)
@@ -523,9 +607,16 @@ class ConnectionGate:
         self._drop(connection)
 
     def _drop(self, connection: _Connection) -> None:
-        self._open[connection.stage].pop(connection, None)
+        self._open.remove(connection)
         self._watch(connection, 0)
         connection.socket.close()
+
+
+def _states_body(request: Request) -> bool:
+    """Return whether a request says that a body follows, which is not read."""
+    return "transfer-encoding" in request.headers or (
+        request.headers.get("content-length", "0") != "0"
+    )
 
 
 def _host_of(connection: _Connection) -> str:

@@ -1,8 +1,8 @@
 """One HTTP request and its answer as values; sockets are read and written elsewhere.
 
 The ports of both programs serve little: GET, and on ports that take one a POST with a body of a
-stated length; one request per connection (the answer says HTTP/1.0 and ends it). So no idle
-connection is kept, and no request waits behind another.
+stated length. Most have one request per connection: the answer says HTTP/1.0 and ends it. So no
+idle connection is kept. On no port does a request wait behind another of its connection.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class Request(msgspec.Struct, frozen=True):
         certificate: The client's certificate (DER), which one of the port's authorities has signed;
             empty without one.
         state: What the application gets as the state of the request.
+        keep_alive: Whether the client would send another request on its connection.
     """
 
     method: str
@@ -56,6 +57,7 @@ class Request(msgspec.Struct, frozen=True):
     lines: tuple[tuple[str, str], ...] = ()
     certificate: bytes = b""
     state: Mapping[str, Any] = {}
+    keep_alive: bool = False
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -133,16 +135,25 @@ def say(status: HTTPStatus, detail: str = "") -> Answer:
     return Answer(status.value, f"{status.value} {detail or status.phrase}\n".encode())
 
 
-def encode(answer: Answer, now: datetime, *, with_body: bool = True) -> bytes:
-    """Return the bytes to send; without the body for HEAD."""
+def encode(
+    answer: Answer, now: datetime, *, with_body: bool = True, keep_alive: bool = False
+) -> bytes:
+    """Return the bytes to send.
+
+    Args:
+        answer: The answer.
+        now: The time.
+        with_body: Whether the body is sent: not for HEAD.
+        keep_alive: Whether the connection stays open for another request.
+    """
     length = len(answer.body) if answer.length is None else answer.length
     lines = [
-        f"HTTP/1.0 {answer.status} {_phrase_of(answer.status)}",
+        f"HTTP/{'1.1' if keep_alive else '1.0'} {answer.status} {_phrase_of(answer.status)}",
         f"Date: {format_datetime(now, usegmt=True)}",
         f"Content-Type: {answer.content_type}",
         f"Content-Length: {length}",
         "X-Content-Type-Options: nosniff",
-        "Connection: close",
+        f"Connection: {'keep-alive' if keep_alive else 'close'}",
         *(f"{name}: {value}" for name, value in answer.headers),
     ]
     head = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"

@@ -37,7 +37,20 @@ def read_every_header(head: bytes, client: Client | None = None) -> Request:
         raise BadRequestError(say(HTTPStatus.BAD_REQUEST))
     method = parser.get_method().decode("ascii")
     target = seen.target.decode("ascii")
-    return Request(method, target, dict(seen.lines), client, lines=tuple(seen.lines))
+    return Request(
+        method,
+        target,
+        dict(seen.lines),
+        client,
+        lines=tuple(seen.lines),
+        keep_alive=parser.get_http_version() == "1.1" and not _says_close(seen.lines),
+    )
+
+
+def _says_close(lines: list[tuple[str, str]]) -> bool:
+    # The parser itself has forgotten it at the end of the message.
+    options = ",".join(value for name, value in lines if name == "connection").split(",")
+    return "close" in {each.strip().lower() for each in options}
 
 
 class _Head:

@@ -27,12 +27,14 @@ from shared_api.process.connection_gate import (
     BODY_SECONDS,
     FULL_REST_SECONDS,
     HEAD_SECONDS,
+    KEPT_SECONDS,
     MAX_BODIES,
     MAX_DISCARDED,
     ConnectionGate,
     Outcome,
 )
 from shared_api.process.http_exchange import MAX_HEAD_BYTES, Answer, Request, say
+from shared_api.process.http_head import read_every_header
 from shared_api.process.loop_thread import LoopThread
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.tls_files import client_context, server_context
@@ -50,12 +52,13 @@ class Port:
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
         self.outcomes: Counter[Outcome] = Counter()
         self.asked: list[Request] = []
+        self.events: list[str] = []
         self.body = b"hello"
         self.clients: list[socket.socket] = []
         options = {"limit": 4} | more
         self.desk = AnswerDesk(
             {"all": Lane(limit_places(places or 1, waiting=100), self.answer)},
-            lambda request: Asked("all", "somebody", request),
+            self.sort,
             lambda seconds: say(HTTPStatus.TOO_MANY_REQUESTS, f"in {seconds} s"),
             self.clock,
         )
@@ -72,8 +75,13 @@ class Port:
         self.asked.append(request)
         return Answer(200, self.body)
 
+    def sort(self, request: Request) -> Asked:
+        self.events.append("asked")
+        return Asked("all", "somebody", request)
+
     def note(self, outcome: Outcome) -> None:
         self.outcomes[outcome] += 1
+        self.events.append(outcome.value)
 
     def connect(
         self, sends: bytes = b"", *, steps: int = 2, host: str = "127.0.0.1"
@@ -555,3 +563,143 @@ def test_chunks_that_do_not_come_in_time_are_not_awaited(chunks: Port) -> None:
 
 def test_a_port_that_takes_no_chunks_asks_for_the_length(taking: Port) -> None:
     assert heard(taking.connect(CHUNKED)).startswith(b"HTTP/1.0 411 ")
+
+
+# --- connections that stay open -------------------------------------------------------------------
+
+IDLE_SECONDS: Final = 90.0
+
+
+@pytest.fixture
+def kept() -> Iterator[Port]:
+    """A port that keeps connections open, and takes bodies."""
+    with opened(
+        read_head=read_every_header, idle_seconds=IDLE_SECONDS, max_body=100, takes_chunks=True
+    ) as port:
+        yield port
+
+
+def answer_of(client: socket.socket) -> bytes:
+    """Return what comes next, which one segment holds."""
+    return client.recv(65_536)
+
+
+def test_a_kept_connection_has_one_request_after_another(kept: Port) -> None:
+    client = kept.connect()
+    for sends in (GET, post(b"one"), HALF, GET[len(HALF) :]):
+        client.sendall(sends)
+        kept.step()
+        if sends is not HALF:
+            answer = answer_of(client)
+            assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+            assert answer.endswith(b"Connection: keep-alive\r\n\r\nhello")
+    assert [each.body for each in kept.asked] == [b"", b"one", b""]
+    client.close()
+    kept.step()
+    assert kept.outcomes == {Outcome.ANSWERED: 1}
+
+
+@pytest.mark.parametrize(
+    "sends",
+    [
+        GET.replace(b"1.1", b"1.0"),
+        GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"),
+        GET + b"GET /more HTTP/1.1\r\n\r\n",
+        GET.replace(b"\r\n\r\n", b"\r\nContent-Length: 5\r\n\r\n"),
+        GET.replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n"),
+        post(b"one") + GET,
+        CHUNKED + b"3\r\none\r\n0\r\n\r\n",
+        post(b"x" * 101),
+        b"GET\r\n\r\n",
+    ],
+    ids=[
+        "a client of HTTP/1.0",
+        "one that says close",
+        "a second request before the first answer",
+        "a GET with a body, which nobody reads",
+        "a GET with chunks, which nobody reads",
+        "a request behind a body",
+        "a body in chunks, whose end nobody looks for",
+        "a body that is too long",
+        "no request",
+    ],
+)
+def test_where_the_next_request_begins_is_certain_or_the_connection_ends(
+    kept: Port, sends: bytes
+) -> None:
+    client = kept.connect(sends)
+    answer = heard(client)
+    assert answer.startswith(b"HTTP/1.0 ")
+    assert answer.count(b"HTTP/1.") == 1
+    assert kept.outcomes == {Outcome.ANSWERED: 1}
+
+
+def test_a_port_that_keeps_none_open_ends_each() -> None:
+    with opened(read_head=read_every_header) as port:
+        assert heard(port.connect(GET)).startswith(b"HTTP/1.0 ")
+
+
+def test_an_idle_connection_is_closed_in_time(kept: Port) -> None:
+    client = kept.connect(GET)
+    kept.clock.advance(IDLE_SECONDS - 1)
+    kept.step()
+    assert not kept.outcomes
+    kept.clock.advance(1)
+    kept.step()
+    assert heard(client).endswith(b"hello")
+    assert kept.outcomes == {Outcome.ANSWERED: 1}
+
+
+def test_the_next_request_has_the_time_of_the_first(kept: Port) -> None:
+    client = kept.connect(GET)
+    kept.clock.advance(IDLE_SECONDS / 2)
+    client.sendall(HALF)
+    kept.step()
+    kept.clock.advance(HEAD_SECONDS)
+    kept.step()
+    assert kept.outcomes == {Outcome.LATE: 1}
+
+
+def test_an_old_connection_is_closed_after_its_answer(kept: Port) -> None:
+    client = kept.connect()
+    for _ in range(int(KEPT_SECONDS // (IDLE_SECONDS / 2)) + 1):
+        client.sendall(GET)
+        kept.step()
+        assert answer_of(client).startswith(b"HTTP/1.1 ")
+        kept.clock.advance(IDLE_SECONDS / 2)
+    client.sendall(GET)
+    kept.step()
+    assert heard(client).startswith(b"HTTP/1.0 ")
+
+
+def test_an_idle_connection_makes_place_before_one_that_is_read(kept: Port) -> None:
+    read = [kept.connect(HALF), kept.connect(HALF)]
+    idle = [kept.connect(GET), kept.connect(GET)]
+    assert answer_of(kept.connect(GET, host="127.0.0.2")).endswith(b"hello")
+    assert heard(idle[0]).endswith(b"hello")
+    assert kept.outcomes == {Outcome.ANSWERED: 1}
+    for client in read:
+        client.sendall(GET[len(HALF) :])
+        kept.step()
+        assert answer_of(client).endswith(b"hello")
+
+
+def test_a_request_that_has_arrived_keeps_an_idle_connection_from_being_closed(kept: Port) -> None:
+    clients = [kept.connect(GET) for _ in range(4)]
+    assert all(answer_of(each) for each in clients)
+    clients[0].sendall(GET)
+    kept.connect(GET)
+    assert answer_of(clients[0]).endswith(b"hello")
+
+
+def test_answers_are_sent_before_the_events_of_others() -> None:
+    with opened(places=1, limit=50) as port:
+        first = port.connect(GET)
+        behind = [port.connect(HALF) for _ in range(20)]
+        port.events.clear()
+        for client in behind:
+            client.sendall(GET[len(HALF) :])
+        port.desk.work()
+        port.gate.step()
+        assert port.events == ["answered", *["asked"] * 20]
+        assert heard(first).endswith(b"hello")

@@ -44,3 +44,18 @@ def test_what_is_no_request(head: bytes) -> None:
     with pytest.raises(BadRequestError) as refused:
         read_every_header(head)
     assert refused.value.answer.status == 400
+
+
+@pytest.mark.parametrize(
+    ("head", "want"),
+    [
+        pytest.param(b"GET / HTTP/1.1\r\n\r\n", True, id="of HTTP/1.1"),
+        pytest.param(b"GET / HTTP/1.0\r\n\r\n", False, id="of HTTP/1.0"),
+        pytest.param(b"GET / HTTP/1.1\r\nConnection: x, Close\r\n\r\n", False, id="says close"),
+        pytest.param(
+            b"GET / HTTP/1.1\r\nConnection: close\r\nConnection: x\r\n\r\n", False, id="twice"
+        ),
+    ],
+)
+def test_whether_another_request_may_follow(head: bytes, want: bool) -> None:
+    assert read_every_header(head).keep_alive == want
