@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 import msgspec
@@ -113,6 +114,33 @@ def _lower(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(each.lower() for each in names)
 
 
+KEPT_CERTIFICATES: Final = 64
+"""API servers have one each, users few."""
+
+
+class _Validity(NamedTuple):
+    """When a certificate and an authority that has signed it are both valid."""
+
+    begin: datetime
+    end: datetime
+
+
+class _Holder(NamedTuple):
+    """What a client certificate says of its holder.
+
+    Attributes:
+        names: Its common names.
+        groups: Its organizations.
+        as_proxy: When it is one of a front proxy with an allowed name; empty: never.
+        as_user: When it is one of a user.
+    """
+
+    names: tuple[str, ...]
+    groups: tuple[str, ...]
+    as_proxy: tuple[_Validity, ...]
+    as_user: tuple[_Validity, ...]
+
+
 class CertificateReader:
     """Identifies callers by the client certificate of their connection.
 
@@ -124,6 +152,9 @@ class CertificateReader:
         self._trust = trust
         self._proxies = _certificates(trust.proxy_authorities)
         self._users = _certificates(trust.user_authorities)
+        # The API server shows the same certificate with each request, and to check a signature
+        # costs more than all else here.
+        self._holder_of = lru_cache(KEPT_CERTIFICATES)(self._read_holder)
 
     def identify(self, request: Request, now: datetime) -> Caller | None:
         """Return who asks; None if no certificate says so.
@@ -131,31 +162,36 @@ class CertificateReader:
         Args:
             request: The request; TLS has checked that its client holds the key of its certificate,
                 and that some authority of `trust` has signed it.
-            now: The time, for the authorities' own ends.
+            now: The time, for the ends of certificates: a connection may outlive them.
         """
         if not request.certificate:
             return None
-        try:
-            certificate = x509.load_der_x509_certificate(request.certificate)
-            common = _texts(certificate, NameOID.COMMON_NAME)
-        except ValueError:
+        holder = self._holder_of(request.certificate)
+        if holder is None:
             return None
-        if self._is_proxy(certificate, common, now):
+        if _is_valid(holder.as_proxy, now):
             caller = self._read_headers(request.lines)
             if caller is not None:
                 return caller
-        if not common or not _is_signed(certificate, self._users, now):
+        if not holder.names or not _is_valid(holder.as_user, now):
             return None
-        groups = _texts(certificate, NameOID.ORGANIZATION_NAME)
-        return Caller(common[0], groups=_with_authenticated(groups))
+        return Caller(holder.names[0], groups=_with_authenticated(holder.groups))
 
-    def _is_proxy(
-        self, certificate: x509.Certificate, common: tuple[str, ...], now: datetime
-    ) -> bool:
+    def _read_holder(self, der: bytes) -> _Holder | None:
+        try:
+            certificate = x509.load_der_x509_certificate(der)
+            names = _texts(certificate, NameOID.COMMON_NAME)
+            groups = _texts(certificate, NameOID.ORGANIZATION_NAME)
+        except ValueError:
+            return None
         allowed = self._trust.allowed_names
-        if allowed and not set(common[:1]) & set(allowed):
-            return False
-        return _is_signed(certificate, self._proxies, now)
+        may_be_proxy = not allowed or bool(set(names[:1]) & set(allowed))
+        return _Holder(
+            names,
+            groups,
+            as_proxy=_validity(certificate, self._proxies if may_be_proxy else []),
+            as_user=_validity(certificate, self._users),
+        )
 
     def _read_headers(self, lines: tuple[tuple[str, str], ...]) -> Caller | None:
         trust = self._trust
@@ -184,15 +220,25 @@ def _certificates(pem: str) -> list[x509.Certificate]:
     return read_certificates(pem.encode())
 
 
-def _is_signed(
-    certificate: x509.Certificate, authorities: list[x509.Certificate], now: datetime
-) -> bool:
-    return any(_has_signed(each, certificate, now) for each in authorities)
+def _validity(
+    certificate: x509.Certificate, authorities: list[x509.Certificate]
+) -> tuple[_Validity, ...]:
+    """Return when a certificate is valid: a row for each authority that has signed it."""
+    return tuple(
+        _Validity(
+            max(certificate.not_valid_before_utc, each.not_valid_before_utc),
+            min(certificate.not_valid_after_utc, each.not_valid_after_utc),
+        )
+        for each in authorities
+        if _has_signed(each, certificate)
+    )
 
 
-def _has_signed(authority: x509.Certificate, certificate: x509.Certificate, now: datetime) -> bool:
-    if not authority.not_valid_before_utc <= now <= authority.not_valid_after_utc:
-        return False
+def _is_valid(validity: tuple[_Validity, ...], now: datetime) -> bool:
+    return any(each.begin <= now <= each.end for each in validity)
+
+
+def _has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):

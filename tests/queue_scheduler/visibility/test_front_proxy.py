@@ -73,10 +73,21 @@ def test_an_empty_list_allows_every_name() -> None:
     assert identify(other, requestheader_allowed_names="[]") == Caller("ann", groups=(SELF,))
 
 
-def test_an_authority_counts_until_its_end() -> None:
+@pytest.mark.parametrize(
+    ("client", "days"),
+    [
+        pytest.param(PROXY, 30, id="its authority's end"),
+        pytest.param(sign_client(PROXIES, "aggregator", days=1), 1, id="its own end"),
+        pytest.param(sign_client(USERS, "bob", days=1), 1, id="its own end, of a user's"),
+    ],
+)
+def test_a_certificate_counts_until(client: Identity, days: int) -> None:
     reader = CertificateReader(read_trust(DATA))
-    request = Request("GET", "/", {}, lines=ANN, certificate=PROXY.der)
-    assert reader.identify(request, NOW + timedelta(days=31)) is None
+    request = Request("GET", "/", {}, lines=ANN, certificate=client.der)
+    for passed, is_known in ((0, True), (days * 24 - 1, True), (days * 24 + 1, False), (0, True)):
+        got = reader.identify(request, NOW + timedelta(hours=passed))
+        assert (got is not None) == is_known
+    assert reader.identify(request, NOW - timedelta(hours=2)) is None
 
 
 def test_every_header_is_read() -> None:
