@@ -6,7 +6,8 @@ work. Without shares, one caller who asks in parallel takes all of it. With them
 
 - A caller begins another answer only while it has fewer places than are free. So one caller alone
   has up to half of them, and a newcomer finds a free place without waiting for another's answer to
-  end: of four places, two greedy callers leave one.
+  end: of four places, two greedy callers leave one. A server may allow a caller fewer: where
+  answers keep one processor busy, more of them at once make none earlier.
 - Each caller saves up seconds of its own, which nobody else can spend, and all callers together
   save up common ones. A caller may begin while either is left: what idle callers do not use is
   lent to those who ask. An answer in the making is charged to both as the time passes, down to a
@@ -68,6 +69,7 @@ class ShareLimits(msgspec.Struct, frozen=True, kw_only=True):
         patience_seconds: The longest wait.
         rate: Common seconds per second; `places` or more never runs out.
         own_rate: Seconds per second that each caller has for itself, more than 0.
+        own_places: The most answers at once of one caller; None: as the places that are free allow.
         saved_seconds: The most that is saved up, and the deepest debt, of each caller and in
             common.
         callers: How many callers are remembered, more than can have places or wait.
@@ -78,6 +80,7 @@ class ShareLimits(msgspec.Struct, frozen=True, kw_only=True):
     patience_seconds: float
     rate: float
     own_rate: float
+    own_places: int | None = None
     saved_seconds: float = 5.0
     callers: int = 1000
 
@@ -205,7 +208,7 @@ class CallerShares(Generic[TicketT]):
         waits = (
             self._seconds_until(account, now)
             for account in self._with_waiting()
-            if account.running < self._free
+            if self._has_place_for(account)
         )
         return max(0.0, min(deadline - now, min(waits, default=deadline - now)))
 
@@ -231,6 +234,8 @@ class CallerShares(Generic[TicketT]):
         assert len(self._waiting) <= limits.waiting
         assert len(self._accounts) <= limits.callers
         assert sum(each.running for each in accounts) == len(self._running)
+        most = limits.places if limits.own_places is None else limits.own_places
+        assert all(each.running <= most for each in accounts)
         assert self._common.running == len(self._running)
         waiting = {ticket for each in accounts for ticket in each.waiting}
         assert waiting == set(self._waiting)
@@ -262,6 +267,10 @@ class CallerShares(Generic[TicketT]):
     def _free(self) -> int:
         return self._limits.places - len(self._running)
 
+    def _has_place_for(self, account: _Account[TicketT]) -> bool:
+        own = self._limits.own_places
+        return account.running < self._free and (own is None or account.running < own)
+
     def _with_waiting(self) -> Iterator[_Account[TicketT]]:
         callers = dict.fromkeys(caller for caller, _ in self._waiting.values())
         return (self._accounts[caller] for caller in callers)
@@ -271,7 +280,7 @@ class CallerShares(Generic[TicketT]):
         able = [
             account
             for account in self._with_waiting()
-            if account.running < self._free and self._seconds_until(account, now) <= 0
+            if self._has_place_for(account) and self._seconds_until(account, now) <= 0
         ]
         return min(
             able, key=lambda each: (each.running, -each.saved, each.last_begun), default=None

@@ -51,15 +51,19 @@ TOKENS: Final = "tokens"
 
 PLACES: Final = 4
 """Answers at once in each lane. One of them uses the processor; the others wait for it, or for a
-review by the API server. Of four, two callers leave one for everybody else."""
+review by the API server."""
+OWN_PLACES: Final = 1
+"""Answers about units at once of one caller. More would make none of them earlier, and each thread
+that computes lets the port's own, which reads requests and sends answers, wait longer."""
 WAITING: Final = 8
 """Requests that wait in each lane: with those that are answered, fewer than a port holds bodies of
 (`MAX_BODIES`), and fewer in all lanes than it has connections."""
-SHARE: Final = 1.0
+SHARE: Final = 0.5
 """Seconds of answers about units, per second: while one is made, all other threads of the program
-wait for the interpreter. Who reads a long list page after page, alone, is never held up."""
+wait for the interpreter. A long list that is read page after page is slowed down to that, once the
+seconds that were saved up are spent."""
 OWN_SHARE: Final = 0.25
-"""What each caller has of it for itself."""
+"""What each caller has for itself."""
 DOCUMENTS_WAITING: Final = 32
 """They are small, and wait for milliseconds."""
 
@@ -93,7 +97,7 @@ class Gatekeeper:
     def desk(self) -> AnswerDesk:
         """Return what answers the requests of the port."""
         places = limit_places(PLACES, WAITING)
-        answers = replace(places, rate=SHARE, own_rate=OWN_SHARE)
+        answers = replace(places, rate=SHARE, own_rate=OWN_SHARE, own_places=OWN_PLACES)
         lanes = {
             DOCUMENTS: Lane(limit_places(PLACES, DOCUMENTS_WAITING), self._answer_noted),
             ANSWERS: Lane(answers, self._answer_noted),

@@ -17,6 +17,7 @@ LIMITS = st.builds(
     patience_seconds=st.sampled_from([0.5, 2.0]),
     rate=st.sampled_from([0.25, 1.0, 6.0]),
     own_rate=st.sampled_from([0.05, 1.0]),
+    own_places=st.sampled_from([None, 1, 2]),
     saved_seconds=st.sampled_from([0.5, 5.0]),
     callers=st.integers(13, 16),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from shared_api.caller_shares import (
@@ -80,6 +81,15 @@ def test_one_caller_gets_half_of_the_places_and_newcomers_begin_at_once() -> Non
 def test_every_number_of_places_lets_one_begin(places: int) -> None:
     limits = ShareLimits(places=places, waiting=9, patience_seconds=2.0, rate=8.0, own_rate=1.0)
     assert len(Server(limits).ask("alone", 9)) == -(-places // 2)
+
+
+def test_a_caller_has_no_more_places_than_each_may_have() -> None:
+    server = Server(msgspec.structs.replace(PLACES, own_places=1))
+    assert server.ask("greedy", 3) == ["begin greedy 1"]
+    assert server.ask("other", 2) == ["begin other 4"]
+    assert server.shares.seconds_to_tick(server.now) == PLACES.patience_seconds
+    assert server.end("greedy 1") == ["begin greedy 2"]
+    assert server.end("other 4") == ["begin other 5"]
 
 
 def test_who_waits_begins_when_a_place_is_free() -> None:
