@@ -39,8 +39,10 @@ MAX_REMEMBERED: Final = 1000
 """Most cached answers of each kind, which bounds what callers with random tokens can take."""
 TOKENS_PER_SECOND: Final = 20.0
 TOKENS_AT_ONCE: Final = 40
-"""New tokens that are reviewed, as by the other programs. More are refused at once: clients with
-random tokens must not keep the workers waiting, which answer the API server's own callers."""
+"""New tokens that are reviewed, as by the other programs."""
+TOKEN_SECONDS: Final = 2.0
+"""How long a new token waits for its review. In front of it wait no more than there are workers for
+tokens, and of one address half of them: clients with random tokens delay others by a moment."""
 MASTERS: Final = "system:masters"
 """The group that may do everything: the API server asks no authorizer about it either, and its own
 check whether this API is available comes as one of them."""
@@ -107,7 +109,7 @@ class ReviewedAccess:
         known = self._tokens.get(key)
         if known is not None:
             return known
-        if not self._token_flow.acquire(Lane.NORMAL, 0.0):
+        if not self._token_flow.acquire(Lane.NORMAL, TOKEN_SECONDS):
             return TokenResult(None, HTTPStatus.SERVICE_UNAVAILABLE)
         try:
             who = review(self._client, TOKEN_REVIEWS, {"token": token})

@@ -118,5 +118,16 @@ def test_a_new_token_of_another_address_takes_its_place_among_made_up_ones(
     assert heard == [200]
 
 
+def test_made_up_tokens_spend_no_review_that_another_address_needs(keeper: Keeper) -> None:
+    for round_ in range(2 * TOKENS_AT_ONCE // HELD):
+        for number in range(HELD):
+            keeper.ask(LIST, f"made-up-{round_}-{number}")
+        keeper.work()
+    keeper.fake.reviews.users["carl-token"] = {"username": "carl"}
+    heard = keeper.ask(LIST, "carl-token", host="10.0.0.8")
+    keeper.work()
+    assert heard == [200]
+
+
 def test_without_a_token_nobody_waits(keeper: Keeper) -> None:
     assert keeper.ask(LIST) == [401]
