@@ -23,7 +23,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shared_api.caller_shares import CallerShares, Outcome, ShareLimits
+from shared_api.caller_shares import CallerShares, ShareLimits
+from shared_api.process.caller_turns import Turn, announce
 from shared_api.process.clock import Clock
 
 T = TypeVar("T")
@@ -53,16 +54,6 @@ CallerOf = Callable[[Request, Mapping[str, Any]], str]
 """Returns who asks, of a request and what the route is called with."""
 
 
-class _Ticket:
-    """An answer that waits for its turn."""
-
-    __slots__ = ("decided", "retry_after")
-
-    def __init__(self) -> None:
-        self.decided = Event()
-        self.retry_after = 0
-
-
 class PastTurns:
     """The turns of one server; used by its loop only.
 
@@ -73,7 +64,7 @@ class PastTurns:
 
     def __init__(self, clock: Clock, limits: ShareLimits = LIMITS) -> None:
         self._clock = clock
-        self._shares: CallerShares[_Ticket] = CallerShares(limits, clock.monotonic())
+        self._shares: CallerShares[Turn[Event]] = CallerShares(limits, clock.monotonic())
         self._places = limits.places
         self._threads: CapacityLimiter | None = None  # belongs to a loop, so it is made there
         self._is_aside = False
@@ -94,17 +85,17 @@ class PastTurns:
                 self._threads = CapacityLimiter(self._places)
             return await to_thread.run_sync(work, limiter=self._threads)
         finally:
-            _announce(self._shares.end(ticket, self._clock.monotonic()))
+            announce(self._shares.end(ticket, self._clock.monotonic()))
 
-    async def _begin(self, caller: str) -> _Ticket:
-        ticket = _Ticket()
-        _announce(self._shares.ask(caller, ticket, self._clock.monotonic()))
+    async def _begin(self, caller: str) -> Turn[Event]:
+        ticket = Turn(Event())
+        announce(self._shares.ask(caller, ticket, self._clock.monotonic()))
         try:
             while not ticket.decided.is_set():
                 seconds = self._shares.seconds_to_tick(self._clock.monotonic())
                 with anyio.move_on_after(_rest(seconds)):
                     await ticket.decided.wait()
-                _announce(self._shares.tick(self._clock.monotonic()))
+                announce(self._shares.tick(self._clock.monotonic()))
         except BaseException:  # the server ends
             self._leave(ticket)
             raise
@@ -114,11 +105,11 @@ class PastTurns:
             raise HTTPException(HTTPStatus.TOO_MANY_REQUESTS.value, detail, headers)
         return ticket
 
-    def _leave(self, ticket: _Ticket) -> None:
+    def _leave(self, ticket: Turn[Event]) -> None:
         if not ticket.decided.is_set():
             self._shares.leave(ticket)
         elif not ticket.retry_after:
-            _announce(self._shares.end(ticket, self._clock.monotonic()))
+            announce(self._shares.end(ticket, self._clock.monotonic()))
 
     def in_turn(
         self,
@@ -180,11 +171,3 @@ def _encoded(answer: Callable[[], object]) -> Response:
         return Response(found.model_dump_json(by_alias=True), media_type="application/json")
     assert isinstance(found, Response), "a route returns a model, or an answer"
     return found
-
-
-def _announce(outcome: Outcome[_Ticket]) -> None:
-    for ticket in outcome.begun:
-        ticket.decided.set()
-    for refusal in outcome.refused:
-        refusal.ticket.retry_after = refusal.retry_after
-        refusal.ticket.decided.set()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Generic, Protocol, TypeVar
 
 from shared_api.caller_shares import CallerShares, Outcome, ShareLimits
 from shared_api.process.alarm import Alarm
@@ -26,14 +27,42 @@ class TurnRefusedError(Exception):
         self.retry_after = retry_after
 
 
-class _Turn:
-    """One thread that waits."""
+class Event(Protocol):
+    """What somebody waits for, a thread or a task."""
+
+    def set(self) -> object:
+        """End the wait."""
+        ...
+
+
+EventT = TypeVar("EventT", bound=Event)
+
+
+class Turn(Generic[EventT]):
+    """A request that waits for its turn.
+
+    Attributes:
+        decided: Set once it has begun, or is refused.
+        retry_after: If it is refused, whole seconds after which to ask again; else 0.
+
+    Args:
+        decided: Not set yet.
+    """
 
     __slots__ = ("decided", "retry_after")
 
-    def __init__(self) -> None:
-        self.decided = Alarm()  # set once it has begun, or is refused
-        self.retry_after = 0  # if it is refused
+    def __init__(self, decided: EventT) -> None:
+        self.decided = decided
+        self.retry_after = 0
+
+
+def announce(outcome: Outcome[Turn[EventT]]) -> None:
+    """Tell the requests whose turn was decided."""
+    for turn in outcome.begun:
+        turn.decided.set()
+    for refusal in outcome.refused:
+        refusal.ticket.retry_after = refusal.retry_after
+        refusal.ticket.decided.set()
 
 
 class CallerTurns:
@@ -47,7 +76,7 @@ class CallerTurns:
     def __init__(self, limits: ShareLimits, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()  # guards _shares
-        self._shares: CallerShares[_Turn] = CallerShares(limits, clock.monotonic())
+        self._shares: CallerShares[Turn[Alarm]] = CallerShares(limits, clock.monotonic())
 
     @contextmanager
     def take(self, caller: str) -> Iterator[None]:
@@ -64,26 +93,18 @@ class CallerTurns:
             yield
         finally:
             with self._lock:
-                _announce(self._shares.end(turn, self._clock.monotonic()))
+                announce(self._shares.end(turn, self._clock.monotonic()))
 
-    def _begin(self, caller: str) -> _Turn:
-        turn = _Turn()
+    def _begin(self, caller: str) -> Turn[Alarm]:
+        turn = Turn(Alarm())
         with self._lock:
-            _announce(self._shares.ask(caller, turn, self._clock.monotonic()))
+            announce(self._shares.ask(caller, turn, self._clock.monotonic()))
         while not turn.decided.is_set():
             with self._lock:
                 seconds = self._shares.seconds_to_tick(self._clock.monotonic())
             self._clock.wait(turn.decided, seconds)
             with self._lock:
-                _announce(self._shares.tick(self._clock.monotonic()))
+                announce(self._shares.tick(self._clock.monotonic()))
         if turn.retry_after:
             raise TurnRefusedError(turn.retry_after)
         return turn
-
-
-def _announce(outcome: Outcome[_Turn]) -> None:
-    for turn in outcome.begun:
-        turn.decided.set()
-    for refusal in outcome.refused:
-        refusal.ticket.retry_after = refusal.retry_after
-        refusal.ticket.decided.set()
