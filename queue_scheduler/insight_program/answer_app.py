@@ -12,6 +12,7 @@ from fastapi import Depends, FastAPI, Request
 from starlette.responses import JSONResponse
 
 from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.answer_turns import AnswerTurns
 from queue_scheduler.debug_api.app import (
     DEFAULT_PAGE,
     At,
@@ -42,7 +43,6 @@ from queue_scheduler.debug_api.insight_views import (
     LogView,
     RecordView,
 )
-from queue_scheduler.debug_api.past_turns import PastTurns
 from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.question_caller import told_caller
 from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers, add_what_if
@@ -241,7 +241,7 @@ def build_answer_app(
     """Return the application. The socket answers only processes of the same user."""
     app = build_debug_app("Koord-Queue insight", VERSION, open_access)
     app.add_exception_handler(NoStateError, _answer_no_state)
-    timed, turns = TimedApi(sources), PastTurns(clock)
+    timed, turns = TimedApi(sources), AnswerTurns(clock)
 
     def in_turn(answer: Callable[..., object]) -> Callable[..., object]:
         return turns.in_turn(answer, lambda request, _: told_caller(request))

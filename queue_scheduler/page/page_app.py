@@ -35,10 +35,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.answer_turns import NOW, AnswerTurns
 from queue_scheduler.debug_api.app import DEFAULT_PAGE, At, DebugApi, Limit, Name, Offset
 from queue_scheduler.debug_api.engine_state import NoStateError
 from queue_scheduler.debug_api.forecast_routes import Start
-from queue_scheduler.debug_api.past_turns import PastTurns
 from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.snapshots import UnitFacts
 from queue_scheduler.debug_api.what_if_routes import PATH as WHAT_IF_PATH
@@ -375,7 +375,7 @@ def build_page_api(sources: PageSources, login: Login | None, metrics: PageMetri
     add_events(app, streams, visitors.identify)
     sessions = None if login is None else login.sessions
     metrics.show(streams=lambda: streams.count, sessions=lambda: len(sessions or ()))
-    turns = PastTurns(sources.clock)
+    turns = AnswerTurns(sources.clock, NOW)
     _add_answers(app, pages, visitors, turns)
     _add_unqueued(app, pages, visitors, turns)
     _add_what_if(app, pages, visitors)
@@ -396,7 +396,7 @@ def _show_session(visitor: Visitor, *, needs_login: bool) -> SessionView:
     )
 
 
-def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors, turns: PastTurns) -> None:
+def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerTurns) -> None:
     Asking = Annotated[Visitor, Depends(visitors.identify)]  # noqa: N806 - a type
 
     def session(visitor: Asking) -> SessionView:
@@ -447,7 +447,7 @@ def _add_table(app: FastAPI, table: Callable[..., Any]) -> None:
     app.head(TABLE, include_in_schema=False)(table)
 
 
-def _add_unqueued(app: FastAPI, pages: Pages, visitors: Visitors, turns: PastTurns) -> None:
+def _add_unqueued(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerTurns) -> None:
     def unqueued(visitor: Visitor, query: PageQuery, at: At = None) -> Response:
         return pages.unqueued(visitor, query, at)
 

@@ -63,9 +63,9 @@ LOCK_HOLDERS = {
 # Coroutines that a framework requires; all other functions are plain.
 ASYNC_PLACES: dict[str, str] = {
     "queue_scheduler/page/page_server.py": "uvicorn begins to serve in a coroutine",
-    "queue_scheduler/debug_api/past_turns.py": "who waits for its share holds no thread",
+    "queue_scheduler/debug_api/answer_turns.py": "who waits for its share holds no thread",
     "tests/queue_scheduler/page/test_page_metrics.py": "it plays an application",
-    "tests/queue_scheduler/debug_api/test_past_turns.py": "it plays the loop of a server",
+    "tests/queue_scheduler/debug_api/test_answer_turns.py": "it plays the loop of a server",
     "queue_scheduler/page/event_stream.py": "answers that do not end hold no thread",
     "queue_scheduler/page/page_metrics.py": "an ASGI middleware that counts answers",
     "queue_scheduler/page/login.py": "a refusal waits without a thread",

@@ -11,7 +11,7 @@ from threading import Event
 import httpx
 import pytest
 
-from queue_scheduler.debug_api import past_turns
+from queue_scheduler.debug_api import answer_turns
 from queue_scheduler.debug_api.insight_views import RecordView
 from queue_scheduler.insight_program.sources import Source
 from tests.queue_scheduler.page.login_kit import ROOT, TENANT, Browser, LoginWorld
@@ -73,7 +73,7 @@ def ask_at(client: Browser, threads: ThreadPoolExecutor, second: int) -> Future[
 def test_a_flood_of_moments_holds_up_nobody(world: SlowPast) -> None:
     with browsers(world) as (ann, root, threads):
         flood = [ask_at(ann, threads, number) for number in range(FLOOD)]
-        until(lambda: sum(each.done() for each in flood) >= FLOOD - 2 - past_turns.LIMITS.waiting)
+        until(lambda: sum(each.done() for each in flood) >= FLOOD - 2 - answer_turns.PAST.waiting)
         for path in ("overview", "queues/team", "units/default/a", "quotas/team", "unqueued"):
             assert root.get(f"/page/{path}").status_code == 200, path
             assert ann.get(f"/page/{path}").status_code == 200, path

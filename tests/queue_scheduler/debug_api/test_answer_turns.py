@@ -10,7 +10,7 @@ import anyio
 import pytest
 from fastapi import HTTPException
 
-from queue_scheduler.debug_api.past_turns import PastTurns
+from queue_scheduler.debug_api.answer_turns import LoopTurns
 from shared_api.caller_shares import ShareLimits
 from shared_api.testing.virtual_clock import VirtualClock
 
@@ -24,7 +24,7 @@ class Server:
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
-        self.turns = PastTurns(self.clock, LIMITS)
+        self.turns = LoopTurns(self.clock, LIMITS)
         self.begun: list[str] = []
         self.may_end = Event()
 

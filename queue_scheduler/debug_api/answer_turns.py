@@ -1,9 +1,10 @@
-"""Answers about earlier times, on threads of their own: those about now never wait for one.
+"""Answers of a server in turn, each in its caller's share: those about now wait for no other time.
 
 To restore an engine takes seconds, and each time that is asked for is another engine. If such
 answers were made on the threads of the server, some dozen of them would take all, and nobody would
 be answered. So they have a few threads, and each caller a share of these, by the rules of
-`shared_api.caller_shares`. Who waits for its share waits in the server's loop, without a thread.
+`shared_api.caller_shares`. Answers about now have threads and shares of their own. Who waits for
+its share waits in the server's loop, without a thread.
 """
 
 from __future__ import annotations
@@ -31,10 +32,8 @@ T = TypeVar("T")
 
 AT: Final = "at"
 """The parameter of a query that asks about an earlier time."""
-PLACES: Final = 4
-"""Answers at once, each on a thread; engines are restored one at a time."""
-LIMITS: Final = ShareLimits(
-    places=PLACES,
+PAST: Final = ShareLimits(
+    places=4,  # engines are restored one at a time
     waiting=32,
     patience_seconds=15.0,
     # Half of the time of a thread for all callers, and a twentieth for each: nothing is decided in
@@ -43,6 +42,20 @@ LIMITS: Final = ShareLimits(
     own_rate=0.05,
     saved_seconds=10.0,
 )
+"""Of answers about earlier times."""
+NOW: Final = ShareLimits(
+    places=8,
+    waiting=64,
+    patience_seconds=10.0,
+    # One of these computes, and the others wait for it or for a review by the API server. More of
+    # one caller would make none of its answers earlier; a second one lets it go on reading while a
+    # long table is made.
+    own_places=2,
+    rate=1.0,
+    own_rate=0.25,
+    saved_seconds=10.0,
+)
+"""Of answers about now, on a port that others reach."""
 NOBODY: Final = "page/history"
 """Who asks for what no user waits for."""
 REST_SECONDS: Final = (0.01, 1.0)
@@ -54,20 +67,19 @@ CallerOf = Callable[[Request, Mapping[str, Any]], str]
 """Returns who asks, of a request and what the route is called with."""
 
 
-class PastTurns:
-    """The turns of one server; used by its loop only.
+class LoopTurns:
+    """Turns of functions on threads; used by one loop only.
 
     Args:
         clock: The time.
         limits: How much there is to share.
     """
 
-    def __init__(self, clock: Clock, limits: ShareLimits = LIMITS) -> None:
+    def __init__(self, clock: Clock, limits: ShareLimits) -> None:
         self._clock = clock
         self._shares: CallerShares[Turn[Event]] = CallerShares(limits, clock.monotonic())
         self._places = limits.places
         self._threads: CapacityLimiter | None = None  # belongs to a loop, so it is made there
-        self._is_aside = False
 
     async def run(self, caller: str, work: Callable[[], T]) -> T:
         """Return what a function returns, called on a thread in the caller's share.
@@ -111,16 +123,33 @@ class PastTurns:
         elif not ticket.retry_after:
             announce(self._shares.end(ticket, self._clock.monotonic()))
 
+
+class AnswerTurns:
+    """The turns of one server's answers; used by its loop only.
+
+    Args:
+        clock: The time.
+        now: How much there is to share of answers about now; None: they are made on the threads of
+            the server, whoever asks.
+        past: How much of answers about earlier times.
+    """
+
+    def __init__(
+        self, clock: Clock, now: ShareLimits | None = None, past: ShareLimits = PAST
+    ) -> None:
+        self._now = None if now is None else LoopTurns(clock, now)
+        self._past = LoopTurns(clock, past)
+        self._is_aside = False
+
     def in_turn(
         self,
         answer: Callable[..., object],
         caller_of: CallerOf,
         afterwards: Callable[[], None] | None = None,
     ) -> Callable[..., Coroutine[Any, Any, Response]]:
-        """Return a route for FastAPI that answers about earlier times in the caller's share.
+        """Return a route for FastAPI that answers in the caller's share.
 
-        About now, it is answered on the threads of the server. Models are encoded on the thread
-        that makes them.
+        Models are encoded on the thread that makes them.
 
         Args:
             answer: The route; it may block.
@@ -136,8 +165,11 @@ class PastTurns:
             request: Request = given[_REQUEST] if passes_request else given.pop(_REQUEST)
             work = partial(_encoded, partial(answer, **given))
             if AT in request.query_params:
-                return await self.run(caller_of(request, given), work)
-            response = await run_in_threadpool(work)
+                return await self._past.run(caller_of(request, given), work)
+            if self._now is None:
+                response = await run_in_threadpool(work)
+            else:
+                response = await self._now.run(caller_of(request, given), work)
             if afterwards is not None:
                 response.background = BackgroundTask(self._run_aside, afterwards)
             return response
@@ -153,7 +185,7 @@ class PastTurns:
             return  # another answer has begun it
         self._is_aside = True
         try:
-            await self.run(NOBODY, work)
+            await self._past.run(NOBODY, work)
         except HTTPException:
             return  # its share is spent; nobody waits for it
         finally:
