@@ -36,6 +36,7 @@ PAST: Final = ShareLimits(
     places=4,  # engines are restored one at a time
     waiting=32,
     patience_seconds=15.0,
+    own_places=1,
     # Half of the time of a thread for all callers, and a twentieth for each: nothing is decided in
     # the process, but it follows the scheduler, and answers about now.
     rate=0.5,
@@ -50,7 +51,7 @@ NOW: Final = ShareLimits(
     # One of these computes, and the others wait for it or for a review by the API server. More of
     # one caller would make none of its answers earlier; a second one lets it go on reading while a
     # long table is made.
-    own_places=2,
+    own_places=1,
     rate=1.0,
     own_rate=0.25,
     saved_seconds=10.0,

@@ -86,6 +86,6 @@ def _open_tls(flags: PageFlags) -> Tls | None:
 
 def _connections() -> int:
     """Return how many connections the process has room for, beside those of its other ports."""
-    handshakes = Places().in_all
+    handshakes = Places().in_all + Places().waiting
     left = raise_open_files(CONNECTIONS + handshakes) - RESERVED - sum(WANTED.values()) - handshakes
     return max(LEAST_CONNECTIONS, min(CONNECTIONS, left))

@@ -7,9 +7,10 @@
 
 While an answer is made, nothing is expected of the client. In all other stages it is waited for:
 the connection has a deadline, which no single byte moves, and stands in a line. When there are more
-connections than the port may have, the idlest one is cut: the one whose client has been waited for
-the longest. So a client that holds connections loses its own, and a newcomer is served. Only if
-all connections are being answered, the newcomer itself is cut.
+connections than the port may have, one is cut whose client is waited for: of the address that has
+most of these, the idlest, whose client has been waited for the longest. So a client that holds
+connections loses its own, and a newcomer is served. Only if all connections are being answered, the
+newcomer itself is cut.
 
 uvicorn closes a connection that is kept for the next request, and forgets to as soon as one byte of
 that has come. So the deadlines here do not rely on its timer.
@@ -18,6 +19,7 @@ that has come. So the deadlines here do not rely on its timer.
 from __future__ import annotations
 
 import asyncio  # noqa: TID251 - the framework's own loop
+from collections import Counter
 from enum import Enum
 from typing import Any, Final
 
@@ -89,13 +91,17 @@ class Line:
         self._waiting.pop(connection, None)
 
     def make_room_for(self, newcomer: BoundedConnection) -> None:
-        """Cut the idlest connection: the newcomer, which is the last, if it is the only one."""
-        idlest = next(iter(self._waiting))
+        """Cut a connection: the newcomer, which stands last, only if no other one stands there."""
+        of_host = Counter(each.host for each in self._waiting)
+        idlest = max(self._waiting, key=lambda each: (each is not newcomer, of_host[each.host]))
         idlest.cut(Outcome.REFUSED if idlest is newcomer else Outcome.EVICTED)
 
 
 class BoundedConnection(H11Protocol):
     """A connection that is cut if its client is late, or idle while a newcomer needs its place.
+
+    Attributes:
+        host: The address of its client.
 
     Args:
         line: Where the connections of the port stand.
@@ -108,6 +114,7 @@ class BoundedConnection(H11Protocol):
         self._line = line
         self._stage = _Stage.READING
         self._is_over = False
+        self.host = ""
         self._timer: asyncio.TimerHandle | None = None
 
     # --- what the loop and uvicorn call -------------------------------------------------------
@@ -115,6 +122,7 @@ class BoundedConnection(H11Protocol):
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - a type of the framework's loop
         """Begin to wait for a request."""
         super().connection_made(transport)
+        self.host = self.client[0] if self.client else ""
         self._enter(_Stage.READING)
         if len(self.connections) > self._line.limit:
             self._line.make_room_for(self)

@@ -1,9 +1,14 @@
 """Accepts TLS connections. Handshakes that are not finished have a bounded number of places.
 
+    accept --> SILENT --its first byte--> READY --a place--> handshake --finished--> the protocol
+                 5 s, or too many           5 s, or too many     5 s, or 1 s if its place is needed
+
 The server of the framework's loop bounds them by time only: a client that opens connections and
-sends nothing would hold descriptors without end. Here a further connection takes the place of the
-oldest one, first of its own address. So a client that floods the port loses its own, and one that
-speaks at once is served.
+sends nothing would hold descriptors without end, and one that opens hundreds at once would have the
+loop at work on all of them, beside those that are served. Here an address has a bounded number of
+handshakes at once, and so have all together. Further connections wait, which costs a descriptor and
+no work. One that sends nothing takes no place, so silent clients keep out nobody. Of those that are
+ready, one comes first whose address has the fewest handshakes.
 """
 
 from __future__ import annotations
@@ -11,7 +16,8 @@ from __future__ import annotations
 import asyncio  # noqa: TID251 - the framework's own loop
 import errno
 import socket
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 import structlog
@@ -21,7 +27,12 @@ from queue_scheduler.page.renewed_certificate import RenewedCertificate
 from shared_api.process.connection_gate import Observer, Outcome
 
 SECONDS: Final = 5.0
-"""Time of a handshake."""
+"""Time of a handshake, and the longest wait for its first byte and for a place."""
+STALLED_SECONDS: Final = 1.0
+"""A handshake that has taken so long goes on only if its place is not needed. If its client does
+not hold it up, it takes some milliseconds."""
+LOOK_SECONDS: Final = 0.25
+"""Between two looks at who is late, and at places that are needed, while connections wait."""
 ACCEPTS: Final = 64
 """Connections that are accepted before others are looked after."""
 REST_SECONDS: Final = 0.1
@@ -39,6 +50,7 @@ class Places(NamedTuple):
     Attributes:
         in_all: Of all addresses together.
         of_address: Of one address.
+        waiting: How many connections may be silent, or wait for a place.
         shared: The networks whose addresses stand for many visitors, such as those of an Ingress:
             for them only `in_all` counts, since before the handshake nothing tells whose connection
             it is.
@@ -46,7 +58,15 @@ class Places(NamedTuple):
 
     in_all: int = 128
     of_address: int = 32
+    waiting: int = 256
     shared: Networks = ()
+
+
+class _Arrival(NamedTuple):
+    """Where a connection comes from, and since when it is in its state."""
+
+    address: str
+    since: float
 
 
 class TlsAcceptor:
@@ -77,8 +97,11 @@ class TlsAcceptor:
         self._places = places
         self._observe = observe
         self._is_closed = False
-        # The oldest first, with their addresses.
-        self._unfinished: dict[asyncio.Task[Any], str] = {}
+        # The oldest first.
+        self._unfinished: dict[asyncio.Task[Any], _Arrival] = {}
+        self._ready: dict[socket.socket, _Arrival] = {}
+        self._silent: dict[socket.socket, _Arrival] = {}
+        self._look: asyncio.TimerHandle | None = None  # while some wait
         listener.settimeout(0)
         self._loop.add_reader(listener, self._accept)
 
@@ -86,8 +109,12 @@ class TlsAcceptor:
         """Accept no more, and end handshakes."""
         self._is_closed = True
         self._loop.remove_reader(self._listener)
+        if self._look is not None:
+            self._look.cancel()
         for task in self._unfinished:
             task.cancel()
+        for accepted in [*self._silent, *self._ready]:
+            self._drop(accepted)
 
     def wait_closed(self) -> asyncio.Future[None]:
         """Return what is done: nothing is waited for."""
@@ -107,15 +134,48 @@ class TlsAcceptor:
                     self._loop.remove_reader(self._listener)
                     self._loop.call_later(REST_SECONDS, self._go_on)
                 return
-            self._begin(accepted, str(address[0]))
+            self._take(accepted, str(address[0]))
 
     def _go_on(self) -> None:
         if not self._is_closed:
             self._loop.add_reader(self._listener, self._accept)
 
-    def _begin(self, accepted: socket.socket, address: str) -> None:
-        self._make_room(address)
+    def _take(self, accepted: socket.socket, address: str) -> None:
+        """Wait for the first byte of a connection."""
         accepted.settimeout(0)
+        self._silent[accepted] = _Arrival(address, self._loop.time())
+        self._loop.add_reader(accepted, self._on_first_byte, accepted)
+        if len(self._silent) + len(self._ready) > self._places.waiting:
+            self._give_up(_find_victim(self._silent or self._ready), Outcome.EVICTED)
+        if self._look is None:
+            self._look = self._loop.call_later(LOOK_SECONDS, self._look_after)
+
+    def _on_first_byte(self, accepted: socket.socket) -> None:
+        self._loop.remove_reader(accepted)
+        self._ready[accepted] = self._silent.pop(accepted)
+        self._begin_those_with_a_place()
+
+    def _begin_those_with_a_place(self) -> None:
+        while (accepted := self._find_next()) is not None:
+            self._begin(accepted, self._ready.pop(accepted).address)
+
+    def _find_next(self) -> socket.socket | None:
+        """Return the next connection that has a place; None: none has."""
+        if not self._ready or len(self._unfinished) >= self._places.in_all:
+            return None
+        begun = Counter(each.address for each in self._unfinished.values())
+        able = (
+            accepted
+            for accepted, each in self._ready.items()
+            if begun[each.address] < self._places.of_address or self._is_shared(each.address)
+        )
+        # The oldest of those whose address has the fewest.
+        return min(able, key=lambda each: begun[self._ready[each].address], default=None)
+
+    def _is_shared(self, address: str) -> bool:
+        return is_within(address, self._places.shared)
+
+    def _begin(self, accepted: socket.socket, address: str) -> None:
         task = self._loop.create_task(
             self._loop.connect_accepted_socket(
                 self._connect,
@@ -124,23 +184,46 @@ class TlsAcceptor:
                 ssl_handshake_timeout=SECONDS,
             )
         )
-        self._unfinished[task] = address
+        self._unfinished[task] = _Arrival(address, self._loop.time())
         task.add_done_callback(lambda done: self._finish(done, accepted))
 
-    def _make_room(self, address: str) -> None:
-        """End the oldest handshake of an address that has too many, or of all."""
-        own: list[asyncio.Task[Any]] = []
-        if not is_within(address, self._places.shared):
-            own = [task for task, each in self._unfinished.items() if each == address]
-        if len(own) >= self._places.of_address:
+    def _look_after(self) -> None:
+        """End what is late, and handshakes whose places are needed."""
+        now = self._loop.time()
+        for accepted, each in [*self._silent.items(), *self._ready.items()]:
+            if each.since + SECONDS <= now:
+                self._give_up(accepted, Outcome.LATE)
+        for each in list(self._ready.values()):
+            self._end_one_for(each.address, now - STALLED_SECONDS)
+            self._begin_those_with_a_place()
+        self._look = None
+        if self._silent or self._ready:
+            self._look = self._loop.call_later(LOOK_SECONDS, self._look_after)
+
+    def _end_one_for(self, address: str, until: float) -> None:
+        """End the oldest handshake whose place an address needs, if it began until then."""
+        own = [task for task, each in self._unfinished.items() if each.address == address]
+        if len(own) >= self._places.of_address and not self._is_shared(address):
             oldest = own[0]
         elif len(self._unfinished) >= self._places.in_all:
             oldest = next(iter(self._unfinished))
         else:
             return
-        del self._unfinished[oldest]
-        oldest.cancel()
-        self._observe(Outcome.EVICTED)
+        if self._unfinished[oldest].since <= until:
+            del self._unfinished[oldest]
+            oldest.cancel()
+            self._observe(Outcome.EVICTED)
+
+    def _give_up(self, accepted: socket.socket, outcome: Outcome) -> None:
+        self._drop(accepted)
+        self._observe(outcome)
+
+    def _drop(self, accepted: socket.socket) -> None:
+        """Close a connection that has no place."""
+        if self._silent.pop(accepted, None) is not None:
+            self._loop.remove_reader(accepted)
+        self._ready.pop(accepted, None)
+        accepted.close()
 
     def _finish(self, task: asyncio.Task[Any], accepted: socket.socket) -> None:
         self._unfinished.pop(task, None)
@@ -151,3 +234,11 @@ class TlsAcceptor:
             self._observe(Outcome.LATE if is_late else Outcome.BROKEN)
         if error is not None or task.cancelled():
             accepted.close()  # a task that is ended before its first step has closed nothing
+        if not self._is_closed:
+            self._begin_those_with_a_place()
+
+
+def _find_victim(waiting: Mapping[socket.socket, _Arrival]) -> socket.socket:
+    """Return the oldest connection of the address that has most."""
+    of_address = Counter(each.address for each in waiting.values())
+    return max(waiting, key=lambda each: of_address[waiting[each].address])

@@ -36,10 +36,11 @@ class Port:
         self._url = url
         self._opened = opened
 
-    def connect(self, sent: bytes = b"") -> socket.socket:
+    def connect(self, sent: bytes = b"", host: str = "127.0.0.1") -> socket.socket:
         """Open a connection, and send something; a TLS handshake is finished."""
         address = ("127.0.0.1", int(self._url.rpartition(":")[2]))
-        made = self._opened.enter_context(socket.create_connection(address))
+        made = socket.create_connection(address, source_address=(host, 0))
+        self._opened.enter_context(made)
         if self._url.startswith("https"):
             made = self._opened.enter_context(
                 client_context().wrap_socket(made, server_hostname="127.0.0.1")
@@ -111,6 +112,16 @@ def test_the_idlest_goes_first(kit: ShellKit) -> None:
         newcomers = [port.connect() for _ in range(2)]
         until(lambda: [is_open(each) for each in (first, second, third)] == [True, False, False])
         assert all(is_open(each) for each in newcomers)
+
+
+def test_the_address_with_most_connections_loses_one(kit: ShellKit) -> None:
+    with port_with(kit, "http", limit=4) as port:
+        other = port.connect(GET, "127.0.0.2")
+        read_answer(other)
+        held = [port.connect() for _ in range(4)]
+        until(lambda: [is_open(each) for each in held] == [False, True, True, True])
+        other.sendall(GET)
+        assert read_answer(other).startswith(b"HTTP/1.1 200")
 
 
 def test_only_where_all_are_answered_a_newcomer_is_refused(kit: ShellKit) -> None:
