@@ -49,6 +49,7 @@ from queue_scheduler.debug_api.what_if_routes import (
     what_if_without_others,
 )
 from queue_scheduler.page.browser_guard import BrowserGuard
+from queue_scheduler.page.caller_bound import CallerBound
 from queue_scheduler.page.event_stream import Streams, add_events, answers_with
 from queue_scheduler.page.known_state import KnownState, KnownStates
 from queue_scheduler.page.live import Changes
@@ -348,7 +349,9 @@ def build_page_app(
     """
     app = build_page_api(sources, login, metrics)
     app.router.routes.extend(static_routes(read_files()))
-    return CountedRequests(BrowserGuard(app, hosts), metrics, sources.clock)
+    guard = BrowserGuard(app, hosts)
+    bound = CallerBound(guard, login and login.sessions, login.shared if login else ())
+    return CountedRequests(bound, metrics, sources.clock)
 
 
 def build_page_api(sources: PageSources, login: Login | None, metrics: PageMetrics) -> FastAPI:

@@ -63,6 +63,8 @@ LOCK_HOLDERS = {
 # Coroutines that a framework requires; all other functions are plain.
 ASYNC_PLACES: dict[str, str] = {
     "queue_scheduler/page/page_server.py": "uvicorn begins to serve in a coroutine",
+    "queue_scheduler/page/caller_bound.py": "a refusal waits without a thread",
+    "tests/queue_scheduler/page/test_caller_bound.py": "it plays the loop of a server",
     "queue_scheduler/debug_api/answer_turns.py": "who waits for its share holds no thread",
     "tests/queue_scheduler/page/test_page_metrics.py": "it plays an application",
     "tests/queue_scheduler/debug_api/test_answer_turns.py": "it plays the loop of a server",

@@ -9,12 +9,13 @@ import pytest
 
 from queue_scheduler.debug_api.answer_turns import NOW
 from queue_scheduler.debug_api.insight_views import LogView
+from queue_scheduler.page.caller_bound import OWN_REQUESTS
 from tests.queue_scheduler.page.login_kit import ROOT, TENANT, Browser, LoginWorld
 from tests.queue_scheduler.page.page_kit import PATIENCE_SECONDS, served_page, until
 from tests.queue_scheduler.shell_kit import ShellKit
 
-FLOOD = NOW.waiting + 20
-"""More than the page has threads, and than wait."""
+FLOOD = OWN_REQUESTS + 20
+"""More than may be in progress."""
 OWN = NOW.own_places or 0
 
 
@@ -55,7 +56,7 @@ def test_a_flood_of_one_user_leaves_places_to_others(world: SlowUnit) -> None:
         ann.log_in(TENANT)
         try:
             flood = [threads.submit(ann.get, "/page/units/default/slow") for _ in range(FLOOD)]
-            until(lambda: sum(each.done() for each in flood) == FLOOD - NOW.waiting - OWN)
+            until(lambda: sum(each.done() for each in flood) == FLOOD - OWN_REQUESTS)
             assert world.reading == OWN
             root.log_in(ROOT)
             for path in ("overview", "queues/team", "units/default/other", "queues/team.csv"):
