@@ -7,6 +7,7 @@ kept; after a pause the record begins again, with a new checkpoint.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import closing
@@ -93,8 +94,11 @@ class RecordWriter:
         self._store: RecordStore | None = None
         self._stretch = 0
         self._prune_at = self._retry_at = 0.0
-        # Whether calls continue what is kept: the thread that writes only takes it back.
+        # Guards what a failure changes together: problem, complete_from, _is_begun, and that what
+        # waits goes on from what is written. Items are taken off the deque without it.
+        self._lock = threading.Lock()
         self._is_begun = False
+        """Whether calls continue what is kept."""
         self._since = (0, 0.0)
 
     # --- the thread that plays ----------------------------------------------------------------
@@ -109,29 +113,31 @@ class RecordWriter:
 
     def begin(self, number: int, engine: Engine) -> None:
         """Begin a stretch with a fork: calls before it may be missing."""
-        self._is_begun = True
-        self._put(number, engine, begins=True)
+        with self._lock:
+            self._put(number, engine, begins=True)
 
     def checkpoint(self, number: int, engine: Engine) -> None:
         """Take a fork after a call; the first one after a problem begins a stretch."""
-        if not self._is_begun:
-            self.begin(number, engine)
-        else:
-            self._put(number, engine, begins=False)
+        with self._lock:
+            self._put(number, engine, begins=not self._is_begun)
 
     def _put(self, number: int, engine: Engine, *, begins: bool) -> None:
+        if self.problem:
+            return  # it has come up since the fork was asked for
         self._since = (number, self._time())
         if begins:
+            self._is_begun = True
             self.complete_from = self._since[1]
         self._waiting.append(_Taken(*self._since, engine, begins))
 
     def add(self, item: EngineCall | LogEntry | FinishedRun) -> None:
         """Take a call, a decision or a run that has ended; dropped while there is a problem."""
-        if self.problem or len(self._waiting) >= MAX_WAITING:
-            # Calls after a gap are useless without a checkpoint.
-            self._is_begun = False
-        elif self._is_begun:
-            self._waiting.append(item)
+        with self._lock:
+            if self.problem or len(self._waiting) >= MAX_WAITING:
+                # Calls after a gap are useless without a checkpoint.
+                self._is_begun = False
+            elif self._is_begun:
+                self._waiting.append(item)
 
     # --- the thread that writes ---------------------------------------------------------------
 
@@ -234,12 +240,13 @@ class RecordWriter:
         )
 
     def _fail(self, problem: str, now: float) -> None:
-        self.problem = problem
+        with self._lock:
+            self.problem = problem
+            self._is_begun = False
+            self.complete_from = 0.0
+            self._waiting.clear()
         self.failures += 1
         self._retry_at = now + RETRY_SECONDS
-        self._is_begun = False
-        self.complete_from = 0.0
-        self._waiting.clear()
         if self._store is not None:
             self._store.close()
             self._store = None

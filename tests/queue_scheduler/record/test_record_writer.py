@@ -10,19 +10,25 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.record import record_writer
 from queue_scheduler.record.digest import digest
 from queue_scheduler.record.record_file import open_store
 from queue_scheduler.record.record_pruning import DAY, Retention
 from queue_scheduler.record.record_store import RecordStore
-from queue_scheduler.record.record_writer import RETRY_SECONDS
+from queue_scheduler.record.record_tables import StoreError
+from queue_scheduler.record.record_writer import RETRY_SECONDS, RecordWriter
 from queue_scheduler.record.time_travel import TimeTravel, TooEarlyError
+from shared_api.testing.virtual_clock import VirtualClock
 from tests.properties.engine_kit import build_unit
+from tests.properties.real_quotas import new_engine
 from tests.queue_scheduler.record.full_volume import record
 from tests.queue_scheduler.record.record_kit import Recorded
 
@@ -232,3 +238,33 @@ def test_files_that_were_moved_aside_count_and_the_oldest_go(tmp_path: Path) -> 
         "record.unreadable-1",
         "record.unreadable-2",
     ]
+
+
+def test_a_failure_in_the_midst_of_a_beginning_begins_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> RecordStore:
+        raise StoreError("no disk")
+
+    monkeypatch.setattr(record_writer, "open_store", fail)
+    failed: list[Future[float]] = []
+    is_beginning = False
+
+    def now() -> datetime:
+        nonlocal is_beginning
+        if is_beginning:
+            is_beginning = False
+            failed.append(threads.submit(writer.step))  # the thread that writes
+            wait(failed, 0.2)  # it waits for the beginning, or is done in its midst
+        return VirtualClock().now()
+
+    with ThreadPoolExecutor(1) as threads:
+        writer = RecordWriter(tmp_path / "record", now)
+        is_beginning = True
+        writer.begin(1, new_engine(QuotaSettings(mode=QuotaMode.MAX)))
+        assert failed[0].result(10.0) == RETRY_SECONDS
+    assert writer.problem
+    assert writer.complete_from == 0.0
+    monkeypatch.undo()
+    writer.checkpoint(2, new_engine(QuotaSettings(mode=QuotaMode.MAX)))
+    assert writer.complete_from == 0.0, "there is a problem until the next commit"
