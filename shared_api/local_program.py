@@ -72,6 +72,11 @@ class LocalWork(Protocol):
 class LocalProgram:
     """One process: build it, build the work with it, then call `run`.
 
+    Args:
+        component: Its name.
+        flags: The command line.
+        switch_seconds: Interval of Python's thread switches.
+
     Attributes:
         port_shares: Connections that each port may have at once, by its name.
 
@@ -79,12 +84,14 @@ class LocalProgram:
         OpenFilesError: The process may not open enough files.
     """
 
-    def __init__(self, component: str, flags: ProcessFlags) -> None:
+    def __init__(
+        self, component: str, flags: ProcessFlags, *, switch_seconds: float = SWITCH_SECONDS
+    ) -> None:
         self._process_flags = flags
         self.clock = SystemClock()
         self.rng = random.Random()
         configure_logs(log_format=flags.log_format, level=flags.log_level, clock=self.clock)
-        sys.setswitchinterval(SWITCH_SECONDS)
+        sys.setswitchinterval(switch_seconds)
         version = sys.version.split(maxsplit=1)[0]
         self.metrics = SharedMetrics(component=component, version=VERSION, python_version=version)
         self.component = component

@@ -9,7 +9,7 @@ from shared_api.server_packages import needed
 
 with needed():
     from queue_scheduler.insight_program.flags import PROGRAM, parse_insight_flags
-    from queue_scheduler.insight_program.wiring import Insight
+    from queue_scheduler.insight_program.wiring import SWITCH_SECONDS, Insight
     from shared_api.client.connection_settings import SettingsError
     from shared_api.local_program import USAGE_ERRORS, LocalProgram, run_local_program
 
@@ -17,7 +17,7 @@ with needed():
 def run(arguments: Sequence[str]) -> int:
     """Run the program until a signal; return its exit code."""
     flags = parse_insight_flags(arguments)
-    program = LocalProgram(PROGRAM, flags.process)
+    program = LocalProgram(PROGRAM, flags.process, switch_seconds=SWITCH_SECONDS)
     return program.serve(Insight(program, flags))
 
 

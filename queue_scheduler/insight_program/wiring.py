@@ -56,6 +56,10 @@ if TYPE_CHECKING:
     from queue_scheduler.visibility.caller import Rights
     from queue_scheduler.visibility.server import VisibilityServer
 
+SWITCH_SECONDS: Final = 0.0001
+"""Interval of Python's thread switches: a tenth of that of the other programs. Threads here compute
+answers for seconds, and each time a thread of a port has read or sent something it waits so long
+for the interpreter, a dozen times for a new connection with TLS."""
 LEARNED_DAYS: Final = 30
 """How far back runs of the record are learned: as long as it keeps them."""
 MOST_RUNS: Final = 10_000

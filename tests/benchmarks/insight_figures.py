@@ -38,12 +38,12 @@ from queue_scheduler.insight_program.feed_server import Recorder
 from queue_scheduler.insight_program.followed_engine import FollowedEngine
 from queue_scheduler.insight_program.forecasting import RunWatcher
 from queue_scheduler.insight_program.recording import EngineRecorder
+from queue_scheduler.insight_program.wiring import SWITCH_SECONDS
 from queue_scheduler.record.call_codec import decode_call, encode_call
 from queue_scheduler.record.call_log import MAX_WAITING, CallLog
 from queue_scheduler.record.checkpoint import freeze
 from queue_scheduler.record.digest import digest
 from queue_scheduler.record.engine_call import EngineCall
-from shared_api.local_program import SWITCH_SECONDS
 from shared_api.process.clock import SystemClock
 from shared_api.process.loop_thread import LoopThread
 from shared_api.version import VERSION

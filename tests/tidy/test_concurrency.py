@@ -37,6 +37,7 @@ LOCK_HOLDERS = {
     "queue_scheduler/page/quota_history.py": "one thread restores engines of the past",
     "queue_scheduler/page/sessions.py": "who has logged in, read by all request threads",
     "queue_scheduler/reporting/metrics.py": "counts of workers and writers, read by scrapes",
+    "queue_scheduler/record/record_writer.py": "one thread begins what another breaks off",
     "queue_scheduler/record/time_travel.py": "engines of the past, restored for many threads",
     "queue_scheduler/cycles/shared_engine.py": "the one lock around the engine",
     "queue_scheduler/visibility/access.py": "reviews remembered for all request threads",
