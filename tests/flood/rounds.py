@@ -79,15 +79,23 @@ class Rounds:
         asking: The bystanders.
         stream: The jobs.
         seconds: How long each flood is.
+        awaits_rest: Whether all must be as before when a round ends.
     """
 
     def __init__(
-        self, world: FloodWorld, asking: Asking, stream: SteadyJobs, seconds: float
+        self,
+        world: FloodWorld,
+        asking: Asking,
+        stream: SteadyJobs,
+        seconds: float,
+        *,
+        awaits_rest: bool = True,
     ) -> None:
         self._world = world
         self._asking = asking
         self._stream = stream
         self._seconds = seconds
+        self._awaits_rest = awaits_rest
         self._pids = {name: each.pid for name, each in world.programs.items()}
         self._is_at_rest = True
 
@@ -133,7 +141,7 @@ class Rounds:
                 answers = going.answers(self._seconds)
 
         flooded = self._seen_during(flood)
-        rest, missing = self._await_rest(quiet, REST_SECONDS)
+        rest, missing = self._await_rest(quiet, REST_SECONDS) if self._awaits_rest else (0.0, [])
         self._is_at_rest = rest is not None
         errors = self._errors()[logged:]
         figures = Figures(
@@ -143,7 +151,7 @@ class Rounds:
             rest_seconds=rest,
             unrest=missing,
         )
-        if faults(figures):
+        if self._awaits_rest and faults(figures):
             again = self.watch(self._seconds)
             figures = replace(figures, quiet=Quiet([quiet, again]))
         return Round(
@@ -224,7 +232,12 @@ def _measured(
 
 @contextmanager
 def rounds(
-    world: FloodWorld, *, seconds: float, per_second: float, interval: float
+    world: FloodWorld,
+    *,
+    seconds: float,
+    per_second: float,
+    interval: float,
+    awaits_rest: bool = True,
 ) -> Iterator[Rounds]:
     """Let jobs start and bystanders ask; yield what floods.
 
@@ -233,10 +246,11 @@ def rounds(
         seconds: How long each flood is.
         per_second: Jobs that are created in a second.
         interval: Seconds between two questions of a bystander.
+        awaits_rest: Whether all must be as before when a round ends.
     """
     kubeconfig = world.world.plane.kubeconfig
     with (
         SteadyJobs(kubeconfig, STREAM, per_second) as stream,
         Asking(bystanders(world, interval)) as asking,
     ):
-        yield Rounds(world, asking, stream, seconds)
+        yield Rounds(world, asking, stream, seconds, awaits_rest=awaits_rest)
