@@ -40,11 +40,11 @@ class UnjudgedJob(msgspec.Struct, frozen=True, kw_only=True):
     must_run: str = ""
     """The field because of which it would not survive being suspended; "" for none."""
     is_queued: bool
-    """Its labels make the queue manage it, or it has a unit."""
+    """Its labels make the queue manage it, and no owner or other manager does; or it has a unit."""
     has_ended: bool
     unit: QueueUnit | None
     runs: bool
-    """It has a pod with a node."""
+    """It has a pod with a node, or, of pods that are not seen, a ready one."""
 
 
 def decide_unjudged(
@@ -62,11 +62,6 @@ def decide_unjudged(
         return Decision(memory=memory)
     holds = not job.suspended and _may_be_held(job)
     actions: list[Action] = []
-    if holds:
-        by_annotation = settings.held_by_annotation or not job.kind.has_suspend_field
-        actions.append(
-            SuspendJob(annotate=by_annotation or bool(job.metadata.annotations.get(SUSPEND)))
-        )
     if CANNOT_BE_JUDGED not in memory.reported_events:
         memory = memory.with_reported(CANNOT_BE_JUDGED)
         is_held = holds or job.suspended
@@ -74,6 +69,11 @@ def decide_unjudged(
         message = f"The queue fails at this job, and tries again: {why}. {state} until then"
         actions.append(
             RecordJobEvent(reason=CANNOT_BE_JUDGED, message=message, type=EventType.WARNING)
+        )
+    if holds:  # after the event: its owner is told also if this is refused
+        by_annotation = settings.held_by_annotation or not job.kind.has_suspend_field
+        actions.append(
+            SuspendJob(annotate=by_annotation or bool(job.metadata.annotations.get(SUSPEND)))
         )
     return Decision(actions=tuple(actions), memory=memory)
 

@@ -35,6 +35,7 @@ from queue_controllers.jobframework.generic_job import (
     JobFacts,
     JobKind,
     JobT,
+    ManagedElsewhere,
     NeedsOther,
     OtherObject,
     pod_set_of_pod,
@@ -179,6 +180,9 @@ class JobReader(Generic[JobT]):
         adapter, meta = self._adapter, job.metadata
         kind = adapter.kind
         pods = job.pods if isinstance(job, PodGroup) else self._pods_of(kind, meta, unit)
+        status = adapter.status_of(job)
+        is_foreign = isinstance(adapter, ManagedElsewhere) and bool(adapter.foreign_manager(job))
+        is_alone = meta.controller_owner is None and not is_foreign
         suspended = adapter.is_suspended(job)
         if self._settings.held_by_annotation or not kind.has_suspend_field:
             suspended = suspended or meta.annotations.get(SUSPEND) == "true"
@@ -187,10 +191,11 @@ class JobReader(Generic[JobT]):
             metadata=meta,
             suspended=suspended,
             must_run=adapter.why_not_suspendable(job),
-            is_queued=unit is not None or self.is_queued_at_creation(meta),
-            has_ended=adapter.status_of(job).outcome is not None,
+            is_queued=unit is not None or (is_alone and self.is_queued_at_creation(meta)),
+            has_ended=status.outcome is not None,
             unit=unit,
-            runs=any(map(has_node, pods)),
+            # Pods cannot be watched at times.
+            runs=any(map(has_node, pods)) or (not pods and status.ready > 0),
         )
 
     def _pods_of(self, kind: JobKind, job: ObjectMeta, unit: QueueUnit | None) -> list[Pod]:

@@ -371,7 +371,13 @@ class JobReconciler(Generic[JobT]):
         why = f"{type(error).__name__}: {error}"[:MAX_WHY_CHARS]
         decision = decide_unjudged(unjudged, self._settings, memory, why)
         for action in decision.actions:
-            self._executor.execute(action, job)
+            try:
+                self._executor.execute(action, job)
+            except Invalid:
+                if not isinstance(action, SuspendJob):
+                    raise
+                # Perhaps only the mark is refused: the job has no room for another annotation.
+                self._executor.execute(msgspec.structs.replace(action, mark=False), job)
             self._count(type(action).__name__, "done")
         self._remember(job.metadata, decision.memory)
 

@@ -9,6 +9,8 @@ import pytest
 import structlog
 
 from queue_controllers.extensions.batch_job import BatchJobAdapter
+from shared_api.fake_api_server.faults import Match
+from shared_api.well_known_labels import MARKED_UID as MARK
 from shared_api.work_queue import FAILING_RETRIES
 
 if TYPE_CHECKING:
@@ -126,9 +128,52 @@ def test_one_that_was_admitted_is_left_alone(world: World, poisoned: set[str]) -
 
 
 @pytest.mark.usefixtures("poisoned")
-def test_one_that_no_queue_manages_is_not_touched(world: World) -> None:
+def test_one_whose_pods_cannot_be_seen_runs_if_its_status_says_so(world: World) -> None:
+    world.job("bad", suspend=False)
+    world.patch_job_status({"active": 1, "ready": 1}, "bad")
     world.start()
-    world.job("bad", suspend=False, labelled=False)
+    world.settle()
+    assert not world.is_suspended("bad")
+    assert "It is left alone" in note_on(world, "bad", "CannotBeJudged")
+
+
+@pytest.mark.usefixtures("poisoned")
+def test_one_without_room_for_another_annotation_is_held_without_the_mark(
+    world: World,
+) -> None:
+    world.start()
+    patches = Match(verb="patch", plural="jobs")
+    world.server.faults.fail(422, times=1, match=patches, message="annotations: Too long")
+    world.job("bad", suspend=False)
+    world.settle(0.1)  # it is not tried again yet
+    assert world.is_suspended("bad")
+    assert MARK not in world.get_job("bad")["metadata"].get("annotations", {})
+    assert "It is held" in note_on(world, "bad", "CannotBeJudged")
+
+
+OWNER = {
+    "apiVersion": "jobset.x-k8s.io/v1alpha2",
+    "kind": "JobSet",
+    "name": "set",
+    "uid": "u-1",
+    "controller": True,
+}
+
+
+@pytest.mark.usefixtures("poisoned")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"labelled": False}, id="no queue manages it"),
+        pytest.param({"owners": [OWNER]}, id="its owner manages it"),
+        pytest.param({"managedBy": "kueue.x-k8s.io/multikueue"}, id="another manager does"),
+    ],
+)
+def test_one_that_is_not_the_queues_own_is_not_touched(
+    world: World, changes: dict[str, Any]
+) -> None:
+    world.start()
+    world.job("bad", suspend=False, **changes)
     world.settle()
     assert (world.is_suspended("bad"), note_on(world, "bad", "CannotBeJudged")) == (False, "")
 

@@ -81,5 +81,5 @@ def test_the_annotation_is_written_where_it_holds_the_job(
     kind: Any, settings: JobSettings, annotations: dict[str, str], want: bool
 ) -> None:
     job = replace(NEW, kind=kind, metadata=replace(META, annotations=annotations))
-    (suspend, _) = decide_unjudged(job, settings, NOTHING_KNOWN, RAISED).actions
+    (_, suspend) = decide_unjudged(job, settings, NOTHING_KNOWN, RAISED).actions
     assert suspend == SuspendJob(annotate=want)
