@@ -13,6 +13,7 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -157,6 +158,15 @@ class RecordStore:
 
     # --- reading ------------------------------------------------------------------------------
 
+    @contextmanager
+    def at_one_time(self) -> Iterator[None]:
+        """Read the same state of the file throughout the block: old rows are deleted meanwhile."""
+        self._run("BEGIN")
+        try:
+            yield
+        finally:
+            self._run("COMMIT")
+
     def checkpoint_before(self, wall: float) -> Checkpoint | None:
         """Return the last checkpoint at or before a time, or None."""
         rows = self._run(
@@ -169,15 +179,16 @@ class RecordStore:
         return None
 
     def calls_after(self, checkpoint: Checkpoint, until: float) -> Iterator[EngineCall]:
-        """Yield the calls from a checkpoint until a time, in order and without gaps."""
+        """Return the calls from a checkpoint until a time, in order and without gaps.
+
+        What is read of them is read now, and decoded one by one.
+        """
         rows = self._run(
             "SELECT data FROM calls WHERE stretch = ? AND last > ? AND wall <= ? ORDER BY last",
             *(checkpoint.stretch, checkpoint.number, until),
         )
-        for (data,) in rows:
-            for call in map(_read_call, _unpack(data).split(b"\n")):
-                if call.number > checkpoint.number and call.wall <= until:
-                    yield call
+        calls = (_read_call(line) for (data,) in rows for line in _unpack(data).split(b"\n"))
+        return (each for each in calls if each.number > checkpoint.number and each.wall <= until)
 
     def span_of(self, stretch: int) -> Span:
         """Return the time of which a stretch has every call."""

@@ -119,11 +119,6 @@ class Statements:
         except (sqlite3.Error, OSError) as error:
             raise store_error(error) from error
 
-    @property
-    def is_writing(self) -> bool:
-        """Whether there is something to commit or to roll back."""
-        return self._connection.in_transaction
-
     def close(self) -> None:
         """Close the connection; what is not committed is lost."""
         self._connection.close()
@@ -150,7 +145,6 @@ def _prepare(connection: sqlite3.Connection, limits: Limits) -> None:
     run("PRAGMA journal_mode=WAL")
     run("PRAGMA synchronous=NORMAL")
     page = run("PRAGMA page_size").fetchone()[0]
-    run(f"PRAGMA max_page_count={max(1, limits.file // page)}")
     run(f"PRAGMA wal_autocheckpoint={max(1, min(LOG_PAGES, limits.log // page // 4))}")
     run(f"PRAGMA journal_size_limit={limits.log}")
     version = run("PRAGMA user_version").fetchone()[0]
@@ -159,4 +153,6 @@ def _prepare(connection: sqlite3.Connection, limits: Limits) -> None:
         connection.executescript(
             f"BEGIN;{tables}{_extension()}PRAGMA user_version={SCHEMA};COMMIT;"
         )
+    # Last: a file that is larger already could not be extended, and is pruned once it is open.
+    run(f"PRAGMA max_page_count={max(1, limits.file // page)}")
     run("BEGIN")

@@ -105,8 +105,8 @@ class RecordWriter:
 
     def needs_checkpoint(self, number: int) -> bool:
         """Return whether `checkpoint` is to be called with a fork after this call."""
-        if self.problem:
-            return False
+        if self.problem or len(self._waiting) >= MAX_WAITING:
+            return False  # a fork that waits takes memory, for as long as the disk is too slow
         calls, at = self._since
         late = self._time() - at >= CHECKPOINT_SECONDS
         return not self._is_begun or number - calls >= CHECKPOINT_CALLS or late
@@ -122,7 +122,7 @@ class RecordWriter:
             self._put(number, engine, begins=not self._is_begun)
 
     def _put(self, number: int, engine: Engine, *, begins: bool) -> None:
-        if self.problem:
+        if self.problem or len(self._waiting) >= MAX_WAITING:
             return  # it has come up since the fork was asked for
         self._since = (number, self._time())
         if begins:

@@ -51,16 +51,18 @@ def engine_at(store: RecordStore, wall: float) -> Restored:
         StoreError: The record cannot be read.
         CheckpointError: It was written by another version of this program.
     """
-    checkpoint = store.checkpoint_before(wall)
-    if checkpoint is None:
-        raise TooEarlyError(_too_early(store.first_wall()))
-    span = store.span_of(checkpoint.stretch)
+    with store.at_one_time():
+        checkpoint = store.checkpoint_before(wall)
+        if checkpoint is None:
+            raise TooEarlyError(_too_early(store.first_wall()))
+        span = store.span_of(checkpoint.stretch)
+        calls = store.calls_after(checkpoint, wall)
     if span.following is not None and wall > span.until:
         raise TooEarlyError(_in_gap(span.until, span.following))
     if span.writer != describe_writer():
         raise CheckpointError(_other_version(span.writer))
     engine, number = thaw(checkpoint.data), checkpoint.number
-    for call in store.calls_after(checkpoint, wall):
+    for call in calls:
         play(engine, call)
         number = call.number
     return Restored(engine=engine, number=number, complete_from=span.began)

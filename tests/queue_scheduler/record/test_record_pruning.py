@@ -177,19 +177,40 @@ def test_a_lower_limit_is_kept_at_once(tmp_path: Path) -> None:
     assert bytes_of(path) <= LIMIT // 10
 
 
-def test_a_record_of_the_version_before_goes_on(tmp_path: Path) -> None:
-    """Its decisions stay; its checkpoints cannot be restored, as nothing says who wrote them."""
-    world = Recorded(tmp_path / "record")
-    world.write()
-    world.writer.add(decision(1, 10))
-    world.writer.close()
-    with closing(sqlite3.connect(world.path, isolation_level=None)) as own:
+def make_older(path: Path) -> None:
+    """Make the file of a record one of the version before."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as own:
         triggers = own.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
         for (name,) in triggers:
             own.execute(f"DROP TRIGGER {name}")
         own.execute("DROP TABLE sizes")
         own.execute("ALTER TABLE stretches DROP COLUMN writer")
         own.execute("PRAGMA user_version=2")
+        own.execute("VACUUM")  # no page is free
+
+
+def test_a_record_of_the_version_before_that_is_too_large_is_opened_and_pruned(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "record"
+    with closing(open_store(path, 0.0, LIMIT)) as store:
+        for number in range(15):
+            fill(store, number)
+            store.commit(1, float(number))
+    make_older(path)
+    with closing(open_store(path, 0.0, LIMIT // 10)) as store:
+        store.prune(0.0, FOREVER)
+        assert store.select_decisions("ORDER BY id DESC LIMIT 1")
+    assert bytes_of(path) <= LIMIT // 10
+
+
+def test_a_record_of_the_version_before_goes_on(tmp_path: Path) -> None:
+    """Its decisions stay; its checkpoints cannot be restored, as nothing says who wrote them."""
+    world = Recorded(tmp_path / "record")
+    world.write()
+    world.writer.add(decision(1, 10))
+    world.writer.close()
+    make_older(world.path)
     open_store(world.path, 0.0).close()
     with closing(read_store(world.path)) as store:
         assert [entry.number for entry in read_log(store, LogQuery()).entries] == [1]

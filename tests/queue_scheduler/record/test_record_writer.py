@@ -268,3 +268,24 @@ def test_a_failure_in_the_midst_of_a_beginning_begins_nothing(
     monkeypatch.undo()
     writer.checkpoint(2, new_engine(QuotaSettings(mode=QuotaMode.MAX)))
     assert writer.complete_from == 0.0, "there is a problem until the next commit"
+
+
+def test_while_the_disk_is_too_slow_no_fork_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_writer, "MAX_WAITING", 5)
+    world = Recorded(tmp_path / "record")
+    for number in range(20):
+        world.call("on_queue_unit", build_unit(f"u{number}", "a"))
+        if world.writer.needs_checkpoint(world.number):
+            world.checkpoint()
+    assert len(vars(world.writer)["_waiting"]) == 5
+    assert not world.writer.needs_checkpoint(world.number), "else each call would fork the engine"
+    world.checkpoint()
+    assert len(vars(world.writer)["_waiting"]) == 5
+    world.write()
+    assert world.writer.needs_checkpoint(world.number)
+    world.checkpoint()
+    world.write()
+    found = TimeTravel(world.path).at(world.wall)
+    assert digest(found.engine) == digest(world.engine)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from threading import Event
 from typing import Final
 
 import pytest
 
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.record import time_travel
+from queue_scheduler.record.checkpoint import thaw
 from queue_scheduler.record.digest import digest
 from queue_scheduler.record.record_file import open_store
 from queue_scheduler.record.time_travel import Restored, TimeTravel, TooEarlyError
@@ -46,6 +51,24 @@ def test_an_answer_is_the_callers_own(tmp_path: Path) -> None:
     travel = TimeTravel(world.path, most=1)
     travel.at(world.wall).engine.decide_next("a", 0.0)
     assert digest(travel.at(world.wall).engine) == digest(world.engine)
+
+
+def test_what_is_deleted_while_an_engine_is_restored_is_not_missing_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = Recorded(tmp_path / "record")
+    for number in range(3):
+        world.call("on_queue_unit", build_unit(f"u{number}", "a", version=number + 1))
+    world.writer.step()
+
+    def thaw_slowly(data: bytes) -> Engine:
+        with closing(sqlite3.connect(world.path)) as other, other:
+            other.execute("DELETE FROM calls")
+        return thaw(data)
+
+    monkeypatch.setattr(time_travel, "thaw", thaw_slowly)
+    found = TimeTravel(world.path).at(world.wall)
+    assert (found.number, digest(found.engine)) == (3, digest(world.engine))
 
 
 def test_an_empty_record_says_so(tmp_path: Path) -> None:
