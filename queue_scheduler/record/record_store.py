@@ -13,7 +13,6 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -73,18 +72,21 @@ class RecordStore:
 
     All methods raise StoreError if the file cannot be read or written. Of what is written between
     two commits, all or nothing is kept.
+
+    Attributes:
+        statements: Runs statements on the connection.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path, limits: Limits) -> None:
-        self._statements = Statements(connection)
-        self._run = self._statements.run
+        self.statements = Statements(connection)
+        self._run = self.statements.run
         self._log = path.with_name(f"{path.name}-wal")
         self._limits = limits
-        self._pruning = Pruning(self._statements, limits)
+        self._pruning = Pruning(self.statements, limits)
 
     def close(self) -> None:
         """Close the connection; what is not committed is lost."""
-        self._statements.close()
+        self.statements.close()
 
     # --- writing ------------------------------------------------------------------------------
 
@@ -157,15 +159,6 @@ class RecordStore:
         return self._log.stat().st_size if self._log.exists() else 0
 
     # --- reading ------------------------------------------------------------------------------
-
-    @contextmanager
-    def at_one_time(self) -> Iterator[None]:
-        """Read the same state of the file throughout the block: old rows are deleted meanwhile."""
-        self._run("BEGIN")
-        try:
-            yield
-        finally:
-            self._run("COMMIT")
 
     def checkpoint_before(self, wall: float) -> Checkpoint | None:
         """Return the last checkpoint at or before a time, or None."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import errno
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -118,6 +120,15 @@ class Statements:
             self._connection.executescript(statement)
         except (sqlite3.Error, OSError) as error:
             raise store_error(error) from error
+
+    @contextmanager
+    def at_one_time(self) -> Iterator[None]:
+        """Read the same state of the file throughout the block: old rows are deleted meanwhile."""
+        self.run("BEGIN")
+        try:
+            yield
+        finally:
+            self.run("COMMIT")
 
     def close(self) -> None:
         """Close the connection; what is not committed is lost."""

@@ -51,7 +51,7 @@ def engine_at(store: RecordStore, wall: float) -> Restored:
         StoreError: The record cannot be read.
         CheckpointError: It was written by another version of this program.
     """
-    with store.at_one_time():
+    with store.statements.at_one_time():
         checkpoint = store.checkpoint_before(wall)
         if checkpoint is None:
             raise TooEarlyError(_too_early(store.first_wall()))
