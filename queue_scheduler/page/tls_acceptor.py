@@ -146,7 +146,8 @@ class TlsAcceptor:
         self._silent[accepted] = _Arrival(address, self._loop.time())
         self._loop.add_reader(accepted, self._on_first_byte, accepted)
         if len(self._silent) + len(self._ready) > self._places.waiting:
-            self._give_up(_find_victim(self._silent or self._ready), Outcome.EVICTED)
+            # Silent ones first, of the same address: one that is ready speaks TLS, perhaps.
+            self._give_up(_find_victim(self._silent | self._ready), Outcome.EVICTED)
         if self._look is None:
             self._look = self._loop.call_later(LOOK_SECONDS, self._look_after)
 
@@ -176,19 +177,26 @@ class TlsAcceptor:
         return is_within(address, self._places.shared)
 
     def _begin(self, accepted: socket.socket, address: str) -> None:
+        made: list[asyncio.Protocol] = []
+
+        def connect() -> asyncio.Protocol:
+            made.append(self._connect())
+            return made[0]
+
         task = self._loop.create_task(
             self._loop.connect_accepted_socket(
-                self._connect,
+                connect,
                 accepted,
                 ssl=self._certificate.context,
                 ssl_handshake_timeout=SECONDS,
             )
         )
         self._unfinished[task] = _Arrival(address, self._loop.time())
-        task.add_done_callback(lambda done: self._finish(done, accepted))
+        task.add_done_callback(lambda done: self._finish(done, None if made else accepted))
 
     def _look_after(self) -> None:
         """End what is late, and handshakes whose places are needed."""
+        self._look = self._loop.call_later(LOOK_SECONDS, self._look_after)
         now = self._loop.time()
         for accepted, each in [*self._silent.items(), *self._ready.items()]:
             if each.since + SECONDS <= now:
@@ -196,9 +204,9 @@ class TlsAcceptor:
         for each in list(self._ready.values()):
             self._end_one_for(each.address, now - STALLED_SECONDS)
             self._begin_those_with_a_place()
-        self._look = None
-        if self._silent or self._ready:
-            self._look = self._loop.call_later(LOOK_SECONDS, self._look_after)
+        if not (self._silent or self._ready):
+            self._look.cancel()
+            self._look = None
 
     def _end_one_for(self, address: str, until: float) -> None:
         """End the oldest handshake whose place an address needs, if it began until then."""
@@ -225,15 +233,16 @@ class TlsAcceptor:
         self._ready.pop(accepted, None)
         accepted.close()
 
-    def _finish(self, task: asyncio.Task[Any], accepted: socket.socket) -> None:
+    def _finish(self, task: asyncio.Task[Any], left: socket.socket | None) -> None:
+        """Note the end of a handshake; `left`: its socket, if no transport has got it."""
         self._unfinished.pop(task, None)
         error = None if task.cancelled() else task.exception()
         if error is not None:
             # So the loop ends a handshake that takes too long.
             is_late = isinstance(error, ConnectionAbortedError)
             self._observe(Outcome.LATE if is_late else Outcome.BROKEN)
-        if error is not None or task.cancelled():
-            accepted.close()  # a task that is ended before its first step has closed nothing
+        if left is not None:
+            left.close()  # the task was ended before its first step; else its transport closes it
         if not self._is_closed:
             self._begin_those_with_a_place()
 

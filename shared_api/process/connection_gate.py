@@ -231,9 +231,13 @@ class _OpenConnections:
         return (next(iter(open_)) for stage in _AWAITED if (open_ := self._by_stage[stage]))
 
     def find_victim(self) -> _Connection | None:
-        """Return the oldest connection of the address that has most, of one stage."""
-        waiting = next((open_ for stage in _AWAITED if (open_ := self._by_stage[stage])), None)
-        if waiting is None:
+        """Return the oldest connection of the address that has most; one that is idle, if any.
+
+        Those that do not read an answer come after all others.
+        """
+        unread = [each for stage in _READ for each in self._by_stage[stage]]
+        waiting = unread or list(self._by_stage[_Stage.WRITING])
+        if not waiting:
             return None
         of_host = Counter(map(_host_of, waiting))
         return max(waiting, key=lambda each: of_host[_host_of(each)])
@@ -409,6 +413,8 @@ class ConnectionGate:
 
     def _go_on(self, connection: _Connection) -> None:
         """Read or write as much as is possible without waiting, then watch for more."""
+        if connection not in self._open.in_stage(connection.stage):
+            return  # another event of the same step has ended it
         try:
             if connection.stage in _READ:
                 self._read(connection)
@@ -421,6 +427,9 @@ class ConnectionGate:
             self._watch(connection, selectors.EVENT_WRITE if is_writing else selectors.EVENT_READ)
         except OSError as error:  # ssl.SSLError is one
             log.debug("connection failed", error=repr(error))
+            self._end(connection, Outcome.BROKEN)
+        except Exception:  # whatever a client sends fails its own connection, and not the port
+            log.exception("connection failed", client=connection.client)
             self._end(connection, Outcome.BROKEN)
 
     def _read(self, connection: _Connection) -> None:

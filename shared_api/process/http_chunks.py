@@ -54,7 +54,7 @@ class ChunkedBody:
         self._received += len(piece)
         try:
             self._parser.feed_data(piece)
-        except httptools.HttpParserError as error:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             raise BadRequestError(say(HTTPStatus.BAD_REQUEST, "no chunks of a body")) from error
         if len(self.content) > self._most or self._received > MAX_OVERHEAD * self._most:
             detail = f"a body may have at most {self._most} bytes"
@@ -62,8 +62,9 @@ class ChunkedBody:
         return self._is_complete
 
     def on_body(self, data: bytes) -> None:
-        """Take a part of the body, from the parser."""
-        self.content += data
+        """Take a part of the body, from the parser; what follows it is another request's."""
+        if not self._is_complete:
+            self.content += data
 
     def on_message_complete(self) -> None:
         """Take that the body is complete, from the parser."""

@@ -93,6 +93,14 @@ def test_of_many_that_wait_those_of_the_address_with_most_go(kit: ShellKit) -> N
         assert port.outcomes == [Outcome.EVICTED] * 2
 
 
+def test_a_flood_of_ready_connections_keeps_nobody_out(kit: ShellKit) -> None:
+    with port_with(kit, Places(in_all=4, of_address=2, waiting=8)) as port:
+        for _ in range(20):
+            port.stall("127.0.0.2")
+        assert port.answers()
+        until(lambda: port.outcomes.count(Outcome.EVICTED) >= 10)
+
+
 def test_a_flood_of_silent_connections_keeps_nobody_out(kit: ShellKit) -> None:
     with port_with(kit, Places(in_all=4, of_address=2, waiting=8)) as port:
         for _ in range(200):

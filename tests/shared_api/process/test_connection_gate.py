@@ -703,3 +703,41 @@ def test_answers_are_sent_before_the_events_of_others() -> None:
         port.gate.step()
         assert port.events == ["answered", *["asked"] * 20]
         assert heard(first).endswith(b"hello")
+
+
+UPGRADE = b"GET / HTTP/1.1\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"
+
+
+def test_what_follows_a_body_in_chunks_fails_its_connection_alone(chunks: Port) -> None:
+    whole = CHUNKED + b"1\r\na\r\n0\r\n\r\n"
+    bad = chunks.connect(whole + UPGRADE)
+    assert heard(bad).startswith(b"HTTP/1.0 400 ")
+    good = chunks.connect(whole + post(b"bcde"))
+    assert heard(good).endswith(b"hello")
+    assert [each.body for each in chunks.asked] == [b"a"]
+
+
+def test_a_request_at_which_the_code_fails_ends_its_connection_and_not_the_port() -> None:
+    def fail(head: bytes, client: Any) -> Request:
+        if b"bad" in head:
+            raise RecursionError
+        return read_every_header(head, client)
+
+    with opened(read_head=fail) as port:
+        with capture_logs() as logs:
+            assert heard(port.connect(GET.replace(b"/it", b"/bad"))) == b""
+        assert [each["log_level"] for each in logs] == ["error"]
+        assert heard(port.connect(GET)).endswith(b"hello")
+        assert port.outcomes == {Outcome.BROKEN: 1, Outcome.ANSWERED: 1}
+
+
+def test_a_flood_of_silent_connections_closes_no_idle_one_of_another_address() -> None:
+    with opened(read_head=read_every_header, idle_seconds=IDLE_SECONDS, limit=5) as port:
+        kept = [port.connect(GET) for _ in range(2)]
+        assert all(answer_of(each).endswith(b"hello") for each in kept)
+        for _ in range(20):
+            port.connect(host="127.0.0.2")
+        for client in kept:
+            client.sendall(GET)
+            port.step()
+            assert answer_of(client).endswith(b"hello")
