@@ -97,6 +97,7 @@ def test_a_flood_of_ready_connections_keeps_nobody_out(kit: ShellKit) -> None:
     with port_with(kit, Places(in_all=4, of_address=2, waiting=8)) as port:
         for _ in range(20):
             port.stall("127.0.0.2")
+            sleep(0.02)  # each has spoken before the next one comes
         assert port.answers()
         until(lambda: port.outcomes.count(Outcome.EVICTED) >= 10)
 
