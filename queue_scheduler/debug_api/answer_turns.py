@@ -49,8 +49,7 @@ NOW: Final = ShareLimits(
     waiting=64,
     patience_seconds=10.0,
     # One of these computes, and the others wait for it or for a review by the API server. More of
-    # one caller would make none of its answers earlier; a second one lets it go on reading while a
-    # long table is made.
+    # one caller would make none of its answers earlier.
     own_places=1,
     rate=1.0,
     own_rate=0.25,

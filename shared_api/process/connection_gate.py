@@ -66,8 +66,8 @@ BODY_SECONDS: Final = 10.0
 """Time from the head of a request to the end of its body: a mebibyte over a port-forward."""
 
 MAX_BODIES: Final = 16
-"""Bodies in memory at once, which bounds what clients without a right can occupy: twice the threads
-that make the debug API's answers."""
+"""Bodies in memory at once, which bounds what clients without a right can occupy: more than the
+debug API's requests that are answered and that wait."""
 
 MAX_DISCARDED: Final = 16_777_216
 """Bytes of a body that is too long, which are read before the refusal is sent: most clients read no
@@ -309,7 +309,6 @@ class ConnectionGate:
     def step(self) -> float:
         """Handle what has happened on the sockets; wait for it for at most `REST_SECONDS`."""
         self._has_begun = True
-        rest = 0.0
         for key, _ in self._selector.select(self._seconds_to_wait()):
             # Between the events of others: hundreds of handshakes may be waiting in this step.
             self._send_answers()

@@ -1,8 +1,8 @@
 """One HTTP request and its answer as values; sockets are read and written elsewhere.
 
 The ports of both programs serve little: GET, and on ports that take one a POST with a body of a
-stated length. Most have one request per connection: the answer says HTTP/1.0 and ends it. So no
-idle connection is kept. On no port does a request wait behind another of its connection.
+stated length. Most have one request per connection: the answer says HTTP/1.0 and ends it, so they
+keep no idle connection. On no port does a request wait behind another of its connection.
 """
 
 from __future__ import annotations

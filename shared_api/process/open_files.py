@@ -20,7 +20,7 @@ plugins open."""
 WANTED: Final[Mapping[str, int]] = {"health": 64, "metrics": 64, "debug": 640}
 """Connections by port. A kubelet, a Prometheus or two and a few people need few; the rest is room
 for slow clients while others are evicted. "debug" is also that of the aggregated API, to which the
-API server opens a connection for each request that it passes on: at most 600 at once, unless its
+API server has a connection for each request that it passes on at a time: 600 at most, unless its
 `--max-requests-inflight` and `--max-mutating-requests-inflight` say more."""
 
 MIN_SHARE: Final = 8
