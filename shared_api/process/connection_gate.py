@@ -10,10 +10,10 @@ an answer, until the first byte of another request makes them READING again.
 
 All socket work happens on one thread, in `step`, and never blocks: a client that sends nothing, or
 does not read, costs a descriptor but no thread. A connection counts from the moment it is accepted,
-before any TLS handshake. When there are more connections than the port's share, one that is idle is
-closed; else one with an incomplete request, after a last check whether the request has arrived in
-the meantime; if all requests are complete, one that does not read its answer. It is the oldest one
-of the address that has most of them. So new connections are read as long as the port has more
+before any TLS handshake. When there are more connections than the port's share, one is closed that
+is idle, or whose request is incomplete, after a last check whether it has arrived in the meantime;
+if there is none, one that does not read its answer. It is the oldest one of the address that has
+most of them, an idle one if it has any. So new connections are read as long as the port has more
 places than answers in the making: a client that opens a thousand connections and sends nothing
 loses only its own, and a probe that sends its request at once is answered.
 
