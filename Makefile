@@ -170,9 +170,9 @@ sim-faults: $(STAMP) ## break the programs on purpose; writes how soon the simul
 	@$(PY) -m tests.simulation.planted_faults --jobs "$(JOBS)"
 
 .PHONY: flood
-flood: $(STAMP) ## flood each port as each kind of user (an hour; SECONDS=60 UNITS=3000 PORT=page AS=view)
+flood: $(STAMP) ## flood each port as each kind of user (an hour; SECONDS=60 UNITS=3000 PORT=page FLOODER=view)
 	@$(PY) -m tests.flood $(if $(SECONDS),--seconds "$(SECONDS)") $(if $(UNITS),--units "$(UNITS)") \
-		$(if $(PORT),--port "$(PORT)") $(if $(AS),--user "$(AS)")
+		$(if $(PORT),--port "$(PORT)") $(if $(FLOODER),--user "$(FLOODER)")
 
 .PHONY: koordinator
 koordinator: $(STAMP) ## beside the real koord-scheduler, built once (SEEDS=3 ROUNDS=4 SCENARIOS= PARKING=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from typing import Any
 
@@ -32,6 +33,19 @@ def test_make_help_lists_every_target() -> None:
 def test_an_unlisted_target_is_found() -> None:
     makefile = ".PHONY: lint\nlint: ## ruff\n.PHONY: secret\nsecret:\n"
     assert undocumented_targets(makefile) == {"secret"}
+
+
+def test_the_variables_of_targets_are_not_variables_of_make() -> None:
+    """Make gives these a value itself: `AS` is its assembler."""
+    told = re.findall(r"^[a-z-]+:.*## (.*)$", _text("Makefile"), re.MULTILINE)
+    ours = {name for line in told for name in re.findall(r"\b([A-Z]+)=", line)}
+    assert {"SECONDS", "SEEDS"} <= ours
+    command = ["make", "--print-data-base", "--file=/dev/null"]
+    # It ends with 2, as there is no target, after it has printed.
+    printed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    theirs = set(re.findall(r"^([A-Z]+) :?=", printed, re.MULTILINE))
+    assert "CC" in theirs
+    assert ours & theirs == set()
 
 
 def test_steps_are_targets() -> None:
