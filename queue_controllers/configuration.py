@@ -180,6 +180,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     leave_to_kueue: LeaveToKueue | None
     quota_namespaces: QuotaNamespaces | None
     """None: as the configuration file says."""
+    keep_grants: bool
     enable_reservation: bool
     debug: DebugFlags
     without_effect: Mapping[str, str]
@@ -218,6 +219,7 @@ def parse_flags(arguments: Sequence[str]) -> Flags:
         adopt=None if got.adopt is None else Adopt(got.adopt),
         leave_to_kueue=None if got.leave_to_kueue is None else LeaveToKueue(got.leave_to_kueue),
         quota_namespaces=got.quota_namespaces and QuotaNamespaces(got.quota_namespaces),
+        keep_grants=parse_bool("--keep-grants", got.keep_grants),
         enable_reservation=parse_bool("--enable-reservation", got.enable_reservation),
         debug=read_debug_flags(got),
         without_effect=read_upstream_flags(got, UPSTREAM_FLAGS),
@@ -291,6 +293,13 @@ def _add_treatment_flags(add: Callable[..., object]) -> None:
         choices=[each.value for each in QuotaNamespaces],
         help="which namespaces may name a quota, as the scheduler's: a job that already runs is not"
         " adopted into another (default: what the configuration file says, else open)",
+    )
+    add(
+        "--keep-grants",
+        nargs="?",
+        const="true",
+        default="false",
+        help="a running job that is made smaller keeps the quota of the pods it may have again",
     )
 
 
@@ -376,6 +385,7 @@ def settings_of(key: str, flags: Flags, configuration: Configuration) -> JobSett
         full_pod_templates=full,
         schedule_admission_label=general.schedule_admission_label,
         report_unqueued_jobs=general.report_unqueued_jobs,
+        keeps_grants=flags.keep_grants,
         running_timeout_seconds=parse_seconds(own.running_timeout),
         partial_running_timeout_seconds=parse_seconds(own.partial_running_timeout),
         pod_creation_timeout_seconds=None if no_pods is None else parse_seconds(no_pods),

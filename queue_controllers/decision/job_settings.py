@@ -64,6 +64,9 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Pods whose gate is taken off are labeled for Alibaba's scheduler as well."""
     report_unqueued_jobs: bool = False
     """A job without queue or quota gets an event if other jobs of its namespace are queued."""
+    keeps_grants: bool = False
+    """A running job that is made smaller keeps its quota: the API server lets it have what it was
+    granted again, and no more (the chart's `admissionPolicy.growth`)."""
     running_timeout_seconds: float = 0.0
     """How long a released job may take until its pods run, before it is evicted; 0: forever,
     unless the queue waits for them (`unit_status_patches.running_timeout`)."""

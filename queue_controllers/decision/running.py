@@ -104,7 +104,8 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
     status: dict[str, object] = {}
     # A pod that waits at its gate stands in for another, perhaps with other requests: it may be
     # replaced by one of the granted size.
-    if not view.pods.held and (given_back := build_reclaimable(job, unit)):
+    keeps = view.settings.keeps_grants
+    if not view.pods.held and (given_back := build_reclaimable(job, unit, keeps_grants=keeps)):
         status["reclaimablePods"] = given_back
     status |= children_into_status(unit, view.pods)
     if phase_of(unit) is Phase.RUNNING:
@@ -179,26 +180,39 @@ def _growth_of_held(unit: QueueUnit, grown: tuple[JobPodSet, ...]) -> dict[str, 
     return body_of_demand(grown, unit)
 
 
-def build_reclaimable(job: JobFacts, unit: QueueUnit) -> list[dict[str, Any]]:
+def build_reclaimable(
+    job: JobFacts, unit: QueueUnit, *, keeps_grants: bool = False
+) -> list[dict[str, Any]]:
     """Return the new `status.reclaimablePods` of a released job, or [] when nothing is new.
 
     Counts only grow, up to what was admitted: what the job has grown by was never charged. A larger
     count was edited, and is corrected. The last share of finished work is not written: the final
     condition releases it. That of a job that is scaled to zero is, since it may continue at any
-    time.
+    time. `keeps_grants`: what the job may have again without a decision is not given to others.
     """
     if all(each.is_done for each in job.pod_sets):
         return []
-    needed = {each.name: each.count for each in job.pod_sets}
-    given_back = given_back_counts(unit)
+    granted, given_back = granted_counts(unit), given_back_counts(unit)
+    needed = {
+        each.name: _may_need(each, granted.get(each.name, 0)) if keeps_grants else each.count
+        for each in job.pod_sets
+    }
     after = {
         name: min(max(count - needed.get(name, 0), given_back[name]), MAX_COUNT)
-        for name, count in granted_counts(unit).items()
+        for name, count in granted.items()
     }
     said = {each.name: each.count for each in unit.status.reclaimable_pods}
     if all(count == said.get(name, 0) for name, count in after.items()):
         return []
     return [{"name": name, "count": count} for name, count in after.items() if count > 0]
+
+
+def _may_need(pod_set: JobPodSet, granted: int) -> int:
+    """Return how many pods a set may have without a new decision, if its job may not grow."""
+    if not pod_set.is_sized:  # nothing keeps it from growing
+        return pod_set.count
+    most = granted if pod_set.work_left is None else min(granted, pod_set.work_left)
+    return max(pod_set.count, most)
 
 
 def _running_into_status(

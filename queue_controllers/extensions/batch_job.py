@@ -116,6 +116,7 @@ class BatchJobAdapter:
                 wanted_parallelism=wanted,
                 released_parallelism=released_parallelism,
                 is_sized=True,
+                work_left=work_left(job),
                 is_done=is_done(job),
             ),
         )
@@ -171,6 +172,19 @@ def count_needed(job: BatchJob) -> int:
     an Indexed job, indexes that failed for good need no pod either.
     """
     return max(min(_parallelism(job).wanted, _work_left(job)), 0)
+
+
+def work_left(job: BatchJob) -> int | None:
+    """Return how many pods the job can need from now on, whatever becomes of its parallelism.
+
+    None: there is no bound. Of an Indexed job there is none: with fewer completions it forgets the
+    indexes beyond them, and with more again it runs those once more. Without completions, a first
+    success is what it creates no more pods after.
+    """
+    spec = job.spec
+    if spec.completion_mode == INDEXED or (spec.completions is None and not job.status.succeeded):
+        return None
+    return max(_work_left(job), 0)
 
 
 def is_done(job: BatchJob) -> bool:

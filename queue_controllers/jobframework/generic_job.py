@@ -119,6 +119,9 @@ class JobPodSet(msgspec.Struct, frozen=True, kw_only=True):
     is_sized: bool = False
     """One field of the job counts its pods, and nothing else of the job counts any: the chart's
     policy can compare that with the grant (`pods` of the kind in the chart's `_kinds.tpl`)."""
+    work_left: int | None = None
+    """At most so many pods it can need from now on, whatever its count is changed to; None: as many
+    as its count is changed to."""
     is_done: bool = False
     """All of its work is done: the job's end will say so. A set that is scaled to zero needs no
     pods either, but is not done."""

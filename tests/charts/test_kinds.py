@@ -127,6 +127,12 @@ def test_growth_needs_the_policies_that_guard_its_grant(policy: Json, served: li
         render({"admissionPolicy": policy}, api_versions=served)
 
 
+@pytest.mark.parametrize("growth", [True, False])
+def test_the_controllers_know_which_jobs_may_go_back_to_their_grant(growth: bool) -> None:
+    programs = containers({"admissionPolicy": {"growth": growth}})
+    assert ("--keep-grants=true" in programs["controllers"]["args"]) is growth
+
+
 # ------------------------------------------------------------------------------------ switches
 
 

@@ -187,6 +187,12 @@ def test_which_namespaces_may_name_a_quota(
     assert checks_namespaces(parse_flags(flags), configuration) is want
 
 
+def test_jobs_that_are_made_smaller_keep_their_quota_if_they_may_have_it_again() -> None:
+    for flags, want in (((), False), (("--keep-grants",), True), (("--keep-grants=false",), False)):
+        settings = settings_of("job", parse_flags(flags), read_configuration({}, KNOWN))
+        assert settings.keeps_grants is want
+
+
 def test_the_gates_label_is_for_all_kinds_or_none() -> None:
     with pytest.raises(ConfigurationError, match=r"^job: .*scheduleAdmissionLabel"):
         read_configuration({"job": {"scheduleAdmissionLabel": True}}, KNOWN)

@@ -35,6 +35,25 @@ def test_the_growth_of_a_running_job_is_admitted_when_it_fits(bare_town: Town) -
     assert unit_writes(bare_town) == before
 
 
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_smaller_job_keeps_its_quota_where_it_may_go_back(bare_town: Town, keeps: bool) -> None:
+    if keeps:
+        bare_town.start(controllers="--keep-grants")
+    bare_town.scheduling.add_quota("gold", cpu=4)
+    bare_town.pass_time(5.0)
+    bare_town.jobs.job("first", completions=10, parallelism=4)
+    bare_town.pass_time(5.0)
+    bare_town.jobs.run_pods(name="first", count=4)
+    bare_town.jobs.patch_job({"spec": {"parallelism": 1}}, name="first")
+    bare_town.pass_time(10.0)
+    bare_town.jobs.job("second")
+    bare_town.pass_time(10.0)
+    assert bare_town.jobs.is_suspended("second") is keeps
+    bare_town.jobs.patch_job({"spec": {"parallelism": 4}}, name="first")
+    bare_town.pass_time(10.0)
+    assert bare_town.jobs.get_unit("first")["spec"]["podSet"][0]["count"] == (4 if keeps else 7)
+
+
 def granted(town: Town) -> int:
     admissions = town.jobs.get_unit("first")["status"]["admissions"]
     return int(admissions[0]["replicas"])

@@ -29,13 +29,14 @@ class Town:
             scheduling.add_quota("gold", cpu=cpu)
             self.pass_time(1.0)
 
-    def start(self, running_timeout: float = RUNNING_TIMEOUT) -> None:
-        """Start both programs, in place of the previous ones."""
+    def start(self, running_timeout: float = RUNNING_TIMEOUT, controllers: str = "") -> None:
+        """Start both programs, in place of the previous ones; `controllers`: a flag of theirs."""
         options = {"job": {"runningTimeout": f"{running_timeout:g}s"}}
         strict = self._is_strict
         self.scheduling.start(*(["--strictDequeueMode"] if strict else []))
         configuration = read_configuration(options, {"job"})
         flags = ["--enable-reservation"] if strict else []
+        flags += [controllers] if controllers else []
         self.jobs.start(*flags, configuration=configuration)
 
     def pass_time(self, seconds: float, most: int = MOST_CALLS) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from queue_controllers.decision.grants import outgrows
 from queue_controllers.decision.running import build_growth, build_reclaimable
@@ -15,7 +15,11 @@ from tests.queue_controllers.decision.unit_kit import job, made, pod_set
 
 
 def done(of: JobPodSet) -> JobPodSet:
-    return msgspec.structs.replace(of, is_done=True)
+    return replace(of, is_done=True)
+
+
+def sized(count: int, *, work_left: int) -> JobPodSet:
+    return replace(pod_set(count), is_sized=True, work_left=work_left)
 
 
 def test_released_pods_only_grow_and_the_last_ones_wait_for_the_end() -> None:
@@ -65,3 +69,28 @@ def test_growth_counts_released_pods_as_gone() -> None:
     given = made(job(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=2),))
     assert build_growth(job(pod_set(2)), given) == {}
     assert build_growth(job(pod_set(3)), given)["spec"]["podSet"][0]["count"] == 5
+
+
+@pytest.mark.parametrize(
+    ("of", "want"),
+    [
+        pytest.param(pod_set(1), 0, id="it may have its four pods again"),
+        pytest.param(pod_set(0), 0, id="scaled to nothing"),
+        pytest.param(sized(1, work_left=9), 0, id="work is left for four"),
+        pytest.param(sized(1, work_left=3), 1, id="one of them is not needed any more"),
+        pytest.param(sized(3, work_left=3), 1, id="it was not made smaller"),
+        pytest.param(sized(0, work_left=0), 4, id="no work is left, and another set has some"),
+        pytest.param(sized(6, work_left=3), 0, id="it has grown"),
+    ],
+)
+def test_a_job_that_may_have_its_grant_again_gives_back_what_is_finished(
+    of: JobPodSet, want: int
+) -> None:
+    sets = (replace(of, is_sized=True), pod_set(1, name="b"))
+    got = build_reclaimable(job(*sets), made(job(pod_set(4), sets[1])), keeps_grants=True)
+    assert got == ([{"name": "main", "count": want}] if want else [])
+
+
+def test_what_the_policy_does_not_hold_to_its_grant_is_given_back() -> None:
+    given = build_reclaimable(job(pod_set(3)), made(job(pod_set(4))), keeps_grants=True)
+    assert given == [{"name": "main", "count": 1}]

@@ -16,6 +16,7 @@ from queue_controllers.extensions.batch_job import (
     count_indexes,
     count_needed,
     is_done,
+    work_left,
 )
 from queue_controllers.jobframework.generic_job import GenericJob, PodStamp, StatusFacts
 from queue_controllers.jobframework.template_updates import TemplateUpdate
@@ -47,6 +48,26 @@ def condition(kind: str, status: str = "True") -> dict[str, str]:
 )
 def test_counts(of: BatchJob, want: int) -> None:
     assert count_needed(of) == want
+
+
+@pytest.mark.parametrize(
+    ("of", "want"),
+    [
+        pytest.param(job({"succeeded": 1}, parallelism=1, completions=9), 8, id="eight runs left"),
+        pytest.param(job({"succeeded": 9}, parallelism=1, completions=9), 0, id="none left"),
+        pytest.param(job(parallelism=3), None, id="no completions: as many as it is scaled to"),
+        pytest.param(job({"succeeded": 1}, parallelism=3), 2, id="none is created after a success"),
+        pytest.param(
+            job({"succeeded": 8}, parallelism=9, completions=9, completionMode="Indexed"),
+            None,
+            id="fewer completions forget what has run beyond them",
+        ),
+    ],
+)
+def test_work_that_may_run_whatever_its_parallelism_becomes(of: BatchJob, want: int | None) -> None:
+    assert work_left(of) == want
+    (pod_set,) = ADAPTER.pod_sets(of)
+    assert pod_set.work_left == want
 
 
 @pytest.mark.parametrize("seed", range(100))
