@@ -118,7 +118,7 @@ class AccessReviewer:
             authorization: Value of the Authorization header.
             right: The right that the request needs.
         """
-        token = _token_of(authorization)
+        token = bearer_token(authorization)
         if not token:
             return self._refuse(HTTPStatus.UNAUTHORIZED, "a bearer token of the cluster is needed")
         key = (_digest(token), right)
@@ -136,7 +136,7 @@ class AccessReviewer:
     def known_user(self, authorization: str) -> str:
         """Return who has sent a token that was reviewed lately; "": nobody known. Never waits."""
         with self._lock:
-            user, until = self._users.get(_digest(_token_of(authorization)), ("", 0.0))
+            user, until = self._users.get(_digest(bearer_token(authorization)), ("", 0.0))
         return user if until > self._clock.monotonic() else ""
 
     def identify(self, token: str) -> tuple[HTTPStatus, str]:
@@ -189,8 +189,8 @@ class AccessReviewer:
         return ReviewResult(status, detail, self._clock.monotonic() + REFUSED_SECONDS)
 
 
-def _token_of(authorization: str) -> str:
-    """Return the bearer token of a header; "": it has none."""
+def bearer_token(authorization: str) -> str:
+    """Return the bearer token of a header Authorization; "": it has none."""
     scheme, _, token = authorization.partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 

@@ -56,7 +56,7 @@ NOW: Final = ShareLimits(
     saved_seconds=10.0,
 )
 """Of answers about now, on a port that others reach."""
-NOBODY: Final = "page/history"
+HISTORY: Final = "page/history"
 """Who asks for what no user waits for."""
 REST_SECONDS: Final = (0.01, 1.0)
 """The shortest and the longest rest before the shares are looked at again."""
@@ -185,7 +185,7 @@ class AnswerTurns:
             return  # another answer has begun it
         self._is_aside = True
         try:
-            await self._past.run(NOBODY, work)
+            await self._past.run(HISTORY, work)
         except HTTPException:
             return  # its share is spent; nobody waits for it
         finally:

@@ -6,20 +6,19 @@ from typing import Final
 
 from starlette.requests import Request
 
+from shared_api.access_review import bearer_token
 from shared_api.caller_shares import address_key, token_key
 
 CALLER: Final = "koord-queue-caller"
 """The header by which the scheduler tells the insight program who asks. That answers processes of
 its own user only; no port that others reach reads it."""
 
-_BEARER: Final = "bearer"
-
 
 def caller_of(request: Request) -> str:
     """Return who asks: the token, or the address where there is none."""
-    kind, _, token = request.headers.get("authorization", "").partition(" ")
-    if kind.lower() == _BEARER and token.strip():
-        return token_key(token.strip())
+    token = bearer_token(request.headers.get("authorization", ""))
+    if token:
+        return token_key(token)
     return address_key("" if request.client is None else request.client.host)
 
 

@@ -1,7 +1,7 @@
 """Connections of a port that are bounded: each in time, and all of them in number.
 
     READING --head complete--> RECEIVING --body complete--> ANSWERING --answer made--> IDLE
-       ^      5 s                 12 s                       |   ^      not cut           |  30 s
+       ^      5 s                 12 s                       |   ^      not cut           |  10 s
        |                                                 WRITING: 30 s                    |
        +----------------------------- the first byte of the next request -----------------+
 
@@ -19,7 +19,6 @@ that has come. So the deadlines here do not rely on its timer.
 from __future__ import annotations
 
 import asyncio  # noqa: TID251 - the framework's own loop
-from collections import Counter
 from enum import Enum
 from typing import Any, Final
 
@@ -29,6 +28,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from shared_api.process.connection_gate import Observer, Outcome
+from shared_api.process.victims import find_victim
 
 HEAD_SECONDS: Final = 5.0
 """Time for the head of a request: of the first one from the end of the TLS handshake on, of others
@@ -92,9 +92,12 @@ class Line:
 
     def make_room_for(self, newcomer: BoundedConnection) -> None:
         """Cut a connection: the newcomer, which stands last, only if no other one stands there."""
-        of_host = Counter(each.host for each in self._waiting)
-        idlest = max(self._waiting, key=lambda each: (each is not newcomer, of_host[each.host]))
-        idlest.cut(Outcome.REFUSED if idlest is newcomer else Outcome.EVICTED)
+        others = (each for each in self._waiting if each is not newcomer)
+        idlest = find_victim(others, lambda each: each.host)
+        if idlest is None:
+            newcomer.cut(Outcome.REFUSED)
+        else:
+            idlest.cut(Outcome.EVICTED)
 
 
 class BoundedConnection(H11Protocol):

@@ -29,7 +29,7 @@ REFUSED_AFTER_SECONDS: Final = 1.0
 MAX_REFUSALS: Final = 200
 """Refusals that are put off at once: each holds a connection. Further ones are sent at once."""
 EVENTS: Final = "/page/events"
-"""Streams do not end, and have a bound of their own."""
+"""Streams do not end, and those of users have a bound of their own."""
 
 
 class CallerBound:
@@ -53,7 +53,7 @@ class CallerBound:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
-        caller = None if scope["path"] == EVENTS else self._caller_of(HTTPConnection(scope))
+        caller = self._caller_of(HTTPConnection(scope))
         if caller is None:
             await self._app(scope, receive, send)
             return
@@ -69,11 +69,14 @@ class CallerBound:
                 del self._in_progress[caller]
 
     def _caller_of(self, connection: HTTPConnection) -> str | None:
-        """Return who asks; None: many may be behind the address."""
+        """Return who asks; None: many may be behind the address, or it asks for a stream."""
+        is_stream = connection.url.path == EVENTS
         if self._sessions is not None:
             session = self._sessions.find(connection.cookies.get(COOKIE, ""))
             if session is not None:
-                return user_key(session.user)
+                return None if is_stream else user_key(session.user)
+        elif is_stream:
+            return None  # where nobody logs in, streams are counted together
         host = "" if connection.client is None else connection.client.host
         return None if is_within(host, self._shared) else address_key(host)
 

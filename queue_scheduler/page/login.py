@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 import anyio
 import structlog
+from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, FastAPI, HTTPException, Request
 from pydantic import BaseModel, Field
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from queue_scheduler.page.networks import Networks, is_within
@@ -47,6 +49,9 @@ MAX_ADDRESSES: Final = 1000
 
 MAX_ASKED: Final = 64
 """Namespaces that one request asks the API server about; the next one asks about further ones."""
+REVIEWS: Final = 8
+"""Logins that wait for the API server at once, on threads of their own: while it is slow, those who
+have logged in before are answered."""
 MAX_TOKEN: Final = 32_768
 MAX_BODY_BYTES: Final = 65_536
 """Of a login: whoever reaches the port may send one, and a token of the longest may be escaped."""
@@ -55,6 +60,8 @@ LOG_IN: Final = "log in with a token of the cluster"
 WRONG: Final = "the token is not valid"
 
 Sent = Annotated[PostedBody, Depends(BodyReader(JSON, most=MAX_BODY_BYTES))]
+
+T = TypeVar("T")
 
 log = structlog.get_logger("page")
 
@@ -230,6 +237,12 @@ def add_login(
 ) -> None:
     """Add the routes that begin and end a session."""
     clock, metrics = rate.clock, rate.metrics
+    threads: list[CapacityLimiter] = []  # belongs to a loop, so it is made there
+
+    async def wait_for(question: Callable[[], T]) -> T:
+        if not threads:
+            threads.append(CapacityLimiter(REVIEWS))
+        return await to_thread.run_sync(question, limiter=threads[0])
 
     def count(request: Request) -> None:
         rate.spend(request.client.host if request.client is not None else "")
@@ -241,7 +254,7 @@ def add_login(
     ) -> dict[str, object]:
         began = clock.monotonic()
         token = read_json(body, _Login).token.strip()
-        status, user = await run_in_threadpool(reviewer.identify, token)
+        status, user = await wait_for(partial(reviewer.identify, token))
         if status is HTTPStatus.SERVICE_UNAVAILABLE:
             metrics.on_refused_login("unavailable")
             raise HTTPException(status.value, user)
@@ -255,7 +268,7 @@ def add_login(
         session = sessions.find(number)
         reads_all = (
             session is not None
-            and (await run_in_threadpool(visitors.visitor_of, session)).reads_all
+            and (await wait_for(partial(visitors.visitor_of, session))).reads_all
         )
         log.info("a user has logged in to the page", user=user)
         return {"user": user, "login": True, "readsAll": reads_all}

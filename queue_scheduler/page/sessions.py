@@ -32,7 +32,6 @@ class Session(msgspec.Struct, eq=False):
         rights: What is known of namespaces: whether they may be read, and until when that is
             remembered. Written by all threads that answer; each write is a single operation.
         checked: When the API server last said that the token is valid, in monotonic seconds.
-        streams: How many streams of events it has; written by the thread of the streams only.
     """
 
     user: str
@@ -40,7 +39,6 @@ class Session(msgspec.Struct, eq=False):
     ends: float
     rights: dict[str, tuple[bool, float]] = msgspec.field(default_factory=dict)
     checked: float = 0.0
-    streams: int = 0
 
     @property
     def authorization(self) -> str:

@@ -14,10 +14,9 @@ ready, one comes first whose address has the fewest handshakes.
 from __future__ import annotations
 
 import asyncio  # noqa: TID251 - the framework's own loop
-import errno
 import socket
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import structlog
@@ -25,6 +24,7 @@ import structlog
 from queue_scheduler.page.networks import Networks, is_within
 from queue_scheduler.page.renewed_certificate import RenewedCertificate
 from shared_api.process.connection_gate import Observer, Outcome
+from shared_api.process.victims import NO_DESCRIPTOR, find_victim
 
 SECONDS: Final = 5.0
 """Time of a handshake, and the longest wait for its first byte and for a place."""
@@ -38,7 +38,6 @@ ACCEPTS: Final = 64
 REST_SECONDS: Final = 0.1
 """Pause after an accept for which the process had no descriptor left."""
 
-_FULL: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _GONE: Final = (BlockingIOError, InterruptedError, ConnectionAbortedError)
 
 log = structlog.get_logger("page")
@@ -129,7 +128,7 @@ class TlsAcceptor:
             except _GONE:
                 return
             except OSError as error:
-                if error.errno in _FULL:
+                if error.errno in NO_DESCRIPTOR:
                     log.warning("no descriptor for a connection", error=str(error))
                     self._loop.remove_reader(self._listener)
                     self._loop.call_later(REST_SECONDS, self._go_on)
@@ -147,7 +146,9 @@ class TlsAcceptor:
         self._loop.add_reader(accepted, self._on_first_byte, accepted)
         if len(self._silent) + len(self._ready) > self._places.waiting:
             # Silent ones first, of the same address: one that is ready speaks TLS, perhaps.
-            self._give_up(_find_victim(self._silent | self._ready), Outcome.EVICTED)
+            arrivals = self._silent | self._ready
+            victim = find_victim(arrivals, lambda each: arrivals[each].address)
+            self._give_up(victim or accepted, Outcome.EVICTED)
         if self._look is None:
             self._look = self._loop.call_later(LOOK_SECONDS, self._look_after)
 
@@ -245,9 +246,3 @@ class TlsAcceptor:
             left.close()  # the task was ended before its first step; else its transport closes it
         if not self._is_closed:
             self._begin_those_with_a_place()
-
-
-def _find_victim(waiting: Mapping[socket.socket, _Arrival]) -> socket.socket:
-    """Return the oldest connection of the address that has most."""
-    of_address = Counter(each.address for each in waiting.values())
-    return max(waiting, key=lambda each: of_address[waiting[each].address])

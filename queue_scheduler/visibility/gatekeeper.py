@@ -26,7 +26,7 @@ from queue_scheduler.visibility.status_answers import (
     forbidden_answer,
     status_answer,
 )
-from shared_api.access_review import PathRight
+from shared_api.access_review import PathRight, bearer_token
 from shared_api.caller_shares import user_key
 from shared_api.process.answer_desk import AnswerDesk, Asked, Lane, address_of, limit_places
 from shared_api.process.clock import Clock
@@ -115,7 +115,7 @@ class Gatekeeper:
             caller = certificates.identify(request, self._clock.now())
             if caller is not None:
                 return _asked_by(caller, request)
-        token = _token_of(request)
+        token = bearer_token(request.headers.get("authorization", ""))
         if not token:
             return self._noted(_UNKNOWN)
         known = self._access.known(token)
@@ -124,7 +124,9 @@ class Gatekeeper:
         return self._with_token(request, known)
 
     def _review_token(self, request: Request) -> Answer | Asked:
-        return self._with_token(request, self._access.identify(_token_of(request)))
+        return self._with_token(
+            request, self._access.identify(bearer_token(request.headers.get("authorization", "")))
+        )
 
     def _with_token(self, request: Request, result: TokenResult) -> Answer | Asked:
         if result.caller is not None:
@@ -186,9 +188,3 @@ def _asked_by(caller: Caller, request: Request) -> Asked:
 
 def _told(request: Request, caller: Caller) -> Request:
     return replace(request, state={CALLER: caller})
-
-
-def _token_of(request: Request) -> str:
-    """Return the bearer token of a request; "": it has none."""
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""

@@ -51,6 +51,10 @@ it, or for the API server to identify the reader."""
 WAITING: Final = 8
 """Requests that wait: with those that are answered, fewer than the port holds bodies of."""
 
+REFUSAL_SECONDS: Final = 1.0
+"""How long a refusal is put off: as long as the client is told to wait at least. Two hundred
+clients that come back at once then cost 200 handshakes in a second, not as many as can be made."""
+
 MAX_BODY_BYTES: Final = 1_048_576
 """Longest body of a question: an object that the API server stores has no more (etcd's limit)."""
 
@@ -128,6 +132,7 @@ class DebugServer:
             clock=clock,
             tls=tls,
             max_body=MAX_BODY_BYTES,
+            refusal_seconds=REFUSAL_SECONDS,
             observe=observe,
         )
 

@@ -4,9 +4,13 @@
                   |                        (never cut)                  |
                   +--- 2 s, or the oldest when there are too many ------+--- 30 s, or the oldest
 
-Between READING and ANSWERING, a POST to a port that takes bodies is RECEIVING: 10 s, or the oldest
-when there are more than `MAX_BODIES` bodies. A port that keeps connections open has them IDLE after
+Between READING and ANSWERING, a POST to a port that takes bodies is RECEIVING: 10 s, or less when
+there are more than `MAX_BODIES` bodies. A port that keeps connections open has them IDLE after
 an answer, until the first byte of another request makes them READING again.
+
+A port may put refusals (429) off: they are HELD for that time after ANSWERING, or until their place
+is needed. A client that asks with hundreds of connections, and again at each refusal, would keep
+the port's thread busy with handshakes.
 
 All socket work happens on one thread, in `step`, and never blocks: a client that sends nothing, or
 does not read, costs a descriptor but no thread. A connection counts from the moment it is accepted,
@@ -24,12 +28,11 @@ server, a lock) are made by the workers of an `AnswerDesk`, which touch no socke
 from __future__ import annotations
 
 import contextlib
-import errno
 import selectors
 import socket
 import ssl
 import struct
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import partial
@@ -57,6 +60,7 @@ from shared_api.process.http_exchange import (
     say,
 )
 from shared_api.process.loop_thread import LoopThread, Step
+from shared_api.process.victims import NO_DESCRIPTOR, find_victim
 
 HEAD_SECONDS: Final = 2.0
 """Time from the accept to a complete request, TLS handshake included. A kubelet's probe gives up
@@ -93,8 +97,6 @@ ACCEPTS_PER_STEP: Final = 64
 RECEIVE_BYTES: Final = 16_384
 """The largest record of TLS."""
 
-_FULL: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-
 log = structlog.get_logger("connection_gate")
 
 
@@ -118,14 +120,15 @@ class _Stage(Enum):
     READING = "reading"
     RECEIVING = "receiving"
     ANSWERING = "answering"
+    HELD = "held"
     WRITING = "writing"
 
 
 _READ: Final = (_Stage.IDLE, _Stage.READING, _Stage.RECEIVING)
 """Stages in which something is received."""
 
-_AWAITED: Final = (*_READ, _Stage.WRITING)
-"""Stages in which the client is waited for; in this order places are taken back."""
+_TIMED: Final = (*_READ, _Stage.HELD, _Stage.WRITING)
+"""Stages that end by themselves after a time."""
 
 Observer = Callable[[Outcome], None]
 """Called on the gate's thread with the outcome of every connection that has ended."""
@@ -154,6 +157,7 @@ class _Connection:
         "chunks",
         "client",
         "deadline",
+        "held",
         "keep_until",
         "length",
         "received",
@@ -189,10 +193,24 @@ class _Connection:
         """The body, if it is sent in chunks."""
         self.refusal: Answer | None = None
         """The answer, once all of a body that is too long has been discarded."""
+        self.held: Answer | None = None
+        """The answer, while it is put off."""
         self.unsent = memoryview(b"")
         self.with_body = True
         self.stays_open = False
         """Whether another request may follow the answer."""
+
+    def watch(self, selector: selectors.BaseSelector, events: int) -> None:
+        """Register it for these events alone; 0 takes it out."""
+        if events == self.watched:
+            return
+        if not events:
+            selector.unregister(self.socket)
+        elif self.watched:
+            selector.modify(self.socket, events, self)
+        else:
+            selector.register(self.socket, events, self)
+        self.watched = events
 
 
 class _OpenConnections:
@@ -227,20 +245,31 @@ class _OpenConnections:
         self._by_stage[connection.stage].pop(connection, None)
 
     def firsts(self) -> Iterator[_Connection]:
-        """Return of each stage that waits for the client the connection whose time ends first."""
-        return (next(iter(open_)) for stage in _AWAITED if (open_ := self._by_stage[stage]))
+        """Return of each stage that ends by itself the connection whose time ends first."""
+        return (next(iter(open_)) for stage in _TIMED if (open_ := self._by_stage[stage]))
 
     def find_victim(self) -> _Connection | None:
         """Return the oldest connection of the address that has most; one that is idle, if any.
 
-        Those that do not read an answer come after all others.
+        Those that are held come first, since nobody loses by it. Those that do not read an answer
+        come after all others.
         """
         unread = [each for stage in _READ for each in self._by_stage[stage]]
-        waiting = unread or list(self._by_stage[_Stage.WRITING])
-        if not waiting:
-            return None
-        of_host = Counter(map(_host_of, waiting))
-        return max(waiting, key=lambda each: of_host[_host_of(each)])
+        held = self._by_stage[_Stage.HELD]
+        return find_victim(held or unread or self._by_stage[_Stage.WRITING], _host_of)
+
+    @property
+    def bodies(self) -> int:
+        """How many bodies are in memory, in whole or in part."""
+        held = sum(each.length > 0 for each in self._by_stage[_Stage.ANSWERING])
+        return held + len(self._incomplete_bodies())
+
+    def find_body(self) -> _Connection | None:
+        """Return the connection whose incomplete body is given up for another one, if any is."""
+        return find_victim(self._incomplete_bodies(), _host_of)
+
+    def _incomplete_bodies(self) -> list[_Connection]:
+        return [each for each in self._by_stage[_Stage.RECEIVING] if each.refusal is None]
 
 
 class ConnectionGate:
@@ -260,6 +289,7 @@ class ConnectionGate:
         idle_seconds: How long a connection stays open after an answer, longer than its clients keep
             it, which else may send a request just as it is closed; 0: each has one request. What
             `read_head` returns says whether a client wants it.
+        refusal_seconds: How long answers 429 are put off; 0: not at all.
         observe: Called with the outcome of each connection.
     """
 
@@ -276,6 +306,7 @@ class ConnectionGate:
         takes_chunks: bool = False,
         head_seconds: float = HEAD_SECONDS,
         idle_seconds: float = 0.0,
+        refusal_seconds: float = 0.0,
         observe: Observer = lambda _: None,
     ) -> None:
         self._listener = listener
@@ -288,6 +319,7 @@ class ConnectionGate:
         self._takes_chunks = takes_chunks
         self._head_seconds = head_seconds
         self._idle_seconds = idle_seconds
+        self._refusal_seconds = refusal_seconds
         self._observe = observe
         self._open = _OpenConnections()
         # Some threads append and one pops: a deque needs no lock for that.
@@ -360,7 +392,7 @@ class ConnectionGate:
             except BlockingIOError:
                 return 0.0
             except OSError as error:
-                if error.errno not in _FULL:
+                if error.errno not in NO_DESCRIPTOR:
                     continue  # the client has already closed it
                 log.warning("no descriptor for a connection", error=str(error))
                 self._make_room(1)
@@ -406,7 +438,10 @@ class ConnectionGate:
         now = self._clock.monotonic()
         while late := [each for each in self._open.firsts() if each.deadline <= now]:
             for each in late:
-                self._end(each, Outcome.LATE)
+                if each.held is not None:
+                    self._go_on(each)
+                else:
+                    self._end(each, Outcome.LATE)
 
     # ------------------------------------------------------------------- stages of a connection
 
@@ -415,15 +450,19 @@ class ConnectionGate:
         if connection not in self._open.in_stage(connection.stage):
             return  # another event of the same step has ended it
         try:
+            if connection.held is not None:
+                self._reply(connection, connection.held)
             if connection.stage in _READ:
                 self._read(connection)
             if connection.stage is _Stage.WRITING:
                 self._write(connection)
         except ssl.SSLWantWriteError:
-            self._watch(connection, selectors.EVENT_WRITE)
+            connection.watch(self._selector, selectors.EVENT_WRITE)
         except (ssl.SSLWantReadError, BlockingIOError):
             is_writing = connection.stage is _Stage.WRITING and self._tls is None
-            self._watch(connection, selectors.EVENT_WRITE if is_writing else selectors.EVENT_READ)
+            connection.watch(
+                self._selector, selectors.EVENT_WRITE if is_writing else selectors.EVENT_READ
+            )
         except OSError as error:  # ssl.SSLError is one
             log.debug("connection failed", error=repr(error))
             self._end(connection, Outcome.BROKEN)
@@ -494,14 +533,13 @@ class ConnectionGate:
         self._take_body(connection)
 
     def _has_place_for_body(self) -> bool:
-        """Return whether one more body may be received; the oldest incomplete one makes place."""
-        receiving = [each for each in self._open.in_stage(_Stage.RECEIVING) if each.refusal is None]
-        held = sum(each.length > 0 for each in self._open.in_stage(_Stage.ANSWERING))
-        if len(receiving) + held < MAX_BODIES:
+        """Return whether one more body may be received; an incomplete one makes place for it."""
+        if self._open.bodies < MAX_BODIES:
             return True
-        if not receiving:
+        victim = self._open.find_body()
+        if victim is None:
             return False
-        self._end(receiving[0], Outcome.EVICTED)
+        self._end(victim, Outcome.EVICTED)
         return True
 
     def _take_body(self, connection: _Connection) -> None:
@@ -546,7 +584,7 @@ class ConnectionGate:
             self._reply(connection, make_answer(self._answer, request))
             return
         self._open.move(connection, _Stage.ANSWERING)
-        self._watch(connection, 0)
+        connection.watch(self._selector, 0)
         self._answer.ask(request, partial(self._note_answer, connection))
 
     def _note_answer(self, connection: _Connection, answer: Answer) -> None:
@@ -563,6 +601,11 @@ class ConnectionGate:
     def _send_answers(self) -> None:
         while self._answered:
             connection, answer = self._answered.popleft()
+            if answer.status == HTTPStatus.TOO_MANY_REQUESTS and self._refusal_seconds:
+                connection.held = answer
+                connection.deadline = self._clock.monotonic() + self._refusal_seconds
+                self._open.move(connection, _Stage.HELD)
+                continue
             self._reply(connection, answer)
             self._go_on(connection)
 
@@ -573,7 +616,7 @@ class ConnectionGate:
             with_body=connection.with_body,
             keep_alive=connection.stays_open,
         )
-        connection.unsent = memoryview(encoded)
+        connection.held, connection.unsent = None, memoryview(encoded)
         connection.deadline = self._clock.monotonic() + ANSWER_SECONDS
         self._open.move(connection, _Stage.WRITING)
 
@@ -587,18 +630,7 @@ class ConnectionGate:
         connection.begin_request()
         connection.deadline = self._clock.monotonic() + self._idle_seconds
         self._open.move(connection, _Stage.IDLE)
-        self._watch(connection, selectors.EVENT_READ)
-
-    def _watch(self, connection: _Connection, events: int) -> None:
-        if events == connection.watched:
-            return
-        if not events:
-            self._selector.unregister(connection.socket)
-        elif connection.watched:
-            self._selector.modify(connection.socket, events, connection)
-        else:
-            self._selector.register(connection.socket, events, connection)
-        connection.watched = events
+        connection.watch(self._selector, selectors.EVENT_READ)
 
     # -------------------------------------------------------------------------- closing
 
@@ -616,7 +648,7 @@ class ConnectionGate:
 
     def _drop(self, connection: _Connection) -> None:
         self._open.remove(connection)
-        self._watch(connection, 0)
+        connection.watch(self._selector, 0)
         connection.socket.close()
 
 

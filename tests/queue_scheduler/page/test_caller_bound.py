@@ -31,9 +31,9 @@ class Page:
         self.begun = 0
         self.codes: list[int] = []
         shared = read_networks([PROXY])
-        self.bound = CallerBound(self._answer, self.sessions, shared)
+        self.bound = CallerBound(self.answer, self.sessions, shared)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.begun += 1
         await self.may_answer.wait()
         if Request(scope).url.path == "/fails":
@@ -112,16 +112,27 @@ def test_callers_are_users_and_else_addresses() -> None:
     assert played(play).codes.count(200) == 2 * OWN_REQUESTS + 1
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        pytest.param({"host": PROXY}, id="through a proxy, without a login"),
-        pytest.param({"path": EVENTS}, id="streams of events"),
-    ],
-)
-def test_what_has_no_bound_here(asked: dict[str, str]) -> None:
-    page = played(lambda page: flood(page, OWN_REQUESTS + 5, **asked))
+def test_what_many_may_ask_through_a_proxy_has_no_bound_here() -> None:
+    page = played(lambda page: flood(page, OWN_REQUESTS + 5, host=PROXY))
     assert page.codes == [200] * (OWN_REQUESTS + 5)
+
+
+def test_streams_have_one_of_their_own_for_those_who_may_have_any() -> None:
+    async def play(page: Page) -> None:
+        number, _ = page.sessions.open("ann", "token")
+        await flood(page, OWN_REQUESTS + 5, path=EVENTS, number=number)
+
+    assert played(play).codes == [200] * (OWN_REQUESTS + 5)
+    strangers = played(lambda page: flood(page, OWN_REQUESTS + 5, path=EVENTS))
+    assert strangers.codes == [429] * 5 + [200] * OWN_REQUESTS
+
+
+def test_streams_where_nobody_logs_in_are_counted_together() -> None:
+    async def play(page: Page) -> None:
+        page.bound = CallerBound(page.answer, None)
+        await flood(page, OWN_REQUESTS + 5, path=EVENTS)
+
+    assert played(play).codes == [200] * (OWN_REQUESTS + 5)
 
 
 def test_refusals_come_late_unless_there_are_very_many(monkeypatch: pytest.MonkeyPatch) -> None:

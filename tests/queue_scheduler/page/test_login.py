@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 
 import pytest
 from fastapi import HTTPException
@@ -15,9 +18,11 @@ from queue_scheduler.page.login import BURST, BURST_OF_ALL, COOKIE, MAX_BODY_BYT
 from queue_scheduler.page.networks import read_networks
 from queue_scheduler.page.page_metrics import PageMetrics
 from queue_scheduler.page.sessions import MAX_OF_USER, MAX_SECONDS, MAX_SESSIONS, Sessions
+from shared_api.access_review import AccessReviewer
 from shared_api.fake_api_server.faults import Match
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.queue_scheduler.page.login_kit import ROOT, TENANT, Browser, LoginWorld, browser
+from tests.queue_scheduler.page.page_kit import PATIENCE_SECONDS
 from tests.queue_scheduler.shell_kit import ShellKit
 
 
@@ -157,6 +162,40 @@ def test_an_address_that_tries_too_often_takes_nothing_from_others(client: Brows
             flood.post("/page/session", json={"token": ROOT})
         assert flood.post("/page/session", json={"token": ROOT}).status_code == 429
         assert client.log_in(ROOT).status_code == 200
+
+
+def test_logins_that_wait_for_the_api_server_hold_up_nobody_else(
+    client: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fifty of them: more than the server has threads for whatever else may wait."""
+    assert client.log_in(TENANT).status_code == 200
+    may_answer, asked = threading.Event(), threading.Event()
+
+    def identify(reviewer: AccessReviewer, token: str) -> tuple[HTTPStatus, str]:
+        del reviewer, token
+        asked.set()
+        may_answer.wait(PATIENCE_SECONDS)
+        return HTTPStatus.UNAUTHORIZED, ""
+
+    monkeypatch.setattr(AccessReviewer, "identify", identify)
+    url = str(client.base_url)
+    with ThreadPoolExecutor(50) as pool:
+        logins = [
+            pool.submit(log_in_from, f"127.0.0.{2 + number % 5}", url) for number in range(50)
+        ]
+        assert asked.wait(PATIENCE_SECONDS)
+        try:
+            answers = [client.get("/page/overview").status_code for _ in range(5)]
+            assert not any(each.done() for each in logins)
+        finally:
+            may_answer.set()
+        assert {each.result() for each in logins} == {401}
+    assert answers == [200] * 5
+
+
+def log_in_from(address: str, url: str) -> int:
+    with Browser(url, address) as client:
+        return client.log_in("slow").status_code
 
 
 def test_all_addresses_together_have_a_bound() -> None:

@@ -54,6 +54,7 @@ class Port:
         self.asked: list[Request] = []
         self.events: list[str] = []
         self.body = b"hello"
+        self.status = HTTPStatus.OK
         self.clients: list[socket.socket] = []
         options = {"limit": 4} | more
         self.desk = AnswerDesk(
@@ -73,7 +74,7 @@ class Port:
 
     def answer(self, request: Request) -> Answer:
         self.asked.append(request)
-        return Answer(200, self.body)
+        return Answer(self.status, self.body)
 
     def sort(self, request: Request) -> Asked:
         self.events.append("asked")
@@ -504,6 +505,16 @@ def test_the_oldest_incomplete_body_makes_place_for_the_next() -> None:
         assert heard(first) == b""
 
 
+def test_a_body_makes_place_of_the_address_that_sends_most() -> None:
+    with opened(max_body=100, limit=100) as port:
+        other = port.connect(post(b"a", 50), host="127.0.0.2")
+        for _ in range(MAX_BODIES + 3):
+            port.connect(post(b"a", 50))
+        other.sendall(b"b" * 49)
+        port.step()
+        assert heard(other).endswith(b"hello")
+
+
 def test_more_bodies_than_fit_into_memory_are_refused() -> None:
     """Complete ones are answered, and not given up."""
     with opened(max_body=100, limit=100, places=1) as port:
@@ -741,3 +752,71 @@ def test_a_flood_of_silent_connections_closes_no_idle_one_of_another_address() -
             client.sendall(GET)
             port.step()
             assert answer_of(client).endswith(b"hello")
+
+
+# ------------------------------------------------------------------------ refusals that are put off
+
+
+@contextmanager
+def refusing(**more: Any) -> Iterator[Port]:
+    with opened(places=1, refusal_seconds=1.0, **more) as port:
+        port.status = HTTPStatus.TOO_MANY_REQUESTS
+        yield port
+
+
+def is_open(client: socket.socket) -> bool:
+    """Return whether nothing has come on a connection yet."""
+    client.settimeout(0)
+    try:
+        return not client.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return True
+    finally:
+        client.settimeout(5)
+
+
+def test_a_refusal_is_sent_later() -> None:
+    with refusing() as port:
+        refused = port.connect(GET)
+        port.work()
+        port.clock.advance(0.9)
+        port.step()
+        assert is_open(refused)
+        port.clock.advance(0.2)
+        port.step()
+        assert b"429" in heard(refused)
+        assert port.outcomes == {Outcome.ANSWERED: 1}
+
+
+def test_other_answers_are_sent_at_once_beside_it() -> None:
+    with refusing() as port:
+        refused = port.connect(GET)
+        port.work()
+        port.status = HTTPStatus.OK
+        answered = port.connect(GET)
+        port.work()
+        assert heard(answered).endswith(b"hello")
+        assert is_open(refused)
+
+
+def test_the_oldest_refusal_is_sent_when_its_place_is_needed() -> None:
+    with refusing(limit=3) as port:
+        refused = [port.connect(GET) for _ in range(2)]
+        port.work()
+        half = port.connect(HALF)
+        newcomer = port.connect(HALF)
+        assert b"429" in heard(refused[0])
+        assert is_open(refused[1])
+        for each in (half, newcomer):
+            each.sendall(GET[len(HALF) :])
+        port.work()
+        assert port.outcomes == {Outcome.ANSWERED: 1}, "nobody else has lost its place"
+
+
+def test_a_client_that_leaves_before_its_refusal_is_harmless() -> None:
+    with refusing() as port:
+        port.connect(GET).close()
+        port.work()
+        port.clock.advance(1.1)
+        port.step()
+        assert port.outcomes.total() == 1
