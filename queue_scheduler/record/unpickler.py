@@ -17,12 +17,14 @@ know what each is applied to, and two readers of one text that must never differ
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import pickle
 import struct
 import sys
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping
-from types import MemberDescriptorType
+from types import FunctionType, MemberDescriptorType
 from typing import Any, Final
 
 import msgspec
@@ -421,8 +423,21 @@ def _build(reading: _Reading, place: int) -> int:
 def _set_fields(target: object, fields: dict[str, Any]) -> None:
     if type(fields) is not dict or not all(type(name) is str for name in fields):
         raise CheckpointError(f"a state of {_kind(target)} that is none")
+    if not _methods_of(type(target)).isdisjoint(fields):
+        raise CheckpointError(f"a method of {_kind(target)} is replaced")
     # The same text for each object, as `pickle` has it.
     target.__dict__.update({sys.intern(name): value for name, value in fields.items()})
+
+
+@functools.cache
+def _methods_of(cls: type) -> frozenset[str]:
+    """Return the names of what objects of a class do, which no state may replace."""
+    return frozenset(
+        name
+        for each in cls.__mro__
+        for name, value in vars(each).items()
+        if isinstance(value, FunctionType | classmethod | staticmethod | property)
+    )
 
 
 def _set_slots(target: object, slots: dict[str, Any]) -> None:
@@ -467,6 +482,8 @@ def _parts_of(value: object) -> list[Any]:
         return list(value)
     if isinstance(value, msgspec.Struct):
         return [getattr(value, name) for name in value.__struct_fields__]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [getattr(value, each.name) for each in dataclasses.fields(value)]
     return []
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from queue_scheduler.debug_api.insight_link import ANSWER_SECONDS
 from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET
+from tests.cluster.hampered_insight import MOST_BYTES, address_space
 from tests.cluster.program_metrics import scrape
 from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import OWN_TIMES_SECONDS, PATIENCE_SECONDS, QueueWorld, until
@@ -27,8 +28,6 @@ Json = dict[str, Any]
 
 PAGES: Final = ("/debug/queues", "/debug/queues/team", "/debug/quotas")
 WITHOUT_ELECTION: Final = "--leader-elect=false"
-MOST_BYTES: Final = 65_536
-"""Of any file that the insight program writes: more than its log, less than a minute's record."""
 
 
 class Following(NamedTuple):
@@ -261,9 +260,3 @@ def test_at_its_memory_limit_jobs_start_and_it_follows_again(following: Followin
         insight.wait_until_ready()
     until(following.follows, OWN_TIMES_SECONDS)
     until(lambda: not following.differs())
-
-
-def address_space(pid: int) -> int:
-    """Return the size of a process's memory, used or not, in bytes."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
-    return pages * resource.getpagesize()

@@ -1,7 +1,8 @@
 """Both programs are killed twice each and the API server once, with 300 Jobs in progress.
 
 Whatever is killed, at any moment: every Job runs once, and no quota is exceeded at any instant, as
-seen by an observer that reads only the API.
+seen by an observer that reads only the API. Beside them the insight program has its volume full, is
+stopped, and has no memory left, a third of the time each.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import httpx
 import pytest
 
+from tests.cluster.hampered_insight import FULL, STARVED, STOPPED, HamperedInsight
 from tests.cluster.judgement import History, JobStory
 from tests.cluster.observer import Observer
 from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
@@ -49,6 +52,7 @@ LEASE_FLAGS: Final = (
     "--leader-elect-renew-deadline=4",
     "--leader-elect-retry-period=0.5",
 )
+INSIGHT_FAULTS: Final = (FULL, STOPPED, STARVED)
 ALL_SECONDS: Final = 1200.0
 """For all Jobs; on two idle cores they take less than a tenth of it."""
 CLEAN_SECONDS: Final = 300.0
@@ -125,6 +129,7 @@ class Scenario:
         self.open_units: set[str] = set()
         self._looked_at = 0
         self.observer = stack.enter_context(Observer(world.plane.client_for()))
+        self.insight = stack.enter_context(HamperedInsight(world.folder))
         self.programs = {
             module: stack.enter_context(Supervised(self._process(module)))
             for module in (SCHEDULER, CONTROLLERS)
@@ -132,7 +137,8 @@ class Scenario:
 
     def _process(self, module: str) -> ProgramProcess:
         log = self.world.folder / f"{module}.log"
-        return ProgramProcess(module, self.world.plane.kubeconfig, log, LEASE_FLAGS)
+        insight = [f"--insight-socket-dir={self.world.folder}"] if module == SCHEDULER else []
+        return ProgramProcess(module, self.world.plane.kubeconfig, log, [*LEASE_FLAGS, *insight])
 
     def create_quotas(self) -> None:
         """Create five quotas under one."""
@@ -155,6 +161,7 @@ class Scenario:
                 self._create(to_create.pop(0))
             if disasters and len(self.completed) >= disasters[0].completed:
                 self._strike(disasters.pop(0))
+            self.insight.suffer(INSIGHT_FAULTS[3 * len(self.completed) // (JOB_COUNT + 1)])
             time.sleep(LOOK_SECONDS)
             self._look()
 
@@ -248,9 +255,12 @@ def test_every_job_runs_once_whatever_is_killed(controlplane_binaries: Path) -> 
         scenario.run()
         scheduler = scenario.programs[SCHEDULER].process
         until(lambda: [quota_view(scheduler, name).get("charged") for name in QUOTAS] == [{}] * 5)
+        scenario.insight.suffer("")
+        until(lambda: is_followed(scheduler))
         scenario.clean_up()
         errors = scenario.errors()
         exit_codes = {name: each.exit_codes for name, each in scenario.programs.items()}
+        assert scenario.insight.seen == set(INSIGHT_FAULTS)
     history = History()
     history.tell_all(scenario.observer.seen)
     gaps = scenario.observer.gaps
@@ -265,6 +275,13 @@ def test_every_job_runs_once_whatever_is_killed(controlplane_binaries: Path) -> 
     # The quotas were contended, else nothing has been shown.
     assert history.peaks[TOP] >= 0.9 * TOP_MAX_CPU * 1000, history.peaks
     assert any(history.peaks[name] > QUOTA_MIN_CPU * 1000 for name in QUOTAS), history.peaks
+
+
+def is_followed(scheduler: ProgramProcess) -> bool:
+    """Return whether the insight program knows all that the scheduler does."""
+    url = f"http://127.0.0.1:{scheduler.port_of('--debug-address')}/debug/insight"
+    answer = httpx.get(url, timeout=30.0, trust_env=False)
+    return answer.status_code == HTTPStatus.OK and answer.json()["connected"] is True
 
 
 def is_error(line: str) -> bool:

@@ -7,6 +7,7 @@ import sys
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields as fields_of
 from typing import Any, Final
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.queue_policies import PRIORITY
+from queue_scheduler.quota.quota_settings import QuotaSettings
 from queue_scheduler.record.allowed_names import AllowedNames
 from queue_scheduler.record.checkpoint_error import CheckpointError
 from queue_scheduler.record.unpickler import MAX_KEY_PARTS, Budget, unpickle
@@ -264,6 +266,20 @@ def test_keys_that_cannot_be_hashed_are_refused(key: bytes) -> None:
         with pytest.raises(CheckpointError, match="a key of too many parts"):
             read(use)
     assert read(key)  # as a value it is no danger
+
+
+def test_keys_that_are_objects_count_with_what_they_have() -> None:
+    made = named(QuotaSettings.__module__, "QuotaSettings") + pickle.EMPTY_TUPLE + pickle.NEWOBJ
+    values = nested(MAX_KEY_PARTS) + pickle.NONE * (len(fields_of(QuotaSettings)) - 1)
+    state = pickle.EMPTY_LIST + pickle.MARK + values + pickle.APPENDS
+    with pytest.raises(CheckpointError, match="a key of too many parts"):
+        read(pickle.EMPTY_DICT + build(made, state) + pickle.NONE + pickle.SETITEM)
+
+
+def test_no_state_replaces_a_method() -> None:
+    made = named(*ENGINE) + pickle.EMPTY_TUPLE + pickle.NEWOBJ
+    with pytest.raises(CheckpointError, match="a method of an object of Engine is replaced"):
+        read(build(made, fields(fork=pickle.NONE)))
 
 
 def test_numbers_that_share_a_hash_are_no_keys() -> None:
