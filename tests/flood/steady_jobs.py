@@ -135,7 +135,9 @@ class SteadyJobs:
     def _delete(self) -> None:
         while (name := self._gone.get()) is not None:
             try:
-                self._client.delete(JOBS, self._name, name)
+                # By default an API server keeps a Job until a garbage collector, of which there is
+                # none here, has orphaned its pods.
+                self._client.delete(JOBS, self._name, name, propagation="Background")
                 # The unit of a Job has its name.
                 self._client.delete(QUEUE_UNITS, self._name, name)
             except NotFound:
