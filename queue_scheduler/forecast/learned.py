@@ -6,7 +6,7 @@ The latter count as arrivals, and those that run are censored.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
 
 from queue_scheduler.decision import Moment
@@ -16,10 +16,14 @@ from queue_scheduler.forecast.paths import find_running
 from queue_scheduler.forecast.run_times import RunTimeModel, RunTimes
 from queue_scheduler.forecast.traits import Traits, traits_of_run, unit_of_run
 from queue_scheduler.insight.finished_run import FinishedRun
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.timestamps import read_time
 
 KEPT_SECONDS: Final = (DAYS + 1) * DAY
 """How far back runs are kept that may arrive again."""
+MAX_KEPT: Final = 100_000
+"""Runs that are kept, the newest: a kilobyte each. Of a cluster that ends one each second, those of
+the last day."""
 
 
 class Learned:
@@ -29,11 +33,13 @@ class Learned:
         model: Learns how long runs last.
         since: From when on arrivals are known, in seconds since the epoch: since the record began,
             or this program.
+        most: How many runs are kept.
     """
 
-    def __init__(self, model: RunTimeModel, since: float) -> None:
+    def __init__(self, model: RunTimeModel, since: float, most: int = MAX_KEPT) -> None:
         self._model = model
         self._since = since
+        self._most = most
         self._ended: deque[FinishedRun] = deque()
         self._alike: Counter[Traits] = Counter()
         self._count = 0
@@ -55,11 +61,18 @@ class Learned:
         self._ended.append(run)
         self._alike[_group_of(traits_of_run(run))] += run.is_whole
         while self._ended[0].ended < run.ended - KEPT_SECONDS:
-            old = self._ended.popleft()
-            group = _group_of(traits_of_run(old))
-            self._alike[group] -= old.is_whole
-            if not self._alike[group]:
-                del self._alike[group]
+            self._forget_oldest()
+        if len(self._ended) > self._most:
+            # What arrived with it or before is not all known any more.
+            self._since = max(self._since, self._forget_oldest().created)
+
+    def _forget_oldest(self) -> FinishedRun:
+        old = self._ended.popleft()
+        group = _group_of(traits_of_run(old))
+        self._alike[group] -= old.is_whole
+        if not self._alike[group]:
+            del self._alike[group]
+        return old
 
     def alike(self, traits: Traits) -> int:
         """Return how many runs of the last days are of the same quota, user, kind and request.
@@ -88,12 +101,25 @@ class Learned:
             if created is not None and record.info is not None:
                 seen.add(record.uid)
                 yield PastArrival(created.timestamp(), record.unit)
+        alike: dict[Hashable, QueueUnit] = {}
         for run in self._ended:
             if run.uid not in seen:
                 seen.add(run.uid)
-                yield PastArrival(run.created, unit_of_run(run))
+                key = _unit_key(run)
+                unit = alike.get(key)
+                if unit is None:
+                    unit = alike[key] = unit_of_run(run)
+                yield PastArrival(run.created, unit)
 
 
 def _group_of(traits: Traits) -> Traits:
     """Return traits without what differs between runs of the same kind."""
     return Traits(traits.tenant, traits.user, traits.kind)
+
+
+def _unit_key(run: FinishedRun) -> Hashable:
+    """Return what the unit of a run is made of, its name and uid left out: they are not used."""
+    namespace = run.unit.partition("/")[0]
+    charge = tuple(run.charge.items())
+    limits = (run.priority, run.declared_seconds)
+    return (namespace, run.queue, run.quota, run.user, run.kind, charge, limits)

@@ -64,6 +64,10 @@ NEARLY: Final = 0.99
 
 NEWEST: Final = "newest"
 
+MAX_GROUPS: Final = 20_000
+"""Groups of runs that are known, a kilobyte each; above that, those that had no run for longest are
+forgotten, and their units are believed to run like those of the larger group."""
+
 Key = tuple[str, ...]
 _GroupsOf = Callable[[Traits], tuple[Key, ...]]
 
@@ -203,9 +207,11 @@ class _Groups:
             self._since = ended
         age = ended - self._since
         for key in self._groups_of(traits):
-            group = self._groups.get(key)
-            if group is None:
-                group = self._groups[key] = Group()
+            # The one that had no run for longest stays the first.
+            group = self._groups.pop(key) if key in self._groups else Group()
+            self._groups[key] = group
+            if len(self._groups) > MAX_GROUPS:
+                del self._groups[next(iter(self._groups))]
             group.add(value, 2.0 ** (age / _half_life(key)), is_cut=is_cut)
 
     def at(self, epoch: float, going: Iterable[tuple[Traits, float]]) -> _Curves:

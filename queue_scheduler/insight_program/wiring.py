@@ -17,6 +17,7 @@ from queue_scheduler.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers
 from queue_scheduler.forecast.all_units import Settings
+from queue_scheduler.forecast.learned import MAX_KEPT
 from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET, FEED_SOCKET
 from queue_scheduler.insight_program.admission_rates import AdmissionRates
@@ -98,7 +99,7 @@ class Insight:
             )
             self._recorder = recorder
         self._record_folder = flags.record_folder
-        runs = self._read_runs(flags.record_folder)
+        runs = self._read_runs(flags.record_folder, MAX_KEPT)
         since = datetime.fromtimestamp(runs[0].ended, UTC) if runs else program.clock.now()
         self._forecasts = self._build_forecasts(since, flags)
         self._horizons = Horizons(
@@ -134,7 +135,7 @@ class Insight:
         self._page, self._page_threads = self._open_page(flags.page)
         self._record_threads = [program.spawn("record", each.step) for each in self._recorders()]
 
-    def _read_runs(self, record_folder: Path | None, most: int = -1) -> list[FinishedRun]:
+    def _read_runs(self, record_folder: Path | None, most: int) -> list[FinishedRun]:
         if record_folder is None:
             return []
         since = self._clock.now() - timedelta(days=LEARNED_DAYS)

@@ -18,7 +18,6 @@ know what each is applied to, and two readers of one text that must never differ
 from __future__ import annotations
 
 import dataclasses
-import functools
 import pickle
 import struct
 import sys
@@ -429,15 +428,20 @@ def _set_fields(target: object, fields: dict[str, Any]) -> None:
     target.__dict__.update({sys.intern(name): value for name, value in fields.items()})
 
 
-@functools.cache
+_METHODS: Final[dict[type, frozenset[str]]] = {}
+
+
 def _methods_of(cls: type) -> frozenset[str]:
     """Return the names of what objects of a class do, which no state may replace."""
-    return frozenset(
-        name
-        for each in cls.__mro__
-        for name, value in vars(each).items()
-        if isinstance(value, FunctionType | classmethod | staticmethod | property)
-    )
+    found = _METHODS.get(cls)
+    if found is None:
+        found = _METHODS[cls] = frozenset(
+            name
+            for each in cls.__mro__
+            for name, value in vars(each).items()
+            if isinstance(value, FunctionType | classmethod | staticmethod | property)
+        )
+    return found
 
 
 def _set_slots(target: object, slots: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from queue_scheduler.forecast import run_times
 from queue_scheduler.forecast.run_times import (
     DAY,
     PRIOR_MEDIAN,
@@ -45,6 +46,16 @@ def learned(*runs: FinishedRun, going: tuple[Running, ...] = ()) -> RunTimes:
 
 def test_a_fresh_installation_believes_the_prior() -> None:
     assert learned().seconds(traits(), 0.0, 0.5) == pytest.approx(PRIOR_MEDIAN, rel=0.02)
+
+
+def test_groups_that_had_no_run_for_long_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_times, "MAX_GROUPS", 50)
+    old = [run(10_000.0, NOW - 1000.0, user="ann") for _ in range(200)]
+    others = [run(100.0, user=f"u{number}") for number in range(200)]
+    assert learned(*old).seconds(traits(user="ann"), 0.0, 0.5) == pytest.approx(10_000.0, rel=0.2)
+    found = learned(*old, *others)
+    assert found.seconds(traits(user="ann"), 0.0, 0.5) < 9_000.0, "as anybody's of the quota"
+    assert found.seconds(traits(user="u199"), 0.0, 0.5) < 9_000.0
 
 
 def test_users_are_told_apart() -> None:
