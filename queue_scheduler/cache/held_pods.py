@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from queue_scheduler.cache.unit_demand import bounded
 from shared_api.held_jobs import uid_of_held_job
 from shared_api.objects.meta import Uid
 from shared_api.objects.pod import Pod
@@ -168,7 +169,7 @@ def read_held(pod: Pod) -> HeldPod | None:
     if not pod.is_living or pod.is_bound or not pod.has_gate(ADMISSION_GATE):
         return None
     try:
-        request = pod_requests(pod.spec)
+        request = bounded(pod_requests(pod.spec))
     except QuantityError:
         request = {}
     return HeldPod(

@@ -43,6 +43,7 @@ from queue_scheduler.cache.moved_pods import (
     unit_of_group,
     words_of,
 )
+from queue_scheduler.cache.unit_demand import bounded
 from queue_scheduler.cache.unit_owners import UnitOwners, owners_of_pods
 from queue_scheduler.framework.queue_unit_info import Occupancy
 from queue_scheduler.quota.quota_decision import PodStage
@@ -436,7 +437,7 @@ def read_counted(pod: Pod) -> tuple[PodFacts | None, str | None]:
     if not pod.is_living or pod.has_gate(ADMISSION_GATE):
         return None, None
     try:
-        return _facts_of_pod(pod, pod_requests(pod.spec)), None
+        return _facts_of_pod(pod, bounded(pod_requests(pod.spec))), None
     except QuantityError as error:
         return _facts_of_pod(pod, {}), str(error)
 

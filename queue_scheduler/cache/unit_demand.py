@@ -12,6 +12,7 @@ the unit or an admission of an older version uses.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from queue_scheduler.cache.partial_admission import with_least
 from queue_scheduler.decision import Grant
@@ -32,8 +33,20 @@ from shared_api.objects.queue_unit import (
 from shared_api.pod_requests import pod_requests
 from shared_api.quantity import QuantityError
 from shared_api.queue_unit_phases import is_being_evicted
-from shared_api.resource_list import Amounts, add, maximum, parse_amounts, parse_demand, scale
+from shared_api.resource_list import (
+    Amounts,
+    add,
+    format_amounts,
+    maximum,
+    parse_amounts,
+    parse_demand,
+    scale,
+)
 from shared_api.resource_names import rename_deprecated
+
+MAX_AMOUNT: Final = 1 << 60
+"""Of one resource, in base units: an exbibyte, or 10^15 cores. Of larger numbers any number can
+have the same hash, and demands are keys (a checkpoint refuses many such)."""
 
 
 class InvalidDemandError(ValueError):
@@ -44,7 +57,8 @@ def build_demand(unit: QueueUnit) -> UnitDemand:
     """Return what the unit asks for, in base units.
 
     Raises:
-        InvalidDemandError: No demand at all, too many pod sets, or a value that cannot be parsed.
+        InvalidDemandError: No demand at all, too many pod sets, more than any cluster has, or a
+            value that cannot be parsed.
     """
     if isinstance(unit, SalvagedUnit):
         raise InvalidDemandError(unit.unreadable)
@@ -56,7 +70,9 @@ def build_demand(unit: QueueUnit) -> UnitDemand:
         return _demand_of_pod_sets(unit)
     for field, quantities in (("request", spec.request), ("resource", spec.resource)):
         if quantities:
-            return UnitDemand(pod_sets=(), total=_parse(f"spec.{field}", quantities))
+            total = _parse(f"spec.{field}", quantities)
+            _check_amounts(total)
+            return UnitDemand(pod_sets=(), total=total)
     msg = "no demand: spec.podSet, spec.request and spec.resource are all empty"
     raise InvalidDemandError(msg)
 
@@ -80,8 +96,24 @@ def _demand_of_pod_sets(unit: QueueUnit) -> UnitDemand:
         min_counts.append(pod_set.min_count)
         total = add(total, scale(per_pod, pod_set.count))
         pods += pod_set.count
+    _check_amounts(total)
     demand = UnitDemand(pod_sets=tuple(pod_sets), total=total, pods=pods)
     return demand if not any(min_counts) else with_least(demand, tuple(min_counts))
+
+
+def _check_amounts(total: Amounts) -> None:
+    for resource, amount in total.items():
+        if amount > MAX_AMOUNT:
+            shown = format_amounts({resource: amount})[resource]
+            msg = f"it requests {shown} of {resource}, which is more than any cluster has"
+            raise InvalidDemandError(msg)
+
+
+def bounded(amounts: Amounts) -> Amounts:
+    """Return what a pod requests, at most `MAX_AMOUNT` of each resource."""
+    if any(amount > MAX_AMOUNT for amount in amounts.values()):
+        return {resource: min(amount, MAX_AMOUNT) for resource, amount in amounts.items()}
+    return amounts
 
 
 def _parse(path: str, quantities: ResourceQuantities) -> Amounts:

@@ -7,8 +7,8 @@ writes for engines, and no others, and each does no more than engines need:
 - `AllowedNames` decides what may be called and made.
 - State is set only on objects that the same pickle has made, and only in fields that they have.
 - Only lists, dicts, sets, and objects that the pickle has made, are filled.
-- Keys are small: a hash of tuples that share their parts can take for ever, one of deeply nested
-  tuples ends the process, and large numbers of one hash are compared each with all others.
+- Keys are small and flat: a hash of tuples that share their parts can take for ever, one of deeply
+  nested tuples ends the process, and large numbers of one hash are compared each with all others.
 - A `Budget` bounds operations and objects, and with them the memory.
 
 To look through the opcodes first, and then let `pickle` read them, would need the same stack to
@@ -37,11 +37,18 @@ MAX_OPERATIONS: Final = 60_000_000
 """Of one checkpoint: a unit has some 130, so it may have 450,000 units."""
 MAX_OBJECTS: Final = 10_000_000
 """Of one checkpoint, without texts: a unit has some 22."""
-MAX_KEY_PARTS: Final = 10_000
-"""Values in one key, counted as often as they occur; the largest keys are classes of units, which
-have the demands of all their pods."""
-MAX_KEY: Final = 1 << 60
-"""Of a number that is a key: above that, any number of them can have the same hash."""
+MAX_KEY_DEPTH: Final = 100
+"""Tuples in tuples of one key: Python hashes each within the one before, on the stack of C."""
+MAX_KEY_PARTS: Final = 1_000_000
+"""Values in one key, counted as often as they occur. The largest keys are classes of units and
+shapes of pods: an object as large as etcd takes can name 100,000 resources."""
+MAX_KEYS_PARTS: Final = 200_000_000
+"""Of all keys of one checkpoint, each of which is looked at."""
+SMALL_KEY: Final = 1 << 60
+"""Of numbers above it any number can have the same hash. Demands are bounded below it
+(`unit_demand.MAX_AMOUNT`), sums of them are not."""
+MAX_LARGE_KEYS: Final = 20_000
+"""Numbers above that in keys of one checkpoint; as many of one hash take seconds."""
 SET_OBJECTS: Final = 4
 """What a set counts as: an empty one takes 216 bytes."""
 
@@ -56,6 +63,8 @@ class Budget:
     def __init__(self, operations: int = MAX_OPERATIONS, objects: int = MAX_OBJECTS) -> None:
         self.operations = operations
         self.objects = objects
+        self.key_parts = MAX_KEYS_PARTS
+        self.large_keys = MAX_LARGE_KEYS
 
     def take_objects(self, count: int = 1) -> None:
         """Count objects that are about to be made.
@@ -311,7 +320,7 @@ def _empty_set(reading: _Reading, place: int) -> int:
 
 def _frozenset(reading: _Reading, place: int) -> int:
     reading.budget.take_objects(SET_OBJECTS)
-    reading.stack.append(frozenset(_checked(reading.take_marked())))
+    reading.stack.append(frozenset(_checked(reading, reading.take_marked())))
     return place
 
 
@@ -349,7 +358,7 @@ def _set_items(reading: _Reading, place: int) -> int:
 def _put(reading: _Reading, target: Any, keys: list[Any], values: list[Any]) -> None:  # noqa: ANN401 - as above
     if type(target) not in _DICTS and id(target) not in reading.made:
         raise CheckpointError("an item is set in what is no dict")
-    for key, value in zip(_checked(keys), values, strict=True):
+    for key, value in zip(_checked(reading, keys), values, strict=True):
         target[key] = value
 
 
@@ -357,7 +366,7 @@ def _add_items(reading: _Reading, place: int) -> int:
     items = reading.take_marked()
     if type(reading.stack[-1]) is not set:
         raise CheckpointError("something is added to what is no set")
-    reading.stack[-1].update(_checked(items))
+    reading.stack[-1].update(_checked(reading, items))
     return place
 
 
@@ -459,25 +468,45 @@ def _kind(value: object) -> str:
     return f"an object of {type(value).__qualname__}"
 
 
-def _checked(keys: list[Any]) -> list[Any]:
+def _checked(reading: _Reading, keys: list[Any]) -> list[Any]:
     """Return keys after a look at those that are more than a text or a number."""
     for key in keys:
         if type(key) not in _ATOMS:
-            _check_key(key)
+            _check_key(key, reading.budget)
     return keys
 
 
-def _check_key(key: object) -> None:
-    parts, ahead = 0, [key]
-    while ahead:
-        part = ahead.pop()
-        if type(part) is int and abs(part) > MAX_KEY:
-            raise CheckpointError("it has a key that is too large a number")
-        found = _parts_of(part)
-        parts += 1 + len(found)
-        if parts > MAX_KEY_PARTS:
-            raise CheckpointError("it has a key of too many parts")
-        ahead += found
+def _check_key(key: object, budget: Budget) -> None:
+    level, left = [key], MAX_KEY_PARTS
+    for _ in range(MAX_KEY_DEPTH):
+        level = _inner_parts(level, left, budget)
+        left -= len(level)
+        if not level:
+            budget.key_parts -= MAX_KEY_PARTS - left
+            if budget.key_parts < 0:
+                raise CheckpointError("its keys have too many parts")
+            return
+    raise CheckpointError("it has a key that is nested too deeply")
+
+
+def _inner_parts(level: list[Any], most: int, budget: Budget) -> list[Any]:
+    """Return what the values of a level are made of, and look at its numbers."""
+    inner: list[Any] = []
+    for part in level:
+        if type(part) is int:
+            if abs(part) > SMALL_KEY:
+                _take_large_key(budget)
+        elif type(part) not in _ATOMS:
+            inner += _parts_of(part)
+            if len(inner) > most:
+                raise CheckpointError("it has a key of too many parts")
+    return inner
+
+
+def _take_large_key(budget: Budget) -> None:
+    budget.large_keys -= 1
+    if budget.large_keys < 0:
+        raise CheckpointError("it has too many keys that are large numbers")
 
 
 def _parts_of(value: object) -> list[Any]:

@@ -9,10 +9,11 @@ import shutil
 from contextlib import suppress
 from fractions import Fraction
 from importlib.metadata import EntryPoint
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from queue_scheduler.cache.unit_state import judge
 from queue_scheduler.decision import Dequeue
@@ -27,7 +28,8 @@ from queue_scheduler.record.checkpoint_error import CheckpointError
 from queue_scheduler.record.digest import digest
 from queue_scheduler.setup.plugin_handle import PluginHandle
 from shared_api.client.transport import Transport
-from shared_api.objects.pod import Pod
+from shared_api.objects.pod import Container, Pod, PodSpec, ResourceRequirements
+from shared_api.well_known_labels import RELATED_QUEUE_UNIT
 from tests.properties import engine_kit
 from tests.properties.engine_kit import build_queue, build_quota, build_unit
 from tests.properties.real_quotas import new_engine
@@ -80,6 +82,39 @@ def test_a_thawed_engine_decides_as_before() -> None:
     assert [twin.decide_next("a", 0.0) for _ in range(3)] == want
     assert isinstance(want[0], Dequeue)
     assert digest(twin) == digest(engine)
+
+
+HUGE: Final = str(2**63 - 1)
+MANY: Final = {f"example.com/r{number}": "1" for number in range(2_000)}
+
+
+@pytest.mark.parametrize("mode", list(QuotaMode))
+@pytest.mark.parametrize("requests", [{"memory": HUGE}, MANY], ids=["huge", "many resources"])
+def test_no_demand_of_a_user_keeps_an_engine_from_being_read(
+    mode: QuotaMode, requests: dict[str, Any]
+) -> None:
+    """Else one job would leave all without answers: insight begins with a checkpoint."""
+    engine = new_engine(QuotaSettings(mode=mode))
+    engine.on_quota(build_quota("a", cpu=1))
+    engine.on_queue(build_queue("a", "Block"))
+    for number, count in enumerate((1, 3, 2**31 - 1)):
+        unit = build_unit(f"u{number}", "a", created=number, pods=(("main", count, 1),))
+        container = Container(resources=ResourceRequirements(requests=requests))
+        (pods,) = unit.spec.pod_set
+        template = replace(pods.template, spec=PodSpec(containers=(container,)))
+        spec = replace(unit.spec, pod_set=(replace(pods, template=template),))
+        engine.on_queue_unit(replace(unit, spec=spec))
+        for node in ("", "n1"):
+            for unit_key in ("", f"ns/u{number}"):
+                name = f"p{number}-{node}-{bool(unit_key)}"
+                annotations = {RELATED_QUEUE_UNIT: unit_key}
+                meta = {"name": name, "namespace": "ns", "uid": name, "annotations": annotations}
+                containers = [{"resources": {"requests": requests}}]
+                body = {"metadata": meta, "spec": {"nodeName": node, "containers": containers}}
+                engine.on_pod(msgspec.convert(body, Pod))
+    for _ in range(5):
+        engine.decide_next("a", 0.0)
+    assert digest(thaw(freeze(engine.fork()))) == digest(engine)
 
 
 def test_many_units_are_in_pieces_and_share_what_they_shared() -> None:

@@ -16,9 +16,10 @@ from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.queue_policies import PRIORITY
 from queue_scheduler.quota.quota_settings import QuotaSettings
+from queue_scheduler.record import unpickler
 from queue_scheduler.record.allowed_names import AllowedNames
 from queue_scheduler.record.checkpoint_error import CheckpointError
-from queue_scheduler.record.unpickler import MAX_KEY_PARTS, Budget, unpickle
+from queue_scheduler.record.unpickler import MAX_KEY_DEPTH, Budget, unpickle
 from shared_api.objects.pod import Pod
 
 GIGABYTES: Final = 1_500_000_000
@@ -253,7 +254,7 @@ def doubled(depth: int) -> bytes:
     return pickle.EMPTY_TUPLE + b"".join(steps)
 
 
-@pytest.mark.parametrize("key", [nested(MAX_KEY_PARTS), nested(100_000), doubled(60)])
+@pytest.mark.parametrize("key", [nested(MAX_KEY_DEPTH), nested(100_000), doubled(60)])
 def test_keys_that_cannot_be_hashed_are_refused(key: bytes) -> None:
     """Nested tuples end the process; those of shared parts take years."""
     uses = [
@@ -263,16 +264,25 @@ def test_keys_that_cannot_be_hashed_are_refused(key: bytes) -> None:
         pickle.MARK + key + pickle.FROZENSET,
     ]
     for use in uses:
-        with pytest.raises(CheckpointError, match="a key of too many parts"):
+        with pytest.raises(CheckpointError, match=r"a key (of too many parts|that is nested)"):
             read(use)
     assert read(key)  # as a value it is no danger
 
 
+def test_the_parts_of_all_keys_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpickler, "MAX_KEYS_PARTS", 100)
+    keys = {(number, "a"): 1 for number in range(50)}
+    assert unpickle(pickle.dumps(keys, 5), AllowedNames(), Budget()) == keys
+    keys[50, "a"] = 1
+    with pytest.raises(CheckpointError, match="its keys have too many parts"):
+        unpickle(pickle.dumps(keys, 5), AllowedNames(), Budget())
+
+
 def test_keys_that_are_objects_count_with_what_they_have() -> None:
     made = named(QuotaSettings.__module__, "QuotaSettings") + pickle.EMPTY_TUPLE + pickle.NEWOBJ
-    values = nested(MAX_KEY_PARTS) + pickle.NONE * (len(fields_of(QuotaSettings)) - 1)
+    values = nested(MAX_KEY_DEPTH) + pickle.NONE * (len(fields_of(QuotaSettings)) - 1)
     state = pickle.EMPTY_LIST + pickle.MARK + values + pickle.APPENDS
-    with pytest.raises(CheckpointError, match="a key of too many parts"):
+    with pytest.raises(CheckpointError, match="a key that is nested too deeply"):
         read(pickle.EMPTY_DICT + build(made, state) + pickle.NONE + pickle.SETITEM)
 
 
@@ -282,11 +292,16 @@ def test_no_state_replaces_a_method() -> None:
         read(build(made, fields(fork=pickle.NONE)))
 
 
-def test_numbers_that_share_a_hash_are_no_keys() -> None:
-    keys = [at * sys.hash_info.modulus for at in range(1, 500)]
-    for data in (dict.fromkeys(keys), set(keys[:3]), {("a", keys[1]): 1}):
-        with pytest.raises(CheckpointError, match="too large a number"):
-            unpickle(pickle.dumps(data, 5), AllowedNames(), Budget())
+def test_numbers_that_share_a_hash_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpickler, "MAX_LARGE_KEYS", 100)
+    for count, is_refused in ((100, False), (101, True)):
+        keys = [at * sys.hash_info.modulus for at in range(1, count + 1)]
+        for data in (dict.fromkeys(keys), set(keys), {("a", each): 1 for each in keys}):
+            if is_refused:
+                with pytest.raises(CheckpointError, match="too many keys that are large numbers"):
+                    unpickle(pickle.dumps(data, 5), AllowedNames(), Budget())
+            else:
+                assert unpickle(pickle.dumps(data, 5), AllowedNames(), Budget()) == data
 
 
 @pytest.mark.parametrize(
