@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from queue_controllers.jobframework.generic_job import JobKind
 from shared_api.backoff import Backoff
 
 BACKOFF_BASE_SECONDS: Final = 10.0
@@ -79,6 +80,10 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long an evicted unit waits if its eviction asks for a backoff."""
     backoff_limit: int = 0
     """After how many backoffs in a row a unit is deactivated; 0: never."""
+
+    def suspends_by_annotation(self, kind: JobKind) -> bool:
+        """Return whether a job of a kind stops only with the suspend annotation."""
+        return self.held_by_annotation or not kind.has_suspend_field
 
     @property
     def excluded_namespaces(self) -> frozenset[str]:

@@ -290,12 +290,13 @@ AGAINST_EVICTION: Final = "EvictionContested"
 
 def suspend_job(view: JobView, job: JobFacts) -> SuspendJob:
     """Return the action that suspends the job."""
-    by_annotation = view.settings.held_by_annotation or not job.kind.has_suspend_field
-    annotate = by_annotation or bool(job.suspend_annotation)
-    # A child whose owner is held is not the queue's, and its operator resumes it. Where the mark is
-    # refused (a user may fill all room that there is for annotations) the job must stop as well.
-    is_refused = MARK_REFUSED in view.memory.reported_events
-    mark = view.ownership.managed and (job.marked or not is_refused)
+    by_annotation = view.settings.suspends_by_annotation(job.kind)
+    # Where annotations are refused (a user may fill all room that there is for them) the job must
+    # stop as well.
+    has_no_room = MARK_REFUSED in view.memory.reported_events
+    annotate = by_annotation or (bool(job.suspend_annotation) and not has_no_room)
+    # A child whose owner is held is not the queue's, and its operator resumes it.
+    mark = view.ownership.managed and (job.marked or not has_no_room)
     return SuspendJob(annotate=annotate, resize=plan_restoration(job), mark=mark)
 
 

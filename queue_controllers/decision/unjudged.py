@@ -71,11 +71,17 @@ def decide_unjudged(
             RecordJobEvent(reason=CANNOT_BE_JUDGED, message=message, type=EventType.WARNING)
         )
     if holds:  # after the event: its owner is told also if this is refused
-        by_annotation = settings.held_by_annotation or not job.kind.has_suspend_field
+        by_annotation = settings.suspends_by_annotation(job.kind)
         actions.append(
             SuspendJob(annotate=by_annotation or bool(job.metadata.annotations.get(SUSPEND)))
         )
     return Decision(actions=tuple(actions), memory=memory)
+
+
+def without_annotations(action: SuspendJob, job: UnjudgedJob, settings: JobSettings) -> SuspendJob:
+    """Return the action with no annotation but one that alone stops the job."""
+    annotate = settings.suspends_by_annotation(job.kind)
+    return msgspec.structs.replace(action, mark=False, annotate=annotate)
 
 
 def _may_be_held(job: UnjudgedJob) -> bool:

@@ -40,7 +40,7 @@ from queue_controllers.decision.job_view import (
 from queue_controllers.decision.pending import read_lost
 from queue_controllers.decision.queue_unit_builder import choose_unit_name
 from queue_controllers.decision.running import STAYS_SECONDS, counts_due
-from queue_controllers.decision.unjudged import decide_unjudged
+from queue_controllers.decision.unjudged import decide_unjudged, without_annotations
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
     JobT,
@@ -376,8 +376,8 @@ class JobReconciler(Generic[JobT]):
             except Invalid:
                 if not isinstance(action, SuspendJob):
                     raise
-                # Perhaps only the mark is refused: the job has no room for another annotation.
-                self._executor.execute(msgspec.structs.replace(action, mark=False), job)
+                # Perhaps only annotations are refused: the job has no room for them.
+                self._executor.execute(without_annotations(action, unjudged, self._settings), job)
             self._count(type(action).__name__, "done")
         self._remember(job.metadata, decision.memory)
 

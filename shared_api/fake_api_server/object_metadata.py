@@ -25,6 +25,9 @@ from shared_api.fake_api_server.patching import Body, JsonValue, share
 
 MAX_NAME_CHARS: Final = 253
 MAX_LABEL_CHARS: Final = 63
+MAX_ANNOTATION_BYTES: Final = 256 * 1024
+"""Of all annotations of an object, keys and values.
+Source: k8s.io/apimachinery/pkg/api/validation, `TotalAnnotationSizeLimitB`."""
 GENERATED_CHARS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """The characters of generated names; no vowels, so no words.
 Source: k8s.io/apimachinery/pkg/util/rand."""
@@ -219,6 +222,9 @@ def _check_pairs(field: str, pairs: Mapping[str, str]) -> list[Cause]:
             for value in pairs.values()
             if not _LABEL_VALUE.fullmatch(value)
         ]
+    elif sum(len(f"{key}{value}".encode()) for key, value in pairs.items()) > MAX_ANNOTATION_BYTES:
+        why = f"Too long: may not be more than {MAX_ANNOTATION_BYTES} bytes"
+        causes.append(Cause("metadata.annotations", "FieldValueTooLong", why))
     return causes
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from shared_api.well_known_labels import GRANTED_COUNT, MARKED_UID
+from shared_api.well_known_labels import GRANTED_COUNT, MARKED_UID, SUSPEND
 from tests.charts.render import Program, as_manifest, of_kind, render, rights
 from tests.cluster.program_metrics import forbidden_by_the_server, samples, scrape
 from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
@@ -198,7 +198,7 @@ def test_annotations_that_leave_no_room_for_the_mark_do_not_let_a_job_run(
     """The queue of the test before is full."""
     container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
     pod = {"restartPolicy": "Never", "containers": [container]}
-    filled = {"a": "x" * (MOST_ANNOTATION_BYTES - 1)}
+    filled = {SUSPEND: "x", "a": "x" * (MOST_ANNOTATION_BYTES - len(f"{SUSPEND}xa"))}
     metadata = {"name": "filled", "annotations": filled}
     spec = {"template": {"spec": pod}}
     ed.request("POST", JOBS.format("default"), {"metadata": metadata, "spec": spec})

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from shared_api.fake_api_server.object_metadata import MAX_ANNOTATION_BYTES
 from shared_api.testing.faults import Match
+from shared_api.well_known_labels import SUSPEND
 from tests.sample_jobs import KUEUE_WORKLOADS
 from tests.stepped_host import writes_to
 
@@ -54,15 +56,21 @@ def test_a_job_costs_no_write_more_unless_nothing_else_tells(
     assert writes_to(world.server).count("patch jobs") == 1 + int(is_marked)
 
 
-def test_a_job_that_takes_no_mark_is_suspended_without(world: World) -> None:
-    """As where its user has filled all the room that there is for annotations."""
+@pytest.mark.parametrize("said", [None, "x", "false"])
+def test_a_job_that_takes_no_annotation_is_suspended_without(
+    world: World, said: str | None
+) -> None:
+    """As where its user has filled all the room that there is for them."""
     world.direct.create(QUOTA)
     world.start()
-    world.server.faults.fail(422, times=1, match=JOBS, message="annotations: Too long")
-    world.job(suspend=False, labelled=False)
+    annotations = {} if said is None else {SUSPEND: said}
+    room = MAX_ANNOTATION_BYTES - sum(len(f"{key}{text}") for key, text in annotations.items())
+    annotations["a"] = "x" * (room - 1)
+    world.job(suspend=False, labelled=False, annotations=annotations)
     world.settle(5.0)
     assert world.is_suspended()
     assert mark_of(world) == (None, None)
+    assert world.units() == ["main"]
     assert "MarkRefused" in world.events()
     world.patch_job({"spec": {"suspend": False}})
     world.settle(5.0)

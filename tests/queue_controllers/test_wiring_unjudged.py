@@ -9,8 +9,9 @@ import pytest
 import structlog
 
 from queue_controllers.extensions.batch_job import BatchJobAdapter
-from shared_api.fake_api_server.faults import Match
+from shared_api.fake_api_server.object_metadata import MAX_ANNOTATION_BYTES
 from shared_api.well_known_labels import MARKED_UID as MARK
+from shared_api.well_known_labels import SUSPEND
 from shared_api.work_queue import FAILING_RETRIES
 
 if TYPE_CHECKING:
@@ -142,9 +143,8 @@ def test_one_without_room_for_another_annotation_is_held_without_the_mark(
     world: World,
 ) -> None:
     world.start()
-    patches = Match(verb="patch", plural="jobs")
-    world.server.faults.fail(422, times=1, match=patches, message="annotations: Too long")
-    world.job("bad", suspend=False)
+    room = MAX_ANNOTATION_BYTES - len(f"{SUSPEND}x") - len("a")
+    world.job("bad", suspend=False, annotations={SUSPEND: "x", "a": "x" * room})
     world.settle(0.1)  # it is not tried again yet
     assert world.is_suspended("bad")
     assert MARK not in world.get_job("bad")["metadata"].get("annotations", {})

@@ -15,6 +15,7 @@ from tests.contracts.api_server.server_under_test import (
     plain,
 )
 
+FULL: Json = {"a": "x" * (256 * 1024 - 1)}
 _CONTROLLER: Json = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "7", "controller": True}
 RFC3339_SECONDS = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
 
@@ -50,6 +51,17 @@ def test_status_is_ignored_in_a_create_and_defaulted(api: Api) -> None:
     made = api.create(api.claims, {**claim("a"), "status": {"phase": "Running"}})
     assert made["status"] == {"phase": "Enqueued"}
     assert api.get(f"{api.claims}/a")["status"] == {"phase": "Enqueued"}
+
+
+def test_annotations_have_a_size(api: Api) -> None:
+    body = claim("a")
+    body["metadata"]["annotations"] = FULL
+    api.create(api.claims, body)
+    for more in ({"b": ""}, {"a": FULL["a"] + "x"}):
+        answer = api.merge(f"{api.claims}/a", {"metadata": {"annotations": more}})
+        assert (answer.status, answer.reason) == (422, "Invalid")
+        assert "Too long: may not be more than 262144 bytes" in answer.body["message"]
+    api.merged(f"{api.claims}/a", {"metadata": {"annotations": {"a": "y"}}})
 
 
 @pytest.mark.parametrize(
