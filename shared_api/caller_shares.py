@@ -36,8 +36,19 @@ TicketT = TypeVar("TicketT", bound=Hashable)
 """What a server knows a request by; of requests that wait or are answered, no two are equal."""
 
 
+SERVICE_ACCOUNT: Final = "system:serviceaccount:"
+"""What the name of a service account begins with, before namespace and name."""
+
+
 def user_key(user: str) -> str:
-    """Return the caller that a user is, whichever of its tokens and sessions it asks with."""
+    """Return the caller that a user is, whichever of its tokens and sessions it asks with.
+
+    All service accounts of a namespace are one: who may edit there can make any number, and ask as
+    each of them.
+    """
+    if user.startswith(SERVICE_ACCOUNT):
+        namespace = user.removeprefix(SERVICE_ACCOUNT).partition(":")[0]
+        return f"user/{SERVICE_ACCOUNT}{namespace}"
     return f"user/{user}"
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from starlette.requests import Request
 
 from shared_api.access_review import bearer_token
-from shared_api.caller_shares import address_key, token_key
+from shared_api.caller_shares import address_key, token_key, user_key
 
 CALLER: Final = "koord-queue-caller"
 """The header by which the scheduler tells the insight program who asks. That answers processes of
@@ -15,7 +15,13 @@ its own user only; no port that others reach reads it."""
 
 
 def caller_of(request: Request) -> str:
-    """Return who asks: the token, or the address where there is none."""
+    """Return who asks: the user whom the guard of the route knows, the token, or the address.
+
+    A user may have any number of tokens.
+    """
+    user = getattr(request.state, "user", "")
+    if user:
+        return user_key(user)
     token = bearer_token(request.headers.get("authorization", ""))
     if token:
         return token_key(token)

@@ -29,7 +29,7 @@ REFUSED_AFTER_SECONDS: Final = 1.0
 MAX_REFUSALS: Final = 200
 """Refusals that are put off at once: each holds a connection. Further ones are sent at once."""
 EVENTS: Final = "/page/events"
-"""Streams do not end, and those of users have a bound of their own."""
+"""Streams do not end: a caller may have as many of them as it may have requests beside."""
 
 
 class CallerBound:
@@ -69,16 +69,14 @@ class CallerBound:
                 del self._in_progress[caller]
 
     def _caller_of(self, connection: HTTPConnection) -> str | None:
-        """Return who asks; None: many may be behind the address, or it asks for a stream."""
-        is_stream = connection.url.path == EVENTS
+        """Return who asks, and for which of the two; None: many may be behind the address."""
+        kind = "stream" if connection.url.path == EVENTS else "request"
         if self._sessions is not None:
             session = self._sessions.find(connection.cookies.get(COOKIE, ""))
             if session is not None:
-                return None if is_stream else user_key(session.user)
-        elif is_stream:
-            return None  # where nobody logs in, streams are counted together
+                return f"{kind} {user_key(session.user)}"
         host = "" if connection.client is None else connection.client.host
-        return None if is_within(host, self._shared) else address_key(host)
+        return None if is_within(host, self._shared) else f"{kind} {address_key(host)}"
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._refusals < MAX_REFUSALS:

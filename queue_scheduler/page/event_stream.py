@@ -6,7 +6,6 @@ questions to the API server run on threads of the server's pool.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
@@ -33,8 +32,6 @@ AUTHORIZED_SECONDS: Final = 30.0
 SEND_SECONDS: Final = 15.0
 """How long a client may not read."""
 MAX_STREAMS: Final = 256
-MAX_OF_USER: Final = 32
-"""Tabs and windows, whichever of the user's sessions they have."""
 
 _HEARTBEAT: Final = b": still here\n\n"
 
@@ -63,7 +60,6 @@ class Streams:
         self._clock = clock
         self._recheck = recheck
         self._count = 0
-        self._of_user: Counter[str] = Counter()
         self._is_looking = False
         self._next_look = 0.0
         # The changes, by their first and last number, and the message about them.
@@ -74,27 +70,22 @@ class Streams:
         """How many are open."""
         return self._count
 
-    def check_places(self, visitor: Visitor) -> None:
+    def check_places(self) -> None:
         """Check that there is a place for one more stream.
 
         Raises:
-            HTTPException: 503: there are too many; 429: this user has too many.
+            HTTPException: 503: there are too many.
         """
         if self._count >= MAX_STREAMS:
             raise HTTPException(503, "too many pages are open; ask again", {"Retry-After": "30"})
-        if visitor.session is not None and self._of_user[visitor.user] >= MAX_OF_USER:
-            raise HTTPException(429, "you have too many pages open", {"Retry-After": "30"})
 
     async def serve(self, visitor: Visitor, last_id: str, send: Send) -> None:
         """Send events to a visitor until it may not read any more."""
         self._count += 1
-        self._of_user[visitor.user] += 1
         try:
             await self._tell(visitor, last_id, send)
         finally:
             self._count -= 1
-            self._of_user[visitor.user] -= 1
-            self._of_user += Counter()  # forgets those who have none
 
     async def _tell(self, visitor: Visitor, last_id: str, send: Send) -> None:
         await self._look()
@@ -219,7 +210,7 @@ def add_events(app: FastAPI, streams: Streams, identify: Callable[[Request], Vis
 
     async def events(request: Request) -> Response:
         visitor = await run_in_threadpool(identify, request)
-        streams.check_places(visitor)
+        streams.check_places()
         return EventStream(streams, visitor, request.headers.get("last-event-id", ""))
 
     form = answers_with(EventStream.media_type)

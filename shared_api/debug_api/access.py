@@ -175,3 +175,4 @@ class ReviewedAccess:
         verdict = self._reviewer.judge(authorization, right)
         if verdict.status is not HTTPStatus.OK:
             raise HTTPException(verdict.status.value, verdict.detail)
+        request.state.user = self._reviewer.known_user(authorization)

@@ -210,3 +210,10 @@ def test_keys_of_users_tokens_and_addresses_differ_and_hide_tokens() -> None:
     keys = {user_key("10.0.0.1"), token_key("10.0.0.1"), address_key("10.0.0.1")}
     assert len(keys) == 3
     assert not any("secret" in each for each in (token_key("secret"), token_key("secret\udcff")))
+
+
+def test_service_accounts_of_a_namespace_are_one_caller() -> None:
+    names = ("team:a", "team:b", "other:a")
+    keys = [user_key(f"system:serviceaccount:{name}") for name in names]
+    assert keys[0] == keys[1] != keys[2]
+    assert user_key("team") != keys[0]

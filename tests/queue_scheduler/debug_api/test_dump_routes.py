@@ -76,6 +76,9 @@ class Reviewer(AccessReviewer):
             return ReviewResult(HTTPStatus.OK, "", 0.0)
         return ReviewResult(HTTPStatus.FORBIDDEN, f"ann may not {right}", 0.0)
 
+    def known_user(self, authorization: str) -> str:
+        return "ann"
+
 
 @pytest.mark.parametrize(
     ("rights", "want"),

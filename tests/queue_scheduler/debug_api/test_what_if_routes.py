@@ -181,6 +181,9 @@ class Reviewer(AccessReviewer):
     def may_list_units(self, authorization: str, namespace: str) -> bool:
         return namespace in self._namespaces
 
+    def known_user(self, authorization: str) -> str:
+        return "ann"
+
 
 def test_the_right_is_to_create_on_the_path(full: ShellKit) -> None:
     reviewer = Reviewer("default")

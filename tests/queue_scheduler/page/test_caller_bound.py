@@ -117,22 +117,18 @@ def test_what_many_may_ask_through_a_proxy_has_no_bound_here() -> None:
     assert page.codes == [200] * (OWN_REQUESTS + 5)
 
 
-def test_streams_have_one_of_their_own_for_those_who_may_have_any() -> None:
+def test_streams_of_a_caller_have_the_same_bound_beside_its_requests() -> None:
     async def play(page: Page) -> None:
         number, _ = page.sessions.open("ann", "token")
-        await flood(page, OWN_REQUESTS + 5, path=EVENTS, number=number)
+        async with anyio.create_task_group() as tasks:
+            for path in (EVENTS, "/"):
+                for _ in range(OWN_REQUESTS + 2):
+                    tasks.start_soon(partial(page.ask, path, number=number))
+            while page.begun + len(page.codes) < 2 * OWN_REQUESTS + 4:
+                await anyio.sleep(0.01)
+            page.may_answer.set()
 
-    assert played(play).codes == [200] * (OWN_REQUESTS + 5)
-    strangers = played(lambda page: flood(page, OWN_REQUESTS + 5, path=EVENTS))
-    assert strangers.codes == [429] * 5 + [200] * OWN_REQUESTS
-
-
-def test_streams_where_nobody_logs_in_are_counted_together() -> None:
-    async def play(page: Page) -> None:
-        page.bound = CallerBound(page.answer, None)
-        await flood(page, OWN_REQUESTS + 5, path=EVENTS)
-
-    assert played(play).codes == [200] * (OWN_REQUESTS + 5)
+    assert played(play).codes == [429] * 4 + [200] * 2 * OWN_REQUESTS
 
 
 def test_refusals_come_late_unless_there_are_very_many(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from queue_scheduler.page import event_stream
-from queue_scheduler.page.event_stream import AUTHORIZED_SECONDS, MAX_OF_USER
+from queue_scheduler.page import caller_bound, event_stream
+from queue_scheduler.page.caller_bound import EVENTS
+from queue_scheduler.page.event_stream import AUTHORIZED_SECONDS
 from queue_scheduler.page.known_state import KnownStates
 from queue_scheduler.page.live import MAX_KEPT, MAX_UNITS, Changes
 from shared_api.process.clock import SystemClock
@@ -223,26 +224,16 @@ def test_a_withdrawn_right_is_noticed(kit: ShellKit) -> None:
 
 
 def test_streams_have_limits(kit: ShellKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = LoginWorld(kit)
-    with browser(world, ROOT) as client, ExitStack() as stack:
-        for _ in range(MAX_OF_USER):
-            stack.enter_context(heard(client))
-        assert client.get("/page/events").status_code == 429
-        monkeypatch.setattr(event_stream, "MAX_STREAMS", MAX_OF_USER)
-        assert client.get("/page/events").status_code == 503
-
-
-def test_the_limit_is_that_of_a_user_whichever_session_has_the_streams(
-    kit: ShellKit, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(event_stream, "MAX_OF_USER", 2)
+    """Of a user, whichever of its sessions has them, and of all."""
+    monkeypatch.setattr(caller_bound, "OWN_REQUESTS", 2)
     with served_page(LoginWorld(kit)) as url, ExitStack() as stack:
         clients = [stack.enter_context(Browser(url)) for _ in range(3)]
         for client, token in zip(clients, (ROOT, ROOT, TENANT), strict=True):
             assert client.log_in(token).status_code == 200
             stack.enter_context(heard(client))
-        assert [client.get("/page/events").status_code for client in clients[:2]] == [429, 429]
-        stack.enter_context(heard(clients[2]))
+        assert [client.get(EVENTS).status_code for client in clients[:2]] == [429, 429]
+        monkeypatch.setattr(event_stream, "MAX_STREAMS", 3)
+        assert clients[2].get(EVENTS).status_code == 503
 
 
 def test_a_place_is_free_again_when_a_stream_has_ended(
