@@ -70,6 +70,13 @@ MAX_WRAPPED: Final = 256
 """Wrapped objects whose parsed content is remembered: some kB each. They never change, and a job is
 reconciled half a dozen times."""
 
+MAX_WRAPPED_BYTES: Final = 128 << 10
+"""Most memory that one of them takes, by `_memory_of`: 32 MiB in all, and several times the usual
+ones. Users may write more than a MB."""
+
+_VALUE_BYTES: Final = 100
+"""About what a JSON value takes in memory beside its text: a dict 64, a string 49, and its key."""
+
 Json = dict[str, Any]
 
 
@@ -285,8 +292,9 @@ def _sets_of(job: AppWrapper) -> Iterator[_NamedSet]:
             path = f"spec.components[{position}]"
             raise UnknownPodsError(f"{path} has no podSets, and its controller has added none")
         wrapped = bytes(component.template)
+        kind = _kind_of(wrapped) if sets else ""
         for at, each in enumerate(sets):
-            name = pod_set_name(f"{_kind_of(wrapped)}-{number}")
+            name = pod_set_name(f"{kind}-{number}")
             yield _NamedSet(position, at, name, each.path, each.replicas, wrapped)
             number += 1
 
@@ -307,19 +315,39 @@ def _read_sets(job: AppWrapper) -> tuple[JobPodSet, ...]:
     return tuple(sets)
 
 
-@functools.lru_cache(maxsize=MAX_WRAPPED)
+def _memory_of(wrapped: bytes) -> int:
+    """Return about how many bytes an object takes when it is parsed."""
+    return len(wrapped) + _VALUE_BYTES * (wrapped.count(b",") + wrapped.count(b"{"))
+
+
 def _kind_of(wrapped: bytes) -> str:
     """Return the kind of an object, "pods" if it has none."""
-    return str(_json_object(wrapped).get("kind", "pods"))
+    is_small = _memory_of(wrapped) <= MAX_WRAPPED_BYTES
+    return (_read_kind if is_small else _read_kind.__wrapped__)(wrapped)
 
 
-@functools.lru_cache(maxsize=MAX_WRAPPED)
 def _template_at(wrapped: bytes, path: str) -> ScheduledPodTemplate:
     """Return an object's pod template at a path like "template.spec.groups[0].template".
 
     Raises:
         UnknownPodsError: There is none.
     """
+    is_small = _memory_of(wrapped) + len(path) <= MAX_WRAPPED_BYTES
+    return (_read_template if is_small else _read_large_template)(wrapped, path)
+
+
+@functools.lru_cache(maxsize=1)  # a path may be listed a thousand times
+def _read_large_template(wrapped: bytes, path: str) -> ScheduledPodTemplate:
+    return _read_template.__wrapped__(wrapped, path)
+
+
+@functools.lru_cache(maxsize=MAX_WRAPPED)
+def _read_kind(wrapped: bytes) -> str:
+    return str(_json_object(wrapped).get("kind", "pods"))
+
+
+@functools.lru_cache(maxsize=MAX_WRAPPED)
+def _read_template(wrapped: bytes, path: str) -> ScheduledPodTemplate:
     if not path.startswith(_ROOT):
         raise UnknownPodsError(f"path {path!r} cannot be read: it begins with no {_ROOT}")
     try:

@@ -68,7 +68,8 @@ MAX_RESOURCES_CHARS: Final = 4096
 """Longest value of that annotation: a hundred resources, and no work for a parser."""
 
 REMEMBERED: Final = 1024
-"""How many such texts are remembered with their content: equal templates have equal texts."""
+"""How many such texts are remembered with their content: equal templates have equal texts. Some
+tens of MB if all are as long as they may be."""
 
 POD_SET: Final = "default"
 
@@ -221,7 +222,6 @@ def _text_of(job: Workflow) -> str:
     return (read_annotation(job.metadata.annotations, MIN_RESOURCES) or "").strip()
 
 
-@functools.lru_cache(maxsize=REMEMBERED)
 def read_resources(text: str) -> tuple[ResourceQuantities | None, str]:
     """Return the resources that a workflow states, or None and what is wrong with them.
 
@@ -231,6 +231,11 @@ def read_resources(text: str) -> tuple[ResourceQuantities | None, str]:
         return None, "it is empty"
     if len(text) > MAX_RESOURCES_CHARS:
         return None, f"it has {len(text)} characters, at most {MAX_RESOURCES_CHARS} are read"
+    return _parse_resources(text)
+
+
+@functools.lru_cache(maxsize=REMEMBERED)
+def _parse_resources(text: str) -> tuple[ResourceQuantities | None, str]:
     try:
         decode = decode_json if text.startswith("{") else decode_yaml
         resources = decode(text, dict[str, QuantityText])

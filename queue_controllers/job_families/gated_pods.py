@@ -69,6 +69,10 @@ MAX_REMEMBERED: Final = 1024
 """Shapes and orders of names: pods of a group mostly are alike, and all of it is
 needed at each reconcile."""
 
+MAX_SPEC_BYTES: Final = 32 << 10
+"""Longest spec whose shape is remembered, 32 MiB in all: the usual ones have some kB. Users may
+write more than a MB."""
+
 _DIGITS: Final = re.compile(r"([0-9]+)")
 
 
@@ -402,7 +406,8 @@ def shape_of(pod: ScheduledPod) -> str:
     Without names of claims: each pod of a set may have its own.
     """
     spec = msgspec.structs.replace(_spec_of_template(pod.spec), volumes=())
-    return _shape_of_text(msgspec.json.encode(spec))
+    text = msgspec.json.encode(spec)
+    return (_shape_of_text if len(text) <= MAX_SPEC_BYTES else _shape_of_text.__wrapped__)(text)
 
 
 @functools.lru_cache(maxsize=MAX_REMEMBERED)

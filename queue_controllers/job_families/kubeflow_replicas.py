@@ -50,6 +50,10 @@ JOB_ROLE_LABEL: Final = "training.kubeflow.org/job-role"
 MAX_ROLE_LISTS: Final = 256
 """Lists of roles of which the order is remembered: jobs of a kind have one of a few."""
 
+MAX_ROLES_CHARS: Final = 1024
+"""Longest such list, many times the real ones: users may write any roles, and some 500 one-letter
+ones take 100 kB."""
+
 
 class ReplicaSpec(WireStruct, frozen=True):
     """The pods of one role; absent `replicas` are 1."""
@@ -159,7 +163,8 @@ class RoleTable(msgspec.Struct, frozen=True, kw_only=True):
         Operators take a role in any case. Of two spellings of one they take either; here it is the
         one that sorts last.
         """
-        return _in_order(self.order, tuple(specs))
+        is_long = sum(map(len, specs)) > MAX_ROLES_CHARS
+        return (_in_order.__wrapped__ if is_long else _in_order)(self.order, tuple(specs))
 
     def pod_sets(self, specs: ReplicaSpecs, finished: Mapping[str, int]) -> tuple[JobPodSet, ...]:
         """Return the pod sets, less the pods that have finished, by pod set."""

@@ -13,7 +13,7 @@ not, or if the cache may be behind: no refusal depends on a cache.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -39,6 +39,7 @@ from queue_controllers.reconcile.execute import job_type_of
 from queue_controllers.reconcile.job_reader import find_units
 from shared_api.client.discovery import RawReader, served_kinds
 from shared_api.client.errors import ApiFailure, Forbidden, MalformedAnswer, NotFound
+from shared_api.client.event_recorder import MAX_NOTE_BYTES, cut
 from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import OnlyMetadata
 from shared_api.informer.indexed_store import IndexedStore
@@ -54,6 +55,17 @@ that may not be read costs one refused request in this time."""
 MAX_REMEMBERED: Final = 10_000
 """Owners, and kinds, that were asked for last and are certainly remembered; at most twice as many
 are, some MB."""
+
+MAX_REMEMBERED_BYTES: Final = 16 << 20
+"""How much memory the objects that were asked for last may take, by `memory_of`: thousands, which
+have some kB each; at most twice as much is remembered. Users may make objects of more than a MB."""
+
+MAX_FIELD_CHARS: Final = 253 + 1 + 63
+"""Longest text of an owner reference that can be real: an apiVersion of a group and a version. The
+API server accepts any."""
+
+_VALUE_BYTES: Final = 100
+"""About what a JSON value takes in memory beside its text: a dict 64, a string 49, and its key."""
 
 READ_SECONDS: Final = 10.0
 """How old a read of an owner may be that its children are judged by: they are created together."""
@@ -103,34 +115,74 @@ _KeyT = TypeVar("_KeyT", bound=Hashable)
 _ValueT = TypeVar("_ValueT")
 
 
+def memory_of(value: object) -> int:
+    """Return about how many bytes an object of the API takes in memory."""
+    text = msgspec.json.encode(value)
+    return len(text) + _VALUE_BYTES * (text.count(b",") + text.count(b"{"))
+
+
+class _Generation(Generic[_KeyT, _ValueT]):
+    """What was remembered in one time, and how much that is."""
+
+    __slots__ = ("bytes", "values")
+
+    def __init__(self) -> None:
+        self.values: dict[_KeyT, tuple[_ValueT, int]] = {}
+        # Two threads that add at once may count only one: a generation gets so much larger, once.
+        self.bytes = 0
+
+    def put(self, key: _KeyT, value: _ValueT, size: int) -> None:
+        _, before = self.values.get(key, (None, 0))
+        self.values[key] = (value, size)
+        self.bytes += size - before
+
+
 class Remembered(Generic[_KeyT, _ValueT]):
     """A bounded dict for many threads: what was used last stays, the rest is evicted over time.
 
     Two generations: what is set or found is in the young one; when that is full it replaces the old
     one. So nothing in use is forgotten, however much else is added.
+
+    Args:
+        weigh: Returns how many bytes a value takes, where values may be large: they are bounded by
+            these too.
     """
 
     # The two are replaced together, so that threads which find the young one full at once replace
     # the same two, and no old generation is lost. What a thread puts into a young one that has just
     # become old is found there.
 
-    def __init__(self) -> None:
-        self._generations: tuple[dict[_KeyT, _ValueT], dict[_KeyT, _ValueT]] = ({}, {})
+    def __init__(self, weigh: Callable[[_ValueT], int] = lambda _: 0) -> None:
+        self._weigh = weigh
+        self._generations: tuple[_Generation[_KeyT, _ValueT], _Generation[_KeyT, _ValueT]] = (
+            _Generation(),
+            _Generation(),
+        )
 
     def get(self, key: _KeyT) -> _ValueT | None:
         """Return the value, None if it is not remembered."""
         young, old = self._generations
-        value = young.get(key)
-        if value is None and (value := old.get(key)) is not None:
-            self.put(key, value)
-        return value
+        found = young.values.get(key)
+        if found is None and (found := old.values.get(key)) is not None:
+            self._put(key, *found)
+        return None if found is None else found[0]
 
     def put(self, key: _KeyT, value: _ValueT) -> None:
         """Remember the value."""
+        self._put(key, value, self._weigh(value))
+
+    def _put(self, key: _KeyT, value: _ValueT, size: int) -> None:
         young, _ = self._generations
-        if len(young) >= MAX_REMEMBERED and key not in young:
-            young, _ = self._generations = ({}, young)
-        young[key] = value
+        is_full = len(young.values) >= MAX_REMEMBERED and key not in young.values
+        if is_full or (young.values and young.bytes + size > MAX_REMEMBERED_BYTES):
+            young, _ = self._generations = (_Generation(), young)
+        young.put(key, value, size)
+
+
+def _is_possible(owner: OwnerReference) -> bool:
+    """Return whether there can be such an owner; one that cannot be is not worth its memory."""
+    texts = (owner.api_version, owner.kind, owner.name, owner.uid)
+    return all(len(each) <= MAX_FIELD_CHARS and each.isascii() for each in texts)
 
 
 class OwnerReader:
@@ -152,6 +204,8 @@ class OwnerReader:
         Raises:
             ApiFailure: The server could not be asked, and never was about this owner.
         """
+        if not _is_possible(owner):
+            return Above(missing=NO_SUCH_OBJECT)
         now = self._clock.monotonic()
         question = (namespace, owner.api_version, owner.kind, owner.name, owner.uid)
         answer = self._answers.get(question)
@@ -173,6 +227,8 @@ class OwnerReader:
         Raises:
             NotReadError: There is none.
         """
+        if not _is_possible(owner):
+            return Above(missing=NO_SUCH_OBJECT)
         question = (namespace, owner.api_version, owner.kind, owner.name, owner.uid)
         answer = self._answers.get(question)
         if answer is None:
@@ -193,7 +249,8 @@ class OwnerReader:
             return Above()
         if found.metadata.uid != owner.uid:
             return Above(missing=NO_SUCH_OBJECT)
-        return Above(owner=found.metadata.controller_owner)
+        above = found.metadata.controller_owner
+        return Above(owner=above if above is not None and _is_possible(above) else None)
 
     def _kind_of(self, owner: OwnerReference, now: float) -> _Kind:
         known = self._kinds.get((owner.api_version, owner.kind))
@@ -288,7 +345,7 @@ class OwnerJudge:
             if is_known and not each.kind.held_by_gates:
                 key = (each.kind.group, each.kind.kind)
                 self._adapters.setdefault(key, []).append(each)
-        self._reads: Remembered[tuple[str, str, str, str], _Read] = Remembered()
+        self._reads: Remembered[tuple[str, str, str, str], _Read] = Remembered(memory_of)
         # By the child's uid. A proof is kept for good: an owner may shrink, end and go before its
         # children do. To become larger a child must change itself.
         self._judged: Remembered[Uid, _Judged] = Remembered()
@@ -305,11 +362,15 @@ class OwnerJudge:
         Raises:
             ApiFailure: The server could not be asked.
         """
+        if not _is_possible(owner):
+            return Refusal(NO_SUCH_OBJECT)
         now, meta = self._clock.monotonic(), job.metadata
         known = self._judged.get(meta.uid)
         if known is not None and known.counts_for(meta, owner, now):
             return known.refusal
         refusal = self._judge(job, child, owner, now)
+        if refusal is not None:  # it may repeat what a user has written into the owner
+            refusal = msgspec.structs.replace(refusal, why=cut(refusal.why, MAX_NOTE_BYTES))
         may_pass = refusal is not None and refusal.may_pass
         until = now if may_pass else now + REFUSED_SECONDS
         self._judged.put(meta.uid, _Judged(meta.generation, owner.uid, refusal, until))
@@ -321,6 +382,8 @@ class OwnerJudge:
         Raises:
             NotReadError: There is none, and the caches do not prove that the owner created it.
         """
+        if not _is_possible(owner):
+            return Refusal(NO_SUCH_OBJECT)
         now, meta = self._clock.monotonic(), job.metadata
         known = self._judged.get(meta.uid)
         if known is not None and known.is_about(meta, owner):

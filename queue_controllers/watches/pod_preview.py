@@ -52,7 +52,7 @@ from queue_controllers.jobframework.generic_job import (
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from queue_controllers.jobframework.template_updates import AddedParts, take_off_body
 from queue_controllers.reconcile.job_reader import PreviewRequest
-from queue_controllers.watches.owner_lookup import Remembered
+from queue_controllers.watches.owner_lookup import Remembered, memory_of
 from shared_api.backoff import Backoff
 from shared_api.client.errors import ApiError, ApiFailure, NotFound
 from shared_api.client.resource_client import ResourceType
@@ -86,8 +86,12 @@ IDLE_SECONDS: Final = 3600.0
 reconciled before its release in any case."""
 
 MAX_RESULTS: Final = 5_000
-"""Results that are kept, one per distinct template, with its pod: some kB each. Renewing them takes
-8 requests per second."""
+"""Results that are kept, one per distinct template, with its pod. Renewing them takes 8 requests
+per second."""
+
+MAX_RESULT_BYTES: Final = 64 << 20
+"""How much memory they may take in all, by `memory_of`: the usual ones have 20 kB each, and a user
+may write templates of more than a MB."""
 
 MAX_WAITING_JOBS: Final = 10_000
 """Jobs that wait for results; for further ones the watched objects count."""
@@ -145,6 +149,8 @@ class _Known(msgspec.Struct):
 
     dry_run: DryRun
     result: PreviewResult
+    size: int
+    """In bytes of memory."""
     due: float
     used: float
     failures: int = 0
@@ -372,14 +378,21 @@ class PodPreviews:
         return keys
 
     def _remember(self, dry_run: DryRun, result: PreviewResult) -> None:
-        now = self._clock.monotonic()
+        now, size = self._clock.monotonic(), _size_of(dry_run, result)
         with self._lock:
-            if len(self._known) >= MAX_RESULTS:
-                least = min(self._known.values(), key=lambda each: each.used)
-                del self._known[least.dry_run.key]
-            known = _Known(dry_run, result, due=0.0, used=now)
+            self._make_room(size)
+            known = _Known(dry_run, result, size, due=0.0, used=now)
             self._known[dry_run.key] = known
             self._set_due(known, now)
+
+    def _make_room(self, size: int) -> None:
+        """Forget the results that were used longest ago, until there is room for one more."""
+        total = sum(each.size for each in self._known.values())
+        for least in sorted(self._known.values(), key=lambda each: each.used):
+            if len(self._known) < MAX_RESULTS and total + size <= MAX_RESULT_BYTES:
+                return
+            del self._known[least.dry_run.key]
+            total -= least.size
 
     def _renew(self, known: _Known, now: float) -> None:
         """Repeat a dry run; report if its result has changed."""
@@ -395,10 +408,11 @@ class PodPreviews:
             known.failures += 1
             self._warn_no_response(known.dry_run.namespace, failure)
             return
+        size = _size_of(known.dry_run, result)
         with self._lock:
             is_news = result != known.result
             if is_news:
-                known.result, known.failures = result, 0
+                known.result, known.size, known.failures = result, size, 0
             self._set_due(known, self._clock.monotonic())
         if is_news:
             self._on_changed(known.dry_run.namespace)
@@ -430,6 +444,10 @@ class PodPreviews:
         if now >= self._quiet_until:
             self._quiet_until = now + REMIND_SECONDS
             log.warning("no answer to a preview", namespace=namespace, error=str(failure))
+
+
+def _size_of(dry_run: DryRun, result: PreviewResult) -> int:
+    return memory_of(dry_run) + memory_of(result)
 
 
 def _parts_of(adapter: GenericJob[Any], job: JobFacts, quota: str) -> dict[str, _Part]:

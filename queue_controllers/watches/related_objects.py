@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from queue_controllers.jobframework.generic_job import OtherObject
-from queue_controllers.watches.owner_lookup import Remembered
+from queue_controllers.watches.owner_lookup import Remembered, memory_of
 from shared_api.client.errors import ApiFailure, Forbidden, NotFound
 from shared_api.client.resource_client import ResourceType
 from shared_api.objects.meta import ObjectMeta, Uid
@@ -55,7 +55,7 @@ class RelatedObjectReader:
     def __init__(self, client: RelatedObjectClient, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._answers: Remembered[Uid, _Answer] = Remembered()
+        self._answers: Remembered[Uid, _Answer] = Remembered(memory_of)
 
     def __call__(self, job: ObjectMeta, other: OtherObject) -> Any | None:  # noqa: ANN401 - of any kind
         """Return the related object; None if none is known, or it is another job's.

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 MAX_NOTE_BYTES: Final = 1024
+"""Longest note: the limit of the API's validation."""
 MAX_WORD_BYTES: Final = 128
 """Longest reason, action and reporting instance: the limit of the API's validation."""
 MAX_NAME_CHARS: Final = 253
@@ -140,7 +141,7 @@ class EventRecorder:
 
     def record(self, event: Event) -> None:
         """Write an event, or increment its count, later. Returns at once; never raises."""
-        self._inbox.append((event, rfc3339_micro(self._clock.now())))
+        self._inbox.append((_cut_texts(event), rfc3339_micro(self._clock.now())))
         self.wake()
 
     def step(self) -> float | None:
@@ -191,9 +192,9 @@ class EventRecorder:
             "metadata": {"name": name, "namespace": _namespace_of(event)},
             "eventTime": series.seen_at,
             "type": event.type.value,
-            "reason": cut(event.reason, MAX_WORD_BYTES),
-            "action": cut(event.action, MAX_WORD_BYTES),
-            "note": cut(event.note, MAX_NOTE_BYTES),
+            "reason": event.reason,
+            "action": event.action,
+            "note": event.note,
             "regarding": msgspec.to_builtins(event.regarding),
             "reportingController": self._controller,
             "reportingInstance": self._instance,
@@ -326,9 +327,22 @@ def event_name(event: Event, controller: str) -> str:
     return f"{about}.{digest}" if about else digest
 
 
+def _cut_texts(event: Event) -> Event:
+    """Return an event with texts as long as the API takes them.
+
+    Thousands of events wait and are remembered, and a note may repeat what a user has written.
+    """
+    return msgspec.structs.replace(
+        event,
+        reason=cut(event.reason, MAX_WORD_BYTES),
+        action=cut(event.action, MAX_WORD_BYTES),
+        note=cut(event.note, MAX_NOTE_BYTES),
+    )
+
+
 def cut(text: str, limit_bytes: int) -> str:
-    """Return the text, truncated to at most `limit_bytes` bytes of UTF-8."""
-    data = text.encode()
+    """Return the text, truncated to at most `limit_bytes` bytes of UTF-8; never raises."""
+    data = text.encode(errors="replace")
     if len(data) <= limit_bytes:
         return text
     ellipsis = "…"

@@ -10,7 +10,14 @@ import pytest
 
 from queue_controllers.decision.job_state import NO_PODS, PodCounts, judge_job
 from queue_controllers.decision.queue_unit_builder import demand_of
-from queue_controllers.extensions.app_wrapper import AppWrapper, AppWrapperAdapter
+from queue_controllers.extensions.app_wrapper import (
+    MAX_WRAPPED_BYTES,
+    AppWrapper,
+    AppWrapperAdapter,
+    _read_kind,
+    _read_large_template,
+    _read_template,
+)
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
     LabelsPods,
@@ -314,3 +321,19 @@ def test_the_sample_and_its_release() -> None:
     patch = ADAPTER.release_patch(of, stamps)
     whole = fill_lists(patch, body, AppWrapperAdapter.list_keys)
     assert troubles_of({**body, **whole}, "appwrappers") == []
+
+
+def test_only_objects_of_usual_size_are_remembered_several() -> None:
+    notes: tuple[Any, ...] = ("x" * MAX_WRAPPED_BYTES, [{}] * (MAX_WRAPPED_BYTES // 200))
+    for note in notes:
+        before = _read_template.cache_info(), _read_kind.cache_info()
+        of = job(component(SET, template=pod(), note=note))
+        assert counts(of) == {"job-0": 1}
+        assert demand_of(ADAPTER.pod_sets(of)) == {"cpu": 1000}
+        assert (_read_template.cache_info(), _read_kind.cache_info()) == before
+    assert _read_large_template.cache_info().currsize == 1
+    first, again = (job(component(SET, template=pod("17"))) for _ in range(2))
+    assert demand_of(ADAPTER.pod_sets(first)) == {"cpu": 17_000}
+    hits = _read_template.cache_info().hits
+    assert demand_of(ADAPTER.pod_sets(again)) == {"cpu": 17_000}
+    assert _read_template.cache_info().hits > hits

@@ -13,7 +13,13 @@ from queue_controllers.decision.job_ownership import ClusterContext, classify_ow
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.job_state import NO_PODS, judge_job
 from queue_controllers.decision.queue_unit_builder import demand_of
-from queue_controllers.extensions.argo_workflow import Workflow, WorkflowAdapter, read_resources
+from queue_controllers.extensions.argo_workflow import (
+    MAX_RESOURCES_CHARS,
+    Workflow,
+    WorkflowAdapter,
+    _parse_resources,
+    read_resources,
+)
 from queue_controllers.jobframework.generic_job import (
     GenericJob,
     PodStamp,
@@ -290,10 +296,15 @@ def test_the_sample() -> None:
 
 
 def test_a_text_is_parsed_once() -> None:
-    before = read_resources.cache_info().misses
-    for _ in range(3):
-        read_resources("cpu: 123456")
-    assert read_resources.cache_info().misses == before + 1
+    first, _ = read_resources("cpu: 123456")
+    again, _ = read_resources("cpu: 123456")
+    assert first is again
+
+
+def test_a_text_that_is_too_long_is_not_remembered() -> None:
+    before = _parse_resources.cache_info()
+    read_resources("x" * (MAX_RESOURCES_CHARS + 1))
+    assert _parse_resources.cache_info() == before
 
 
 def test_its_recorded_life() -> None:

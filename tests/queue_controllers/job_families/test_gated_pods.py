@@ -6,6 +6,8 @@ import pytest
 
 from queue_controllers.extensions.pod_group import PodGroupAdapter
 from queue_controllers.job_families.gated_pods import (
+    MAX_SPEC_BYTES,
+    _shape_of_text,
     in_order,
     is_candidate,
     pod_to_admit,
@@ -105,6 +107,15 @@ def test_shapes() -> None:
     assert one == shape_of(build_pod("c", volumes=[claim])), "each has a claim of its own"
     assert one != shape_of(build_pod("d", cpu="2"))
     assert one != shape_of(build_pod("e", nodeSelector={"zone": "a"}))
+
+
+def test_only_shapes_of_specs_of_usual_length_are_remembered() -> None:
+    usual, long = build_pod("a"), build_pod("a", nodeSelector={"zone": "x" * MAX_SPEC_BYTES})
+    shape_of(usual)
+    before = _shape_of_text.cache_info()
+    assert shape_of(long) == shape_of(long) != shape_of(usual)
+    after = _shape_of_text.cache_info()
+    assert (after.misses, after.hits) == (before.misses, before.hits + 1)
 
 
 def test_a_pod_created_without_the_gate_is_named() -> None:

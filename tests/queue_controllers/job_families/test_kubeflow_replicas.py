@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from queue_controllers.job_families.kubeflow_replicas import (
+    MAX_ROLES_CHARS,
     RUN_POLICY,
     RUN_POLICY_SUSPEND,
     AddedContainer,
@@ -50,6 +51,13 @@ def specs(**roles: int | None) -> dict[str, ReplicaSpec]:
 def test_roles_become_pod_sets(of: dict[str, ReplicaSpec], want: list[tuple[str, int]]) -> None:
     found = [(each.name, each.count) for each in TABLE.pod_sets(of, {})]
     assert found == want
+
+
+def test_only_lists_of_usual_length_are_remembered() -> None:
+    short, long = specs(Worker=2), specs(**{"w" * MAX_ROLES_CHARS: 1}, Launcher=1)
+    assert TABLE.roles_of(short) is TABLE.roles_of(short)
+    assert TABLE.roles_of(long) is not TABLE.roles_of(long)
+    assert list(TABLE.roles_of(long)) == ["launcher", "w" * 63]
 
 
 def test_a_role_scaled_to_nothing_is_not_done() -> None:

@@ -9,9 +9,12 @@ import pytest
 from queue_controllers.decision.owners import Above, NotReadError
 from queue_controllers.watches.owner_lookup import (
     BELIEVED_SECONDS,
+    MAX_FIELD_CHARS,
     NO_SUCH_KIND,
     NO_SUCH_OBJECT,
     OwnerReader,
+    Remembered,
+    memory_of,
 )
 from shared_api.client.errors import ServerError
 from shared_api.fake_api_server.faults import EVERY_TIME, Match
@@ -254,3 +257,56 @@ def test_cached_answers_are_recalled_without_a_read(world: World) -> None:
     with pytest.raises(NotReadError):
         reader.recall("other", asked)
     assert len(world.server.journal) == before
+
+
+@pytest.mark.parametrize("field", ["apiVersion", "kind", "name", "uid"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("x" * (MAX_FIELD_CHARS + 1), id="longer than any"),
+        pytest.param("\N{SNOWMAN}", id="not ASCII"),
+    ],
+)
+def test_an_owner_that_cannot_be_is_neither_asked_about_nor_remembered(
+    world: World, field: str, text: str
+) -> None:
+    world.start()
+    reader = OwnerReader(world.host.client, world.clock)
+    owner = reference({**make_cron_job(world, RAY_JOB), field: text})
+    before = len(world.server.journal)
+    assert reader("team", owner) == Above(missing=NO_SUCH_OBJECT)
+    assert reader.recall("team", owner) == Above(missing=NO_SUCH_OBJECT)
+    assert len(world.server.journal) == before
+
+
+def test_an_owner_of_an_owner_that_cannot_be_is_not_remembered(world: World) -> None:
+    cron_job = make_cron_job(world, {**RAY_JOB, "uid": "x" * (MAX_FIELD_CHARS + 1)})
+    world.start()
+    reader = OwnerReader(world.host.client, world.clock)
+    assert reader("team", reference(cron_job)) == Above()
+    longest = make_cron_job(world, {**RAY_JOB, "uid": "x" * MAX_FIELD_CHARS}, name="other")
+    assert reader("team", reference(longest)).owner is not None
+
+
+def test_large_values_are_bounded_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("queue_controllers.watches.owner_lookup.MAX_REMEMBERED_BYTES", 10)
+    remembered: Remembered[str, str] = Remembered(len)
+    remembered.put("in use", "abc")
+    for name in ("a", "b", "c", "d", "e"):
+        remembered.put(name, "123456")
+        assert remembered.get("in use") == "abc"
+    assert [name for name in "abcde" if remembered.get(name) is not None] == ["d", "e"]
+
+
+def test_a_value_that_is_replaced_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("queue_controllers.watches.owner_lookup.MAX_REMEMBERED_BYTES", 10)
+    remembered: Remembered[str, str] = Remembered(len)
+    remembered.put("idle", "abc")
+    for _ in range(9):
+        remembered.put("renewed", "1234")
+    assert remembered.get("idle") == "abc"
+
+
+def test_many_small_values_take_more_memory_than_their_text() -> None:
+    assert memory_of({"a": "x" * 3000}) < 3300
+    assert memory_of([{} for _ in range(1000)]) > 100_000

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from queue_controllers.watches.owner_lookup import REFUSED_SECONDS
+from queue_controllers.watches.owner_lookup import (
+    MAX_FIELD_CHARS,
+    NO_SUCH_OBJECT,
+    REFUSED_SECONDS,
+)
 from shared_api.fake_api_server.faults import EVERY_TIME, Match
 from tests.queue_controllers.conftest import QUOTA_LABEL
 from tests.queue_controllers.owner_kit import make_owner, template, wrap_job
@@ -299,6 +303,29 @@ def test_an_owner_that_may_not_be_read_does_not_count(world: World) -> None:
     assert "the controllers may not get jobsets.jobset.x-k8s.io" in note
 
 
+def test_an_owner_that_cannot_be_is_not_read_and_does_not_count(world: World) -> None:
+    world.start()
+    of_job("top-w-1").make(
+        world, {**job_set(world), "apiVersion": "jobset.x-k8s.io/" + "v" * MAX_FIELD_CHARS}
+    )
+    world.settle()
+    assert world.units() == ["top-w-1"]
+    assert NO_SUCH_OBJECT in note_about_owner(world)
+    verbs = [each.info.verb for each in world.server.journal if each.info.plural == "jobsets"]
+    assert "get" not in verbs
+
+
+def test_a_remembered_refusal_is_no_longer_than_a_note(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queue_controllers.watches.owner_lookup.MAX_NOTE_BYTES", 20)
+    world.start()
+    world.server.faults.fail(403, times=EVERY_TIME, match=Match(plural="jobsets", verb="get"))
+    of_job("top-w-1").make(world, job_set(world))
+    world.settle()
+    assert "but the controllers m…. It is" in note_about_owner(world)
+
+
 def test_children_that_come_together_cost_one_read(world: World) -> None:
     world.start()
     above = job_set(world)
@@ -307,6 +334,23 @@ def test_children_that_come_together_cost_one_read(world: World) -> None:
     world.settle(3.0)
     gets = [each for each in world.server.journal if each.info.plural == "jobsets"]
     assert [each.info.verb for each in gets if each.info.verb == "get"] == ["get"]
+
+
+def test_owners_that_were_read_are_bounded_by_their_bytes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queue_controllers.watches.owner_lookup.MAX_REMEMBERED_BYTES", 1)
+    world.start()
+    of_one = {"parallelism": 2, "completions": 2, "template": template()}
+    spec = {"replicatedJobs": [{"name": "w", "replicas": 2, "template": {"spec": of_one}}]}
+    owners = [make_owner(world.direct, API["jobsets"], name, "jobsets", spec) for name in "abc"]
+    for child, owner in zip(
+        ("a-w-0", "b-w-0", "c-w-0", "a-w-1"), (*owners, owners[0]), strict=True
+    ):
+        of_job(child).make(world, owner)
+        world.settle(1.0)
+    infos = [each.info for each in world.server.journal if each.info.plural == "jobsets"]
+    assert [each.name for each in infos if each.verb == "get"] == ["a", "b", "c", "a"]
 
 
 def test_a_train_job_has_no_more_than_it_was_admitted_with(world: World) -> None:

@@ -285,6 +285,33 @@ def test_limits_are_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum([bool(world.look(job).unknown_demand) for job in jobs]) == 1
 
 
+def test_results_are_bounded_by_their_bytes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("queue_controllers.watches.pod_preview.MAX_RESULT_BYTES", 50_000)
+    jobs = [world.job(f"j{number}") for number in range(4)]
+    for number, job in enumerate(jobs):
+        spec = world.server.jobs[job.metadata.name]["spec"]["template"]["spec"]
+        spec["containers"][0]["image"] = f"{number}" * 7000
+        answered(world, job)
+        world.clock.advance(1.0)
+    assert [bool(world.look(job).unknown_demand) for job in jobs] == [True, True, False, False]
+
+
+def test_a_result_that_has_grown_takes_more_room(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queue_controllers.watches.pod_preview.MAX_RESULT_BYTES", 50_000)
+    grown, other = world.job(), world.job("other")
+    world.server.jobs["other"]["spec"]["template"]["spec"]["containers"][0]["image"] = "another"
+    answered(world, grown)
+    world.server.trouble = Invalid(422, "", "x" * 60_000)
+    world.pass_time(ASK_AGAIN_SECONDS)
+    assert not world.look(grown).unknown_demand
+    world.server.trouble = None
+    world.clock.advance(1.0)
+    answered(world, other)
+    assert world.look(grown).unknown_demand == AWAITS_PREVIEW
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -105,6 +105,18 @@ def test_cached_answers_are_recalled_without_a_read() -> None:
     assert len(server.asked) == 1
 
 
+def test_large_objects_are_bounded_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("queue_controllers.watches.owner_lookup.MAX_REMEMBERED_BYTES", 5000)
+    server = Server(thing("x" * 1000))
+    read = RelatedObjectReader(server, VirtualClock())
+    above = msgspec.structs.replace(OTHER, is_child=False)
+    for number in range(20):
+        read(job(uid=str(number)), above)
+    kept = [number for number in range(20) if read.recall(job(uid=str(number)), above)]
+    assert 2 <= len(kept) <= 8
+    assert kept[-1] == 19
+
+
 def test_an_answer_about_a_watched_object_counts_until_that_changes() -> None:
     def at(generation: int, uid: str = "t") -> OnlyMetadata:
         return OnlyMetadata(metadata=ObjectMeta(uid=Uid(uid), generation=generation))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from shared_api.client import event_recorder
@@ -265,3 +267,23 @@ def test_names_fit_into_the_api(name: str, want_start: str) -> None:
 def test_notes_are_truncated_by_bytes(text: str, want: str) -> None:
     assert cut(text, MAX_NOTE_BYTES) == want
     assert len(want.encode()) <= MAX_NOTE_BYTES
+
+
+def test_an_event_that_waits_or_is_remembered_has_no_more_text_than_is_sent() -> None:
+    setup = Setup()
+    long = event("x" * 1_000_000)
+    tracemalloc.start()
+    for number in range(20):
+        setup.recorder.record(msgspec.structs.replace(long, note=f"{number}{long.note}"))
+    setup.recorder.step()
+    setup.sent.clear()
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken < 500_000
+
+
+def test_a_note_that_is_no_unicode_is_recorded() -> None:
+    setup = Setup()
+    setup.say(event("\ud800" + "x" * MAX_NOTE_BYTES))
+    ((_, body),) = setup.sent
+    assert body["note"] == "?" + "x" * (MAX_NOTE_BYTES - 4) + "…"
