@@ -23,9 +23,10 @@ process itself has written.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -74,6 +75,9 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.placement import as_admitted
 from shared_api.queue_unit_phases import Phase
 from shared_api.well_known_labels import DEFAULT_QUEUE_NAMESPACE
+
+MAX_NOTICES: Final = 10_000
+"""Notices that wait to be taken; above it the oldest are lost, as in the event reporter."""
 
 
 class _Parts(NamedTuple):
@@ -134,7 +138,8 @@ class Engine:
         self._objects = ClusterObjects()
         self._growths = Growths(parts.units, parts.plugins)
         self._admission = UnitAdmission(parts.plugins, parts.backfill, parts.rounds, parts.wake_up)
-        self._notices: list[Notice] = []
+        # Those of a replica that does not lead are never taken, and users cause them.
+        self._notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
 
     # === facts ================================================================================
 
@@ -608,7 +613,7 @@ class Engine:
         return self._units.usage.charge_of(uid)
 
     def take_notices(self) -> list[Notice]:
-        """Return, once, what users are to see as events."""
+        """Return, once, what users are to see as events; see `MAX_NOTICES`."""
         notices = [
             *self._notices,
             *self._queue_state.take_notices(),

@@ -9,13 +9,13 @@ change together, only in the methods of `QuotaLedger`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias, assert_never
 
 import msgspec
 
 from queue_scheduler.quota.quota_decision import Demand, PodStage
-from queue_scheduler.quota_cache.tree_usage import without_zeros
+from queue_scheduler.quota_cache.tree_usage import add_up, without_zeros
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.resource_list import Amounts, add
 
@@ -66,25 +66,31 @@ class ChargedSums:
         return copy
 
     def add(self, demand: Demand, sign: int) -> None:
-        """Add (1) or take back (-1) a demand; what is negative in it does not count."""
-        # Written out for speed: this runs twice in the life of every unit.
-        amounts = self.amounts
-        for key, amount in demand.amounts.items():
-            if amount > 0:
-                amounts[key] += amount if sign > 0 else -amount
+        """Add (1) or take back (-1) a demand; what is negative in it does not count.
+
+        What nothing is charged for any longer has no key.
+        """
+        # This runs twice in the life of every unit.
+        _add_positive(self.amounts, demand.amounts, sign)
         if demand.non_preemptible or demand.firm:
-            part = self.non_preemptible
-            for key, amount in demand.firm_amounts.items():
-                if amount > 0:
-                    part[key] += amount if sign > 0 else -amount
+            _add_positive(self.non_preemptible, demand.firm_amounts, sign)
 
     def is_empty(self) -> bool:
         """Return whether nothing is charged."""
         return not (any(self.amounts.values()) or any(self.non_preemptible.values()))
 
     def numbers(self) -> tuple[Amounts, Amounts]:
-        """Return both sums without zeros, for comparisons."""
+        """Return copies of both sums, for comparisons."""
         return without_zeros(self.amounts), without_zeros(self.non_preemptible)
+
+
+def _add_positive(sums: Amounts, amounts: Mapping[str, int], sign: int) -> None:
+    if sign < 0:
+        add_up(sums, [(key, -amount) for key, amount in amounts.items() if amount > 0])
+        return
+    for key, amount in amounts.items():
+        if amount > 0:
+            sums[key] += amount
 
 
 class Account:
@@ -144,7 +150,8 @@ class Account:
 
     def is_empty(self) -> bool:
         """Return whether nothing is charged."""
-        return all(sums.is_empty() for sums in self.parts().values())
+        every = (self.units, self.bound, self.pending, self.stuck, self.held)
+        return all(sums is None or sums.is_empty() for sums in every)
 
 
 class QuotaLedger:
@@ -227,7 +234,16 @@ class QuotaLedger:
             self._open_account(pod.quota).add_pod(pod, 1)
             if pod.job:
                 self._held_of[pod.job] = (*self._held_of.get(pod.job, ()), key)
+        if old is not None and (pod is None or pod.quota != old.quota):
+            self._close_if_empty(old.quota)
         return old
+
+    def _close_if_empty(self, quota: str) -> None:
+        # The label of a pod may name anything. The quotas that units are charged to exist, so their
+        # accounts are left to `close_empty_accounts`: mostly the next unit opens them again.
+        if self._accounts[quota].is_empty():
+            del self._accounts[quota]
+            self._own.discard(quota)
 
     def _forget_held(self, key: str, job: Uid) -> None:
         left = tuple(each for each in self._held_of[job] if each != key)

@@ -44,6 +44,14 @@ Items: TypeAlias = list[tuple[str, int]]
 ORPHANS: Final = ""
 """Name of the NodeUsage for quotas that are in no tree."""
 
+KEPT_BYTES: Final = 2_500
+"""What sums may take beside `BYTES_PER_SUM` each: a dict does not shrink when keys are deleted from
+it. One of 80 keys takes less, and clusters have fewer resources: their sums are never rebuilt."""
+
+BYTES_PER_SUM: Final = 250
+"""A dict that has just grown takes up to some 120 bytes per key, so one is rebuilt only when half
+of its keys or more are gone."""
+
 
 class NodeUsage:
     """The position of one quota in its tree, its limits, and its sums; only this module writes it.
@@ -298,20 +306,35 @@ class TreeUsage:
 
     def charge(self, node: NodeUsage, items: Items, *, frees: bool, commits: bool) -> None:
         """Charge amounts to a quota; if it `frees`, they are negative."""
+        forgets = frees and node.counted_keys is None
         for each in node.chain:
             used = each.used
-            for key, amount in items:
-                used[key] += amount
+            if forgets:
+                add_up(used, items)
+            else:
+                for key, amount in items:
+                    used[key] += amount
         if frees:
             self.changes.note_room(node.path, in_root=self.divides)
         if not commits:
             for each in node.chain:
-                for key, amount in items:
-                    each.pending[key] += amount
+                add_up(each.pending, items)
         if self.divides:
             self._charge_division(node, items, commits=commits)
         elif self.keeps_mins:
             _ask_for_all(node, items)
+        if forgets and (self.divides or self.keeps_mins):
+            self._forget_zeros(node, items)
+
+    def _forget_zeros(self, node: NodeUsage, items: Items) -> None:
+        """Drop what has reached zero, where resources count that no quota names."""
+        if self.divides:
+            for sums in (node.own, self.root.used, self.committed):
+                _drop_zeros(sums, items)
+            return
+        for each in (*node.chain, self.root):
+            for sums in (each.asked, each.limited, each.active):
+                _drop_zeros(sums, items)
 
     def charge_claim(self, node: NodeUsage, items: Items) -> None:
         """Add what pods claim that cannot be bound now; negative amounts take it back.
@@ -341,6 +364,9 @@ class TreeUsage:
 
     def _note_division(self, node: NodeUsage, items: Items) -> None:
         keys = [key for key, _ in items]
+        if node.counted_keys is None:
+            # No other resource is divided, and without waiters nobody settles the changes.
+            keys = [key for key in keys if key in self.tree.root.governed_keys]
         if node.children:
             # A parent with pods of its own must have a runtime for them, on all resources.
             keys += self.tree.root.governed_keys
@@ -378,21 +404,25 @@ class TreeUsage:
 
         No change is noted. The caller must take it back before anything else is asked.
         """
+        forgets = node.counted_keys is None
         for each in node.chain:
             used = each.used
-            for key, amount in items:
-                used[key] += amount
+            if forgets:
+                add_up(used, items)
+            else:
+                for key, amount in items:
+                    used[key] += amount
         if self.divides:
             self._add_to_division(node, items, commits=True)
         elif self.keeps_mins:
             _ask_for_all(node, items)
+        if forgets and (self.divides or self.keeps_mins):
+            self._forget_zeros(node, items)
 
     def charge_non_preemptible(self, node: NodeUsage, items: Items) -> None:
         """The same for the non-preemptible part, which is limited by min as well."""
         for each in node.chain:
-            np_used = each.np_used
-            for key, amount in items:
-                np_used[key] += amount
+            add_up(each.np_used, items)
 
     def validate(self, fresh: TreeUsage) -> None:
         """Compare all sums with those of a tree that was just built from the same facts."""
@@ -476,10 +506,44 @@ def governs(node: NodeUsage, key: str) -> bool:
     return node.parent is None or key in node.spec.max
 
 
+def add_up(sums: Amounts, items: Iterable[tuple[str, int]]) -> None:
+    """Add amounts to sums, and drop each sum that reaches zero.
+
+    A pod may name thousands of resources that no node has: were its zeros kept, a user could fill
+    the memory by pods that live for a moment.
+    """
+    are_dropped = False
+    for key, amount in items:
+        total = sums[key] + amount
+        if total:
+            sums[key] = total
+        else:
+            del sums[key]
+            are_dropped = True
+    if are_dropped:
+        _shrink(sums)
+
+
+def _drop_zeros(sums: Amounts, items: Items) -> None:
+    zeros = [key for key, _ in items if not sums.get(key, 1)]
+    for key in zeros:
+        del sums[key]
+    if zeros:
+        _shrink(sums)
+
+
+def _shrink(sums: Amounts) -> None:
+    """Give back the memory of sums of which most are dropped. They stay the same object."""
+    if sums.__sizeof__() > KEPT_BYTES + BYTES_PER_SUM * len(sums):
+        kept = dict(sums)
+        sums.clear()
+        sums.update(kept)
+
+
 def _names(nodes: Iterable[NodeUsage]) -> list[str]:
     return sorted(node.name for node in nodes)
 
 
 def without_zeros(amounts: Mapping[str, int]) -> Amounts:
-    """Return the amounts that are not zero; released amounts leave zeros in the sums."""
+    """Return the amounts that are not zero: where max says what counts, zeros may be kept."""
     return {key: amount for key, amount in amounts.items() if amount}

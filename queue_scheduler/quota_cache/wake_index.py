@@ -49,7 +49,7 @@ Room: TypeAlias = Callable[[str, str, Rule], int | None]
 """(tree, node, rule) -> what is left; None: there is no such limit any longer."""
 
 SLACK: Final = 64
-"""A heap is rebuilt when it has this many entries more than twice those that are current. Stale
+"""Heaps are rebuilt when they have this many entries more than twice those that are current. Stale
 entries are dropped when they reach the top, and would pile up if they never did."""
 
 AT_ONCE: Final = ""
@@ -98,7 +98,7 @@ class WakeIndex:
 
     __slots__ = (
         "_borrowers", "_by_runtime", "_by_sum", "_domains", "_doubtful", "_due", "_next",
-        "_owners", "_queues", "_waiting", "_wholes", "_woken",
+        "_owners", "_queues", "_stale", "_waiting", "_wholes", "_woken",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -106,6 +106,9 @@ class WakeIndex:
         self._waiting: dict[Hashable, Waiting] = {}
         self._wholes: dict[Hashable, Whole] = {}
         self._by_sum: dict[LimitNode, dict[Rule, Needs]] = {}
+        # How many of its entries are of waiters that have left it, in all heaps together: a need
+        # for which there is never room has a heap of its own, whose top never surfaces.
+        self._stale = 0
         self._by_runtime = RuntimeWakeIndex()
         # Refused for a guarantee: by (tree, own quota), and by tree those that are owners.
         self._borrowers: dict[LimitNode, dict[Hashable, None]] = {}
@@ -132,6 +135,7 @@ class WakeIndex:
             }
             for node, rules in self._by_sum.items()
         }
+        copy._stale = self._stale
         copy._by_runtime = self._by_runtime.fork()
         copy._borrowers = {key: dict(waiters) for key, waiters in self._borrowers.items()}
         copy._owners = {key: dict(waiters) for key, waiters in self._owners.items()}
@@ -198,8 +202,8 @@ class WakeIndex:
             rule = _rule_of(refusal)
             entries = rules.setdefault(rule, {}).setdefault(refusal.requested, [])
             heapq.heappush(entries, (waiting.rank, waiting.number, waiter))
-            if len(entries) > 2 * len(self._waiting) + SLACK:
-                _drop_stale(entries, partial(self._is_current, node, rule))
+            if self._stale > len(self._waiting) + SLACK:
+                self._drop_stale_sums()
 
     def _drop_from_index(self, waiting: Waiting) -> None:
         refusal = waiting.refusal
@@ -210,6 +214,22 @@ class WakeIndex:
             self._borrowers[waiting.tree_id, waiting.quota].pop(waiting.waiter, None)
             if waiting.is_owner:
                 self._owners[waiting.tree_id].pop(waiting.waiter, None)
+            else:
+                self._stale += 1
+        elif kind in SUM_REASONS and refusal.resource:
+            self._stale += 1
+
+    def _drop_stale_sums(self) -> None:
+        """Drop all entries by sums that are not current, and what is empty then."""
+        for node, rules in list(self._by_sum.items()):
+            for rule, needs in list(rules.items()):
+                _drop_stale_needs(needs, partial(self._is_current, node, rule))
+                if not needs:
+                    del rules[rule]
+            if not rules:
+                del self._by_sum[node]
+                del self._domains[node]
+        self._stale = 0
 
     # --- the waiters ----------------------------------------------------------------------------
 
@@ -269,6 +289,7 @@ class WakeIndex:
             self._woken[waiting.waiter] = waiting.number
             self._queue_for_check(waiting, AT_ONCE if domains_differ else waiting.domain)
         self._by_sum.clear()
+        self._stale = 0
         self._domains.clear()
         self._due.clear()
 
@@ -342,7 +363,9 @@ class WakeIndex:
             for need, entries in list(needs.items()):
                 if left is not None and need > left:
                     continue
+                before = len(entries)
                 first = _first(entries, partial(self._is_current, node, rule), rank_of)
+                self._stale -= before - len(entries)
                 if first is None:
                     del needs[need]
                 else:
@@ -378,6 +401,13 @@ def _drop_stale(heap: list[WaiterEntry], is_current: Callable[[WaiterEntry], boo
     # A waiter may have two entries, one with an outdated rank: the later one counts.
     newest = {entry[1]: entry for entry in sorted(heap) if is_current(entry)}
     heap[:] = sorted(newest.values())
+
+
+def _drop_stale_needs(needs: Needs, is_current: Callable[[WaiterEntry], bool]) -> None:
+    for need, entries in list(needs.items()):
+        _drop_stale(entries, is_current)
+        if not entries:
+            del needs[need]
 
 
 def _rank_of_either(rank_of: RankOf, waiter: Hashable) -> WaiterRank:

@@ -484,6 +484,14 @@ def test_a_pod_with_an_unreadable_request_is_reported_once() -> None:
     assert [(n.kind, n.reason) for n in engine.take_notices()] == [("Pod", "InvalidRequests")]
 
 
+def test_of_notices_that_nobody_takes_the_newest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that does not lead takes none, and a user causes one by each edit of a pod."""
+    monkeypatch.setattr("queue_scheduler.engine.engine.MAX_NOTICES", 3)
+    engine, _ = engine_of(*(build_pod(f"p{n}", cpu="many") for n in range(5)))
+    assert [notice.key for notice in engine.take_notices()] == ["ns/p2", "ns/p3", "ns/p4"]
+    assert engine.take_notices() == []
+
+
 def test_foreign_pods_and_nodes_reach_the_plugins() -> None:
     engine, plugin = engine_of(build_pod("p"))
     assert list(plugin.foreign) == ["ns/p"]

@@ -8,7 +8,8 @@ import pytest
 
 from queue_scheduler.decision import Reason
 from queue_scheduler.quota.quota_decision import Demand, PodStage
-from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
+from queue_scheduler.quota.quota_spec import QuotaSpec
 from queue_scheduler.quota_cache import quota_cache
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from queue_scheduler.quota_cache.tree_usage import NodeUsage
@@ -54,6 +55,50 @@ def test_charging_is_level_not_edge() -> None:
     quotas.release("u")
     assert (used(quotas, "r"), quotas.charge_of("u")) == (0, None)
     quotas.validate()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *(QuotaSettings(mode=mode) for mode in QuotaMode),
+        QuotaSettings(mode=QuotaMode.MAX, kind=QuotaKind.RESOURCE_QUOTA),
+        QuotaSettings(mode=QuotaMode.MAX, kind=QuotaKind.TREE),
+    ],
+    ids=lambda settings: f"{settings.kind.value}, {settings.mode.value}",
+)
+@pytest.mark.parametrize("quota", ["a", "in a loop"])
+def test_resources_of_what_is_gone_are_not_kept(settings: QuotaSettings, quota: str) -> None:
+    """A user may name thousands of resources, in units and in pods that live for a moment."""
+    quotas = QuotaCache(settings)
+    kept = {"x": 1} if settings.kind is QuotaKind.TREE else {}
+    quotas.put_specs(
+        [
+            QuotaSpec(name="p", max={"x": 10}, is_parent=True),
+            QuotaSpec(name="a", min=kept, kept=kept, max={"x": 8}, parent="p"),
+            QuotaSpec(name="in a loop", max={"x": 8}, parent="in a loop"),
+        ]
+    )
+    quotas.charge("stays", "a", Demand({"x": 1}))
+    quotas.check("a", Demand({"x": 1}))
+    wide = {f"r{n}": 1 for n in range(1000)} | {"x": 1}
+    for stage in PodStage:
+        quotas.on_foreign("pod", quota, wide, stage=stage, non_preemptible=True)
+    quotas.charge("unit", quota, Demand(wide, non_preemptible=True))
+    quotas.check_without("a", Demand({"x": 1}), ["unit"], [("a", Demand(wide))])
+    quotas.release("unit")
+    quotas.on_foreign("pod", quota, None)
+    assert kept_resources(quotas) <= {"x"}
+    quotas.validate()
+
+
+def kept_resources(quotas: QuotaCache) -> set[str]:
+    """Return the resources that any sum of the default tree has a key for."""
+    tree = quotas.trees.trees[""]
+    found = {*tree.committed, *tree.remaining, *tree.changes.keys}
+    for node in (tree.root, tree.orphans, *tree.nodes.values()):
+        found.update(node.own, node.used, node.np_used, node.pending)
+        found.update(node.asked, node.limited, node.active, node.claimed)
+    return found
 
 
 def test_charges_may_exceed_any_limit() -> None:

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from sys import getsizeof
+
 import pytest
 
 from queue_scheduler.quota.quota_decision import Demand, PodStage
 from queue_scheduler.quota_cache.quota_ledger import ForeignCharge, QuotaLedger
+from queue_scheduler.quota_cache.tree_usage import KEPT_BYTES
 
 
 def filled() -> QuotaLedger:
@@ -66,6 +69,46 @@ def test_a_fork_is_independent(changed: str) -> None:
     assert changing.account("q").units.amounts == {"x": 5}
     ledger.validate()
     fork.validate()
+
+
+@pytest.mark.parametrize("stage", list(PodStage))
+def test_of_a_pod_that_is_gone_nothing_is_kept(stage: PodStage) -> None:
+    ledger = filled()
+    wide = Demand({f"r{n}": 1 for n in range(1000)} | {"x": 1}, non_preemptible=True)
+    size = getsizeof(ledger.account("q").bound.amounts)
+    for turn in range(3):
+        ledger.put_pod("wide", ForeignCharge("q", wide, stage))
+        ledger.put_pod("wide", ForeignCharge(f"no such quota {turn}", wide, stage))
+        ledger.put_pod("wide", None)
+        assert [name for name, _ in ledger.accounts()] == ["q"]
+    for sums in ledger.account("q").parts().values():
+        assert not {**sums.amounts, **sums.non_preemptible}.keys() - {"x"}
+        assert getsizeof(sums.amounts) <= size + KEPT_BYTES
+    assert ledger.fork().account("q").bound.amounts == {"x": 3}
+    ledger.validate()
+
+
+def test_an_account_that_a_copy_shares_is_closed_in_one_of_them() -> None:
+    ledger = QuotaLedger()
+    ledger.put_pod("p", ForeignCharge("q", Demand({"x": 3}), PodStage.BOUND))
+    fork = ledger.fork()
+    fork.put_pod("p", None)
+    assert ledger.account("q").bound.amounts == {"x": 3}
+    fork.put_pod("p", ForeignCharge("q", Demand({"x": 1}), PodStage.BOUND))
+    assert fork.account("q").bound.amounts == {"x": 1}
+    ledger.validate()
+    fork.validate()
+
+
+def test_released_units_leave_no_zeros() -> None:
+    ledger = filled()
+    ledger.charge("wide", "q", Demand({"x": 1, "y": 1, "z": 1}, non_preemptible=True))
+    ledger.charge("wide", "q", Demand({"z": 1}, firm={"z": 1}))
+    units = ledger.account("q").units
+    assert (units.amounts, units.non_preemptible) == ({"x": 2, "z": 1}, {"x": 2, "z": 1})
+    ledger.release("wide")
+    units = ledger.account("q").units
+    assert (units.amounts, units.non_preemptible) == ({"x": 2}, {"x": 2})
 
 
 def test_sums_that_do_not_add_up_are_found() -> None:

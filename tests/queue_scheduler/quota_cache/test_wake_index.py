@@ -145,6 +145,38 @@ def test_stale_entries_do_not_pile_up() -> None:
     assert take_due(room, 0) == ["restless"]
 
 
+@pytest.mark.parametrize("leaves", [True, False], ids=["deleted", "refused again"])
+def test_needs_of_waiters_that_left_do_not_pile_up(*, leaves: bool) -> None:
+    """A user may ask for another amount each time, for which there is never room."""
+    room = room_of(waiting("stays", 5000, 1), waiting("small", 1, 2))
+    for turn in range(1000):
+        room.add(waiting("restless", 10 + turn))
+        if leaves:
+            room.remove("restless")
+        take(room.fork(), 0)
+    [rules] = room._by_sum.values()  # noqa: SLF001 - no answer shows how much is kept
+    [needs] = rules.values()
+    assert len(needs) <= 2 * 3 + SLACK
+    assert sum(map(len, needs.values())) == room._stale + len(room.waiting())  # noqa: SLF001 - same
+    assert take(room, 1) == ["small"]
+    assert set(take(room, 5000)) == {"stays"} | ({"restless"} if not leaves else set())
+    room.mark_due("", "q")
+    assert take_due(room, 5000) == []
+
+
+def test_dropped_needs_leave_the_waiters_of_other_nodes() -> None:
+    room = room_of(waiting("restless", 1))
+    elsewhere = Refusal(reason=Reason.OVER_QUOTA_MAX, quota="p", resource="x", requested=9)
+    for turn in range(2 * SLACK):
+        room.add(replace(waiting("stays", 9), refusal=elsewhere))
+        room.remove("restless")
+        room.add(waiting("restless", turn))
+    room.remove("restless")
+    room.mark_due("", "p")
+    assert take_due(room, 9) == ["stays"]
+    assert take(room, None) == []
+
+
 def test_domains_do_not_wait_for_each_other() -> None:
     room = room_of(
         replace(waiting("a", 1, 1), domain="one"),
