@@ -39,6 +39,10 @@ FAILING_RETRIES: Final = 8
 """Failures in a row from which on a key fails again and again. By the backoffs of the programs that
 takes 10 to 60 seconds: conflicts and a restart of the API server are over by then."""
 
+SPARE_DELAYS: Final = 64
+"""Delays that count no more and may stay beside as many as there are that count, and the same
+again. So a queue with few delays, which is most queues, never sorts them out."""
+
 MAX_ERROR_CHARS: Final = 500
 """What is logged of an exception's text: it may quote what a user wrote."""
 
@@ -161,6 +165,8 @@ class WorkQueue(Generic[KeyT]):
             self._due[key] = due
             heapq.heappush(self._delayed, (due, self._order, key))
             is_nearest = self._delayed[0][2] == key
+            if len(self._delayed) > 2 * len(self._due) + SPARE_DELAYS:
+                self._drop_old_delays()
         if is_nearest and self._on_delay is not None:
             self._on_delay()
 
@@ -317,7 +323,8 @@ class WorkQueue(Generic[KeyT]):
             )
             want = {key for key, count in self._retries.items() if count >= FAILING_RETRIES}
             assert self._failing == want, "the keys that fail differ from their retries"
-            assert self._due.keys() <= {key for _, _, key in self._delayed}, "a delay was lost"
+            delayed = {(key, due) for due, _, key in self._delayed}
+            assert self._due.items() <= delayed, "a delay was lost"
 
     # The following methods are called with the lock held.
 
@@ -347,6 +354,20 @@ class WorkQueue(Generic[KeyT]):
                 del self._due[key]
                 became_dirty += self._mark_dirty(key, now)
         return became_dirty
+
+    def _drop_old_delays(self) -> None:
+        """Drop the delays that count no more: a job would leave one of days at each of its changes.
+
+        At least half of them and `SPARE_DELAYS` go, so a delay that is added costs the same on
+        average, however many there are. Of equal ones of a key the first counts, as in the heap.
+        """
+        kept: dict[KeyT, tuple[float, int, KeyT]] = {}
+        for entry in self._delayed:
+            due, order, key = entry
+            if self._due.get(key) == due and (key not in kept or order < kept[key][1]):
+                kept[key] = entry
+        self._delayed = list(kept.values())
+        heapq.heapify(self._delayed)
 
     def _seconds_until_ready(self) -> float | None:
         return 0.0 if self._ready else self._seconds_until_due()

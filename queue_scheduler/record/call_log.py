@@ -17,7 +17,14 @@ MAX_WAITING: Final = 50_000
 """Calls that wait to be taken: some seconds at full speed. They keep objects that the engine has
 replaced by newer ones, at some 1.5 kB each."""
 
-_Entry = tuple[int, datetime, Callable[..., Any], tuple[Any, ...], Mapping[str, Any]]
+MAX_WAITING_BYTES: Final = 268_435_456
+"""What the calls that wait may keep, as estimated: a quarter of the GiB that the scheduler has. An
+object may have a MB, most of it annotations; 50,000 usual ones have less."""
+
+PAIR_BYTES: Final = 200
+"""What a label or an annotation takes beside its value: two strings and a place in a map."""
+
+_Entry = tuple[int, datetime, Callable[..., Any], tuple[Any, ...], Mapping[str, Any], int]
 
 
 class CallLog:
@@ -29,6 +36,7 @@ class CallLog:
     Args:
         now: The wall time.
         most: How many calls may wait.
+        most_bytes: How much they may keep.
 
     Attributes:
         last: The number of the last call, whether it was kept or not.
@@ -36,12 +44,21 @@ class CallLog:
         overruns: How often it has stopped because nobody took the calls.
     """
 
-    def __init__(self, now: Callable[[], datetime], most: int = MAX_WAITING) -> None:
+    def __init__(
+        self,
+        now: Callable[[], datetime],
+        most: int = MAX_WAITING,
+        most_bytes: int = MAX_WAITING_BYTES,
+    ) -> None:
         self.last = 0
         self.is_on = False
         self.overruns = 0
         self._now = now
         self._most = most
+        self._most_bytes = most_bytes
+        # Of what was appended since the start, and what was taken of it: each is only counted up,
+        # and by one thread.
+        self._bytes_put = self._bytes_taken = 0
         self._waiting: deque[_Entry] = deque()
 
     def __len__(self) -> int:
@@ -54,15 +71,19 @@ class CallLog:
         self.last += 1
         if not self.is_on:
             return
-        if len(self._waiting) >= self._most:
+        size = _bytes_kept(args)
+        self._bytes_put += size
+        is_full = len(self._waiting) >= self._most
+        if is_full or self._bytes_put - self._bytes_taken > self._most_bytes:
             self.stop()
             self.overruns += 1
             return
-        self._waiting.append((self.last, self._now(), function, args, kwargs))
+        self._waiting.append((self.last, self._now(), function, args, kwargs, size))
 
     def start(self) -> None:
         """Keep all calls from the next one on, and forget those before."""
         self._waiting.clear()
+        self._bytes_put = self._bytes_taken = 0  # nobody takes meanwhile: see above
         self.is_on = True
 
     def stop(self) -> None:
@@ -77,13 +98,27 @@ class CallLog:
         """
         waiting = self._waiting
         try:
-            return [_read(waiting.popleft()) for _ in range(min(most, len(waiting)))]
+            taken = [waiting.popleft() for _ in range(min(most, len(waiting)))]
         except IndexError:
             return []  # It was stopped meanwhile: what was taken has a gap behind it.
+        self._bytes_taken += sum([entry[-1] for entry in taken])
+        return [_read(entry) for entry in taken]
+
+
+def _bytes_kept(args: tuple[Any, ...]) -> int:
+    """Return about how many bytes a call keeps beyond a usual one: of texts that a user writes.
+
+    To encode it would tell, but costs ten times as much, under the engine's lock.
+    """
+    meta = getattr(args[0], "metadata", None) if args else None
+    if meta is None:
+        return 0
+    notes = meta.annotations
+    return sum(map(len, notes.values())) + PAIR_BYTES * (len(notes) + len(meta.labels))
 
 
 def _read(entry: _Entry) -> EngineCall:
-    number, wall, function, args, kwargs = entry
+    number, wall, function, args, kwargs, _ = entry
     name = function.__name__
     assert CALLS.get(name) is function, f"{function} is no call that can be recorded"
     return EngineCall(number, wall.timestamp(), name, args, dict(kwargs))

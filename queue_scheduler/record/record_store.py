@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from queue_scheduler.insight.finished_run import FinishedRun
-from queue_scheduler.record.call_codec import decode_call, encode_call
+from queue_scheduler.record.call_codec import decode_call
 from queue_scheduler.record.checkpoint import MAX_BYTES
 from queue_scheduler.record.decision_log import LogEntry
 from queue_scheduler.record.engine_call import EngineCall
@@ -34,6 +34,9 @@ COMPRESSION: Final = 1
 MAX_UNPACKED: Final = MAX_BYTES
 """Bytes of a row before it was compressed: some kilobytes of it can become gigabytes."""
 
+MAX_READ_BYTES: Final = 33_554_432
+"""Compressed bytes of calls that are read at once: 20,000 usual ones have less than a tenth."""
+
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     """An engine at a moment.
@@ -46,6 +49,20 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     stretch: int
+    number: int
+    wall: float
+    data: bytes
+
+
+class EncodedCall(NamedTuple):
+    """A call of an engine as it is kept.
+
+    Attributes:
+        number: Its number.
+        wall: When, in seconds since the epoch.
+        data: What `call_codec.encode_call` has returned.
+    """
+
     number: int
     wall: float
     data: bytes
@@ -106,9 +123,9 @@ class RecordStore:
         self._run("DELETE FROM checkpoints WHERE stretch = ? AND number = ?", *at)
         self._run("INSERT INTO checkpoints VALUES (?, ?, ?, ?)", *at, checkpoint.wall, data)
 
-    def add_calls(self, stretch: int, calls: Sequence[EngineCall]) -> None:
+    def add_calls(self, stretch: int, calls: Sequence[EncodedCall]) -> None:
         """Keep calls that follow each other."""
-        data = _pack(b"\n".join(map(encode_call, calls)))
+        data = _pack(b"\n".join([each.data for each in calls]))
         row = (stretch, calls[-1].number, calls[0].wall, data)
         self._run("INSERT INTO calls VALUES (?, ?, ?, ?)", *row)
 
@@ -174,14 +191,29 @@ class RecordStore:
     def calls_after(self, checkpoint: Checkpoint, until: float) -> Iterator[EngineCall]:
         """Return the calls from a checkpoint until a time, in order and without gaps.
 
-        What is read of them is read now, and decoded one by one.
+        What is read of them is read now, and decoded one by one. If it has more than
+        `MAX_READ_BYTES`, its rows are read one by one as well, each in a transaction of its own:
+        one for all would hold back the file's log for as long as they are played.
+
+        Raises:
+            StoreError: Also while they are taken, if the next row was deleted meanwhile.
         """
-        rows = self._run(
-            "SELECT data FROM calls WHERE stretch = ? AND last > ? AND wall <= ? ORDER BY last",
-            *(checkpoint.stretch, checkpoint.number, until),
-        )
-        calls = (_read_call(line) for (data,) in rows for line in _unpack(data).split(b"\n"))
+        where = "FROM calls WHERE stretch = ? AND last > ? AND wall <= ?"
+        values = (checkpoint.stretch, checkpoint.number, until)
+        size = self._run(f"SELECT coalesce(sum(length(data)), 0) {where}", *values)[0][0]
+        is_short = size <= MAX_READ_BYTES
+        column = "data" if is_short else "last"
+        rows = self._run(f"SELECT {column} {where} ORDER BY last", *values)
+        stretch = checkpoint.stretch
+        packed = (one if is_short else self._read_row(stretch, one) for (one,) in rows)
+        calls = (_read_call(line) for data in packed for line in _unpack(data).split(b"\n"))
         return (each for each in calls if each.number > checkpoint.number and each.wall <= until)
+
+    def _read_row(self, stretch: int, last: int) -> bytes:
+        rows = self._run("SELECT data FROM calls WHERE stretch = ? AND last = ?", stretch, last)
+        if not rows:
+            raise StoreError("calls were deleted while they were read: the record begins later now")
+        return bytes(rows[0][0])
 
     def span_of(self, stretch: int) -> Span:
         """Return the time of which a stretch has every call."""

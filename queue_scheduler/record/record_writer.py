@@ -13,12 +13,13 @@ from collections.abc import Callable
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.finished_run import FinishedRun
+from queue_scheduler.record.call_codec import encode_call
 from queue_scheduler.record.checkpoint import freeze
 from queue_scheduler.record.checkpoint_error import CheckpointError
 from queue_scheduler.record.decision_log import LogEntry
@@ -26,7 +27,7 @@ from queue_scheduler.record.engine_call import EngineCall
 from queue_scheduler.record.record_file import bytes_of, free_bytes, open_store, read_store
 from queue_scheduler.record.record_limits import DEFAULT_BYTES
 from queue_scheduler.record.record_pruning import Retention
-from queue_scheduler.record.record_store import Checkpoint, RecordStore
+from queue_scheduler.record.record_store import Checkpoint, EncodedCall, RecordStore
 from queue_scheduler.record.record_tables import StoreError, StoreFullError
 
 COMMIT_SECONDS: Final = 1.0
@@ -45,6 +46,12 @@ PRUNE_SECONDS: Final = 60.0
 RETRY_SECONDS: Final = 30.0
 MAX_WAITING: Final = 100_000
 """Calls and entries that wait to be written; above that, the disk is too slow."""
+MAX_WAITING_BYTES: Final = 134_217_728
+"""Bytes of calls that wait to be written: as many as 100,000 usual ones have. An object may have a
+MB, most of it annotations."""
+ROW_BYTES: Final = 8_388_608
+"""Bytes of calls from which on a row gets no more: it is read as a whole. 500 usual ones have less
+than a MB."""
 
 
 class _Taken(msgspec.Struct, frozen=True):
@@ -54,6 +61,9 @@ class _Taken(msgspec.Struct, frozen=True):
     wall: float
     engine: Engine
     begins: bool
+
+
+_Item: TypeAlias = _Taken | EncodedCall | LogEntry | FinishedRun
 
 
 class RecordWriter:
@@ -90,7 +100,10 @@ class RecordWriter:
         self._now = now
         self._retention = retention or Retention()
         self._limit_bytes = limit_bytes
-        self._waiting: deque[_Taken | EngineCall | LogEntry | FinishedRun] = deque()
+        self._waiting: deque[_Item] = deque()
+        # Of the calls that were put into the deque and taken off it: each is only counted up, and
+        # by one thread.
+        self._bytes_put = self._bytes_taken = 0
         self._store: RecordStore | None = None
         self._stretch = 0
         self._prune_at = self._retry_at = 0.0
@@ -105,7 +118,7 @@ class RecordWriter:
 
     def needs_checkpoint(self, number: int) -> bool:
         """Return whether `checkpoint` is to be called with a fork after this call."""
-        if self.problem or len(self._waiting) >= MAX_WAITING:
+        if self._takes_nothing():
             return False  # a fork that waits takes memory, for as long as the disk is too slow
         calls, at = self._since
         late = self._time() - at >= CHECKPOINT_SECONDS
@@ -122,7 +135,7 @@ class RecordWriter:
             self._put(number, engine, begins=not self._is_begun)
 
     def _put(self, number: int, engine: Engine, *, begins: bool) -> None:
-        if self.problem or len(self._waiting) >= MAX_WAITING:
+        if self._takes_nothing():
             return  # it has come up since the fork was asked for
         self._since = (number, self._time())
         if begins:
@@ -132,12 +145,27 @@ class RecordWriter:
 
     def add(self, item: EngineCall | LogEntry | FinishedRun) -> None:
         """Take a call, a decision or a run that has ended; dropped while there is a problem."""
-        with self._lock:
-            if self.problem or len(self._waiting) >= MAX_WAITING:
-                # Calls after a gap are useless without a checkpoint.
+        if self._takes_nothing():
+            # Calls after a gap are useless without a checkpoint.
+            with self._lock:
                 self._is_begun = False
-            elif self._is_begun:
-                self._waiting.append(item)
+        if not self._is_begun:
+            return
+        kept: _Item
+        if isinstance(item, EngineCall):
+            # Now, and not when it is written: only so it is known what it takes until then.
+            kept, size = EncodedCall(item.number, item.wall, data := encode_call(item)), len(data)
+        else:
+            kept, size = item, 0
+        with self._lock:
+            if self._is_begun:  # else writing has failed meanwhile
+                self._bytes_put += size
+                self._waiting.append(kept)
+
+    def _takes_nothing(self) -> bool:
+        bytes_waiting = self._bytes_put - self._bytes_taken
+        is_full = len(self._waiting) >= MAX_WAITING or bytes_waiting >= MAX_WAITING_BYTES
+        return bool(self.problem) or is_full
 
     # --- the thread that writes ---------------------------------------------------------------
 
@@ -191,11 +219,16 @@ class RecordWriter:
         return self._store
 
     def _write_items(self, store: RecordStore, count: int) -> None:
-        calls = list[EngineCall]()
+        calls, size = list[EncodedCall](), 0
         for _ in range(count):
             item = self._waiting.popleft()
-            if isinstance(item, EngineCall):
+            if isinstance(item, EncodedCall):
                 calls.append(item)
+                self._bytes_taken += len(item.data)
+                size += len(item.data)
+                if size >= ROW_BYTES:
+                    self._add_calls(store, calls)
+                    size = 0
                 continue
             if isinstance(item, _Taken):
                 self._add_calls(store, calls)
@@ -211,7 +244,7 @@ class RecordWriter:
         with closing(read_store(self._path)) as store:
             store.first_wall()
 
-    def _add_calls(self, store: RecordStore, calls: list[EngineCall]) -> None:
+    def _add_calls(self, store: RecordStore, calls: list[EncodedCall]) -> None:
         if calls:
             store.add_calls(self._stretch, calls)
             calls.clear()
@@ -245,6 +278,7 @@ class RecordWriter:
             self._is_begun = False
             self.complete_from = 0.0
             self._waiting.clear()
+            self._bytes_taken = self._bytes_put
         self.failures += 1
         self._retry_at = now + RETRY_SECONDS
         if self._store is not None:

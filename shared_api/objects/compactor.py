@@ -26,9 +26,21 @@ MAX_TEMPLATES: Final = 4096
 """Most distinct pod templates, or parts of them, that are remembered: some MB. Jobs of one user
 usually have equal templates."""
 
+MAX_TEMPLATE_BYTES: Final = 16_384
+"""Bytes of JSON of a part that is shared. A usual one has 1 to 5 kB; one of a user who fills
+it up has a MB, and would be remembered after its object is gone."""
+
+MAX_TEMPLATES_BYTES: Final = 8_388_608
+"""Bytes of JSON of all that are remembered: with the structs, which take 3 to 6 times as much, at
+most some 60 MB of the GiB that a program has. 4,096 of 2 kB have as much."""
+
 MAX_CONDITIONS: Final = 1024
 """Most distinct conditions that are remembered: they contain times, so old ones are useless within
 seconds."""
+
+MAX_CONDITION_CHARS: Final = 4096
+"""Characters of the texts of a condition that is shared: usual ones have some hundred, and 1,024 of
+the longest that the API server takes would fill the memory."""
 
 _NONE_UNIQUE: Final[frozenset[str]] = frozenset()
 
@@ -60,6 +72,7 @@ class Compactor:
     def __init__(self, whole: Collection[type[msgspec.Struct]] = (PodTemplate,)) -> None:
         self._whole = frozenset(whole)
         self._templates: dict[tuple[type, bytes], msgspec.Struct] = {}
+        self._templates_bytes = 0  # of the keys; two threads at once may count one of them only
         self._conditions: dict[Condition, Condition] = {}
         # Decoded maps are never modified (objects are frozen), so the empty ones can be shared.
         self._empty: dict[str, Any] = {}
@@ -129,6 +142,9 @@ class Compactor:
         known = self._conditions.get(condition)
         if known is None:
             self._compact_struct(condition)
+            chars = len(condition.type) + len(condition.reason) + len(condition.message)
+            if chars > MAX_CONDITION_CHARS:
+                return condition
             if len(self._conditions) >= MAX_CONDITIONS:
                 self._conditions.clear()
             known = self._conditions[condition] = condition
@@ -140,8 +156,16 @@ class Compactor:
         known = self._templates.get(key)
         if known is None:
             self._compact_struct(template)
-            if len(self._templates) >= MAX_TEMPLATES:
+            size = len(key[1])
+            if size > MAX_TEMPLATE_BYTES:
+                return template  # kept by its own object alone, and freed with it
+            if (
+                len(self._templates) >= MAX_TEMPLATES
+                or self._templates_bytes + size > MAX_TEMPLATES_BYTES
+            ):
                 self._templates.clear()
+                self._templates_bytes = 0
+            self._templates_bytes += size
             known = self._templates[key] = template
         return known
 

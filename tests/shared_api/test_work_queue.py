@@ -11,9 +11,10 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared_api import work_queue
 from shared_api.process.clock import SystemClock
 from shared_api.testing.virtual_clock import VirtualClock
-from shared_api.work_queue import FAILING_RETRIES, WorkQueue
+from shared_api.work_queue import FAILING_RETRIES, SPARE_DELAYS, WorkQueue
 
 
 def doubling(attempt: int) -> float:
@@ -439,3 +440,111 @@ def test_a_worker_that_blocks_wakes_another_for_queued_keys(clock: VirtualClock)
     queue.try_get()
     queue.hand_over()
     assert len(wakes) == 1, "nothing is in the queue"
+
+
+def delays_in(queue: WorkQueue[str]) -> int:
+    return len(vars(queue)["_delayed"])
+
+
+@pytest.mark.parametrize("step", [0.0, 60.0], ids=["each at its own time", "at the same time"])
+def test_delays_that_count_no_more_do_not_pile_up(clock: VirtualClock, step: float) -> None:
+    """A job with a maximum execution time adds one of days whenever it is reconciled."""
+    queue = WorkQueue[str](clock, backoff=doubling, delay_step_seconds=step)
+    end, keys = 864_000.0, [f"{number}" for number in range(10)]
+    for number in range(500):
+        key = keys[number % len(keys)]
+        queue.add(key)
+        assert queue.try_get() == key
+        queue.add_after(key, end - clock.monotonic() + int(key))
+        queue.done(key)
+        clock.advance(0.25)
+        assert delays_in(queue) <= 2 * len(keys) + SPARE_DELAYS
+        queue.validate()
+    assert queue.seconds_until_ready() == pytest.approx(end - clock.monotonic())
+    clock.advance(end - clock.monotonic() + max(step, len(keys)))
+    assert sorted(iter(queue.try_get, None)) == keys
+
+
+def test_delays_of_keys_that_are_gone_go_with_the_next(
+    queue: WorkQueue[str], clock: VirtualClock
+) -> None:
+    for number in range(1000):
+        queue.add_after(f"{number}", 864_000)
+        queue.add(f"{number}")
+        queue.try_get()
+    assert delays_in(queue) <= SPARE_DELAYS + 2
+    queue.add_after("a", 1)
+    clock.advance(1)
+    assert queue.try_get() == "a"
+
+
+def test_of_equal_delays_of_a_key_the_first_keeps_its_place(
+    queue: WorkQueue[str], clock: VirtualClock
+) -> None:
+    queue.add_after("a", 9)
+    queue.add_after("b", 9)
+    for _ in range(SPARE_DELAYS + 3):
+        queue.add("a")
+        assert queue.try_get() == "a"
+        queue.add_after("a", 9)
+        queue.done("a")
+    assert delays_in(queue) < SPARE_DELAYS
+    clock.advance(9)
+    assert [queue.try_get(), queue.try_get()] == ["a", "b"]
+
+
+class PlainDelays:
+    """What a queue is to do with delays, in words: the earliest of a key counts until it is taken.
+
+    Keys that are due at the same time are ready in the order of the entries that count.
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[float, int, str]] = []
+        self.due: dict[str, float] = {}
+
+    def add(self, key: str, due: float) -> None:
+        if self.due.get(key, due + 1) > due:
+            self.due[key] = due
+            self.entries.append((due, len(self.entries), key))
+
+    def take_due(self, now: float) -> list[str]:
+        found = [key for due, _, key in sorted(self.entries) if self.due.get(key) == due <= now]
+        for key in found:
+            self.due.pop(key, None)
+        return list(dict.fromkeys(found))
+
+
+@pytest.mark.properties
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["later", "later", "take", "advance"]),
+            st.sampled_from("abcd"),
+            st.integers(1, 5),
+        ),
+        max_size=60,
+    )
+)
+def test_sorting_out_delays_changes_nothing_else(actions: list[tuple[str, str, int]]) -> None:
+    clock, want = VirtualClock(start=0), PlainDelays()
+    queue = WorkQueue[str](clock, backoff=doubling)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(work_queue, "SPARE_DELAYS", 0)
+        for action, key, seconds in actions:
+            match action:
+                case "later":
+                    queue.add_after(key, seconds)
+                    want.add(key, clock.monotonic() + seconds)
+                case "advance":
+                    clock.advance(seconds)
+                    got = list(iter(queue.try_get, None))
+                    assert got == want.take_due(clock.monotonic())
+                    for each in got:
+                        queue.done(each)
+                case _:
+                    queue.add(key)
+                    assert queue.try_get() == key
+                    queue.done(key)
+                    want.due.pop(key, None)
+            queue.validate()

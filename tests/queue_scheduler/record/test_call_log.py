@@ -7,6 +7,7 @@ import pytest
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.record.call_log import CallLog
 from shared_api.testing.virtual_clock import EPOCH
+from tests.properties.engine_kit import build_unit
 
 
 def noted(log: CallLog, *names: str) -> None:
@@ -48,6 +49,37 @@ def test_a_log_that_nobody_takes_stops_and_says_so() -> None:
     log.start()
     noted(log, "e")
     assert taken(log) == [(5, "e")]
+
+
+def told(log: CallLog, *lengths: int) -> None:
+    for length in lengths:
+        unit = build_unit("u", "a", annotations={"note": "x" * length})
+        log.append(Engine.on_queue_unit, (unit,), {})
+
+
+def test_a_log_whose_calls_keep_much_stops_as_well() -> None:
+    log = CallLog(lambda: EPOCH, most_bytes=10_000)
+    log.start()
+    told(log, 4000, 4000)
+    assert (log.is_on, log.overruns) == (True, 0)
+    told(log, 4000)
+    assert (len(log), log.is_on, log.overruns) == (0, False, 1)
+    log.start()
+    for _ in range(5):  # what was taken, and what was lost, keeps nothing
+        told(log, 4000, 4000)
+        noted(log, "a")
+        assert len(log.take()) == 3
+    assert (log.is_on, log.overruns) == (True, 1)
+
+
+def test_many_short_annotations_and_labels_are_counted() -> None:
+    log = CallLog(lambda: EPOCH, most_bytes=10_000)
+    log.start()
+    pairs = {f"{number}": "" for number in range(30)}
+    log.append(Engine.on_queue_unit, (build_unit("u", "a", annotations=pairs),), {})
+    assert log.is_on
+    log.append(Engine.on_queue_unit, (build_unit("u", "a", labels=pairs),), {})
+    assert not log.is_on
 
 
 def test_no_more_are_taken_than_asked_for() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 import tracemalloc
 import zlib
@@ -79,6 +80,51 @@ def test_damaged_calls_are_an_error_of_the_record(tmp_path: Path, data: bytes) -
     world = recorded(tmp_path / "record", "UPDATE calls SET data = ?", data)
     with pytest.raises(StoreError):
         TimeTravel(world.path).at(world.wall)
+
+
+def test_rows_are_read_one_by_one_while_the_engine_plays_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queue_scheduler.record.record_store.MAX_READ_BYTES", 1_000_000)
+    rows, length, seed = 40, 200_000, random.Random(1)  # texts that hardly shrink
+    world = Recorded(tmp_path / "record")
+    for _ in range(rows):
+        notes = {"note": seed.randbytes(length // 2).hex()}
+        world.call("on_queue_unit", build_unit("u", "a", annotations=notes))
+        world.write()
+    with closing(read_store(world.path)) as store:
+        checkpoint = store.checkpoint_before(world.wall)
+        assert checkpoint is not None
+        tracemalloc.start()
+        got = sum(1 for _ in store.calls_after(checkpoint, world.wall))
+        _, taken = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert got == rows
+    assert taken < rows * length / 4, "the rows together have half of their length"
+
+
+def test_a_reader_that_plays_holds_back_nobody_and_notices_what_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queue_scheduler.record.record_store.MAX_READ_BYTES", 0)
+    world = Recorded(tmp_path / "record")
+    for number in range(3):
+        world.call("on_queue_unit", build_unit(f"u{number}", "a"))
+        world.write()
+    world.writer.close()
+    with (
+        closing(read_store(world.path)) as store,
+        closing(sqlite3.connect(world.path, isolation_level=None)) as own,
+    ):
+        checkpoint = store.checkpoint_before(world.wall)
+        assert checkpoint is not None
+        calls = store.calls_after(checkpoint, world.wall)
+        assert next(calls).number == 1
+        own.execute("DELETE FROM calls WHERE last <= 2")
+        is_busy, *_ = own.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        assert not is_busy
+        with pytest.raises(StoreError, match="deleted while they were read"):
+            next(calls)
 
 
 def test_a_damaged_decision_is_an_error_of_the_record(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -268,6 +268,57 @@ def test_a_failure_in_the_midst_of_a_beginning_begins_nothing(
     monkeypatch.undo()
     writer.checkpoint(2, new_engine(QuotaSettings(mode=QuotaMode.MAX)))
     assert writer.complete_from == 0.0, "there is a problem until the next commit"
+
+
+def test_what_waits_for_a_slow_disk_is_bounded_in_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_writer, "MAX_WAITING_BYTES", 1_000_000)
+    monkeypatch.setattr(record_writer, "ITEMS_AT_ONCE", 1)
+    world = Recorded(tmp_path / "record")
+
+    def call(number: int) -> None:
+        notes = {"note": "x" * 300_000}
+        world.call("on_queue_unit", build_unit(f"u{number}", "a", annotations=notes))
+
+    for number in range(10):
+        call(number)
+    assert len(vars(world.writer)["_waiting"]) == 1 + 4
+    assert not world.writer.needs_checkpoint(world.number)
+    world.write()
+    for number in range(10, 13):  # there is room again
+        assert world.writer.needs_checkpoint(world.number)
+        world.checkpoint()
+        call(number)
+        world.write()
+        assert not world.writer.needs_checkpoint(world.number)
+        with full_disk(world.path):
+            for _ in range(3):
+                call(number)
+            world.write()  # what is lost takes no room either
+        assert world.writer.problem
+        world.clock.advance(RETRY_SECONDS)
+        world.write()
+    world.checkpoint()
+    call(13)
+    world.write()
+    found = TimeTravel(world.path).at(world.wall)
+    assert digest(found.engine) == digest(world.engine)
+
+
+def test_a_row_has_few_calls_if_they_are_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_writer, "ROW_BYTES", 500_000)
+    world = Recorded(tmp_path / "record")
+    for number in range(5):
+        notes = {"note": "x" * 300_000}
+        world.call("on_queue_unit", build_unit(f"u{number}", "a", annotations=notes))
+    world.write()
+    with closing(sqlite3.connect(world.path)) as own:
+        assert own.execute("SELECT last FROM calls").fetchall() == [(2,), (4,), (5,)]
+    found = TimeTravel(world.path).at(world.wall)
+    assert digest(found.engine) == digest(world.engine)
 
 
 def test_while_the_disk_is_too_slow_no_fork_is_taken(

@@ -106,6 +106,50 @@ def test_the_memory_of_templates_is_bounded() -> None:
     assert last.spec.pod_set[0].template is units[-1].spec.pod_set[0].template
 
 
+def padded(length: int, number: int = 0) -> QueueUnit:
+    """Return a unit whose template has a resource with a name of this length."""
+    return decode("one", cpu=f'{number}m", "{"x" * length}": "1')
+
+
+def test_a_long_template_is_kept_by_its_own_object_alone() -> None:
+    shared = Compactor()
+    units = [padded(compactor.MAX_TEMPLATE_BYTES) for _ in range(2)]
+    first, second = (shared.compact(unit).spec.pod_set[0].template for unit in units)
+    assert first == second
+    assert first is not second
+    units = [padded(compactor.MAX_TEMPLATE_BYTES // 2) for _ in range(2)]
+    first, second = (shared.compact(unit).spec.pod_set[0].template for unit in units)
+    assert first is second
+
+
+def test_the_bytes_of_templates_are_bounded() -> None:
+    shared = Compactor()
+    half = compactor.MAX_TEMPLATE_BYTES // 2
+    first = shared.compact(padded(half)).spec.pod_set[0].template
+    most = compactor.MAX_TEMPLATES_BYTES // half
+    assert most < compactor.MAX_TEMPLATES
+    for number in range(1, most):
+        shared.compact(padded(half, number))
+        if number == most // 2:  # long before there are too many
+            assert shared.compact(padded(half)).spec.pod_set[0].template is first
+    again = shared.compact(padded(half)).spec.pod_set[0].template
+    assert again == first
+    assert again is not first
+
+
+def test_a_long_condition_is_kept_by_its_own_object_alone() -> None:
+    shared = Compactor()
+
+    def condition(length: int) -> Condition:
+        body = {"status": {"conditions": [{"type": "t", "message": "x" * length}]}}
+        return shared.compact(msgspec.convert(body, QueueUnit)).status.conditions[0]
+
+    long = compactor.MAX_CONDITION_CHARS
+    assert condition(long) == condition(long)
+    assert condition(long) is not condition(long)
+    assert condition(long - 1) is condition(long - 1)
+
+
 def test_defaults_that_all_objects_share_are_not_changed() -> None:
     bare = Compactor().compact(msgspec.json.decode(b"{}", type=QueueUnit))
     assert bare == QueueUnit()
