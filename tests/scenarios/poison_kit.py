@@ -7,9 +7,12 @@ replaced by values of other types. What the API server refuses is no matter of t
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
+from queue_controllers.extension_list import EXTENSIONS
+from queue_controllers.jobframework.generic_job import JobKind
 from shared_api.client.errors import ApiError
 from shared_api.testing.object_builders import (
     elastic_quota_body,
@@ -20,7 +23,7 @@ from shared_api.testing.object_builders import (
     queue_unit_body,
 )
 from shared_api.well_known_labels import ADMISSION_GATE, ALL_KEYS, QUOTA_NAME
-from tests.sample_jobs import open_crd
+from tests.sample_jobs import open_crd, sample
 
 LONG: Final = 100_000
 """Characters of the longest values; all annotations of an object have 256 KiB."""
@@ -146,13 +149,29 @@ def _unit() -> Json:
     return queue_unit_body("x", namespace="team", quota="poor", requests={"cpu": "10m"})
 
 
-KINDS: Final = (
-    _job,
-    _pod,
-    _job_set,
-    _workflow,
-    _app_wrapper,
-    _torch_job,
+def _sampled(key: str) -> Json:
+    """Return the sample of a kind of jobs, in the quota of the bad ones."""
+    body = sample(key)
+    if body["kind"] == "List":  # a group and its pods
+        body = body["items"][0]
+    body["metadata"] = {"namespace": "team", "labels": {QUOTA_NAME: "poor"}, "annotations": {}}
+    return body
+
+
+_OWN: Final[dict[str, Callable[[], Json]]] = {
+    "job": _job,
+    "pod": _pod,
+    "jobset": _job_set,
+    "workflow": _workflow,
+    "appwrapper": _app_wrapper,
+    "pytorchjob": _torch_job,
+}
+"""Of these kinds the samples have more than is read, which would be spoiled in vain."""
+
+_JOB_KINDS: Final = tuple(each.kind for each in EXTENSIONS)
+
+KINDS: Final[tuple[Callable[[], Json], ...]] = (
+    *(_OWN.get(kind.key, functools.partial(_sampled, kind.key)) for kind in _JOB_KINDS),
     _unit,
     lambda: queue_body("x"),
     lambda: elastic_quota_body("x", max={"cpu": 1}),
@@ -161,15 +180,23 @@ KINDS: Final = (
 )
 """Builders of good objects, one for each kind."""
 
-CRDS: Final = (
-    open_crd("JobSet", "jobsets", "jobset.x-k8s.io", ("v1alpha2",), status=True),
-    open_crd("Workflow", "workflows", "argoproj.io", ("v1alpha1",)),
-    open_crd("AppWrapper", "appwrappers", "workload.codeflare.dev", ("v1beta2",), status=True),
-    open_crd("PyTorchJob", "pytorchjobs", "kubeflow.org", status=True),
-)
+
+def _crds() -> Iterator[Json]:
+    of_name: dict[str, list[JobKind]] = {}
+    for kind in _JOB_KINDS:
+        if kind.group not in BUILT_IN:
+            of_name.setdefault(f"{kind.plural}.{kind.group}", []).append(kind)
+    for kinds in of_name.values():
+        first, versions = kinds[0], [each.version for each in kinds]
+        yield open_crd(first.kind, first.plural, first.group, versions, status=True)
+
+
+BUILT_IN: Final = {"", "apps", "batch"}
+CRDS: Final = tuple(_crds())
 """Of the kinds that are not built in. Their schemas take anything: more than real ones."""
 
-EXTENSIONS: Final = "job,pod,jobset,workflow,appwrapper,pytorchjob"
+ENABLED: Final = ",".join(kind.key for kind in _JOB_KINDS)
+"""The kinds that are queued: all of them."""
 
 
 # --- making them bad ----------------------------------------------------------------------------

@@ -14,6 +14,9 @@ from typing import Final
 
 import pytest
 
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.record.checkpoint import freeze, thaw
+from queue_scheduler.record.digest import digest
 from shared_api.metrics import SharedMetrics
 from shared_api.well_known_labels import (
     ACTIVE,
@@ -26,7 +29,7 @@ from shared_api.well_known_labels import (
     RUNNING_TIMEOUT,
 )
 from tests.queue_scheduler.scheduler_world import running_world
-from tests.scenarios.poison_kit import CRDS, EXTENSIONS, KINDS, TEXTS, Poison, poisons, put
+from tests.scenarios.poison_kit import CRDS, ENABLED, KINDS, TEXTS, Poison, poisons, put
 from tests.scenarios.town import Town
 
 pytestmark = pytest.mark.scenario
@@ -72,7 +75,7 @@ def poisoned_town() -> Iterator[Town]:
     with running_world() as scheduling:
         scheduling.direct.create_all(CRDS)
         town = Town(scheduling, cpu=None)
-        town.jobs.start(f"--enabled-extensions={EXTENSIONS}")
+        town.jobs.start(f"--enabled-extensions={ENABLED}")
         scheduling.add_quota("poor", cpu=1)
         scheduling.add_quota("rich", cpu=100_000)
         town.pass_time(1.0)
@@ -98,6 +101,13 @@ def release_seconds(town: Town, name: str) -> float:
     return town.scheduling.clock.monotonic() - began
 
 
+def engine_of(town: Town) -> Engine:
+    """Return a copy of the scheduler's engine."""
+    scheduler = town.scheduling.scheduler
+    assert scheduler is not None
+    return scheduler._shared.fork()  # noqa: SLF001 - no door
+
+
 def reasons_by_name(town: Town) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for event in town.scheduling.direct.list("events.events.k8s.io"):
@@ -121,6 +131,8 @@ def test_bad_objects_of_every_kind_delay_no_other_job() -> None:
         assert errors_of(town.scheduling.metrics) == {}
         assert errors_of(town.jobs.host.metrics) == {}
         assert town.jobs.host.metrics.work_queues.check_failing()[0]
+        engine = engine_of(town)
+        assert digest(thaw(freeze(engine))) == digest(engine), "the insight program begins with it"
         assert (time.process_time() - began) / OBJECTS < CPU_SECONDS
 
 
