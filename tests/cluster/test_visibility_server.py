@@ -129,12 +129,14 @@ def seconds_of(client: ApiClient, path: str) -> float:
 
 
 def test_a_flood_of_lists_by_one_user_keeps_nobody_waiting(cluster: Aggregated) -> None:
+    """The accounts of one namespace would be one caller."""
     until(cluster.available, OWN_TIMES_SECONDS)
-    greedy, other = cluster.as_account("greedy"), cluster.as_account("modest")
     role, kubectl = f"{SERVICE}-viewer", cluster.world.plane.kubectl
-    for name in ("greedy", "modest"):
-        account = f"--serviceaccount=default:{name}"
-        kubectl("create", "rolebinding", name, "--clusterrole", role, account)
+    kubectl("create", "namespace", "elsewhere")
+    greedy, other = cluster.as_account("greedy"), cluster.as_account("modest", "elsewhere")
+    for name in ("default:greedy", "elsewhere:modest"):
+        account = f"--serviceaccount={name}"
+        kubectl("create", "rolebinding", name.replace(":", "-"), "--clusterrole", role, account)
     units = (
         queue_unit_body(f"unit-{number:04}", requests={"cpu": 1}) for number in range(MANY_UNITS)
     )

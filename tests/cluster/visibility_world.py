@@ -64,11 +64,11 @@ class Aggregated(NamedTuple):
             except httpx.TransportError:
                 return 0
 
-    def as_account(self, name: str) -> ApiClient:
+    def as_account(self, name: str, namespace: str = "default") -> ApiClient:
         """Return a client with the token of a ServiceAccount, which is created."""
         kubectl, plane = self.world.plane.kubectl, self.world.plane
-        kubectl("create", "serviceaccount", name)
-        token = kubectl("create", "token", name).strip()
+        kubectl("create", "serviceaccount", name, "--namespace", namespace)
+        token = kubectl("create", "token", name, "--namespace", namespace).strip()
         admin = plane.client_for()
         return ApiClient(host=admin.host, port=admin.port, token=token, ca_file=admin.ca_file)
 
