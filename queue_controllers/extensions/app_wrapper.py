@@ -42,6 +42,7 @@ from queue_controllers.jobframework.pod_set_names import pod_set_name
 from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
 from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
 from shared_api.field_path import FieldPathError, parse_path
+from shared_api.memory_size import memory_of_json
 from shared_api.objects.meta import (
     Condition,
     ObjectMeta,
@@ -71,11 +72,8 @@ MAX_WRAPPED: Final = 256
 reconciled half a dozen times."""
 
 MAX_WRAPPED_BYTES: Final = 128 << 10
-"""Most memory that one of them takes, by `_memory_of`: 32 MiB in all, and several times the usual
-ones. Users may write more than a MB."""
-
-_VALUE_BYTES: Final = 100
-"""About what a JSON value takes in memory beside its text: a dict 64, a string 49, and its key."""
+"""Most memory that one of them takes, by `memory_of_json`: 32 MiB in all, and several times the
+usual ones. Users may write more than a MB."""
 
 Json = dict[str, Any]
 
@@ -315,14 +313,9 @@ def _read_sets(job: AppWrapper) -> tuple[JobPodSet, ...]:
     return tuple(sets)
 
 
-def _memory_of(wrapped: bytes) -> int:
-    """Return about how many bytes an object takes when it is parsed."""
-    return len(wrapped) + _VALUE_BYTES * (wrapped.count(b",") + wrapped.count(b"{"))
-
-
 def _kind_of(wrapped: bytes) -> str:
     """Return the kind of an object, "pods" if it has none."""
-    is_small = _memory_of(wrapped) <= MAX_WRAPPED_BYTES
+    is_small = memory_of_json(wrapped) <= MAX_WRAPPED_BYTES
     return (_read_kind if is_small else _read_kind.__wrapped__)(wrapped)
 
 
@@ -332,7 +325,7 @@ def _template_at(wrapped: bytes, path: str) -> ScheduledPodTemplate:
     Raises:
         UnknownPodsError: There is none.
     """
-    is_small = _memory_of(wrapped) + len(path) <= MAX_WRAPPED_BYTES
+    is_small = memory_of_json(wrapped) + len(path) <= MAX_WRAPPED_BYTES
     return (_read_template if is_small else _read_large_template)(wrapped, path)
 
 

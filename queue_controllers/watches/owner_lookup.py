@@ -43,6 +43,7 @@ from shared_api.client.event_recorder import MAX_NOTE_BYTES, cut
 from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import OnlyMetadata
 from shared_api.informer.indexed_store import IndexedStore
+from shared_api.memory_size import memory_of_json
 from shared_api.objects.meta import ObjectMeta, OwnerReference, Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
@@ -63,9 +64,6 @@ have some kB each; at most twice as much is remembered. Users may make objects o
 MAX_FIELD_CHARS: Final = 253 + 1 + 63
 """Longest text of an owner reference that can be real: an apiVersion of a group and a version. The
 API server accepts any."""
-
-_VALUE_BYTES: Final = 100
-"""About what a JSON value takes in memory beside its text: a dict 64, a string 49, and its key."""
 
 READ_SECONDS: Final = 10.0
 """How old a read of an owner may be that its children are judged by: they are created together."""
@@ -117,8 +115,7 @@ _ValueT = TypeVar("_ValueT")
 
 def memory_of(value: object) -> int:
     """Return about how many bytes an object of the API takes in memory."""
-    text = msgspec.json.encode(value)
-    return len(text) + _VALUE_BYTES * (text.count(b",") + text.count(b"{"))
+    return memory_of_json(msgspec.json.encode(value))
 
 
 class _Generation(Generic[_KeyT, _ValueT]):
