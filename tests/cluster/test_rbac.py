@@ -60,7 +60,9 @@ def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
         common = ("--metrics-secure=true", f"--queue-namespace={QUEUE_NAMESPACE}")
         scheduler = world.start(SCHEDULER, *common, user="queue-account")
         jobs = "--enabled-extensions=job"
-        controllers = world.start(CONTROLLERS, jobs, *common, user="jobs-account")
+        # As the chart starts it with `admissionPolicy.growth`.
+        keeps = "--keep-grants=true"
+        controllers = world.start(CONTROLLERS, jobs, *common, keeps, user="jobs-account")
         yield Cluster(world, scheduler, controllers)
 
 
@@ -190,6 +192,37 @@ def test_a_job_of_its_namespaces_quota_is_resumed_and_grown_by_the_queue_alone(
     assert "granted this job 1 pods" in change(ed, "runs", {"spec": {"parallelism": 40}})
     for parallelism in (0, 1):
         assert change(ed, "runs", {"spec": {"parallelism": parallelism}}) == ""
+
+
+def test_a_job_that_is_shrunk_goes_back_to_what_it_was_granted_within_its_quota(
+    cluster: Cluster, ed: ApiClient
+) -> None:
+    world = cluster.world
+    world.create_quota("elastic", cpu_max=4)
+    until(lambda: world.api.find(f"{QUEUES}/elastic"))
+    world.create_job("elastic", "elastic", run_seconds=600, completions=10, parallelism=4)
+    until(lambda: len(running_pods(world, "elastic")) == 4)
+    assert change(ed, "elastic", {"spec": {"parallelism": 1}}) == ""
+    until(lambda: len(running_pods(world, "elastic")) == 1)
+    world.create_job("next", "elastic", run_seconds=600)
+    until(lambda: reason_of(world.unit_of("next")) == "OverQuotaMax")
+    assert world.is_suspended("next"), "what the first may go back to is taken"
+    assert "granted this job 4 pods" in change(ed, "elastic", {"spec": {"parallelism": 5}})
+    assert change(ed, "elastic", {"spec": {"parallelism": 4}}) == ""
+    until(lambda: len(running_pods(world, "elastic")) == 4)
+    assert world.is_suspended("next")
+    ed.request("DELETE", f"{JOBS.format('default')}/elastic", {"propagationPolicy": "Background"})
+    until(lambda: not world.is_suspended("next"))
+
+
+def running_pods(world: QueueWorld, job: str) -> list[str]:
+    pods = world.api.request("GET", f"{PODS}?labelSelector=job-name%3D{job}")["items"]
+    return [
+        each["metadata"]["name"]
+        for each in pods
+        if each.get("status", {}).get("phase") == "Running"
+        and "deletionTimestamp" not in each["metadata"]
+    ]
 
 
 def test_annotations_that_leave_no_room_for_the_mark_do_not_let_a_job_run(
