@@ -25,6 +25,7 @@ from starlette.applications import Starlette
 from queue_scheduler.api_registration.api_service import ApiServices
 from queue_scheduler.api_registration.guard import VisibilityGuard
 from queue_scheduler.configuration import Flags, KoordQueueConfiguration
+from queue_scheduler.cycles.call_log import CallLog
 from queue_scheduler.cycles.dequeue_cycle import DequeueCycle
 from queue_scheduler.cycles.event_handlers import EventHandlers
 from queue_scheduler.cycles.passing_time import PassingTime
@@ -41,7 +42,6 @@ from queue_scheduler.insight_feed.record_watch import OwnPod, RecordWatch
 from queue_scheduler.queue_objects.queue_drain import QueueDrain
 from queue_scheduler.queue_objects.queue_reconciler import QueueReconciler, QueuesAndQuotas
 from queue_scheduler.queue_objects.queue_status import QueueStatusWriter
-from queue_scheduler.record.call_log import CallLog
 from queue_scheduler.reporting.events import EventReporter, ObjectEvents
 from queue_scheduler.reporting.metrics import SchedulerMetrics, StateCollector, UnitMetrics
 from queue_scheduler.reporting.pending_reason import PendingReasonWriter

@@ -14,10 +14,10 @@ from datetime import datetime
 from typing import Concatenate, ParamSpec, TypeVar
 
 from queue_scheduler.cache.unit_state import CachedUnit
+from queue_scheduler.cycles.call_log import CallLog
 from queue_scheduler.decision import BEGINNING, Decision, Growth, Refusal
 from queue_scheduler.engine.audit import EngineFact
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.record.call_log import CallLog
 
 P = ParamSpec("P")
 AnswerT = TypeVar("AnswerT")

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from queue_scheduler.cycles.call_log import CallLog
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.insight_feed.feed_metrics import DIGEST, LOST, OVERRUN, FeedMetrics
 from queue_scheduler.insight_feed.frames import FrameError, Kind, encode_frame
@@ -35,7 +36,6 @@ from queue_scheduler.insight_feed.messages import (
     encode_message,
 )
 from queue_scheduler.record.call_codec import encode_call
-from queue_scheduler.record.call_log import CallLog
 from queue_scheduler.record.checkpoint import freeze
 from queue_scheduler.record.digest import digest
 from shared_api.backoff import Backoff

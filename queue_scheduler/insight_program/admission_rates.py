@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from queue_scheduler.cycles.engine_call import EngineCall
 from queue_scheduler.decision import Dequeue
 from queue_scheduler.insight_feed.messages import Checkpoint, Hello
-from queue_scheduler.record.engine_call import EngineCall
 from shared_api.process.clock import Clock
 
 MINUTES: Final = 60

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from queue_scheduler.cycles.engine_call import EngineCall
 from queue_scheduler.insight_feed.frames import Frame, FrameError, FrameReader, Kind
 from queue_scheduler.insight_feed.messages import (
     OTHER_STATE,
@@ -33,7 +34,6 @@ from queue_scheduler.insight_program.followed_engine import (
 )
 from queue_scheduler.record.call_codec import decode_call
 from queue_scheduler.record.checkpoint_error import CheckpointError
-from queue_scheduler.record.engine_call import EngineCall
 from shared_api.process.local_socket import (
     OtherUserError,
     accept_same_user,

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from queue_scheduler.cycles.engine_call import EngineCall, play
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.insight_feed.messages import Checkpoint, Digest, State
 from queue_scheduler.record.checkpoint import thaw
 from queue_scheduler.record.digest import digest
-from queue_scheduler.record.engine_call import EngineCall, play
 
 
 class FollowError(ValueError):

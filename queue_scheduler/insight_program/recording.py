@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from queue_scheduler.cycles.engine_call import EngineCall
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.engine_state import NoStateError
 from queue_scheduler.debug_api.insight_views import RecordView
@@ -21,7 +22,6 @@ from queue_scheduler.insight_program.followed_engine import FollowedEngine
 from queue_scheduler.insight_program.sources import Source
 from queue_scheduler.record.checkpoint_error import CheckpointError
 from queue_scheduler.record.decision_log import DecisionLog
-from queue_scheduler.record.engine_call import EngineCall
 from queue_scheduler.record.log_query import LogPage, LogQuery, read_log
 from queue_scheduler.record.record_file import bytes_of, read_store
 from queue_scheduler.record.record_limits import DEFAULT_BYTES

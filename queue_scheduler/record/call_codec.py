@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
+from queue_scheduler.cycles.engine_call import CALLS, EngineCall
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.record.engine_call import CALLS, EngineCall
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.namespace import Namespace

@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
+from queue_scheduler.cycles.engine_call import EngineCall
 from queue_scheduler.decision import Dequeue, Growth, Preempt, Refused
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.wording import full_message
-from queue_scheduler.record.engine_call import EngineCall
 
 MAX_KNOWN: Final = 200_000
 """Units whose last refusal is remembered, at some 200 bytes; above that, all are forgotten."""

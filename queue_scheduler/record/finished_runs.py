@@ -7,9 +7,9 @@ from typing import Final
 import msgspec
 
 from queue_scheduler.cache.unit_state import CachedUnit
+from queue_scheduler.cycles.engine_call import EngineCall
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.finished_run import FinishedRun, user_of
-from queue_scheduler.record.engine_call import EngineCall
 from shared_api.objects.meta import find_condition
 from shared_api.queue_unit_phases import CHARGED_PHASES, PODS_READY, Phase
 from shared_api.timestamps import read_time

@@ -18,11 +18,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from queue_scheduler.cycles.engine_call import EngineCall
 from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.record.call_codec import decode_call
 from queue_scheduler.record.checkpoint import MAX_BYTES
 from queue_scheduler.record.decision_log import LogEntry
-from queue_scheduler.record.engine_call import EngineCall
 from queue_scheduler.record.record_limits import Limits
 from queue_scheduler.record.record_pruning import Pruning, Retention
 from queue_scheduler.record.record_tables import Statements, StoreError, StoreFullError

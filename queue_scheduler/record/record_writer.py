@@ -17,13 +17,13 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from queue_scheduler.cycles.engine_call import EngineCall
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.record.call_codec import encode_call
 from queue_scheduler.record.checkpoint import freeze
 from queue_scheduler.record.checkpoint_error import CheckpointError
 from queue_scheduler.record.decision_log import LogEntry
-from queue_scheduler.record.engine_call import EngineCall
 from queue_scheduler.record.record_file import bytes_of, free_bytes, open_store, read_store
 from queue_scheduler.record.record_limits import DEFAULT_BYTES
 from queue_scheduler.record.record_pruning import Retention

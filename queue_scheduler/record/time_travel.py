@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
+from queue_scheduler.cycles.engine_call import play
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.record.checkpoint import thaw
 from queue_scheduler.record.checkpoint_error import CheckpointError
-from queue_scheduler.record.engine_call import play
 from queue_scheduler.record.record_file import read_store
 from queue_scheduler.record.record_store import RecordStore
 from queue_scheduler.record.writer_version import describe_writer

@@ -23,6 +23,8 @@ from typing import Any, Final, NamedTuple, cast
 
 from prometheus_client import CollectorRegistry
 
+from queue_scheduler.cycles.call_log import MAX_WAITING, CallLog
+from queue_scheduler.cycles.engine_call import EngineCall
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight_feed import feed
@@ -40,10 +42,8 @@ from queue_scheduler.insight_program.forecasting import RunWatcher
 from queue_scheduler.insight_program.recording import EngineRecorder
 from queue_scheduler.insight_program.wiring import SWITCH_SECONDS
 from queue_scheduler.record.call_codec import decode_call, encode_call
-from queue_scheduler.record.call_log import MAX_WAITING, CallLog
 from queue_scheduler.record.checkpoint import freeze
 from queue_scheduler.record.digest import digest
-from queue_scheduler.record.engine_call import EngineCall
 from shared_api.process.clock import SystemClock
 from shared_api.process.loop_thread import LoopThread
 from shared_api.version import VERSION

@@ -11,9 +11,9 @@ from typing import Final, cast
 
 import httpx
 
+from queue_scheduler.cycles.call_log import CallLog
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET
-from queue_scheduler.record.call_log import CallLog
 from queue_scheduler.record.time_travel import MAX_KEPT
 from shared_api.process.clock import SystemClock
 from tests.benchmarks.engine_load import flat_load

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
 
+from queue_scheduler.cycles.call_log import MAX_WAITING, CallLog
+from queue_scheduler.cycles.engine_call import EngineCall
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue
 from queue_scheduler.engine.engine import Engine
@@ -30,9 +32,7 @@ from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from queue_scheduler.record.call_log import MAX_WAITING, CallLog
 from queue_scheduler.record.digest import digest
-from queue_scheduler.record.engine_call import EngineCall
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import SystemClock
 from shared_api.process.local_socket import listen_at

@@ -17,11 +17,11 @@ from queue_controllers.extension_list import find_extensions
 from queue_controllers.watches.informers import InformerFactory
 from queue_controllers.wiring import Controllers
 from queue_scheduler.configuration import Flags, KoordQueueConfiguration
+from queue_scheduler.cycles.call_log import CallLog
 from queue_scheduler.cycles.queue_worker import QueueWorker
 from queue_scheduler.decision import Dequeue, Preempt
 from queue_scheduler.engine.audit import Kind
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.record.call_log import CallLog
 from queue_scheduler.setup.plugin_handle import PluginHandle
 from queue_scheduler.wiring import Scheduler
 from shared_api.client.flow_control import FlowControl

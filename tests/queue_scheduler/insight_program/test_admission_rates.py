@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from queue_scheduler.cycles.engine_call import EngineCall
 from queue_scheduler.decision import Dequeue
 from queue_scheduler.insight_feed.messages import Checkpoint
 from queue_scheduler.insight_program.admission_rates import MINUTES, AdmissionRates
-from queue_scheduler.record.engine_call import EngineCall
 from shared_api.objects.meta import Uid
 from shared_api.testing.virtual_clock import VirtualClock
 

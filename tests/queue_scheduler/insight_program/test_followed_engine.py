@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from queue_scheduler.cycles.engine_call import EngineCall
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight_feed.messages import Checkpoint, Digest, State
 from queue_scheduler.insight_program.followed_engine import (
@@ -14,7 +15,6 @@ from queue_scheduler.insight_program.followed_engine import (
 from queue_scheduler.record.checkpoint import freeze
 from queue_scheduler.record.checkpoint_error import CheckpointError
 from queue_scheduler.record.digest import digest
-from queue_scheduler.record.engine_call import EngineCall
 from shared_api.testing.object_builders import elastic_quota, queue
 from shared_api.testing.virtual_clock import EPOCH
 from tests.queue_scheduler.insight_kit import new_engine

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from queue_scheduler.cycles.engine_call import EngineCall, play
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.record.decision_log import DecisionLog
-from queue_scheduler.record.engine_call import EngineCall, play
 from queue_scheduler.record.record_limits import DEFAULT_BYTES
 from queue_scheduler.record.record_pruning import Retention
 from queue_scheduler.record.record_writer import RecordWriter

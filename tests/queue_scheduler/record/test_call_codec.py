@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from queue_scheduler.cycles.engine_call import CALLS, EngineCall
 from queue_scheduler.decision import (
     BEGINNING,
     Dequeue,
@@ -19,7 +20,6 @@ from queue_scheduler.decision import (
     WriteFailure,
 )
 from queue_scheduler.record.call_codec import decode_call, encode_call
-from queue_scheduler.record.engine_call import CALLS, EngineCall
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.meta import ObjectMeta, Uid

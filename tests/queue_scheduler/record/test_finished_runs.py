@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from queue_scheduler.cycles.engine_call import EngineCall, play
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.finished_run import FinishedRun
-from queue_scheduler.record.engine_call import EngineCall, play
 from queue_scheduler.record.finished_runs import FinishedRuns
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.object_builders import (

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from queue_scheduler.record.engine_call import CALLS, EngineCall
+from queue_scheduler.cycles.engine_call import CALLS, EngineCall
 
 MAX_WAITING: Final = 50_000
 """Calls that wait to be taken: some seconds at full speed. They keep objects that the engine has

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from queue_scheduler.cycles.call_log import CallLog
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.record.call_log import CallLog
 from shared_api.testing.virtual_clock import EPOCH
 from tests.properties.engine_kit import build_unit
 

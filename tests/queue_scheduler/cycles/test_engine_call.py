@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 
+from queue_scheduler.cycles.engine_call import CALLS, EngineCall, play
 from queue_scheduler.decision import Dequeue
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.record.engine_call import CALLS, EngineCall, play
 from shared_api.testing.object_builders import elastic_quota
 from tests.properties.engine_kit import build_queue, build_unit, new_engine
 
