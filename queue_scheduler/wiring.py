@@ -34,7 +34,7 @@ from queue_scheduler.cycles.queue_worker import QueueWorker, QueueWorkers
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.cycles.undecided_units import UndecidedUnits
 from queue_scheduler.decision import Dequeue, Preempt
-from queue_scheduler.dump.contents import Settings
+from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.insight_feed.feed import InsightFeed, Replica
 from queue_scheduler.insight_feed.feed_metrics import FeedMetrics
 from queue_scheduler.insight_feed.messages import PROTOCOL, Hello, describe_interpreter
@@ -124,7 +124,7 @@ class Scheduler:
         self._is_started = False
         self._threads = Threads(program, RETRY_BACKOFF)
         self._workers = QueueWorkers(self._build_worker, self._start_worker)
-        settings = self._settings = _tell_settings(flags, configuration)
+        settings = self._settings = _engine_settings(flags, configuration)
         sources = QuotaSources(
             configuration.plugin_names(),
             flags,
@@ -636,10 +636,10 @@ def _build_self_audit(parts: _BuiltParts, reporter: EventReporter, *, repairs: b
     parts.metrics.show_audit_age(audit.age_seconds)
 
 
-def _tell_settings(flags: Flags, configuration: KoordQueueConfiguration) -> Settings:
-    """Return what the engine is built from, which is in its dumps as well."""
+def _engine_settings(flags: Flags, configuration: KoordQueueConfiguration) -> EngineSettings:
+    """Return what the engine is built from; its dumps have it as well."""
     named = flags.quota_namespaces or configuration.quota_namespaces
-    return Settings(
+    return EngineSettings(
         configuration=configuration,
         oversell_rate=str(flags.oversell_rate),
         checks_available_quota=flags.checks_available_quota,

@@ -58,7 +58,7 @@ from queue_scheduler.debug_api.what_if_routes import (
     add_what_if,
 )
 from queue_scheduler.decision import Moment
-from queue_scheduler.dump.contents import Settings
+from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.insight.explain import Verdict
 from queue_scheduler.insight.finished_run import FinishedRun
 from shared_api.debug_api.access import may_read_for
@@ -135,7 +135,7 @@ class DebugApi:
         is_leader: Callable[[], bool],
         now: Callable[[], datetime] | None = None,
         namespace: Callable[[str], Namespace | None] = bare_namespace,
-        settings: Settings | None = None,
+        settings: EngineSettings | None = None,
     ) -> None:
         self._shared = shared
         now = now or SystemClock().now
@@ -151,7 +151,7 @@ class DebugApi:
             return State(shared.fork(), Moment(clock.monotonic(), now()))
 
         self._what_if = WhatIfAnswers(state, is_leader, QuestionBudget(clock))
-        self._dumps = Dumps(state, is_leader, settings or Settings())
+        self._dumps = Dumps(state, is_leader, settings or EngineSettings())
         # Guards no field: it keeps many requests from the engine's lock. The holder waits for that
         # lock only.
         self.turn = threading.Lock()

@@ -17,8 +17,8 @@ from queue_scheduler.debug_api.insight_link import InsightLink
 from queue_scheduler.debug_api.insight_views import FinishedRunsView
 from queue_scheduler.debug_api.what_if_routes import EngineSource
 from queue_scheduler.dump.codec import encode_dump
-from queue_scheduler.dump.contents import Settings
 from queue_scheduler.dump.take import take_dump
+from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.insight.finished_run import FinishedRun
 from shared_api.access_review import list_units_in
 from shared_api.debug_api.access import EVERYWHERE, check_right
@@ -46,7 +46,7 @@ class Dumps:
     """
 
     def __init__(
-        self, source: EngineSource, is_leader: Callable[[], bool], settings: Settings
+        self, source: EngineSource, is_leader: Callable[[], bool], settings: EngineSettings
     ) -> None:
         self._source = source
         self._is_leader = is_leader

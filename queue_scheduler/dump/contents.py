@@ -12,10 +12,9 @@ from typing import Final
 
 import msgspec
 
-from queue_scheduler.configuration import KoordQueueConfiguration
 from queue_scheduler.decision import Refusal
+from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.insight.finished_run import FinishedRun
-from queue_scheduler.queueing.strict_mode import NOT_STRICT, StrictMode
 from queue_scheduler.quota.quota_decision import PodStage
 from queue_scheduler.quota_cache.admission_record import AdmissionRecord
 from shared_api.objects.elastic_quota import ElasticQuota
@@ -27,7 +26,6 @@ from shared_api.objects.pod import ResourceQuantities
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import SalvagedUnit
 from shared_api.objects.resource_quota import ResourceQuota
-from shared_api.well_known_labels import DEFAULT_QUEUE_NAMESPACE
 
 KIND: Final = "KoordQueueDump"
 FORMAT: Final = 1
@@ -45,26 +43,6 @@ NOT_CARRIED: Final = (
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """Base of the parts of a dump."""
-
-
-class Settings(Part, frozen=True):
-    """With what the program was started.
-
-    Attributes:
-        configuration: Its configuration file.
-        oversell_rate: The factor on limits, as a fraction: "5/4".
-        checks_available_quota: The gate ElasticQuotaTreeCheckAvailableQuota.
-        checks_namespaces: Whether quota or namespace must list the other.
-        strict: Which queues are strict.
-        queue_namespace: The namespace of the queues.
-    """
-
-    configuration: KoordQueueConfiguration = KoordQueueConfiguration()
-    oversell_rate: str = "1"
-    checks_available_quota: bool = False
-    checks_namespaces: bool = False
-    strict: StrictMode = NOT_STRICT
-    queue_namespace: str = DEFAULT_QUEUE_NAMESPACE
 
 
 class CountedPod(Part, frozen=True):
@@ -228,7 +206,7 @@ class Dump(Part, frozen=True):
     taken_at: datetime
     monotonic: float
     leader: bool
-    settings: Settings
+    settings: EngineSettings
     anonymized: bool = False
     not_carried: tuple[str, ...] = NOT_CARRIED
     left_out: tuple[str, ...] = ()

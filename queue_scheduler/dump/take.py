@@ -11,9 +11,10 @@ from queue_scheduler.cache.moved_pods import unit_of_group
 from queue_scheduler.cache.pod_accounting import is_stray
 from queue_scheduler.decision import Moment
 from queue_scheduler.dump.beyond_objects import read_beyond_objects
-from queue_scheduler.dump.contents import FORMAT, KIND, Checks, CountedPod, Dump, Settings
+from queue_scheduler.dump.contents import FORMAT, KIND, Checks, CountedPod, Dump
 from queue_scheduler.dump.settle import settle
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_decision import PodStage
 from shared_api.objects.elastic_quota import ElasticQuota
@@ -40,7 +41,7 @@ ObjectT = TypeVar("ObjectT", ElasticQuota, ElasticQuotaTree, ResourceQuota, Name
 
 
 def take_dump(
-    engine: Engine, moment: Moment, settings: Settings, version: str, *, leader: bool
+    engine: Engine, moment: Moment, settings: EngineSettings, version: str, *, leader: bool
 ) -> Dump:
     """Return everything that an engine believes.
 

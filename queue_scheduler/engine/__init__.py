@@ -13,6 +13,7 @@ Read in this order:
    (units without a controller for their job).
 8. ``drained_queues``: which admitted units are evicted since their queue is drained.
 9. ``audit``: what the engine keeps, compared with the objects, and placed again where it differs.
+10. ``settings``: what an engine is built from, beside its plugins.
 
 Not here: what is known of a unit (``queue_scheduler.cache``), and which units may be evicted
 (``queue_scheduler.preemption``).

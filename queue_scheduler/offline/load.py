@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from queue_scheduler.configuration import KoordQueueConfiguration
 from queue_scheduler.decision import Moment
 from queue_scheduler.dump.codec import MAX_BYTES, DumpError, decode_dump
-from queue_scheduler.dump.contents import Dump, Settings
+from queue_scheduler.dump.contents import Dump
 from queue_scheduler.dump.tell import moment_of, tell_dump
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.framework.installed_packages import PLUGIN_GROUP, find_offered
 from queue_scheduler.framework.offline_handle import OfflineHandle
 from queue_scheduler.setup.engine_building import build_engine
@@ -86,7 +87,7 @@ def load_engine(dump: Dump) -> Loaded:
     return Loaded(engine, moment_of(dump), dump, tuple(notes))
 
 
-def _usable(settings: Settings) -> tuple[Settings, list[str]]:
+def _usable(settings: EngineSettings) -> tuple[EngineSettings, list[str]]:
     """Return the settings without plugins that are not installed, and a note for each of these."""
     configuration = settings.configuration
     here = {*BUILT_IN, *(point.name for point in find_offered(PLUGIN_GROUP))}

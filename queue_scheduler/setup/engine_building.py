@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from queue_scheduler.dump.contents import Settings
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.framework.handle import Handle
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.setup.plugin_loading import Switches, build_plugins, load_policies
 
 
-def build_engine(settings: Settings, handle: Handle) -> Engine:
+def build_engine(settings: EngineSettings, handle: Handle) -> Engine:
     """Return an engine without facts.
 
     Args:

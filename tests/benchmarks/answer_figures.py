@@ -20,8 +20,8 @@ from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.debug_api.views import view_explanation, with_changes
 from queue_scheduler.debug_api.what_if_routes import view_what_if
 from queue_scheduler.decision import Moment
-from queue_scheduler.dump.contents import Settings
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from queue_scheduler.what_if.at_once import answer_at_once
 from queue_scheduler.what_if.edit import Edit
@@ -123,7 +123,7 @@ def _ask_what_if(shared: SharedEngine, times: int) -> list[Figure]:
 
 
 def _take_dumps(shared: SharedEngine, times: int) -> Figure:
-    dumps = Dumps(lambda: State(shared.fork(), NOW), lambda: True, Settings())
+    dumps = Dumps(lambda: State(shared.fork(), NOW), lambda: True, EngineSettings())
     took, data = [], b""
     for _ in range(times):
         began = time.perf_counter()

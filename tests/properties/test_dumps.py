@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from queue_scheduler.decision import Moment, Refusal
 from queue_scheduler.dump.codec import decode_dump, encode_dump
-from queue_scheduler.dump.contents import Dump, Settings
+from queue_scheduler.dump.contents import Dump
 from queue_scheduler.dump.settle import settle
 from queue_scheduler.dump.take import take_dump
 from queue_scheduler.dump.tell import tell_dump
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import unit_key
 from queue_scheduler.insight.explain import explain
@@ -41,7 +42,7 @@ AT = Moment(1000.0, wall_time(1_800_000_000))
 
 def dump_of(engine: Engine, moment: Moment = AT) -> Dump:
     """Return a dump that was written and read."""
-    dump = take_dump(engine.fork(), moment, Settings(), "1", leader=True)
+    dump = take_dump(engine.fork(), moment, EngineSettings(), "1", leader=True)
     return decode_dump(encode_dump(dump), "1")
 
 

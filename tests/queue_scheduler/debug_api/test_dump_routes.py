@@ -11,7 +11,7 @@ from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.debug_api.dump_routes import FINISHED_RUNS, PATH, read_finished_runs
 from queue_scheduler.debug_api.insight_link import InsightLink, ViewT
 from queue_scheduler.dump.codec import decode_dump
-from queue_scheduler.dump.contents import Settings
+from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.access_review import AccessReviewer, ReviewResult, Right
 from shared_api.debug_api.access import ReviewedAccess, open_access
@@ -21,7 +21,7 @@ from tests.queue_scheduler.shell_kit import ShellKit
 from tests.served_app import served
 
 ANN = {"authorization": "Bearer ann"}
-SETTINGS = Settings(oversell_rate="5/4")
+SETTINGS = EngineSettings(oversell_rate="5/4")
 
 
 def ask(kit: ShellKit, query: str = "", access: Guard = open_access) -> httpx.Response:

@@ -11,8 +11,8 @@ import pytest
 
 from queue_scheduler.dump import codec
 from queue_scheduler.dump.codec import DumpError, decode_dump, encode_dump
-from queue_scheduler.dump.contents import Settings
 from queue_scheduler.dump.take import take_dump
+from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from tests.properties.engine_kit import build_queue, build_quota, build_unit
 from tests.properties.real_quotas import new_engine
@@ -24,7 +24,7 @@ def small_dump() -> bytes:
     engine.on_quota(build_quota("a", cpu=1))
     engine.on_queue(build_queue("a"))
     engine.on_queue_unit(build_unit("u", "a"))
-    return encode_dump(take_dump(engine, AT, Settings(), "1.2.3", leader=True))
+    return encode_dump(take_dump(engine, AT, EngineSettings(), "1.2.3", leader=True))
 
 
 DUMP = small_dump()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from queue_scheduler.dump.codec import encode_dump
-from queue_scheduler.dump.contents import Settings
 from queue_scheduler.dump.take import take_dump
+from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from shared_api.objects.pod import PodTemplate, TemplateMeta
 from shared_api.objects.queue_unit import AdmissionCheckState, PodSet, PodSetUpdate, QueueUnit
@@ -39,7 +39,7 @@ def test_what_users_put_into_annotations_is_not_in_a_dump() -> None:
     engine.on_quota(replace(quota, metadata=noted))
     engine.on_queue(queue)
     engine.on_queue_unit(with_secrets())
-    dump = take_dump(engine, AT, Settings(), "1", leader=True)
+    dump = take_dump(engine, AT, EngineSettings(), "1", leader=True)
     assert SECRET not in encode_dump(dump).decode()
     assert dump.units[0].metadata.annotations == {QUEUE_NAME: "a"}
 
@@ -48,5 +48,5 @@ def test_a_queue_says_what_is_in_force() -> None:
     engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
     engine.on_queue(build_queue("a", "Block"))
     engine.on_queue(build_queue("a", "Blok"))
-    (queue,) = take_dump(engine, AT, Settings(), "1", leader=True).queues
+    (queue,) = take_dump(engine, AT, EngineSettings(), "1", leader=True).queues
     assert (queue.spec.queue_policy, queue.status.policy_in_force) == ("Blok", "Block")

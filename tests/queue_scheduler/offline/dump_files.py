@@ -9,11 +9,11 @@ import msgspec
 
 from queue_scheduler.configuration import KoordQueueConfiguration, PluginEntry
 from queue_scheduler.debug_api.app import DebugApi
-from queue_scheduler.dump.contents import Settings
+from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from tests.queue_scheduler.shell_kit import ShellKit
 
-SETTINGS = Settings(
+SETTINGS = EngineSettings(
     configuration=KoordQueueConfiguration(
         plugins=(PluginEntry("Priority"), PluginEntry("ElasticQuotaV2")),
         plugin_configs={"ElasticQuotaV2": {"mode": "max"}},
