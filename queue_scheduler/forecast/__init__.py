@@ -5,7 +5,8 @@ Read in this order:
 1. ``all_units``: one set of paths answers for all waiting units at once.
 2. ``paths``: plays one path; ``draws``: what is random on it.
 3. ``run_times``: how long runs last, learned from ``traits`` of those that ended; ``survival``: the
-   estimate behind it. ``arrivals``: what is still to come.
+   estimate behind it; ``model_loading``: the one of an installed package. ``arrivals``: what is
+   still to come.
 4. ``untold``: of which units no times are told, and why.
 5. ``renewals``: one forecast after the other. ``calibration``: corrects them by those that have
    come true; ``quantiles``.

@@ -18,6 +18,7 @@ from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers
 from queue_scheduler.forecast.all_units import Settings
 from queue_scheduler.forecast.learned import MAX_KEPT
+from queue_scheduler.forecast.model_loading import load_run_time_model
 from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET, FEED_SOCKET
 from queue_scheduler.insight_program.admission_rates import AdmissionRates
@@ -44,7 +45,6 @@ from queue_scheduler.insight_program.recording import (
 )
 from queue_scheduler.insight_program.sources import NoPast, Past, Sources
 from queue_scheduler.reporting.forecast_metrics import ForecastMetrics
-from queue_scheduler.setup.plugin_loading import load_run_time_model
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.local_program import Check, LocalProgram
 from shared_api.objects.namespace import Namespace

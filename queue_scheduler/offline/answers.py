@@ -21,10 +21,10 @@ from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.debug_api.try_routes import TryRoutes
 from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers, WhatIfQuestion
 from queue_scheduler.forecast.all_units import Settings
+from queue_scheduler.forecast.model_loading import load_run_time_model
 from queue_scheduler.insight_program.horizons import Horizons
 from queue_scheduler.offline.errors import AnswerError
 from queue_scheduler.offline.load import Loaded
-from queue_scheduler.setup.plugin_loading import load_run_time_model
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.json_body import JSON, YAML, PostedBody, read_json
 from shared_api.objects.meta import ObjectMeta

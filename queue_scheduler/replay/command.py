@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from queue_scheduler.configuration import KoordQueueConfiguration, load_configuration
+from queue_scheduler.forecast.model_loading import load_run_time_model
 from queue_scheduler.replay.html_report import build_page
 from queue_scheduler.replay.jobs import Trace, TraceError
 from queue_scheduler.replay.margins import raise_quota
@@ -29,7 +30,6 @@ from queue_scheduler.replay.score_command import (
     tell_score_report,
 )
 from queue_scheduler.replay.trace_files import read_trace
-from queue_scheduler.setup.plugin_loading import load_run_time_model
 from shared_api.process.clock import Clock
 
 MARGINS: Final = 3

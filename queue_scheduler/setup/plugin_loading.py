@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from importlib.metadata import EntryPoint
 from typing import Any, Final
@@ -14,10 +14,15 @@ from queue_scheduler.configuration import (
     FEATURE_GATES_FLAG,
     KoordQueueConfiguration,
 )
-from queue_scheduler.forecast.run_times import RunTimeModel, SurvivalRunTimes
 from queue_scheduler.framework.extension_points import Plugin
 from queue_scheduler.framework.handle import Handle
-from queue_scheduler.framework.installed_packages import PLUGIN_GROUP, POLICY_GROUP, find_offered
+from queue_scheduler.framework.installed_packages import (
+    PLUGIN_GROUP,
+    POLICY_GROUP,
+    load_offered,
+    offered_by_name,
+    refuse_twins,
+)
 from queue_scheduler.plugins.default_group import NAME as DEFAULT_GROUP
 from queue_scheduler.plugins.default_group import DefaultGroupPlugin
 from queue_scheduler.plugins.elastic_quota import NAME as ELASTIC_QUOTA
@@ -32,8 +37,6 @@ from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
 from queue_scheduler.plugins.resource_quota_arguments import read_resource_quota_arguments
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES, QueuePolicy
 from shared_api.program_flags import ConfigurationError
-
-RUN_TIME_GROUP: Final = "koord_queue.run_time_models"
 
 BUILT_IN: Final = (
     Priority.name,
@@ -74,12 +77,12 @@ def build_plugins(
     if switches.checks_available_quota and ELASTIC_QUOTA_TREE not in names:
         msg = f"{FEATURE_GATES_FLAG}: {CHECK_AVAILABLE_QUOTA} needs plugin {ELASTIC_QUOTA_TREE}"
         raise ConfigurationError(msg)
-    _refuse_twins(names, "plugins: {!r} is listed twice")
+    refuse_twins(names, "plugins: {!r} is listed twice")
     for name in configuration.plugin_configs:
         if name not in names:
             msg = f"pluginConfigs.{name}: no such plugin in plugins ({', '.join(names)})"
             raise ConfigurationError(msg)
-    others = _offered(PLUGIN_GROUP)
+    others = offered_by_name(PLUGIN_GROUP)
     return [
         _build(name, configuration.plugin_configs.get(name, {}), switches, handle, others)
         for name in names
@@ -97,7 +100,7 @@ def _build(
         if name in BUILT_IN:
             return _build_built_in(name, arguments, switches)
         if name in others:
-            plugin: Plugin = _load(others[name])(arguments, handle)
+            plugin: Plugin = load_offered(others[name])(arguments, handle)
             return plugin
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
@@ -134,44 +137,7 @@ def load_policies() -> tuple[QueuePolicy, ...]:
     Raises:
         ConfigurationError: Two policies have one name, or one cannot be loaded.
     """
-    others = (_load(point)() for point in _offered(POLICY_GROUP).values())
+    others = (load_offered(point)() for point in offered_by_name(POLICY_GROUP).values())
     policies = (*BUILT_IN_POLICIES, *others)
-    _refuse_twins((policy.name for policy in policies), "two queue policies are called {!r}")
+    refuse_twins((policy.name for policy in policies), "two queue policies are called {!r}")
     return policies
-
-
-def load_run_time_model() -> Callable[[], RunTimeModel]:
-    """Return what makes the run-time model of forecasts: the one that a package offers, or ours.
-
-    Raises:
-        ConfigurationError: More than one is offered, or it cannot be loaded.
-    """
-    others = _offered(RUN_TIME_GROUP)
-    if len(others) > 1:
-        msg = f"more than one package offers {RUN_TIME_GROUP}: {', '.join(others)}"
-        raise ConfigurationError(msg)
-    return next((_load(point) for point in others.values()), SurvivalRunTimes)
-
-
-def _refuse_twins(names: Iterable[str], words: str) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise ConfigurationError(words.format(name))
-        seen.add(name)
-
-
-def _offered(group: str) -> dict[str, EntryPoint]:
-    """Return the entry points of installed packages, by name; none of them is imported yet."""
-    points = find_offered(group)
-    _refuse_twins((point.name for point in points), f"two packages offer {{!r}} as {group}")
-    return {point.name: point for point in points}
-
-
-def _load(point: EntryPoint) -> Callable[..., Any]:
-    try:
-        loaded: Callable[..., Any] = point.load()
-    except Exception as error:
-        msg = f"{point.group} {point.name!r} ({point.value}) cannot be loaded: {error!r}"
-        raise ConfigurationError(msg) from error
-    return loaded

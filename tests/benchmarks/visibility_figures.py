@@ -20,7 +20,7 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.debug_api.forecast_routes import Forecasts
 from queue_scheduler.forecast.all_units import Settings
-from queue_scheduler.setup.plugin_loading import load_run_time_model
+from queue_scheduler.forecast.model_loading import load_run_time_model
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from queue_scheduler.visibility.app import build_visibility_app
 from queue_scheduler.visibility.openapi import BASE

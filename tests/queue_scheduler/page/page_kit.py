@@ -18,13 +18,13 @@ from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers
 from queue_scheduler.decision import Moment
 from queue_scheduler.forecast.all_units import Settings
+from queue_scheduler.forecast.model_loading import load_run_time_model
 from queue_scheduler.insight_program.horizons import Horizons
 from queue_scheduler.insight_program.sources import NOT_RECORDED, Source
 from queue_scheduler.page.page_app import Login, build_page_app
 from queue_scheduler.page.page_metrics import PageMetrics
 from queue_scheduler.page.page_server import PageServer, Tls
 from queue_scheduler.page.sources import PageSources
-from queue_scheduler.setup.plugin_loading import load_run_time_model
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import LOCAL_HOSTS
 from shared_api.process.clock import SystemClock

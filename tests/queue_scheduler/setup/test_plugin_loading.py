@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
 
 from queue_scheduler.configuration import KoordQueueConfiguration, PluginEntry
-from queue_scheduler.forecast.run_times import SurvivalRunTimes
-from queue_scheduler.framework import installed_packages
 from queue_scheduler.framework.installed_packages import PLUGIN_GROUP, POLICY_GROUP
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.setup.plugin_handle import PluginHandle, StoreCaches
 from queue_scheduler.setup.plugin_loading import (
-    RUN_TIME_GROUP,
     Switches,
     build_plugins,
     load_policies,
-    load_run_time_model,
 )
 from shared_api.program_flags import ConfigurationError
+from tests.queue_scheduler.offered_packages import offer
 from tests.queue_scheduler.setup.test_plugin_handle import build_caches
 from tests.queue_scheduler.shell_kit import HeldWrites, SentEvents, ShellKit
 
@@ -122,15 +118,6 @@ def test_the_built_in_policies_exist() -> None:
     assert {"Priority", "Block", "FIFO"} <= {policy.name for policy in load_policies()}
 
 
-def offer(monkeypatch: pytest.MonkeyPatch, *points: tuple[str, str, str]) -> None:
-    """Offer entry points of packages that are not installed: (group, name, value)."""
-
-    def offered(*, group: str) -> list[EntryPoint]:
-        return [EntryPoint(name, value, of) for of, name, value in points if of == group]
-
-    monkeypatch.setattr(installed_packages, "entry_points", offered)
-
-
 HERE = "tests.queue_scheduler.setup.test_plugin_loading"
 
 
@@ -154,40 +141,6 @@ def test_two_packages_that_offer_one_name_are_refused(
     offer(monkeypatch, (group, "Same", f"{HERE}:build_other"), (group, "Same", "other:plugin"))
     with pytest.raises(ConfigurationError, match=f"two packages offer 'Same' as {group}"):
         build(["Priority"]) if group == PLUGIN_GROUP else load_policies()
-
-
-class OtherModel(SurvivalRunTimes):
-    """Stands for the model of run times of another package."""
-
-
-def test_the_run_time_model_of_another_package_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(monkeypatch)
-    assert load_run_time_model() is SurvivalRunTimes
-    offer(monkeypatch, (RUN_TIME_GROUP, "Other", f"{HERE}:OtherModel"))
-    assert type(load_run_time_model()()).__name__ == OtherModel.__name__
-
-
-@pytest.mark.parametrize(
-    ("points", "want"),
-    [
-        pytest.param(
-            (("One", f"{HERE}:OtherModel"), ("Two", f"{HERE}:OtherModel")),
-            "more than one package offers koord_queue.run_time_models: One, Two",
-            id="two models",
-        ),
-        pytest.param(
-            (("Broken", "no.such.module:model"),),
-            r"run_time_models 'Broken' \(no.such.module:model\) cannot be loaded",
-            id="one that cannot be loaded",
-        ),
-    ],
-)
-def test_a_run_time_model_that_cannot_be_chosen_is_named(
-    monkeypatch: pytest.MonkeyPatch, points: tuple[tuple[str, str], ...], want: str
-) -> None:
-    offer(monkeypatch, *((RUN_TIME_GROUP, name, value) for name, value in points))
-    with pytest.raises(ConfigurationError, match=want):
-        load_run_time_model()
 
 
 def test_a_policy_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

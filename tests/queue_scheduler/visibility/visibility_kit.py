@@ -18,7 +18,7 @@ from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.decision import Moment, Rest
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.forecast.all_units import Settings
-from queue_scheduler.setup.plugin_loading import load_run_time_model
+from queue_scheduler.forecast.model_loading import load_run_time_model
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from queue_scheduler.visibility.app import build_visibility_app
 from queue_scheduler.visibility.caller import CALLER, GROUP, AccessVerdict, Caller
