@@ -1,6 +1,6 @@
 """The engine's decisions, as frozen values that carry their numbers.
 
-A refusal is data. The only module that renders it as text is `insight.wording`.
+A refusal is data. The only module that renders it as text is `refusal_texts`.
 """
 
 from __future__ import annotations

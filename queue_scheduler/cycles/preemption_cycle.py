@@ -21,7 +21,7 @@ import structlog
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice, Preempt, Victim
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.insight.wording import eviction_message, preemption_note
+from queue_scheduler.refusal_texts import eviction_message, preemption_note
 from queue_scheduler.unit_writes.eviction_patches import build_eviction_status
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.client.writes import Outcome, Write, WriteSink, Written, status_change

@@ -36,7 +36,7 @@ from queue_scheduler.forecast.untold import (
 from queue_scheduler.framework.queue_unit_info import OrderKey
 from queue_scheduler.insight.explain import Explanation, Verdict
 from queue_scheduler.insight.finished_run import FinishedRun
-from queue_scheduler.insight.wording import stable_message
+from queue_scheduler.refusal_texts import stable_message
 from shared_api.debug_api.access import may_read_for
 from shared_api.debug_api.debug_app import problems
 from shared_api.debug_api.router_group import Guard

@@ -28,17 +28,16 @@ from queue_scheduler.insight.admitted import Admitted, Evictor
 from queue_scheduler.insight.change import Change, Patch
 from queue_scheduler.insight.changes import Changes
 from queue_scheduler.insight.explain import Explanation
-from queue_scheduler.insight.wording import (
-    full_message,
-    pods_message,
-    summary,
-    tell_spared,
-    tell_unknown_admission,
+from queue_scheduler.insight.explanation_texts import (
+    spared_texts,
+    summarize,
+    unknown_admission_text,
 )
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_decision import AppliedLimit, Borrowed
 from queue_scheduler.quota_cache.quota_views import QuotaView
 from queue_scheduler.reason_traits import Trait, reasons_with
+from queue_scheduler.refusal_texts import full_message, pods_message
 from shared_api.debug_api.views import FieldsOf, View
 from shared_api.objects.queue_unit import ConsumerReference, QueueUnit
 from shared_api.quantity import format_alike, format_amount
@@ -378,7 +377,7 @@ class ExplainView(View):
     name: str = _of_explanation(lambda each: each.record.unit.metadata.name)
     verdict: str = _of_explanation(lambda each: each.verdict.value)
     never_starts: bool = _of_explanation(lambda each: each.never_starts)
-    summary: str = _of_explanation(summary)
+    summary: str = _of_explanation(summarize)
     queue: str = _of_explanation(lambda each: each.record.queue_name)
     quota: str = _of_explanation(lambda each: _quota_of(each.record))
     position: int = _of_explanation(lambda each: each.position)
@@ -542,7 +541,7 @@ def view_admitted(record: CachedUnit, admitted: Admitted) -> AdmittedView:
     limits, loan = admitted.limits, admitted.loan
     return AdmittedView(
         limits=None if limits is None else [_view_limit(each) for each in limits],
-        limits_unknown=tell_unknown_admission(record) if limits is None else "",
+        limits_unknown=unknown_admission_text(record) if limits is None else "",
         borrowed=None if loan is None else [_view_borrowed(each) for each in loan.borrowed],
         eviction=EvictionView(
             possible=admitted.is_possible_victim,
@@ -553,7 +552,7 @@ def view_admitted(record: CachedUnit, admitted: Admitted) -> AdmittedView:
             ],
             spared=[
                 SparedView(reason=reason, message=message)
-                for reason, message in tell_spared(record, admitted)
+                for reason, message in spared_texts(record, admitted)
             ],
             units=[_view_evictor(each) for each in admitted.evictors],
             has_more=admitted.has_more,

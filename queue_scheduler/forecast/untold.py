@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from queue_scheduler.decision import Refusal
-from queue_scheduler.insight.wording import stable_message
+from queue_scheduler.refusal_texts import stable_message
 from shared_api.unit_problems import reason_to_act
 
 LEAST_RUNS: Final = 5

@@ -12,7 +12,8 @@
 - ``finished_run``: what is kept of a unit that has ended.
 - ``virtual_cluster``: runs an engine forward in virtual time, and plays what is outside of it;
   ``agenda`` has its events.
-- ``wording``: the only module that renders refusals and their numbers as text.
+- ``explanation_texts``: explanations as text; the refusals in them are worded by
+  ``queue_scheduler.refusal_texts``.
 
 Not here: routes (``queue_scheduler.debug_api``), and any writes.
 """

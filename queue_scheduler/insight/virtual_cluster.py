@@ -57,7 +57,7 @@ from queue_scheduler.engine.deadlines import (
 from queue_scheduler.engine.drained_queues import is_drained
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.agenda import Agenda
-from queue_scheduler.insight.wording import eviction_message
+from queue_scheduler.refusal_texts import eviction_message
 from queue_scheduler.unit_writes.admission_patches import build_admission, build_dequeue_patch
 from queue_scheduler.unit_writes.applied_patches import with_status
 from queue_scheduler.unit_writes.eviction_patches import (

@@ -23,9 +23,9 @@ from queue_scheduler.cycles.dequeue_cycle import WritersCache
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.insight.wording import queue_message
 from queue_scheduler.queueing.queue_options import StopPolicy
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.refusal_texts import queue_message
 from shared_api.backoff import Backoff
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import QUEUES

@@ -15,7 +15,7 @@ import msgspec
 from queue_scheduler.cycles.engine_call import EngineCall
 from queue_scheduler.decision import Dequeue, Growth, Preempt, Refused
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.insight.wording import full_message
+from queue_scheduler.refusal_texts import full_message
 
 MAX_KNOWN: Final = 200_000
 """Units whose last refusal is remembered, at some 200 bytes; above that, all are forgotten."""

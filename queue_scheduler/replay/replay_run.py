@@ -18,7 +18,7 @@ from queue_scheduler.insight.virtual_cluster import (
     Outside,
     VirtualCluster,
 )
-from queue_scheduler.insight.wording import full_message
+from queue_scheduler.refusal_texts import full_message
 from queue_scheduler.replay.jobs import Job, Trace
 from queue_scheduler.replay.replayed_world import UnitMaker, World, build_engine, check_places
 from queue_scheduler.replay.tally import Chain, Life, Tally, step_of

@@ -13,13 +13,13 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Mapped
 from queue_scheduler.framework.offline_handle import OfflineHandle
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.insight.wording import full_message
 from queue_scheduler.plugins.elastic_quota import NAME as ELASTIC_QUOTA
 from queue_scheduler.plugins.elastic_quota_tree import NAME as ELASTIC_QUOTA_TREE
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.plugins.resource_quota import NAME as RESOURCE_QUOTA
 from queue_scheduler.queue_objects.queue_reconciler import CreateQueue, decide_queue
 from queue_scheduler.queue_objects.tree_queues import DefaultQueue, TreeQueues
+from queue_scheduler.refusal_texts import full_message
 from queue_scheduler.replay.jobs import Job, TraceError
 from queue_scheduler.replay.quota_files import Objects
 from queue_scheduler.setup.plugin_loading import Switches, build_plugins, load_policies

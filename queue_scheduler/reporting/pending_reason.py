@@ -42,9 +42,9 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import unit_key
-from queue_scheduler.insight.wording import stable_message
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.reason_traits import Trait, reasons_with
+from queue_scheduler.refusal_texts import stable_message
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.client.writes import Outcome, Rejected, WriteSink, Written, status_report

@@ -28,7 +28,7 @@ from queue_scheduler.configuration import KoordQueueConfiguration
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight.virtual_cluster import Event, EventKind, Outside, VirtualCluster
-from queue_scheduler.insight.wording import full_message
+from queue_scheduler.refusal_texts import full_message
 from queue_scheduler.replay.quota_files import QUOTA_KINDS, Objects, Quota
 from queue_scheduler.replay.replayed_world import (
     World,

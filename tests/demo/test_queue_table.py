@@ -8,7 +8,7 @@ import re
 import pytest
 
 from queue_scheduler.decision import Reason, Refusal
-from queue_scheduler.insight.wording import full_message
+from queue_scheduler.refusal_texts import full_message
 from tests.demo.cluster_picture import QueueRow
 from tests.demo.queue_table import (
     Progress,

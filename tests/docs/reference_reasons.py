@@ -10,8 +10,8 @@ from queue_controllers.decision.pending import WAYS_OUT
 from queue_scheduler.cache.admission_check_rules import Shortfall
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine.audit import Kind
-from queue_scheduler.insight.wording import stable_message
 from queue_scheduler.quota.quota_decision import ProblemKind
+from queue_scheduler.refusal_texts import stable_message
 from shared_api.queue_unit_phases import Phase
 from tests.docs.reference_text import code, plain, table
 from tests.tidy.source_tree import shipped_files

@@ -15,7 +15,7 @@ from queue_scheduler.cache.unit_state import (
     version_of,
 )
 from queue_scheduler.decision import Reason, Refusal
-from queue_scheduler.insight.wording import stable_message
+from queue_scheduler.refusal_texts import stable_message
 from shared_api.objects.meta import Condition
 from shared_api.objects.queue import (
     AdmissionCheckReference,

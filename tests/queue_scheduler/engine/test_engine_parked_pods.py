@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.insight.wording import stable_message
 from queue_scheduler.queue_objects.queue_reconciler import DeleteQueue, decide_queue
+from queue_scheduler.refusal_texts import stable_message
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.testing.object_builders import elastic_quota, queue
 from tests.properties.engine_kit import build_quota, started

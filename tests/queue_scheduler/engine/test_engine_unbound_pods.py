@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from queue_scheduler.decision import Dequeue, Refused
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.insight.wording import stable_message
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.refusal_texts import stable_message
 from shared_api.objects.meta import OwnerReference, Uid
 from shared_api.objects.pod import Pod, PodCondition, PodSchedulingGate, PodStatus
 from shared_api.objects.queue_unit import ConsumerReference, QueueUnit

@@ -16,12 +16,12 @@ from queue_scheduler.framework.extension_points import (
     Unmapped,
 )
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.insight.wording import full_message, queue_message, stable_message
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.quota.quota_decision import PodStage
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.refusal_texts import full_message, queue_message, stable_message
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Condition, ObjectMeta
 from shared_api.objects.namespace import Namespace

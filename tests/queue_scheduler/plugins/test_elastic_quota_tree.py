@@ -9,8 +9,8 @@ import pytest
 
 from queue_scheduler.decision import Dequeue, Reason, Refusal
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand
-from queue_scheduler.insight.wording import full_message, stable_message
 from queue_scheduler.plugins.elastic_quota_tree import ElasticQuotaTreePlugin
+from queue_scheduler.refusal_texts import full_message, stable_message
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.namespace import Namespace
 from shared_api.testing.object_builders import elastic_quota_tree, tree_node

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason
 from queue_scheduler.framework.extension_points import Supposed
-from queue_scheduler.insight.wording import stable_message
 from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
+from queue_scheduler.refusal_texts import stable_message
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import Admission, ReclaimablePod
 from shared_api.objects.resource_quota import ResourceQuota

@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from queue_scheduler.cache.unit_state import CachedUnit, UnitState
+from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.app import DebugApi
 from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import OrderKey
-from queue_scheduler.insight.explain import Explanation, Verdict
-from queue_scheduler.insight.wording import summary
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.reporting import pending_reason
 from queue_scheduler.reporting.pending_reason import (
@@ -560,21 +558,6 @@ def test_a_report_that_raises_is_made_later(desk: Desk, monkeypatch: pytest.Monk
     assert reasons == {"", "ExceedsQuota"}, "the other is reported at once"
     desk.pass_time(SWEEP_SECONDS - FIRST_REPORT_SECONDS - 1.0)
     assert [desk.kit.reason(name) for name in ("big", "huge")] == ["ExceedsQuota"] * 2
-
-
-@pytest.mark.parametrize("reason", Reason)
-def test_the_condition_and_the_explanation_say_the_same(reason: Reason) -> None:
-    """A user who reads both must not wonder which holds."""
-    unit = queue_unit("u", quota="team")
-    refusal = Refusal(
-        reason=reason, quota="team", resource="cpu", limit=4, used=3, requested=2,
-        other="default/other", detail="something",
-    )  # fmt: skip
-    written = build_waiting_patch(unit, refusal, Timestamp("2026-11-01T00:00:00Z"))["status"]
-    record = CachedUnit(unit=unit, version=1, state=UnitState.ON_HOLD, hold=refusal)
-    held = Explanation(record=record, verdict=Verdict.HELD, position=0, blockers=(refusal,))
-    assert [each["message"] for each in written["conditions"]] == [written["message"]]
-    assert summary(held).startswith(f"It is on hold: {written['message']}")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason, Refusal
-from queue_scheduler.insight.wording import full_message, queue_message, stable_message
+from queue_scheduler.refusal_texts import full_message, queue_message, stable_message
 from shared_api.well_known_labels import MAX_EXEC_TIME
 
 WHOLE = {
