@@ -17,9 +17,10 @@ Read in this order:
 9. ``unit_controllers``: what follows from one unit's object and the time: requeue, scale up,
    admission checks, time-outs, evictions.
 10. ``queue_objects``: Queue objects, created for quotas and kept in step.
-11. ``reporting``: metrics, events and conditions; ``debug_api``: the HTTP API. What it answers is
-    asked of copies of the engine: ``insight``, why a unit waits; ``what_if``, what edits would
-    change; ``forecast``, when units start; ``try_out``, what becomes of a manifest.
+11. ``reporting``: metrics, events and conditions; ``debug_api``: the HTTP API, which shows the
+    state. ``insight_api`` adds what is asked of copies of the engine: ``insight``, why a unit
+    waits; ``what_if``, what edits would change; ``forecast``, when units start; ``try_out``, what
+    becomes of a manifest.
 12. ``setup``: plugins by name, and the kinds that are watched for them; ``configuration``: the
     settings; ``wiring``: the only module that knows every part.
 13. ``insight_program``: another program, which answers what takes long; ``insight_feed`` sends it

@@ -8,7 +8,8 @@ Decisions::
         +--> dequeue_cycle, preemption_cycle --> write_dispatcher --> client
 
 In addition: `unit_controllers` (what follows from one unit and the time), `queue_objects` (queues
-of quotas, their status, drains), `reporting` (pending reasons, events, metrics), and `debug_api`.
+of quotas, their status, drains), `reporting` (pending reasons, events, metrics), and `debug_api`,
+to which `insight_api` adds its routes.
 """
 
 from __future__ import annotations
@@ -327,20 +328,20 @@ class Scheduler:
 
         def build(guard_of: GuardOf) -> Starlette:
             # FastAPI takes 13 MB: imported at the first request only.
-            from queue_scheduler.debug_api.app import DebugApi, build_app  # noqa: PLC0415 - as said
-            from queue_scheduler.debug_api.insight_link import InsightLink  # noqa: PLC0415 - as said
-
-            api = DebugApi(
-                self._shared,
-                QUOTA_READERS,
-                is_leader,
-                self._clock.now,
-                self._caches.find_namespace,
-                self._settings,
+            from queue_scheduler.debug_api.app import build_app  # noqa: PLC0415 - as said
+            from queue_scheduler.debug_api.state_answers import (  # noqa: PLC0415 - as said
+                StateAnswers,
             )
+            from queue_scheduler.insight_api.answers import Answers  # noqa: PLC0415 - as said
+            from queue_scheduler.insight_api.app import InsightRoutes  # noqa: PLC0415 - as said
+            from queue_scheduler.insight_api.insight_link import InsightLink  # noqa: PLC0415 - as said
+
+            state = StateAnswers(self._shared, QUOTA_READERS, is_leader, self._clock.now)
+            answers = Answers(state, self._caches.find_namespace, self._settings)
             access = guard_of(list_units_there)
             link = InsightLink(flags.insight_folder, self._clock)
-            return build_app(api, access, handle.debug_routes(access), VERSION, link)
+            routes = InsightRoutes(answers, link)
+            return build_app(state, access, handle.debug_routes(access), VERSION, routes)
 
         return open_debug_server(self._program, flags.debug, build)
 

@@ -2,11 +2,13 @@
 
 Read in this order:
 
-1. ``snapshots``: what is copied under the engine's lock; ``views``: that -> answers.
-2. ``try_routes`` and ``try_views``: what becomes of a manifest; ``dump_routes``: a file with all.
-3. ``app``: the routes, in FastAPI; plain ``def``, never ``async def``; ``openapi`` writes their
-   contract into ``openapi.json``.
+1. ``snapshots``: what is copied under the engine's lock; ``views`` and ``queue_views``: that ->
+   answers.
+2. ``state_answers``: these answers, one at a time.
+3. ``app``: the routes, in FastAPI; plain ``def``, never ``async def``; ``parameters``: what they
+   are asked with; ``additions``: what others add to them.
 
-Not here: who may read, and how it is served (``shared_api.debug_api``); the words of a refusal
-(``queue_scheduler.insight``).
+Not here: the routes of questions that are answered by looking ahead or by a record
+(``queue_scheduler.insight_api``); who may read, and how it is served
+(``shared_api.debug_api``); the words of a refusal (``queue_scheduler.refusal_texts``).
 """

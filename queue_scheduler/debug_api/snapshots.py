@@ -9,7 +9,7 @@ copied is left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import count, islice
 from typing import Final, NamedTuple
 
@@ -23,9 +23,6 @@ from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine.backfill import Promise
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import OrderKey, unit_key
-from queue_scheduler.insight.admitted import Admitted, describe_admitted, find_evictors
-from queue_scheduler.insight.changes import Changes, find_changes
-from queue_scheduler.insight.explain import Explanation, explain, needs_fork
 from queue_scheduler.preemption.candidates import FoundVictims
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -42,11 +39,6 @@ from shared_api.well_known_labels import (
 
 BATCH: Final = 50
 """Units that are read in one hold of the lock: about 2 us each."""
-
-
-MAX_TRYING: Final = timedelta(seconds=3)
-"""How long changes are tried for one answer. Mostly some tenths of a second suffice; where each of
-10,000 waiting units asks for another amount, a decision takes milliseconds."""
 
 
 class UnitFacts(msgspec.Struct, frozen=True):
@@ -214,36 +206,6 @@ class Snapshots:
                 unit = replace(unit, refusal=refusal, refused_at=None)
         return unit, _find_victims(engine, key, self._now())
 
-    def explain(self, key: str) -> Explanation | None:
-        """Return why a unit waits; None: it is unknown.
-
-        Asked under the engine's lock, some dozen microseconds, since a fork takes milliseconds.
-        """
-        wall = self._now()
-        must_fork, explanation = self._shared.ask(_explain_unless_fork_needed, key, wall)
-        return explain(self._shared.fork(), key, wall) if must_fork else explanation
-
-    def admitted(self, key: str) -> Admitted | None:
-        """Return what is known of an admitted unit; None: it is not admitted.
-
-        Which units would evict it is asked of a fork, and only if any may.
-        """
-        wall = self._now()
-        found = self._shared.ask(describe_admitted, key, wall)
-        if found is None or not found.is_possible_victim:
-            return found
-        evictors, has_more = find_evictors(self._shared.fork(), key, wall)
-        return replace(found, evictors=evictors, has_more=has_more)
-
-    def changes(self, key: str) -> Changes | None:
-        """Return what would start a unit now; None: it is unknown, or does not wait.
-
-        Some dozen copies of the engine are made, from one that is made under the lock.
-        """
-        wall = self._now()
-        until = wall + MAX_TRYING
-        return find_changes(self._shared.fork(), key, wall, lambda: self._now() >= until)
-
     def _with_promise(self, unit: UnitFacts) -> UnitFacts:
         """Return a unit with its promise, which takes the engine's lock for longer."""
         if not unit.holds_up:
@@ -309,13 +271,6 @@ def _find_victims(engine: Engine, key: str, wall: datetime) -> WouldPreempt | No
     if found is None or not found.victims:
         return None
     return WouldPreempt(is_enabled=False, found=found)
-
-
-def _explain_unless_fork_needed(
-    engine: Engine, key: str, wall: datetime
-) -> tuple[bool, Explanation | None]:
-    """Return whether a fork must be asked, and the answer if not."""
-    return (True, None) if needs_fork(engine) else (False, explain(engine, key, wall))
 
 
 def _queue_names(engine: Engine) -> list[str]:

@@ -12,5 +12,5 @@ Read in this order:
    come true; ``quantiles``.
 
 Not here: how good it is (``queue_scheduler.replay.forecast_scores``); renewals and routes
-(``queue_scheduler.debug_api.forecast_routes``).
+(``queue_scheduler.insight_api.forecast_routes``).
 """

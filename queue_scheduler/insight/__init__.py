@@ -15,5 +15,5 @@
 - ``explanation_texts``: explanations as text; the refusals in them are worded by
   ``queue_scheduler.refusal_texts``.
 
-Not here: routes (``queue_scheduler.debug_api``), and any writes.
+Not here: routes (``queue_scheduler.insight_api``), and any writes.
 """

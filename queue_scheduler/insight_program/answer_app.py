@@ -12,41 +12,39 @@ from fastapi import Depends, FastAPI, Request
 from starlette.responses import JSONResponse
 
 from queue_scheduler.debug_api import views
-from queue_scheduler.debug_api.answer_turns import AnswerTurns
-from queue_scheduler.debug_api.app import (
-    DEFAULT_PAGE,
-    At,
+from queue_scheduler.debug_api.parameters import DEFAULT_PAGE, At, Limit, Name, Offset
+from queue_scheduler.debug_api.state_answers import StateAnswers
+from queue_scheduler.insight.finished_run import FinishedRun
+from queue_scheduler.insight_api.answer_turns import AnswerTurns
+from queue_scheduler.insight_api.answers import Answers
+from queue_scheduler.insight_api.app import (
     Cursor,
-    DebugApi,
-    Limit,
     LogLimit,
     LogQueue,
     LogReason,
     LogUnit,
-    Name,
-    Offset,
     Since,
     WithChanges,
 )
-from queue_scheduler.debug_api.dump_routes import FINISHED_RUNS
-from queue_scheduler.debug_api.engine_state import NoStateError, State
-from queue_scheduler.debug_api.forecast_routes import (
+from queue_scheduler.insight_api.dump_routes import FINISHED_RUNS
+from queue_scheduler.insight_api.engine_state import NoStateError, State
+from queue_scheduler.insight_api.explain_views import ExplainView
+from queue_scheduler.insight_api.forecast_routes import (
     NEW_UNITS,
     Forecasts,
     NewUnitsView,
     add_forecast_routes,
 )
-from queue_scheduler.debug_api.insight_views import (
+from queue_scheduler.insight_api.insight_views import (
     FinishedRunsView,
     InsightView,
     LogEntryView,
     LogView,
     RecordView,
 )
-from queue_scheduler.debug_api.question_budget import QuestionBudget
-from queue_scheduler.debug_api.question_caller import told_caller
-from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers, add_what_if
-from queue_scheduler.insight.finished_run import FinishedRun
+from queue_scheduler.insight_api.question_budget import QuestionBudget
+from queue_scheduler.insight_api.question_caller import told_caller
+from queue_scheduler.insight_api.what_if_routes import WhatIfAnswers, add_what_if
 from queue_scheduler.insight_program.horizons import Horizons
 from queue_scheduler.insight_program.sources import Sources
 from queue_scheduler.record.decision_log import LogEntry
@@ -162,25 +160,25 @@ class TimedApi:
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
 
-    def _api(self, at: At) -> DebugApi:
+    def _state(self, at: At) -> StateAnswers:
         source = self._sources.at(at)
-        return DebugApi(source.shared, QUOTA_READERS, lambda: source.is_leader, source.now)
+        return StateAnswers(source.shared, QUOTA_READERS, lambda: source.is_leader, source.now)
 
     def queues(
         self, offset: Offset = 0, limit: Limit = DEFAULT_PAGE, at: At = None
     ) -> views.QueuePage:
         """All queues, by name."""
-        return self._api(at).queues(offset, limit)
+        return self._state(at).queues(offset, limit)
 
     def queue(
         self, name: Name, offset: Offset = 0, limit: Limit = DEFAULT_PAGE, at: At = None
     ) -> views.QueueDetail:
         """One queue and a page of its units."""
-        return self._api(at).queue(name, offset, limit)
+        return self._state(at).queue(name, offset, limit)
 
     def queue_unit(self, namespace: Name, name: Name, at: At = None) -> views.UnitView:
         """One unit."""
-        return self._api(at).queue_unit(namespace, name)
+        return self._state(at).queue_unit(namespace, name)
 
     def explain(
         self,
@@ -190,16 +188,16 @@ class TimedApi:
         *,
         changes: WithChanges = False,
         at: At = None,
-    ) -> views.ExplainView:
+    ) -> ExplainView:
         """Why a unit waits."""
-        api = self._api(at)
+        answers = Answers(self._state(at))
         if changes:
-            return api.explain_with_changes(namespace, name, told_caller(request))
-        return api.explain(namespace, name)
+            return answers.explain_with_changes(namespace, name, told_caller(request))
+        return answers.explain(namespace, name)
 
     def quotas(self, at: At = None) -> views.QuotaTreePage:
         """All quotas, as trees."""
-        return self._api(at).quotas()
+        return self._state(at).quotas()
 
 
 class NewUnitsApi:

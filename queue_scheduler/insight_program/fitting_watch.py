@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 import structlog
 
 from queue_scheduler.cache.unit_state import CachedUnit
-from queue_scheduler.debug_api.engine_state import State
 from queue_scheduler.insight.fitting import fits_now, heads_of_classes
+from queue_scheduler.insight_api.engine_state import State
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.objects.meta import Uid
 from shared_api.process.clock import Clock

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from queue_scheduler.cycles.engine_call import EngineCall
-from queue_scheduler.debug_api.engine_state import State
 from queue_scheduler.decision import Moment
 from queue_scheduler.insight.finished_run import FinishedRun
+from queue_scheduler.insight_api.engine_state import State
 from queue_scheduler.insight_feed.messages import Checkpoint, Hello
 from queue_scheduler.insight_program.followed_engine import FollowedEngine
 from queue_scheduler.record.finished_runs import FinishedRuns

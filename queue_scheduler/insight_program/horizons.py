@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
-from queue_scheduler.debug_api.engine_state import State
-from queue_scheduler.debug_api.forecast_routes import NewUnitsView, view_new_units
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.forecast.all_units import Settings, forecast
@@ -26,6 +24,8 @@ from queue_scheduler.forecast.traits import Traits, traits_of_record
 from queue_scheduler.forecast.untold import LEAST_RUNS, not_known_yet
 from queue_scheduler.insight.finished_run import FinishedRun
 from queue_scheduler.insight.virtual_cluster import Arrival, RunSeconds
+from queue_scheduler.insight_api.engine_state import State
+from queue_scheduler.insight_api.forecast_routes import NewUnitsView, view_new_units
 from queue_scheduler.what_if.edit import Edit
 from queue_scheduler.what_if.horizon import Horizon, answer_horizon
 from shared_api.objects.queue_unit import QueueUnit

@@ -14,9 +14,9 @@ import structlog
 
 from queue_scheduler.cycles.engine_call import EngineCall
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.debug_api.engine_state import NoStateError
-from queue_scheduler.debug_api.insight_views import RecordView
 from queue_scheduler.insight.finished_run import FinishedRun
+from queue_scheduler.insight_api.engine_state import NoStateError
+from queue_scheduler.insight_api.insight_views import RecordView
 from queue_scheduler.insight_feed.messages import Checkpoint, Hello
 from queue_scheduler.insight_program.followed_engine import FollowedEngine
 from queue_scheduler.insight_program.sources import Source

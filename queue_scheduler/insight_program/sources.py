@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Final, NamedTuple, Protocol
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.debug_api.engine_state import NoStateError
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.insight_api.engine_state import NoStateError
 from queue_scheduler.insight_program.followed_engine import Followed, FollowedEngine
 from queue_scheduler.record.log_query import LogPage, LogQuery
 from shared_api.process.clock import Clock

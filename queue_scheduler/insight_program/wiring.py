@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.types import ASGIApp
 
-from queue_scheduler.debug_api.engine_state import State
-from queue_scheduler.debug_api.forecast_routes import Forecasts, Pace, telling
-from queue_scheduler.debug_api.insight_views import RecordView
-from queue_scheduler.debug_api.question_budget import QuestionBudget
-from queue_scheduler.debug_api.snapshots import Snapshots
-from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers
 from queue_scheduler.forecast.all_units import Settings
 from queue_scheduler.forecast.learned import MAX_KEPT
 from queue_scheduler.forecast.model_loading import load_run_time_model
 from queue_scheduler.insight.finished_run import FinishedRun
+from queue_scheduler.insight_api.engine_state import State
+from queue_scheduler.insight_api.explanations import Explanations
+from queue_scheduler.insight_api.forecast_routes import Forecasts, Pace, telling
+from queue_scheduler.insight_api.insight_views import RecordView
+from queue_scheduler.insight_api.question_budget import QuestionBudget
+from queue_scheduler.insight_api.what_if_routes import WhatIfAnswers
 from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET, FEED_SOCKET
 from queue_scheduler.insight_program.admission_rates import AdmissionRates
 from queue_scheduler.insight_program.answer_app import (
@@ -45,7 +45,6 @@ from queue_scheduler.insight_program.recording import (
 )
 from queue_scheduler.insight_program.sources import NoPast, Past, Sources
 from queue_scheduler.reporting.forecast_metrics import ForecastMetrics
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.local_program import Check, LocalProgram
 from shared_api.objects.namespace import Namespace
 from shared_api.process.local_socket import PathTooLongError, listen_at
@@ -152,7 +151,7 @@ class Insight:
             Pace(flags.forecast_seconds, calls=self._last_call),
             telling(
                 self._engine,
-                Snapshots(self._engine, QUOTA_READERS, self._clock.now),
+                Explanations(self._engine, self._clock.now),
                 flags.least_runs,
             ),
         )

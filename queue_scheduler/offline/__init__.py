@@ -6,5 +6,6 @@
 - ``errors``: what goes wrong, as sentences.
 
 Not here: what is in a dump (``queue_scheduler.dump``), what the answers say
-(``queue_scheduler.debug_api``), and the commands (``koord_queue.cli``).
+(``queue_scheduler.debug_api``, ``queue_scheduler.insight_api``), and the commands
+(``koord_queue.cli``).
 """

@@ -13,15 +13,18 @@ from starlette.exceptions import HTTPException
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api import views
-from queue_scheduler.debug_api.app import MAX_PAGE, DebugApi
-from queue_scheduler.debug_api.engine_state import State
-from queue_scheduler.debug_api.forecast_routes import Forecasts, Pace, telling
-from queue_scheduler.debug_api.question_budget import QuestionBudget
+from queue_scheduler.debug_api.parameters import MAX_PAGE
 from queue_scheduler.debug_api.snapshots import Snapshots
-from queue_scheduler.debug_api.try_routes import TryRoutes
-from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers, WhatIfQuestion
+from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.forecast.all_units import Settings
 from queue_scheduler.forecast.model_loading import load_run_time_model
+from queue_scheduler.insight_api.answers import Answers
+from queue_scheduler.insight_api.engine_state import State
+from queue_scheduler.insight_api.explanations import Explanations
+from queue_scheduler.insight_api.forecast_routes import Forecasts, Pace, telling
+from queue_scheduler.insight_api.question_budget import QuestionBudget
+from queue_scheduler.insight_api.try_routes import TryRoutes
+from queue_scheduler.insight_api.what_if_routes import WhatIfAnswers, WhatIfQuestion
 from queue_scheduler.insight_program.horizons import Horizons
 from queue_scheduler.offline.errors import AnswerError
 from queue_scheduler.offline.load import Loaded
@@ -72,9 +75,8 @@ class OfflineAnswers:
         self._clock = DumpClock(loaded.moment.wall)
         shared = self._shared = SharedEngine(loaded.engine, lambda _: None)
         self._snapshots = Snapshots(shared, QUOTA_READERS, self._clock.now)
-        self._api = DebugApi(
-            shared, QUOTA_READERS, self._is_leader, self._clock.now, self._namespace
-        )
+        self._state_answers = StateAnswers(shared, QUOTA_READERS, self._is_leader, self._clock.now)
+        self._answers = Answers(self._state_answers, self._namespace)
 
     def _is_leader(self) -> bool:
         return self._loaded.dump.leader
@@ -110,8 +112,8 @@ class OfflineAnswers:
         """
         self._check(f"{namespace}/{name}")
         if changes:
-            return to_json(self._api.explain_with_changes(namespace, name, ASKER))
-        return to_json(self._api.explain(namespace, name))
+            return to_json(self._answers.explain_with_changes(namespace, name, ASKER))
+        return to_json(self._answers.explain(namespace, name))
 
     def forecast(self, namespace: str, name: str) -> bytes:
         """Return when a unit starts and ends, by what is known from the dump.
@@ -151,7 +153,7 @@ class OfflineAnswers:
 
     def _queues(self) -> Iterator[views.QueueView]:
         offset = 0
-        while page := self._api.queues(offset, MAX_PAGE).items:
+        while page := self._state_answers.queues(offset, MAX_PAGE).items:
             yield from page
             offset += len(page)
 
@@ -163,7 +165,7 @@ class OfflineAnswers:
             Settings(),
             since=self._known_since(),
             pace=Pace(budget_seconds=FOREVER),
-            telling=telling(self._shared, self._snapshots),
+            telling=telling(self._shared, Explanations(self._shared, self._clock.now)),
         )
         for run in self._loaded.dump.runs:
             forecasts.learn(run)

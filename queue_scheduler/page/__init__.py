@@ -14,5 +14,6 @@ Read in this order:
    ``renewed_certificate``: reads the certificate again.
 
 Nothing here writes to the cluster. Not here: what is computed (``queue_scheduler.insight``,
-``queue_scheduler.forecast``), and the models of single objects (``queue_scheduler.debug_api``).
+``queue_scheduler.forecast``), and the models of single objects (``queue_scheduler.debug_api``,
+``queue_scheduler.insight_api``).
 """

@@ -17,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from queue_scheduler.debug_api.engine_state import NoStateError
+from queue_scheduler.insight_api.engine_state import NoStateError
 from queue_scheduler.page.caller_bound import EVENTS
 from queue_scheduler.page.live import Change, Changes, merge, show_change
 from queue_scheduler.page.sessions import Session

@@ -9,8 +9,8 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from queue_scheduler.debug_api import views
-from queue_scheduler.debug_api.insight_views import InsightView
 from queue_scheduler.decision import Reason
+from queue_scheduler.insight_api.insight_views import InsightView
 from queue_scheduler.page.hidden_sums import QuotaNode, show_trees
 from queue_scheduler.page.known_state import KnownState, Waiting
 from queue_scheduler.page.units_to_act_on import UnitGroup, find_long_without_pods

@@ -34,15 +34,17 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
-from queue_scheduler.debug_api import views
-from queue_scheduler.debug_api.answer_turns import NOW, AnswerTurns
-from queue_scheduler.debug_api.app import DEFAULT_PAGE, At, DebugApi, Limit, Name, Offset
-from queue_scheduler.debug_api.engine_state import NoStateError
-from queue_scheduler.debug_api.forecast_routes import Start
-from queue_scheduler.debug_api.question_budget import QuestionBudget
+from queue_scheduler.debug_api.parameters import DEFAULT_PAGE, At, Limit, Name, Offset
 from queue_scheduler.debug_api.snapshots import UnitFacts
-from queue_scheduler.debug_api.what_if_routes import PATH as WHAT_IF_PATH
-from queue_scheduler.debug_api.what_if_routes import (
+from queue_scheduler.debug_api.state_answers import StateAnswers
+from queue_scheduler.insight_api.answer_turns import NOW, AnswerTurns
+from queue_scheduler.insight_api.answers import Answers
+from queue_scheduler.insight_api.engine_state import NoStateError
+from queue_scheduler.insight_api.explain_views import ExplainView, explain_without_others
+from queue_scheduler.insight_api.forecast_routes import Start
+from queue_scheduler.insight_api.question_budget import QuestionBudget
+from queue_scheduler.insight_api.what_if_routes import PATH as WHAT_IF_PATH
+from queue_scheduler.insight_api.what_if_routes import (
     WhatIfQuestion,
     WhatIfView,
     refuse_edits_of_others,
@@ -275,15 +277,17 @@ class Pages:
 
         return self._encode(visitor, state, (namespace, name, "unit"), build)
 
-    def changes(self, visitor: Visitor, namespace: str, name: str) -> views.ExplainView:
+    def changes(self, visitor: Visitor, namespace: str, name: str) -> ExplainView:
         """Why a unit waits, and the smallest changes that would start it now."""
         check_namespace(visitor, namespace)
         state = self._sources.at(None)
-        api = DebugApi(state.shared, QUOTA_READERS, lambda: state.is_leader, state.now)
+        answers = Answers(
+            StateAnswers(state.shared, QUOTA_READERS, lambda: state.is_leader, state.now)
+        )
         caller = user_key(visitor.user)
         with self._changes_budget.spend(caller):
-            found = api.explain_with_changes(namespace, name, caller)
-        return views.explain_without_others(found, visitor.may_read)
+            found = answers.explain_with_changes(namespace, name, caller)
+        return explain_without_others(found, visitor.may_read)
 
     def quota(self, visitor: Visitor, name: str, at: At) -> QuotaPage:
         """One quota."""
@@ -414,7 +418,7 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerTu
     def unit(visitor: Asking, namespace: Name, name: Name, at: At = None) -> Response:
         return pages.unit(visitor, namespace, name, at)
 
-    def changes(visitor: Asking, namespace: Name, name: Name) -> views.ExplainView:
+    def changes(visitor: Asking, namespace: Name, name: Name) -> ExplainView:
         return pages.changes(visitor, namespace, name)
 
     def quota(visitor: Asking, name: Name, at: At = None) -> QuotaPage:
@@ -433,7 +437,7 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerTu
         "/page/overview": (overview, Overview),
         "/page/queues/{name}": (queue, QueueContent),
         "/page/units/{namespace}/{name}": (unit, UnitPage),
-        "/page/units/{namespace}/{name}/changes": (changes, views.ExplainView),
+        "/page/units/{namespace}/{name}/changes": (changes, ExplainView),
         "/page/quotas/{name}": (quota, QuotaPage),
     }
     for path, (answer, view) in answers.items():

@@ -10,8 +10,8 @@ from fastapi import HTTPException
 
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.debug_api import views
-from queue_scheduler.debug_api.forecast_routes import Start
 from queue_scheduler.debug_api.snapshots import Snapshots, UnitFacts
+from queue_scheduler.insight_api.forecast_routes import Start
 from queue_scheduler.page.overview import QueueRow
 from queue_scheduler.page.sources import AskedState
 from queue_scheduler.page.visitors import Visitor

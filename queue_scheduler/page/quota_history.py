@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from queue_scheduler.debug_api.engine_state import NoStateError
+from queue_scheduler.insight_api.engine_state import NoStateError
 from queue_scheduler.page.known_state import KnownState, read_state
 from queue_scheduler.page.sources import PageSources
 

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.debug_api.forecast_routes import Forecasts
-from queue_scheduler.debug_api.insight_views import InsightView, LogView
-from queue_scheduler.debug_api.what_if_routes import WhatIfQuestion, WhatIfView
+from queue_scheduler.insight_api.forecast_routes import Forecasts
+from queue_scheduler.insight_api.insight_views import InsightView, LogView
+from queue_scheduler.insight_api.what_if_routes import WhatIfQuestion, WhatIfView
 from shared_api.process.clock import Clock
 
 

@@ -8,10 +8,12 @@ from typing import Final
 from fastapi import HTTPException
 
 from queue_scheduler.debug_api import views
-from queue_scheduler.debug_api.app import DebugApi
-from queue_scheduler.debug_api.engine_state import NoStateError
-from queue_scheduler.debug_api.forecast_routes import ForecastView
-from queue_scheduler.debug_api.insight_views import LogEntryView, log_without_others
+from queue_scheduler.debug_api.state_answers import StateAnswers
+from queue_scheduler.insight_api.answers import Answers
+from queue_scheduler.insight_api.engine_state import NoStateError
+from queue_scheduler.insight_api.explain_views import ExplainView, explain_without_others
+from queue_scheduler.insight_api.forecast_routes import ForecastView
+from queue_scheduler.insight_api.insight_views import LogEntryView, log_without_others
 from queue_scheduler.page.sources import PageSources
 from queue_scheduler.page.visitors import Visitor
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
@@ -30,7 +32,7 @@ class UnitPage(View):
     leader: bool
     state_at: datetime
     unit: views.UnitView
-    explain: views.ExplainView
+    explain: ExplainView
     forecast: ForecastView | None
     log: list[LogEntryView] | None
 
@@ -45,13 +47,14 @@ def show_unit(
         NoStateError: There is no engine of that time.
     """
     state = sources.at(at)
-    api = DebugApi(state.shared, QUOTA_READERS, lambda: state.is_leader, state.now)
-    unit, explain = api.queue_unit(namespace, name), api.explain(namespace, name)
+    answers = StateAnswers(state.shared, QUOTA_READERS, lambda: state.is_leader, state.now)
+    unit = answers.queue_unit(namespace, name)
+    explain = Answers(answers).explain(namespace, name)
     return UnitPage(
         leader=state.is_leader,
         state_at=state.state_at,
         unit=views.without_others(unit, visitor.may_read),
-        explain=views.explain_without_others(explain, visitor.may_read),
+        explain=explain_without_others(explain, visitor.may_read),
         forecast=None if at is not None else _forecast(sources, namespace, name),
         log=_log(sources, visitor, f"{namespace}/{name}", at),
     )

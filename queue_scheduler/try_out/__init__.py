@@ -3,5 +3,5 @@
 It imports the part of the controllers that builds units (``queue_controllers.manifests``), which
 nothing else of the scheduler does; so it is imported at the first question only.
 
-Not here: the route and its answers (``queue_scheduler.debug_api``).
+Not here: the route and its answers (``queue_scheduler.insight_api``).
 """

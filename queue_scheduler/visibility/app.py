@@ -29,10 +29,11 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from queue_scheduler.debug_api.app import DebugApi
-from queue_scheduler.debug_api.try_views import without_others as try_without_others
-from queue_scheduler.debug_api.views import explain_without_others
+from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.insight_api.answers import Answers
+from queue_scheduler.insight_api.explain_views import explain_without_others
+from queue_scheduler.insight_api.try_views import without_others as try_without_others
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from queue_scheduler.visibility import discovery, openapi
 from queue_scheduler.visibility.caller import CALLER, GROUP, VERSION, Caller, Rights
@@ -92,9 +93,8 @@ class _Pages:
         clock = sources.clock
         self._sources = sources
         self._rights = rights
-        self._api = DebugApi(
-            sources.shared, QUOTA_READERS, sources.is_leader, clock.now, sources.namespace
-        )
+        state = StateAnswers(sources.shared, QUOTA_READERS, sources.is_leader, clock.now)
+        self._answers = Answers(state, sources.namespace)
         self._lists = UnitLists(
             sources.shared, clock.now, sources.forecasts.start_of, KeptSnapshots(clock)
         )
@@ -172,9 +172,9 @@ class _Pages:
         with_changes = is_set(parameters_of(request), "changes")
         caller, unit = caller_of(request), (where["namespace"], where["name"])
         told = (
-            self._api.explain_with_changes(*unit, user_key(caller.user))
+            self._answers.explain_with_changes(*unit, user_key(caller.user))
             if with_changes
-            else self._api.explain(*unit)
+            else self._answers.explain(*unit)
         )
         told = explain_without_others(told, self._may_read(caller))
         view = UnitExplanation(metadata=_meta_of(request), status=told)
@@ -197,7 +197,7 @@ class _Pages:
         caller, flags = caller_of(request), parameters_of(request)
         is_json = body.content.lstrip().startswith(_JSON_STARTS)
         body = PostedBody(JSON if is_json else YAML, body.content)
-        told = self._api.tries.answer(
+        told = self._answers.tries.answer(
             body,
             request.path_params["namespace"],
             lambda right: self._check(caller, right),

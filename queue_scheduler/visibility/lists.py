@@ -10,11 +10,11 @@ from datetime import datetime
 from typing import NamedTuple
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.debug_api.forecast_routes import Start
 from queue_scheduler.debug_api.snapshots import Snapshots, UnitFacts
 from queue_scheduler.debug_api.views import view_unit, without_others
 from queue_scheduler.decision import Refusal
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.insight_api.forecast_routes import Start
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from queue_scheduler.visibility.pages import SHOWN, find_page
 from queue_scheduler.visibility.queries import ListQuery

@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from pydantic import Field
 
-from queue_scheduler.debug_api.forecast_routes import ForecastView, Start
-from queue_scheduler.debug_api.try_views import TryView
-from queue_scheduler.debug_api.views import ConsumerView, ExplainView, RefusalView, UnitView
+from queue_scheduler.debug_api.views import ConsumerView, RefusalView, UnitView
+from queue_scheduler.insight_api.explain_views import ExplainView
+from queue_scheduler.insight_api.forecast_routes import ForecastView, Start
+from queue_scheduler.insight_api.try_views import TryView
 from queue_scheduler.visibility.caller import GROUP, VERSION
 from shared_api.debug_api.views import View
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.debug_api.app import bare_namespace
-from queue_scheduler.debug_api.forecast_routes import Forecasts
-from queue_scheduler.debug_api.try_routes import Foresee
+from queue_scheduler.insight_api.answers import bare_namespace
+from queue_scheduler.insight_api.forecast_routes import Forecasts
+from queue_scheduler.insight_api.try_routes import Foresee
 from shared_api.objects.namespace import Namespace
 from shared_api.process.clock import Clock
 

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from queue_scheduler.debug_api.engine_state import NoStateError
+from queue_scheduler.insight_api.engine_state import NoStateError
 from queue_scheduler.visibility.caller import GROUP
 
 JSON: Final = "application/json"

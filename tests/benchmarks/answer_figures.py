@@ -14,15 +14,14 @@ from itertools import cycle, islice, product
 from typing import Any, Final, cast
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.debug_api.dump_routes import Dumps
-from queue_scheduler.debug_api.engine_state import State
-from queue_scheduler.debug_api.snapshots import Snapshots
-from queue_scheduler.debug_api.views import view_explanation, with_changes
-from queue_scheduler.debug_api.what_if_routes import view_what_if
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.settings import EngineSettings
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
+from queue_scheduler.insight_api.dump_routes import Dumps
+from queue_scheduler.insight_api.engine_state import State
+from queue_scheduler.insight_api.explain_views import view_explanation, with_changes
+from queue_scheduler.insight_api.explanations import Explanations
+from queue_scheduler.insight_api.what_if_routes import view_what_if
 from queue_scheduler.what_if.at_once import answer_at_once
 from queue_scheduler.what_if.edit import Edit
 from shared_api.objects.elastic_quota import ElasticQuota
@@ -149,15 +148,15 @@ def _ask(
         changes: Whether to ask what would start the unit.
     """
     took = []
-    snapshots = Snapshots(shared, QUOTA_READERS, lambda: datetime(2026, 11, 1, tzinfo=UTC))
+    explanations = Explanations(shared, lambda: datetime(2026, 11, 1, tzinfo=UTC))
     for queue, place in places:
         key = shared.ask(_key_at, queue, place)
         time.sleep(PAUSE_SECONDS)
         began = time.perf_counter()
-        told = snapshots.explain(key)
+        told = explanations.explain(key)
         if told is not None:
             view = view_explanation(told, leader=True)
-            view = with_changes(view, snapshots.changes(key)) if changes else view
+            view = with_changes(view, explanations.changes(key)) if changes else view
             view.model_dump_json()
         took.append(1e3 * (time.perf_counter() - began))
     return took

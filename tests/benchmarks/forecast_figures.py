@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
-from queue_scheduler.debug_api.engine_state import State
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.forecast.all_units import Settings
@@ -16,6 +15,7 @@ from queue_scheduler.forecast.arrivals import DAY
 from queue_scheduler.forecast.renewals import Renewals
 from queue_scheduler.forecast.run_times import SurvivalRunTimes
 from queue_scheduler.insight.virtual_cluster import Arrival, Outside, VirtualCluster
+from queue_scheduler.insight_api.engine_state import State
 from queue_scheduler.insight_program.horizons import BUDGET_SECONDS, PATHS, Horizons
 from queue_scheduler.replay.jobs import Job
 from queue_scheduler.replay.quota_files import Objects

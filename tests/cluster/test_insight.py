@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import httpx
 import pytest
 
-from queue_scheduler.debug_api.insight_link import ANSWER_SECONDS
+from queue_scheduler.insight_api.insight_link import ANSWER_SECONDS
 from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET
 from tests.cluster.hampered_insight import MOST_BYTES, address_space
 from tests.cluster.program_metrics import scrape

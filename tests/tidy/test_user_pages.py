@@ -315,10 +315,11 @@ def test_the_tables_have_all_settings(header: str, want: set[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "port"), [("queue_scheduler", 19876), ("queue_controllers", 19877)]
+    ("folder", "port"),
+    [("queue_scheduler/insight_api", 19876), ("queue_controllers/debug_api", 19877)],
 )
-def test_the_tables_have_all_routes_of_the_debug_apis(program: str, port: int) -> None:
-    contract: Any = json.loads((ROOT / program / "debug_api/openapi.json").read_bytes())
+def test_the_tables_have_all_routes_of_the_debug_apis(folder: str, port: int) -> None:
+    contract: Any = json.loads((ROOT / folder / "openapi.json").read_bytes())
     assert first_cells(PAGES, f"path on :{port}") - {"/openapi.json"} == set(contract["paths"])
 
 

@@ -1,28 +1,29 @@
-"""The routes of the debug API over its real server, and the committed contract."""
+"""The routes of the debug API over its real server."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
-import msgspec
 import pytest
+from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from structlog.testing import capture_logs
 
-from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.debug_api.app import MAX_OFFSET, MAX_PAGE, DebugApi, build_app
-from queue_scheduler.debug_api.openapi import CONTRACT_FILE, build_contract
+from queue_scheduler.debug_api.additions import OFF, ViewT
+from queue_scheduler.debug_api.app import build_app
+from queue_scheduler.debug_api.parameters import MAX_OFFSET, MAX_PAGE
 from queue_scheduler.debug_api.snapshots import QuotaReaders
-from queue_scheduler.engine.engine import Engine
+from queue_scheduler.debug_api.state_answers import StateAnswers
+from queue_scheduler.debug_api.views import QuotaTreePage
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
 from shared_api.debug_api.router_group import Guard
+from tests.queue_scheduler.debug_api.watched_engine import WatchedEngine
 from tests.queue_scheduler.shell_kit import ShellKit
 from tests.served_app import served
 
@@ -31,7 +32,6 @@ PATHS = (
     "/debug/queues",
     "/debug/queues/team",
     "/debug/queueunits/default/a",
-    "/debug/queueunits/default/a/explain",
     "/debug/quotas",
     "/apis/v1/queue",
     "/apis/v1/userquota",
@@ -42,8 +42,8 @@ PAGED = ("/debug/queues", "/debug/queues/team", "/apis/v1/queue")
 
 
 def build(kit: ShellKit, access: Guard = open_access, routes: tuple[Route, ...] = ()) -> Any:
-    api = DebugApi(kit.shared, QUOTA_READERS, lambda: True)
-    return build_app(api, access, routes, "0.0.0")
+    state = StateAnswers(kit.shared, QUOTA_READERS, lambda: True)
+    return build_app(state, access, routes, "0.0.0")
 
 
 @pytest.fixture
@@ -71,44 +71,16 @@ def test_every_route_answers_json(client: httpx.Client, path: str) -> None:
     assert answer.json()
 
 
-class WatchedEngine(SharedEngine):
-    """Checks whether a lock is held, whenever the engine is asked."""
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine, lambda _: None)
-        self.turn = threading.Lock()
-        self.held: list[bool] = []
-
-    def ask(self, question: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        self.held.append(self.turn.locked())
-        return super().ask(question, *args, **kwargs)
-
-    def fork(self) -> Engine:
-        self.held.append(self.turn.locked())
-        return super().fork()
-
-
 @pytest.mark.parametrize("path", [path for path in PATHS if path not in {"/", "/openapi.json"}])
 def test_one_answer_is_built_at_a_time(kit: ShellKit, path: str) -> None:
     kit.add_unit("a")
     watched = WatchedEngine(kit.engine)
-    api = DebugApi(watched, QUOTA_READERS, lambda: True)
-    watched.turn = api.turn
-    with served(build_app(api, open_access, (), "0.0.0")) as client:
+    state = StateAnswers(watched, QUOTA_READERS, lambda: True)
+    watched.turn = state.turn
+    with served(build_app(state, open_access, (), "0.0.0")) as client:
         assert client.get(path).status_code == 200
     assert watched.held
     assert all(watched.held)
-
-
-def test_changes_are_found_while_other_answers_are_built(kit: ShellKit) -> None:
-    kit.add_unit("a")
-    watched = WatchedEngine(kit.engine)
-    api = DebugApi(watched, QUOTA_READERS, lambda: True)
-    watched.turn = api.turn
-    with served(build_app(api, open_access, (), "0.0.0")) as client:
-        answer = client.get("/debug/queueunits/default/a/explain?changes=true")
-    assert [each["kind"] for each in answer.json()["changes"]] == ["wait"]
-    assert watched.held == [True, False]
 
 
 def test_names_are_spelled_as_in_kubernetes(client: httpx.Client) -> None:
@@ -199,10 +171,10 @@ def test_an_unexpected_error_is_json_and_one_log_line(
     kit: ShellKit, path: str, guard: Guard, error: str
 ) -> None:
     route = Route("/debug/plugins/mine/x", explode)
-    api = DebugApi(kit.shared, QuotaReaders(explode, explode), lambda: True)
+    state = StateAnswers(kit.shared, QuotaReaders(explode, explode), lambda: True)
     with (
         capture_logs() as logs,
-        served(build_app(api, guard, (route,), "0")) as client,
+        served(build_app(state, guard, (route,), "0")) as client,
     ):
         answer = client.get(path)
         assert answer.status_code == 500
@@ -220,12 +192,49 @@ def test_a_plugin_refuses_in_json(kit: ShellKit) -> None:
     assert (answer.status_code, answer.json()) == (418, {"detail": "not tea"})
 
 
-def test_the_committed_contract_is_what_is_served(client: httpx.Client) -> None:
-    served_now = client.get("/openapi.json").json()
-    written = msgspec.json.decode(CONTRACT_FILE.read_bytes())
-    del served_now["info"]["version"], written["info"]["version"]
-    assert written == served_now, "run: make openapi"
+AT = "at=2026-11-01T10:00:00Z"
+TIMED = (
+    "/debug/queues",
+    "/debug/queues/team",
+    "/debug/queueunits/default/a",
+    "/debug/quotas",
+)
 
 
-def test_the_contract_is_written_deterministically() -> None:
-    assert CONTRACT_FILE.read_bytes() == build_contract()
+@pytest.mark.parametrize("path", TIMED)
+def test_earlier_times_are_refused_where_nobody_knows_them(client: httpx.Client, path: str) -> None:
+    answer = client.get(f"{path}?{AT}")
+    assert (answer.status_code, answer.json()) == (503, {"detail": OFF})
+
+
+class Archive:
+    """Adds a route, and knows quotas of the past."""
+
+    def add_routes(self, app: FastAPI, access: Guard) -> None:
+        app.get("/debug/archive")(lambda: {"has": "quotas"})
+
+    def answer_past(self, request: Request, kind: type[ViewT]) -> ViewT:
+        if kind is not QuotaTreePage:
+            raise HTTPException(404, f"nothing is known of {request.query_params['at']}")
+        return kind.model_validate({"leader": False, "items": []})
+
+
+def test_others_add_routes_and_answer_about_earlier_times(kit: ShellKit) -> None:
+    state = StateAnswers(kit.shared, QUOTA_READERS, lambda: True)
+    with served(build_app(state, open_access, (), "0", Archive())) as client:
+        assert client.get("/debug/archive").json() == {"has": "quotas"}
+        assert "/debug/archive" in client.get("/").json()["paths"]
+        assert client.get("/debug/quotas").json()["items"]
+        assert client.get(f"/debug/quotas?{AT}").json() == {"leader": False, "items": []}
+        answer = client.get(f"/debug/queues?{AT}")
+    assert answer.status_code == 404
+    assert answer.json()["detail"] == "nothing is known of 2026-11-01T10:00:00Z"
+
+
+def test_added_routes_are_guarded(kit: ShellKit) -> None:
+    def nobody(_request: Request) -> None:
+        raise HTTPException(401, "a token is needed")
+
+    state = StateAnswers(kit.shared, QUOTA_READERS, lambda: True)
+    with served(build_app(state, nobody, (), "0", Archive())) as client:
+        assert client.get("/debug/archive").status_code == 401

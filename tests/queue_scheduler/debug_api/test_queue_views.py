@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from queue_scheduler.debug_api import views
-from queue_scheduler.debug_api.app import DebugApi
+from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.testing.object_builders import elastic_quota, queue
@@ -48,27 +48,27 @@ STORY: tuple[tuple[str, Step], ...] = (
 
 
 @pytest.fixture
-def api(kit: ShellKit) -> DebugApi:
+def api(kit: ShellKit) -> StateAnswers:
     return new_api(kit)
 
 
-def new_api(kit: ShellKit) -> DebugApi:
-    return DebugApi(kit.shared, QUOTA_READERS, lambda: True, lambda: NOW)
+def new_api(kit: ShellKit) -> StateAnswers:
+    return StateAnswers(kit.shared, QUOTA_READERS, lambda: True, lambda: NOW)
 
 
-def shown(api: DebugApi) -> dict[str, Any]:
+def shown(api: StateAnswers) -> dict[str, Any]:
     page: dict[str, Any] = json.loads(api.queue_views.encode(api.queues()))
     return page
 
 
-def test_an_answer_is_that_of_an_api_that_keeps_nothing(kit: ShellKit, api: DebugApi) -> None:
+def test_an_answer_is_that_of_an_api_that_keeps_nothing(kit: ShellKit, api: StateAnswers) -> None:
     for what, step in STORY:
         step(kit)
         want = new_api(kit).queues().model_dump(mode="json", by_alias=True)
         assert shown(api) == want, what
 
 
-def test_every_step_of_the_story_is_seen(kit: ShellKit, api: DebugApi) -> None:
+def test_every_step_of_the_story_is_seen(kit: ShellKit, api: StateAnswers) -> None:
     seen = [shown(api)]
     for what, step in STORY:
         step(kit)
@@ -77,7 +77,7 @@ def test_every_step_of_the_story_is_seen(kit: ShellKit, api: DebugApi) -> None:
 
 
 def test_the_view_of_a_queue_that_stays_as_it_is_is_built_once(
-    kit: ShellKit, api: DebugApi
+    kit: ShellKit, api: StateAnswers
 ) -> None:
     kit.add_queue("other")
     kit.add_unit("first", cpu=3)
@@ -88,7 +88,7 @@ def test_the_view_of_a_queue_that_stays_as_it_is_is_built_once(
     assert team is not before[1]
 
 
-def test_units_of_other_namespaces_are_not_in_the_text(kit: ShellKit, api: DebugApi) -> None:
+def test_units_of_other_namespaces_are_not_in_the_text(kit: ShellKit, api: StateAnswers) -> None:
     kit.add_unit("secret", cpu=3)
     page = api.queues()
     hidden = views.page_without_others(page, lambda _: False)
@@ -97,7 +97,7 @@ def test_units_of_other_namespaces_are_not_in_the_text(kit: ShellKit, api: Debug
     assert b"secret" in api.queue_views.encode(views.page_without_others(page, lambda _: True))
 
 
-def test_queues_that_are_gone_are_forgotten(kit: ShellKit, api: DebugApi) -> None:
+def test_queues_that_are_gone_are_forgotten(kit: ShellKit, api: StateAnswers) -> None:
     second = queue("other", namespace=QUEUE_NAMESPACE)
     kit.shared.tell(Engine.on_queue, second)
     other, _ = api.queues().items

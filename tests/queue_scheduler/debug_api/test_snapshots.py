@@ -10,8 +10,10 @@ import pytest
 
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.debug_api.app import MAX_PAGE, DebugApi, build_app
+from queue_scheduler.debug_api.app import build_app
+from queue_scheduler.debug_api.parameters import MAX_PAGE
 from queue_scheduler.debug_api.snapshots import BATCH, Snapshots
+from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
@@ -118,8 +120,8 @@ def test_a_hold_of_the_lock_reads_at_most_a_batch(
         return format_amount(resource, amount)
 
     monkeypatch.setattr("queue_scheduler.debug_api.views.format_amount", spied_format)
-    api = DebugApi(spy, QUOTA_READERS, lambda: True)
-    with served(build_app(api, open_access, (), "0")) as client:
+    state = StateAnswers(spy, QUOTA_READERS, lambda: True)
+    with served(build_app(state, open_access, (), "0")) as client:
         assert client.get(path).status_code == 200
     assert spy.holds
     assert max(map(len, spy.holds)) <= BATCH

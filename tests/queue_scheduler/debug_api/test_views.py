@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from queue_scheduler.debug_api import views
-from queue_scheduler.debug_api.app import DebugApi
+from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.setup.quota_readers import QUOTA_READERS, read_quota_views
@@ -44,12 +44,12 @@ def busy(kit: ShellKit) -> ShellKit:
 
 
 @pytest.fixture
-def api(kit: ShellKit) -> DebugApi:
-    return DebugApi(kit.shared, QUOTA_READERS, lambda: True, lambda: NOW)
+def api(kit: ShellKit) -> StateAnswers:
+    return StateAnswers(kit.shared, QUOTA_READERS, lambda: True, lambda: NOW)
 
 
 @pytest.mark.usefixtures("busy")
-def test_a_queue_with_counts_head_and_last_refusal(api: DebugApi) -> None:
+def test_a_queue_with_counts_head_and_last_refusal(api: StateAnswers) -> None:
     page = api.queues()
     (queue,) = page.items
     assert (page.leader, page.total) == (True, 1)
@@ -62,7 +62,7 @@ def test_a_queue_with_counts_head_and_last_refusal(api: DebugApi) -> None:
 
 
 @pytest.mark.usefixtures("busy")
-def test_a_refusal_has_its_numbers_and_its_message(api: DebugApi) -> None:
+def test_a_refusal_has_its_numbers_and_its_message(api: StateAnswers) -> None:
     unit = api.queue_unit("default", "big")
     assert unit.refusal == views.RefusalView(
         reason="OverQuotaMax",
@@ -80,18 +80,18 @@ def test_a_refusal_has_its_numbers_and_its_message(api: DebugApi) -> None:
     assert (unit.demand, unit.charged) == ({"cpu": "2"}, {})
 
 
-def test_a_unit_without_a_quota_shows_its_request(kit: ShellKit, api: DebugApi) -> None:
+def test_a_unit_without_a_quota_shows_its_request(kit: ShellKit, api: StateAnswers) -> None:
     kit.add_unit("lost", quota="gone", cpu=2)
     unit = api.queue_unit("default", "lost")
     assert (unit.quota, unit.demand, unit.refusal is not None) == ("", {"cpu": "2"}, True)
 
 
-def test_an_unreadable_demand_is_shown_as_none(kit: ShellKit, api: DebugApi) -> None:
+def test_an_unreadable_demand_is_shown_as_none(kit: ShellKit, api: StateAnswers) -> None:
     kit.shared.tell(Engine.on_queue_unit, queue_unit("odd", requests={"cpu": "much"}))
     assert api.queue_unit("default", "odd").demand == {}
 
 
-def test_pods_granted_given_back_and_held_add_up(kit: ShellKit, api: DebugApi) -> None:
+def test_pods_granted_given_back_and_held_add_up(kit: ShellKit, api: StateAnswers) -> None:
     kit.add_unit("waits", podSet=[pod_set("main", 7, {"cpu": "1"})])
     waits = api.queue_unit("default", "waits")
     assert waits.pod_sets == [
@@ -113,7 +113,7 @@ def test_pods_granted_given_back_and_held_add_up(kit: ShellKit, api: DebugApi) -
     assert runs.charged == {"cpu": "3"}
 
 
-def test_what_pods_of_a_unit_are_charged_elsewhere(kit: ShellKit, api: DebugApi) -> None:
+def test_what_pods_of_a_unit_are_charged_elsewhere(kit: ShellKit, api: StateAnswers) -> None:
     kit.add_quota("other", cpu=4)
     kit.add_unit("runs", podSet=[pod_set("main", 2, {"cpu": "1"})])
     status = {"phase": "Running", "admissions": [{"name": "main", "replicas": 2, "running": 2}]}
@@ -132,7 +132,9 @@ def test_what_pods_of_a_unit_are_charged_elsewhere(kit: ShellKit, api: DebugApi)
     assert runs.charged_elsewhere == {"other": {"cpu": "2"}}
 
 
-def test_what_a_unit_that_has_ended_was_granted_is_not_known(kit: ShellKit, api: DebugApi) -> None:
+def test_what_a_unit_that_has_ended_was_granted_is_not_known(
+    kit: ShellKit, api: StateAnswers
+) -> None:
     """Its admissions are emptied when it ends."""
     kit.add_unit("done", podSet=[pod_set("main", 7, {"cpu": "1"})])
     kit.direct.patch(
@@ -149,7 +151,7 @@ def test_what_a_unit_that_has_ended_was_granted_is_not_known(kit: ShellKit, api:
 
 
 def test_a_units_reason_is_computed_anew_and_a_lists_reason_has_its_time(
-    kit: ShellKit, api: DebugApi
+    kit: ShellKit, api: StateAnswers
 ) -> None:
     """Not every change wakes a refused unit: only one that may let it start."""
     kit.shared.tell(Engine.on_quota, elastic_quota("org", max={"cpu": 5}, is_parent=True))
@@ -171,7 +173,7 @@ def test_a_units_reason_is_computed_anew_and_a_lists_reason_has_its_time(
         assert (shown.reason, shown.as_of) == ("OverQuotaMax", "2027-01-15T08:00:00Z")
 
 
-def test_an_outdated_refusal_is_not_shown(kit: ShellKit, api: DebugApi) -> None:
+def test_an_outdated_refusal_is_not_shown(kit: ShellKit, api: StateAnswers) -> None:
     run = kit.add_unit("run", cpu=3)
     kit.dequeue()
     kit.add_unit("big", cpu=2)
@@ -189,7 +191,7 @@ def test_an_outdated_refusal_is_not_shown(kit: ShellKit, api: DebugApi) -> None:
     assert (shown.reason, shown.as_of) == ("Pending", "")
 
 
-def test_a_reserved_unit_shows_the_answers_of_its_checks(kit: ShellKit, api: DebugApi) -> None:
+def test_a_reserved_unit_shows_the_answers_of_its_checks(kit: ShellKit, api: StateAnswers) -> None:
     kit.add_unit("u")
     entry = {"state": "Pending", "message": "", "lastTransitionTime": "2026-11-01T09:00:00Z"}
     entries = [{**entry, "name": "nodes"}, {**entry, "name": "budget", "state": "Ready"}]
@@ -206,14 +208,14 @@ def test_a_reserved_unit_shows_the_answers_of_its_checks(kit: ShellKit, api: Deb
 )
 @pytest.mark.usefixtures("busy")
 def test_positions_count_from_one_and_only_in_the_queue(
-    api: DebugApi, name: str, position: int, standing: str
+    api: StateAnswers, name: str, position: int, standing: str
 ) -> None:
     unit = api.queue_unit("default", name)
     assert (unit.position, unit.standing) == (position, standing)
 
 
 @pytest.mark.usefixtures("busy")
-def test_a_page_of_a_queue(api: DebugApi) -> None:
+def test_a_page_of_a_queue(api: StateAnswers) -> None:
     def page(offset: int, limit: int) -> list[tuple[str, int]]:
         return [(unit.name, unit.position) for unit in api.queue("team", offset, limit).units]
 
@@ -224,7 +226,7 @@ def test_a_page_of_a_queue(api: DebugApi) -> None:
 
 
 def test_a_backfilling_queue_shows_which_unit_is_ahead_and_until_when(
-    kit: ShellKit, api: DebugApi
+    kit: ShellKit, api: StateAnswers
 ) -> None:
     patch = {"metadata": {"annotations": {BACKFILL: "true"}}}
     kit.direct.patch("queues", "team", patch, namespace=QUEUE_NAMESPACE)
@@ -244,7 +246,7 @@ def test_a_backfilling_queue_shows_which_unit_is_ahead_and_until_when(
     assert api.queue("team", 0, 1).queue.backfill
 
 
-def test_a_stopped_queue_says_so(kit: ShellKit, api: DebugApi) -> None:
+def test_a_stopped_queue_says_so(kit: ShellKit, api: StateAnswers) -> None:
     annotations = {STOP_POLICY: "Hold", MAX_DEPTH: "x"}
     patch = {"metadata": {"annotations": annotations}}
     kit.direct.patch("queues", "team", patch, namespace=QUEUE_NAMESPACE)
@@ -284,7 +286,7 @@ def test_a_cycle_is_shown_and_ends(kit: ShellKit) -> None:
 
 
 @pytest.mark.usefixtures("busy")
-def test_upstreams_paths_have_content(api: DebugApi) -> None:
+def test_upstreams_paths_have_content(api: StateAnswers) -> None:
     job = {"apiVersion": "batch/v1", "kind": "Job", "name": "train"}
     big = {"namespace": "default", "name": "big", "job": job, "priority": 5, "position": 1}
     (page,) = api.waiting_pages(0, 1).values()
@@ -304,7 +306,7 @@ def test_upstreams_paths_have_content(api: DebugApi) -> None:
     ],
 )
 def test_a_queue_names_no_units_of_others(
-    api: DebugApi, readable: set[str], head: str | None, message: str
+    api: StateAnswers, readable: set[str], head: str | None, message: str
 ) -> None:
     queue = api.queue("team").queue
     assert queue.last_refusal is not None
@@ -316,7 +318,7 @@ def test_a_queue_names_no_units_of_others(
     assert shown.last_refusal.message == message
 
 
-def test_a_deleted_quota_leaves_its_queues_without_it(busy: ShellKit, api: DebugApi) -> None:
+def test_a_deleted_quota_leaves_its_queues_without_it(busy: ShellKit, api: StateAnswers) -> None:
     gone = busy.client.get(ELASTIC_QUOTAS, "default", "team")
     busy.shared.tell(Engine.on_quota_gone, gone)
     assert api.upstream_quotas() == {"team": {}}
@@ -334,7 +336,12 @@ def test_a_deleted_quota_leaves_its_queues_without_it(busy: ShellKit, api: Debug
     ],
 )
 def test_a_queue_shows_the_quotas_that_it_takes(
-    kit: ShellKit, api: DebugApi, name: str, listed: str | None, want: list[str], uses: list[str]
+    kit: ShellKit,
+    api: StateAnswers,
+    name: str,
+    listed: str | None,
+    want: list[str],
+    uses: list[str],
 ) -> None:
     kit.shared.tell(Engine.on_quota, elastic_quota("other", max={"cpu": 2}))
     annotations = {} if listed is None else {"koord-queue/available-quota-in-queue": listed}
@@ -344,7 +351,7 @@ def test_a_queue_shows_the_quotas_that_it_takes(
     assert list(api.upstream_quotas()[name]) == uses
 
 
-def test_a_queue_shows_the_quotas_of_its_units(kit: ShellKit, api: DebugApi) -> None:
+def test_a_queue_shows_the_quotas_of_its_units(kit: ShellKit, api: StateAnswers) -> None:
     kit.add_quota("other", 2)
     kit.add_queue("mixed", metadata={"annotations": {"koord-queue/available-quota": "*"}})
     kit.add_unit("a", queue="mixed")
@@ -354,7 +361,7 @@ def test_a_queue_shows_the_quotas_of_its_units(kit: ShellKit, api: DebugApi) -> 
     assert api.queue("mixed").queue.quotas == ["*", "other", "team"]
 
 
-def test_a_booked_unit_keeps_the_quota_in_its_queue(kit: ShellKit, api: DebugApi) -> None:
+def test_a_booked_unit_keeps_the_quota_in_its_queue(kit: ShellKit, api: StateAnswers) -> None:
     kit.add_queue("mixed", metadata={"annotations": {"koord-queue/available-quota": "team"}})
     kit.add_unit("a", queue="mixed")
     kit.dequeue("mixed")
@@ -377,7 +384,7 @@ def held(kit: ShellKit) -> ShellKit:
 
 
 @pytest.mark.usefixtures("held")
-def test_units_on_hold_are_listed_behind_the_queue(api: DebugApi) -> None:
+def test_units_on_hold_are_listed_behind_the_queue(api: StateAnswers) -> None:
     units = api.queue("team").units
     shown = [(unit.name, unit.position, unit.refusal and unit.refusal.reason) for unit in units]
     assert shown == [
@@ -390,7 +397,7 @@ def test_units_on_hold_are_listed_behind_the_queue(api: DebugApi) -> None:
 
 
 @pytest.mark.usefixtures("held")
-def test_pages_continue_from_the_queue_into_the_units_on_hold(api: DebugApi) -> None:
+def test_pages_continue_from_the_queue_into_the_units_on_hold(api: StateAnswers) -> None:
     def page(offset: int, limit: int) -> list[str]:
         return [unit.name for unit in api.queue("team", offset, limit).units]
 
@@ -402,7 +409,7 @@ def test_pages_continue_from_the_queue_into_the_units_on_hold(api: DebugApi) -> 
 
 
 def test_the_last_refusal_is_of_a_unit_on_hold_if_none_in_the_queue_has_one(
-    kit: ShellKit, api: DebugApi
+    kit: ShellKit, api: StateAnswers
 ) -> None:
     def reasons() -> set[str]:
         queues = (api.queue("team").queue, *api.queues().items)
@@ -423,7 +430,7 @@ def test_the_last_refusal_is_of_a_unit_on_hold_if_none_in_the_queue_has_one(
 
 
 def test_a_booked_unit_that_its_queue_does_not_take_is_not_held(
-    kit: ShellKit, api: DebugApi
+    kit: ShellKit, api: StateAnswers
 ) -> None:
     kit.add_queue("mixed")
     kit.add_unit("a", queue="mixed")
@@ -434,7 +441,7 @@ def test_a_booked_unit_that_its_queue_does_not_take_is_not_held(
     assert (detail.queue.admitted, detail.units, detail.queue.last_refusal) == (1, [], None)
 
 
-def test_a_waiting_unit_shows_which_units_it_would_evict(kit: ShellKit, api: DebugApi) -> None:
+def test_a_waiting_unit_shows_which_units_it_would_evict(kit: ShellKit, api: StateAnswers) -> None:
     queue = Line(kit)
     for name, priority in (("low", 1), ("middle", 5)):
         kit.add_unit(name, cpu=2, priority=priority)
@@ -458,11 +465,11 @@ def test_a_waiting_unit_shows_which_units_it_would_evict(kit: ShellKit, api: Deb
 class TestWithoutOthers:
     """What is shown of units in namespaces that a caller may not read."""
 
-    def view(self, api: DebugApi, kit: ShellKit, **changes: Any) -> views.UnitView:
+    def view(self, api: StateAnswers, kit: ShellKit, **changes: Any) -> views.UnitView:
         kit.add_unit("mine", cpu=1)
         return api.queue_unit("default", "mine").model_copy(update=changes)
 
-    def test_victims_are_counted(self, kit: ShellKit, api: DebugApi) -> None:
+    def test_victims_are_counted(self, kit: ShellKit, api: StateAnswers) -> None:
         places = [("default", 5), ("labs", 7), ("secret", 30), ("secret", 12)]
         victims = [
             views.VictimView(namespace=where, name="v", priority=1, lost_seconds=lost)
@@ -480,7 +487,7 @@ class TestWithoutOthers:
         ("hidden", "want"), [((), 0), (("a",), None), (("a", "b"), None), (("a", "b", "c"), 15)]
     )
     def test_lost_time_is_summed_up_over_three_namespaces_at_least(
-        self, kit: ShellKit, api: DebugApi, hidden: tuple[str, ...], want: int | None
+        self, kit: ShellKit, api: StateAnswers, hidden: tuple[str, ...], want: int | None
     ) -> None:
         victims = [
             views.VictimView(namespace=where, name="v", priority=1, lost_seconds=5)
@@ -497,7 +504,9 @@ class TestWithoutOthers:
         )
 
     @pytest.mark.parametrize(("other", "is_named"), [("secret/b", False), ("team", True)])
-    def test_the_unit_ahead(self, kit: ShellKit, api: DebugApi, other: str, is_named: bool) -> None:
+    def test_the_unit_ahead(
+        self, kit: ShellKit, api: StateAnswers, other: str, is_named: bool
+    ) -> None:
         refusal = views.RefusalView(reason="R", message=f"waits behind {other}", other=other)
         view = self.view(api, kit, refusal=refusal, backfill_behind=other)
         seen = views.without_others(view, lambda _: False)

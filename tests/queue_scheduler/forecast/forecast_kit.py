@@ -6,11 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.debug_api.forecast_routes import Forecasts
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.forecast.run_times import Running
 from queue_scheduler.forecast.traits import Traits
+from queue_scheduler.insight_api.forecast_routes import Forecasts
 from shared_api.testing.virtual_clock import EPOCH
 from tests.properties.engine_kit import build_queue
 from tests.queue_scheduler.insight.virtual_town import START, Story, job, town_engine

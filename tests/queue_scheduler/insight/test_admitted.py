@@ -8,9 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.debug_api import views
-from queue_scheduler.debug_api.app import DebugApi
+from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.decision import Dequeue, WriteFailure
+from queue_scheduler.insight_api.answers import Answers
+from queue_scheduler.insight_api.explain_views import AdmittedView, explain_without_others
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.objects.meta import Condition
 from shared_api.timestamps import rfc3339
@@ -22,12 +23,12 @@ NOW = wall_time(WALL + int(BEGIN))
 ONLY_STARTING = TAKES_ALL | {ENABLE_PREEMPTION: "true"}
 
 
-def api_of(times: Times) -> DebugApi:
+def api_of(times: Times) -> Answers:
     shared = SharedEngine(times.engine, lambda _: None)
-    return DebugApi(shared, QUOTA_READERS, lambda: True, lambda: NOW)
+    return Answers(StateAnswers(shared, QUOTA_READERS, lambda: True, lambda: NOW))
 
 
-def explain(times: Times, name: str) -> views.AdmittedView:
+def explain(times: Times, name: str) -> AdmittedView:
     found = api_of(times).explain("ns", name).admitted
     assert found is not None
     return found
@@ -43,7 +44,7 @@ def new_times(said: dict[str, str] = TAKES_ALL, reclaims: str = "Any") -> Times:
     return times
 
 
-def reasons(view: views.AdmittedView) -> list[str]:
+def reasons(view: AdmittedView) -> list[str]:
     return [each.reason for each in view.eviction.spared]
 
 
@@ -196,11 +197,11 @@ def test_units_of_others_are_counted_and_not_named() -> None:
         cpu = len(namespace) // 2
         times.put(build_unit("mine", "owner", queue="q", cpu=cpu, namespace=namespace))
     told = api_of(times).explain("ns", "u")
-    shown = views.explain_without_others(told, lambda _: False).admitted
+    shown = explain_without_others(told, lambda _: False).admitted
     assert shown is not None
     assert [each.namespace for each in shown.eviction.units] == ["ns"]
     assert shown.eviction.others == 1
-    assert views.explain_without_others(told, lambda _: True) == told
+    assert explain_without_others(told, lambda _: True) == told
 
 
 def test_a_unit_that_waits_is_not_admitted() -> None:

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from queue_scheduler.debug_api import views
-from queue_scheduler.debug_api.app import DebugApi
+from queue_scheduler.debug_api.state_answers import StateAnswers
+from queue_scheduler.debug_api.views import OF_OTHERS
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.insight.explain import scarcest_first
+from queue_scheduler.insight_api.answers import Answers
+from queue_scheduler.insight_api.explain_views import ExplainView, explain_without_others
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.well_known_labels import MAX_DEPTH, STOP_POLICY
 from tests.properties.engine_kit import wall_time
@@ -20,11 +22,11 @@ NEEDS = "needs more cpu than the max of quota team leaves: missing 1 (limit 4, u
 
 
 @pytest.fixture
-def api(kit: ShellKit) -> DebugApi:
-    return DebugApi(kit.shared, QUOTA_READERS, lambda: True, lambda: NOW)
+def api(kit: ShellKit) -> Answers:
+    return Answers(StateAnswers(kit.shared, QUOTA_READERS, lambda: True, lambda: NOW))
 
 
-def reasons(view: views.ExplainView) -> list[tuple[str, str, str]]:
+def reasons(view: ExplainView) -> list[tuple[str, str, str]]:
     return [(each.reason, each.quota, each.resource) for each in view.blockers]
 
 
@@ -33,7 +35,7 @@ def edit_queue(kit: ShellKit, body: dict[str, Any]) -> None:
     kit.learn_queue("team")
 
 
-def test_a_unit_that_does_not_fit(kit: ShellKit, api: DebugApi) -> None:
+def test_a_unit_that_does_not_fit(kit: ShellKit, api: Answers) -> None:
     kit.add_unit("run", cpu=3)
     kit.dequeue()
     kit.add_unit("big", cpu=2)
@@ -45,7 +47,7 @@ def test_a_unit_that_does_not_fit(kit: ShellKit, api: DebugApi) -> None:
     assert told.blockers[0].missing == "1"
 
 
-def test_all_limits_are_named_not_only_the_first(kit: ShellKit, api: DebugApi) -> None:
+def test_all_limits_are_named_not_only_the_first(kit: ShellKit, api: Answers) -> None:
     kit.add_quota("org", 5, is_parent=True)
     kit.add_quota("sub", 4, parent="org")
     kit.add_unit("run", "sub", cpu=3)
@@ -56,7 +58,7 @@ def test_all_limits_are_named_not_only_the_first(kit: ShellKit, api: DebugApi) -
     assert told.summary.endswith("(1 more reason).")
 
 
-def test_a_unit_that_is_larger_than_its_quota_never_starts(kit: ShellKit, api: DebugApi) -> None:
+def test_a_unit_that_is_larger_than_its_quota_never_starts(kit: ShellKit, api: Answers) -> None:
     kit.add_unit("huge", cpu=9)
     told = api.explain("default", "huge")
     assert (told.verdict, told.never_starts) == ("waiting", True)
@@ -64,7 +66,7 @@ def test_a_unit_that_is_larger_than_its_quota_never_starts(kit: ShellKit, api: D
     assert told.summary.endswith("Waiting does not help.")
 
 
-def test_the_order_of_a_queue_is_named_beside_the_limits(kit: ShellKit, api: DebugApi) -> None:
+def test_the_order_of_a_queue_is_named_beside_the_limits(kit: ShellKit, api: Answers) -> None:
     edit_queue(kit, {"spec": {"queuePolicy": "Block"}})
     kit.add_unit("huge", cpu=5, priority=9)
     kit.add_unit("run", cpu=3, priority=5)
@@ -83,7 +85,7 @@ def test_the_order_of_a_queue_is_named_beside_the_limits(kit: ShellKit, api: Deb
     ],
 )
 def test_what_its_queue_does_is_named_beside_the_limits(
-    kit: ShellKit, api: DebugApi, annotations: dict[str, str], want: list[str]
+    kit: ShellKit, api: Answers, annotations: dict[str, str], want: list[str]
 ) -> None:
     kit.add_unit("run", cpu=3)
     kit.dequeue()
@@ -122,7 +124,7 @@ def test_what_its_queue_does_is_named_beside_the_limits(
     ],
 )  # fmt: skip
 def test_a_unit_on_hold_has_all_its_reasons(
-    kit: ShellKit, api: DebugApi, more: dict[str, Any], want: list[str], begin: str
+    kit: ShellKit, api: Answers, more: dict[str, Any], want: list[str], begin: str
 ) -> None:
     kit.add_unit("run", cpu=3)
     kit.dequeue()
@@ -134,7 +136,7 @@ def test_a_unit_on_hold_has_all_its_reasons(
 
 
 def test_a_missing_queue_is_named_with_its_namespace_as_a_second_reason_too(
-    kit: ShellKit, api: DebugApi
+    kit: ShellKit, api: Answers
 ) -> None:
     kit.add_unit("held", quota="gone", queue="lost")
     kit.add_unit("off", queue="lost", active=False)
@@ -144,7 +146,7 @@ def test_a_missing_queue_is_named_with_its_namespace_as_a_second_reason_too(
         assert [each.message for each in told.blockers if each.reason == "NoQueue"] == [words]
 
 
-def test_nothing_in_its_way(kit: ShellKit, api: DebugApi) -> None:
+def test_nothing_in_its_way(kit: ShellKit, api: Answers) -> None:
     kit.add_unit("fits")
     told = api.explain("default", "fits")
     assert told.blockers == []
@@ -153,7 +155,7 @@ def test_nothing_in_its_way(kit: ShellKit, api: DebugApi) -> None:
     )
 
 
-def test_an_admitted_unit_and_the_checks_that_it_waits_for(kit: ShellKit, api: DebugApi) -> None:
+def test_an_admitted_unit_and_the_checks_that_it_waits_for(kit: ShellKit, api: Answers) -> None:
     kit.add_unit("u")
     entry = {"state": "Pending", "message": "", "lastTransitionTime": "2026-11-01T09:00:00Z"}
     entries = [{**entry, "name": "nodes"}, {**entry, "name": "budget", "state": "Ready"}]
@@ -166,7 +168,7 @@ def test_an_admitted_unit_and_the_checks_that_it_waits_for(kit: ShellKit, api: D
     assert told.summary == want
 
 
-def test_a_finished_unit(kit: ShellKit, api: DebugApi) -> None:
+def test_a_finished_unit(kit: ShellKit, api: Answers) -> None:
     kit.add_unit("u")
     status = {"status": {"phase": "Succeed"}}
     kit.direct.patch("queueunits", "u", status, namespace="default", subresource="status")
@@ -175,20 +177,20 @@ def test_a_finished_unit(kit: ShellKit, api: DebugApi) -> None:
     assert (told.verdict, told.summary) == ("finished", "Its job has ended.")
 
 
-def test_units_of_others_are_not_named_to_strangers(kit: ShellKit, api: DebugApi) -> None:
+def test_units_of_others_are_not_named_to_strangers(kit: ShellKit, api: Answers) -> None:
     edit_queue(kit, {"spec": {"queuePolicy": "Block"}})
     kit.add_unit("huge", cpu=5, priority=9)
     kit.add_unit("run", priority=5)
     kit.decide()
     told = api.explain("default", "run").model_copy(update={"namespace": "theirs"})
     assert "default/huge" in told.summary
-    shown = views.explain_without_others(told, lambda namespace: namespace != "default")
+    shown = explain_without_others(told, lambda namespace: namespace != "default")
     assert "huge" not in shown.model_dump_json()
-    assert views.OF_OTHERS in shown.summary
-    assert views.explain_without_others(told, lambda _: True) == told
+    assert OF_OTHERS in shown.summary
+    assert explain_without_others(told, lambda _: True) == told
 
 
-def test_changes_are_answered_where_they_are_asked_for(kit: ShellKit, api: DebugApi) -> None:
+def test_changes_are_answered_where_they_are_asked_for(kit: ShellKit, api: Answers) -> None:
     kit.add_unit("run", cpu=3)
     kit.dequeue()
     kit.add_unit("big", cpu=2)
@@ -202,14 +204,14 @@ def test_changes_are_answered_where_they_are_asked_for(kit: ShellKit, api: Debug
     assert first.patches[0].patch == {"spec": {"max": {"cpu": "5"}}}
 
 
-def test_a_unit_that_runs_needs_no_change(kit: ShellKit, api: DebugApi) -> None:
+def test_a_unit_that_runs_needs_no_change(kit: ShellKit, api: Answers) -> None:
     kit.add_unit("run", cpu=3)
     kit.dequeue()
     told = api.explain_with_changes("default", "run", "ann")
     assert (told.verdict, told.changes, told.changes_complete) == ("admitted", [], True)
 
 
-def test_units_of_other_namespaces_are_counted_in_changes(kit: ShellKit, api: DebugApi) -> None:
+def test_units_of_other_namespaces_are_counted_in_changes(kit: ShellKit, api: Answers) -> None:
     kit.add_unit("run", cpu=3)
     kit.dequeue()
     kit.add_unit("big", cpu=2)
@@ -220,7 +222,7 @@ def test_units_of_other_namespaces_are_counted_in_changes(kit: ShellKit, api: De
     assert ended.units == ["default/run"]
     change = ended.model_copy(update={"units": ["default/run", "other/secret"]})
     view = told.model_copy(update={"changes": [change]})
-    shown = views.explain_without_others(view, lambda namespace: namespace == "default")
+    shown = explain_without_others(view, lambda namespace: namespace == "default")
     assert shown.changes is not None
     assert (shown.changes[0].units, shown.changes[0].other_units) == (["default/run"], 1)
     assert "secret" not in shown.model_dump_json()

@@ -13,7 +13,7 @@ from queue_scheduler.decision import Notice
 from queue_scheduler.insight_feed.record_watch import ASK_SECONDS, OwnPod, RecordWatch
 from shared_api.objects.meta import Uid
 from shared_api.process.clock import Clock, SystemClock
-from tests.queue_scheduler.debug_api.test_insight_link import STATE, answering
+from tests.queue_scheduler.insight_api.test_insight_link import STATE, answering
 
 POD = OwnPod("koord-queue/scheduler-0", Uid("uid-0"))
 RECORDING = {"state": "recording", "reason": "", "completeFrom": "2026-11-01T10:00:00Z"}

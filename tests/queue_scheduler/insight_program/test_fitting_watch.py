@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import structlog
 
-from queue_scheduler.debug_api.engine_state import State
 from queue_scheduler.decision import Moment
 from queue_scheduler.insight import fitting
+from queue_scheduler.insight_api.engine_state import State
 from queue_scheduler.insight_program import fitting_watch
 from queue_scheduler.insight_program.fitting_watch import TOLD_SECONDS, FittingWatch
 from shared_api.testing.virtual_clock import VirtualClock

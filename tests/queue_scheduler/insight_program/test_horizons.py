@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from queue_scheduler.debug_api.engine_state import State
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.forecast import arrivals, paths
 from queue_scheduler.forecast.learned import Learned
 from queue_scheduler.forecast.traits import Traits, traits_of_record
 from queue_scheduler.insight.finished_run import FinishedRun
+from queue_scheduler.insight_api.engine_state import State
 from queue_scheduler.insight_program import horizons
 from queue_scheduler.insight_program.horizons import DrawnPaths, Horizons
 from queue_scheduler.what_if.edit import Edit

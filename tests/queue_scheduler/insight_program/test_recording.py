@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from queue_scheduler.debug_api.engine_state import NoStateError
+from queue_scheduler.insight_api.engine_state import NoStateError
 from queue_scheduler.insight_feed.messages import Checkpoint
 from queue_scheduler.insight_program.followed_engine import FollowedEngine
 from queue_scheduler.insight_program.recording import FILE, EngineRecorder, RecordedPast

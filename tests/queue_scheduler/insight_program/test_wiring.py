@@ -16,10 +16,10 @@ import httpx
 import msgspec
 import pytest
 
-from queue_scheduler.debug_api import forecast_routes, question_budget
-from queue_scheduler.debug_api.dump_routes import FINISHED_RUNS
 from queue_scheduler.forecast.run_times import Running, RunTimes, SurvivalRunTimes
 from queue_scheduler.insight.finished_run import FinishedRun
+from queue_scheduler.insight_api import forecast_routes, question_budget
+from queue_scheduler.insight_api.dump_routes import FINISHED_RUNS
 from queue_scheduler.insight_program import horizons, wiring
 from queue_scheduler.insight_program.flags import PROGRAM, parse_insight_flags
 from queue_scheduler.insight_program.recording import FILE, read_runs

@@ -10,22 +10,21 @@ from itertools import count
 from prometheus_client import CollectorRegistry
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.debug_api.engine_state import NoStateError, State
-from queue_scheduler.debug_api.forecast_routes import Forecasts, telling
-from queue_scheduler.debug_api.insight_views import InsightView, LogEntryView, LogView, RecordView
-from queue_scheduler.debug_api.question_budget import QuestionBudget
-from queue_scheduler.debug_api.snapshots import Snapshots
-from queue_scheduler.debug_api.what_if_routes import WhatIfAnswers
 from queue_scheduler.decision import Moment
 from queue_scheduler.forecast.all_units import Settings
 from queue_scheduler.forecast.model_loading import load_run_time_model
+from queue_scheduler.insight_api.engine_state import NoStateError, State
+from queue_scheduler.insight_api.explanations import Explanations
+from queue_scheduler.insight_api.forecast_routes import Forecasts, telling
+from queue_scheduler.insight_api.insight_views import InsightView, LogEntryView, LogView, RecordView
+from queue_scheduler.insight_api.question_budget import QuestionBudget
+from queue_scheduler.insight_api.what_if_routes import WhatIfAnswers
 from queue_scheduler.insight_program.horizons import Horizons
 from queue_scheduler.insight_program.sources import NOT_RECORDED, Source
 from queue_scheduler.page.page_app import Login, build_page_app
 from queue_scheduler.page.page_metrics import PageMetrics
 from queue_scheduler.page.page_server import PageServer, Tls
 from queue_scheduler.page.sources import PageSources
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import LOCAL_HOSTS
 from shared_api.process.clock import SystemClock
 from shared_api.process.connection_gate import Outcome
@@ -73,7 +72,7 @@ class PageWorld:
         self.registry = CollectorRegistry()
         model = load_run_time_model()
         now = clock.now()
-        told = telling(shared, Snapshots(shared, QUOTA_READERS, clock.now), least_runs)
+        told = telling(shared, Explanations(shared, clock.now), least_runs)
         settings = Settings(paths=2)
         self.forecasts = Forecasts(self._state, clock, model(), settings, now, telling=told)
         self._horizons = Horizons(model(), now, SystemClock(), least_runs=least_runs)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.debug_api.insight_views import RecordView
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.insight_api.insight_views import RecordView
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.object_builders import elastic_quota, queue, queue_unit_body, to_struct
 from tests.queue_scheduler.page.login_kit import ROOT, TENANT, Browser, LoginWorld, browser

@@ -11,7 +11,7 @@ from threading import Event
 import httpx
 import pytest
 
-from queue_scheduler.debug_api.insight_views import RecordView
+from queue_scheduler.insight_api.insight_views import RecordView
 from queue_scheduler.insight_program.sources import Source
 from queue_scheduler.page.caller_bound import OWN_REQUESTS
 from tests.queue_scheduler.page.login_kit import ROOT, TENANT, Browser, LoginWorld

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from queue_scheduler.debug_api.question_budget import QuestionBudget
-from queue_scheduler.debug_api.what_if_routes import WhatIfQuestion, WhatIfView
+from queue_scheduler.insight_api.question_budget import QuestionBudget
+from queue_scheduler.insight_api.what_if_routes import WhatIfQuestion, WhatIfView
 from queue_scheduler.page.sources import PageSources
 from shared_api.caller_shares import user_key
 from tests.queue_scheduler.page.login_kit import ROOT, TENANT, Browser, LoginWorld, browser

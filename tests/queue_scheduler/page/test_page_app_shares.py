@@ -7,8 +7,8 @@ from threading import Event
 
 import pytest
 
-from queue_scheduler.debug_api.answer_turns import NOW
-from queue_scheduler.debug_api.insight_views import LogView
+from queue_scheduler.insight_api.answer_turns import NOW
+from queue_scheduler.insight_api.insight_views import LogView
 from queue_scheduler.page.caller_bound import OWN_REQUESTS
 from tests.queue_scheduler.page.login_kit import ROOT, TENANT, Browser, LoginWorld
 from tests.queue_scheduler.page.page_kit import PATIENCE_SECONDS, served_page, until

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.debug_api.engine_state import NoStateError
-from queue_scheduler.debug_api.insight_views import LogEntryView, RecordView
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.insight_api.engine_state import NoStateError
+from queue_scheduler.insight_api.insight_views import LogEntryView, RecordView
 from shared_api.testing.object_builders import queue
 from tests.queue_scheduler.page.login_kit import ROOT, TENANT, Browser, LoginWorld, browser
 from tests.queue_scheduler.page.page_kit import PageWorld, until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from queue_scheduler.debug_api.insight_views import RecordView
+from queue_scheduler.insight_api.insight_views import RecordView
 from queue_scheduler.page.known_state import read_state
 from queue_scheduler.page.quota_history import HOURS, QuotaHistory
 from queue_scheduler.page.sources import PageSources

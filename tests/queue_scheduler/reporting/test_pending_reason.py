@@ -9,10 +9,11 @@ import pytest
 
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.debug_api.app import DebugApi
+from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import OrderKey
+from queue_scheduler.insight_api.answers import Answers
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.reporting import pending_reason
 from queue_scheduler.reporting.pending_reason import (
@@ -576,8 +577,8 @@ def test_what_is_written_opens_the_explanation(kit: ShellKit, unit: dict[str, An
     kit.decide()
     desk.pass_time(FIRST_REPORT_SECONDS + EPSILON)
     desk.pass_time(FIRST_REPORT_SECONDS + EPSILON)
-    api = DebugApi(kit.shared, QUOTA_READERS, lambda: True, kit.clock.now)
-    told = api.explain("default", "u").summary
+    answers = Answers(StateAnswers(kit.shared, QUOTA_READERS, lambda: True, kit.clock.now))
+    told = answers.explain("default", "u").summary
     _, _, why = told.partition(": ")
     written = condition_of(kit.unit("u"), "QuotaReserved")
     assert written["message"], told

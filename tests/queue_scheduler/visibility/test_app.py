@@ -10,9 +10,9 @@ import httpx
 import msgspec
 import pytest
 
-from queue_scheduler.debug_api.engine_state import NoStateError
 from queue_scheduler.debug_api.views import OF_OTHERS
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.insight_api.engine_state import NoStateError
 from queue_scheduler.visibility.openapi import BASE
 from queue_scheduler.visibility.statuses import RETRY_SECONDS
 from shared_api.testing.object_builders import job_body

@@ -15,9 +15,9 @@ from queue_scheduler.debug_api.views import OF_OTHERS
 from queue_scheduler.visibility.openapi import BASE, document_v3
 from shared_api.testing.object_builders import job_body
 from shared_api.well_known_labels import QUOTA_NAME
-from tests.queue_scheduler.debug_api.drawn_requests import values
-from tests.queue_scheduler.debug_api.posted_bodies import bodies
 from tests.queue_scheduler.forecast.forecast_kit import renew
+from tests.queue_scheduler.insight_api.drawn_requests import values
+from tests.queue_scheduler.insight_api.posted_bodies import bodies
 from tests.queue_scheduler.visibility.visibility_kit import (
     EVERYWHERE,
     TABLE,

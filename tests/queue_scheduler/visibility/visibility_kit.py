@@ -12,14 +12,13 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.debug_api.engine_state import State
-from queue_scheduler.debug_api.forecast_routes import Forecasts, telling
-from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.decision import Moment, Rest
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.forecast.all_units import Settings
 from queue_scheduler.forecast.model_loading import load_run_time_model
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
+from queue_scheduler.insight_api.engine_state import State
+from queue_scheduler.insight_api.explanations import Explanations
+from queue_scheduler.insight_api.forecast_routes import Forecasts, telling
 from queue_scheduler.visibility.app import build_visibility_app
 from queue_scheduler.visibility.caller import CALLER, GROUP, AccessVerdict, Caller
 from queue_scheduler.visibility.openapi import BASE
@@ -80,14 +79,14 @@ class Desk:
         self.rights = Rights()
         self.is_leader = True
         self.failure: Exception | None = None
-        snapshots = Snapshots(self.shared, QUOTA_READERS, self.clock.now)
+        explanations = Explanations(self.shared, self.clock.now)
         self.forecasts = Forecasts(
             self._state,
             self.clock,
             load_run_time_model()(),
             Settings(paths=2),
             self.clock.now(),
-            telling=telling(self.shared, snapshots, least_runs=0),
+            telling=telling(self.shared, explanations, least_runs=0),
         )
         self._count = 0
 

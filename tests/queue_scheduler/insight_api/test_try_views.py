@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from queue_scheduler.debug_api.try_views import TriedJob, view_tried
+from queue_scheduler.insight_api.try_views import TriedJob, view_tried
 from shared_api.objects.queue_unit import QueueUnitStatus
 from tests.queue_scheduler.insight.changes_kit import SmallCluster
 from tests.queue_scheduler.try_out.test_submission import Json, create, job, quota, submit

@@ -9,20 +9,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from queue_scheduler.debug_api.app import DebugApi, build_app
+from queue_scheduler.debug_api.state_answers import StateAnswers
+from queue_scheduler.insight_api.answers import Answers
+from queue_scheduler.insight_api.app import build_whole_app
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
 from shared_api.testing.object_builders import job_body
 from shared_api.well_known_labels import QUOTA_NAME
-from tests.queue_scheduler.debug_api.drawn_requests import CONTRACT, PATHS, check_declared, send
+from tests.queue_scheduler.insight_api.drawn_requests import CONTRACT, PATHS, check_declared, send
 from tests.queue_scheduler.shell_kit import ShellKit, busy_kit
 from tests.served_app import served
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
-    api = DebugApi(busy_kit().shared, QUOTA_READERS, lambda: True)
-    with served(build_app(api, open_access, (), "0.0.0")) as client:
+    answers = Answers(StateAnswers(busy_kit().shared, QUOTA_READERS, lambda: True))
+    with served(build_whole_app(answers, open_access, (), "0.0.0")) as client:
         yield client
 
 
@@ -49,8 +51,8 @@ def test_no_other_method_is_answered(client: httpx.Client, path: str, method: st
 @pytest.mark.parametrize("path", [path for path in PATHS if "get" in CONTRACT["paths"][path]])
 def test_before_anything_is_known_answers_are_clear(path: str) -> None:
     """As in a scheduler that fills its caches, or in a cluster without quotas."""
-    api = DebugApi(ShellKit().shared, QUOTA_READERS, lambda: False)
-    with served(build_app(api, open_access, (), "0.0.0")) as client:
+    answers = Answers(StateAnswers(ShellKit().shared, QUOTA_READERS, lambda: False))
+    with served(build_whole_app(answers, open_access, (), "0.0.0")) as client:
         answer = client.get(path.replace("{namespace}", "default").replace("{name}", "team"))
     needs_insight = path.endswith("/forecast") or path in {"/debug/insight", "/debug/log"}
     want = 503 if needs_insight else 404 if "{name}" in path else 200
@@ -59,9 +61,9 @@ def test_before_anything_is_known_answers_are_clear(path: str) -> None:
 
 
 def test_without_a_quota_a_job_is_told_what_it_lacks() -> None:
-    api = DebugApi(ShellKit().shared, QUOTA_READERS, lambda: False)
+    answers = Answers(StateAnswers(ShellKit().shared, QUOTA_READERS, lambda: False))
     body = job_body("train", requests={"cpu": 1}, metadata={"labels": {QUOTA_NAME: "lost"}})
-    with served(build_app(api, open_access, (), "0.0.0")) as client:
+    with served(build_whole_app(answers, open_access, (), "0.0.0")) as client:
         answer = client.post("/debug/try", json=body)
     (job,) = answer.raise_for_status().json()["jobs"]
     assert (answer.json()["leader"], job["startsNow"]) == (False, False)

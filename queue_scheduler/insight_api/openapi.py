@@ -1,6 +1,6 @@
 """The contract of the scheduler's debug API as a file, for readers and for generators of clients.
 
-python -m queue_scheduler.debug_api.openapi writes it anew; a test says when it is stale.
+python -m queue_scheduler.insight_api.openapi writes it anew; a test says when it is stale.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.debug_api.app import DebugApi, build_app
 from queue_scheduler.debug_api.snapshots import QuotaReaders
+from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.insight_api.answers import Answers
+from queue_scheduler.insight_api.app import build_whole_app
 from shared_api.debug_api.access import open_access
 from shared_api.debug_api.contract import encode_contract
 from shared_api.version import VERSION
@@ -24,8 +26,8 @@ def build_contract() -> bytes:
     """Return the document, indented, as it is checked in."""
     shared = SharedEngine(Engine(PluginRunner([]), ()), lambda _: None)
     quotas = QuotaReaders(lambda _: (), lambda _: ())
-    api = DebugApi(shared, quotas, lambda: False)
-    return encode_contract(build_app(api, open_access, (), VERSION))
+    answers = Answers(StateAnswers(shared, quotas, lambda: False))
+    return encode_contract(build_whole_app(answers, open_access, (), VERSION))
 
 
 def main() -> None:

@@ -6,20 +6,19 @@ from datetime import timedelta
 
 import pytest
 
-from queue_scheduler.debug_api.engine_state import State
-from queue_scheduler.debug_api.forecast_routes import (
+from queue_scheduler.decision import Moment, Reason, Refusal
+from queue_scheduler.forecast.all_units import Settings
+from queue_scheduler.forecast.calibration import FEW
+from queue_scheduler.insight.finished_run import FinishedRun
+from queue_scheduler.insight_api.engine_state import State
+from queue_scheduler.insight_api.explanations import Explanations
+from queue_scheduler.insight_api.forecast_routes import (
     Forecasts,
     Standing,
     Start,
     Telling,
     telling,
 )
-from queue_scheduler.debug_api.snapshots import Snapshots
-from queue_scheduler.decision import Moment, Reason, Refusal
-from queue_scheduler.forecast.all_units import Settings
-from queue_scheduler.forecast.calibration import FEW
-from queue_scheduler.insight.finished_run import FinishedRun
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.testing.virtual_clock import EPOCH, VirtualClock
 from shared_api.timestamps import rfc3339
 from tests.queue_scheduler.forecast.forecast_kit import ExactModel, renew, town_at
@@ -169,8 +168,7 @@ def test_coverage_is_of_what_was_told(*, least_runs: int, is_told: bool) -> None
 
 def test_the_standing_of_a_unit_is_read_from_the_engine(kit: ShellKit) -> None:
     """A unit that has not been considered, and never starts, is known not to."""
-    snapshots = Snapshots(kit.shared, QUOTA_READERS, kit.clock.now)
-    told = telling(kit.shared, snapshots)
+    told = telling(kit.shared, Explanations(kit.shared, kit.clock.now))
     kit.add_unit("runs", cpu=3)
     kit.dequeue()
     kit.add_unit("waits", cpu=2)

@@ -7,11 +7,14 @@ from http import HTTPStatus
 import httpx
 import pytest
 
-from queue_scheduler.debug_api.app import DebugApi, build_app
-from queue_scheduler.debug_api.dump_routes import FINISHED_RUNS, PATH, read_finished_runs
-from queue_scheduler.debug_api.insight_link import InsightLink, ViewT
+from queue_scheduler.debug_api.additions import ViewT
+from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.dump.codec import decode_dump
 from queue_scheduler.engine.settings import EngineSettings
+from queue_scheduler.insight_api.answers import Answers
+from queue_scheduler.insight_api.app import build_whole_app
+from queue_scheduler.insight_api.dump_routes import FINISHED_RUNS, PATH, read_finished_runs
+from queue_scheduler.insight_api.insight_link import InsightLink
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.access_review import AccessReviewer, ReviewResult, Right
 from shared_api.debug_api.access import ReviewedAccess, open_access
@@ -25,8 +28,8 @@ SETTINGS = EngineSettings(oversell_rate="5/4")
 
 
 def ask(kit: ShellKit, query: str = "", access: Guard = open_access) -> httpx.Response:
-    api = DebugApi(kit.shared, QUOTA_READERS, lambda: True, settings=SETTINGS)
-    with served(build_app(api, access, (), "0.0.0")) as client:
+    answers = Answers(StateAnswers(kit.shared, QUOTA_READERS, lambda: True), settings=SETTINGS)
+    with served(build_whole_app(answers, access, (), "0.0.0")) as client:
         return client.get(PATH + query, headers=ANN)
 
 

@@ -12,11 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queue_scheduler.debug_api.app import DebugApi, build_app
-from queue_scheduler.debug_api.openapi import CONTRACT_FILE
+from queue_scheduler.debug_api.state_answers import StateAnswers
+from queue_scheduler.insight_api.answers import Answers
+from queue_scheduler.insight_api.app import build_whole_app
+from queue_scheduler.insight_api.openapi import CONTRACT_FILE, build_contract
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
-from tests.queue_scheduler.debug_api.posted_bodies import bodies
+from tests.queue_scheduler.insight_api.posted_bodies import bodies
 from tests.queue_scheduler.shell_kit import ShellKit
 from tests.served_app import served
 
@@ -41,8 +43,8 @@ def client() -> Iterator[httpx.Client]:
     for name in ("a", "b", "c"):
         kit.add_unit(name)
     kit.decide()
-    api = DebugApi(kit.shared, QUOTA_READERS, lambda: True)
-    with served(build_app(api, open_access, (), "0")) as client:
+    answers = Answers(StateAnswers(kit.shared, QUOTA_READERS, lambda: True))
+    with served(build_whole_app(answers, open_access, (), "0")) as client:
         yield client
 
 
@@ -98,3 +100,14 @@ def test_every_route_declares_its_answers() -> None:
             schema = answer["content"]["application/json"]["schema"]
             assert schema, (path, code)
             assert code == "200" or schema["$ref"], (path, code)
+
+
+def test_the_committed_contract_is_what_is_served(client: httpx.Client) -> None:
+    served_now = client.get("/openapi.json").json()
+    written = msgspec.json.decode(CONTRACT_FILE.read_bytes())
+    del served_now["info"]["version"], written["info"]["version"]
+    assert written == served_now, "run: make openapi"
+
+
+def test_the_contract_is_written_deterministically() -> None:
+    assert CONTRACT_FILE.read_bytes() == build_contract()

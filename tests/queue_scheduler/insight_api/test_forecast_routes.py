@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 from fastapi import FastAPI, HTTPException
 
-from queue_scheduler.debug_api.engine_state import State
-from queue_scheduler.debug_api.forecast_routes import (
+from queue_scheduler.decision import Moment
+from queue_scheduler.forecast import paths
+from queue_scheduler.forecast.all_units import Settings
+from queue_scheduler.insight.finished_run import FinishedRun
+from queue_scheduler.insight_api.engine_state import State
+from queue_scheduler.insight_api.forecast_routes import (
     LATER_SECONDS,
     LEAST_REST_SECONDS,
     QUIET_REST_SECONDS,
@@ -21,10 +25,6 @@ from queue_scheduler.debug_api.forecast_routes import (
     add_forecast_routes,
     without_others,
 )
-from queue_scheduler.decision import Moment
-from queue_scheduler.forecast import paths
-from queue_scheduler.forecast.all_units import Settings
-from queue_scheduler.insight.finished_run import FinishedRun
 from shared_api.testing.virtual_clock import EPOCH, VirtualClock
 from shared_api.timestamps import rfc3339
 from tests.queue_scheduler.forecast.forecast_kit import Exact, ExactModel, renew, town_at

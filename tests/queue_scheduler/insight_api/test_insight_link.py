@@ -22,13 +22,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from queue_scheduler.debug_api import app, insight_link, views, what_if_routes
-from queue_scheduler.debug_api.app import DebugApi, build_app
-from queue_scheduler.debug_api.insight_link import GONE, OFF, InsightLink
-from queue_scheduler.debug_api.insight_views import LogEntryView, LogView, log_without_others
-from queue_scheduler.debug_api.question_caller import told_caller
+from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.additions import OFF
+from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.dump.codec import decode_dump
 from queue_scheduler.insight.finished_run import FinishedRun
+from queue_scheduler.insight_api import app, insight_link, what_if_routes
+from queue_scheduler.insight_api.answers import Answers
+from queue_scheduler.insight_api.app import build_whole_app
+from queue_scheduler.insight_api.insight_link import GONE, InsightLink
+from queue_scheduler.insight_api.insight_views import LogEntryView, LogView, log_without_others
+from queue_scheduler.insight_api.question_caller import told_caller
 from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET
 from queue_scheduler.insight_program.answer_server import AnswerServer
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
@@ -96,8 +100,8 @@ def answering(folder: Path, handler: Handler) -> Iterator[None]:
 
 @contextmanager
 def asking(kit: ShellKit, folder: Path | None) -> Iterator[httpx.Client]:
-    api = DebugApi(kit.shared, QUOTA_READERS, lambda: True)
-    built = build_app(api, open_access, (), "0.0.0", InsightLink(folder))
+    answers = Answers(StateAnswers(kit.shared, QUOTA_READERS, lambda: True))
+    built = build_whole_app(answers, open_access, (), "0.0.0", InsightLink(folder))
     with served(built) as client:
         yield client
 

@@ -13,13 +13,13 @@ from typing import Annotated, Final
 import msgspec
 from fastapi import Depends, FastAPI, HTTPException, Query, Request
 
-from queue_scheduler.debug_api.forecast_routes import NewUnitsView, NewUnitView, without_times
-from queue_scheduler.debug_api.question_budget import QuestionBudget
-from queue_scheduler.debug_api.question_caller import caller_of
-from queue_scheduler.debug_api.snapshots import MAX_TRYING
-from queue_scheduler.debug_api.try_views import TriedJob, TryView, view_tried, without_others
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.forecast.untold import never_as_is
+from queue_scheduler.insight_api.explanations import MAX_TRYING
+from queue_scheduler.insight_api.forecast_routes import NewUnitsView, NewUnitView, without_times
+from queue_scheduler.insight_api.question_budget import QuestionBudget
+from queue_scheduler.insight_api.question_caller import caller_of
+from queue_scheduler.insight_api.try_views import TriedJob, TryView, view_tried, without_others
 from shared_api.access_review import ResourceRight
 from shared_api.debug_api.access import MAX_NAMESPACES, check_right, may_read_for
 from shared_api.debug_api.debug_app import problems

@@ -14,11 +14,11 @@ import msgspec
 from fastapi import Depends, FastAPI, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from queue_scheduler.debug_api.engine_state import State
-from queue_scheduler.debug_api.question_budget import QuestionBudget
-from queue_scheduler.debug_api.question_caller import caller_of
 from queue_scheduler.debug_api.views import OF_OTHERS, RefusalView, may_sum, view_refusal
 from queue_scheduler.decision import Moment, Refusal
+from queue_scheduler.insight_api.engine_state import State
+from queue_scheduler.insight_api.question_budget import QuestionBudget
+from queue_scheduler.insight_api.question_caller import caller_of
 from queue_scheduler.what_if.at_once import AtOnce, Eviction, Start, Wait, answer_at_once
 from queue_scheduler.what_if.edit import Edit, EditError
 from queue_scheduler.what_if.horizon import Horizon

@@ -16,11 +16,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from queue_scheduler.debug_api.app import DebugApi, build_app
-from queue_scheduler.debug_api.insight_link import InsightLink
+from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.debug_api.views import OF_OTHERS
 from queue_scheduler.decision import Rest
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.insight_api.answers import Answers
+from queue_scheduler.insight_api.app import build_whole_app
+from queue_scheduler.insight_api.insight_link import InsightLink
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.access_review import AccessReviewer, ResourceRight, ReviewResult, Right
 from shared_api.debug_api.access import ReviewedAccess
@@ -34,7 +36,7 @@ from shared_api.testing.object_builders import (
     with_status,
 )
 from shared_api.well_known_labels import QUOTA_NAME
-from tests.queue_scheduler.debug_api.drawn_requests import CONTRACT, PATHS, check_declared, send
+from tests.queue_scheduler.insight_api.drawn_requests import CONTRACT, PATHS, check_declared, send
 from tests.queue_scheduler.insight_kit import Sender, sending
 from tests.queue_scheduler.insight_process import (
     await_true,
@@ -101,9 +103,9 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         decide_all(sender)
         then = written(sender, direct)
         await_true(lambda: direct.get("/debug/queues/lab/forecast").status_code == 200)
-        api = DebugApi(sender.shared, QUOTA_READERS, lambda: sender.is_leader)
+        answers = Answers(StateAnswers(sender.shared, QUOTA_READERS, lambda: sender.is_leader))
         access = ReviewedAccess(Rights())
-        app = build_app(api, access, (), "0.0.0", InsightLink(folder))
+        app = build_whole_app(answers, access, (), "0.0.0", InsightLink(folder))
         client = stack.enter_context(served(app))
         client.headers.update(ANN)
         yield House(client, direct, then, sender)

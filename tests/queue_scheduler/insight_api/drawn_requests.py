@@ -9,8 +9,8 @@ from urllib.parse import quote
 import httpx
 from hypothesis import strategies as st
 
-from queue_scheduler.debug_api.openapi import CONTRACT_FILE
-from tests.queue_scheduler.debug_api.posted_bodies import bodies
+from queue_scheduler.insight_api.openapi import CONTRACT_FILE
+from tests.queue_scheduler.insight_api.posted_bodies import bodies
 
 Json = dict[str, Any]
 

@@ -18,8 +18,6 @@ from fastapi import FastAPI, HTTPException, Path, Query, Request
 
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.debug_api.engine_state import State
-from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.decision import Refusal
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.forecast.all_units import Forecast, Settings, Times, UnitForecast
@@ -36,6 +34,8 @@ from queue_scheduler.forecast.untold import (
 from queue_scheduler.framework.queue_unit_info import OrderKey
 from queue_scheduler.insight.explain import Explanation, Verdict
 from queue_scheduler.insight.finished_run import FinishedRun
+from queue_scheduler.insight_api.engine_state import State
+from queue_scheduler.insight_api.explanations import Explanations
 from queue_scheduler.refusal_texts import stable_message
 from shared_api.debug_api.access import may_read_for
 from shared_api.debug_api.debug_app import problems
@@ -236,11 +236,13 @@ class Telling(NamedTuple):
     refusal: Callable[[str], Refusal | None] = _unknown
 
 
-def telling(shared: SharedEngine, snapshots: Snapshots, least_runs: int = LEAST_RUNS) -> Telling:
-    """Return of which units of an engine times are told; `snapshots`: of the same engine."""
+def telling(
+    shared: SharedEngine, explanations: Explanations, least_runs: int = LEAST_RUNS
+) -> Telling:
+    """Return of which units of an engine times are told; `explanations`: of the same engine."""
     return Telling(
         least_runs,
-        lambda key: standing_of(snapshots.explain(key)),
+        lambda key: standing_of(explanations.explain(key)),
         lambda key: shared.ask(Engine.refusal_of, key),
     )
 

@@ -13,13 +13,13 @@ import structlog
 from fastapi import FastAPI, HTTPException, Query, Request, Response
 from msgspec.structs import replace
 
-from queue_scheduler.debug_api.insight_link import InsightLink
-from queue_scheduler.debug_api.insight_views import FinishedRunsView
-from queue_scheduler.debug_api.what_if_routes import EngineSource
 from queue_scheduler.dump.codec import encode_dump
 from queue_scheduler.dump.take import take_dump
 from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.insight.finished_run import FinishedRun
+from queue_scheduler.insight_api.insight_link import InsightLink
+from queue_scheduler.insight_api.insight_views import FinishedRunsView
+from queue_scheduler.insight_api.what_if_routes import EngineSource
 from shared_api.access_review import list_units_in
 from shared_api.debug_api.access import EVERYWHERE, check_right
 from shared_api.debug_api.debug_app import problems

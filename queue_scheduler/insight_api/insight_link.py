@@ -9,14 +9,15 @@ from __future__ import annotations
 from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final, NoReturn, TypeVar
+from typing import Final, NoReturn
 
 import msgspec
 import structlog
 from fastapi import HTTPException, Request
 from pydantic import ValidationError
 
-from queue_scheduler.debug_api.question_caller import CALLER, caller_of
+from queue_scheduler.debug_api.additions import OFF, ViewT
+from queue_scheduler.insight_api.question_caller import CALLER, caller_of
 from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET
 from shared_api.caller_shares import ShareLimits
 from shared_api.debug_api.http_over_socket import (
@@ -25,7 +26,6 @@ from shared_api.debug_api.http_over_socket import (
     exchange,
 )
 from shared_api.debug_api.json_body import PostedBody
-from shared_api.debug_api.views import View
 from shared_api.process import http_exchange
 from shared_api.process.caller_turns import CallerTurns, TurnRefusedError
 from shared_api.process.clock import Clock, SystemClock
@@ -45,13 +45,7 @@ SLOW: Final = ShareLimits(
 )
 """How many answers that may take seconds are waited for at once."""
 
-OFF: Final = (
-    "the insight program is off: start it and the scheduler with the same --insight-socket-dir "
-    "(the chart's insight.enabled)"
-)
 GONE: Final = "the insight program does not answer: it is starting, or has ended; ask again"
-
-ViewT = TypeVar("ViewT", bound=View)
 
 log = structlog.get_logger("insight_link")
 

@@ -7,19 +7,21 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from queue_scheduler.debug_api.app import DebugApi, build_app
+from queue_scheduler.debug_api.state_answers import StateAnswers
+from queue_scheduler.insight_api.answers import Answers
+from queue_scheduler.insight_api.app import build_whole_app
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
 from tests.queue_scheduler.contract_kit import check_operation, operations_of
-from tests.queue_scheduler.debug_api.drawn_requests import CONTRACT
+from tests.queue_scheduler.insight_api.drawn_requests import CONTRACT
 from tests.queue_scheduler.shell_kit import busy_kit
 from tests.served_app import served
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
-    api = DebugApi(busy_kit().shared, QUOTA_READERS, lambda: True)
-    with served(build_app(api, open_access, (), "0.0.0")) as client:
+    answers = Answers(StateAnswers(busy_kit().shared, QUOTA_READERS, lambda: True))
+    with served(build_whole_app(answers, open_access, (), "0.0.0")) as client:
         yield client
 
 

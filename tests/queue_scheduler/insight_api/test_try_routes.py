@@ -12,12 +12,14 @@ import pytest
 import yaml
 from fastapi import HTTPException
 
-from queue_scheduler.debug_api.app import DebugApi, build_app
-from queue_scheduler.debug_api.forecast_routes import NewUnitsView
-from queue_scheduler.debug_api.insight_link import OFF
-from queue_scheduler.debug_api.question_budget import QuestionBudget
-from queue_scheduler.debug_api.try_routes import NOT_IN_TIME
-from queue_scheduler.debug_api.try_views import TryView, without_others
+from queue_scheduler.debug_api.additions import OFF
+from queue_scheduler.debug_api.state_answers import StateAnswers
+from queue_scheduler.insight_api.answers import Answers
+from queue_scheduler.insight_api.app import build_whole_app
+from queue_scheduler.insight_api.forecast_routes import NewUnitsView
+from queue_scheduler.insight_api.question_budget import QuestionBudget
+from queue_scheduler.insight_api.try_routes import NOT_IN_TIME
+from queue_scheduler.insight_api.try_views import TryView, without_others
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.access_review import AccessReviewer
 from shared_api.caller_shares import token_key
@@ -62,7 +64,9 @@ def manifest(*, cpu: str = "500m", namespace: str = "default") -> str:
 
 
 def build(kit: ShellKit, access: Guard = open_access) -> Any:
-    return build_app(DebugApi(kit.shared, QUOTA_READERS, lambda: True), access, (), "0.0.0")
+    return build_whole_app(
+        Answers(StateAnswers(kit.shared, QUOTA_READERS, lambda: True)), access, (), "0.0.0"
+    )
 
 
 @pytest.fixture
@@ -124,7 +128,7 @@ class Insight:
 
     def answer(self, kit: ShellKit, text: str) -> TryView:
         """Return what a manifest is answered with, beside this program."""
-        tries = DebugApi(kit.shared, QUOTA_READERS, lambda: True).tries
+        tries = Answers(StateAnswers(kit.shared, QUOTA_READERS, lambda: True)).tries
         body = PostedBody(YAML, text.encode())
         return tries.answer(body, "default", lambda _: None, "ann", foresee=self)
 
@@ -389,12 +393,12 @@ def test_the_explanation_names_no_units_of_others(client: httpx.Client) -> None:
 
 
 def test_a_spent_budget_is_said(busy: ShellKit) -> None:
-    api = DebugApi(busy.shared, QUOTA_READERS, lambda: True)
+    answers = Answers(StateAnswers(busy.shared, QUOTA_READERS, lambda: True))
     clock = VirtualClock()
-    api.tries.budget = QuestionBudget(clock)
-    with served(build_app(api, open_access, (), "0.0.0")) as client:
+    answers.tries.budget = QuestionBudget(clock)
+    with served(build_whole_app(answers, open_access, (), "0.0.0")) as client:
         client.headers["authorization"] = "Bearer of-ann"
-        with api.tries.budget.spend(token_key("of-ann")):
+        with answers.tries.budget.spend(token_key("of-ann")):
             clock.advance(60.0)
         assert ask(client, manifest()).status_code == 429
         client.headers["authorization"] = "Bearer of-bob"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 
-from queue_scheduler.debug_api.question_caller import caller_of
+from queue_scheduler.insight_api.question_caller import caller_of
 from shared_api.access_review import AccessReviewer
 from shared_api.caller_shares import address_key, token_key, user_key
 from shared_api.debug_api.access import ReviewedAccess

@@ -13,12 +13,14 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from queue_scheduler.debug_api import what_if_routes
-from queue_scheduler.debug_api.app import DebugApi, build_app
-from queue_scheduler.debug_api.insight_link import OFF
-from queue_scheduler.debug_api.question_budget import QuestionBudget
+from queue_scheduler.debug_api.additions import OFF
+from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.debug_api.views import OF_OTHERS
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.insight_api import what_if_routes
+from queue_scheduler.insight_api.answers import Answers
+from queue_scheduler.insight_api.app import build_whole_app
+from queue_scheduler.insight_api.question_budget import QuestionBudget
 from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.access_review import AccessReviewer, ReviewResult, Right
 from shared_api.caller_shares import token_key
@@ -36,7 +38,9 @@ LARGER: Final = {"kind": "ElasticQuota", "name": "team", "patch": {"spec": {"max
 
 
 def build(kit: ShellKit, access: Guard = open_access) -> Any:
-    return build_app(DebugApi(kit.shared, QUOTA_READERS, lambda: True), access, (), "0.0.0")
+    return build_whole_app(
+        Answers(StateAnswers(kit.shared, QUOTA_READERS, lambda: True)), access, (), "0.0.0"
+    )
 
 
 @pytest.fixture
@@ -156,9 +160,9 @@ def test_a_page_in_a_browser_cannot_ask(
 def test_each_kind_of_question_has_a_budget_of_its_own(
     full: ShellKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("queue_scheduler.debug_api.question_budget.MAX_SAVED", 0.001)
+    monkeypatch.setattr("queue_scheduler.insight_api.question_budget.MAX_SAVED", 0.001)
     stingy = partial(QuestionBudget, share=0.0001)
-    monkeypatch.setattr("queue_scheduler.debug_api.app.QuestionBudget", stingy)
+    monkeypatch.setattr("queue_scheduler.insight_api.answers.QuestionBudget", stingy)
     with served(build(full)) as client:
         assert client.post(PATH, json={"edits": [LARGER]}).status_code == 200
         answer = client.post(PATH, json={"edits": [LARGER]})
@@ -257,8 +261,8 @@ def test_edits_that_cost_too_much_are_refused_at_once(client: httpx.Client) -> N
 
 
 def view_of(kit: ShellKit) -> Any:
-    api = DebugApi(kit.shared, QUOTA_READERS, lambda: True)
-    view = api.what_if(what_if_routes.WhatIfQuestion(edits=[]), "ann")
+    answers = Answers(StateAnswers(kit.shared, QUOTA_READERS, lambda: True))
+    view = answers.what_if(what_if_routes.WhatIfQuestion(edits=[]), "ann")
     left = what_if_routes.EvictedView(
         unit="mine/busy",
         queue="team",

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from queue_scheduler.debug_api.forecast_routes import NewUnitView
-from queue_scheduler.debug_api.views import (
+from queue_scheduler.debug_api.views import quantities, reader_of
+from queue_scheduler.insight_api.explain_views import (
     MAX_LISTED,
     ExplainView,
     explain_without_others,
-    quantities,
-    reader_of,
     view_explanation,
     with_changes,
 )
+from queue_scheduler.insight_api.forecast_routes import NewUnitView
 from shared_api.debug_api.views import View
 from shared_api.objects.queue_unit import PodSet, QueueUnit
 from shared_api.pod_requests import pod_requests

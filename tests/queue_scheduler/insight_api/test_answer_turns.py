@@ -10,7 +10,7 @@ import anyio
 import pytest
 from fastapi import HTTPException
 
-from queue_scheduler.debug_api.answer_turns import LoopTurns
+from queue_scheduler.insight_api.answer_turns import LoopTurns
 from shared_api.caller_shares import ShareLimits
 from shared_api.testing.virtual_clock import VirtualClock
 

@@ -7,8 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from fastapi import HTTPException
 
-from queue_scheduler.debug_api import question_budget
-from queue_scheduler.debug_api.question_budget import MAX_SAVED, SHARE, TURN_SECONDS, QuestionBudget
+from queue_scheduler.insight_api import question_budget
+from queue_scheduler.insight_api.question_budget import (
+    MAX_SAVED,
+    SHARE,
+    TURN_SECONDS,
+    QuestionBudget,
+)
 from shared_api.testing.virtual_clock import VirtualClock
 
 

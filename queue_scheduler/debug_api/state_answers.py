@@ -1,0 +1,175 @@
+"""What is pending, and what quotas have: answers from copies of the engine, one at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from functools import wraps
+from itertools import islice
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+from fastapi import HTTPException
+
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.parameters import DEFAULT_PAGE
+from queue_scheduler.debug_api.queue_views import QueueViews
+from queue_scheduler.debug_api.snapshots import QueuePage, QuotaReaders, Snapshots
+from shared_api.process.clock import SystemClock
+
+
+class HasTurn(Protocol):
+    """Answers questions in turn."""
+
+    @property
+    def turn(self) -> threading.Lock:
+        """What is held while an answer is built."""
+        ...
+
+
+P = ParamSpec("P")
+AnswerT = TypeVar("AnswerT")
+HasTurnT = TypeVar("HasTurnT", bound=HasTurn)
+
+
+def in_turn(
+    build: Callable[Concatenate[HasTurnT, P], AnswerT],
+) -> Callable[Concatenate[HasTurnT, P], AnswerT]:
+    """Return a method that builds its answer while no other is built."""
+
+    @wraps(build)
+    def answer(answers: HasTurnT, /, *args: P.args, **kwargs: P.kwargs) -> AnswerT:
+        with answers.turn:
+            return build(answers, *args, **kwargs)
+
+    return answer
+
+
+class StateAnswers:
+    """Builds the answers about the engine's state, one at a time.
+
+    Many requests at once would all wait for the engine's lock, and delay decisions by seconds. They
+    would not end earlier either, since Python runs one thread at a time.
+
+    Attributes:
+        shared: The engine.
+        is_leader: Returns whether this replica decides.
+        now: Returns the time.
+        turn: What is held while an answer is built.
+        queue_views: The views of queues.
+
+    Args:
+        shared: The engine.
+        quotas: Reads the engine's quotas.
+        is_leader: Returns whether this replica decides.
+        now: Returns the time, for how long units have run; None: the system clock's.
+    """
+
+    def __init__(
+        self,
+        shared: SharedEngine,
+        quotas: QuotaReaders,
+        is_leader: Callable[[], bool],
+        now: Callable[[], datetime] | None = None,
+    ) -> None:
+        self.shared = shared
+        self.is_leader = is_leader
+        self.now = now or SystemClock().now
+        self.queue_views = QueueViews()
+        self._quotas = quotas
+        self._snapshots = Snapshots(shared, quotas, self.now)
+        # Guards no field: it keeps many requests from the engine's lock. The holder waits for that
+        # lock only.
+        self.turn = threading.Lock()
+
+    @in_turn
+    def queues(self, offset: int = 0, limit: int = DEFAULT_PAGE) -> views.QueuePage:
+        """All queues, by name."""
+        names = self._snapshots.queue_names()
+        self.queue_views.keep_only(names)
+        facts = self._snapshots.queues(names[offset : offset + limit])
+        return views.QueuePage(
+            leader=self.is_leader(),
+            total=len(names),
+            offset=offset,
+            limit=limit,
+            items=[self.queue_views.view(queue) for queue in facts],
+        )
+
+    @in_turn
+    def queue(self, name: str, offset: int = 0, limit: int = DEFAULT_PAGE) -> views.QueueDetail:
+        """One queue and a page of its units: pending ones in order, then those on hold.
+
+        Raises:
+            HTTPException: 404: there is none.
+        """
+        found = next(iter(self._snapshots.queues([name])), None)
+        queue = found_or_unknown(found, f"queue {name!r}")
+        page = self._snapshots.page(name, offset, limit)
+        first, last = (max(0, bound - page.length) for bound in (offset, offset + limit))
+        held = islice(self._snapshots.held(queue), first, last)
+        return views.QueueDetail(
+            leader=self.is_leader(),
+            queue=views.view_queue(queue),
+            offset=offset,
+            limit=limit,
+            units=[views.view_unit(unit) for unit in (*page.units, *held)],
+        )
+
+    @in_turn
+    def check_queue(self, name: str) -> None:
+        """Check that there is a queue.
+
+        Raises:
+            HTTPException: 404: there is none.
+        """
+        found_or_unknown(next(iter(self._snapshots.queues([name])), None), f"queue {name!r}")
+
+    @in_turn
+    def queue_unit(self, namespace: str, name: str) -> views.UnitView:
+        """One unit, with its position, why it waits, and the units that it would preempt.
+
+        Raises:
+            HTTPException: 404: there is none.
+        """
+        key = f"{namespace}/{name}"
+        unit = found_or_unknown(self._snapshots.unit(key), f"queue unit {key}")
+        waits = unit.refusal is not None and unit.position > 0
+        would = None
+        if waits:
+            unit, would = self._snapshots.refresh(unit)
+        return views.view_unit(unit, would)
+
+    @in_turn
+    def quotas(self) -> views.QuotaTreePage:
+        """All quotas, as trees."""
+        quotas = self._quotas.views(self.shared.fork())
+        return views.view_quota_tree(quotas, leader=self.is_leader())
+
+    @in_turn
+    def waiting_pages(self, offset: int, limit: int) -> dict[str, QueuePage]:
+        """Return a page of the pending units of each queue."""
+        names = self._snapshots.queue_names()
+        return {name: self._snapshots.page(name, offset, limit) for name in names}
+
+    @in_turn
+    def upstream_quotas(self) -> views.UpstreamQuotas:
+        """Use per queue and quota, under upstream's path."""
+        engine = self.shared.fork()
+        return views.view_upstream_quotas(engine, self._quotas.views(engine))
+
+
+def found_or_unknown(answer: AnswerT | None, what: str) -> AnswerT:
+    """Return an answer that there is.
+
+    Args:
+        answer: What was found; None: nothing.
+        what: What was asked for, with its name.
+
+    Raises:
+        HTTPException: 404: nothing was found.
+    """
+    if answer is None:
+        raise HTTPException(404, f"{what} is unknown")
+    return answer
