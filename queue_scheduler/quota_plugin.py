@@ -24,10 +24,10 @@ from queue_scheduler.framework.extension_points import (
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.quota.quota_decision import Demand, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaSettings
+from queue_scheduler.quota.quota_view import QuotaView
 from queue_scheduler.quota_cache.admission_record import AdmissionRecord
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from queue_scheduler.quota_cache.quota_ledger import ForeignCharge
-from queue_scheduler.quota_cache.quota_views import QuotaView
 from queue_scheduler.quota_cache.reclaim import LentUsage, find_borrowed, is_owed
 from queue_scheduler.reason_traits import Trait, reasons_with
 from queue_scheduler.required_requests import tell_missing
@@ -251,10 +251,13 @@ class QuotaPlugin(ABC):
 
     # --- reporting ----------------------------------------------------------------------------
 
-    def views(self) -> list[QuotaView]:
-        """Return all quotas with their numbers, by name."""
-        found = (self.quotas.view(name) for name in self.quotas.names())
-        return [view for view in found if view is not None]
+    def list_quotas(self) -> tuple[str, ...]:
+        """Return the names of all quotas, sorted."""
+        return self.quotas.names()
+
+    def view_quota(self, name: str) -> QuotaView | None:
+        """Return one quota with its numbers, or None."""
+        return self.quotas.view(name)
 
     def _take_new_problems(self) -> list[QuotaProblem]:
         """Return, once, the new problems of quotas."""

@@ -52,7 +52,6 @@ from queue_scheduler.reporting.unit_progress import UnitProgress
 from queue_scheduler.setup.engine_building import build_engine
 from queue_scheduler.setup.object_caches import ObjectCaches, build_caches, compacting
 from queue_scheduler.setup.plugin_handle import PluginHandle, StoreCaches
-from queue_scheduler.setup.quota_readers import QUOTA_READERS, find_quotas
 from queue_scheduler.setup.quota_sources import QuotaSources
 from queue_scheduler.setup.threads import Threads
 from queue_scheduler.unit_controllers.admission_checks import AdmissionCheckCycle
@@ -336,12 +335,12 @@ class Scheduler:
             from queue_scheduler.insight_api.app import InsightRoutes  # noqa: PLC0415 - as said
             from queue_scheduler.insight_api.insight_link import InsightLink  # noqa: PLC0415 - as said
 
-            state = StateAnswers(self._shared, QUOTA_READERS, is_leader, self._clock.now)
+            state = StateAnswers(self._shared, is_leader, self._clock.now)
             answers = Answers(state, self._caches.find_namespace, self._settings)
             access = guard_of(list_units_there)
             link = InsightLink(flags.insight_folder, self._clock)
             routes = InsightRoutes(answers, link)
-            return build_app(state, access, handle.debug_routes(access), VERSION, routes)
+            return build_app(state, access, handle.debug_routes(access), VERSION, [routes])
 
         return open_debug_server(self._program, flags.debug, build)
 
@@ -555,7 +554,7 @@ def _build_queue_writers(parts: _BuiltParts) -> None:
 def _build_collectors(parts: _BuiltParts, queue_labels: Mapping[str, str]) -> None:
     """Build the metrics that are computed at a scrape; they see a unit before the engine does."""
     registry, units = parts.program.metrics.registry, parts.caches.units
-    registry.register(StateCollector(parts.shared, parts.metrics, find_quotas))
+    registry.register(StateCollector(parts.shared, parts.metrics))
     unit_metrics = UnitMetrics(
         parts.shared, units.has_synced, parts.clock, parts.caches.has_namespace
     )

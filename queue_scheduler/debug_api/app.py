@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from fastapi import FastAPI, Request, Response
@@ -38,7 +38,7 @@ def build_app(
     access: Guard,
     plugin_routes: Iterable[Route],
     version: str,
-    additions: Additions | None = None,
+    additions: Sequence[Additions] = (),
 ) -> FastAPI:
     """Return the application; every route asks `access` first, `/openapi.json` too.
 
@@ -47,14 +47,15 @@ def build_app(
         access: Judges requests.
         plugin_routes: What plugins add.
         version: The program's.
-        additions: Further routes, and who answers about earlier times; None: there are none.
+        additions: Further routes. The first answers about earlier times, too.
     """
     app = build_debug_app("Koord-Queue debug API", version, access)
-    additions = additions or NoAdditions()
-    _add_pages(app, state, additions, access)
+    past = additions[0] if additions else NoAdditions()
+    _add_pages(app, state, past, access)
     _add_upstream_pages(app, state, access)
-    _add_units(app, state, additions, access)
-    additions.add_routes(app, access)
+    _add_units(app, state, past, access)
+    for each in additions:
+        each.add_routes(app, access)
     app.router.routes.extend(plugin_routes)
     return app
 

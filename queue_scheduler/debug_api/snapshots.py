@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import count, islice
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -26,7 +26,6 @@ from queue_scheduler.framework.queue_unit_info import OrderKey, unit_key
 from queue_scheduler.preemption.candidates import FoundVictims
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.quota_cache.quota_views import QuotaView
 from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
@@ -71,18 +70,6 @@ class WouldPreempt(msgspec.Struct, frozen=True):
     found: FoundVictims
 
 
-class QuotaReaders(NamedTuple):
-    """Functions that read the quotas of an engine, whichever plugin has them.
-
-    Attributes:
-        names: Returns their names; cheap enough for the engine's lock.
-        views: Returns their numbers; to be called with a fork.
-    """
-
-    names: Callable[[Engine], Iterable[str]]
-    views: Callable[[Engine], Iterable[QuotaView]]
-
-
 class QueueSnapshot(msgspec.Struct, frozen=True):
     """One queue.
 
@@ -125,15 +112,11 @@ class Snapshots:
 
     Args:
         shared: The engine.
-        quotas: Reads its quotas.
         now: Returns the time.
     """
 
-    def __init__(
-        self, shared: SharedEngine, quotas: QuotaReaders, now: Callable[[], datetime]
-    ) -> None:
+    def __init__(self, shared: SharedEngine, now: Callable[[], datetime]) -> None:
         self._shared = shared
-        self._quotas = quotas
         self._now = now
 
     def queue_names(self) -> list[str]:
@@ -144,7 +127,7 @@ class Snapshots:
         """Return the queues of these names, in this order, without those that are gone."""
         read = (self._shared.ask(_read_queue, name) for name in names)
         found = [facts for facts in read if facts is not None]
-        known = frozenset(self._shared.ask(self._quotas.names))
+        known = frozenset(self._shared.ask(_quota_names))
         return [
             replace(
                 facts,
@@ -275,6 +258,10 @@ def _find_victims(engine: Engine, key: str, wall: datetime) -> WouldPreempt | No
 
 def _queue_names(engine: Engine) -> list[str]:
     return [queue.name for queue in engine.queues]
+
+
+def _quota_names(engine: Engine) -> tuple[str, ...]:
+    return engine.plugins.list_quotas()
 
 
 def _copy_queue(engine: Engine, name: str) -> SchedulingQueue | None:

@@ -15,7 +15,7 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.parameters import DEFAULT_PAGE
 from queue_scheduler.debug_api.queue_views import QueueViews
-from queue_scheduler.debug_api.snapshots import QueuePage, QuotaReaders, Snapshots
+from queue_scheduler.debug_api.snapshots import QueuePage, Snapshots
 from shared_api.process.clock import SystemClock
 
 
@@ -61,7 +61,6 @@ class StateAnswers:
 
     Args:
         shared: The engine.
-        quotas: Reads the engine's quotas.
         is_leader: Returns whether this replica decides.
         now: Returns the time, for how long units have run; None: the system clock's.
     """
@@ -69,7 +68,6 @@ class StateAnswers:
     def __init__(
         self,
         shared: SharedEngine,
-        quotas: QuotaReaders,
         is_leader: Callable[[], bool],
         now: Callable[[], datetime] | None = None,
     ) -> None:
@@ -77,8 +75,7 @@ class StateAnswers:
         self.is_leader = is_leader
         self.now = now or SystemClock().now
         self.queue_views = QueueViews()
-        self._quotas = quotas
-        self._snapshots = Snapshots(shared, quotas, self.now)
+        self._snapshots = Snapshots(shared, self.now)
         # Guards no field: it keeps many requests from the engine's lock. The holder waits for that
         # lock only.
         self.turn = threading.Lock()
@@ -144,8 +141,7 @@ class StateAnswers:
     @in_turn
     def quotas(self) -> views.QuotaTreePage:
         """All quotas, as trees."""
-        quotas = self._quotas.views(self.shared.fork())
-        return views.view_quota_tree(quotas, leader=self.is_leader())
+        return views.view_quotas(self.shared.fork(), leader=self.is_leader())
 
     @in_turn
     def waiting_pages(self, offset: int, limit: int) -> dict[str, QueuePage]:
@@ -157,7 +153,7 @@ class StateAnswers:
     def upstream_quotas(self) -> views.UpstreamQuotas:
         """Use per queue and quota, under upstream's path."""
         engine = self.shared.fork()
-        return views.view_upstream_quotas(engine, self._quotas.views(engine))
+        return views.view_upstream_quotas(engine)
 
 
 def found_or_unknown(answer: AnswerT | None, what: str) -> AnswerT:

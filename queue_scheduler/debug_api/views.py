@@ -25,7 +25,7 @@ from queue_scheduler.debug_api.snapshots import (
 from queue_scheduler.decision import Refusal, Victim
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.quota_cache.quota_views import QuotaView
+from queue_scheduler.quota.quota_view import QuotaView
 from queue_scheduler.reason_traits import Trait, reasons_with
 from queue_scheduler.refusal_texts import full_message, pods_message
 from shared_api.debug_api.views import FieldsOf, View
@@ -312,10 +312,11 @@ class QuotaNodeView(View):
 
 
 class QuotaTreePage(View):
-    """All quota trees, roots first."""
+    """All quota trees, roots first; `problems`: the plugins whose quotas are not among them."""
 
     leader: bool
     items: list[QuotaNodeView]
+    problems: list[str]
 
 
 def view_refusal(refusal: Refusal, at: int | None = None) -> RefusalView:
@@ -488,8 +489,14 @@ def encode_upstream_queue(name: str, units: Iterable[UnitFacts]) -> bytes:
     return to_json(name) + b":" + to_json(shown, by_alias=True)
 
 
-def view_quota_tree(views: Iterable[QuotaView], *, leader: bool) -> QuotaTreePage:
-    """Return quotas nested by parent; those with an unknown parent stand at the top."""
+def view_quotas(engine: Engine, *, leader: bool) -> QuotaTreePage:
+    """Return quotas nested by parent; those with an unknown parent stand at the top.
+
+    Args:
+        engine: A fork, as all numbers of a quota are computed.
+        leader: Whether this replica decides.
+    """
+    views = engine.plugins.view_quotas()
     by_name = {view.name: view for view in views}
     children: dict[str, list[QuotaView]] = {}
     for view in by_name.values():
@@ -505,12 +512,17 @@ def view_quota_tree(views: Iterable[QuotaView], *, leader: bool) -> QuotaTreePag
     roots = [node(view) for view in sorted(children.get("", []), key=lambda v: v.name)]
     # Members of a cycle have no root.
     roots += [node(view) for name, view in sorted(by_name.items()) if name not in seen]
-    return QuotaTreePage(leader=leader, items=roots)
+    problems = [_without_quotas(name) for name in engine.plugins.without_views()]
+    return QuotaTreePage(leader=leader, items=roots, problems=problems)
 
 
-def view_upstream_quotas(engine: Engine, views: Iterable[QuotaView]) -> UpstreamQuotas:
+def _without_quotas(plugin: str) -> str:
+    return f"plugin {plugin} does not show its quotas (list_quotas and view_quota), or has no fork"
+
+
+def view_upstream_quotas(engine: Engine) -> UpstreamQuotas:
     """Return what upstream's `/apis/v1/userquota` means to show: use per queue and quota."""
-    uses = {view.name: QuotaUse.of(view) for view in views}
+    uses = {view.name: QuotaUse.of(view) for view in engine.plugins.view_quotas()}
 
     def uses_of(queue: SchedulingQueue) -> dict[str, QuotaUse]:
         names = quotas_of_queue(queue.api_object, quotas_of_units(engine, queue), uses)

@@ -32,6 +32,7 @@ import msgspec
 from queue_scheduler.decision import Notice, Refusal
 from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo
 from queue_scheduler.quota.quota_decision import AppliedLimit, Borrowed, PodStage
+from queue_scheduler.quota.quota_view import QuotaView
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.meta import NO_UID, Uid
@@ -607,6 +608,23 @@ class QuotaProvider(Protocol):
 
     def quota_of_pod(self, namespace: str, labels: dict[str, str]) -> str:
         """Return the quota that the scheduler of pods charges such a pod to."""
+        ...
+
+
+@runtime_checkable
+class ShowsQuotas(Protocol):
+    """Shows users the quotas that a plugin has: the debug API, the page, metrics and explanations.
+
+    They are asked for under the engine's lock, or of a fork (`Forkable`). The quotas of a plugin
+    that provides quotas and lacks these methods are shown nowhere, and `/debug/quotas` says so.
+    """
+
+    def list_quotas(self) -> Sequence[str]:
+        """Return the names of all quotas. It is called with every list of queues."""
+        ...
+
+    def view_quota(self, name: str) -> QuotaView | None:
+        """Return one quota with its numbers; None: this plugin has none of that name."""
         ...
 
 

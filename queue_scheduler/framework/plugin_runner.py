@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from queue_scheduler.framework.queue_unit_info import (
     QueueUnitInfo,
     read_chosen_queue,
 )
+from queue_scheduler.quota.quota_view import QuotaView
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
 from shared_api.objects.node import Node
@@ -33,7 +34,6 @@ class PluginRunner:
 
     Attributes:
         plugins: All plugins.
-        without_fork: Names of plugins that a fork left out.
         waking_in_turn: Plugins whose classes are offered room in turn.
         guarantees: Plugins that keep room for the first pending units.
         has_guarantees: Whether there are any of these.
@@ -48,7 +48,7 @@ class PluginRunner:
     def __init__(self, plugins: Sequence[points.Plugin]) -> None:
         # At most 30 attributes: beyond, CPython reads each of them more slowly.
         self.plugins = tuple(plugins)
-        self.without_fork: tuple[str, ...] = ()
+        self._left_out: tuple[points.Plugin, ...] = ()
         self._mapping = [p for p in plugins if _takes_part(p, points.QueueUnitMapping)]
         self._multi_queue_sort = [p for p in plugins if _takes_part(p, points.MultiQueueSort)]
         self._score = [p for p in plugins if _takes_part(p, points.Score)]
@@ -86,6 +86,11 @@ class PluginRunner:
         self.waits_for_anything: dict[points.Waiter, None] = {}
         # Classes taken from plugins and not yet returned, since a later plugin raised.
         self._taken: list[points.Waiter] = []
+
+    @property
+    def without_fork(self) -> tuple[str, ...]:
+        """Names of plugins that this fork left out."""
+        return tuple(plugin.name for plugin in self._left_out)
 
     # --- placing ------------------------------------------------------------------------------
 
@@ -374,6 +379,31 @@ class PluginRunner:
             for plugin in self._own_labels
         )
 
+    def list_quotas(self) -> tuple[str, ...]:
+        """Return the names of the quotas of all plugins, each once, in the order of the plugins."""
+        names = (name for plugin in self._showing() for name in plugin.list_quotas())
+        return tuple(dict.fromkeys(names))
+
+    def view_quota(self, name: str) -> QuotaView | None:
+        """Return one quota with its numbers, of the first plugin that has it."""
+        views = (plugin.view_quota(name) for plugin in self._showing())
+        return next((view for view in views if view is not None), None)
+
+    def view_quotas(self) -> list[QuotaView]:
+        """Return all quotas with their numbers."""
+        views = map(self.view_quota, self.list_quotas())
+        return [view for view in views if view is not None]
+
+    def without_views(self) -> tuple[str, ...]:
+        """Return the names of plugins with quotas that are not shown: see `ShowsQuotas`."""
+        with_quotas = (p for p in self.plugins if _takes_part(p, points.QuotaProvider))
+        hidden = (p for p in with_quotas if not _takes_part(p, points.ShowsQuotas))
+        left_out = (p for p in self._left_out if _takes_part(p, points.QuotaProvider))
+        return tuple(plugin.name for plugin in (*hidden, *left_out))
+
+    def _showing(self) -> Iterator[points.ShowsQuotas]:
+        return (p for p in self.plugins if _takes_part(p, points.ShowsQuotas))
+
     def why_not_ready(self, queue: Queue) -> Refusal | None:
         """Return why no unit of a queue can start (`QueueReadiness`)."""
         refusals = [plugin.why_not_ready(queue) for plugin in self._readiness]
@@ -387,7 +417,8 @@ class PluginRunner:
     def fork(self) -> PluginRunner:
         """Return a runner over forks; plugins that cannot fork are left out and named."""
         twin = PluginRunner([p.fork() for p in self.plugins if _takes_part(p, points.Forkable)])
-        twin.without_fork = tuple(_names(self.plugins, twin.plugins))
+        left_out = (p for p in self.plugins if not _takes_part(p, points.Forkable))
+        twin._left_out = (*self._left_out, *left_out)
         twin.waits_for_anything = dict(self.waits_for_anything)
         twin._taken = list(self._taken)
         return twin
@@ -438,8 +469,3 @@ def _look_for_queue(
 def _is_about_its_queue(refusal: Refusal) -> bool:
     """Return whether the refusal concerns only the plugin's own default queue."""
     return refusal.reason in {Reason.NO_QUEUE, Reason.QUOTA_NOT_IN_QUEUE} and bool(refusal.quota)
-
-
-def _names(plugins: Iterable[points.Plugin], forks: Iterable[points.Plugin]) -> Iterable[str]:
-    forked = {plugin.name for plugin in forks}
-    return (plugin.name for plugin in plugins if plugin.name not in forked)

@@ -116,7 +116,7 @@ def build_whole_app(
         link: Asks the insight program; None: it is off.
     """
     routes = InsightRoutes(answers, link)
-    return build_app(answers.state, access, plugin_routes, version, routes)
+    return build_app(answers.state, access, plugin_routes, version, [routes])
 
 
 def _add_explain(app: FastAPI, answers: Answers, link: InsightLink, access: Guard) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.debug_api.snapshots import QuotaReaders
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -25,8 +24,7 @@ CONTRACT_FILE: Final = Path(__file__).with_name("openapi.json")
 def build_contract() -> bytes:
     """Return the document, indented, as it is checked in."""
     shared = SharedEngine(Engine(PluginRunner([]), ()), lambda _: None)
-    quotas = QuotaReaders(lambda _: (), lambda _: ())
-    answers = Answers(StateAnswers(shared, quotas, lambda: False))
+    answers = Answers(StateAnswers(shared, lambda: False))
     return encode_contract(build_whole_app(answers, open_access, (), VERSION))
 
 

@@ -49,7 +49,6 @@ from queue_scheduler.insight_program.horizons import Horizons
 from queue_scheduler.insight_program.sources import Sources
 from queue_scheduler.record.decision_log import LogEntry
 from queue_scheduler.record.log_query import LogQuery
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
 from shared_api.debug_api.debug_app import build_debug_app
 from shared_api.debug_api.json_body import JSON, BodyReader, PostedBody
@@ -162,7 +161,7 @@ class TimedApi:
 
     def _state(self, at: At) -> StateAnswers:
         source = self._sources.at(at)
-        return StateAnswers(source.shared, QUOTA_READERS, lambda: source.is_leader, source.now)
+        return StateAnswers(source.shared, lambda: source.is_leader, source.now)
 
     def queues(
         self, offset: Offset = 0, limit: Limit = DEFAULT_PAGE, at: At = None

@@ -28,7 +28,6 @@ from queue_scheduler.insight_api.what_if_routes import WhatIfAnswers, WhatIfQues
 from queue_scheduler.insight_program.horizons import Horizons
 from queue_scheduler.offline.errors import AnswerError
 from queue_scheduler.offline.load import Loaded
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.json_body import JSON, YAML, PostedBody, read_json
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.namespace import Namespace
@@ -74,8 +73,8 @@ class OfflineAnswers:
         self._loaded = loaded
         self._clock = DumpClock(loaded.moment.wall)
         shared = self._shared = SharedEngine(loaded.engine, lambda _: None)
-        self._snapshots = Snapshots(shared, QUOTA_READERS, self._clock.now)
-        self._state_answers = StateAnswers(shared, QUOTA_READERS, self._is_leader, self._clock.now)
+        self._snapshots = Snapshots(shared, self._clock.now)
+        self._state_answers = StateAnswers(shared, self._is_leader, self._clock.now)
         self._answers = Answers(self._state_answers, self._namespace)
 
     def _is_leader(self) -> bool:

@@ -21,7 +21,6 @@ from queue_scheduler.page.units_to_act_on import (
     find_units_to_act_on,
     find_unqueued,
 )
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.unit_problems import Ready
 
 _PENDING: Final = frozenset({UnitState.WAITING, UnitState.CONFLICT, UnitState.ON_HOLD})
@@ -142,9 +141,9 @@ def read_state(state: AskedState, number: int) -> KnownState:
     """Return what a state of the engine is."""
     engine = state.shared.fork()
     waiting, users = _count(engine)
-    quotas = views.view_quota_tree(QUOTA_READERS.views(engine), leader=state.is_leader)
+    quotas = views.view_quotas(engine, leader=state.is_leader)
     # From here on the copy is shared with nobody, so its lock is free.
-    snapshots = Snapshots(SharedEngine(engine, _wake_nobody), QUOTA_READERS, state.now)
+    snapshots = Snapshots(SharedEngine(engine, _wake_nobody), state.now)
     queues = snapshots.queues(snapshots.queue_names())
     return KnownState(
         number=number,

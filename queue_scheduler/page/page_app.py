@@ -77,7 +77,6 @@ from queue_scheduler.page.sources import AskedState, PageSources
 from queue_scheduler.page.static_files import read_files, static_routes
 from queue_scheduler.page.unit_view import UnitPage, check_namespace, show_unit
 from queue_scheduler.page.visitors import LocalVisitors, Visitor, Visitors
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.access_review import AccessReviewer, PathRight
 from shared_api.caller_shares import user_key
 from shared_api.debug_api.debug_app import answer_invalid, problems
@@ -281,9 +280,7 @@ class Pages:
         """Why a unit waits, and the smallest changes that would start it now."""
         check_namespace(visitor, namespace)
         state = self._sources.at(None)
-        answers = Answers(
-            StateAnswers(state.shared, QUOTA_READERS, lambda: state.is_leader, state.now)
-        )
+        answers = Answers(StateAnswers(state.shared, lambda: state.is_leader, state.now))
         caller = user_key(visitor.user)
         with self._changes_budget.spend(caller):
             found = answers.explain_with_changes(namespace, name, caller)

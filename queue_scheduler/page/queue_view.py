@@ -15,7 +15,6 @@ from queue_scheduler.insight_api.forecast_routes import Start
 from queue_scheduler.page.overview import QueueRow
 from queue_scheduler.page.sources import AskedState
 from queue_scheduler.page.visitors import Visitor
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.views import View
 
 MAX_WORDS: Final = 8
@@ -112,7 +111,7 @@ def read_units(state: AskedState, name: str) -> tuple[UnitFacts, ...]:
     Raises:
         HTTPException: 404: there is no such queue.
     """
-    snapshots = Snapshots(state.shared, QUOTA_READERS, state.now)
+    snapshots = Snapshots(state.shared, state.now)
     queue = next(iter(snapshots.queues([name])), None)
     if queue is None:
         raise HTTPException(404, f"queue {name!r} is unknown")
@@ -121,7 +120,7 @@ def read_units(state: AskedState, name: str) -> tuple[UnitFacts, ...]:
 
 def read_unqueued(state: AskedState, keys: Iterable[str]) -> tuple[UnitFacts, ...]:
     """Return the units of these keys that are on hold, in this order."""
-    snapshots = Snapshots(state.shared, QUOTA_READERS, state.now)
+    snapshots = Snapshots(state.shared, state.now)
     units = snapshots.units((key, 0) for key in keys)
     return tuple(each for each in units if each.record.state is UnitState.ON_HOLD)
 

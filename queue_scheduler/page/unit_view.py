@@ -16,7 +16,6 @@ from queue_scheduler.insight_api.forecast_routes import ForecastView
 from queue_scheduler.insight_api.insight_views import LogEntryView, log_without_others
 from queue_scheduler.page.sources import PageSources
 from queue_scheduler.page.visitors import Visitor
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.views import View
 
 MAX_ENTRIES: Final = 100
@@ -47,7 +46,7 @@ def show_unit(
         NoStateError: There is no engine of that time.
     """
     state = sources.at(at)
-    answers = StateAnswers(state.shared, QUOTA_READERS, lambda: state.is_leader, state.now)
+    answers = StateAnswers(state.shared, lambda: state.is_leader, state.now)
     unit = answers.queue_unit(namespace, name)
     explain = Answers(answers).explain(namespace, name)
     return UnitPage(

@@ -25,13 +25,14 @@ from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.quota.quota_decision import Demand, PodStage, ProblemKind, QuotaProblem
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_spec import QuotaSpec, keep_tree, parse_quota, why_never_requested
+from queue_scheduler.quota.quota_view import QuotaView
 from queue_scheduler.quota_cache.admission_record import AdmissionRecord
 from queue_scheduler.quota_cache.claims import beside_own, check_beside_claims
 from queue_scheduler.quota_cache.every_limit import find_refusals
 from queue_scheduler.quota_cache.left_resources import LeftResources
 from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands, check_guarantee
 from queue_scheduler.quota_cache.quota_ledger import ForeignCharge, Holder, QuotaLedger
-from queue_scheduler.quota_cache.quota_views import QuotaView, find_view
+from queue_scheduler.quota_cache.quota_views import find_view
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage
 from queue_scheduler.quota_cache.usage_trees import UsageTrees, build_usage_trees
 from queue_scheduler.quota_cache.wake_index import (

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from queue_scheduler.quota.quota_spec import QuotaSpec
 from queue_scheduler.quota.quota_tree import QuotaNode
+from queue_scheduler.quota.quota_view import QuotaView
 from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands
 from queue_scheduler.quota_cache.quota_ledger import Account, QuotaLedger
 from queue_scheduler.quota_cache.tree_usage import NodeUsage, without_zeros
@@ -13,8 +14,10 @@ from queue_scheduler.quota_cache.usage_trees import UsageTrees
 from shared_api.resource_list import Amounts, add
 
 
-class QuotaView:
-    """One quota as it is shown to users, at one moment; amounts in base units.
+def view_quota(
+    spec: QuotaSpec, trees: UsageTrees, account: Account, protected: ProtectedDemands
+) -> QuotaView:
+    """Return one quota with its numbers.
 
     Args:
         spec: The quota.
@@ -22,48 +25,37 @@ class QuotaView:
         account: What is charged to it.
         protected: What is kept for pending units.
     """
-
-    def __init__(
-        self, spec: QuotaSpec, trees: UsageTrees, account: Account, protected: ProtectedDemands
-    ) -> None:
-        self.usable = spec.name in trees.nodes
-        node = trees.nodes[spec.name] if self.usable else _node_outside(spec, trees)
-        tree_id = node.tree.tree.tree_id
-        walk = trees.walks.get(tree_id) if self.usable and not node.is_special else None
-        self.name = spec.name
-        self.namespace = spec.namespace
-        self.tree_id = tree_id if self.usable else spec.tree_id
-        self.parent = spec.parent
-        self.children = tuple(child.name for child in node.children)
-        self.is_parent = spec.is_parent
-        self.lends = spec.lends
-        self.min: Amounts = dict(spec.min)
-        self.scaled_min: Amounts = dict(trees.entitlements.of(spec.name))
-        self.max: Amounts = dict(spec.max)
-        self.weight: Amounts = dict(spec.weight)
-        # The sum of the units charged to it.
-        self.charged: Amounts = without_zeros(account.units.amounts)
-        self.foreign: Amounts = without_zeros(_foreign(account))
+    usable = spec.name in trees.nodes
+    node = trees.nodes[spec.name] if usable else _node_outside(spec, trees)
+    tree_id = node.tree.tree.tree_id
+    walk = trees.walks.get(tree_id) if usable and not node.is_special else None
+    return QuotaView(
+        name=spec.name,
+        namespace=spec.namespace,
+        tree_id=tree_id if usable else spec.tree_id,
+        parent=spec.parent,
+        children=tuple(child.name for child in node.children),
+        is_parent=spec.is_parent,
+        lends=spec.lends,
+        usable=usable,
+        min=dict(spec.min),
+        scaled_min=dict(trees.entitlements.of(spec.name)),
+        max=dict(spec.max),
+        weight=dict(spec.weight),
+        charged=without_zeros(account.units.amounts),
+        foreign=without_zeros(_foreign(account)),
         # Charges and counted foreign pods, masked to the keys of `max`. With what held pods claim,
         # which is a part of `request` only, it is the input of the division.
-        self.demand: Amounts = (
-            without_zeros(dict(node.counted(_counted(account, trees)))) if self.usable else {}
-        )
-        # The same over its subtree.
-        self.used: Amounts = without_zeros(node.used)
-        self.request: Amounts = without_zeros(node.limited)
-        # As koord-scheduler would compute it from these demands (empty in other modes), including
-        # the units that its rounding would lose.
-        self.runtime: Amounts = {} if walk is None else walk.runtimes(node)
-        # What `used` is compared with now in this mode; a missing key is unlimited.
-        self.limits: Amounts = dict(node.limits) if self.usable else {}
-        self.protected: Amounts = without_zeros(protected.kept_at(node))
-        self.problems = trees.problems_of(spec.name)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, QuotaView) and vars(self) == vars(other)
-
-    __hash__ = None  # type: ignore[assignment]  # its amounts are dicts
+        demand=without_zeros(dict(node.counted(_counted(account, trees)))) if usable else {},
+        used=without_zeros(node.used),
+        request=without_zeros(node.limited),
+        # As koord-scheduler would compute it from these demands, including the units that its
+        # rounding would lose.
+        runtime={} if walk is None else walk.runtimes(node),
+        limits=dict(node.limits) if usable else {},
+        protected=without_zeros(protected.kept_at(node)),
+        problems=tuple(trees.problems_of(spec.name)),
+    )
 
 
 def find_view(
@@ -82,7 +74,7 @@ def find_view(
         if not named:
             return None
         spec = min(named, key=lambda one: one.age)
-    return QuotaView(spec, trees, ledger.account(name), protected)
+    return view_quota(spec, trees, ledger.account(name), protected)
 
 
 def _node_outside(spec: QuotaSpec, trees: UsageTrees) -> NodeUsage:

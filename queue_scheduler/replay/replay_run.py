@@ -22,7 +22,6 @@ from queue_scheduler.refusal_texts import full_message
 from queue_scheduler.replay.jobs import Job, Trace
 from queue_scheduler.replay.replayed_world import UnitMaker, World, build_engine, check_places
 from queue_scheduler.replay.tally import Chain, Life, Tally, step_of
-from queue_scheduler.setup.quota_readers import find_quotas, read_quota_views
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts
 
@@ -121,7 +120,7 @@ class _Replay:
 
     def run(self) -> Outcome:
         """Play everything."""
-        limits = {view.name: view.max for view in read_quota_views(self._engine)}
+        limits = {view.name: view.max for view in self._engine.plugins.view_quotas()}
         self._look()
         self._cluster.run()
         self._told(1.0)
@@ -168,7 +167,11 @@ def chain_of(engine: Engine) -> Chain:
     """Return what finds the quotas that count a quota's usage: itself, and its ancestors."""
 
     def chain(quota: str) -> tuple[str, ...]:
-        found = (cache.chain(quota) for cache in find_quotas(engine))
-        return next((names for names in found if names), (quota,))
+        found: list[str] = []
+        view = engine.plugins.view_quota(quota)
+        while view is not None and view.usable and view.name not in found:
+            found.append(view.name)
+            view = engine.plugins.view_quota(view.parent) if view.parent else None
+        return tuple(found) or (quota,)
 
     return chain

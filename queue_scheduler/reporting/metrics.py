@@ -27,8 +27,7 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue, Preempt, Reason, Refused
 from queue_scheduler.engine.audit import Kind
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.quota_cache.quota_cache import QuotaCache
-from queue_scheduler.quota_cache.quota_views import QuotaView
+from queue_scheduler.quota.quota_view import QuotaView
 from shared_api.metrics import CounterOfObjects
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
@@ -250,18 +249,11 @@ class StateCollector(Collector):
     Args:
         shared: The engine.
         metrics: What was counted.
-        find_quotas: Returns the quota caches of the plugins.
     """
 
-    def __init__(
-        self,
-        shared: SharedEngine,
-        metrics: SchedulerMetrics,
-        find_quotas: Callable[[Engine], Iterable[QuotaCache]],
-    ) -> None:
+    def __init__(self, shared: SharedEngine, metrics: SchedulerMetrics) -> None:
         self._shared = shared
         self._metrics = metrics
-        self._find_quotas = find_quotas
 
     def collect(self) -> Iterator[Metric]:
         """Return the families (prometheus calls this)."""
@@ -282,18 +274,14 @@ class StateCollector(Collector):
         return []
 
     def _read_quotas(self) -> Iterator[QuotaView]:
-        names = self._shared.ask(self._quota_names)
+        names = self._shared.ask(lambda engine: engine.plugins.list_quotas())
         for start in range(0, len(names), PER_QUESTION):
-            yield from self._shared.ask(self._views, names[start : start + PER_QUESTION])
+            yield from self._shared.ask(_view_quotas, names[start : start + PER_QUESTION])
 
-    def _quota_names(self, engine: Engine) -> tuple[str, ...]:
-        quotas = self._find_quotas(engine)
-        return tuple(dict.fromkeys(name for each in quotas for name in each.names()))
 
-    def _views(self, engine: Engine, names: Iterable[str]) -> list[QuotaView]:
-        quotas = list(self._find_quotas(engine))
-        views = (each.view(name) for name in names for each in quotas)
-        return [view for view in views if view is not None]
+def _view_quotas(engine: Engine, names: Iterable[str]) -> list[QuotaView]:
+    views = map(engine.plugins.view_quota, names)
+    return [view for view in views if view is not None]
 
 
 def _read_queue(engine: Engine, name: str) -> QueueFigure | None:

@@ -36,7 +36,6 @@ from queue_scheduler.replay.replayed_world import (
     find_queues,
     top_limits,
 )
-from queue_scheduler.setup.quota_readers import read_quota_names
 from queue_scheduler.shadow.lines import (
     JobEnded,
     JobSeen,
@@ -136,7 +135,7 @@ class Counterfactual:
         outside = Outside(run_seconds=self._run_seconds)
         engine = build_engine(world)
         self._cluster = _Cluster(engine, moment, outside, on_event=self._on_event)
-        self._quotas = frozenset(read_quota_names(engine))
+        self._quotas = frozenset(engine.plugins.list_quotas())
 
     @property
     def engine(self) -> Engine:
@@ -217,7 +216,7 @@ class Counterfactual:
 
     def _on_objects(self) -> None:
         """Follow a change of quotas or nodes."""
-        self._quotas = frozenset(read_quota_names(self.engine))
+        self._quotas = frozenset(self.engine.plugins.list_quotas())
         stand_in = stand_in_for_nodes(self._objects.values())
         if stand_in is None:
             self._cluster.tell(lambda engine: engine.on_node_gone(STAND_IN))

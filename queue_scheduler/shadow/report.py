@@ -16,7 +16,6 @@ from queue_scheduler.replay.replay_run import Outcome, chain_of
 from queue_scheduler.replay.report import compare_runs, describe_run
 from queue_scheduler.replay.series import Series
 from queue_scheduler.replay.tally import Life, Tally
-from queue_scheduler.setup.quota_readers import read_quota_views
 from queue_scheduler.shadow.numbers import (
     Compared,
     describe_inversions,
@@ -53,7 +52,7 @@ def build_report(name: str, story: Story, jobs: Sequence[Compared], engine: Engi
         engine: The engine of the shadow, at the end.
     """
     span = (story.began, story.until)
-    limits = {view.name: view.max for view in read_quota_views(engine)}
+    limits = {view.name: view.max for view in engine.plugins.view_quotas()}
     return {
         "record": {
             "name": name,
@@ -243,7 +242,7 @@ class _Played:
         self._is_real = is_real
         self._chain = chain_of(engine)
         self._limits: Mapping[str, Amounts] = {
-            view.name: view.max for view in read_quota_views(engine)
+            view.name: view.max for view in engine.plugins.view_quotas()
         }
         self._tally = Tally(engine, self._chain, self._no_job, step)
         # When, of which quota (and resource), by how much.

@@ -34,7 +34,6 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight_api.answers import Answers
 from queue_scheduler.insight_api.explain_views import explain_without_others
 from queue_scheduler.insight_api.try_views import without_others as try_without_others
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from queue_scheduler.visibility import discovery, openapi
 from queue_scheduler.visibility.caller import CALLER, GROUP, VERSION, Caller, Rights
 from queue_scheduler.visibility.formats import answer, answer_json, wants_table
@@ -93,7 +92,7 @@ class _Pages:
         clock = sources.clock
         self._sources = sources
         self._rights = rights
-        state = StateAnswers(sources.shared, QUOTA_READERS, sources.is_leader, clock.now)
+        state = StateAnswers(sources.shared, sources.is_leader, clock.now)
         self._answers = Answers(state, sources.namespace)
         self._lists = UnitLists(
             sources.shared, clock.now, sources.forecasts.start_of, KeptSnapshots(clock)

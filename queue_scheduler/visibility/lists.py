@@ -15,7 +15,6 @@ from queue_scheduler.debug_api.views import view_unit, without_others
 from queue_scheduler.decision import Refusal
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight_api.forecast_routes import Start
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from queue_scheduler.visibility.pages import SHOWN, find_page
 from queue_scheduler.visibility.queries import ListQuery
 from queue_scheduler.visibility.resources import (
@@ -126,4 +125,4 @@ class UnitLists:
         return self._snapshots(SharedEngine(engine, lambda _: None)).units(places)
 
     def _snapshots(self, shared: SharedEngine) -> Snapshots:
-        return Snapshots(shared, QUOTA_READERS, self._now)
+        return Snapshots(shared, self._now)

@@ -14,7 +14,6 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.reporting.metrics import SchedulerMetrics, StateCollector, UnitMetrics
 from queue_scheduler.reporting.queue_heads import QueueHeads
 from queue_scheduler.reporting.unit_progress import UnitProgress
-from queue_scheduler.setup.quota_readers import find_quotas
 from shared_api.metrics import SharedMetrics
 from shared_api.process.clock import SystemClock
 from tests.benchmarks.engine_load import flat_load
@@ -50,7 +49,7 @@ def build_scrape(pending: int, queues: int) -> SharedMetrics:
     shared = SharedEngine(load.engine, lambda _: None)
     shown = SharedMetrics(component="benchmark", version="0", python_version="3")
     metrics = SchedulerMetrics(shown.registry)
-    shown.registry.register(StateCollector(shared, metrics, find_quotas))
+    shown.registry.register(StateCollector(shared, metrics))
     units = UnitMetrics(shared, lambda: True, SystemClock())
     progress = UnitProgress(shared, metrics.on_run_ended, SystemClock())
     for each in (units, progress, QueueHeads(shared, SystemClock())):

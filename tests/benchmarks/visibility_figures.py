@@ -23,7 +23,6 @@ from queue_scheduler.forecast.model_loading import load_run_time_model
 from queue_scheduler.insight_api.answers import Answers
 from queue_scheduler.insight_api.app import build_whole_app
 from queue_scheduler.insight_api.forecast_routes import Forecasts
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from queue_scheduler.visibility.app import build_visibility_app
 from queue_scheduler.visibility.openapi import BASE
 from queue_scheduler.visibility.sources import VisibilitySources
@@ -61,9 +60,7 @@ def run(*, quick: bool = False) -> list[Figure]:
 
 def _pages(load: EngineLoad, note: str) -> list[Figure]:
     shared = SharedEngine(load.engine, lambda _: None)
-    debug = build_whole_app(
-        Answers(StateAnswers(shared, QUOTA_READERS, lambda: True)), open_access, (), "0.0.0"
-    )
+    debug = build_whole_app(Answers(StateAnswers(shared, lambda: True)), open_access, (), "0.0.0")
     app = cast("Starlette", build_visibility_app(_sources(shared), Rights()))
     app.add_middleware(Identify, user=EVERYBODY)
     with served(debug) as client:

@@ -8,7 +8,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from queue_controllers.metrics import ControllersMetrics
 from queue_scheduler.reporting.metrics import SchedulerMetrics, StateCollector, UnitMetrics
-from queue_scheduler.setup.quota_readers import find_quotas
 from shared_api.fake_api_server.faults import Match
 from tests.queue_controllers.conftest import World
 from tests.queue_scheduler.shell_kit import ShellKit
@@ -71,7 +70,7 @@ def test_failed_reconciles_are_counted_and_conflicts_are_not(world: World) -> No
 
 def test_metrics_of_only_one_program_have_other_names() -> None:
     kit, scheduler, controllers = ShellKit(), CollectorRegistry(), CollectorRegistry()
-    scheduler.register(StateCollector(kit.shared, SchedulerMetrics(scheduler), find_quotas))
+    scheduler.register(StateCollector(kit.shared, SchedulerMetrics(scheduler)))
     scheduler.register(UnitMetrics(kit.shared, lambda: True, kit.clock))
     ControllersMetrics(controllers)
     names = [{family.name for family in each.collect()} for each in (scheduler, controllers)]

@@ -7,10 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from queue_scheduler.configuration import KoordQueueConfiguration, PluginEntry
-from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
-from queue_scheduler.setup.quota_readers import read_quota_names, read_quota_views
 from shared_api.fake_api_server.faults import Match
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.program_flags import ConfigurationError
@@ -221,5 +218,5 @@ def test_an_unknown_plugin_is_refused_at_start(world: SchedulerWorld) -> None:
 
 
 def test_without_the_quota_plugin_there_are_no_quotas_to_show() -> None:
-    assert read_quota_views(Engine(PluginRunner([]), BUILT_IN_POLICIES)) == []
-    assert read_quota_names(Engine(PluginRunner([]), BUILT_IN_POLICIES)) == ()
+    assert PluginRunner([]).view_quotas() == []
+    assert PluginRunner([]).list_quotas() == ()

@@ -16,7 +16,6 @@ from koord_queue.cli.app import run
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.insight_api.answers import Answers
 from queue_scheduler.insight_api.app import build_whole_app
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
 from tests.queue_scheduler.offline.dump_files import SETTINGS, dump_bytes, edited, write
 from tests.queue_scheduler.shell_kit import ShellKit
@@ -113,7 +112,7 @@ def test_json_is_what_the_route_answers(
     kit: ShellKit, folder: Path, capsys: pytest.CaptureFixture[str], line: str, path: str
 ) -> None:
     assert ask(folder, f"{line} --output json") == 0
-    answers = Answers(StateAnswers(kit.shared, QUOTA_READERS, lambda: True, kit.clock.now))
+    answers = Answers(StateAnswers(kit.shared, lambda: True, kit.clock.now))
     with served(build_whole_app(answers, open_access, (), "0")) as client:
         assert json.loads(capsys.readouterr().out) == client.get(path).json()
 
@@ -151,7 +150,7 @@ def test_a_unit_that_never_starts_is_told_so_though_nobody_has_considered_it(
     kit.add_unit("lost", "not-there")
     dump_bytes(kit)  # it adds a unit that runs and one that waits
     kit.add_unit("huge", cpu=64)
-    answers = Answers(StateAnswers(kit.shared, QUOTA_READERS, lambda: True), settings=SETTINGS)
+    answers = Answers(StateAnswers(kit.shared, lambda: True), settings=SETTINGS)
     write(tmp_path, "dump.json", answers.dump())
     assert ask(tmp_path, "when default/huge") == 0
     assert "huge does not start as things are: asks for more cpu" in capsys.readouterr().out
@@ -215,7 +214,7 @@ def test_a_dump_cannot_move_the_cursor(folder: Path, capsys: pytest.CaptureFixtu
 def test_a_dump_is_saved_without_names(
     kit: ShellKit, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answers = Answers(StateAnswers(kit.shared, QUOTA_READERS, lambda: True), settings=SETTINGS)
+    answers = Answers(StateAnswers(kit.shared, lambda: True), settings=SETTINGS)
     saved = folder / "saved.json.gz"
     with served(build_whole_app(answers, open_access, (), "0")) as client:
         assert run(["dump", "--server", str(client.base_url), "-o", str(saved)]) == 0
@@ -235,7 +234,7 @@ def test_a_server_alone_is_asked_without_a_kubeconfig(
     kit: ShellKit, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(folder / "none"))
-    answers = Answers(StateAnswers(kit.shared, QUOTA_READERS, lambda: True))
+    answers = Answers(StateAnswers(kit.shared, lambda: True))
     with served(build_whole_app(answers, open_access, (), "0")) as client:
         server = f"--server={client.base_url}"
         assert run(["explain", "big", server]) == 0

@@ -17,10 +17,9 @@ from structlog.testing import capture_logs
 from queue_scheduler.debug_api.additions import OFF, ViewT
 from queue_scheduler.debug_api.app import build_app
 from queue_scheduler.debug_api.parameters import MAX_OFFSET, MAX_PAGE
-from queue_scheduler.debug_api.snapshots import QuotaReaders
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.debug_api.views import QuotaTreePage
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
+from queue_scheduler.framework.plugin_runner import PluginRunner
 from shared_api.debug_api.access import open_access
 from shared_api.debug_api.router_group import Guard
 from tests.queue_scheduler.debug_api.watched_engine import WatchedEngine
@@ -42,7 +41,7 @@ PAGED = ("/debug/queues", "/debug/queues/team", "/apis/v1/queue")
 
 
 def build(kit: ShellKit, access: Guard = open_access, routes: tuple[Route, ...] = ()) -> Any:
-    state = StateAnswers(kit.shared, QUOTA_READERS, lambda: True)
+    state = StateAnswers(kit.shared, lambda: True)
     return build_app(state, access, routes, "0.0.0")
 
 
@@ -75,7 +74,7 @@ def test_every_route_answers_json(client: httpx.Client, path: str) -> None:
 def test_one_answer_is_built_at_a_time(kit: ShellKit, path: str) -> None:
     kit.add_unit("a")
     watched = WatchedEngine(kit.engine)
-    state = StateAnswers(watched, QUOTA_READERS, lambda: True)
+    state = StateAnswers(watched, lambda: True)
     watched.turn = state.turn
     with served(build_app(state, open_access, (), "0.0.0")) as client:
         assert client.get(path).status_code == 200
@@ -168,10 +167,11 @@ def lock_up(_request: Request) -> None:
     ],
 )
 def test_an_unexpected_error_is_json_and_one_log_line(
-    kit: ShellKit, path: str, guard: Guard, error: str
+    kit: ShellKit, path: str, guard: Guard, error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     route = Route("/debug/plugins/mine/x", explode)
-    state = StateAnswers(kit.shared, QuotaReaders(explode, explode), lambda: True)
+    monkeypatch.setattr(PluginRunner, "view_quotas", explode)
+    state = StateAnswers(kit.shared, lambda: True)
     with (
         capture_logs() as logs,
         served(build_app(state, guard, (route,), "0")) as client,
@@ -216,16 +216,20 @@ class Archive:
     def answer_past(self, request: Request, kind: type[ViewT]) -> ViewT:
         if kind is not QuotaTreePage:
             raise HTTPException(404, f"nothing is known of {request.query_params['at']}")
-        return kind.model_validate({"leader": False, "items": []})
+        return kind.model_validate({"leader": False, "items": [], "problems": []})
 
 
 def test_others_add_routes_and_answer_about_earlier_times(kit: ShellKit) -> None:
-    state = StateAnswers(kit.shared, QUOTA_READERS, lambda: True)
-    with served(build_app(state, open_access, (), "0", Archive())) as client:
+    state = StateAnswers(kit.shared, lambda: True)
+    with served(build_app(state, open_access, (), "0", [Archive()])) as client:
         assert client.get("/debug/archive").json() == {"has": "quotas"}
         assert "/debug/archive" in client.get("/").json()["paths"]
         assert client.get("/debug/quotas").json()["items"]
-        assert client.get(f"/debug/quotas?{AT}").json() == {"leader": False, "items": []}
+        assert client.get(f"/debug/quotas?{AT}").json() == {
+            "leader": False,
+            "items": [],
+            "problems": [],
+        }
         answer = client.get(f"/debug/queues?{AT}")
     assert answer.status_code == 404
     assert answer.json()["detail"] == "nothing is known of 2026-11-01T10:00:00Z"
@@ -235,6 +239,6 @@ def test_added_routes_are_guarded(kit: ShellKit) -> None:
     def nobody(_request: Request) -> None:
         raise HTTPException(401, "a token is needed")
 
-    state = StateAnswers(kit.shared, QUOTA_READERS, lambda: True)
-    with served(build_app(state, nobody, (), "0", Archive())) as client:
+    state = StateAnswers(kit.shared, lambda: True)
+    with served(build_app(state, nobody, (), "0", [Archive()])) as client:
         assert client.get("/debug/archive").status_code == 401

@@ -11,7 +11,6 @@ import pytest
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.testing.object_builders import elastic_quota, queue
 from shared_api.well_known_labels import STOP_POLICY
 from tests.properties.engine_kit import wall_time
@@ -53,7 +52,7 @@ def api(kit: ShellKit) -> StateAnswers:
 
 
 def new_api(kit: ShellKit) -> StateAnswers:
-    return StateAnswers(kit.shared, QUOTA_READERS, lambda: True, lambda: NOW)
+    return StateAnswers(kit.shared, lambda: True, lambda: NOW)
 
 
 def shown(api: StateAnswers) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from queue_scheduler.debug_api.parameters import MAX_PAGE
 from queue_scheduler.debug_api.snapshots import BATCH, Snapshots
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
 from shared_api.quantity import format_amount
 from shared_api.testing.object_builders import elastic_quota, queue, queue_unit
@@ -120,7 +119,7 @@ def test_a_hold_of_the_lock_reads_at_most_a_batch(
         return format_amount(resource, amount)
 
     monkeypatch.setattr("queue_scheduler.debug_api.views.format_amount", spied_format)
-    state = StateAnswers(spy, QUOTA_READERS, lambda: True)
+    state = StateAnswers(spy, lambda: True)
     with served(build_app(state, open_access, (), "0")) as client:
         assert client.get(path).status_code == 200
     assert spy.holds
@@ -129,7 +128,7 @@ def test_a_hold_of_the_lock_reads_at_most_a_batch(
 
 
 def snapshots_of(kit: ShellKit) -> Snapshots:
-    return Snapshots(kit.shared, QUOTA_READERS, VirtualClock().now)
+    return Snapshots(kit.shared, VirtualClock().now)
 
 
 def test_all_units_come_in_order_across_batches(crowd: ShellKit) -> None:

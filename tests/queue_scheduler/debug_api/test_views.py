@@ -11,7 +11,6 @@ from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.setup.quota_readers import QUOTA_READERS, read_quota_views
 from shared_api.client.resource_types import ELASTIC_QUOTAS
 from shared_api.testing.object_builders import (
     consumer_ref,
@@ -45,7 +44,7 @@ def busy(kit: ShellKit) -> ShellKit:
 
 @pytest.fixture
 def api(kit: ShellKit) -> StateAnswers:
-    return StateAnswers(kit.shared, QUOTA_READERS, lambda: True, lambda: NOW)
+    return StateAnswers(kit.shared, lambda: True, lambda: NOW)
 
 
 @pytest.mark.usefixtures("busy")
@@ -261,7 +260,7 @@ def test_a_stopped_queue_says_so(kit: ShellKit, api: StateAnswers) -> None:
 def test_quotas_are_listed_under_their_parents(busy: ShellKit) -> None:
     busy.add_quota("child", 2, parent="team")
     busy.add_quota("lost", 2, parent="nobody")
-    page = views.view_quota_tree(busy.shared.ask(read_quota_views), leader=False)
+    page = views.view_quotas(busy.shared.fork(), leader=False)
     tree = {node.name: [child.name for child in node.children] for node in page.items}
     assert tree == {"lost": [], "team": ["child"]}
     team = page.items[1]
@@ -273,7 +272,7 @@ def test_quotas_are_listed_under_their_parents(busy: ShellKit) -> None:
 def test_a_cycle_is_shown_and_ends(kit: ShellKit) -> None:
     kit.add_quota("a", 1, parent="b")
     kit.add_quota("b", 1, parent="a")
-    page = views.view_quota_tree(kit.shared.ask(read_quota_views), leader=True)
+    page = views.view_quotas(kit.shared.fork(), leader=True)
     shown: list[str] = []
 
     def walk(nodes: list[views.QuotaNodeView]) -> None:

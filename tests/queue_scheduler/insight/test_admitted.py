@@ -12,7 +12,6 @@ from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.decision import Dequeue, WriteFailure
 from queue_scheduler.insight_api.answers import Answers
 from queue_scheduler.insight_api.explain_views import AdmittedView, explain_without_others
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.objects.meta import Condition
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import ENABLE_PREEMPTION, PREEMPTIBLE, WAIT_FOR_PODS_RUNNING
@@ -25,7 +24,7 @@ ONLY_STARTING = TAKES_ALL | {ENABLE_PREEMPTION: "true"}
 
 def api_of(times: Times) -> Answers:
     shared = SharedEngine(times.engine, lambda _: None)
-    return Answers(StateAnswers(shared, QUOTA_READERS, lambda: True, lambda: NOW))
+    return Answers(StateAnswers(shared, lambda: True, lambda: NOW))
 
 
 def explain(times: Times, name: str) -> AdmittedView:

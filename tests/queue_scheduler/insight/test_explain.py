@@ -12,7 +12,6 @@ from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.insight.explain import scarcest_first
 from queue_scheduler.insight_api.answers import Answers
 from queue_scheduler.insight_api.explain_views import ExplainView, explain_without_others
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.well_known_labels import MAX_DEPTH, STOP_POLICY
 from tests.properties.engine_kit import wall_time
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, ShellKit
@@ -23,7 +22,7 @@ NEEDS = "needs more cpu than the max of quota team leaves: missing 1 (limit 4, u
 
 @pytest.fixture
 def api(kit: ShellKit) -> Answers:
-    return Answers(StateAnswers(kit.shared, QUOTA_READERS, lambda: True, lambda: NOW))
+    return Answers(StateAnswers(kit.shared, lambda: True, lambda: NOW))
 
 
 def reasons(view: ExplainView) -> list[tuple[str, str, str]]:

@@ -8,7 +8,6 @@ from starlette.requests import Request
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.insight_api.answers import Answers
 from queue_scheduler.insight_api.app import build_whole_app
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
 from tests.queue_scheduler.debug_api.watched_engine import WatchedEngine
 from tests.queue_scheduler.shell_kit import ShellKit
@@ -20,7 +19,7 @@ EXPLAIN = "/debug/queueunits/default/a/explain"
 def watched_answers(kit: ShellKit) -> tuple[WatchedEngine, Answers]:
     kit.add_unit("a")
     watched = WatchedEngine(kit.engine)
-    answers = Answers(StateAnswers(watched, QUOTA_READERS, lambda: True))
+    answers = Answers(StateAnswers(watched, lambda: True))
     watched.turn = answers.state.turn
     return watched, answers
 

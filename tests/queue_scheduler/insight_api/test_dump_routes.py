@@ -15,7 +15,6 @@ from queue_scheduler.insight_api.answers import Answers
 from queue_scheduler.insight_api.app import build_whole_app
 from queue_scheduler.insight_api.dump_routes import FINISHED_RUNS, PATH, read_finished_runs
 from queue_scheduler.insight_api.insight_link import InsightLink
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.access_review import AccessReviewer, ReviewResult, Right
 from shared_api.debug_api.access import ReviewedAccess, open_access
 from shared_api.debug_api.json_body import PostedBody
@@ -28,7 +27,7 @@ SETTINGS = EngineSettings(oversell_rate="5/4")
 
 
 def ask(kit: ShellKit, query: str = "", access: Guard = open_access) -> httpx.Response:
-    answers = Answers(StateAnswers(kit.shared, QUOTA_READERS, lambda: True), settings=SETTINGS)
+    answers = Answers(StateAnswers(kit.shared, lambda: True), settings=SETTINGS)
     with served(build_whole_app(answers, access, (), "0.0.0")) as client:
         return client.get(PATH + query, headers=ANN)
 

@@ -35,7 +35,6 @@ from queue_scheduler.insight_api.insight_views import LogEntryView, LogView, log
 from queue_scheduler.insight_api.question_caller import told_caller
 from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET
 from queue_scheduler.insight_program.answer_server import AnswerServer
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.caller_shares import token_key
 from shared_api.debug_api import http_over_socket
 from shared_api.debug_api.access import open_access
@@ -100,7 +99,7 @@ def answering(folder: Path, handler: Handler) -> Iterator[None]:
 
 @contextmanager
 def asking(kit: ShellKit, folder: Path | None) -> Iterator[httpx.Client]:
-    answers = Answers(StateAnswers(kit.shared, QUOTA_READERS, lambda: True))
+    answers = Answers(StateAnswers(kit.shared, lambda: True))
     built = build_whole_app(answers, open_access, (), "0.0.0", InsightLink(folder))
     with served(built) as client:
         yield client

@@ -16,7 +16,6 @@ from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.insight_api.answers import Answers
 from queue_scheduler.insight_api.app import build_whole_app
 from queue_scheduler.insight_api.openapi import CONTRACT_FILE, build_contract
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
 from tests.queue_scheduler.insight_api.posted_bodies import bodies
 from tests.queue_scheduler.shell_kit import ShellKit
@@ -43,7 +42,7 @@ def client() -> Iterator[httpx.Client]:
     for name in ("a", "b", "c"):
         kit.add_unit(name)
     kit.decide()
-    answers = Answers(StateAnswers(kit.shared, QUOTA_READERS, lambda: True))
+    answers = Answers(StateAnswers(kit.shared, lambda: True))
     with served(build_whole_app(answers, open_access, (), "0")) as client:
         yield client
 

@@ -23,7 +23,6 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.insight_api.answers import Answers
 from queue_scheduler.insight_api.app import build_whole_app
 from queue_scheduler.insight_api.insight_link import InsightLink
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.access_review import AccessReviewer, ResourceRight, ReviewResult, Right
 from shared_api.debug_api.access import ReviewedAccess
 from shared_api.objects.queue_unit import QueueUnit
@@ -103,7 +102,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         decide_all(sender)
         then = written(sender, direct)
         await_true(lambda: direct.get("/debug/queues/lab/forecast").status_code == 200)
-        answers = Answers(StateAnswers(sender.shared, QUOTA_READERS, lambda: sender.is_leader))
+        answers = Answers(StateAnswers(sender.shared, lambda: sender.is_leader))
         access = ReviewedAccess(Rights())
         app = build_whole_app(answers, access, (), "0.0.0", InsightLink(folder))
         client = stack.enter_context(served(app))

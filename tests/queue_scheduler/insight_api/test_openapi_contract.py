@@ -10,7 +10,6 @@ import pytest
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.insight_api.answers import Answers
 from queue_scheduler.insight_api.app import build_whole_app
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
 from tests.queue_scheduler.contract_kit import check_operation, operations_of
 from tests.queue_scheduler.insight_api.drawn_requests import CONTRACT
@@ -20,7 +19,7 @@ from tests.served_app import served
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
-    answers = Answers(StateAnswers(busy_kit().shared, QUOTA_READERS, lambda: True))
+    answers = Answers(StateAnswers(busy_kit().shared, lambda: True))
     with served(build_whole_app(answers, open_access, (), "0.0.0")) as client:
         yield client
 

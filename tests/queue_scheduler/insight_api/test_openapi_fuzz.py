@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.insight_api.answers import Answers
 from queue_scheduler.insight_api.app import build_whole_app
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.debug_api.access import open_access
 from shared_api.testing.object_builders import job_body
 from shared_api.well_known_labels import QUOTA_NAME
@@ -23,7 +22,7 @@ from tests.served_app import served
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
-    answers = Answers(StateAnswers(busy_kit().shared, QUOTA_READERS, lambda: True))
+    answers = Answers(StateAnswers(busy_kit().shared, lambda: True))
     with served(build_whole_app(answers, open_access, (), "0.0.0")) as client:
         yield client
 
@@ -51,7 +50,7 @@ def test_no_other_method_is_answered(client: httpx.Client, path: str, method: st
 @pytest.mark.parametrize("path", [path for path in PATHS if "get" in CONTRACT["paths"][path]])
 def test_before_anything_is_known_answers_are_clear(path: str) -> None:
     """As in a scheduler that fills its caches, or in a cluster without quotas."""
-    answers = Answers(StateAnswers(ShellKit().shared, QUOTA_READERS, lambda: False))
+    answers = Answers(StateAnswers(ShellKit().shared, lambda: False))
     with served(build_whole_app(answers, open_access, (), "0.0.0")) as client:
         answer = client.get(path.replace("{namespace}", "default").replace("{name}", "team"))
     needs_insight = path.endswith("/forecast") or path in {"/debug/insight", "/debug/log"}
@@ -61,7 +60,7 @@ def test_before_anything_is_known_answers_are_clear(path: str) -> None:
 
 
 def test_without_a_quota_a_job_is_told_what_it_lacks() -> None:
-    answers = Answers(StateAnswers(ShellKit().shared, QUOTA_READERS, lambda: False))
+    answers = Answers(StateAnswers(ShellKit().shared, lambda: False))
     body = job_body("train", requests={"cpu": 1}, metadata={"labels": {QUOTA_NAME: "lost"}})
     with served(build_whole_app(answers, open_access, (), "0.0.0")) as client:
         answer = client.post("/debug/try", json=body)

@@ -20,7 +20,6 @@ from queue_scheduler.insight_api.forecast_routes import NewUnitsView
 from queue_scheduler.insight_api.question_budget import QuestionBudget
 from queue_scheduler.insight_api.try_routes import NOT_IN_TIME
 from queue_scheduler.insight_api.try_views import TryView, without_others
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.access_review import AccessReviewer
 from shared_api.caller_shares import token_key
 from shared_api.client.flow_control import FlowControl
@@ -64,9 +63,7 @@ def manifest(*, cpu: str = "500m", namespace: str = "default") -> str:
 
 
 def build(kit: ShellKit, access: Guard = open_access) -> Any:
-    return build_whole_app(
-        Answers(StateAnswers(kit.shared, QUOTA_READERS, lambda: True)), access, (), "0.0.0"
-    )
+    return build_whole_app(Answers(StateAnswers(kit.shared, lambda: True)), access, (), "0.0.0")
 
 
 @pytest.fixture
@@ -128,7 +125,7 @@ class Insight:
 
     def answer(self, kit: ShellKit, text: str) -> TryView:
         """Return what a manifest is answered with, beside this program."""
-        tries = Answers(StateAnswers(kit.shared, QUOTA_READERS, lambda: True)).tries
+        tries = Answers(StateAnswers(kit.shared, lambda: True)).tries
         body = PostedBody(YAML, text.encode())
         return tries.answer(body, "default", lambda _: None, "ann", foresee=self)
 
@@ -393,7 +390,7 @@ def test_the_explanation_names_no_units_of_others(client: httpx.Client) -> None:
 
 
 def test_a_spent_budget_is_said(busy: ShellKit) -> None:
-    answers = Answers(StateAnswers(busy.shared, QUOTA_READERS, lambda: True))
+    answers = Answers(StateAnswers(busy.shared, lambda: True))
     clock = VirtualClock()
     answers.tries.budget = QuestionBudget(clock)
     with served(build_whole_app(answers, open_access, (), "0.0.0")) as client:

@@ -21,7 +21,6 @@ from queue_scheduler.insight_api import what_if_routes
 from queue_scheduler.insight_api.answers import Answers
 from queue_scheduler.insight_api.app import build_whole_app
 from queue_scheduler.insight_api.question_budget import QuestionBudget
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.access_review import AccessReviewer, ReviewResult, Right
 from shared_api.caller_shares import token_key
 from shared_api.debug_api.access import LocalAccess, ReviewedAccess, open_access
@@ -38,9 +37,7 @@ LARGER: Final = {"kind": "ElasticQuota", "name": "team", "patch": {"spec": {"max
 
 
 def build(kit: ShellKit, access: Guard = open_access) -> Any:
-    return build_whole_app(
-        Answers(StateAnswers(kit.shared, QUOTA_READERS, lambda: True)), access, (), "0.0.0"
-    )
+    return build_whole_app(Answers(StateAnswers(kit.shared, lambda: True)), access, (), "0.0.0")
 
 
 @pytest.fixture
@@ -261,7 +258,7 @@ def test_edits_that_cost_too_much_are_refused_at_once(client: httpx.Client) -> N
 
 
 def view_of(kit: ShellKit) -> Any:
-    answers = Answers(StateAnswers(kit.shared, QUOTA_READERS, lambda: True))
+    answers = Answers(StateAnswers(kit.shared, lambda: True))
     view = answers.what_if(what_if_routes.WhatIfQuestion(edits=[]), "ann")
     left = what_if_routes.EvictedView(
         unit="mine/busy",

@@ -11,7 +11,6 @@ from queue_scheduler.configuration import KoordQueueConfiguration, PluginEntry
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.insight_api.answers import Answers
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from tests.queue_scheduler.shell_kit import ShellKit
 
 SETTINGS = EngineSettings(
@@ -28,7 +27,7 @@ def dump_bytes(kit: ShellKit) -> bytes:
     kit.dequeue()
     kit.add_unit("big", cpu=2)
     kit.decide()
-    return Answers(StateAnswers(kit.shared, QUOTA_READERS, lambda: True), settings=SETTINGS).dump()
+    return Answers(StateAnswers(kit.shared, lambda: True), settings=SETTINGS).dump()
 
 
 def edited(data: bytes, **fields: Any) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from queue_scheduler.decision import Dequeue, Reason, Refusal
+from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand
 from queue_scheduler.plugins.elastic_quota_tree import ElasticQuotaTreePlugin
 from queue_scheduler.refusal_texts import full_message, stable_message
@@ -439,4 +440,4 @@ def test_a_fork_decides_the_same_and_changes_nothing() -> None:
     plugin = room.engine.plugins.plugins[0]
     assert isinstance(plugin, ElasticQuotaTreePlugin)
     plugin.fork().on_quota_source_gone(PLAIN)
-    assert [view.name for view in plugin.views()] == ["root", "root/a"]
+    assert [view.name for view in PluginRunner([plugin]).view_quotas()] == ["root", "root/a"]

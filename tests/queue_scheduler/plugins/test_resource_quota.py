@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason
 from queue_scheduler.framework.extension_points import Supposed
+from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
 from queue_scheduler.refusal_texts import stable_message
 from shared_api.objects.meta import Uid
@@ -158,7 +159,7 @@ def test_granted_pods_are_counted_before_the_write() -> None:
     assert room.start("default") == ["b"]
     (plugin,) = room.engine.plugins.plugins
     assert isinstance(plugin, ResourceQuotaPlugin)
-    (view,) = plugin.views()
+    (view,) = PluginRunner([plugin]).view_quotas()
     assert view.used["pods"] == 2, "in addition to the pod of its earlier run"
 
 
@@ -205,7 +206,7 @@ def used(room: SourceEngine) -> tuple[int, int]:
     """Return the pods and CPUs that are charged to the one quota."""
     (plugin,) = room.engine.plugins.plugins
     assert isinstance(plugin, ResourceQuotaPlugin)
-    (view,) = plugin.views()
+    (view,) = PluginRunner([plugin]).view_quotas()
     return view.used.get("pods", 0), view.used.get("cpu", 0)
 
 
@@ -351,8 +352,8 @@ def test_a_fork_is_independent() -> None:
     assert isinstance(plugin, ResourceQuotaPlugin)
     fork = plugin.fork()
     fork.on_quota_source_gone(hard(cpu=4))
-    assert [view.name for view in plugin.views()] == ["ns/rq"]
-    assert fork.views() == []
+    assert [view.name for view in PluginRunner([plugin]).view_quotas()] == ["ns/rq"]
+    assert PluginRunner([fork]).view_quotas() == []
 
 
 def test_suppositions_without_other_units() -> None:

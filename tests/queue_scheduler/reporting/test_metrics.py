@@ -22,7 +22,6 @@ from queue_scheduler.reporting.metrics import (
     StateCollector,
     UnitMetrics,
 )
-from queue_scheduler.setup.quota_readers import find_quotas
 from shared_api.client.resource_types import ELASTIC_QUOTAS
 from shared_api.metrics import OTHER
 from shared_api.objects.meta import Uid
@@ -41,7 +40,7 @@ class Scrape:
     def __init__(self, kit: ShellKit) -> None:
         self.registry = CollectorRegistry()
         self.metrics = SchedulerMetrics(self.registry)
-        self.registry.register(StateCollector(kit.shared, self.metrics, find_quotas))
+        self.registry.register(StateCollector(kit.shared, self.metrics))
         self.clock = VirtualClock()
         self.is_synced = True
         self.gone: set[str] = set()
@@ -173,7 +172,7 @@ class Interrupted(SharedEngine):
 def test_a_queue_created_during_a_scrape_keeps_its_counts(kit: ShellKit) -> None:
     shared, registry = Interrupted(kit.engine, lambda _: None), CollectorRegistry()
     metrics = SchedulerMetrics(registry)
-    registry.register(StateCollector(shared, metrics, find_quotas))
+    registry.register(StateCollector(shared, metrics))
 
     def comes() -> None:
         kit.add_queue("fresh")

@@ -27,7 +27,6 @@ from queue_scheduler.reporting.pending_reason import (
     PendingReasonWriter,
     build_waiting_patch,
 )
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import ELASTIC_QUOTAS, QUEUE_UNITS
 from shared_api.client.writes import Rejected, Written
@@ -577,7 +576,7 @@ def test_what_is_written_opens_the_explanation(kit: ShellKit, unit: dict[str, An
     kit.decide()
     desk.pass_time(FIRST_REPORT_SECONDS + EPSILON)
     desk.pass_time(FIRST_REPORT_SECONDS + EPSILON)
-    answers = Answers(StateAnswers(kit.shared, QUOTA_READERS, lambda: True, kit.clock.now))
+    answers = Answers(StateAnswers(kit.shared, lambda: True, kit.clock.now))
     told = answers.explain("default", "u").summary
     _, _, why = told.partition(": ")
     written = condition_of(kit.unit("u"), "QuotaReserved")

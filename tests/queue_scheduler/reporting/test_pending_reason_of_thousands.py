@@ -15,7 +15,6 @@ from queue_scheduler.reporting.pending_reason import (
     LATER_PER_SECOND,
     PendingReasonWriter,
 )
-from queue_scheduler.setup.quota_readers import QUOTA_READERS
 from shared_api.client.flow_control import DEFAULT_BURST, DEFAULT_QPS, FlowControl
 from shared_api.client.resource_client import ResourceClient
 from shared_api.client.write_dispatcher import WriteDispatcher
@@ -108,7 +107,7 @@ def test_few_reasons_are_written_and_those_are_the_first(crowd: Crowd) -> None:
 def test_an_unwritten_reason_reads_waiting_and_the_debug_api_knows_why(crowd: Crowd) -> None:
     last = crowd.names["q0"][-1]
     assert crowd.kit.unit(last)["status"]["message"] == "Waiting"
-    facts = Snapshots(crowd.kit.shared, QUOTA_READERS, crowd.kit.clock.now).unit(f"default/{last}")
+    facts = Snapshots(crowd.kit.shared, crowd.kit.clock.now).unit(f"default/{last}")
     assert facts is not None
     assert facts.refusal is not None
     assert facts.refusal.reason.value == "OverQuotaMax"

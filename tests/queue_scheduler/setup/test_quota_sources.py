@@ -23,12 +23,6 @@ from queue_scheduler.plugins.elastic_quota_tree import ElasticQuotaTreePlugin
 from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.reporting.metrics import SchedulerMetrics, StateCollector
-from queue_scheduler.setup.quota_readers import (
-    QUOTA_READERS,
-    find_quotas,
-    read_quota_names,
-    read_quota_views,
-)
 from shared_api.quota_names import QuotaNamespaces
 from shared_api.testing.object_builders import (
     elastic_quota_tree,
@@ -358,18 +352,25 @@ def test_quotas_of_all_plugins_are_shown_and_measured() -> None:
     handlers.on_quota(None, elastic_quota_tree(TREE))
     quota = resource_quota("rq", hard={"cpu": 4})
     handlers.on_quota(None, quota)
-    assert shared.ask(read_quota_names) == ("root", "root/a", "root/b", "default/rq")
-    assert [view.name for view in shared.ask(read_quota_views)] == [*shared.ask(read_quota_names)]
+    assert shared.ask(lambda engine: engine.plugins.list_quotas()) == (
+        "root",
+        "root/a",
+        "root/b",
+        "default/rq",
+    )
+    assert [view.name for view in shared.ask(lambda engine: engine.plugins.view_quotas())] == [
+        *shared.ask(lambda engine: engine.plugins.list_quotas())
+    ]
     registry = CollectorRegistry()
-    registry.register(StateCollector(shared, SchedulerMetrics(registry), find_quotas))
+    registry.register(StateCollector(shared, SchedulerMetrics(registry)))
     for name, cpu in (("root/a", 2000), ("default/rq", 4000)):
         labels = {"quota": name, "resource": "cpu"}
         assert registry.get_sample_value("koord_queue_quota_max", labels) == cpu
     handlers.on_queue(None, queue("q", metadata={"annotations": {FULLNAME: "root/a"}}))
-    (facts,) = Snapshots(shared, QUOTA_READERS, VirtualClock().now).queues(["q"])
+    (facts,) = Snapshots(shared, VirtualClock().now).queues(["q"])
     assert facts.quotas == ["root/a"]
     handlers.on_quota(quota, None)
-    assert "default/rq" not in shared.ask(read_quota_names)
+    assert "default/rq" not in shared.ask(lambda engine: engine.plugins.list_quotas())
 
 
 class NoWorkers:

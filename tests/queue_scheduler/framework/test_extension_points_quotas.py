@@ -1,0 +1,106 @@
+"""The quotas of a plugin from outside, behind every door; and of one that shows none."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.debug_api.state_answers import StateAnswers
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.extension_points import Mapped, QueueDirectory
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.page.known_state import KnownStates
+from queue_scheduler.plugins.priority import Priority
+from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
+from queue_scheduler.quota.quota_view import QuotaView
+from queue_scheduler.reporting.metrics import SchedulerMetrics, StateCollector
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.testing.object_builders import queue, queue_unit
+from shared_api.testing.virtual_clock import VirtualClock
+from tests.queue_scheduler.page.page_kit import PageWorld
+
+
+class HiddenQuotas:
+    """Charges all units to the quota `lab`, and does not show it."""
+
+    name = "HiddenQuotas"
+
+    def map_unit(self, _unit: QueueUnit, _queues: QueueDirectory) -> Mapped:
+        return Mapped("lab", "q")
+
+    def quota_names(self, _unit: QueueUnit) -> tuple[str, ...]:
+        return ("lab",)
+
+    def quota_of_pod(self, _namespace: str, _labels: dict[str, str]) -> str:
+        return ""
+
+    def fork(self) -> Self:
+        return self
+
+
+class LabQuotas(HiddenQuotas):
+    """Shows it."""
+
+    name = "LabQuotas"
+
+    def list_quotas(self) -> tuple[str, ...]:
+        return ("lab",)
+
+    def view_quota(self, name: str) -> QuotaView | None:
+        if name != "lab":
+            return None
+        return QuotaView(name="lab", max={"cpu": 8_000}, used={"cpu": 3_000})
+
+
+class LabWithoutFork:
+    """Has the quotas of another plugin, and no fork."""
+
+    name = "LabWithoutFork"
+    list_quotas = LabQuotas.list_quotas
+    view_quota = LabQuotas.view_quota
+    quota_names = LabQuotas.quota_names
+    quota_of_pod = LabQuotas.quota_of_pod
+
+
+def share(plugin: HiddenQuotas | LabWithoutFork) -> SharedEngine:
+    engine = Engine(PluginRunner([plugin, Priority()]), BUILT_IN_POLICIES)
+    engine.on_queue(queue("q"))
+    engine.on_queue_unit(queue_unit("u", requests={"cpu": 1}))
+    return SharedEngine(engine, lambda _: None)
+
+
+def test_quotas_of_a_plugin_from_outside_are_shown_like_ours() -> None:
+    shared = share(LabQuotas())
+    answers = StateAnswers(shared, lambda: True)
+    page = answers.quotas()
+    assert [(node.name, node.max, node.used) for node in page.items] == [
+        ("lab", {"cpu": "8"}, {"cpu": "3"})
+    ]
+    assert page.problems == []
+    assert answers.queue("q").queue.quotas == ["lab"]
+    assert answers.upstream_quotas()["q"]["lab"].max == {"cpu": "8"}
+
+    registry = CollectorRegistry()
+    registry.register(StateCollector(shared, SchedulerMetrics(registry)))
+    scraped = generate_latest(registry).decode()
+    assert 'koord_queue_quota_max{quota="lab",resource="cpu"} 8000.0' in scraped
+    assert 'dequeued_quota_usage_by_quota{quota="lab",resource="cpu"} 3000.0' in scraped
+
+    known = KnownStates(PageWorld(shared, VirtualClock()).sources()).of_now()
+    assert [node.name for node in known.trees] == ["lab"]
+
+
+def test_a_plugin_that_does_not_show_its_quotas_is_named() -> None:
+    page = StateAnswers(share(HiddenQuotas()), lambda: True).quotas()
+    assert page.items == []
+    assert page.problems == [
+        "plugin HiddenQuotas does not show its quotas (list_quotas and view_quota), or has no fork"
+    ]
+
+
+def test_a_plugin_without_a_fork_is_named() -> None:
+    page = StateAnswers(share(LabWithoutFork()), lambda: True).quotas()
+    assert page.items == []
+    assert [problem.split()[1] for problem in page.problems] == ["LabWithoutFork"]
