@@ -11,8 +11,7 @@ import argparse
 import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Protocol
 
 import msgspec
 from msgspec import Meta
@@ -51,10 +50,6 @@ DEFAULT_PLUGINS: Final = ("Priority", "ElasticQuotaV2")
 _RATE: Final = re.compile(r"[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,2})?")
 
 LEASE: Final = "koord-queue-scheduler"
-SHADOW_LEASE: Final = "koord-queue-shadow"
-
-SHADOW_RECORD_LIMIT: Final = "256Mi"
-"""A job takes about 1 KiB of it, and some more of memory while the program runs."""
 
 SMALL_UNITS_VARIABLE: Final = "SmallTaskAcclerate"
 """Upstream's name of an environment variable, including its unusual spelling."""
@@ -246,22 +241,6 @@ def parse_rate(text: str) -> Fraction:
     return rate
 
 
-class ShadowFlags(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of the shadow mode.
-
-    Attributes:
-        folder: Where the record is.
-        most_bytes: How large it may grow.
-        objects: A file with quotas, queues and places; None: they are read from the cluster.
-        kinds: Keys of the kinds of jobs that are followed.
-    """
-
-    folder: Path
-    most_bytes: int
-    objects: Path | None
-    kinds: tuple[str, ...]
-
-
 class Flags(msgspec.Struct, frozen=True, kw_only=True):
     """The parsed command line."""
 
@@ -282,29 +261,36 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the self-audit places units again whose state differs from the objects."""
     queue_labels: Mapping[str, str]
     """Labels of Queues that metrics show: from the key to the name of the metric's label."""
-    insight_folder: Path | None
-    """Where the sockets of the insight program are; None: there is none."""
-    withdraw_visibility_seconds: float | None
-    """How long the aggregated API may be unavailable before its APIService is deleted; None: it is
-    not looked at."""
-    shadow: ShadowFlags | None
-    """What to watch and record instead of deciding; None: this program decides."""
     without_effect: Mapping[str, str]
     """Flags that were given and have no effect, each with what to use instead."""
+    parsed: argparse.Namespace
+    """All flags as argparse has read them: those of other packages are only here."""
 
 
-def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = NO_ENVIRONMENT) -> Flags:
+class FlagGroup(Protocol):
+    """Flags that another package adds."""
+
+    def add_flags(self, parser: argparse.ArgumentParser) -> None:
+        """Add the flags."""
+
+
+def parse_flags(
+    arguments: Sequence[str],
+    environment: Mapping[str, str] = NO_ENVIRONMENT,
+    groups: Sequence[FlagGroup] = (),
+) -> Flags:
     """Parse the command line.
 
     Args:
         arguments: Without the program's name.
         environment: Where upstream has one setting (`SMALL_UNITS_VARIABLE`).
+        groups: Flags of other packages.
 
     Raises:
         SystemExit: `--help`, or an unknown flag (argparse's own message).
         FlagError: A value that is invalid, or asks for a feature that is not available.
     """
-    got = _parser().parse_args(with_two_dashes(arguments))
+    got = _parser(groups).parse_args(with_two_dashes(arguments))
     gates: dict[str, bool] = {}
     for text in values_of(got, FEATURE_GATES_FLAG):
         gates.update(_read_feature_gates(text))
@@ -312,62 +298,22 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = NO_EN
     without_effect = read_upstream_flags(got, UPSTREAM_FLAGS)
     if checks_available_quota:
         del without_effect[FEATURE_GATES_FLAG]
-    shadow = _read_shadow(got)
-    program = read_program_flags(got, namespace=got.queue_namespace)
-    if shadow is not None:
-        program = _as_shadow(program)
     return Flags(
-        program=program,
+        program=read_program_flags(got, namespace=got.queue_namespace),
         config=got.config,
         queue_namespace=got.queue_namespace,
         debug=read_debug_flags(got),
         oversell_rate=parse_rate(got.oversellrate),
         strict=_read_strict_mode(got, environment),
-        verdict_seconds=_read_seconds("--verdict-timeout", got.verdict_timeout),
+        verdict_seconds=read_seconds("--verdict-timeout", got.verdict_timeout),
         checks_available_quota=checks_available_quota,
         quota_namespaces=got.quota_namespaces and QuotaNamespaces(got.quota_namespaces),
         node_queue_policy=_read_node_queue_policy(environment),
         audit_repairs=parse_bool("--audit-repair", got.audit_repair),
         queue_labels=_read_queue_labels(got.metrics_queue_labels),
-        insight_folder=Path(got.insight_socket_dir) if got.insight_socket_dir else None,
-        withdraw_visibility_seconds=_read_patience(got.withdraw_visibility_after),
-        shadow=shadow,
         without_effect=without_effect,
+        parsed=got,
     )
-
-
-def _read_shadow(got: argparse.Namespace) -> ShadowFlags | None:
-    if not parse_bool("--shadow", got.shadow):
-        return None
-    if not got.shadow_record_dir:
-        raise FlagError("--shadow needs --shadow-record-dir: what is seen is written there")
-    if got.insight_socket_dir:
-        raise FlagError("--shadow goes without --insight-socket-dir: it does not serve the page")
-    try:
-        most = amount("memory", got.shadow_record_limit)
-    except QuantityError as error:
-        msg = f"--shadow-record-limit: {error}"
-        raise FlagError(msg) from error
-    return ShadowFlags(
-        folder=Path(got.shadow_record_dir),
-        most_bytes=most,
-        objects=Path(got.shadow_objects) if got.shadow_objects else None,
-        kinds=tuple(each.strip() for each in got.shadow_kinds.split(",") if each.strip()),
-    )
-
-
-def _as_shadow(flags: ProgramFlags) -> ProgramFlags:
-    """Return the flags with the shadow's own Lease: it must not stand in for a scheduler."""
-    if flags.metrics_secure:
-        msg = "--shadow goes without --metrics-secure: to review a token is a write"
-        raise FlagError(msg)
-    if flags.lease_name != LEASE:
-        return flags
-    return msgspec.structs.replace(flags, lease_name=SHADOW_LEASE)
-
-
-def _read_patience(text: str) -> float | None:
-    return _read_seconds("--withdraw-visibility-after", text) if text else None
 
 
 def _read_queue_labels(text: str) -> dict[str, str]:
@@ -418,7 +364,12 @@ def _read_small_units(text: str) -> dict[str, int]:
     return amounts
 
 
-def _read_seconds(flag: str, text: str) -> float:
+def read_seconds(flag: str, text: str) -> float:
+    """Return the seconds of a duration such as "30s".
+
+    Raises:
+        FlagError: It is no duration, or not above 0; the message begins with the flag.
+    """
     try:
         seconds = parse_seconds(text)
     except DurationError as error:
@@ -457,7 +408,7 @@ def _read_feature_gates(text: str) -> dict[str, bool]:
     return gates
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(groups: Sequence[FlagGroup]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="koord-queue-scheduler",
         description="Decides which queued job may start: order, quota, turns.",
@@ -500,49 +451,11 @@ def _parser() -> argparse.ArgumentParser:
         help="keys of labels of Queues that the metric koord_queue_labels shows, such as"
         f" team,example.com/cost-center; at most {MAX_QUEUE_LABELS} (default: none)",
     )
-    add(
-        "--insight-socket-dir",
-        default="",
-        help="folder of the sockets of koord-queue-insight, whose --socket-dir is the same"
-        " (default: without it)",
-    )
-    add(
-        "--withdraw-visibility-after",
-        default="",
-        help="delete the APIService of the aggregated API when nobody has answered for it for so"
-        " long: as long as it is there, no namespace can be deleted (default: it is not looked at)",
-    )
     _add_strict_flags(parser)
-    _add_shadow_flags(parser)
+    for group in groups:
+        group.add_flags(parser)
     add_upstream_flags(parser, UPSTREAM_FLAGS)
     return parser
-
-
-def _add_shadow_flags(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("shadow mode").add_argument
-    add(
-        "--shadow",
-        nargs="?",
-        const="true",
-        default="false",
-        help="watch the jobs of a cluster and record them, decide nothing and write nothing",
-    )
-    add("--shadow-record-dir", default="", help="folder of the record")
-    add(
-        "--shadow-record-limit",
-        default=SHADOW_RECORD_LIMIT,
-        help="when the record is that large nothing more is recorded (default: %(default)s)",
-    )
-    add(
-        "--shadow-objects",
-        default="",
-        help="file with quotas, queues and places (default: the quotas and queues of the cluster)",
-    )
-    add(
-        "--shadow-kinds",
-        default="job",
-        help="kinds of jobs that are followed, such as job,pytorchjob,pod (default: %(default)s)",
-    )
 
 
 def _add_strict_flags(parser: argparse.ArgumentParser) -> None:

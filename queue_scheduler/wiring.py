@@ -8,8 +8,8 @@ Decisions::
         +--> dequeue_cycle, preemption_cycle --> write_dispatcher --> client
 
 In addition: `unit_controllers` (what follows from one unit and the time), `queue_objects` (queues
-of quotas, their status, drains), `reporting` (pending reasons, events, metrics), and `debug_api`,
-to which `insight_api` adds its routes.
+of quotas, their status, drains), `reporting` (pending reasons, events, metrics), and `debug_api`.
+What other packages add is loaded by name (`additions`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import structlog
 from starlette.applications import Starlette
 
-from queue_scheduler.api_registration.api_service import ApiServices
-from queue_scheduler.api_registration.guard import VisibilityGuard
 from queue_scheduler.configuration import Flags, KoordQueueConfiguration
 from queue_scheduler.cycles.call_log import CallLog
 from queue_scheduler.cycles.dequeue_cycle import DequeueCycle
@@ -36,10 +33,6 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.cycles.undecided_units import UndecidedUnits
 from queue_scheduler.decision import Dequeue, Preempt
 from queue_scheduler.engine.settings import EngineSettings
-from queue_scheduler.insight_feed.feed import InsightFeed, Replica
-from queue_scheduler.insight_feed.feed_metrics import FeedMetrics
-from queue_scheduler.insight_feed.messages import PROTOCOL, Hello, describe_interpreter
-from queue_scheduler.insight_feed.record_watch import OwnPod, RecordWatch
 from queue_scheduler.queue_objects.queue_drain import QueueDrain
 from queue_scheduler.queue_objects.queue_reconciler import QueueReconciler, QueuesAndQuotas
 from queue_scheduler.queue_objects.queue_status import QueueStatusWriter
@@ -49,6 +42,7 @@ from queue_scheduler.reporting.pending_reason import PendingReasonWriter
 from queue_scheduler.reporting.queue_heads import QueueHeads
 from queue_scheduler.reporting.undecodable_objects import UndecodableObjects
 from queue_scheduler.reporting.unit_progress import UnitProgress
+from queue_scheduler.setup.additions import Attachment, Request, SchedulerParts
 from queue_scheduler.setup.engine_building import build_engine
 from queue_scheduler.setup.object_caches import ObjectCaches, build_caches, compacting
 from queue_scheduler.setup.plugin_handle import PluginHandle, StoreCaches
@@ -80,7 +74,6 @@ from shared_api.informer.shared_informer import InformerSettings, SharedInformer
 from shared_api.leader_warmup import LeaderWarmup
 from shared_api.local_program import Check
 from shared_api.objects.admission_check import AdmissionCheck
-from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 from shared_api.process.loop_thread import LoopThread, stop_all
@@ -100,9 +93,18 @@ ObjectT = TypeVar("ObjectT", bound=ApiObject)
 
 
 def build_scheduler(
-    program: Program, flags: Flags, configuration: KoordQueueConfiguration
+    program: Program,
+    flags: Flags,
+    configuration: KoordQueueConfiguration,
+    requests: Sequence[Request] = (),
 ) -> Scheduler:
     """Return the scheduler's work, ready to start.
+
+    Args:
+        program: The process.
+        flags: The command line.
+        configuration: The configuration file.
+        requests: What the command line asks of additions.
 
     Raises:
         FlagError: The configuration names an unknown plugin, or arguments that a plugin refuses.
@@ -110,14 +112,18 @@ def build_scheduler(
     """
     if flags.without_effect:
         log.warning("settings without effect", settings=flags.without_effect)
-    return Scheduler(program, flags, configuration)
+    return Scheduler(program, flags, configuration, requests)
 
 
 class Scheduler:
     """The `Work` of koord-queue-scheduler."""
 
     def __init__(
-        self, program: Program, flags: Flags, configuration: KoordQueueConfiguration
+        self,
+        program: Program,
+        flags: Flags,
+        configuration: KoordQueueConfiguration,
+        requests: Sequence[Request],
     ) -> None:
         self._program = program
         self._clock = program.clock
@@ -140,7 +146,7 @@ class Scheduler:
         events = self._build_events()
         stores = StoreCaches(caches.queues, caches.units, caches.quotas, caches.pods, caches.nodes)
         handle = PluginHandle(stores, flags.oversell_rate, events, self._dispatcher)
-        calls = self._calls = self._log_calls(flags)
+        calls = CallLog(self._clock.now) if any(each.records_calls for each in requests) else None
         engine = build_engine(settings, handle)
         self._shared = SharedEngine(engine, self._workers.wake, calls)
         handle.attach(self._shared)
@@ -162,12 +168,7 @@ class Scheduler:
         checks = _build_unit_controllers(parts, flags, configuration, reporter)
         _build_self_audit(parts, reporter, repairs=flags.audit_repairs)
         self._check_watch = self._watch_checks(handlers, checks)
-        self._feed: InsightFeed | None = None
-        if calls is not None and flags.insight_folder is not None:
-            self._feed = self._build_feed(calls, flags.insight_folder, flags.queue_namespace)
-            namespace = flags.program.lease_namespace
-            self._watch_record(self._feed, flags.insight_folder, namespace, reporter)
-        self._guard_visibility(flags.withdraw_visibility_seconds)
+        self._attached = self._attach(requests, parts, flags, calls, reporter)
         self._debug = self._build_debug(flags, handle)
         self._debug_threads = self._debug.threads(
             lambda name, step: program.spawn(name, step, unblock=self._debug.end)
@@ -258,53 +259,6 @@ class Scheduler:
         caches.pods.add_handler(handlers.on_pod)
         return handlers
 
-    def _log_calls(self, flags: Flags) -> CallLog | None:
-        """Return a log of the calls of the engine, if anything reads it."""
-        return None if flags.insight_folder is None else CallLog(self._clock.now)
-
-    def _build_feed(self, calls: CallLog, folder: Path, queue_namespace: str) -> InsightFeed:
-        """Build what tells the insight program all calls of the engine."""
-        program = self._program
-        hello = Hello(
-            protocol=PROTOCOL,
-            version=VERSION,
-            interpreter=describe_interpreter(),
-            identity=program.identity,
-            queue_namespace=queue_namespace,
-        )
-        replica = Replica(hello, program.leadership.is_leader, self._are_caches_ready)
-        metrics = FeedMetrics(program.metrics.registry)
-        feed = InsightFeed(self._shared, calls, folder, replica, self._clock, metrics)
-        self._threads.run("insight-feed", feed.step)
-        return feed
-
-    def _watch_record(
-        self, feed: InsightFeed, folder: Path, namespace: str, reporter: EventReporter
-    ) -> None:
-        """Build what writes an event on this program's pod when nothing is recorded."""
-        host, _, _ = self._program.identity.rpartition("_")
-        key = f"{namespace}/{host}"
-
-        def find_pod() -> OwnPod:
-            pod = self._caches.pods.store.get(key)
-            return OwnPod(key, Uid("") if pod is None else pod.metadata.uid)
-
-        watch = RecordWatch(
-            folder,
-            lambda: feed.is_connected,
-            reporter.report,
-            find_pod,
-            self._clock,
-        )
-        self._threads.run("record-watch", watch.step)
-
-    def _guard_visibility(self, patience_seconds: float | None) -> None:
-        """Build what withdraws the aggregated API when nobody serves it, on every replica."""
-        if patience_seconds is not None:
-            services = ApiServices(self._program.client)
-            guard = VisibilityGuard(services, self._clock, patience_seconds)
-            self._threads.run("visibility-guard", guard.step)
-
     def _watch_checks(
         self, handlers: EventHandlers, checks: AdmissionCheckCycle
     ) -> KindWatch[AdmissionCheck]:
@@ -322,25 +276,41 @@ class Scheduler:
         self._threads.run("admission-check-kind", follow_kind(watch, self._shared))
         return watch
 
-    def _build_debug(self, flags: Flags, handle: PluginHandle) -> DebugServer:
-        is_leader = self._program.leadership.is_leader
+    def _attach(
+        self,
+        requests: Sequence[Request],
+        parts: _BuiltParts,
+        flags: Flags,
+        calls: CallLog | None,
+        reporter: EventReporter,
+    ) -> list[Attachment]:
+        """Build what the command line asks of additions."""
+        own = SchedulerParts(
+            program=parts.program,
+            flags=flags,
+            settings=self._settings,
+            shared=parts.shared,
+            calls=calls,
+            caches=parts.caches,
+            are_caches_ready=self._are_caches_ready,
+            threads=parts.threads,
+            report=reporter.report,
+        )
+        return [each.attach(own) for each in requests]
 
+    def _build_debug(self, flags: Flags, handle: PluginHandle) -> DebugServer:
         def build(guard_of: GuardOf) -> Starlette:
             # FastAPI takes 13 MB: imported at the first request only.
             from queue_scheduler.debug_api.app import build_app  # noqa: PLC0415 - as said
             from queue_scheduler.debug_api.state_answers import (  # noqa: PLC0415 - as said
                 StateAnswers,
             )
-            from queue_scheduler.insight_api.answers import Answers  # noqa: PLC0415 - as said
-            from queue_scheduler.insight_api.app import InsightRoutes  # noqa: PLC0415 - as said
-            from queue_scheduler.insight_api.insight_link import InsightLink  # noqa: PLC0415 - as said
 
+            is_leader = self._program.leadership.is_leader
             state = StateAnswers(self._shared, is_leader, self._clock.now)
-            answers = Answers(state, self._caches.find_namespace, self._settings)
             access = guard_of(list_units_there)
-            link = InsightLink(flags.insight_folder, self._clock)
-            routes = InsightRoutes(answers, link)
-            return build_app(state, access, handle.debug_routes(access), VERSION, [routes])
+            added = [each.debug_additions(state) for each in self._attached]
+            return build_app(state, access, handle.debug_routes(access), VERSION, added)
 
         return open_debug_server(self._program, flags.debug, build)
 
@@ -394,12 +364,12 @@ class Scheduler:
         self._dispatcher.stop()
         informers = self.informers
         followers = [each.thread for each in informers if each.thread is not None]
-        if self._feed is not None:
-            self._feed.end()
+        for each in self._attached:
+            each.end()
         stop_all([*self._threads, *followers, *self._debug_threads], self._clock)
         self._debug.close()
-        if self._feed is not None:
-            self._feed.close()
+        for each in self._attached:
+            each.close()
         for informer in informers:
             informer.stop(0.0)
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from queue_scheduler.configuration import KoordQueueConfiguration, ShadowFlags
+from queue_scheduler.configuration import KoordQueueConfiguration
 from queue_scheduler.shadow.command import split
 from queue_scheduler.shadow.counterfactual import Counterfactual, build_world
 from queue_scheduler.shadow.folder import RecordFile, read_lines
@@ -28,6 +28,7 @@ from queue_scheduler.shadow.lines import (
 )
 from queue_scheduler.shadow.places import Places
 from queue_scheduler.shadow.story import Story, key_of, read_story
+from queue_scheduler.shadow_program.flags import ShadowFlags
 from queue_scheduler.shadow_program.job_watch import JobName, JobWatch, ObservedJob
 from queue_scheduler.shadow_program.observer import Observer
 from queue_scheduler.shadow_program.quota_watch import QuotaWatch

@@ -11,7 +11,6 @@ import structlog
 from queue_scheduler.configuration import (
     Flags,
     KoordQueueConfiguration,
-    ShadowFlags,
     load_configuration,
 )
 from queue_scheduler.replay.jobs import TraceError
@@ -19,6 +18,7 @@ from queue_scheduler.replay.replayed_world import build_engine
 from queue_scheduler.shadow.counterfactual import build_world
 from queue_scheduler.shadow.folder import FILE, RecordError, read_lines
 from queue_scheduler.shadow.given_objects import Given, read_given
+from queue_scheduler.shadow_program.flags import ShadowFlags
 from queue_scheduler.shadow_program.job_watch import JobWatch
 from queue_scheduler.shadow_program.quota_watch import QuotaWatch
 from queue_scheduler.shadow_program.recorder import Recorder, Watched

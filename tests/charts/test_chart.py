@@ -21,6 +21,7 @@ from queue_scheduler.api_registration.api_service import NAME as API_SERVICE
 from queue_scheduler.forecast.untold import LEAST_RUNS
 from queue_scheduler.framework.handle import Handle
 from queue_scheduler.insight_program.flags import InsightFlags, parse_insight_flags
+from queue_scheduler.scheduler_additions import InsightAddition
 from queue_scheduler.setup.plugin_loading import BUILT_IN, Switches, build_plugins
 from shared_api.admission_check_kit.serving import parse_check_flags
 from shared_api.crds import DEFINITIONS
@@ -48,6 +49,7 @@ from tests.charts.values_table import (
     VALUES,
 )
 from tests.controlplane.helm import require_helm_3
+from tests.queue_scheduler.all_flags import parse_all_flags
 
 ROOT = CHART.parents[1]
 CLUSTER_WIDE = {
@@ -269,7 +271,7 @@ def read_insight_flags(args: list[str]) -> InsightFlags:
 
 def _parse(name: str, args: list[str]) -> Json:
     if name == "scheduler":
-        return scheduler_configuration.parse_flags(args)
+        return parse_all_flags(args)
     if name == CHECKS:
         return parse_check_flags(args, f"koord-queue-{CHECKS}", "a.b/c")
     if name == INSIGHT:
@@ -286,7 +288,7 @@ def test_the_programs_accept_their_configuration(values: Json, tmp_path: Path) -
             controllers_configuration.load_configuration(str(path), {"job"})
             continue
         configuration = scheduler_configuration.load_configuration(str(path))
-        flags = scheduler_configuration.parse_flags(containers(values)[name]["args"])
+        flags = _parse(name, containers(values)[name]["args"])
         switches = Switches(oversell_rate=flags.oversell_rate)
         no_handle = cast("Handle", None)  # no built-in plugin uses it
         assert build_plugins(_without_others(configuration), switches, no_handle)
@@ -344,7 +346,7 @@ def test_values_reach_the_programs() -> None:
 )
 def test_whether_the_self_audit_repairs(scheduler: Json, want: bool) -> None:
     arguments = containers({"scheduler": scheduler})["scheduler"]["args"]
-    assert scheduler_configuration.parse_flags(arguments).audit_repairs is want
+    assert parse_all_flags(arguments).audit_repairs is want
 
 
 @pytest.mark.parametrize(
@@ -524,7 +526,7 @@ def test_insight_is_rendered_on_request_with_its_own_settings() -> None:
     container, asked = containers(values)[INSIGHT], values["insight"]
     flags = _parse(INSIGHT, container["args"])
     scheduler = _parse("scheduler", containers(values)["scheduler"]["args"])
-    assert flags.socket_folder == scheduler.insight_folder
+    assert flags.socket_folder == InsightAddition().read_flags(scheduler).folder
     assert flags.process.metrics_address == ":8085"
     assert flags.process.log_level == "debug", "of extraArgs"
     assert container["env"] == asked["extraEnv"]
@@ -558,7 +560,7 @@ def test_the_aggregated_api_is_reached_through_its_service() -> None:
     assert "service" not in api_service["spec"], "nobody answers yet"
     assert "caBundle" not in api_service["spec"]
     scheduler = _parse("scheduler", containers(VISIBLE)["scheduler"]["args"])
-    assert scheduler.withdraw_visibility_seconds == 30
+    assert InsightAddition().read_flags(scheduler).withdraw_seconds == 30
 
 
 def test_the_page_is_reached_through_its_service_only_if_exposed() -> None:

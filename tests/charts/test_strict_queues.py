@@ -9,12 +9,13 @@ import pytest
 from queue_controllers import configuration as controllers_configuration
 from queue_scheduler import configuration as scheduler_configuration
 from tests.charts.test_chart import containers
+from tests.queue_scheduler.all_flags import parse_all_flags
 
 Json = Any
 
 
 def scheduler_flags(values: Json) -> scheduler_configuration.Flags:
-    return scheduler_configuration.parse_flags(containers(values)["scheduler"]["args"])
+    return parse_all_flags(containers(values)["scheduler"]["args"])
 
 
 @pytest.mark.parametrize(

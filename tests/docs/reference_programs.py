@@ -11,12 +11,12 @@ import click
 from koord_queue.cli.app import SECTIONS, root
 from queue_controllers.configuration import parse_flags as parse_controllers_flags
 from queue_scheduler.admission_check_controller.__main__ import run as run_admission_checks
-from queue_scheduler.configuration import parse_flags as parse_scheduler_flags
 from queue_scheduler.insight_program.flags import parse_insight_flags
 from tests.docs.reference_text import code, plain, prose, table
+from tests.queue_scheduler.all_flags import parse_all_flags
 
 PROGRAMS: Final[Sequence[Callable[[Sequence[str]], object]]] = (
-    parse_scheduler_flags,
+    parse_all_flags,
     parse_controllers_flags,
     parse_insight_flags,
     run_admission_checks,

@@ -9,7 +9,6 @@ import pytest
 
 from queue_scheduler.configuration import (
     KoordQueueConfiguration,
-    ShadowFlags,
     load_configuration,
     parse_flags,
     parse_rate,
@@ -356,40 +355,3 @@ def test_the_help_names_the_gate_that_has_an_effect(capsys: pytest.CaptureFixtur
     assert "only ElasticQuotaTreeCheckAvailableQuota is heeded" in " ".join(
         capsys.readouterr().out.split()
     )
-
-
-@pytest.mark.parametrize(("text", "want"), [("", None), ("30s", 30.0), ("2m", 120.0)])
-def test_how_long_the_aggregated_api_may_be_unavailable(text: str, want: float | None) -> None:
-    flags = parse_flags([f"--withdraw-visibility-after={text}"] if text else [])
-    assert flags.withdraw_visibility_seconds == want
-
-
-# --- shadow mode ----------------------------------------------------------------------------------
-
-SHADOW = ("--shadow", "--shadow-record-dir=/record")
-
-
-def test_a_shadow_has_a_lease_of_its_own() -> None:
-    flags = parse_flags([*SHADOW, "--shadow-kinds=job, rayjob", "--shadow-record-limit=2Ki"])
-    assert flags.shadow == ShadowFlags(
-        folder=Path("/record"), most_bytes=2048, objects=None, kinds=("job", "rayjob")
-    )
-    assert flags.program.lease_name == "koord-queue-shadow"
-    named = parse_flags([*SHADOW, "--leader-elect-lease-name=mine"])
-    assert named.program.lease_name == "mine"
-    assert parse_flags([]).shadow is None
-    assert parse_flags([]).program.lease_name == "koord-queue-scheduler"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "want"),
-    [
-        pytest.param(["--shadow"], "needs --shadow-record-dir", id="no folder"),
-        pytest.param([*SHADOW, "--metrics-secure"], "without --metrics-secure", id="reviews"),
-        pytest.param([*SHADOW, "--insight-socket-dir=/s"], "without --insight", id="insight"),
-        pytest.param([*SHADOW, "--shadow-record-limit=x"], "--shadow-record-limit: ", id="limit"),
-    ],
-)
-def test_what_a_shadow_cannot_do_is_refused(arguments: list[str], want: str) -> None:
-    with pytest.raises(FlagError, match=want):
-        parse_flags(arguments)

@@ -19,9 +19,12 @@ from queue_controllers.wiring import Controllers
 from queue_scheduler.configuration import Flags, KoordQueueConfiguration
 from queue_scheduler.cycles.call_log import CallLog
 from queue_scheduler.cycles.queue_worker import QueueWorker
+from queue_scheduler.debug_api.additions import NoAdditions
+from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.decision import Dequeue, Preempt
 from queue_scheduler.engine.audit import Kind
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.setup.additions import SchedulerParts
 from queue_scheduler.setup.plugin_handle import PluginHandle
 from queue_scheduler.wiring import Scheduler
 from shared_api.client.flow_control import FlowControl
@@ -203,6 +206,35 @@ class SteppedWork:
         return informer
 
 
+class RecordedCalls:
+    """Has the scheduler log the calls of its engine.
+
+    Attributes:
+        calls: The log; None until the scheduler is built.
+    """
+
+    records_calls = True
+    other_program = None
+
+    def __init__(self) -> None:
+        self.calls: CallLog | None = None
+
+    def attach(self, parts: SchedulerParts) -> RecordedCalls:
+        """Take the log."""
+        self.calls = parts.calls
+        return self
+
+    def end(self) -> None:
+        """There is nothing to end."""
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    def debug_additions(self, _state: StateAnswers) -> NoAdditions:
+        """Add nothing to the debug API."""
+        return NoAdditions()
+
+
 class SteppedScheduler(SteppedWork, Scheduler):
     """The scheduler without its debug API, which listens on a socket; its parts can be inspected.
 
@@ -217,11 +249,12 @@ class SteppedScheduler(SteppedWork, Scheduler):
         SteppedWork.__init__(self, host)
         self.on_turn: Callable[[], None] = lambda: None
         self.on_decision: Callable[[Dequeue | Preempt], None] = lambda _decision: None
-        Scheduler.__init__(self, cast("Program", host), flags, configuration)
+        recorded = RecordedCalls()
+        Scheduler.__init__(self, cast("Program", host), flags, configuration, (recorded,))
         self.knew: dict[str, dict[str, int]] = {}
         self.differences: list[Kind] = []
-        assert self._calls is not None, "see _log_calls"
-        self._replayed = ReplayedEngine(self._shared, self._calls)
+        assert recorded.calls is not None, "it is attached"
+        self._replayed = ReplayedEngine(self._shared, recorded.calls)
 
         def count(kind: Kind) -> None:
             self.differences.append(kind)
@@ -235,9 +268,6 @@ class SteppedScheduler(SteppedWork, Scheduler):
             submit(write, on_outcome)
 
         self._dispatcher.submit = note  # type: ignore[method-assign] # sees the writes of all users
-
-    def _log_calls(self, flags: Flags) -> CallLog:
-        return CallLog(self._clock.now)
 
     @property
     def engine(self) -> Engine:

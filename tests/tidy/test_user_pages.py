@@ -36,7 +36,6 @@ from queue_scheduler.admission_check_controller.__main__ import run as run_admis
 from queue_scheduler.cache.admission_check_rules import Shortfall
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.configuration import KIND, KoordQueueConfiguration, load_configuration
-from queue_scheduler.configuration import parse_flags as parse_scheduler_flags
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.audit import Kind
 from queue_scheduler.insight_program.flags import parse_insight_flags
@@ -52,6 +51,7 @@ from shared_api.crds import QUEUE_UNIT
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.objects.queue import READY
 from shared_api.testing.virtual_clock import VirtualClock
+from tests.queue_scheduler.all_flags import parse_all_flags
 from tests.tidy.source_tree import ROOT, planted, shipped_files
 from tests.tidy.user_pages import (
     blocks,
@@ -464,7 +464,7 @@ def test_an_unknown_key_is_found() -> None:
 
 def test_the_flags_are_known(capsys: pytest.CaptureFixture[str]) -> None:
     for parse in (
-        parse_scheduler_flags,
+        parse_all_flags,
         parse_controllers_flags,
         parse_insight_flags,
         run_admission_checks,

@@ -10,10 +10,10 @@ from typing import Any, Final
 import pytest
 import structlog
 
-from queue_scheduler.configuration import parse_flags
 from queue_scheduler.shadow.folder import FILE, read_lines
 from queue_scheduler.shadow.lines import Header, JobEnded, JobSeen, JobStarted, JobStopped, Line
 from queue_scheduler.shadow.story import read_story
+from queue_scheduler.shadow_program.flags import read_shadow_flags
 from queue_scheduler.shadow_program.wiring import Shadow, build_shadow
 from shared_api.client.read_only import ReadOnlyTransport
 from shared_api.fake_api_server.server import FakeApiServer
@@ -22,6 +22,7 @@ from shared_api.process.loop_thread import Step
 from shared_api.program_flags import FlagError
 from shared_api.testing.object_builders import elastic_quota_body
 from shared_api.testing.virtual_clock import VirtualClock
+from tests.queue_scheduler.all_flags import parse_all_flags
 from tests.sample_jobs import QUOTA_CRD
 from tests.stepped_host import SteppedHost, settle, writes_to
 
@@ -59,11 +60,13 @@ class Town:
     def start(self, *more: str, leadership: SoleLeader | None = None) -> Shadow:
         """Start the shadow, in place of one that ran before."""
         folder = f"--shadow-record-dir={self.folder / 'record'}"
-        flags = parse_flags(["--shadow", folder, *(more or [f"--shadow-objects={self.objects}"])])
-        assert flags.shadow is not None
+        arguments = ["--shadow", folder, *(more or [f"--shadow-objects={self.objects}"])]
+        flags = parse_all_flags(arguments)
+        shadow = read_shadow_flags(flags)
+        assert shadow is not None
         wire = ReadOnlyTransport(self.server, "koord-queue", "koord-queue-shadow")
         self.host = SteppedHost(wire, self.clock, leadership or SoleLeader("test"))
-        self.shadow = build_shadow(self.host, flags, flags.shadow, wait_seconds=0.0)
+        self.shadow = build_shadow(self.host, flags, shadow, wait_seconds=0.0)
         self.settle()
         return self.shadow
 
