@@ -38,6 +38,8 @@ class Answers:
         state: Answers about the state of the same engine.
         namespace: Returns a namespace; None: there is none of this name.
         settings: With what the program was started, for dumps.
+        budget: How much computing questions of all kinds may take; None: one of this object alone.
+            Whoever makes these answers anew for each question has to keep it.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Answers:
         state: StateAnswers,
         namespace: Callable[[str], Namespace | None] = bare_namespace,
         settings: EngineSettings | None = None,
+        budget: QuestionBudget | None = None,
     ) -> None:
         shared, now, is_leader, clock = state.shared, state.now, state.is_leader, SystemClock()
 
@@ -53,10 +56,10 @@ class Answers:
 
         self.state = state
         self.turn = state.turn
-        self.tries = TryRoutes(shared.fork, now, is_leader, namespace, clock)
+        budget = self._budget = budget or QuestionBudget(clock)
+        self.tries = TryRoutes(shared.fork, now, is_leader, namespace, budget)
         self._explanations = Explanations(shared, now)
-        self._changes_budget = QuestionBudget(clock)
-        self._what_if = WhatIfAnswers(copy, is_leader, QuestionBudget(clock))
+        self._what_if = WhatIfAnswers(copy, is_leader, budget)
         self._dumps = Dumps(copy, is_leader, settings or EngineSettings())
 
     @in_turn
@@ -75,19 +78,19 @@ class Answers:
     def explain_with_changes(self, namespace: str, name: str, caller: str) -> ExplainView:
         """Why a unit waits, and the smallest changes that would start it now.
 
-        Not in turn with others: it takes longer, and has a budget of its own, of which each caller
-        (`question_caller.caller_of`) has a share.
+        Not in turn with others: it takes longer. It is charged to the caller's share of the budget
+        (`question_caller.caller_of`).
 
         Raises:
             HTTPException: 404: there is none; 429: the budget is spent.
         """
         view = self.explain(namespace, name)
-        with self._changes_budget.spend(caller):
+        with self._budget.spend(caller):
             changes = self._explanations.changes(f"{namespace}/{name}")
         return with_changes(view, changes)
 
     def what_if(self, question: WhatIfQuestion, caller: str) -> WhatIfView:
-        """What edits would change now. Not in turn with others, as it has a budget of its own.
+        """What edits would change now. Not in turn with others: it is charged to the budget.
 
         Raises:
             HTTPException: As `WhatIfAnswers.answer`.

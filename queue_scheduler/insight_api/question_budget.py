@@ -1,9 +1,10 @@
-"""How much computing questions of one kind may take, so that they cannot slow down the rest.
+"""How much computing the questions to a program may take, so that they cannot slow down the rest.
 
 A question that tries changes takes a tenth of a second or more of the one core that Python uses.
-Whoever may read the debug API may ask it again and again. So each kind of question has a budget: a
-share of the time, saved up to some seconds, of which each caller has a part that others cannot
-spend. When it is spent, the answer is 429 with Retry-After.
+Whoever may read the debug API may ask it again and again. So all such questions together have a
+budget: a share of the time, saved up to some seconds, of which each caller has a part that others
+cannot spend. When it is spent, the answer is 429 with Retry-After. A budget for each kind of
+question would leave decisions what is left of the sum, and a budget for each answer, nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ WAITING: Final = 8
 
 
 class QuestionBudget:
-    """The budget of one kind of question. Thread-safe.
+    """The budget of the questions that one core answers. Thread-safe.
 
     Args:
         clock: The time.

@@ -35,7 +35,6 @@ from shared_api.debug_api.router_group import Guard
 from shared_api.objects.field_schema import LABEL_LENGTH
 from shared_api.objects.namespace import Namespace
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.process.clock import Clock
 from shared_api.program_flags import FlagError
 
 DEFAULT_NAMESPACE: Final = "default"
@@ -71,7 +70,7 @@ class TryRoutes:
         now: Returns the time.
         is_leader: Returns whether this replica decides.
         namespace: Returns a namespace; None: there is none of this name.
-        clock: For the budget of these questions.
+        budget: How much computing the questions may take.
     """
 
     def __init__(
@@ -80,13 +79,13 @@ class TryRoutes:
         now: Callable[[], datetime],
         is_leader: Callable[[], bool],
         namespace: Callable[[str], Namespace | None],
-        clock: Clock,
+        budget: QuestionBudget,
     ) -> None:
         self._fork = fork
         self._now = now
         self._is_leader = is_leader
         self._namespace = namespace
-        self.budget = QuestionBudget(clock)
+        self.budget = budget
 
     def answer(
         self,

@@ -154,10 +154,16 @@ class RunsApi:
 
 
 class TimedApi:
-    """The read routes of the debug API, over the engine of any recorded time."""
+    """The read routes of the debug API, over the engine of any recorded time.
 
-    def __init__(self, sources: Sources) -> None:
+    Args:
+        sources: The engines.
+        questions: How much computing questions may take, whatever time they are about.
+    """
+
+    def __init__(self, sources: Sources, questions: QuestionBudget) -> None:
         self._sources = sources
+        self._questions = questions
 
     def _state(self, at: At) -> StateAnswers:
         source = self._sources.at(at)
@@ -189,7 +195,7 @@ class TimedApi:
         at: At = None,
     ) -> ExplainView:
         """Why a unit waits."""
-        answers = Answers(self._state(at))
+        answers = Answers(self._state(at), budget=self._questions)
         if changes:
             return answers.explain_with_changes(namespace, name, told_caller(request))
         return answers.explain(namespace, name)
@@ -233,12 +239,22 @@ def build_answer_app(
     what_if: WhatIfAnswers,
     new_units: NewUnitsApi,
     runs: RunsApi,
-    clock: Clock,
+    questions: QuestionBudget,
 ) -> FastAPI:
-    """Return the application. The socket answers only processes of the same user."""
+    """Return the application. The socket answers only processes of the same user.
+
+    Args:
+        sources: The engines.
+        state: How far the program is.
+        forecasts: The last forecast.
+        what_if: What edits would change.
+        new_units: When units start that are not submitted yet.
+        runs: The runs that have ended.
+        questions: How much computing other questions may take.
+    """
     app = build_debug_app("Koord-Queue insight", VERSION, open_access)
     app.add_exception_handler(NoStateError, _answer_no_state)
-    timed, turns = TimedApi(sources), AnswerTurns(clock)
+    timed, turns = TimedApi(sources, questions), AnswerTurns(sources.clock)
 
     def in_turn(answer: Callable[..., object]) -> Callable[..., object]:
         return turns.in_turn(answer, lambda request, _: told_caller(request))

@@ -69,12 +69,21 @@ class NoPast:
 
 
 class Sources:
-    """Finds the engine for a question."""
+    """Finds the engine for a question.
+
+    Attributes:
+        clock: The time.
+
+    Args:
+        engine: The engine that follows the scheduler's.
+        past: The engines of earlier times.
+        clock: The time.
+    """
 
     def __init__(self, engine: FollowedEngine, past: Past, clock: Clock) -> None:
         self._engine = engine
         self._past = past
-        self._clock = clock
+        self.clock = clock
 
     def current(self) -> Source:
         """Return the engine that follows the scheduler's.
@@ -83,7 +92,7 @@ class Sources:
             NoStateError: It has nothing yet.
         """
         followed = self.followed()
-        return Source(self._engine, followed.state_at, followed.is_leader, self._clock.now)
+        return Source(self._engine, followed.state_at, followed.is_leader, self.clock.now)
 
     def at(self, moment: datetime | None) -> Source:
         """Return the engine as it was at a time; None: the current one.

@@ -110,6 +110,7 @@ class Insight:
         self._sources = Sources(self._engine, past, program.clock)
         # Of all ports together: what is asked on one of them bounds the memory as well.
         budget = QuestionBudget(program.clock, SHARE, PATIENCE_SECONDS)
+        self._questions = QuestionBudget(program.clock)
         self._what_if = WhatIfAnswers(self._state, self._is_leader, budget, self._horizons)
         self._new_units = NewUnitsApi(self._state, self._horizons, budget)
         self._feed, self._answers = self._open_sockets(flags.socket_folder)
@@ -192,7 +193,13 @@ class Insight:
         )
         runs = RunsApi(lambda: self._read_runs(self._record_folder, MOST_RUNS))
         return build_answer_app(
-            self._sources, state, self._forecasts, self._what_if, self._new_units, runs, self._clock
+            self._sources,
+            state,
+            self._forecasts,
+            self._what_if,
+            self._new_units,
+            runs,
+            self._questions,
         )
 
     def _open_visibility(self, flags: VisibilityFlags | None) -> VisibilityServer | None:
@@ -233,6 +240,7 @@ class Insight:
             what_if=self._what_if.answer,
             admissions_per_hour=self._admissions.per_hour,
             clock=self._clock,
+            questions=self._questions,
         )
         page = open_page(self._program, flags, sources)
         return page, [self._program.spawn("page", page.step, unblock=page.end)]
@@ -251,6 +259,7 @@ class Insight:
             forecasts=self._forecasts,
             foresee=self._new_units.answer,
             namespace=namespace,
+            questions=self._questions,
         )
         return build_visibility_app(sources, rights)
 

@@ -23,7 +23,6 @@ from queue_scheduler.insight_api.engine_state import State
 from queue_scheduler.insight_api.explanations import Explanations
 from queue_scheduler.insight_api.forecast_routes import Forecasts, Pace, telling
 from queue_scheduler.insight_api.question_budget import QuestionBudget
-from queue_scheduler.insight_api.try_routes import TryRoutes
 from queue_scheduler.insight_api.what_if_routes import WhatIfAnswers, WhatIfQuestion
 from queue_scheduler.insight_program.horizons import Horizons
 from queue_scheduler.offline.errors import AnswerError
@@ -75,7 +74,8 @@ class OfflineAnswers:
         shared = self._shared = SharedEngine(loaded.engine, lambda _: None)
         self._snapshots = Snapshots(shared, self._clock.now)
         self._state_answers = StateAnswers(shared, self._is_leader, self._clock.now)
-        self._answers = Answers(self._state_answers, self._namespace)
+        self._budget = QuestionBudget(self._clock)
+        self._answers = Answers(self._state_answers, self._namespace, budget=self._budget)
 
     def _is_leader(self) -> bool:
         return self._loaded.dump.leader
@@ -194,13 +194,12 @@ class OfflineAnswers:
         Raises:
             AnswerError: It cannot be read.
         """
-        routes = TryRoutes(
-            self._loaded.engine.fork, self._clock.now, self._is_leader, self._namespace, self._clock
-        )
         body = PostedBody(JSON if is_json else YAML, manifest)
         try:
             return to_json(
-                routes.answer(body, namespace, lambda _: None, ASKER, with_changes=changes)
+                self._answers.tries.answer(
+                    body, namespace, lambda _: None, ASKER, with_changes=changes
+                )
             )
         except HTTPException as error:
             raise AnswerError(str(error.detail)) from error
@@ -220,7 +219,7 @@ class OfflineAnswers:
         answers = WhatIfAnswers(
             self.state,
             self._is_leader,
-            QuestionBudget(self._clock),
+            self._budget,
             horizons,
         )
         try:

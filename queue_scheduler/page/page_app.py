@@ -156,7 +156,7 @@ class Pages:
         self._queued: SharedAnswers[tuple[UnitFacts, ...]] = self._shared(MAX_QUEUES)
         self._encoded: SharedAnswers[bytes] = self._shared(MAX_ENCODED, len)
         self._history = QuotaHistory(sources)
-        self._changes_budget = QuestionBudget(sources.clock)
+        self._budget = sources.questions or QuestionBudget(sources.clock)
 
     def _shared(self, most: int, size_of: Callable[[T], int] = lambda _: 1) -> SharedAnswers[T]:
         return SharedAnswers(self._sources.clock, self._sources.kept_seconds, most, size_of)
@@ -280,10 +280,9 @@ class Pages:
         """Why a unit waits, and the smallest changes that would start it now."""
         check_namespace(visitor, namespace)
         state = self._sources.at(None)
-        answers = Answers(StateAnswers(state.shared, lambda: state.is_leader, state.now))
-        caller = user_key(visitor.user)
-        with self._changes_budget.spend(caller):
-            found = answers.explain_with_changes(namespace, name, caller)
+        known = StateAnswers(state.shared, lambda: state.is_leader, state.now)
+        answers = Answers(known, budget=self._budget)
+        found = answers.explain_with_changes(namespace, name, user_key(visitor.user))
         return explain_without_others(found, visitor.may_read)
 
     def quota(self, visitor: Visitor, name: str, at: At) -> QuotaPage:

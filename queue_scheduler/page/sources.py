@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.insight_api.forecast_routes import Forecasts
 from queue_scheduler.insight_api.insight_views import InsightView, LogView
+from queue_scheduler.insight_api.question_budget import QuestionBudget
 from queue_scheduler.insight_api.what_if_routes import WhatIfQuestion, WhatIfView
 from shared_api.process.clock import Clock
 
@@ -53,6 +54,7 @@ class PageSources(NamedTuple):
         clock: The time.
         kept_seconds: For how long an answer that is computed for all visitors is used again while
             the engine changes.
+        questions: How much computing questions may take; None: there is a budget of the page's own.
     """
 
     at: Callable[[datetime | None], AskedState]
@@ -64,3 +66,4 @@ class PageSources(NamedTuple):
     admissions_per_hour: Callable[[str], float | None]
     clock: Clock
     kept_seconds: float = 1.0
+    questions: QuestionBudget | None = None

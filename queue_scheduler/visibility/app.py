@@ -93,7 +93,7 @@ class _Pages:
         self._sources = sources
         self._rights = rights
         state = StateAnswers(sources.shared, sources.is_leader, clock.now)
-        self._answers = Answers(state, sources.namespace)
+        self._answers = Answers(state, sources.namespace, budget=sources.questions)
         self._lists = UnitLists(
             sources.shared, clock.now, sources.forecasts.start_of, KeptSnapshots(clock)
         )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.insight_api.answers import bare_namespace
 from queue_scheduler.insight_api.forecast_routes import Forecasts
+from queue_scheduler.insight_api.question_budget import QuestionBudget
 from queue_scheduler.insight_api.try_routes import Foresee
 from shared_api.objects.namespace import Namespace
 from shared_api.process.clock import Clock
@@ -24,6 +25,7 @@ class VisibilitySources(NamedTuple):
         forecasts: The last forecast.
         foresee: Computes when units start that are not submitted yet; None: nobody does.
         namespace: Returns a namespace; None: there is none of this name.
+        questions: How much computing questions may take; None: there is a budget of this API's own.
     """
 
     shared: SharedEngine
@@ -33,3 +35,4 @@ class VisibilitySources(NamedTuple):
     forecasts: Forecasts
     foresee: Foresee | None = None
     namespace: Callable[[str], Namespace | None] = bare_namespace
+    questions: QuestionBudget | None = None
