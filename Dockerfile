@@ -22,6 +22,8 @@ COPY shared_api shared_api
 # Only tests and the demo have a use for it.
 RUN rm -r shared_api/fake_api_server
 COPY queue_scheduler queue_scheduler
+COPY queue_insight queue_insight
+COPY queue_admission_checks queue_admission_checks
 COPY queue_controllers queue_controllers
 # Bytecode is made here, since the root file system is read-only later; "unchecked": the sources
 # beside it never change, so nobody needs to look at their times.

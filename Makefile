@@ -212,7 +212,7 @@ schema: $(STAMP) ## write the chart's values.schema.json and the table in its RE
 
 .PHONY: openapi
 openapi: $(STAMP) ## write the contracts of the two debug APIs
-	@$(PY) -m queue_scheduler.insight_api.openapi
+	@$(PY) -m queue_insight.debug_api.openapi
 	@$(PY) -m queue_controllers.debug_api.openapi
 
 .PHONY: image

@@ -15,16 +15,16 @@ from msgspec.structs import replace as with_fields
 from koord_queue.answers.replay import PlayedJob, Replay, Run
 from koord_queue.errors import EXIT_USAGE, CommandError
 from koord_queue.show.plots import Plot, line_plot
-from queue_scheduler.replay import command
-from queue_scheduler.replay.jobs import TraceError
-from queue_scheduler.replay.quota_files import Objects as QuotaObjects
-from queue_scheduler.replay.quota_files import read_queues, read_quotas
-from queue_scheduler.replay.replay_run import Outcome, Settings
-from queue_scheduler.replay.replay_run import replay as play
-from queue_scheduler.replay.replayed_world import World, policy_names
-from queue_scheduler.replay.report import build_report
-from queue_scheduler.replay.tally import Life
-from queue_scheduler.replay.trace_files import read_trace
+from queue_insight.replay import command
+from queue_insight.replay.jobs import TraceError
+from queue_insight.replay.quota_files import Objects as QuotaObjects
+from queue_insight.replay.quota_files import read_queues, read_quotas
+from queue_insight.replay.replay_run import Outcome, Settings
+from queue_insight.replay.replay_run import replay as play
+from queue_insight.replay.replayed_world import World, policy_names
+from queue_insight.replay.report import build_report
+from queue_insight.replay.tally import Life
+from queue_insight.replay.trace_files import read_trace
 from shared_api.program_flags import ConfigurationError, FlagError
 
 Json = dict[str, Any]

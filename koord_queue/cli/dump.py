@@ -14,7 +14,7 @@ from koord_queue.errors import CommandError
 
 if TYPE_CHECKING:
     from koord_queue.cli.session import Session
-    from queue_scheduler.offline.prepare import Prepared
+    from queue_insight.offline.prepare import Prepared
 
 STDOUT: Final = "-"
 
@@ -65,8 +65,8 @@ def _fetch(session: Session) -> bytes:
 
 
 def _prepare(source: Path | bytes, key: str | None, *, compress: bool) -> Prepared:
-    from queue_scheduler.offline.errors import DumpError  # noqa: PLC0415 - the engine's values
-    from queue_scheduler.offline.prepare import prepare  # noqa: PLC0415 - the same
+    from queue_insight.offline.errors import DumpError  # noqa: PLC0415 - the engine's values
+    from queue_insight.offline.prepare import prepare  # noqa: PLC0415 - the same
 
     try:
         return prepare(source, key=key, compress=compress)

@@ -12,7 +12,7 @@ from koord_queue.cli.several import NumberRange, SeveralValues
 from koord_queue.errors import EXIT_USAGE, CommandError
 
 if TYPE_CHECKING:
-    from queue_scheduler.replay.command import Options
+    from queue_insight.replay.command import Options
 
 
 FORMS: Final = ("koord-queue", "normalized", "openb", "philly", "swf")
@@ -96,8 +96,8 @@ def replay(file: Path | None, **given: Any) -> None:  # noqa: ANN401 - the optio
 
     docs/replay.md says what is in the files.
     """
-    from queue_scheduler.replay.command import run  # noqa: PLC0415 - not for --help
-    from queue_scheduler.replay.jobs import TraceError  # noqa: PLC0415 - the same
+    from queue_insight.replay.command import run  # noqa: PLC0415 - not for --help
+    from queue_insight.replay.jobs import TraceError  # noqa: PLC0415 - the same
     from shared_api.process.clock import SystemClock  # noqa: PLC0415 - the same
     from shared_api.program_flags import ConfigurationError, FlagError  # noqa: PLC0415 - the same
 
@@ -112,8 +112,8 @@ def read_options(given: dict[str, Any]) -> Options:
     """Return what is asked for; `given` is by the names of the flags."""
     import msgspec  # noqa: PLC0415 - not for --help
 
-    from queue_scheduler.replay.command import Options  # noqa: PLC0415 - the same
-    from queue_scheduler.replay.score_command import ScoreOptions  # noqa: PLC0415 - the same
+    from queue_insight.replay.command import Options  # noqa: PLC0415 - the same
+    from queue_insight.replay.score_command import ScoreOptions  # noqa: PLC0415 - the same
 
     of_scores = {field.name for field in msgspec.structs.fields(ScoreOptions)}
     scores = {name: value for name, value in given.items() if name in of_scores}

@@ -41,9 +41,9 @@ def shadow_report(
     RECORD is the folder that `koord-queue-scheduler --shadow` writes. docs/shadow.md says what the
     numbers mean.
     """
-    from queue_scheduler.replay.jobs import TraceError  # noqa: PLC0415 - not for --help
-    from queue_scheduler.shadow.command import Options, run  # noqa: PLC0415 - the same
-    from queue_scheduler.shadow.folder import RecordError  # noqa: PLC0415 - the same
+    from queue_insight.replay.jobs import TraceError  # noqa: PLC0415 - not for --help
+    from queue_insight.shadow.command import Options, run  # noqa: PLC0415 - the same
+    from queue_insight.shadow.folder import RecordError  # noqa: PLC0415 - the same
     from shared_api.program_flags import ConfigurationError, FlagError  # noqa: PLC0415 - the same
 
     options = Options(

@@ -19,7 +19,7 @@ from shared_api.server_packages import INSTALL
 
 if TYPE_CHECKING:
     from koord_queue.reach.cluster import Query
-    from queue_scheduler.offline.answers import OfflineAnswers
+    from queue_insight.offline.answers import OfflineAnswers
 
 
 class DumpSource:
@@ -132,11 +132,11 @@ def open_dump(path: str) -> DumpSource:
         CommandError: It cannot be read, or what the answers need is not installed.
     """
     try:
-        from queue_scheduler.offline.answers import OfflineAnswers  # noqa: PLC0415 - a second
+        from queue_insight.offline.answers import OfflineAnswers  # noqa: PLC0415 - a second
     except ImportError as error:
         missing = f"--from-dump needs the packages of the server, and {error.name} is missing"
         raise CommandError(missing, f"Install them: {INSTALL}") from error
-    from queue_scheduler.offline.load import load_engine, read_dump  # noqa: PLC0415 - the same
+    from queue_insight.offline.load import load_engine, read_dump  # noqa: PLC0415 - the same
 
     with _sentences():
         return DumpSource(OfflineAnswers(load_engine(read_dump(Path(path)))))
@@ -145,7 +145,7 @@ def open_dump(path: str) -> DumpSource:
 @contextmanager
 def _sentences() -> Iterator[None]:
     """Raise what goes wrong as a `CommandError`."""
-    from queue_scheduler.offline.errors import (  # noqa: PLC0415 - the engine, only for a dump
+    from queue_insight.offline.errors import (  # noqa: PLC0415 - the engine, only for a dump
         AnswerError,
         DumpError,
     )

@@ -9,6 +9,6 @@ Read in this order:
    are asked with; ``additions``: what others add to them.
 
 Not here: the routes of questions that are answered by looking ahead or by a record
-(``queue_scheduler.insight_api``); who may read, and how it is served
+(``queue_insight.debug_api``); who may read, and how it is served
 (``shared_api.debug_api``); the words of a refusal (``queue_scheduler.refusal_texts``).
 """

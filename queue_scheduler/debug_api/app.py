@@ -11,7 +11,7 @@
 | /debug/plugins/{plugin}/... | routes that plugins add |
 | /openapi.json | the contract of all but the plugins' |
 
-`queue_scheduler.insight_api` adds the routes of questions that take long.
+`queue_insight.debug_api` adds the routes of questions that take long.
 """
 
 from __future__ import annotations

@@ -5,5 +5,5 @@
 - ``undecodable_objects``: events and conditions on objects that cannot be read.
 - ``metrics``: the Prometheus series.
 
-Not here: the message of a refusal (``queue_scheduler.insight``).
+Not here: the message of a refusal (``queue_insight.insight``).
 """

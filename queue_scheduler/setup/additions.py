@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # they import FastAPI, which is loaded at the first request o
 GROUP: Final = "koord_queue.scheduler_additions"
 """Names the additions in messages, as a group of entry points names plugins."""
 
-DEFAULT: Final = ("queue_scheduler.scheduler_additions:InsightAddition",)
+DEFAULT: Final = ("queue_insight.scheduler_additions:InsightAddition",)
 """What is loaded if its package is installed: `module:class`, an `Addition` each."""
 
 

@@ -11,7 +11,7 @@ Read in this order:
 5. ``serving``: `serve(name, judge)`, a whole program in one call; ``authoring``: all names that
    authors of checks need, in one import.
 
-Not here: any rule. The built-in one, for nodes, is ``queue_scheduler.admission_check_controller``;
+Not here: any rule. The built-in one, for nodes, is ``queue_admission_checks``;
 ``examples/opening_hours_check.py`` is another. The scheduler decides which checks a unit needs, and
 what follows from their states.
 """

@@ -12,6 +12,6 @@ Read in this order:
 5. ``server``: the port in front of it; ``debug_flags``: the flags of address and TLS.
 
 Not here: the routes themselves and their answers (``queue_scheduler.debug_api``,
-``queue_scheduler.insight_api``, ``queue_controllers.debug_api``), and probes and metrics, which
+``queue_insight.debug_api``, ``queue_controllers.debug_api``), and probes and metrics, which
 have their own ports (``shared_api.process``).
 """

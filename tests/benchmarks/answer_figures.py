@@ -13,17 +13,17 @@ from datetime import UTC, datetime
 from itertools import cycle, islice, product
 from typing import Any, Final, cast
 
+from queue_insight.debug_api.dump_routes import Dumps
+from queue_insight.debug_api.engine_state import State
+from queue_insight.debug_api.explain_views import view_explanation, with_changes
+from queue_insight.debug_api.explanations import Explanations
+from queue_insight.debug_api.what_if_routes import view_what_if
+from queue_insight.what_if.at_once import answer_at_once
+from queue_insight.what_if.edit import Edit
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.settings import EngineSettings
-from queue_scheduler.insight_api.dump_routes import Dumps
-from queue_scheduler.insight_api.engine_state import State
-from queue_scheduler.insight_api.explain_views import view_explanation, with_changes
-from queue_scheduler.insight_api.explanations import Explanations
-from queue_scheduler.insight_api.what_if_routes import view_what_if
-from queue_scheduler.what_if.at_once import answer_at_once
-from queue_scheduler.what_if.edit import Edit
 from shared_api.objects.elastic_quota import ElasticQuota
 from tests.benchmarks.engine_load import EngineLoad, flat_load
 from tests.benchmarks.figures import Figure, percentile

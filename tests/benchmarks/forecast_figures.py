@@ -8,19 +8,19 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
+from queue_insight.debug_api.engine_state import State
+from queue_insight.forecast.all_units import Settings
+from queue_insight.forecast.arrivals import DAY
+from queue_insight.forecast.renewals import Renewals
+from queue_insight.forecast.run_times import SurvivalRunTimes
+from queue_insight.insight.virtual_cluster import Arrival, Outside, VirtualCluster
+from queue_insight.insight_program.horizons import BUDGET_SECONDS, PATHS, Horizons
+from queue_insight.replay.jobs import Job
+from queue_insight.replay.quota_files import Objects
+from queue_insight.replay.replayed_world import UnitMaker, World, build_engine
+from queue_insight.what_if.edit import Edit
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.forecast.all_units import Settings
-from queue_scheduler.forecast.arrivals import DAY
-from queue_scheduler.forecast.renewals import Renewals
-from queue_scheduler.forecast.run_times import SurvivalRunTimes
-from queue_scheduler.insight.virtual_cluster import Arrival, Outside, VirtualCluster
-from queue_scheduler.insight_api.engine_state import State
-from queue_scheduler.insight_program.horizons import BUDGET_SECONDS, PATHS, Horizons
-from queue_scheduler.replay.jobs import Job
-from queue_scheduler.replay.quota_files import Objects
-from queue_scheduler.replay.replayed_world import UnitMaker, World, build_engine
-from queue_scheduler.what_if.edit import Edit
 from shared_api.process.clock import SystemClock
 from shared_api.testing.object_builders import elastic_quota
 from tests.benchmarks.figures import Figure

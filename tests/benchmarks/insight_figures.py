@@ -23,27 +23,27 @@ from typing import Any, Final, NamedTuple, cast
 
 from prometheus_client import CollectorRegistry
 
-from queue_scheduler.cycles.call_log import MAX_WAITING, CallLog
-from queue_scheduler.cycles.engine_call import EngineCall
-from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.engine.engine import Engine
-from queue_scheduler.insight_feed import feed
-from queue_scheduler.insight_feed.feed import PAUSE_SECONDS, InsightFeed, Replica
-from queue_scheduler.insight_feed.feed_metrics import FeedMetrics
-from queue_scheduler.insight_feed.messages import (
+from queue_insight.insight_feed import feed
+from queue_insight.insight_feed.feed import PAUSE_SECONDS, InsightFeed, Replica
+from queue_insight.insight_feed.feed_metrics import FeedMetrics
+from queue_insight.insight_feed.messages import (
     PROTOCOL,
     Checkpoint,
     Hello,
     describe_interpreter,
 )
-from queue_scheduler.insight_program.feed_server import Recorder
-from queue_scheduler.insight_program.followed_engine import FollowedEngine
-from queue_scheduler.insight_program.forecasting import RunWatcher
-from queue_scheduler.insight_program.recording import EngineRecorder
-from queue_scheduler.insight_program.wiring import SWITCH_SECONDS
-from queue_scheduler.record.call_codec import decode_call, encode_call
-from queue_scheduler.record.checkpoint import freeze
-from queue_scheduler.record.digest import digest
+from queue_insight.insight_program.feed_server import Recorder
+from queue_insight.insight_program.followed_engine import FollowedEngine
+from queue_insight.insight_program.forecasting import RunWatcher
+from queue_insight.insight_program.recording import EngineRecorder
+from queue_insight.insight_program.wiring import SWITCH_SECONDS
+from queue_insight.record.call_codec import decode_call, encode_call
+from queue_insight.record.checkpoint import freeze
+from queue_insight.record.digest import digest
+from queue_scheduler.cycles.call_log import MAX_WAITING, CallLog
+from queue_scheduler.cycles.engine_call import EngineCall
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.engine.engine import Engine
 from shared_api.process.clock import SystemClock
 from shared_api.process.loop_thread import LoopThread
 from shared_api.version import VERSION
@@ -276,7 +276,7 @@ def _live_with(folder: Path, lives: int) -> _Lived:
 @contextmanager
 def insight_process(folder: Path, *flags: str) -> Iterator[int]:
     """Run the program, and yield its process id."""
-    module = "queue_scheduler.insight_program"
+    module = "queue_insight.insight_program"
     command = [sys.executable, "-m", module, f"--socket-dir={folder}", *flags]
     addresses = ["--health-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0"]
     with subprocess.Popen([*command, *addresses], stderr=subprocess.DEVNULL) as process:

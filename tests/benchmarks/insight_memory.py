@@ -11,10 +11,10 @@ from typing import Final, cast
 
 import httpx
 
+from queue_insight.insight_feed.messages import ANSWERS_SOCKET
+from queue_insight.record.time_travel import MAX_KEPT
 from queue_scheduler.cycles.call_log import CallLog
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET
-from queue_scheduler.record.time_travel import MAX_KEPT
 from shared_api.process.clock import SystemClock
 from tests.benchmarks.engine_load import flat_load
 from tests.benchmarks.figures import Figure

@@ -10,10 +10,10 @@ import random
 import time
 from typing import Final
 
-from queue_scheduler.replay.jobs import GPU, Job, Trace
-from queue_scheduler.replay.quota_files import Objects
-from queue_scheduler.replay.replay_run import Outcome, Settings, replay
-from queue_scheduler.replay.replayed_world import World
+from queue_insight.replay.jobs import GPU, Job, Trace
+from queue_insight.replay.quota_files import Objects
+from queue_insight.replay.replay_run import Outcome, Settings, replay
+from queue_insight.replay.replayed_world import World
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.testing.object_builders import elastic_quota
 from tests.benchmarks.engine_figures import AT_MOST_SECONDS, LIVES, QUEUES

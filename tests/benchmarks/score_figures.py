@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from queue_scheduler.forecast.run_times import SurvivalRunTimes
-from queue_scheduler.replay.jobs import Trace
-from queue_scheduler.replay.progress import Progress
-from queue_scheduler.replay.score_command import (
+from queue_insight.forecast.run_times import SurvivalRunTimes
+from queue_insight.replay.jobs import Trace
+from queue_insight.replay.progress import Progress
+from queue_insight.replay.score_command import (
     FORECASTS,
     LOADS,
     PATHS,
@@ -22,11 +22,11 @@ from queue_scheduler.replay.score_command import (
     score_worlds,
     tell_worlds,
 )
-from queue_scheduler.replay.scored_world import NEAR, NONE
-from queue_scheduler.replay.trace_files import read_trace
+from queue_insight.replay.scored_world import NEAR, NONE
+from queue_insight.replay.trace_files import read_trace
 from shared_api.process.clock import SystemClock
 from tests.benchmarks.figures import Figure
-from tests.queue_scheduler.replay.scored_kit import made_trace
+from tests.queue_insight.replay.scored_kit import made_trace
 
 SEED = 1
 JOBS = 1_200

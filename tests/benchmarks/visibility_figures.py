@@ -16,22 +16,22 @@ from typing import Final, cast
 import httpx
 from starlette.applications import Starlette
 
+from queue_insight.debug_api.answers import Answers
+from queue_insight.debug_api.app import build_whole_app
+from queue_insight.debug_api.forecast_routes import Forecasts
+from queue_insight.forecast.all_units import Settings
+from queue_insight.forecast.model_loading import load_run_time_model
+from queue_insight.visibility.app import build_visibility_app
+from queue_insight.visibility.openapi import BASE
+from queue_insight.visibility.sources import VisibilitySources
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.state_answers import StateAnswers
-from queue_scheduler.forecast.all_units import Settings
-from queue_scheduler.forecast.model_loading import load_run_time_model
-from queue_scheduler.insight_api.answers import Answers
-from queue_scheduler.insight_api.app import build_whole_app
-from queue_scheduler.insight_api.forecast_routes import Forecasts
-from queue_scheduler.visibility.app import build_visibility_app
-from queue_scheduler.visibility.openapi import BASE
-from queue_scheduler.visibility.sources import VisibilitySources
 from shared_api.debug_api.access import open_access
 from shared_api.process.clock import SystemClock
 from tests.benchmarks.engine_load import EngineLoad, flat_load
 from tests.benchmarks.figures import Figure, percentile
 from tests.benchmarks.process_usage import usage
-from tests.queue_scheduler.visibility.visibility_kit import (
+from tests.queue_insight.visibility.visibility_kit import (
     EVERYBODY,
     EVERYWHERE,
     TABLE,

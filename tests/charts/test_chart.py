@@ -16,12 +16,12 @@ from koord_queue.checks.facts import COMPONENT, Right, containers_of
 from koord_queue.checks.rights import rights_of_program
 from koord_queue.cli.check import check
 from queue_controllers import configuration as controllers_configuration
+from queue_insight.api_registration.api_service import NAME as API_SERVICE
+from queue_insight.forecast.untold import LEAST_RUNS
+from queue_insight.insight_program.flags import InsightFlags, parse_insight_flags
+from queue_insight.scheduler_additions import InsightAddition
 from queue_scheduler import configuration as scheduler_configuration
-from queue_scheduler.api_registration.api_service import NAME as API_SERVICE
-from queue_scheduler.forecast.untold import LEAST_RUNS
 from queue_scheduler.framework.handle import Handle
-from queue_scheduler.insight_program.flags import InsightFlags, parse_insight_flags
-from queue_scheduler.scheduler_additions import InsightAddition
 from queue_scheduler.setup.plugin_loading import BUILT_IN, Switches, build_plugins
 from shared_api.admission_check_kit.serving import parse_check_flags
 from shared_api.crds import DEFINITIONS

@@ -11,7 +11,7 @@ from tests.sample_jobs import crd
 
 Json = dict[str, Any]
 
-CHECK_CONTROLLER: Final = "queue_scheduler.admission_check_controller"
+CHECK_CONTROLLER: Final = "queue_admission_checks"
 """The controller name of checks for nodes."""
 CHECK: Final = "AdmissionCheck"
 CONFIG: Final = "ProvisioningRequestConfig"

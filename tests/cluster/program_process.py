@@ -20,7 +20,7 @@ STOP_SECONDS: Final = 60.0
 ANSWER_SECONDS: Final = 60.0
 SCHEDULER: Final = "queue_scheduler"
 CONTROLLERS: Final = "queue_controllers"
-INSIGHT: Final = "queue_scheduler.insight_program"
+INSIGHT: Final = "queue_insight.insight_program"
 PORTS: Final = ("--health-address", "--metrics-address")
 
 

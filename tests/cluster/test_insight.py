@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple
 import httpx
 import pytest
 
-from queue_scheduler.insight_api.insight_link import ANSWER_SECONDS
-from queue_scheduler.insight_feed.messages import ANSWERS_SOCKET
+from queue_insight.debug_api.insight_link import ANSWER_SECONDS
+from queue_insight.insight_feed.messages import ANSWERS_SOCKET
 from tests.cluster.hampered_insight import MOST_BYTES, address_space
 from tests.cluster.program_metrics import scrape
 from tests.cluster.program_process import ProgramProcess

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from queue_scheduler.forecast.calibration import FEW
+from queue_insight.forecast.calibration import FEW
 from tests.charts.monitoring_files import alerts, dashboards, filled, queries, rules
 from tests.cluster.kueue_objects import (
     CHECK,

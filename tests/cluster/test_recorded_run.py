@@ -17,12 +17,12 @@ from urllib.error import HTTPError
 
 import pytest
 
+from queue_insight.insight_program.recording import FILE
+from queue_insight.record.checkpoint import thaw
+from queue_insight.record.decision_log import DecisionLog, LogEntry
+from queue_insight.record.record_file import read_store
 from queue_scheduler.cycles.engine_call import EngineCall, play
 from queue_scheduler.decision import Dequeue, Preempt, Victim, WriteFailure
-from queue_scheduler.insight_program.recording import FILE
-from queue_scheduler.record.checkpoint import thaw
-from queue_scheduler.record.decision_log import DecisionLog, LogEntry
-from queue_scheduler.record.record_file import read_store
 from shared_api.resource_list import format_amounts
 from tests.cluster.api_audit import SCHEDULER_AGENT, Request
 from tests.cluster.observer import PATHS, Observer, version_of

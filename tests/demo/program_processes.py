@@ -44,7 +44,7 @@ FORECAST_INTERVAL: Final = "3s"
 MODULES: Final = {
     SCHEDULER: "queue_scheduler",
     CONTROLLERS: "queue_controllers",
-    INSIGHT: "queue_scheduler.insight_program",
+    INSIGHT: "queue_insight.insight_program",
 }
 _LISTENING: Final = re.compile(
     r" listening .* flag=(?P<flag>--\S+)(?: \S+)* port=(?P<port>\d+)$", re.MULTILINE

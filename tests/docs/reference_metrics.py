@@ -12,15 +12,15 @@ from tests.tidy.user_pages import METRIC_TYPES
 
 EVERY_PROGRAM: Final = "Every program"
 _PROGRAMS: Final = (
-    ("koord-queue-scheduler", ("queue_scheduler/reporting/", "queue_scheduler/insight_feed/")),
+    ("koord-queue-scheduler", ("queue_scheduler/reporting/", "queue_insight/insight_feed/")),
     ("koord-queue-controllers", ("queue_controllers/",)),
-    ("koord-queue-insight", ("queue_scheduler/",)),
+    ("koord-queue-insight", ("queue_insight/",)),
     ("Programs of admission checks", ("shared_api/admission_check_kit/",)),
     (EVERY_PROGRAM, ("",)),
 )
 """By the beginning of the path of the source; the first that fits."""
 
-_FORECASTS: Final = "queue_scheduler/reporting/forecast_metrics.py"
+_FORECASTS: Final = "queue_insight/insight_program/forecast_metrics.py"
 
 
 class Declared(NamedTuple):

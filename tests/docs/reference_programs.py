@@ -9,9 +9,9 @@ from typing import Any, Final
 import click
 
 from koord_queue.cli.app import SECTIONS, root
+from queue_admission_checks.__main__ import run as run_admission_checks
 from queue_controllers.configuration import parse_flags as parse_controllers_flags
-from queue_scheduler.admission_check_controller.__main__ import run as run_admission_checks
-from queue_scheduler.insight_program.flags import parse_insight_flags
+from queue_insight.insight_program.flags import parse_insight_flags
 from tests.docs.reference_text import code, plain, prose, table
 from tests.queue_scheduler.all_flags import parse_all_flags
 

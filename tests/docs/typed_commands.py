@@ -52,7 +52,7 @@ NOT_TYPED: Final[tuple[tuple[str, str], ...]] = (
     ),
     (r"kubectl get --raw /metrics", "shows nothing while nothing is rejected"),
     (r".*\$kind ", "is a part of a loop"),
-    (r"koord-queue replay", "takes long: tests/queue_scheduler/replay"),
+    (r"koord-queue replay", "takes long: tests/queue_insight/replay"),
 )
 """Commands without a prompt, or outside of the pages above, that no test types, and why."""
 

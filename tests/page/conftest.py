@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser
 
-from queue_scheduler.insight_api.insight_views import LogEntryView, RecordView
+from queue_insight.debug_api.insight_views import LogEntryView, RecordView
 from tests.page.window_kit import Window, opened, started_chromium
-from tests.queue_scheduler.page.page_kit import PageWorld, served_page
+from tests.queue_insight.page.page_kit import PageWorld, served_page
 from tests.queue_scheduler.shell_kit import ShellKit
 
 WAITING = 300

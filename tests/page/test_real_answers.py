@@ -10,7 +10,7 @@ from playwright.sync_api import Browser
 
 from queue_scheduler.engine.engine import Engine
 from tests.page.window_kit import Window, opened
-from tests.queue_scheduler.page.page_kit import PageWorld, served_page
+from tests.queue_insight.page.page_kit import PageWorld, served_page
 from tests.queue_scheduler.shell_kit import ShellKit
 
 

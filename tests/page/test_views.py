@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.page.window_kit import DESK, PHONE, Window, opened, started_chromium, without_statuses
-from tests.queue_scheduler.page.page_kit import served_page
+from tests.queue_insight.page.page_kit import served_page
 from tests.queue_scheduler.shell_kit import ShellKit
 
 UNIT: Final = "/units/default/train-1"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from queue_insight.record.call_codec import decode_call, encode_call
+from queue_insight.record.checkpoint import freeze, thaw
+from queue_insight.record.digest import digest
 from queue_scheduler.cycles.engine_call import CALLS, EngineCall, play
 from queue_scheduler.decision import Dequeue, Growth, Preempt, Refused
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.record.call_codec import decode_call, encode_call
-from queue_scheduler.record.checkpoint import freeze, thaw
-from queue_scheduler.record.digest import digest
 
 PLAYED = (Dequeue, Growth, Preempt, Refused)
 

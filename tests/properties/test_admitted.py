@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from queue_insight.insight.admitted import Admitted, describe_admitted, find_evictors
 from queue_scheduler.decision import BEGINNING, Decision, Dequeue, Preempt
-from queue_scheduler.insight.admitted import Admitted, describe_admitted, find_evictors
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from queue_scheduler.quota_cache.reclaim import find_borrowed

@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from queue_insight.dump.anonymize import anonymize
+from queue_insight.dump.contents import Dump
+from queue_insight.dump.tell import tell_dump
+from queue_insight.insight.changes import find_changes
+from queue_insight.insight.explain import explain
+from queue_insight.what_if.at_once import answer_at_once
+from queue_insight.what_if.edit import Edit
 from queue_scheduler.decision import Moment, Refusal
-from queue_scheduler.dump.anonymize import anonymize
-from queue_scheduler.dump.contents import Dump
-from queue_scheduler.dump.tell import tell_dump
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.insight.changes import find_changes
-from queue_scheduler.insight.explain import explain
 from queue_scheduler.queueing.strict_mode import StrictMode
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from queue_scheduler.what_if.at_once import answer_at_once
-from queue_scheduler.what_if.edit import Edit
 from tests.properties.engine_world import Story
 from tests.properties.real_quotas import new_engine
 from tests.properties.test_dumps import AT, dump_of

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
+from queue_insight.insight.change import Change, ChangeKind
+from queue_insight.insight.changes import Changes, find_changes
+from queue_insight.insight.trials import Edit, edit_spec, end
 from queue_scheduler.decision import Dequeue, Preempt
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.insight.change import Change, ChangeKind
-from queue_scheduler.insight.changes import Changes, find_changes
-from queue_scheduler.insight.trials import Edit, edit_spec, end
 from queue_scheduler.quota.quota_settings import QuotaMode
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.quantity import amount as amount_of

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from queue_insight.insight.change import ChangeKind
+from queue_insight.insight.trials import Edit
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.insight.change import ChangeKind
-from queue_scheduler.insight.trials import Edit
 from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree, ElasticQuotaTreeNode
 from shared_api.objects.meta import ObjectMeta

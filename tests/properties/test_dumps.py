@@ -9,23 +9,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from queue_insight.dump.codec import decode_dump, encode_dump
+from queue_insight.dump.contents import Dump
+from queue_insight.dump.settle import settle
+from queue_insight.dump.take import take_dump
+from queue_insight.dump.tell import tell_dump
+from queue_insight.insight.explain import explain
+from queue_insight.record.digest import digest
+from queue_insight.what_if.at_once import answer_at_once
 from queue_scheduler.decision import Moment, Refusal
-from queue_scheduler.dump.codec import decode_dump, encode_dump
-from queue_scheduler.dump.contents import Dump
-from queue_scheduler.dump.settle import settle
-from queue_scheduler.dump.take import take_dump
-from queue_scheduler.dump.tell import tell_dump
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import unit_key
-from queue_scheduler.insight.explain import explain
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.queueing.strict_mode import StrictMode
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from queue_scheduler.record.digest import digest
-from queue_scheduler.what_if.at_once import answer_at_once
 from tests.properties import test_engine_preemption as preemption
 from tests.properties.engine_kit import wall_time
 from tests.properties.engine_world import Story

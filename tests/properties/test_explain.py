@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queue_insight.insight.explain import Verdict, explain, needs_fork
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.framework.queue_unit_info import at_least
-from queue_scheduler.insight.explain import Verdict, explain, needs_fork
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaMode
 from queue_scheduler.quota_cache.limit_checks import SUM_REASONS

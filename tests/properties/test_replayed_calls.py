@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from queue_insight.record.checkpoint import freeze, thaw
+from queue_insight.record.digest import digest
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.strict_mode import StrictMode
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from queue_scheduler.record.checkpoint import freeze, thaw
-from queue_scheduler.record.digest import digest
 from tests.properties import test_engine_preemption as preemption
 from tests.properties.engine_checks import Quotas
 from tests.properties.engine_world import Story, World

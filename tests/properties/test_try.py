@@ -8,9 +8,9 @@ from functools import partial
 import pytest
 from hypothesis import given
 
+from queue_insight.try_out.submission import TryOut, read_manifest
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.quota.quota_settings import QuotaMode
-from queue_scheduler.try_out.submission import TryOut, read_manifest
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.namespace import Namespace
 from shared_api.well_known_labels import MAX_EXEC_TIME, PRIORITY, QUEUE_NAME, QUOTA_NAME

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from queue_scheduler.decision import Moment
-from queue_scheduler.engine.deadlines import Timeouts, next_due
-from queue_scheduler.engine.engine import Engine
-from queue_scheduler.insight.virtual_cluster import (
+from queue_insight.insight.virtual_cluster import (
     Arrival,
     Event,
     EventKind,
     Outside,
     VirtualCluster,
 )
+from queue_scheduler.decision import Moment
+from queue_scheduler.engine.deadlines import Timeouts, next_due
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.strict_mode import StrictMode
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from shared_api.objects.queue import AdmissionCheckReference

@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from queue_insight.what_if.at_once import answer_at_once
+from queue_insight.what_if.edit import Edit
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Moment, Preempt, Refusal
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.quota.quota_settings import QuotaMode
-from queue_scheduler.what_if.at_once import answer_at_once
-from queue_scheduler.what_if.edit import Edit
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.node import Node
 from shared_api.objects.queue import Queue

@@ -48,7 +48,7 @@ PLACES: Final = (
     Place(_CHART, "image: koord-queue:"),
     Place("README.md", "koord-queue:"),
     Place("docs/coming-from.md", r"controller\.image\.tag="),
-    Place("queue_scheduler/insight_api/openapi.json", '^  "version": "'),
+    Place("queue_insight/debug_api/openapi.json", '^  "version": "'),
     Place("queue_controllers/debug_api/openapi.json", '^  "version": "'),
 )
 

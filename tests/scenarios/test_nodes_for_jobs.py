@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from queue_scheduler.admission_check_controller.provisioning_judge import ProvisioningJudge
+from queue_admission_checks.provisioning_judge import ProvisioningJudge
 from shared_api.admission_check_kit.check_controller import CheckController
 from shared_api.leader_election import SoleLeader
 from shared_api.timestamps import parse_time
-from tests.queue_scheduler.admission_check_controller.autoscaler import Autoscaler
-from tests.queue_scheduler.admission_check_controller.provisioning_world import (
+from tests.queue_admission_checks.autoscaler import Autoscaler
+from tests.queue_admission_checks.provisioning_world import (
     CLASS,
     CONSUME,
     CONTROLLER,

@@ -14,9 +14,9 @@ from typing import Final
 
 import pytest
 
+from queue_insight.record.checkpoint import freeze, thaw
+from queue_insight.record.digest import digest
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.record.checkpoint import freeze, thaw
-from queue_scheduler.record.digest import digest
 from shared_api.metrics import SharedMetrics
 from shared_api.well_known_labels import (
     ACTIVE,

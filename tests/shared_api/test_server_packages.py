@@ -20,8 +20,8 @@ import {module}
 PROGRAMS: Final = (
     "queue_controllers.__main__",
     "queue_scheduler.__main__",
-    "queue_scheduler.admission_check_controller.__main__",
-    "queue_scheduler.insight_program.__main__",
+    "queue_admission_checks.__main__",
+    "queue_insight.insight_program.__main__",
 )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from queue_insight.record.call_codec import decode_call, encode_call
+from queue_insight.record.checkpoint import freeze, thaw
+from queue_insight.record.digest import digest
 from queue_scheduler.cycles.call_log import CallLog
 from queue_scheduler.cycles.engine_call import play
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue, Preempt
-from queue_scheduler.record.call_codec import decode_call, encode_call
-from queue_scheduler.record.checkpoint import freeze, thaw
-from queue_scheduler.record.digest import digest
 
 
 class ReplayedEngine:

@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("koord_queue", "shared_api", "queue_scheduler", "queue_controllers")
+PACKAGES = (
+    "koord_queue",
+    "shared_api",
+    "queue_scheduler",
+    "queue_insight",
+    "queue_admission_checks",
+    "queue_controllers",
+)
 # What an unpacked archive may contain in addition to the project, without git.
 NOT_OURS = {".git", ".venv", "build", "dist", "__pycache__"}
 

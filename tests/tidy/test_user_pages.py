@@ -22,6 +22,7 @@ from koord_queue.checks.koordinator import DEFAULT_PREEMPTION, ELASTIC_QUOTA, ca
 from koord_queue.checks.koordinator import KIND as KIND_OF_KUBE_SCHEDULER
 from koord_queue.cli.app import COMMANDS
 from koord_queue.cli.app import run as run_command
+from queue_admission_checks.__main__ import run as run_admission_checks
 from queue_controllers.configuration import (
     ExtensionOptions,
     GeneralOptions,
@@ -32,13 +33,12 @@ from queue_controllers.configuration import parse_flags as parse_controllers_fla
 from queue_controllers.debug_api.explanation import JobStanding
 from queue_controllers.decision.job_ownership import Rule
 from queue_controllers.decision.pending import WAYS_OUT
-from queue_scheduler.admission_check_controller.__main__ import run as run_admission_checks
+from queue_insight.insight_program.flags import parse_insight_flags
 from queue_scheduler.cache.admission_check_rules import Shortfall
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.configuration import KIND, KoordQueueConfiguration, load_configuration
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.audit import Kind
-from queue_scheduler.insight_program.flags import parse_insight_flags
 from queue_scheduler.plugins.elastic_quota_arguments import ElasticQuotaArguments, read_arguments
 from queue_scheduler.plugins.elastic_quota_tree_arguments import ElasticQuotaTreeArguments
 from queue_scheduler.plugins.resource_quota_arguments import ResourceQuotaArguments
@@ -316,7 +316,7 @@ def test_the_tables_have_all_settings(header: str, want: set[str]) -> None:
 
 @pytest.mark.parametrize(
     ("folder", "port"),
-    [("queue_scheduler/insight_api", 19876), ("queue_controllers/debug_api", 19877)],
+    [("queue_insight/debug_api", 19876), ("queue_controllers/debug_api", 19877)],
 )
 def test_the_tables_have_all_routes_of_the_debug_apis(folder: str, port: int) -> None:
     contract: Any = json.loads((ROOT / folder / "openapi.json").read_bytes())

@@ -15,7 +15,7 @@ import pytest
 
 from tests.tidy.source_tree import ROOT
 
-VENDOR: Final = ROOT / "queue_scheduler" / "page" / "static" / "vendor"
+VENDOR: Final = ROOT / "queue_insight" / "page" / "static" / "vendor"
 AXE: Final = ROOT / "tests" / "data" / "axe"
 
 

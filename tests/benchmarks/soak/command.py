@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from queue_scheduler.replay.trace_files import read_trace
+from queue_insight.replay.trace_files import read_trace
 from tests.benchmarks.soak import cluster_soak, virtual_soak
 from tests.benchmarks.soak.growth import HEADER, Soaked
 from tests.controlplane.binaries import require_binaries

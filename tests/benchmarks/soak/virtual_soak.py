@@ -12,16 +12,16 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from queue_insight.insight.virtual_cluster import Arrival, Outside, VirtualCluster
+from queue_insight.replay.jobs import Trace
+from queue_insight.replay.replay_run import BEGINNING
+from queue_insight.replay.replayed_world import UnitMaker, build_engine
+from queue_insight.replay.scored_world import NEAR, build_scored_world
 from queue_scheduler.cache.gone_units import GONE_REMEMBERED
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.audit import Caches, judge_charges, judge_units, list_charged
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.insight.virtual_cluster import Arrival, Outside, VirtualCluster
-from queue_scheduler.replay.jobs import Trace
-from queue_scheduler.replay.replay_run import BEGINNING
-from queue_scheduler.replay.replayed_world import UnitMaker, build_engine
-from queue_scheduler.replay.scored_world import NEAR, build_scored_world
 from shared_api.objects.queue_unit import QueueUnit
 from tests.benchmarks.process_usage import own_rss_mb
 from tests.benchmarks.soak.engine_entries import count_entries

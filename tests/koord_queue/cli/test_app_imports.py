@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from koord_queue.cli.app import COMMANDS
-from tests.queue_scheduler.replay.test_command_without_servers import SERVERS
+from tests.queue_insight.replay.test_command_without_servers import SERVERS
 from tests.tidy.source_tree import ROOT
 
 SCRIPT: Final = """

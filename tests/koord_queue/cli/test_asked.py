@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from koord_queue.cli.app import run
+from queue_insight.debug_api.answers import Answers
+from queue_insight.debug_api.app import build_whole_app
 from queue_scheduler.debug_api.state_answers import StateAnswers
-from queue_scheduler.insight_api.answers import Answers
-from queue_scheduler.insight_api.app import build_whole_app
 from shared_api.debug_api.access import open_access
-from tests.queue_scheduler.offline.dump_files import SETTINGS, dump_bytes, edited, write
+from tests.queue_insight.offline.dump_files import SETTINGS, dump_bytes, edited, write
 from tests.queue_scheduler.shell_kit import ShellKit
 from tests.served_app import served
 

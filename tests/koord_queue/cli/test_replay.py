@@ -9,12 +9,12 @@ from pkgutil import walk_packages
 
 import koord_queue
 from koord_queue.cli import replay
-from queue_scheduler.replay import score_command
-from queue_scheduler.replay.scored_world import DECLARED
-from queue_scheduler.replay.trace_files import FORMATS
-from tests.queue_scheduler.offline.dump_files import dump_bytes, write
-from tests.queue_scheduler.replay.replay_kit import Desk
-from tests.queue_scheduler.replay.test_command_without_servers import SERVERS
+from queue_insight.replay import score_command
+from queue_insight.replay.scored_world import DECLARED
+from queue_insight.replay.trace_files import FORMATS
+from tests.queue_insight.offline.dump_files import dump_bytes, write
+from tests.queue_insight.replay.replay_kit import Desk
+from tests.queue_insight.replay.test_command_without_servers import SERVERS
 from tests.queue_scheduler.shell_kit import ShellKit
 from tests.tidy.source_tree import ROOT
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from queue_insight.record.digest import digest
 from queue_scheduler.cycles.call_log import CallLog
 from queue_scheduler.cycles.engine_call import play
 from queue_scheduler.cycles.shared_engine import SharedEngine
@@ -18,7 +19,6 @@ from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from queue_scheduler.record.digest import digest
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.object_builders import elastic_quota, queue, queue_unit
 from shared_api.testing.virtual_clock import EPOCH

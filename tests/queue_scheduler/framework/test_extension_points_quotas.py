@@ -6,12 +6,12 @@ from typing import Self
 
 from prometheus_client import CollectorRegistry, generate_latest
 
+from queue_insight.page.known_state import KnownStates
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Mapped, QueueDirectory
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.page.known_state import KnownStates
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.quota.quota_view import QuotaView
@@ -19,7 +19,7 @@ from queue_scheduler.reporting.metrics import SchedulerMetrics, StateCollector
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.object_builders import queue, queue_unit
 from shared_api.testing.virtual_clock import VirtualClock
-from tests.queue_scheduler.page.page_kit import PageWorld
+from tests.queue_insight.page.page_kit import PageWorld
 
 
 class HiddenQuotas:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from queue_insight.debug_api.answers import Answers
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import OrderKey
-from queue_scheduler.insight_api.answers import Answers
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.reporting import pending_reason
 from queue_scheduler.reporting.pending_reason import (

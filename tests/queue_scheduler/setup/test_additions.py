@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from queue_insight.scheduler_additions import InsightAddition
 from queue_scheduler.configuration import parse_flags
-from queue_scheduler.scheduler_additions import InsightAddition
 from queue_scheduler.setup.additions import load_additions
 from shared_api.program_flags import ConfigurationError
 

@@ -1,0 +1,320 @@
+"""Explanations of units, turned into what the API answers, as `debug_api.views` does for states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from queue_insight.insight.admitted import Admitted, Evictor
+from queue_insight.insight.change import Change, Patch
+from queue_insight.insight.changes import Changes
+from queue_insight.insight.explain import Explanation
+from queue_insight.insight.explanation_texts import (
+    spared_texts,
+    summarize,
+    unknown_admission_text,
+)
+from queue_scheduler.cache.unit_state import CachedUnit
+from queue_scheduler.debug_api.views import (
+    OF_OTHERS,
+    RefusalView,
+    quota_of,
+    reader_of,
+    view_refusal,
+    without_name,
+)
+from queue_scheduler.quota.quota_decision import AppliedLimit, Borrowed
+from queue_scheduler.refusal_texts import pods_message
+from shared_api.debug_api.views import FieldsOf, View
+from shared_api.quantity import format_alike
+
+MAX_LISTED: Final = 100
+"""Units that one change lists; a change may start thousands."""
+
+_of_explanation = FieldsOf[Explanation]()
+_of_change = FieldsOf[Change]()
+_of_patch = FieldsOf[Patch]()
+
+
+class AppliedLimitView(View):
+    """A limit that a unit was compared with when it was admitted, and what was used before.
+
+    `kind` is `max` or `min` of the quota, `runtime` (what koord-scheduler would grant with the unit
+    added, where that had to be computed), or `nodes` (what all nodes have).
+    """
+
+    quota: str
+    kind: str
+    resource: str
+    limit: str
+    used: str
+    requested: str
+
+
+class LenderView(View):
+    """A quota, and how much of its guarantee others use at most."""
+
+    quota: str
+    amount: str
+
+
+class BorrowedView(View):
+    """What a quota uses above what it is guaranteed (`scaledMin` of `/debug/quotas`).
+
+    `lenders` are the siblings whose unused guarantee that may be; without any, no quota is
+    guaranteed it.
+    """
+
+    quota: str
+    resource: str
+    used: str
+    guaranteed: str
+    borrowed: str
+    lenders: list[LenderView]
+
+
+class ReclaimerView(View):
+    """A quota that may reclaim from a unit now, perhaps only for units of higher priority."""
+
+    quota: str
+    only_lower_priority: bool
+
+
+class EvictorView(View):
+    """A waiting unit that would have another one evicted now, if it were its turn.
+
+    `reason`: `Preempted` for its queue, `Reclaimed` for its quota.
+    """
+
+    namespace: str
+    name: str
+    queue: str
+    quota: str
+    priority: int
+    reason: str
+
+
+class SparedView(View):
+    """Why a unit is not evicted: in any case, for its queue, or for other quotas."""
+
+    reason: str
+    message: str
+
+
+class EvictionView(View):
+    """What could evict an admitted unit now.
+
+    `possible`: some unit may evict it: one of higher priority in its queue (`by_queue`), or one of
+    the quotas in `reclaimers`. `spared` says why none may, or why not in one of the two ways.
+    `units` are waiting units that would choose it, if it were their turn; `has_more`: not all were
+    asked. Rounds of evictions in progress are not considered.
+    """
+
+    possible: bool
+    by_queue: bool
+    reclaimers: list[ReclaimerView]
+    spared: list[SparedView]
+    units: list[EvictorView]
+    others: int = 0
+    """How many such units are in namespaces that the caller may not read."""
+    has_more: bool = False
+
+
+class AdmittedView(View):
+    """What a unit was admitted on, what it borrows, and what could evict it.
+
+    `limits` is null if this process has not admitted it; `limits_unknown` says why. `borrowed` is
+    about the resources that the unit holds, in its quota and the parents; null if its quota cannot
+    borrow.
+    """
+
+    limits: list[AppliedLimitView] | None
+    limits_unknown: str
+    borrowed: list[BorrowedView] | None
+    eviction: EvictionView
+
+
+class PatchView(View):
+    """A JSON merge patch of one object."""
+
+    api_version: str = _of_patch(lambda each: each.api_version)
+    kind: str = _of_patch(lambda each: each.kind)
+    namespace: str = _of_patch(lambda each: each.namespace)
+    name: str = _of_patch(lambda each: each.name)
+    patch: dict[str, Any] = _of_patch(lambda each: each.patch)
+
+
+class ChangeView(View):
+    """One change, and whether the unit starts after it alone.
+
+    `kind` is what is changed; docs/debug-api.md lists the kinds. `sufficient`: the unit starts
+    after this change. `verified`: a copy of the scheduler was asked, to the end. `minimal`: one
+    grain less was seen not to suffice: 1 milli-CPU, byte, piece, pod, node, priority or unit.
+    `practical`: false if the unit would have to request nothing, which is a fact and no advice.
+    `ends`: of waiting, how many units end before it starts, those that start before it included.
+    `also_starts` are the units that start before it, `other_starts` how many more: those that the
+    caller may not read, and those after the first hundred. `patches` is what to apply; empty if
+    there is no such field, or the object has more than the scheduler reads: then `description` says
+    what to do. `units` are the units that end, or are evicted, `other_units` how many more.
+    """
+
+    kind: str = _of_change(lambda each: each.kind.value)
+    description: str = _of_change(lambda each: each.description)
+    sufficient: bool = _of_change(lambda each: each.sufficient)
+    verified: bool = _of_change(lambda each: each.verified)
+    minimal: bool = _of_change(lambda each: each.minimal)
+    practical: bool = _of_change(lambda each: each.practical)
+    ends: int = _of_change(lambda each: each.ends, default=0)
+    also_starts: list[str] = _of_change(lambda each: list(each.also_starts[:MAX_LISTED]))
+    other_starts: int = _of_change(lambda each: len(each.also_starts[MAX_LISTED:]), default=0)
+    patches: list[PatchView] = _of_change(
+        lambda each: [PatchView.of(patch) for patch in each.patches]
+    )
+    units: list[str] = _of_change(lambda each: list(each.units[:MAX_LISTED]))
+    other_units: int = _of_change(lambda each: len(each.units[MAX_LISTED:]), default=0)
+
+
+class ExplainView(View):
+    """Why a unit waits: its verdict in one sentence, and all that keeps it from starting.
+
+    `verdict` is `waiting` (in its queue), `held` (in none), `admitted` or `finished`. `position` is
+    its place in its queue, from 1; 0 if it is in none. `never_starts`: it is larger than a limit,
+    so that waiting does not help. `blockers` are all reasons, the scarcest resource first; for an
+    admitted unit, why it is not granted the pods that it has grown by. Without blockers a waiting
+    unit starts when it is its turn. `checks` are the admission checks that are not ready, by name.
+    `without_plugins` are plugins that were not asked. `changes`, if asked for, are the smallest
+    changes that would start a waiting unit now, those that suffice first; `changes_complete` says
+    whether all kinds were looked for.
+    """
+
+    leader: bool
+    namespace: str = _of_explanation(lambda each: each.record.unit.metadata.namespace)
+    name: str = _of_explanation(lambda each: each.record.unit.metadata.name)
+    verdict: str = _of_explanation(lambda each: each.verdict.value)
+    never_starts: bool = _of_explanation(lambda each: each.never_starts)
+    summary: str = _of_explanation(summarize)
+    queue: str = _of_explanation(lambda each: each.record.queue_name)
+    quota: str = _of_explanation(lambda each: quota_of(each.record))
+    position: int = _of_explanation(lambda each: each.position)
+    blockers: list[RefusalView] = _of_explanation(
+        lambda each: [view_refusal(blocker) for blocker in each.blockers]
+    )
+    checks: dict[str, str] = _of_explanation(lambda each: each.open_checks)
+    pods_not_ready: str = _of_explanation(lambda each: pods_message(each.record.unit))
+    without_plugins: list[str] = _of_explanation(lambda each: list(each.without_plugins))
+    admitted: AdmittedView | None = None
+    """Of an admitted unit only."""
+    changes: list[ChangeView] | None = None
+    changes_complete: bool | None = None
+
+
+def view_explanation(
+    explanation: Explanation, admitted: Admitted | None = None, *, leader: bool
+) -> ExplainView:
+    """Return why a unit waits; `admitted`: of an admitted one."""
+    shown = None if admitted is None else view_admitted(explanation.record, admitted)
+    return ExplainView.of(explanation, leader=leader, admitted=shown)
+
+
+def view_admitted(record: CachedUnit, admitted: Admitted) -> AdmittedView:
+    """Return what a unit was admitted on, what it borrows, and what could evict it."""
+    limits, loan = admitted.limits, admitted.loan
+    return AdmittedView(
+        limits=None if limits is None else [_view_limit(each) for each in limits],
+        limits_unknown=unknown_admission_text(record) if limits is None else "",
+        borrowed=None if loan is None else [_view_borrowed(each) for each in loan.borrowed],
+        eviction=EvictionView(
+            possible=admitted.is_possible_victim,
+            by_queue=admitted.is_in_reach,
+            reclaimers=[
+                ReclaimerView(quota=each.quota, only_lower_priority=each.only_lower)
+                for each in admitted.reclaimers
+            ],
+            spared=[
+                SparedView(reason=reason, message=message)
+                for reason, message in spared_texts(record, admitted)
+            ],
+            units=[_view_evictor(each) for each in admitted.evictors],
+            has_more=admitted.has_more,
+        ),
+    )
+
+
+def _view_limit(row: AppliedLimit) -> AppliedLimitView:
+    limit, used, requested = format_alike(row.resource, (row.limit, row.used, row.requested))
+    return AppliedLimitView(
+        quota=row.quota,
+        kind=row.kind.value,
+        resource=row.resource,
+        limit=limit,
+        used=used,
+        requested=requested,
+    )
+
+
+def _view_borrowed(row: Borrowed) -> BorrowedView:
+    lent = [amount for _, amount in row.lenders]
+    numbers = (row.used, row.guaranteed, row.amount, *lent)
+    used, guaranteed, borrowed, *amounts = format_alike(row.resource, numbers)
+    lenders = zip(row.lenders, amounts, strict=True)
+    return BorrowedView(
+        quota=row.quota,
+        resource=row.resource,
+        used=used,
+        guaranteed=guaranteed,
+        borrowed=borrowed,
+        lenders=[LenderView(quota=name, amount=amount) for (name, _), amount in lenders],
+    )
+
+
+def _view_evictor(evictor: Evictor) -> EvictorView:
+    info = evictor.info
+    namespace, _, name = info.key.partition("/")
+    return EvictorView(
+        namespace=namespace,
+        name=name,
+        queue=info.queue,
+        quota=info.quota,
+        priority=info.priority,
+        reason=evictor.reason,
+    )
+
+
+def with_changes(view: ExplainView, changes: Changes | None) -> ExplainView:
+    """Return the explanation with what would start the unit; None: it does not wait."""
+    found = [] if changes is None else [ChangeView.of(each) for each in changes.found]
+    complete = changes is None or changes.are_complete
+    return view.model_copy(update={"changes": found, "changes_complete": complete})
+
+
+def explain_without_others(view: ExplainView, may_read: Callable[[str], bool]) -> ExplainView:
+    """Return a view that names no unit of a namespace that its reader may not read."""
+    is_open, text = reader_of(view.namespace, may_read), view.summary
+    for blocker in view.blockers:
+        if not is_open(blocker.other):
+            text = text.replace(blocker.other, OF_OTHERS)
+    blockers = [each if is_open(each.other) else without_name(each) for each in view.blockers]
+    shown: dict[str, Any] = {"summary": text, "blockers": blockers}
+    shown["changes"] = view.changes and [
+        _change_without_others(each, is_open) for each in view.changes
+    ]
+    if view.admitted is not None:
+        shown["admitted"] = _without_evictors(view.admitted, is_open)
+    return view.model_copy(update=shown)
+
+
+def _without_evictors(admitted: AdmittedView, is_open: Callable[[str], bool]) -> AdmittedView:
+    units = admitted.eviction.units
+    named = [each for each in units if is_open(f"{each.namespace}/{each.name}")]
+    changes = {"units": named, "others": len(units) - len(named)}
+    return admitted.model_copy(update={"eviction": admitted.eviction.model_copy(update=changes)})
+
+
+def _change_without_others(change: ChangeView, is_open: Callable[[str], bool]) -> ChangeView:
+    starts, units = filter(is_open, change.also_starts), filter(is_open, change.units)
+    shown = {"also_starts": list(starts), "units": list(units)}
+    hidden = {
+        "other_starts": change.other_starts + len(change.also_starts) - len(shown["also_starts"]),
+        "other_units": change.other_units + len(change.units) - len(shown["units"]),
+    }
+    return change.model_copy(update={**shown, **hidden})

@@ -1,0 +1,140 @@
+"""What an engine knows and no object says: read from one, and put into another. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from queue_insight.dump.contents import (
+    AdmittedOn,
+    AskedToLeave,
+    Asleep,
+    BeyondObjects,
+    KeptRoom,
+    LastQuota,
+    Turn,
+)
+from queue_scheduler.cache.recalled_units import recall_admission, recall_quota
+from queue_scheduler.decision import Moment
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.queue_unit_info import unit_key
+from queue_scheduler.preemption.nomination import Nomination
+from queue_scheduler.quota_cache.admission_record import AdmissionRecord
+from shared_api.objects.meta import Uid
+
+# --- read ---------------------------------------------------------------------------------------
+
+
+def read_beyond_objects(engine: Engine) -> BeyondObjects:
+    """Return what no object says; nothing may be in flight."""
+    rounds = engine.rounds
+    return BeyondObjects(
+        turns=tuple(_read_turns(engine)),
+        asleep=tuple(
+            Asleep(unit=unit_key(head), refusal=refusal, at=at)
+            for queue in engine.queues
+            for head, refusal, at in queue.asleep()
+        ),
+        kept_rooms=tuple(_read_room(key, each) for key, each in rounds.nominations.by_key.items()),
+        spent=tuple(rounds.nominations.spent),
+        rests={str(uid): until for uid, until in rounds.rests.items()},
+        last_quotas=tuple(_read_last_quotas(engine)),
+        admitted_on=tuple(
+            AdmittedOn(unit=record.key, record=record.admitted_on)
+            for record in engine.units.records.values()
+            if isinstance(record.admitted_on, AdmissionRecord)
+        ),
+    )
+
+
+def _read_turns(engine: Engine) -> Iterator[Turn]:
+    for queue in engine.queues:
+        _, generation, served, until = engine.queues.turns.standing_of(queue.name)
+        yield Turn(queue=queue.name, generation=generation, served=served, backs_off_until=until)
+
+
+def _read_room(key: str, nomination: Nomination) -> KeptRoom:
+    asked = nomination.asked.items()
+    return KeptRoom(
+        unit=key,
+        until=nomination.until,
+        asked=tuple(AskedToLeave(unit=unit, uid=uid, version=said) for (unit, uid), said in asked),
+        failed=tuple(sorted(nomination.failed)),
+        tries=nomination.tries,
+    )
+
+
+def _read_last_quotas(engine: Engine) -> Iterator[LastQuota]:
+    """Yield the quotas of admitted units that are mapped to none now, and of living pods."""
+    occupying = {each.uid: each for each in engine.units.records.values() if each.occupies}
+    for uid in engine.units.usage:
+        charge, record = engine.charge_of(uid), occupying.get(uid)
+        if charge is not None and (record is None or record.waits_for):
+            yield LastQuota(uid=uid, quota=charge.quota, non_preemptible=charge.non_preemptible)
+
+
+# --- put ----------------------------------------------------------------------------------------
+
+
+def put_charges(engine: Engine, beyond: BeyondObjects) -> None:
+    """Charge units and living pods as they were, whatever quota their objects say now."""
+    units, usage = engine.units, engine.units.usage
+    occupying = {each.uid: each for each in units.records.values() if each.occupies}
+    for each in beyond.last_quotas:
+        charge, record = engine.charge_of(each.uid), occupying.get(each.uid)
+        said = None if charge is None else (charge.quota, charge.non_preemptible)
+        if said == (each.quota, each.non_preemptible):
+            continue
+        if record is not None:
+            recall_quota(units, record, each.quota)
+        elif usage.pods.has_living(each.uid):
+            usage.charge_living(each.uid, each.quota, non_preemptible=each.non_preemptible)
+
+
+def put_beyond_objects(engine: Engine, beyond: BeyondObjects, moment: Moment) -> None:
+    """Put the rest into an engine that was told the objects.
+
+    Args:
+        engine: The engine.
+        beyond: What no object says.
+        moment: The time of the dump.
+    """
+    _put_turns(engine, beyond)
+    rooms = {each.unit: _build_room(engine, each) for each in beyond.kept_rooms}
+    known = {key: room for key, room in rooms.items() if room is not None}
+    rounds = engine.rounds
+    rounds.nominations.resume(known, beyond.spent)
+    rounds.rests.update({Uid(uid): until for uid, until in beyond.rests.items()})
+    rounds.is_idle = False  # its next look says whether there are any
+    for on in beyond.admitted_on:
+        recall_admission(engine.units, on.unit, on.record)
+    for asleep in beyond.asleep:
+        record = engine.record(asleep.unit)
+        queue = None if record is None else engine.queues.find(record.queue_name)
+        if record is None or record.info is None or queue is None or not queue.has(record.info):
+            continue
+        if engine.admission.let_sleep(queue, record.info, asleep.refusal, asleep.at, moment):
+            engine.units.changed_queues[queue.name] = None
+
+
+def _put_turns(engine: Engine, beyond: BeyondObjects) -> None:
+    for turn in beyond.turns:
+        if turn.queue in engine.queues:
+            engine.queues.turns.resume(
+                turn.queue, turn.generation, turn.served, turn.backs_off_until
+            )
+            engine.units.changed_queues[turn.queue] = None
+
+
+def _build_room(engine: Engine, room: KeptRoom) -> Nomination | None:
+    record = engine.record(room.unit)
+    if record is None or record.info is None:
+        return None
+    return Nomination(
+        uid=record.uid,
+        domains=engine.plugins.domains(record.info.quota),
+        claim=(record.info.order_key, record.info.class_key),
+        until=room.until,
+        asked={(each.unit, each.uid): each.version for each in room.asked},
+        failed=frozenset(room.failed),
+        tries=room.tries,
+    )

@@ -1,0 +1,226 @@
+"""By how much limits must be raised, so that a unit starts: one alone, or several together. Pure.
+
+The amounts come from the engine: the unit is refused for what is missing, so that is added, and the
+engine is asked again. Units ahead of it take their share first, so it may need more than is missing
+now. What suffices is made smaller, and checked from below: with one grain less of any resource the
+unit must not start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from queue_insight.insight.change import ChangeKind
+from queue_insight.insight.limit_edits import (
+    Limit,
+    Raises,
+    find_limits,
+    left_under,
+    nodes_for,
+    raise_limits,
+)
+from queue_insight.insight.question import Question, find_deciding
+from queue_insight.insight.trials import Edit, Outcome, SpentError
+from queue_scheduler.engine.engine import Engine
+from shared_api.resource_list import Amounts, add, scale
+
+MAX_STEPS: Final = 20
+"""Raises until the unit starts; each starts more units, which the decisions bound."""
+SLOW_STEPS: Final = 2
+"""Each later raise is twice the one before: many units may be ahead."""
+RESERVE: Final = 50
+"""Trials that a bisection leaves for other changes."""
+
+
+class Found(NamedTuple):
+    """Raises with which the unit starts.
+
+    Attributes:
+        raises: By how much each limit is raised.
+        outcome: What follows from them.
+        base: Changes that are made with them.
+        is_least: Whether it was seen that one grain less of any resource does not suffice.
+    """
+
+    raises: Raises
+    outcome: Outcome
+    base: tuple[Edit, ...] = ()
+    is_least: bool = False
+
+
+class NotFound(Enum):
+    """Why there are no raises."""
+
+    OTHERWISE = auto()
+    """Something else than these limits keeps the unit from starting."""
+    TOO_FAR = auto()
+    """Units ahead take what was tried."""
+
+
+def read_limits(question: Question, engine: Engine) -> Raises:
+    """Return the limits that refuse the unit, or the one that it waits behind."""
+    deciding = find_deciding(engine, question.key, question.trials.wall)
+    info = None if deciding is None else deciding.record.info
+    return {} if deciding is None or info is None else find_limits(info, deciding.blockers)
+
+
+def find_raises(
+    question: Question, first: Raises, *, only: Limit | None = None, base: tuple[Edit, ...] = ()
+) -> Found | NotFound:
+    """Return the least raises with which the unit starts, as far as the trials suffice.
+
+    Args:
+        question: The unit.
+        first: What is missing at first, by limits that can be raised.
+        only: The one limit that may be raised; None: any that turns out to be in the way.
+        base: Changes that are made with them.
+
+    Raises:
+        SpentError: There are no trials left, and no raises were found.
+    """
+    try:
+        with question.trials.halved():
+            found = _climb(question, first, only, base)
+    except SpentError:
+        if not question.trials.left:
+            raise
+        return NotFound.TOO_FAR
+    return found if isinstance(found, NotFound) else _refine(question, found)
+
+
+def _refine(question: Question, found: Found) -> Found:
+    """Return the least raises, as far as the trials suffice."""
+    try:
+        with question.trials.halved():
+            for step in (_drop_needless, _spare, _shrink):
+                found = step(question, found)
+            return found._replace(is_least=_is_least(question, found))
+    except SpentError:
+        return found
+
+
+def _climb(
+    question: Question, raises: Raises, only: Limit | None, base: tuple[Edit, ...]
+) -> Found | NotFound:
+    """Return raises with which the unit starts, mostly larger than needed."""
+    outcome = _attempt(question, raises, base)
+    for step in range(MAX_STEPS):
+        if outcome.starts:
+            return Found(raises, outcome, base)
+        need = read_limits(question, outcome.engine)
+        need = raisable(question, {key: need[key] for key in need if only in {None, key}})
+        if not need:
+            return NotFound.OTHERWISE
+        factor = 2 ** max(0, step - SLOW_STEPS)
+        more = {limit: scale(missing, factor) for limit, missing in need.items()}
+        raises = {
+            limit: add(raises.get(limit, {}), more.get(limit, {})) for limit in {**raises, **more}
+        }
+        further = question.trials.proceed(outcome, *edits_of(question, raises))
+        outcome = _attempt(question, raises, base) if further.starts else further
+    return NotFound.TOO_FAR
+
+
+def raisable(question: Question, raises: Raises) -> Raises:
+    """Return those of these limits that can be raised: their objects are known."""
+    return {
+        limit: more
+        for limit, more in raises.items()
+        if (
+            nodes_for(question.engine, more)
+            if limit.kind is ChangeKind.NODES
+            else raise_limits(question.engine, {limit: more})
+        )
+        is not None
+    }
+
+
+def _drop_needless(question: Question, found: Found) -> Found:
+    """Return the raises without limits that another one makes up for; nodes are dropped first."""
+    if len(found.raises) == 1 and not found.base:
+        return found
+    kinds = [ChangeKind.NODES, ChangeKind.QUOTA_MIN, ChangeKind.QUOTA_MAX]
+    for limit in sorted(found.raises, key=lambda each: kinds.index(each.kind)):
+        fewer = {each: more for each, more in found.raises.items() if each != limit}
+        found = _better(question, found, fewer)
+    return found
+
+
+def _spare(question: Question, found: Found) -> Found:
+    """Return the raises without what is left under the limits when the unit has started."""
+    left = {limit: _left(found, limit) for limit in found.raises}
+    if not any(any(each.values()) for each in left.values()):
+        return found
+    less = {
+        limit: {key: max(1, amount - left[limit][key]) for key, amount in more.items()}
+        for limit, more in found.raises.items()
+    }
+    return _better(question, found, less)
+
+
+def _left(found: Found, limit: Limit) -> Amounts:
+    return {key: left_under(found.outcome.engine, limit, key) for key in found.raises[limit]}
+
+
+def _shrink(question: Question, found: Found) -> Found:
+    """Return smaller amounts that still suffice, one resource after the other, by bisection."""
+    if question.trials.left <= RESERVE or _is_least(question, found):
+        return found
+    for limit, key in _places(found.raises):
+        low, high = 0, found.raises[limit][key]
+        while high - low > 1 and question.trials.left > RESERVE:
+            middle = (low + high) // 2
+            tried = _better(question, found, _with(found.raises, limit, key, middle))
+            low, high = (low, middle) if tried is not found else (middle, high)
+            found = tried
+    return found
+
+
+def _better(question: Question, found: Found, raises: Raises) -> Found:
+    """Return these raises if the unit starts with them, otherwise those that were found."""
+    outcome = _attempt(question, raises, found.base)
+    return found._replace(raises=raises, outcome=outcome) if outcome.starts else found
+
+
+def _is_least(question: Question, found: Found) -> bool:
+    """Return whether the unit does not start with one grain less of any resource."""
+    return not any(
+        _attempt(
+            question, _with(found.raises, limit, key, found.raises[limit][key] - 1), found.base
+        ).starts
+        for limit, key in _places(found.raises)
+    )
+
+
+def _places(raises: Raises) -> Iterator[tuple[Limit, str]]:
+    for limit, more in raises.items():
+        for key in sorted(more):
+            yield limit, key
+
+
+def _with(raises: Raises, limit: Limit, key: str, amount: int) -> Raises:
+    return {**raises, limit: {**raises[limit], key: amount}}
+
+
+def _attempt(question: Question, raises: Raises, base: tuple[Edit, ...]) -> Outcome:
+    return question.trials.attempt(*base, *edits_of(question, raises))
+
+
+def edits_of(question: Question, raises: Raises) -> tuple[Edit, ...]:
+    """Return raises as an engine is told of them."""
+    edits: tuple[Edit, ...] = ()
+    for limit, more in raises.items():
+        if limit.kind is ChangeKind.NODES and any(more.values()):
+            copies = nodes_for(question.engine, more)
+            assert copies is not None, f"{more} was raisable"
+            edits += (copies.edit,)
+    raised = raise_limits(question.engine, of_quotas(raises))
+    assert raised is not None, f"{raises} was raisable"
+    return (*raised.edits, *edits)
+
+
+def of_quotas(raises: Raises) -> Raises:
+    """Return the raises of limits of quotas, without nodes."""
+    return {limit: raises[limit] for limit in raises if limit.kind is not ChangeKind.NODES}

@@ -1,0 +1,237 @@
+"""Keeps what the program is told, and restores engines of earlier times from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import structlog
+
+from queue_insight.debug_api.engine_state import NoStateError
+from queue_insight.debug_api.insight_views import RecordView
+from queue_insight.insight.finished_run import FinishedRun
+from queue_insight.insight_feed.messages import Checkpoint, Hello
+from queue_insight.insight_program.followed_engine import FollowedEngine
+from queue_insight.insight_program.sources import Source
+from queue_insight.record.checkpoint_error import CheckpointError
+from queue_insight.record.decision_log import DecisionLog
+from queue_insight.record.log_query import LogPage, LogQuery, read_log
+from queue_insight.record.record_file import bytes_of, read_store
+from queue_insight.record.record_limits import DEFAULT_BYTES
+from queue_insight.record.record_tables import StoreError
+from queue_insight.record.record_writer import RecordWriter
+from queue_insight.record.time_travel import TimeTravel, TooEarlyError
+from queue_scheduler.cycles.engine_call import EngineCall
+from queue_scheduler.cycles.shared_engine import SharedEngine
+
+FILE: Final = "record"
+"""The file in the folder of `--record-dir`."""
+
+log = structlog.get_logger("recording")
+
+
+class EngineRecorder:
+    """A `Recorder` that writes a file; its `step` is a thread of its own.
+
+    Args:
+        engine: The engine that follows; it has played what is recorded.
+        path: The file.
+        now: The wall time.
+        limit_bytes: What all files of the record take at most.
+    """
+
+    def __init__(
+        self,
+        engine: FollowedEngine,
+        path: Path,
+        now: Callable[[], datetime],
+        limit_bytes: int = DEFAULT_BYTES,
+    ) -> None:
+        self._engine = engine
+        self._path = path
+        self._now = now
+        self._writer = RecordWriter(path, now, limit_bytes=limit_bytes)
+        self._log = DecisionLog()
+        self._told = ""
+        self._until: datetime | None = None
+        self._since: datetime | None = None  # `Followed.since` of what is recorded
+
+    # --- the feed's thread --------------------------------------------------------------------
+
+    def on_hello(self, hello: Hello) -> None:
+        """Take who sends; what is recorded begins with its checkpoint."""
+
+    def on_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Begin again: calls between the last one and this engine are missing."""
+        self._log = DecisionLog()
+        self._writer.begin(checkpoint.number, self._engine.fork())
+        self._since = checkpoint.wall
+
+    def on_call(self, call: EngineCall, _encoded: bytes, answer: object) -> None:
+        """Keep a call, and what was decided."""
+        self._writer.add(call)
+        entry = self._engine.ask(lambda engine: self._log.entry_of(call, answer, engine))
+        if entry is not None:
+            self._writer.add(entry)
+        if self._writer.needs_checkpoint(call.number):
+            self._writer.checkpoint(call.number, self._engine.fork())
+
+    def add_run(self, run: FinishedRun) -> None:
+        """Keep a run that has ended."""
+        self._writer.add(run)
+
+    # --- the thread that writes ---------------------------------------------------------------
+
+    def step(self) -> float:
+        """Write what has come; return how many seconds to rest."""
+        until = self._told_until()
+        rest = self._writer.step(0.0 if until is None else until.timestamp())
+        problem = self._writer.problem
+        if problem and problem != self._told:
+            log.error("nothing is recorded now; it is tried again", problem=problem)
+        elif self._told and not problem:
+            log.info("recording goes on")
+        self._told = problem
+        if not problem and until is not None:
+            self._until = until
+        return rest
+
+    def _told_until(self) -> datetime | None:
+        """Return up to when this was told every call; None: that is not known now."""
+        # Read before what has come is written: what comes meanwhile may be written or not.
+        followed = self._engine.followed
+        # Otherwise an engine was taken over of which this is told next. Calls that it has seen are
+        # missing in the stretch before it, whose end must not be the time of that engine.
+        return followed.state_at if followed is not None and followed.since == self._since else None
+
+    def close(self) -> None:
+        """Write what has come, and close the file; call it after the threads have ended."""
+        self._writer.close()
+
+    # --- questions ----------------------------------------------------------------------------
+
+    @property
+    def until(self) -> datetime | None:
+        """Up to when everything is written; None: nothing is."""
+        return self._until
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether the file is still to be opened or made: nothing was written, nothing failed."""
+        return not self._writer.written_at and not self._writer.failures
+
+    @property
+    def failures(self) -> int:
+        """How often recording has stopped."""
+        return self._writer.failures
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nothing is recorded now, because of an error."""
+        return bool(self._writer.problem)
+
+    def size_bytes(self) -> float:
+        """Return what all files of the record take; NaN: it is not known."""
+        try:
+            return float(bytes_of(self._path))
+        except OSError:
+            return math.nan  # a file has gone since the folder was read
+
+    def age_seconds(self) -> float:
+        """Return how long ago the file was written; NaN: it was not."""
+        at = self._writer.written_at
+        return self._now().timestamp() - at if at else math.nan
+
+    def view(self) -> RecordView:
+        """Return what is kept."""
+        writer = self._writer
+        since = writer.complete_from
+        return RecordView(
+            state="stopped" if writer.problem else "recording",
+            reason=writer.problem,
+            complete_from=datetime.fromtimestamp(since, UTC) if since else None,
+        )
+
+
+def read_runs(path: Path, since: datetime, most: int = -1) -> list[FinishedRun]:
+    """Return the runs of a record that have ended since a time, in order; none if it is broken.
+
+    Args:
+        path: The file.
+        since: The time.
+        most: How many, the newest; -1: all.
+    """
+    try:
+        with closing(read_store(path)) as store:
+            return list(store.finished_since(since.timestamp(), most))
+    except (StoreError, msgspec.MsgspecError) as error:
+        log.info("no runs are learned from the record", problem=str(error))
+        return []
+
+
+class RecordedPast:
+    """A `Past` that reads the file.
+
+    Args:
+        path: The file.
+        until: Returns up to when everything is written; None: nothing is.
+        is_opening: Returns whether the file is still to be opened or made.
+        is_leader: Returns whether the replica decides.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        until: Callable[[], datetime | None],
+        is_opening: Callable[[], bool],
+        is_leader: Callable[[], bool],
+    ) -> None:
+        self._path = path
+        self._travel = TimeTravel(path)
+        self._until = until
+        self._is_opening = is_opening
+        self._is_leader = is_leader
+
+    def at(self, moment: datetime) -> Source:
+        """Return the engine as it was.
+
+        Raises:
+            NoStateError: The record does not reach that far, or cannot be read.
+        """
+        until = self._until()
+        if until is None or moment > until:
+            # Calls of that time may be on their way: an answer without them would be kept.
+            last = "nothing is recorded yet" if until is None else f"up to {until.isoformat()}"
+            msg = f"there is no state of {moment.isoformat()} in the record: {last}; ask again"
+            raise NoStateError(msg)
+        try:
+            restored = self._travel.at(moment.timestamp())
+        except (TooEarlyError, StoreError, CheckpointError) as error:
+            msg = f"there is no state of {moment.isoformat()}: {error}"
+            raise NoStateError(msg) from error
+        shared = SharedEngine(restored.engine, lambda _: None)
+        return Source(shared, moment, self._is_leader(), lambda: moment)
+
+    def log(self, query: LogQuery) -> LogPage:
+        """Return a page of what was decided, the newest first.
+
+        It is empty while the file is made, or moved aside since it is broken.
+
+        Raises:
+            NoStateError: The record cannot be read.
+        """
+        # Asked first: the thread that writes may make the file while it is read here.
+        is_opening = self._is_opening()
+        try:
+            with closing(read_store(self._path)) as store:
+                return read_log(store, query)
+        except StoreError as error:
+            if is_opening:
+                return LogPage(entries=(), cursor=None)
+            msg = f"the record cannot be read: {error}"
+            raise NoStateError(msg) from error

@@ -1,0 +1,349 @@
+"""Puts the insight program together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from starlette.types import ASGIApp
+
+from queue_insight.debug_api.engine_state import State
+from queue_insight.debug_api.explanations import Explanations
+from queue_insight.debug_api.forecast_routes import Forecasts, Pace, telling
+from queue_insight.debug_api.insight_views import RecordView
+from queue_insight.debug_api.question_budget import QuestionBudget
+from queue_insight.debug_api.what_if_routes import WhatIfAnswers
+from queue_insight.forecast.all_units import Settings
+from queue_insight.forecast.learned import MAX_KEPT
+from queue_insight.forecast.model_loading import load_run_time_model
+from queue_insight.insight.finished_run import FinishedRun
+from queue_insight.insight_feed.messages import ANSWERS_SOCKET, FEED_SOCKET
+from queue_insight.insight_program.admission_rates import AdmissionRates
+from queue_insight.insight_program.answer_app import (
+    LogApi,
+    NewUnitsApi,
+    RunsApi,
+    StateApi,
+    build_answer_app,
+)
+from queue_insight.insight_program.answer_server import AnswerServer
+from queue_insight.insight_program.feed_server import FeedServer
+from queue_insight.insight_program.fitting_watch import FittingWatch
+from queue_insight.insight_program.flags import InsightFlags, PageFlags, VisibilityFlags
+from queue_insight.insight_program.follow_metrics import FollowMetrics
+from queue_insight.insight_program.followed_engine import FollowedEngine
+from queue_insight.insight_program.forecast_metrics import ForecastMetrics
+from queue_insight.insight_program.forecasting import RunWatcher, fork_state
+from queue_insight.insight_program.horizons import PATIENCE_SECONDS, SHARE, Horizons
+from queue_insight.insight_program.recording import (
+    FILE,
+    EngineRecorder,
+    RecordedPast,
+    read_runs,
+)
+from queue_insight.insight_program.sources import NoPast, Past, Sources
+from shared_api.local_program import Check, LocalProgram
+from shared_api.objects.namespace import Namespace
+from shared_api.process.local_socket import PathTooLongError, listen_at
+from shared_api.process.loop_thread import LoopThread, stop_all
+from shared_api.program_flags import FlagError
+
+if TYPE_CHECKING:
+    from queue_insight.page.page_server import PageServer
+    from queue_insight.visibility.caller import Rights
+    from queue_insight.visibility.server import VisibilityServer
+
+SWITCH_SECONDS: Final = 0.0001
+"""Interval of Python's thread switches: a tenth of that of the other programs. Threads here compute
+answers for seconds, and each time a thread of a port has read or sent something it waits so long
+for the interpreter, a dozen times for a new connection with TLS."""
+LEARNED_DAYS: Final = 30
+"""How far back runs of the record are learned: as long as it keeps them."""
+MOST_RUNS: Final = 10_000
+"""Runs in a dump, the newest: some 4 MB."""
+
+
+class Insight:
+    """The work of koord-queue-insight.
+
+    Raises:
+        FlagError: The sockets cannot be made in their folder, or the model of run times that a
+            package offers cannot be loaded.
+    """
+
+    def __init__(self, program: LocalProgram, flags: InsightFlags) -> None:
+        self._program = program
+        self._clock = program.clock
+        self._metrics = FollowMetrics(program.metrics.registry)
+        self._engine = FollowedEngine()
+        self._admissions = AdmissionRates(self._clock)
+        self._recorder: EngineRecorder | None = None
+        past: Past = NoPast()
+        if flags.record_folder is not None:
+            path = flags.record_folder / FILE
+            limit = flags.record_bytes
+            recorder = EngineRecorder(self._engine, path, program.clock.now, limit)
+            past = RecordedPast(
+                path, lambda: recorder.until, lambda: recorder.is_opening, self._is_leader
+            )
+            self._metrics.show_record(
+                age=recorder.age_seconds,
+                failures=lambda: float(recorder.failures),
+                stopped=lambda: float(recorder.is_stopped),
+                size=recorder.size_bytes,
+                limit_bytes=limit,
+            )
+            self._recorder = recorder
+        self._record_folder = flags.record_folder
+        runs = self._read_runs(flags.record_folder, MAX_KEPT)
+        since = datetime.fromtimestamp(runs[0].ended, UTC) if runs else program.clock.now()
+        self._forecasts = self._build_forecasts(since, flags)
+        self._horizons = Horizons(
+            load_run_time_model()(), since, program.clock, least_runs=flags.least_runs
+        )
+        for run in runs:
+            self._forecasts.learn(run)
+            self._horizons.learn(run)
+        self._sources = Sources(self._engine, past, program.clock)
+        # Of all ports together: what is asked on one of them bounds the memory as well.
+        budget = QuestionBudget(program.clock, SHARE, PATIENCE_SECONDS)
+        self._questions = QuestionBudget(program.clock)
+        self._what_if = WhatIfAnswers(self._state, self._is_leader, budget, self._horizons)
+        self._new_units = NewUnitsApi(self._state, self._horizons, budget)
+        self._feed, self._answers = self._open_sockets(flags.socket_folder)
+        self._metrics.show(
+            connected=lambda: float(self._feed.is_connected), age=self._state_age_seconds
+        )
+        self._feed_thread = program.spawn("feed", self._feed.step)
+        self._answer_thread = program.spawn(
+            "answers", self._answers.step, unblock=self._end_answers
+        )
+        self._forecast_thread = program.spawn(
+            "forecasts", self._forecasts.step, unblock=self._forecasts.end
+        )
+        fitting = FittingWatch(
+            self._state_that_decides,
+            program.clock,
+            program.metrics.work_queues.count_errors("fitting"),
+        )
+        self._metrics.show_fitting(count=fitting.count, seconds=fitting.longest_seconds)
+        self._fitting_thread = program.spawn("fitting", fitting.step)
+        self._visibility = self._open_visibility(flags.visibility)
+        self._page, self._page_threads = self._open_page(flags.page)
+        self._record_threads = [program.spawn("record", each.step) for each in self._recorders()]
+
+    def _read_runs(self, record_folder: Path | None, most: int) -> list[FinishedRun]:
+        if record_folder is None:
+            return []
+        since = self._clock.now() - timedelta(days=LEARNED_DAYS)
+        return read_runs(record_folder / FILE, since, most)
+
+    def _build_forecasts(self, since: datetime, flags: InsightFlags) -> Forecasts:
+        model = load_run_time_model()()
+        forecasts = Forecasts(
+            self._state_to_renew,
+            self._clock,
+            model,
+            Settings(),
+            since,
+            Pace(flags.forecast_seconds, calls=self._last_call),
+            telling(
+                self._engine,
+                Explanations(self._engine, self._clock.now),
+                flags.least_runs,
+            ),
+        )
+        self._program.metrics.registry.register(
+            ForecastMetrics(forecasts.coverage, forecasts.coverage_of_day, forecasts.age_seconds)
+        )
+        return forecasts
+
+    def _open_sockets(self, folder: Path) -> tuple[FeedServer, AnswerServer]:
+        try:
+            feed = listen_at(folder / FEED_SOCKET)
+            answers = listen_at(folder / ANSWERS_SOCKET)
+        except (OSError, PathTooLongError) as error:
+            msg = f"--socket-dir {folder}: no socket can be made there: {error}"
+            raise FlagError(msg) from error
+        return (
+            FeedServer(
+                feed,
+                self._engine,
+                (*self._recorders(), self._run_watcher(), self._admissions),
+                self._metrics,
+                self._program.metrics.work_queues.count_errors("feed"),
+            ),
+            AnswerServer(answers, self._build_app),
+        )
+
+    def _recorders(self) -> tuple[EngineRecorder, ...]:
+        return () if self._recorder is None else (self._recorder,)
+
+    def _run_watcher(self) -> RunWatcher:
+        keepers = (recorder.add_run for recorder in self._recorders())
+        learners = (self._forecasts.learn, self._horizons.learn)
+        return RunWatcher(self._engine, (*learners, *keepers))
+
+    def _build_app(self) -> ASGIApp:
+        state = StateApi(
+            self._sources, lambda: self._feed.is_connected, self._record_state, self._clock
+        )
+        runs = RunsApi(lambda: self._read_runs(self._record_folder, MOST_RUNS))
+        return build_answer_app(
+            self._sources,
+            state,
+            self._forecasts,
+            self._what_if,
+            self._new_units,
+            runs,
+            self._questions,
+        )
+
+    def _open_visibility(self, flags: VisibilityFlags | None) -> VisibilityServer | None:
+        if flags is None:
+            return None
+        # The official client and the makers of certificates take 40 MB: only where they are used.
+        from queue_insight.insight_program.visibility_serving import (  # noqa: PLC0415 - as said
+            open_visibility,
+        )
+
+        return open_visibility(
+            self._program,
+            flags,
+            lambda: self._engine.followed is not None,
+            self._build_visibility_app,
+        )
+
+    def _open_page(self, flags: PageFlags | None) -> tuple[PageServer | None, list[LoopThread]]:
+        """Return the server of the page and its thread, not yet started."""
+        if flags is None:
+            return None, []
+        # The official client takes 40 MB, and the web framework 15: only where they are used.
+        from queue_insight.insight_program.page_serving import (  # noqa: PLC0415 - as said
+            open_page,
+        )
+        from queue_insight.page.sources import PageSources  # noqa: PLC0415 - as above
+
+        state = StateApi(
+            self._sources, lambda: self._feed.is_connected, self._record_state, self._clock
+        )
+        log = LogApi(self._sources)
+        sources = PageSources(
+            at=self._sources.at,
+            number=self._last_call,
+            insight=state.insight,
+            log=lambda unit: log.log(unit=unit),
+            forecasts=self._forecasts,
+            what_if=self._what_if.answer,
+            admissions_per_hour=self._admissions.per_hour,
+            clock=self._clock,
+            questions=self._questions,
+        )
+        page = open_page(self._program, flags, sources)
+        return page, [self._program.spawn("page", page.step, unblock=page.end)]
+
+    def _build_visibility_app(
+        self, rights: Rights, namespace: Callable[[str], Namespace | None]
+    ) -> ASGIApp:
+        from queue_insight.visibility.app import build_visibility_app  # noqa: PLC0415 - as above
+        from queue_insight.visibility.sources import VisibilitySources  # noqa: PLC0415 - as above
+
+        sources = VisibilitySources(
+            shared=self._engine,
+            check_state=self._sources.followed,
+            is_leader=self._is_leader,
+            clock=self._clock,
+            forecasts=self._forecasts,
+            foresee=self._new_units.answer,
+            namespace=namespace,
+            questions=self._questions,
+        )
+        return build_visibility_app(sources, rights)
+
+    def _state(self) -> State:
+        """Return the state for a question.
+
+        Raises:
+            NoStateError: There is none yet.
+        """
+        self._sources.followed()
+        state = fork_state(self._engine, self._clock)
+        assert state is not None, "it follows an engine"
+        return state
+
+    def _state_to_renew(self) -> State | None:
+        """Return the state for a forecast; None while no scheduler tells what changes."""
+        return fork_state(self._engine, self._clock) if self._feed.is_connected else None
+
+    def _state_that_decides(self) -> State | None:
+        """Return the same of a replica that leads; the others admit no units."""
+        return self._state_to_renew() if self._is_leader() else None
+
+    def _last_call(self) -> int:
+        followed = self._engine.followed
+        return 0 if followed is None else followed.number
+
+    def _end_answers(self) -> None:
+        self._horizons.end()
+        self._answers.end()
+
+    def _record_state(self) -> RecordView:
+        return RecordView(state="off") if self._recorder is None else self._recorder.view()
+
+    def _is_leader(self) -> bool:
+        followed = self._engine.followed
+        return followed is not None and followed.is_leader
+
+    def _state_age_seconds(self) -> float:
+        followed = self._engine.followed
+        if followed is None:
+            return math.nan
+        return (self._clock.now() - followed.state_at).total_seconds()
+
+    # --- the work -----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Listen for a scheduler, and for questions."""
+        for thread in self._record_threads:
+            thread.start()
+        if self._visibility is not None:
+            self._visibility.start()
+        self._feed_thread.start()
+        self._answer_thread.start()
+        self._forecast_thread.start()
+        self._fitting_thread.start()
+        for thread in self._page_threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Stop everything."""
+        if self._visibility is not None:
+            self._visibility.stop()
+        threads = (self._feed_thread, self._answer_thread, self._forecast_thread)
+        stop_all(
+            [*threads, self._fitting_thread, *self._record_threads, *self._page_threads],
+            self._clock,
+        )
+        if self._page is not None:
+            self._page.close()
+        self._feed.close()
+        if self._recorder is not None:
+            self._recorder.close()
+        self._answers.close()
+
+    def ready_checks(self) -> Mapping[str, Check]:
+        """Return the checks of `/readyz`: it is ready to be connected to.
+
+        Without a scheduler it is ready as well: the pod would be unready with it, and with the pod
+        the scheduler.
+        """
+        return {"feed": lambda: (True, f"connected: {self._feed.is_connected}")}
+
+    def threads(self) -> Sequence[LoopThread]:
+        """Return the threads that `/livez` watches; those of uvicorn are in one step forever."""
+        more = [] if self._visibility is None else self._visibility.threads()
+        looks_ahead = (self._forecast_thread, self._fitting_thread)
+        return (self._feed_thread, *looks_ahead, *self._record_threads, *more)

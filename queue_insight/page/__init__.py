@@ -1,0 +1,19 @@
+"""The web page of the insight program: what a browser asks, and what it is shown.
+
+Read in this order:
+
+1. ``page_app``: the routes; ``sources``: what they answer from.
+2. ``visitors``: who asks, and what it may read; ``browser_guard``: the checks and headers of every
+   answer.
+3. ``known_state``: what all visitors are shown parts of, computed once; ``overview``,
+   ``queue_view``, ``unit_view``, ``quota_view``: the answers; ``hidden_sums``: the amounts that a
+   visitor may see.
+4. ``static_files``: the files of the window, in ``static/``; ``page_metrics``: what is counted.
+5. ``page_server``: the port; ``tls_acceptor``: bounds TLS handshakes; ``bounded_connection``: the
+   connections after them; ``networks``: whose addresses stand for many visitors;
+   ``renewed_certificate``: reads the certificate again.
+
+Nothing here writes to the cluster. Not here: what is computed (``queue_insight.insight``,
+``queue_insight.forecast``), and the models of single objects (``queue_scheduler.debug_api``,
+``queue_insight.debug_api``).
+"""

@@ -1,0 +1,184 @@
+"""What all visitors are shown parts of: read from one copy of the engine, and kept for a second."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from queue_insight.page.sources import AskedState, PageSources
+from queue_insight.page.units_to_act_on import (
+    UnitGroup,
+    find_pods_not_running,
+    find_units_to_act_on,
+    find_unqueued,
+)
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.snapshots import Snapshots
+from queue_scheduler.engine.engine import Engine
+from shared_api.unit_problems import Ready
+
+_PENDING: Final = frozenset({UnitState.WAITING, UnitState.CONFLICT, UnitState.ON_HOLD})
+
+FOREIGN: Final = ""
+"""In place of a namespace: that of pods that belong to no unit, which is not known."""
+
+
+class Waiting(msgspec.Struct):
+    """The pending units of one namespace in one queue.
+
+    Attributes:
+        count: How many there are.
+        oldest: The earliest creation time, as in their objects; "": it is not known.
+    """
+
+    count: int = 0
+    oldest: str = ""
+
+
+class Users(msgspec.Struct):
+    """The namespaces whose units are in the amounts of one quota.
+
+    Attributes:
+        charged: Those with units that are charged to it.
+        pending: Those with units that wait for it.
+    """
+
+    charged: set[str] = msgspec.field(default_factory=set)
+    pending: set[str] = msgspec.field(default_factory=set)
+
+
+class KnownState(msgspec.Struct, frozen=True):
+    """One state of the engine.
+
+    Attributes:
+        number: Of the state.
+        state_at: The time that it is as of.
+        leader: Whether the replica decides.
+        queues: All queues, by name, with everything that is known.
+        trees: The quota trees, likewise.
+        waiting: The pending units, by queue and namespace.
+        users: The namespaces whose units are in its amounts, by quota.
+        to_act: The units that wait until a user acts, by reason.
+        not_running: The admitted units whose pods do not run, with what is said of that.
+        unqueued: The pending units that stand in no queue, by key.
+        records: All units, by key.
+    """
+
+    number: int
+    state_at: datetime
+    leader: bool
+    queues: tuple[views.QueueView, ...]
+    trees: tuple[views.QuotaNodeView, ...]
+    waiting: dict[str, dict[str, Waiting]]
+    users: dict[str, Users]
+    to_act: tuple[UnitGroup, ...]
+    not_running: tuple[tuple[str, Ready], ...]
+    unqueued: tuple[str, ...]
+    records: Mapping[str, CachedUnit]
+
+
+class KnownStates:
+    """Reads states; callable from any thread.
+
+    Args:
+        sources: What is asked.
+    """
+
+    def __init__(self, sources: PageSources) -> None:
+        self._sources = sources
+        self._lock = threading.Lock()  # guards the fields; held while one is read, for all callers
+        self._last: KnownState | None = None
+        self._until = 0.0
+
+    def of_now(self) -> KnownState:
+        """Return the state of now, at most a second old, but not older than any that was looked at.
+
+        Raises:
+            NoStateError: There is none.
+        """
+        with self._lock:
+            last = self._last
+            if last is not None and self._sources.clock.monotonic() < self._until:
+                # Not without asking: the program may have lost its state meanwhile.
+                self._sources.at(None)
+                return last
+            return self._read()
+
+    def look(self) -> KnownState:
+        """Return the state of this moment; whoever is told of it is shown no older one.
+
+        Raises:
+            NoStateError: There is none.
+        """
+        with self._lock:
+            return self._read()
+
+    def _read(self) -> KnownState:
+        """Return the state of this moment; with the lock held."""
+        state, number, last = self._sources.at(None), self._sources.number(), self._last
+        if last is not None and last.number == number and last.leader == state.is_leader:
+            return msgspec.structs.replace(last, state_at=state.state_at)
+        found = self._last = read_state(state, number)
+        self._until = self._sources.clock.monotonic() + self._sources.kept_seconds
+        return found
+
+    def at(self, moment: datetime | None) -> KnownState:
+        """Return the state of a time; None: of now.
+
+        Raises:
+            NoStateError: There is none.
+        """
+        return self.of_now() if moment is None else read_state(self._sources.at(moment), 0)
+
+
+def read_state(state: AskedState, number: int) -> KnownState:
+    """Return what a state of the engine is."""
+    engine = state.shared.fork()
+    waiting, users = _count(engine)
+    quotas = views.view_quotas(engine, leader=state.is_leader)
+    # From here on the copy is shared with nobody, so its lock is free.
+    snapshots = Snapshots(SharedEngine(engine, _wake_nobody), state.now)
+    queues = snapshots.queues(snapshots.queue_names())
+    return KnownState(
+        number=number,
+        state_at=state.state_at,
+        leader=state.is_leader,
+        queues=tuple(map(views.view_queue, queues)),
+        trees=tuple(quotas.items),
+        waiting=waiting,
+        users=users,
+        to_act=find_units_to_act_on(engine),
+        not_running=find_pods_not_running(engine),
+        unqueued=find_unqueued(engine),
+        records=engine.units.records,
+    )
+
+
+def _wake_nobody(_names: Iterable[str]) -> None:
+    """Wake no worker: a copy has none."""
+
+
+def _count(engine: Engine) -> tuple[dict[str, dict[str, Waiting]], dict[str, Users]]:
+    waiting: dict[str, dict[str, Waiting]] = {}
+    users: dict[str, Users] = {}
+    for record in engine.units.records.values():
+        meta = record.unit.metadata
+        is_pending = record.state in _PENDING
+        if record.info is not None:
+            of_quota = users.setdefault(record.info.quota, Users())
+            if is_pending:
+                of_quota.pending.add(meta.namespace)
+            if engine.charge_of(record.uid) is not None:
+                of_quota.charged.add(meta.namespace)
+        if is_pending:
+            found = waiting.setdefault(record.queue_name, {}).setdefault(meta.namespace, Waiting())
+            found.count += 1
+            created = meta.creation_timestamp
+            found.oldest = min(found.oldest or created, created or found.oldest)
+    return waiting, users

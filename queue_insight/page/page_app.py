@@ -1,0 +1,488 @@
+"""The routes of the page.
+
+| path | answer |
+|---|---|
+| / and the paths of views | the window |
+| /assets/... | its files |
+| /page/session | who has logged in; POST logs in, DELETE logs out |
+| /page/events | what has changed, as it does |
+| /page/overview | what is wrong, queues, quotas |
+| /page/queues/{name} | a queue and a page of its units |
+| /page/queues/{name}.csv | all its units, as a table |
+| /page/unqueued | a page of the units that stand in no queue |
+| /page/units/{namespace}/{name} | a unit |
+| /page/units/{namespace}/{name}/changes | what would start it now |
+| /page/quotas/{name} | a quota |
+| POST /page/what-if | what edits would change |
+
+Every visitor who is identified may ask all of them but the last, which takes the right that the
+debug API asks for; what it may not read is taken out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Mapping
+from http import HTTPStatus
+from typing import Annotated, Any, Final, NamedTuple
+
+import structlog
+from fastapi import Depends, FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.middleware import Middleware
+from starlette.middleware.exceptions import ExceptionMiddleware
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp
+
+from queue_insight.debug_api.answer_turns import NOW, AnswerTurns
+from queue_insight.debug_api.answers import Answers
+from queue_insight.debug_api.engine_state import NoStateError
+from queue_insight.debug_api.explain_views import ExplainView, explain_without_others
+from queue_insight.debug_api.forecast_routes import Start
+from queue_insight.debug_api.question_budget import QuestionBudget
+from queue_insight.debug_api.what_if_routes import PATH as WHAT_IF_PATH
+from queue_insight.debug_api.what_if_routes import (
+    WhatIfQuestion,
+    WhatIfView,
+    refuse_edits_of_others,
+    what_if_without_others,
+)
+from queue_insight.page.browser_guard import BrowserGuard
+from queue_insight.page.caller_bound import CallerBound
+from queue_insight.page.event_stream import Streams, add_events, answers_with
+from queue_insight.page.known_state import KnownState, KnownStates
+from queue_insight.page.live import Changes
+from queue_insight.page.login import LoggedInVisitors, LoginRate, add_login
+from queue_insight.page.networks import Networks
+from queue_insight.page.overview import Overview, show_overview, show_queue
+from queue_insight.page.page_metrics import CountedRequests, PageMetrics
+from queue_insight.page.queue_table import encode_csv
+from queue_insight.page.queue_view import (
+    QueueContent,
+    UnitQuery,
+    UnqueuedContent,
+    read_units,
+    read_unqueued,
+    select,
+    show_units,
+)
+from queue_insight.page.quota_history import QuotaHistory
+from queue_insight.page.quota_view import QuotaPage, show_quota
+from queue_insight.page.sessions import Sessions
+from queue_insight.page.shared_answers import SharedAnswers, T
+from queue_insight.page.sources import AskedState, PageSources
+from queue_insight.page.static_files import read_files, static_routes
+from queue_insight.page.unit_view import UnitPage, check_namespace, show_unit
+from queue_insight.page.visitors import LocalVisitors, Visitor, Visitors
+from queue_scheduler.debug_api.parameters import DEFAULT_PAGE, At, Limit, Name, Offset
+from queue_scheduler.debug_api.snapshots import UnitFacts
+from queue_scheduler.debug_api.state_answers import StateAnswers
+from shared_api.access_review import AccessReviewer, PathRight
+from shared_api.caller_shares import user_key
+from shared_api.debug_api.debug_app import answer_invalid, problems
+from shared_api.debug_api.json_body import (
+    BODY_PROBLEMS,
+    JSON,
+    BodyReader,
+    PostedBody,
+    read_json,
+    request_body,
+    schema_of,
+)
+from shared_api.debug_api.views import View
+from shared_api.timestamps import rfc3339
+
+MAX_FILTER: Final = 500
+MAX_ROWS: Final = 100_000
+"""Rows of a table: some 15 MB."""
+CSV: Final = "text/csv"
+TABLE: Final = "/page/queues/{name}.csv"
+BUSY: Final = HTTPStatus.TOO_MANY_REQUESTS.value
+MAX_QUEUES: Final = 4
+"""Queues whose units are kept for the next page of a virtual list."""
+MAX_ENCODED: Final = 4_000_000
+"""Bytes of answers that are kept for other visitors: an overview of 20 queues takes 35,000."""
+ASK_WHAT_IF: Final = PathRight(WHAT_IF_PATH, "create")
+Sent = Annotated[PostedBody, Depends(BodyReader(JSON))]
+Filter = Annotated[str, Query(max_length=MAX_FILTER, description="words, or field:text")]
+Sort = Annotated[str, Query(max_length=32, description="a field, - before it: descending")]
+
+
+def _all_that_match(
+    filter: Filter = "",  # noqa: A002 - its name in the query
+    sort: Sort = "",
+) -> UnitQuery:
+    return UnitQuery(limit=MAX_ROWS, filter=filter, sort=sort)
+
+
+Matching = Annotated[UnitQuery, Depends(_all_that_match)]
+
+
+def _page_of(found: Matching, offset: Offset = 0, limit: Limit = DEFAULT_PAGE) -> UnitQuery:
+    return found._replace(offset=offset, limit=limit)
+
+
+PageQuery = Annotated[UnitQuery, Depends(_page_of)]
+
+log = structlog.get_logger("page")
+
+
+class SessionView(View):
+    """Who asks.
+
+    `login` says whether this port needs a login, `readsAll` whether the visitor sees all, `whatIf`
+    whether it may ask what edits would change.
+    """
+
+    user: str
+    login: bool
+    reads_all: bool
+    what_if: bool
+
+
+class Pages:
+    """Builds the answers; callable from any thread.
+
+    Attributes:
+        states: What is known.
+
+    Args:
+        sources: What they are built from.
+    """
+
+    def __init__(self, sources: PageSources) -> None:
+        self._sources = sources
+        self.states = KnownStates(sources)
+        self._queued: SharedAnswers[tuple[UnitFacts, ...]] = self._shared(MAX_QUEUES)
+        self._encoded: SharedAnswers[bytes] = self._shared(MAX_ENCODED, len)
+        self._history = QuotaHistory(sources)
+        self._budget = sources.questions or QuestionBudget(sources.clock)
+
+    def _shared(self, most: int, size_of: Callable[[T], int] = lambda _: 1) -> SharedAnswers[T]:
+        return SharedAnswers(self._sources.clock, self._sources.kept_seconds, most, size_of)
+
+    def _encode(
+        self, visitor: Visitor, state: KnownState | None, key: Hashable, build: Callable[[], View]
+    ) -> Response:
+        """Return an answer, computed once for all visitors who may read everything.
+
+        Args:
+            visitor: Who asks.
+            state: The state of now; None: the answer is about an earlier time.
+            key: The question.
+            build: Computes the answer.
+        """
+
+        def encoded() -> bytes:
+            return build().model_dump_json(by_alias=True).encode()
+
+        if state is None or not visitor.reads_all:
+            content = encoded()
+        else:
+            content = self._encoded.get(state, key, encoded)
+        return Response(content, media_type="application/json")
+
+    def overview(self, visitor: Visitor, at: At) -> Response:
+        """The first view."""
+        sources, asked, state = self._sources, self._sources.at(at), self.states.at(at)
+        is_of_now = at is None
+
+        def build() -> Overview:
+            return show_overview(
+                state,
+                sources.insight(),
+                sources.forecasts.age_seconds() if is_of_now else None,
+                visitor,
+                asked.now(),
+                sources.admissions_per_hour if is_of_now else lambda _: None,
+                is_of_now=is_of_now,
+            )
+
+        return self._encode(visitor, state if is_of_now else None, "overview", build)
+
+    def unqueued(self, visitor: Visitor, query: UnitQuery, at: At) -> Response:
+        """A page of the units that stand in no queue."""
+        asked, known = self._sources.at(at), self.states.at(at)
+
+        def build() -> UnqueuedContent:
+            page, total, others = select(read_unqueued(asked, known.unqueued), query, visitor)
+            return UnqueuedContent(
+                leader=asked.is_leader,
+                state_at=rfc3339(asked.state_at),
+                total=total,
+                offset=query.offset,
+                limit=query.limit,
+                units=show_units(page, visitor, self._start_of(at)),
+                others=others,
+            )
+
+        return self._encode(visitor, known if at is None else None, ("unqueued", query), build)
+
+    def queue(self, visitor: Visitor, name: str, query: UnitQuery, at: At) -> Response:
+        """One queue and a page of its units."""
+        asked, known = self._sources.at(at), self.states.at(at)
+        current = known if at is None else None
+
+        def build() -> QueueContent:
+            queue = next((each for each in known.queues if each.name == name), None)
+            units = self._units(asked, current, name)
+            if queue is None:  # it is new
+                raise NoStateError(f"queue {name!r} has just changed; ask again")
+            page, total, others = select(units, query, visitor)
+            rate = None if current is None else self._sources.admissions_per_hour(name)
+            return QueueContent(
+                leader=asked.is_leader,
+                state_at=rfc3339(asked.state_at),
+                queue=show_queue(queue, known.waiting, visitor, asked.now(), rate),
+                total=total,
+                offset=query.offset,
+                limit=query.limit,
+                units=show_units(page, visitor, self._start_of(at)),
+                others=others,
+            )
+
+        return self._encode(visitor, current, (name, query), build)
+
+    def _units(
+        self, asked: AskedState, current: KnownState | None, name: str
+    ) -> tuple[UnitFacts, ...]:
+        """Return the units of a queue.
+
+        Those of now are at most a second old: a virtual list asks by pages.
+
+        Args:
+            asked: The state.
+            current: The same, if it is that of now.
+            name: Of the queue.
+        """
+        if current is None:
+            return read_units(asked, name)
+        return self._queued.get(current, name, lambda: read_units(asked, name))
+
+    def _start_of(self, at: At) -> Callable[[UnitFacts], Start]:
+        """Return what says when a unit starts; of another time nothing is forecast."""
+        if at is not None:
+            return lambda _: Start()
+        start_of = self._sources.forecasts.start_of
+        return lambda unit: start_of(unit.record.uid, unit.refusal)
+
+    def unit(self, visitor: Visitor, namespace: str, name: str, at: At) -> Response:
+        """One unit."""
+        check_namespace(visitor, namespace)
+        state = self.states.of_now() if at is None else None
+
+        def build() -> UnitPage:
+            return show_unit(self._sources, visitor, namespace, name, at)
+
+        return self._encode(visitor, state, (namespace, name, "unit"), build)
+
+    def changes(self, visitor: Visitor, namespace: str, name: str) -> ExplainView:
+        """Why a unit waits, and the smallest changes that would start it now."""
+        check_namespace(visitor, namespace)
+        state = self._sources.at(None)
+        known = StateAnswers(state.shared, lambda: state.is_leader, state.now)
+        answers = Answers(known, budget=self._budget)
+        found = answers.explain_with_changes(namespace, name, user_key(visitor.user))
+        return explain_without_others(found, visitor.may_read)
+
+    def quota(self, visitor: Visitor, name: str, at: At) -> QuotaPage:
+        """One quota."""
+        state = self.states.at(at)
+        is_recorded = self._sources.insight().record.state != "off"
+        past = [*self._history.states(), state] if at is None and is_recorded else []
+        return show_quota(state, name, visitor, past, is_recorded=is_recorded)
+
+    def read_history(self) -> None:
+        """Read some of what quotas used in the last day, for the next answers about them."""
+        if self._sources.insight().record.state != "off":
+            self._history.read()
+
+    def table(self, visitor: Visitor, name: str, query: UnitQuery, at: At) -> str:
+        """Units of a queue, as CSV."""
+        known = self.states.at(at)
+        units = self._units(self._sources.at(at), known if at is None else None, name)
+        found, _, _ = select(units, query, visitor)
+        return encode_csv(show_units(found, visitor, self._start_of(at)))
+
+    def what_if(self, visitor: Visitor, body: PostedBody) -> WhatIfView:
+        """What edits would change.
+
+        It takes the right that the debug API asks for: by many questions the room and the demand of
+        units that may not be read can be searched for.
+        """
+        refusal = visitor.refusal_of(ASK_WHAT_IF)
+        if refusal is not None:
+            raise refusal
+        question = read_json(body, WhatIfQuestion)
+        refuse_edits_of_others(question, visitor.may_read)
+        found = self._sources.what_if(question, user_key(visitor.user))
+        return what_if_without_others(found, visitor.may_read)
+
+
+class Login(NamedTuple):
+    """What a port needs that others can reach.
+
+    Attributes:
+        sessions: Who has logged in.
+        reviewer: Asks the API server about tokens.
+        shared: The networks whose addresses stand for many visitors.
+    """
+
+    sessions: Sessions
+    reviewer: AccessReviewer
+    shared: Networks = ()
+
+
+def build_page_app(
+    sources: PageSources,
+    login: Login | None,
+    hosts: Collection[str] | None,
+    metrics: PageMetrics,
+) -> ASGIApp:
+    """Return the application.
+
+    Args:
+        sources: What it answers from.
+        login: For a port that others can reach; None: only this machine can, and may read all.
+        hosts: Names that the header Host may have, in lower case; None: any.
+        metrics: Counts.
+    """
+    app = build_page_api(sources, login, metrics)
+    app.router.routes.extend(static_routes(read_files()))
+    guard = BrowserGuard(app, hosts)
+    bound = CallerBound(guard, login and login.sessions, login.shared if login else ())
+    return CountedRequests(bound, metrics, sources.clock)
+
+
+def build_page_api(sources: PageSources, login: Login | None, metrics: PageMetrics) -> FastAPI:
+    """Return the answers alone, without files and without checks of browsers."""
+    app = FastAPI(
+        title="Koord-Queue page",
+        openapi_url=None,
+        redirect_slashes=False,
+        responses=problems(401, 403, 404, 421, 422, 500, 503),
+        # As the application's own handler it would answer, and raise again.
+        middleware=[Middleware(ExceptionMiddleware, handlers={Exception: _answer_failure})],
+    )
+    app.add_exception_handler(RequestValidationError, answer_invalid)
+    app.add_exception_handler(NoStateError, _answer_no_state)
+    app.add_exception_handler(ClientDisconnect, _answer_late)
+    visitors: Visitors = LocalVisitors()
+    recheck: LoggedInVisitors | None = None
+    if login is not None:
+        visitors = recheck = LoggedInVisitors(login.sessions, login.reviewer, sources.clock)
+        rate = LoginRate(sources.clock, metrics, login.shared)
+        add_login(app, login.sessions, recheck, login.reviewer, rate)
+    pages = Pages(sources)
+    streams = Streams(Changes(pages.states), sources.clock, recheck)
+    add_events(app, streams, visitors.identify)
+    sessions = None if login is None else login.sessions
+    metrics.show(streams=lambda: streams.count, sessions=lambda: len(sessions or ()))
+    turns = AnswerTurns(sources.clock, NOW)
+    _add_answers(app, pages, visitors, turns)
+    _add_unqueued(app, pages, visitors, turns)
+    _add_what_if(app, pages, visitors)
+    return app
+
+
+def _asker(_request: Request, asked: Mapping[str, Any]) -> str:
+    visitor: Visitor = asked["visitor"]
+    return user_key(visitor.user)
+
+
+def _show_session(visitor: Visitor, *, needs_login: bool) -> SessionView:
+    return SessionView(
+        user=visitor.user,
+        login=needs_login,
+        reads_all=visitor.reads_all,
+        what_if=visitor.refusal_of(ASK_WHAT_IF) is None,
+    )
+
+
+def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerTurns) -> None:
+    Asking = Annotated[Visitor, Depends(visitors.identify)]  # noqa: N806 - a type
+
+    def session(visitor: Asking) -> SessionView:
+        return _show_session(visitor, needs_login=visitors.needs_login)
+
+    def queue(visitor: Asking, name: Name, query: PageQuery, at: At = None) -> Response:
+        return pages.queue(visitor, name, query, at)
+
+    def overview(visitor: Asking, at: At = None) -> Response:
+        return pages.overview(visitor, at)
+
+    def unit(visitor: Asking, namespace: Name, name: Name, at: At = None) -> Response:
+        return pages.unit(visitor, namespace, name, at)
+
+    def changes(visitor: Asking, namespace: Name, name: Name) -> ExplainView:
+        return pages.changes(visitor, namespace, name)
+
+    def quota(visitor: Asking, name: Name, at: At = None) -> QuotaPage:
+        return pages.quota(visitor, name, at)
+
+    def table(visitor: Asking, name: Name, query: Matching, at: At = None) -> Response:
+        return Response(pages.table(visitor, name, query, at), media_type=CSV)
+
+    # Annotations are texts here, and name a local type.
+    for each in (table, session, overview, queue, unit, changes, quota):
+        each.__annotations__["visitor"] = Asking
+    # Before the route of queues, whose names it would be one of.
+    _add_table(app, turns.in_turn(table, _asker))
+    answers: dict[str, tuple[Callable[..., Any], type[View]]] = {
+        "/page/session": (session, SessionView),
+        "/page/overview": (overview, Overview),
+        "/page/queues/{name}": (queue, QueueContent),
+        "/page/units/{namespace}/{name}": (unit, UnitPage),
+        "/page/units/{namespace}/{name}/changes": (changes, ExplainView),
+        "/page/quotas/{name}": (quota, QuotaPage),
+    }
+    for path, (answer, view) in answers.items():
+        busy = None if answer is session else problems(BUSY)
+        read_more = pages.read_history if answer is quota else None
+        timed = turns.in_turn(answer, _asker, read_more)
+        app.get(path, response_model=view, responses=busy)(timed)
+        app.head(path, include_in_schema=False)(timed)
+
+
+def _add_table(app: FastAPI, table: Callable[..., Any]) -> None:
+    form = answers_with(CSV)
+    app.get(TABLE, **form | {"responses": form["responses"] | problems(BUSY)})(table)
+    app.head(TABLE, include_in_schema=False)(table)
+
+
+def _add_unqueued(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerTurns) -> None:
+    def unqueued(visitor: Visitor, query: PageQuery, at: At = None) -> Response:
+        return pages.unqueued(visitor, query, at)
+
+    unqueued.__annotations__["visitor"] = Annotated[Visitor, Depends(visitors.identify)]
+    path = "/page/unqueued"
+    timed = turns.in_turn(unqueued, _asker)
+    app.get(path, response_model=UnqueuedContent, responses=problems(BUSY))(timed)
+    app.head(path, include_in_schema=False)(timed)
+
+
+def _add_what_if(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
+    def what_if(visitor: Visitor, body: Sent) -> WhatIfView:
+        return pages.what_if(visitor, body)
+
+    what_if.__annotations__["visitor"] = Annotated[Visitor, Depends(visitors.identify)]
+    app.post(
+        "/page/what-if",
+        openapi_extra=request_body({JSON: schema_of(WhatIfQuestion)}),
+        responses=problems(*BODY_PROBLEMS, HTTPStatus.REQUEST_TIMEOUT.value, BUSY),
+    )(what_if)
+
+
+def _answer_no_state(_request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": str(error)}, HTTPStatus.SERVICE_UNAVAILABLE.value)
+
+
+def _answer_late(_request: Request, _error: Exception) -> JSONResponse:
+    detail = "the body of the request did not come in time"
+    return JSONResponse({"detail": detail}, HTTPStatus.REQUEST_TIMEOUT.value)
+
+
+def _answer_failure(request: Request, error: Exception) -> JSONResponse:
+    log.error("request failed", path=request.url.path, exc_info=error)
+    detail = f"{type(error).__name__} while answering; see the program's log"
+    return JSONResponse({"detail": detail}, HTTPStatus.INTERNAL_SERVER_ERROR.value)

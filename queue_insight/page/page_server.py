@@ -1,0 +1,138 @@
+"""The port of the page: uvicorn itself, since streams of events do not end.
+
+The other ports have a gate that makes whole answers (`shared_api.process.connection_gate`). Here
+the protocol keeps what that gate does (``bounded_connection``): a bound on connections, and a time
+for each thing that a client is waited for; and ``tls_acceptor`` bounds the handshakes before them.
+"""
+
+from __future__ import annotations
+
+import asyncio  # noqa: TID251 - the framework's own loop
+import socket
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import structlog
+import uvicorn
+from starlette.types import ASGIApp
+
+from queue_insight.page.bounded_connection import KEEP_SECONDS, BoundedConnection, Line
+from queue_insight.page.renewed_certificate import RenewedCertificate
+from queue_insight.page.tls_acceptor import Places, TlsAcceptor
+from shared_api.process.connection_gate import Observer
+from shared_api.process.loop_thread import Step
+
+GRACE_SECONDS: Final = 2
+"""Time for answers in progress when the server ends."""
+MAX_HEAD_BYTES: Final = 32_768
+LOOK_TICKS: Final = 100
+"""Between two looks at the files of the certificate, in ticks of uvicorn: ten seconds."""
+
+log = structlog.get_logger("page")
+
+
+class Tls(NamedTuple):
+    """How HTTPS is served.
+
+    Attributes:
+        certificate: What it is served with.
+        places: How many handshakes may be unfinished.
+    """
+
+    certificate: RenewedCertificate
+    places: Places = Places()
+
+
+class PageServer:
+    """Serves the application; its `step` is a thread of its own.
+
+    Args:
+        build: Returns the application; called on that thread when it begins.
+        listener: The socket of the port, already listening.
+        tls: How HTTPS is served; None serves HTTP.
+        limit: Most connections at once.
+        observe: Called with the outcome of each connection that is cut; of others, nothing is told.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[], ASGIApp],
+        listener: socket.socket,
+        tls: Tls | None,
+        limit: int,
+        observe: Observer = lambda _: None,
+    ) -> None:
+        self._build = build
+        self._listener = listener
+        self._tls = tls
+        self._limit = limit
+        self._observe = observe
+        self._has_ended = False
+        self._server: uvicorn.Server | None = None
+
+    @property
+    def step(self) -> Step:
+        """What serves until `end`."""
+        return self._serve
+
+    def _serve(self) -> float:
+        config = uvicorn.Config(
+            self._build(),
+            log_config=None,
+            access_log=False,
+            http=BoundedConnection,
+            ws="none",
+            lifespan="off",
+            # Otherwise X-Forwarded-For, which any client can send, would set the client's address.
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=KEEP_SECONDS,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+        )
+        config.load()
+        self._server = _Server(config, self._tls, Line(self._limit, self._observe))
+        # `end` sets _has_ended first and then reads _server, here it is the other way round: at
+        # least one of the two sees the other's value.
+        if not self._has_ended:
+            self._server.run(sockets=[self._listener])
+        return 0.0
+
+    def end(self) -> None:
+        """Make the step return within about `GRACE_SECONDS`; callable from any thread."""
+        self._has_ended = True
+        if self._server is not None:
+            self._server.should_exit = True
+
+    def close(self) -> None:
+        """Stop to listen; call it after the thread has ended."""
+        self._listener.close()
+
+
+class _Server(uvicorn.Server):
+    """Begins to serve with bounds on TLS handshakes, and reads renewed certificates."""
+
+    def __init__(self, config: uvicorn.Config, tls: Tls | None, line: Line) -> None:
+        super().__init__(config)
+        self._tls = tls
+        self._line = line
+        self.servers = []
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        loop = asyncio.get_running_loop()
+
+        def connect() -> asyncio.Protocol:
+            return BoundedConnection(self._line, self.config, self.server_state)
+
+        for each in sockets or ():
+            if self._tls is None:
+                self.servers.append(await loop.create_server(connect, sock=each))
+            else:
+                acceptor = TlsAcceptor(connect, each, *self._tls, self._line.observe)
+                self.servers.append(acceptor)  # type: ignore[arg-type]  # what uvicorn calls of it
+        self.started = True
+
+    async def on_tick(self, counter: int) -> bool:
+        if self._tls is not None and counter % LOOK_TICKS == 0:
+            self._tls.certificate.look()
+        return await super().on_tick(counter)

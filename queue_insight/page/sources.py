@@ -1,0 +1,69 @@
+"""What the page answers from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+from queue_insight.debug_api.forecast_routes import Forecasts
+from queue_insight.debug_api.insight_views import InsightView, LogView
+from queue_insight.debug_api.question_budget import QuestionBudget
+from queue_insight.debug_api.what_if_routes import WhatIfQuestion, WhatIfView
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from shared_api.process.clock import Clock
+
+
+class AskedState(Protocol):
+    """An engine to ask, and the time that its answers are about."""
+
+    @property
+    def shared(self) -> SharedEngine:
+        """The engine."""
+        ...
+
+    @property
+    def state_at(self) -> datetime:
+        """The time that it is as of."""
+        ...
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether the replica decides."""
+        ...
+
+    @property
+    def now(self) -> Callable[[], datetime]:
+        """Returns the time, for how long units have run and the like."""
+        ...
+
+
+class PageSources(NamedTuple):
+    """What is known, and who computes.
+
+    Attributes:
+        at: Returns the engine of a time, None: of now; raises NoStateError.
+        number: Returns a number that changes whenever the engine of now does.
+        insight: Returns how far the program is; raises NoStateError.
+        log: Returns the newest decisions about a unit (`namespace/name`); raises NoStateError if
+            nothing is recorded.
+        forecasts: The last forecast.
+        what_if: Answers what edits would change; the caller is whose budget is charged.
+        admissions_per_hour: Returns how many units of a queue are admitted in an hour; None: that
+            is not known.
+        clock: The time.
+        kept_seconds: For how long an answer that is computed for all visitors is used again while
+            the engine changes.
+        questions: How much computing questions may take; None: there is a budget of the page's own.
+    """
+
+    at: Callable[[datetime | None], AskedState]
+    number: Callable[[], int]
+    insight: Callable[[], InsightView]
+    log: Callable[[str], LogView]
+    forecasts: Forecasts
+    what_if: Callable[[WhatIfQuestion, str], WhatIfView]
+    admissions_per_hour: Callable[[str], float | None]
+    clock: Clock
+    kept_seconds: float = 1.0
+    questions: QuestionBudget | None = None

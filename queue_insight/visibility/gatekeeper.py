@@ -1,0 +1,190 @@
+"""Judges each request before the application sees it: who asks, and may it.
+
+    sort -- who asks is known --> documents | answers: may it? then the application
+      |                              ^
+      +-- a new token --> tokens ----+
+
+Discovery, OpenAPI and probes are documents. While they are not answered, the API server reports the
+API as unavailable, and no namespace is deleted: so they have workers and places of their own, and
+wait for no answer about units. Nor do they wait for tokens, which only the API server can review.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Final
+
+from msgspec.structs import replace
+
+from queue_insight.visibility.access import ReviewedAccess, TokenResult
+from queue_insight.visibility.caller import CALLER, Caller
+from queue_insight.visibility.front_proxy import CertificateReader
+from queue_insight.visibility.request_attributes import RequestTarget, right_of
+from queue_insight.visibility.status_answers import (
+    busy_answer,
+    forbidden_answer,
+    status_answer,
+)
+from shared_api.access_review import PathRight, bearer_token
+from shared_api.caller_shares import user_key
+from shared_api.process.answer_desk import AnswerDesk, Asked, Lane, address_of, limit_places
+from shared_api.process.clock import Clock
+from shared_api.process.http_exchange import Answer, Request
+
+OPEN_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz", "/version"})
+"""What anybody may read: probes have no credentials, and nothing there is secret."""
+
+AGGREGATORS: Final = frozenset({"system:kube-aggregator", "system:aggregator"})
+"""As whom the API server fetches discovery and schemas, without any group of its own. It is
+answered without a review: if discovery failed while the API counts as available, as it would
+without the right to review, no namespace could be deleted, and nothing would withdraw the API."""
+
+_KEPT_FROM_THE_APPLICATION: Final = ("authorization", "x-remote-", "impersonate-")
+
+_NOBODY: Final = Caller("")
+
+
+DOCUMENTS: Final = "documents"
+ANSWERS: Final = "answers"
+TOKENS: Final = "tokens"
+
+PLACES: Final = 4
+"""Answers at once in each lane. One of them uses the processor; the others wait for it, or for a
+review by the API server."""
+OWN_PLACES: Final = 1
+"""Answers about units at once of one caller. More would make none of them earlier, and each thread
+that computes lets the port's own, which reads requests and sends answers, wait longer."""
+WAITING: Final = 8
+"""Requests that wait in each lane: with those that are answered, fewer than a port holds bodies of
+(`MAX_BODIES`), and fewer in all lanes than it has connections."""
+SHARE: Final = 0.5
+"""Seconds of answers about units, per second: while one is made, all other threads of the program
+wait for the interpreter. A long list that is read page after page is slowed down to that, once the
+seconds that were saved up are spent."""
+OWN_SHARE: Final = 0.25
+"""What each caller has for itself."""
+DOCUMENTS_WAITING: Final = 32
+"""They are small, and wait for milliseconds."""
+
+
+class Gatekeeper:
+    """Answers requests that may not be answered, and passes on the others with their caller.
+
+    Args:
+        certificates: Returns what reads client certificates; None until it is known whom the API
+            server believes.
+        access: Reviews tokens and rights.
+        ask: The application.
+        clock: The time.
+        observe: Called with the status code of each answer.
+    """
+
+    def __init__(
+        self,
+        certificates: Callable[[], CertificateReader | None],
+        access: ReviewedAccess,
+        ask: Callable[[Request], Answer],
+        clock: Clock,
+        observe: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._certificates = certificates
+        self._access = access
+        self._ask = ask
+        self._clock = clock
+        self._observe = observe
+
+    def desk(self) -> AnswerDesk:
+        """Return what answers the requests of the port."""
+        places = limit_places(PLACES, WAITING)
+        answers = replace(places, rate=SHARE, own_rate=OWN_SHARE, own_places=OWN_PLACES)
+        lanes = {
+            DOCUMENTS: Lane(limit_places(PLACES, DOCUMENTS_WAITING), self._answer_noted),
+            ANSWERS: Lane(answers, self._answer_noted),
+            TOKENS: Lane(places, self._review_token),
+        }
+        return AnswerDesk(lanes, self._sort, self._refuse, self._clock)
+
+    def _sort(self, request: Request) -> Answer | Asked:
+        """Return in which lane a request goes, and as whose; never waits."""
+        target = RequestTarget.of(request.target)
+        if target.path in OPEN_PATHS:
+            return Asked(DOCUMENTS, address_of(request), _told(request, _NOBODY))
+        certificates = self._certificates()
+        if certificates is not None:
+            caller = certificates.identify(request, self._clock.now())
+            if caller is not None:
+                return _asked_by(caller, request)
+        token = bearer_token(request.headers.get("authorization", ""))
+        if not token:
+            return self._noted(_UNKNOWN)
+        known = self._access.known(token)
+        if known is None:
+            return Asked(TOKENS, address_of(request), request)
+        return self._with_token(request, known)
+
+    def _review_token(self, request: Request) -> Answer | Asked:
+        return self._with_token(
+            request, self._access.identify(bearer_token(request.headers.get("authorization", "")))
+        )
+
+    def _with_token(self, request: Request, result: TokenResult) -> Answer | Asked:
+        if result.caller is not None:
+            return _asked_by(result.caller, request)
+        if result.status is HTTPStatus.SERVICE_UNAVAILABLE:
+            text = "the API server could not be asked yet who this is: ask again"
+            return self._noted(status_answer(HTTPStatus.SERVICE_UNAVAILABLE, text))
+        return self._noted(_UNKNOWN)
+
+    def _answer_noted(self, request: Request) -> Answer:
+        return self._noted(self._answer(request))
+
+    def _noted(self, answer: Answer) -> Answer:
+        self._observe(answer.status)
+        return answer
+
+    def _refuse(self, retry_after: int) -> Answer:
+        return self._noted(busy_answer(retry_after))
+
+    def _answer(self, request: Request) -> Answer:
+        """Return the answer to a request whose caller is known; may wait for the API server."""
+        caller: Caller = request.state[CALLER]
+        if caller is _NOBODY:
+            return self._pass_on(request)
+        if any(name.startswith("impersonate-") for name in request.headers):
+            text = "impersonation is the API server's: ask through it"
+            return status_answer(HTTPStatus.FORBIDDEN, text)
+        target = RequestTarget.of(request.target)
+        right = right_of(request.method, target)
+        if caller.user in AGGREGATORS and right == PathRight(target.path):
+            return self._pass_on(request)
+        verdict = self._access.judge(caller, right)
+        match verdict.status:
+            case HTTPStatus.OK:
+                return self._pass_on(request)
+            case HTTPStatus.FORBIDDEN:
+                return forbidden_answer(caller, right)
+            case _:
+                return status_answer(HTTPStatus.SERVICE_UNAVAILABLE, verdict.reason)
+
+    def _pass_on(self, request: Request) -> Answer:
+        kept = {
+            name: value
+            for name, value in request.headers.items()
+            if not name.startswith(_KEPT_FROM_THE_APPLICATION)
+        }
+        return self._ask(replace(request, headers=kept, lines=()))
+
+
+_UNKNOWN: Final = status_answer(HTTPStatus.UNAUTHORIZED, "Unauthorized")
+
+
+def _asked_by(caller: Caller, request: Request) -> Asked:
+    """Return the request of a caller, in the lane of what it asks."""
+    right = right_of(request.method, RequestTarget.of(request.target))
+    lane = DOCUMENTS if isinstance(right, PathRight) else ANSWERS
+    return Asked(lane, user_key(caller.user), _told(request, caller))
+
+
+def _told(request: Request, caller: Caller) -> Request:
+    return replace(request, state={CALLER: caller})

@@ -1,0 +1,59 @@
+"""Refusals by the server, before the application is asked, in the API server's words."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from queue_insight.visibility.caller import GROUP, Caller
+from queue_insight.visibility.statuses import JSON, StatusError, status_response
+from shared_api.access_review import PathRight, ResourceRight
+from shared_api.process.http_exchange import Answer
+
+
+def status_answer(
+    status: HTTPStatus,
+    message: str,
+    *,
+    resource: str = "",
+    name: str = "",
+    retry_after: int | None = None,
+) -> Answer:
+    """Return an answer with a `Status` object.
+
+    Args:
+        status: HTTP status code.
+        message: For a person.
+        resource: Plural name of the kind that is asked for; "": none.
+        name: Name of the object that is asked for; "": none.
+        retry_after: Seconds after which to ask again; None: a usual time with a 503.
+    """
+    error = StatusError(status, message, resource=resource, name=name, retry_after=retry_after)
+    response = status_response(error)
+    told = response.headers.get("Retry-After")
+    headers = () if told is None else (("Retry-After", told),)
+    return Answer(status.value, bytes(response.body), JSON, headers)
+
+
+def busy_answer(retry_after: int) -> Answer:
+    """Return the refusal of a request whose caller has had its share; `retry_after`: in seconds."""
+    text = f"too many requests of yours at once: ask again in {retry_after} s"
+    return status_answer(HTTPStatus.TOO_MANY_REQUESTS, text, retry_after=retry_after)
+
+
+def forbidden_answer(caller: Caller, right: ResourceRight | PathRight) -> Answer:
+    """Return the refusal of a request whose caller has not its right."""
+    text = forbidden_text(caller, right)
+    if isinstance(right, PathRight) or right.group != GROUP:
+        return status_answer(HTTPStatus.FORBIDDEN, text)
+    return status_answer(HTTPStatus.FORBIDDEN, text, resource=right.resource, name=right.name)
+
+
+def forbidden_text(caller: Caller, right: ResourceRight | PathRight) -> str:
+    """Return the sentence with which the API server refuses."""
+    who = f'User "{caller.user}" cannot {right.verb}'
+    if isinstance(right, PathRight):
+        return f'forbidden: {who} path "{right.path}"'
+    about = f"{right.resource}.{right.group}" + (f' "{right.name}"' if right.name else "")
+    what = f"{right.resource}/{right.subresource}" if right.subresource else right.resource
+    where = f'in the namespace "{right.namespace}"' if right.namespace else "at the cluster scope"
+    return f'{about} is forbidden: {who} resource "{what}" in API group "{right.group}" {where}'

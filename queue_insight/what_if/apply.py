@@ -1,0 +1,95 @@
+"""Tells an engine of all edits of a question, in their order. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Final
+
+from queue_insight.what_if.cost import check_cost
+from queue_insight.what_if.edit import Edit, EditError, FieldError, Told
+from queue_insight.what_if.object_edits import (
+    edit_elastic_quota,
+    edit_node,
+    edit_queue,
+    edit_quota,
+)
+from queue_insight.what_if.settings_edits import SETTINGS, edit_settings
+from queue_insight.what_if.unit_edits import edit_unit
+from queue_scheduler.engine.engine import Engine
+from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
+from shared_api.objects.resource_quota import ResourceQuota
+
+_Tell = Callable[[Engine, Edit, datetime], Told]
+
+
+def _at_any_time(tell: Callable[[Engine, Edit], Told]) -> _Tell:
+    return lambda engine, edit, _: tell(engine, edit)
+
+
+_KINDS: Final[Mapping[str, tuple[str, _Tell]]] = {
+    "Queue": ("scheduling.x-k8s.io/v1alpha1", _at_any_time(edit_queue)),
+    "ElasticQuota": ("scheduling.sigs.k8s.io/v1alpha1", edit_elastic_quota),
+    "ElasticQuotaTree": ("scheduling.sigs.k8s.io/v1beta1", edit_quota(ElasticQuotaTree)),
+    "ResourceQuota": ("v1", edit_quota(ResourceQuota)),
+    "Node": ("v1", _at_any_time(edit_node)),
+    SETTINGS: ("", _at_any_time(edit_settings)),
+}
+_UNIT: Final = "QueueUnit"
+KINDS: Final = (*_KINDS, _UNIT)
+"""What can be edited."""
+
+
+def apply_edits(engine: Engine, edits: Iterable[Edit], wall: datetime) -> tuple[Told, ...]:
+    """Tell an engine of edits, each on top of those before it; return what was told of each.
+
+    Args:
+        engine: A fork.
+        edits: The edits.
+        wall: The time at which they are made.
+
+    Raises:
+        EditError: An edit is wrong, or cannot be tried, or all together cost too much: then none
+            is tried.
+    """
+    edits = tuple(edits)
+    check_cost(engine, edits)
+    told = []
+    for number, edit in enumerate(edits):
+        try:
+            told.append(_apply(engine, edit, wall))
+        except FieldError as error:
+            raise EditError(number, error) from error
+    return tuple(told)
+
+
+def _apply(engine: Engine, edit: Edit, wall: datetime) -> Told:
+    if edit.kind == "PriorityClass":
+        text = "units have their priority as a number: patch spec.priority of a QueueUnit"
+        raise FieldError("kind", text)
+    if edit.kind not in KINDS:
+        raise FieldError("kind", f"must be one of {', '.join(KINDS)}")
+    if edit.copies:
+        _check_alone(edit, "copies", "Node")
+    if edit.end:
+        _check_alone(edit, "end", _UNIT)
+    if edit.requeue:
+        _check_alone(edit, "requeue", _UNIT)
+    if edit.kind == _UNIT:
+        _check_version(edit, _KINDS["Queue"][0])
+        return edit_unit(engine, edit, wall)
+    version, tell = _KINDS[edit.kind]
+    _check_version(edit, version)
+    return tell(engine, edit, wall)
+
+
+def _check_alone(edit: Edit, field: str, kind: str) -> None:
+    if edit.kind != kind:
+        raise FieldError(field, f"is for a {kind}")
+    if isinstance(edit.patch, dict) or edit.patch is None:
+        raise FieldError("patch", f"cannot stand beside {field}")
+
+
+def _check_version(edit: Edit, version: str) -> None:
+    if edit.api_version not in {"", version}:
+        raise FieldError("apiVersion", f"must be {version!r} for a {edit.kind}")

@@ -1,7 +1,0 @@
-"""What happens to a manifest that is submitted now: `submission` asks a copy of the engine.
-
-It imports the part of the controllers that builds units (``queue_controllers.manifests``), which
-nothing else of the scheduler does; so it is imported at the first question only.
-
-Not here: the route and its answers (``queue_scheduler.insight_api``).
-"""

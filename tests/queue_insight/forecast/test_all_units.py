@@ -1,0 +1,108 @@
+"""One set of paths tells when all waiting units start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+import pytest
+
+from queue_insight.forecast import arrivals
+from queue_insight.forecast import paths as paths_module
+from queue_insight.forecast.all_units import WEEK, Forecast, Settings, forecast
+from queue_insight.forecast.arrivals import DAY, ArrivalHistory, PastArrival
+from queue_insight.forecast.calibration import Calibration
+from queue_insight.forecast.quantiles import Wait
+from queue_scheduler.decision import Moment
+from queue_scheduler.engine.engine import Engine
+from tests.queue_insight.forecast.forecast_kit import RUN, Exact, town_at, uid_of
+from tests.queue_insight.insight.virtual_town import job
+
+NOTHING = ArrivalHistory([], 0.0)
+
+
+def ask(
+    town: tuple[Engine, Moment],
+    beliefs: Exact,
+    history: ArrivalHistory = NOTHING,
+    is_over: Callable[[], bool] = bool,
+    paths: int = 5,
+    seconds: float = WEEK,
+) -> Forecast:
+    given = Settings(paths=paths, seconds=seconds)
+    return forecast(*town, beliefs, history, Calibration(), given, is_over)
+
+
+@pytest.fixture(autouse=True)
+def as_computed_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths_module, "DRIFT", 0.0)
+    monkeypatch.setattr(arrivals, "_campaign_seconds", lambda _piece, _luck: 0.0)
+
+
+def test_the_engine_decides_who_starts_when() -> None:
+    """Four cores: the first four have 700 seconds left, then four start, then the last."""
+    town = town_at(300.0)
+    found = ask(town, Exact())
+    got = {name: found.units[uid_of(town[0], name)].told for name in ("j4", "j7", "j8")}
+    assert {name: times.start.p50 for name, times in got.items()} == {
+        "j4": 700.0,
+        "j7": 700.0,
+        "j8": 1700.0,
+    }
+    assert got["j8"].end_p50 == 1700.0 + RUN
+    assert len(found.units) == 5
+    assert found.sample == 5
+
+
+def test_runs_that_go_on_are_asked_for_with_what_they_have_run() -> None:
+    beliefs = Exact()
+    ask(town_at(300.0), beliefs, paths=1)
+    assert sorted({ran for _, ran in beliefs.asked}) == [0.0, 300.0]
+    assert {traits.tenant for traits, _ in beliefs.asked} == {"a"}
+
+
+def test_beyond_the_horizon_there_is_no_time() -> None:
+    town = town_at(300.0)
+    found = ask(town, Exact(), seconds=1000.0)
+    assert found.units[uid_of(town[0], "j4")].told.start.p90 == 700.0
+    last = found.units[uid_of(town[0], "j8")].told
+    assert last.start == Wait(inf, inf, inf)
+    assert last.end_p50 == inf
+
+
+def test_quantiles_are_of_the_paths() -> None:
+    town = town_at(300.0)
+    wait = ask(town, Exact(spread=1.0), paths=40).units[uid_of(town[0], "j4")].told.start
+    assert 700.0 < wait.p10 < wait.p50 < wait.p90 < 1700.0
+
+
+def test_arrivals_of_higher_priority_push_back_and_are_told_apart() -> None:
+    engine, moment = town_at(300.0, policy="Priority")
+    epoch = moment.wall.timestamp()
+    past = [PastArrival(epoch - DAY + 10.0 * n, job(f"p{n}", priority=9)) for n in range(1, 9)]
+    history = ArrivalHistory(past, epoch - 1.5 * DAY)
+    unit = ask((engine, moment), Exact(), history).units[uid_of(engine, "j8")]
+    assert unit.without_arrivals.start.p50 == 1700.0
+    assert unit.told.start.p50 == 3700.0, "eight that arrive go first"
+
+
+def test_the_state_is_not_changed() -> None:
+    town = town_at(300.0)
+    before = {key: record.state for key, record in town[0].units.records.items()}
+    ask(town, Exact())
+    assert {key: record.state for key, record in town[0].units.records.items()} == before
+
+
+def test_when_the_time_is_spent_fewer_paths_are_played() -> None:
+    looks = iter(range(1000))
+    town = town_at(300.0)
+    found = ask(town, Exact(), is_over=lambda: next(looks) >= 6, paths=30)
+    assert 1 <= found.sample < 30
+    none_left = ask(town, Exact(), is_over=lambda: True, paths=30)
+    assert none_left.sample == 1, "the first path is played all the same"
+    assert len(none_left.units) == 5
+
+
+def test_nothing_waits() -> None:
+    found = ask(town_at(300.0, jobs=3), Exact())
+    assert (found.units, found.sample) == ({}, 0)

@@ -1,0 +1,80 @@
+"""The insight program in this process, with its threads, and a feed that a test steps."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import structlog
+
+from queue_insight.insight_feed.messages import ANSWERS_SOCKET
+from queue_insight.insight_program.flags import PROGRAM, parse_insight_flags
+from queue_insight.insight_program.wiring import Insight
+from shared_api.local_program import LocalProgram
+from shared_api.process.clock import SystemClock
+from tests.queue_insight.insight_kit import Sender
+
+PATIENCE_SECONDS = 60.0
+
+
+@contextmanager
+def process_as_before() -> Iterator[None]:
+    """Restore what a program sets in its process."""
+    handlers = [(each, signal.getsignal(each)) for each in (signal.SIGTERM, signal.SIGINT)]
+    interval, root = sys.getswitchinterval(), logging.getLogger()
+    loggers = root.handlers[:], root.level
+    try:
+        yield
+    finally:
+        for number, handler in handlers:
+            signal.signal(number, handler)
+        sys.setswitchinterval(interval)
+        root.handlers[:], root.level = loggers
+        structlog.reset_defaults()
+
+
+def build(folder: Path, *more: str) -> Insight:
+    flags = parse_insight_flags([f"--socket-dir={folder}", *more])
+    return Insight(LocalProgram(PROGRAM, flags.process), flags)
+
+
+@contextmanager
+def running(folder: Path, *more: str) -> Iterator[tuple[Insight, httpx.Client]]:
+    insight = build(folder, *more)
+    insight.start()
+    transport = httpx.HTTPTransport(uds=str(folder / ANSWERS_SOCKET))
+    try:
+        with httpx.Client(
+            transport=transport, base_url="http://insight", timeout=PATIENCE_SECONDS
+        ) as client:
+            yield insight, client
+    finally:
+        insight.stop()
+
+
+def follow(sender: Sender, client: httpx.Client) -> None:
+    """Let the feed send until its last call has come."""
+    clock = SystemClock()
+    until, told = clock.monotonic() + PATIENCE_SECONDS, ""
+    while clock.monotonic() < until:
+        sender.feed.step()
+        answer = client.get("/debug/insight")
+        if answer.status_code == 200 and answer.json()["number"] == sender.calls.last:
+            return
+        told = answer.text
+        clock.sleep(0.01)
+    raise AssertionError(told)
+
+
+def await_true(condition: Callable[[], bool]) -> None:
+    """Wait until something is true."""
+    clock = SystemClock()
+    until = clock.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert clock.monotonic() < until
+        clock.sleep(0.02)

@@ -1,0 +1,66 @@
+"""Digests: equal for the same state in every process, and different for another."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from queue_insight.record.digest import digest
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from tests.properties.engine_kit import admitted, build_pod, build_queue, build_quota, build_unit
+from tests.properties.real_quotas import new_engine
+
+
+def build_engine() -> Engine:
+    """Return an engine with two waiting units and one that runs."""
+    engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
+    for name in ("a", "b"):
+        engine.on_quota(build_quota(name, cpu=2))
+        engine.on_queue(build_queue(name))
+        for number in range(2):
+            engine.on_queue_unit(build_unit(f"{name}{number}", name))
+    engine.on_queue_unit(admitted(build_unit("runs", "a"), 1))
+    return engine
+
+
+def test_another_process_has_the_same_digest() -> None:
+    program = "from tests.queue_insight.record.test_digest import *; print(digest(build_engine()))"
+    for seed in ("1", "2"):
+        found = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        )
+        assert found.stdout.strip() == digest(build_engine())
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        pytest.param("on_queue_unit", (build_unit("new", "b"),), id="one unit more"),
+        pytest.param("on_queue_unit", (build_unit("b0", "b", version=2),), id="a newer version"),
+        pytest.param("on_queue_gone", ("b",), id="a queue less"),
+        pytest.param("on_pod", (build_pod("p", quota="a", node="n"),), id="a charge of a pod"),
+        pytest.param("decide_next", ("a", 0.0), id="a decision"),
+    ],
+)
+def test_every_change_that_matters_gives_another_digest(name: str, args: tuple[object]) -> None:
+    engine = build_engine()
+    before = digest(engine)
+    getattr(engine, name)(*args)
+    assert digest(engine) != before
+    assert digest(engine.fork()) == digest(engine)
+
+
+def test_a_refusal_gives_another_digest() -> None:
+    engine = build_engine()
+    engine.decide_next("a", 0.0)
+    before = digest(engine)
+    engine.decide_next("a", 0.0)
+    assert digest(engine) != before
