@@ -10,7 +10,7 @@ Read in this order:
 2. ``followed_engine``: the engine that plays what another one was told; ``feed_server`` receives
    it, over ``queue_insight.insight_feed``'s frames.
 3. ``answer_app``: the routes, over a second local socket that ``answer_server`` serves. The
-   scheduler's debug API asks there (``insight_api.insight_link``), after it has checked its caller.
+   scheduler's debug API asks there (``debug_api.insight_link``), after it has checked its caller.
 4. ``forecasting``, ``horizons``: what it looks ahead from, and what questions look ahead for.
 5. ``recording``: what it keeps on disk, and engines of earlier times from that.
 6. ``follow_metrics``: how far it is behind; ``admission_rates``: how many units are admitted;
@@ -19,7 +19,7 @@ Read in this order:
    answers are made by ``queue_insight.visibility`` and ``queue_insight.page``.
 
 To add a route: a class with its methods over `Sources`, one line in ``answer_app``, and a route in
-``insight_api.app`` that asks this program.
+``debug_api.app`` that asks this program.
 
 Not here: who may read what (the scheduler's debug API); what is computed
 (``queue_insight.insight``); the calls and their form (``queue_insight.record``).

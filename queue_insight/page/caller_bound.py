@@ -1,6 +1,6 @@
 """Bounds how many requests of one caller are in progress, before anything is done for them.
 
-The computing of answers is shared by turns (`insight_api.answer_turns`). But a request that gets
+The computing of answers is shared by turns (`debug_api.answer_turns`). But a request that gets
 its turn, or is refused one, has been routed and its visitor identified, which takes the loop that
 serves everybody some milliseconds. A client that asks with hundreds of requests at once is refused
 here, and not at once: one that asks again at each refusal would keep the loop busy by that alone.

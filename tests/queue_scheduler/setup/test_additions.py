@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from queue_insight.scheduler_additions import InsightAddition
@@ -30,3 +33,20 @@ def test_a_package_that_is_not_installed_adds_nothing(
 def test_an_installed_addition_that_cannot_be_imported_is_named(name: str) -> None:
     with pytest.raises(ConfigurationError, match=f"scheduler_additions .*{name}.* cannot be"):
         load_additions([name])
+
+
+WITHOUT_INSIGHT = """
+import sys
+sys.modules["queue_insight"] = None
+from queue_scheduler.__main__ import run
+run(["--help"])
+"""
+
+
+def test_the_scheduler_runs_where_insight_is_not_installed() -> None:
+    """What decides is complete without it: `SchedulerWorld` starts it so, and it schedules."""
+    command = [sys.executable, "-c", WITHOUT_INSIGHT]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "--queue-namespace" in done.stdout
+    assert "insight" not in done.stdout
+    assert "shadow" not in done.stdout

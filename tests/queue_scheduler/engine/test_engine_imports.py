@@ -1,0 +1,22 @@
+"""The engine is a library: it is imported without servers, pages or a database."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+SERVERS = {"fastapi", "kubernetes", "prometheus_client", "pydantic", "sqlite3", "uvicorn"}
+
+
+@pytest.mark.parametrize(
+    "module", ["queue_scheduler.engine.engine", "queue_scheduler.setup.engine_building"]
+)
+def test_the_engine_is_imported_without_servers(module: str) -> None:
+    code = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert module in loaded
+    assert not loaded & SERVERS
+    assert not [name for name in loaded if name.startswith(("queue_insight", "queue_controllers"))]
