@@ -21,9 +21,9 @@ QUEUE_COLUMNS: Final = ("QUEUE", "POLICY", "PENDING", "ADMITTED", "QUOTAS")
 _STATES: Final = {
     "held": "OnHold",
     "waiting": "Waiting",
-    "stale": "Waiting",
-    "decided": "Starting",
-    "booked": "Admitted",
+    "conflict": "Waiting",
+    "assumed": "Starting",
+    "admitted": "Admitted",
 }
 """The scheduler's states in the words of `units`; it does not know which admitted units run."""
 
@@ -85,7 +85,7 @@ def sort_units(units: Listed, by: str) -> Listed:
 
 
 def _by_queue(unit: Unit) -> tuple[object, ...]:
-    state = state_of(unit.standing)
+    state = state_of(unit.state)
     place = _ORDER.index(state) if state in _ORDER else len(_ORDER)
     return (place, unit.queue, unit.position, *_by_age(unit))
 
@@ -130,16 +130,16 @@ def show_queues(session: Session, queues: Listed, form: str) -> None:
     session.out.table(QUEUE_COLUMNS, rows)
 
 
-def state_of(standing: str) -> str:
+def state_of(state: str) -> str:
     """Return a state of the scheduler as a cell: one word, as `units` has it where there is one."""
-    return _STATES.get(standing) or standing.title().replace(" ", "")
+    return _STATES.get(state) or state.title().replace(" ", "")
 
 
 def _cells_of_unit(unit: Unit) -> tuple[str, ...]:
     return (
         unit.namespace,
         unit.name,
-        state_of(unit.standing),
+        state_of(unit.state),
         unit.queue,
         unit.quota,
         str(unit.position or ""),

@@ -79,7 +79,7 @@ class DumpSource:
         return [
             pending_of(each)
             for each in self.units()
-            if each.standing in {"waiting", "held"}
+            if each.state in {"waiting", "held"}
             and namespace in {None, each.namespace}
             and queue in {None, each.queue}
         ]

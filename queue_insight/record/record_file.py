@@ -104,7 +104,7 @@ def _is_usable(path: Path) -> bool:
         return False
     finally:
         connection.close()
-    return sound == "ok" and version in {0, BEFORE, SCHEMA}
+    return sound == "ok" and version in {0, *BEFORE, SCHEMA}
 
 
 def _move_aside(path: Path, now: float) -> None:

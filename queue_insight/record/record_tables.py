@@ -15,11 +15,12 @@ from typing import Any, Final
 
 from queue_insight.record.record_limits import Limits
 
-SCHEMA: Final = 3
+SCHEMA: Final = 4
 """The version of the tables. A file of another version is moved aside: what it has is a history
 that no decision depends on."""
-BEFORE: Final = 2
-"""The version that is extended to this one."""
+BEFORE: Final = (2, 3)
+"""The versions that are extended to this one. Their engines are forgotten, since their checkpoints
+have other names of states; decisions and runs stay."""
 
 LOG_PAGES: Final = 1_000
 """Pages in the log of the file before SQLite copies them into the file: its own default."""
@@ -54,6 +55,9 @@ _ROWS: Final = {
 """What a row takes, with its parts of the indexes."""
 
 
+_FORGET: Final = "DELETE FROM calls;DELETE FROM checkpoints;DELETE FROM stretches;"
+"""Of the engines all, of what was decided nothing."""
+
 _ADD: Final = "UPDATE sizes SET bytes = bytes"
 
 
@@ -72,6 +76,13 @@ def _extension() -> str:
             f"{_on(table, 'DELETE')} {_ADD} - ({old}) {where}",
         ]
     return ";".join(statements) + ";"
+
+
+def _changes_since(version: int) -> str:
+    """Return the statements that make the tables of an earlier version the present ones."""
+    if version == 0:
+        return _TABLES + _extension()
+    return ("" if version == 3 else _extension()) + _FORGET  # noqa: PLR2004 - a version
 
 
 def _on(table: str, change: str) -> str:
@@ -160,9 +171,8 @@ def _prepare(connection: sqlite3.Connection, limits: Limits) -> None:
     run(f"PRAGMA journal_size_limit={limits.log}")
     version = run("PRAGMA user_version").fetchone()[0]
     if version != SCHEMA:
-        tables = _TABLES if version == 0 else ""
         connection.executescript(
-            f"BEGIN;{tables}{_extension()}PRAGMA user_version={SCHEMA};COMMIT;"
+            f"BEGIN;{_changes_since(version)}PRAGMA user_version={SCHEMA};COMMIT;"
         )
     # Last: a file that is larger already could not be extended, and is pruned once it is open.
     run(f"PRAGMA max_page_count={max(1, limits.file // page)}")

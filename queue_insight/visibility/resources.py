@@ -66,7 +66,7 @@ class PendingUnitStatus(View):
     """Where a unit stands."""
 
     position: int = _said("Its place in its queue, from 1; 0: it is on hold, and in no queue.")
-    standing: str = _said("Its state in the scheduler: waiting, held or stale.")
+    scheduler_state: str = _said("Its state in the scheduler: waiting, held or conflict.")
     refusal: RefusalView | None = _said("Why it waits, with the numbers.", default=None)
     start_p50: str | None = _said(
         "When it starts by the last forecast (median); null without one.", default=None
@@ -103,7 +103,7 @@ class PendingUnit(KindView):
             ),
             status=PendingUnitStatus(
                 position=view.position,
-                standing=view.standing,
+                scheduler_state=view.scheduler_state,
                 refusal=view.refusal,
                 start_p50=start.p50,
                 no_start=start.none,

@@ -58,16 +58,16 @@ class UnitState(Enum):
     """In no queue: something is missing, or forbids it to start."""
     WAITING = "waiting"
     """Pending in its queue, refused or not yet considered."""
-    ASSUMED = "decided"
+    ASSUMED = "assumed"
     """Charged; the write of its admission is in flight, based on the version that is known."""
-    CONFLICT = "stale"
+    CONFLICT = "conflict"
     """Its charge was taken back: its write met a conflict, and the fresh object is to come, or the
     server refused it, and the unit is retried later."""
-    ADMITTED = "booked"
+    ADMITTED = "admitted"
     """The object says that it occupies quota."""
     ENDED = "ended"
     """The job has ended."""
-    DETACHED = "pulled out"
+    DETACHED = "detached"
     """Taken out of a queue that is being replaced; placed again before the engine answers."""
 
 

@@ -145,8 +145,8 @@ class PodSetView(View):
 class UnitView(View):
     """One unit. `position` counts from 1 and is 0 for units that are not pending.
 
-    `standing` is its state in the scheduler. `demand` is what it requests, whether a quota governs
-    it or not; empty if it cannot be parsed.
+    `scheduler_state` is its state in the scheduler. `demand` is what it requests, whether a quota
+    governs it or not; empty if it cannot be parsed.
 
     `refusal` says why it is pending; for a running unit, why it is not granted the pods that it has
     grown by. `pods_not_ready` says why the pods of an admitted unit do not run: its condition
@@ -167,7 +167,7 @@ class UnitView(View):
     queue: str = _of_unit(lambda each: each.record.queue_name)
     quota: str = _of_unit(lambda each: quota_of(each.record))
     phase: str = _of_unit(lambda each: each.unit.status.phase)
-    standing: str = _of_unit(lambda each: each.record.state.value)
+    scheduler_state: str = _of_unit(lambda each: each.record.state.value)
     position: int = _of_unit(lambda each: each.position)
     priority: int = _of_unit(lambda each: each.record.priority)
     spec_priority: int | None = _of_unit(

@@ -445,7 +445,7 @@ def test_the_state_of_the_scheduler_drifts_and_a_step_fails(watched: Watched) ->
     world.create_quota("missed", cpu_max=1)
     world.create_unit("missed", "missed", cpu=1)
     until(lambda: world.phase("missed") == "Dequeued")
-    until(lambda: unit_view(faulty, "missed").get("standing") == "booked")
+    until(lambda: unit_view(faulty, "missed").get("schedulerState") == "admitted")
     watched.await_quiet("KoordQueueBooksDrifted")
     os.kill(faulty.pid, signal.SIGUSR1)
     world.patch_unit("missed", {"metadata": {"annotations": {"missed": "yes"}}})

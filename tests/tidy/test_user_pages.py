@@ -386,7 +386,7 @@ def test_the_table_has_all_problems_of_a_quota() -> None:
 
 
 def test_the_table_has_all_standings_of_a_unit() -> None:
-    told = first_cells(PAGES, "`standing` of a unit")
+    told = first_cells(PAGES, "`schedulerState` of a unit")
     assert told == {state.value for state in UnitState} - {UnitState.DETACHED.value}
 
 

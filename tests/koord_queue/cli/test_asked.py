@@ -89,7 +89,7 @@ def ask(folder: Path, line: str, dump: str = "dump.json") -> int:
         ("what-if --end busy", "1 unit starts"),
         ("what-if --queue team.stop-policy=HoldAndDrain", "default/busy (QueueStopped): "),
         ("units", "default     big    Waiting    team    team    1     needs more cpu"),
-        ("units -o json", '"standing":'),
+        ("units -o json", '"schedulerState":'),
         ("queues", "team    Priority   1         1          team"),
         ("queues -o name", "queue.scheduling.x-k8s.io/team"),
     ],

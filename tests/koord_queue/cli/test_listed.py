@@ -17,7 +17,7 @@ def test_each_state_of_the_scheduler_is_one_word(state: UnitState) -> None:
 
 
 @pytest.mark.parametrize(
-    ("standing", "want"),
+    ("state", "want"),
     [
         (UnitState.ON_HOLD, "OnHold"),
         (UnitState.WAITING, "Waiting"),
@@ -26,8 +26,8 @@ def test_each_state_of_the_scheduler_is_one_word(state: UnitState) -> None:
         (UnitState.ENDED, "Ended"),
     ],
 )
-def test_a_state_is_called_as_units_calls_it(standing: UnitState, want: str) -> None:
-    assert state_of(standing.value) == want
+def test_a_state_is_called_as_units_calls_it(state: UnitState, want: str) -> None:
+    assert state_of(state.value) == want
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,16 @@ def test_a_state_is_called_as_units_calls_it(standing: UnitState, want: str) -> 
     ],
 )
 def test_units_are_sorted_with_all_that_the_api_says_of_them(by: str, want: str) -> None:
-    places = [("a", "waiting", 2, 3), ("b", "booked", 0, 4), ("c", "waiting", 1, 0)]
+    places = [("a", "waiting", 2, 3), ("b", "admitted", 0, 4), ("c", "waiting", 1, 0)]
     units = [
         Unit(
-            name=name, standing=standing, position=position, priority=priority, created=str(9 - at)
+            name=name,
+            scheduler_state=state,
+            position=position,
+            priority=priority,
+            created=str(9 - at),
         )
-        for at, (name, standing, position, priority) in enumerate([*places, ("d", "held", 0, 1)])
+        for at, (name, state, position, priority) in enumerate([*places, ("d", "held", 0, 1)])
     ]
     got = sort_units(Listed(units, [{"name": each.name} for each in units]), by)
     assert "".join(each.name for each in got.values) == want

@@ -17,7 +17,7 @@ from queue_insight.record.record_file import bytes_of, open_store, read_store
 from queue_insight.record.record_limits import Limits
 from queue_insight.record.record_pruning import Retention
 from queue_insight.record.record_store import Checkpoint, RecordStore
-from queue_insight.record.record_tables import StoreFullError
+from queue_insight.record.record_tables import BEFORE, StoreFullError
 from tests.properties.engine_kit import build_unit
 from tests.queue_insight.record.record_kit import Recorded
 
@@ -177,8 +177,12 @@ def test_a_lower_limit_is_kept_at_once(tmp_path: Path) -> None:
     assert bytes_of(path) <= LIMIT // 10
 
 
-def make_older(path: Path) -> None:
-    """Make the file of a record one of the version before."""
+def make_older(path: Path, version: int = 2) -> None:
+    """Make the file of a record one of an earlier version."""
+    if version > 2:
+        with closing(sqlite3.connect(path, isolation_level=None)) as own:
+            own.execute(f"PRAGMA user_version={version}")
+        return
     with closing(sqlite3.connect(path, isolation_level=None)) as own:
         triggers = own.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
         for (name,) in triggers:
@@ -204,16 +208,19 @@ def test_a_record_of_the_version_before_that_is_too_large_is_opened_and_pruned(
     assert bytes_of(path) <= LIMIT // 10
 
 
-def test_a_record_of_the_version_before_goes_on(tmp_path: Path) -> None:
-    """Its decisions stay; its checkpoints cannot be restored, as nothing says who wrote them."""
+@pytest.mark.parametrize("version", BEFORE)
+def test_a_record_of_an_earlier_version_goes_on(tmp_path: Path, version: int) -> None:
+    """Its decisions stay; its engines are forgotten: their checkpoints have other names."""
     world = Recorded(tmp_path / "record")
     world.write()
     world.writer.add(decision(1, 10))
     world.writer.close()
-    make_older(world.path)
+    make_older(world.path, version)
     open_store(world.path, 0.0).close()
     with closing(read_store(world.path)) as store:
         assert [entry.number for entry in read_log(store, LogQuery()).entries] == [1]
-        span = store.span_of(1)
-    assert span.writer == ""
+    with closing(sqlite3.connect(world.path)) as own:
+        left = "SELECT 1 FROM stretches UNION SELECT 1 FROM checkpoints UNION SELECT 1 FROM calls"
+        assert own.execute(left).fetchall() == []
+        assert own.execute("SELECT bytes FROM sizes WHERE of = 'checkpoints'").fetchone() == (0,)
     assert not list(tmp_path.glob("*unreadable*"))

@@ -72,7 +72,7 @@ def test_a_unit_is_an_object(client: httpx.Client) -> None:
             "job": {"apiVersion": "", "kind": "", "name": ""},
             "demand": {"cpu": "2"},
         },
-        "status": {"position": 2, "standing": "waiting", "startP50": None, "noStart": ""},
+        "status": {"position": 2, "schedulerState": "waiting", "startP50": None, "noStart": ""},
     }
     assert refusal["reason"] == "OverQuotaMax"
     assert "missing 1 (limit 4, used 3, requested 2)" in refusal["message"]
@@ -112,7 +112,7 @@ def test_a_unit_that_does_not_wait_is_not_found(client: httpx.Client) -> None:
     answers = [client.get(units_path(name=name)) for name in ("run", "none")]
     assert [refusal_of(each) for each in answers] == [(404, "NotFound")] * 2
     assert answers[0].json()["message"] == (
-        'pendingunits.visibility.koord-queue "run" not found: the unit does not wait, it is decided'
+        'pendingunits.visibility.koord-queue "run" not found: the unit does not wait, it is assumed'
     )
     assert answers[1].json()["details"] == {
         "group": "visibility.koord-queue",

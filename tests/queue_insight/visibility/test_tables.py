@@ -38,7 +38,7 @@ def unit(*, is_known: bool = True) -> PendingUnit:
         ),
         status=PendingUnitStatus(
             position=2 if is_known else 0,
-            standing="waiting",
+            scheduler_state="waiting",
             refusal=RefusalView(reason="OverQuotaMax", message="needs more") if is_known else None,
             start_p50="2026-11-01T10:05:00Z" if is_known else None,
         ),

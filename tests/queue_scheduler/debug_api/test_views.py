@@ -75,7 +75,7 @@ def test_a_refusal_has_its_numbers_and_its_message(api: StateAnswers) -> None:
         missing="1",
     )
     assert unit.job == views.ConsumerView(api_version="batch/v1", kind="Job", name="train")
-    assert (unit.phase, unit.standing, unit.priority) == ("Enqueued", "waiting", 5)
+    assert (unit.phase, unit.scheduler_state, unit.priority) == ("Enqueued", "waiting", 5)
     assert (unit.demand, unit.charged) == ({"cpu": "2"}, {})
 
 
@@ -202,15 +202,15 @@ def test_a_reserved_unit_shows_the_answers_of_its_checks(kit: ShellKit, api: Sta
 
 
 @pytest.mark.parametrize(
-    ("name", "position", "standing"),
-    [("big", 1, "waiting"), ("small", 2, "waiting"), ("run", 0, "decided"), ("off", 0, "held")],
+    ("name", "position", "state"),
+    [("big", 1, "waiting"), ("small", 2, "waiting"), ("run", 0, "assumed"), ("off", 0, "held")],
 )
 @pytest.mark.usefixtures("busy")
 def test_positions_count_from_one_and_only_in_the_queue(
-    api: StateAnswers, name: str, position: int, standing: str
+    api: StateAnswers, name: str, position: int, state: str
 ) -> None:
     unit = api.queue_unit("default", name)
-    assert (unit.position, unit.standing) == (position, standing)
+    assert (unit.position, unit.scheduler_state) == (position, state)
 
 
 @pytest.mark.usefixtures("busy")

@@ -138,8 +138,8 @@ WORDS = [
     (
         lambda objects: objects.engine.units.admitted.remove(objects.engine.units.records["ns/u"]),
         Kind.MISPLACED_UNIT,
-        "booked or held",
-        "not booked",
+        "admitted or held",
+        "not admitted",
     ),
     (uncache_pod, Kind.GONE_POD, "not counted", OF_UNIT),
     (
