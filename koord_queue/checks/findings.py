@@ -24,13 +24,13 @@ class Finding(msgspec.Struct, frozen=True):
         check: Name of the check.
         level: How bad it is.
         text: What was found, without a period.
-        mend: A command, or a page of docs/; "" if there is nothing to do.
+        fix: A command, or a page of docs/; "" if there is nothing to do.
     """
 
     check: str
     level: Level
     text: str
-    mend: str = ""
+    fix: str = ""
 
 
 def ok(check: str, text: str) -> Finding:
@@ -38,19 +38,19 @@ def ok(check: str, text: str) -> Finding:
     return Finding(check, Level.OK, text)
 
 
-def warning(check: str, text: str, mend: str) -> Finding:
+def warning(check: str, text: str, fix: str) -> Finding:
     """Return a finding of what may be wanted, or hurts some jobs only."""
-    return Finding(check, Level.WARNING, text, mend)
+    return Finding(check, Level.WARNING, text, fix)
 
 
-def problem(check: str, text: str, mend: str) -> Finding:
+def problem(check: str, text: str, fix: str) -> Finding:
     """Return a finding of what does not work."""
-    return Finding(check, Level.PROBLEM, text, mend)
+    return Finding(check, Level.PROBLEM, text, fix)
 
 
-def unknown(check: str, text: str, mend: str = "") -> Finding:
+def unknown(check: str, text: str, fix: str = "") -> Finding:
     """Return a finding that a part could not be looked at."""
-    return Finding(check, Level.UNKNOWN, text, mend)
+    return Finding(check, Level.UNKNOWN, text, fix)
 
 
 def has_problems(findings: list[Finding], *, strict: bool = False) -> bool:

@@ -79,8 +79,8 @@ def check_quotas(facts: Facts) -> Iterator[Finding]:
         yield ok("quotas", f"ElasticQuotaTrees are served{_who_may_name(facts)}")
     else:
         text = "neither ElasticQuota nor ElasticQuotaTree is served: every unit waits"
-        mend = "install Koordinator's CRDs, or set pluginConfigs to ResourceQuota: docs/quotas.md"
-        yield problem("quotas", text, mend)
+        fix = "install Koordinator's CRDs, or set pluginConfigs to ResourceQuota: docs/quotas.md"
+        yield problem("quotas", text, fix)
 
 
 def _judge_quotas(facts: Facts) -> Iterator[Finding]:
@@ -180,8 +180,8 @@ def check_units(facts: Facts) -> Iterator[Finding]:
         if reason:
             stuck.setdefault(reason, []).append(name_of(unit))
     for reason, names in sorted(waiting.items()):
-        mend = f"{explain_command(names[0])}; {WHERE_TO_LOOK}"
-        yield warning("units", f"{tell_waiting(len(names), reason)}: {some(names)}", mend)
+        fix = f"{explain_command(names[0])}; {WHERE_TO_LOOK}"
+        yield warning("units", f"{tell_waiting(len(names), reason)}: {some(names)}", fix)
     for reason, names in sorted(stuck.items()):
         namespace, _, name = names[0].partition("/")
         text = f"{tell_without_pods(reason)}: {some(names)}"
@@ -230,8 +230,8 @@ def check_objects(facts: Facts) -> Iterator[Finding]:
         key = f"{namespace}/{name}" if namespace else name
         text = f"{kind} {key}: {reason}: {text_of(event, 'note')}"
         where = f"-n {namespace} " if namespace else ""
-        mend = f"kubectl {where}edit {kind.lower()} {name}"
-        found[f"{kind} {key}", reason] = warning("objects", text, mend)
+        fix = f"kubectl {where}edit {kind.lower()} {name}"
+        found[f"{kind} {key}", reason] = warning("objects", text, fix)
     yield from (found[key] for key in sorted(found))
     if not found:
         yield ok("objects", "the last hour has no event of an object that cannot be read")

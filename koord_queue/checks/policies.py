@@ -45,8 +45,8 @@ def _judge_policy(policy: Json, kind: str, bindings: Answer) -> Iterator[Finding
         yield warning("policies", f"{name} has no effect: none of its bindings denies", upgrade)
     for each in list_of(policy, "status", "typeChecking", "expressionWarnings"):
         text = f"{name}: {text_of(each, 'fieldRef')}: {text_of(each, 'warning')}"
-        mend = f"kubectl describe {kind.lower()} {name}"
-        yield warning("policies", " ".join(text.split()), mend)
+        fix = f"kubectl describe {kind.lower()} {name}"
+        yield warning("policies", " ".join(text.split()), fix)
 
 
 def _denies(binding: Json) -> bool:

@@ -24,12 +24,12 @@ class UserRight(NamedTuple):
     Attributes:
         right: Which.
         does: What commands do with it.
-        mend: How to get it, if everybody should have it; "" for acts, which few have.
+        fix: How to get it, if everybody should have it; "" for acts, which few have.
     """
 
     right: Right
     does: str
-    mend: str = ""
+    fix: str = ""
 
 
 class ProgramRight(NamedTuple):
@@ -79,9 +79,9 @@ def check_rights(facts: Facts) -> Iterator[Finding]:
             bad.append(unknown("rights", f"whether you may {each.right}: {why}"))
         elif part(answer.value, "allowed") is True:
             may.append(each.does)
-        elif each.mend:
+        elif each.fix:
             text = f"you may not {each.right}: commands do not {each.does}"
-            bad.append(warning("rights", text, each.mend))
+            bad.append(warning("rights", text, each.fix))
         else:
             may_not.append(each.does)
     if may:
@@ -171,8 +171,8 @@ def check_accounts(facts: Facts) -> Iterator[Finding]:
             lacking.setdefault(each.account, []).append(f"{each.right} (to {each.why})")
     for account, rights in lacking.items():
         text = f"service account {account} may not {some(rights)}"
-        mend = f"helm upgrade with rbac.create=true, or bind its ClusterRole to {account}"
-        yield problem("accounts", text, mend)
+        fix = f"helm upgrade with rbac.create=true, or bind its ClusterRole to {account}"
+        yield problem("accounts", text, fix)
     if not lacking:
         names = dict.fromkeys(each.account for each in facts.accounts)
         yield ok("accounts", f"have the rights that they need: {', '.join(names)}")

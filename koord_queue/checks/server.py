@@ -63,17 +63,17 @@ def check_clock(facts: Facts) -> Iterator[Finding]:
         renewed = read_time(text_of(lease, "spec", "renewTime"))
         if renewed is not None and renewed - facts.server_time > WARN_SKEW:
             holder = text_of(lease, "spec", "holderIdentity")
-            mend = "set the clock of the node that it runs on"
-            yield _skewed(f"the clock of {holder}", renewed - facts.server_time, mend)
+            fix = "set the clock of the node that it runs on"
+            yield _skewed(f"the clock of {holder}", renewed - facts.server_time, fix)
 
 
-def _skewed(whose: str, ahead: timedelta, mend: str) -> Finding:
+def _skewed(whose: str, ahead: timedelta, fix: str) -> Finding:
     seconds = abs(ahead.total_seconds())
     way = "ahead of" if ahead > timedelta() else "behind"
     text = f"{whose} is {seconds:.0f} s {way} the API server's"
     if abs(ahead) > MAX_CLOCK_SKEW:
-        return problem("clock", text, mend)
-    return warning("clock", text, mend)
+        return problem("clock", text, fix)
+    return warning("clock", text, fix)
 
 
 def check_crds(facts: Facts) -> Iterator[Finding]:

@@ -159,8 +159,8 @@ def _judge_quotas(facts: Facts) -> Iterator[Finding]:
             "jobs are compared with what koord-scheduler would grant, where upstream compares with"
             " max alone"
         )
-        mend = "for upstream's rule: pluginConfigs.ElasticQuotaV2.mode=max; docs/quotas.md"
-        yield warning(CHECK, text, mend)
+        fix = "for upstream's rule: pluginConfigs.ElasticQuotaV2.mode=max; docs/quotas.md"
+        yield warning(CHECK, text, fix)
     evicting = _queues_with(facts, ENABLES_PREEMPTION)
     if evicting:
         text = f"{some(evicting)}: only a strictly lower priority is evicted here"

@@ -62,7 +62,7 @@ SECTIONS: Final[dict[str, dict[str, Entry]]] = {
     },
     "Mend": {
         "import": Entry("import_", "import_", "take over quotas, queues and jobs of another queue"),
-        "check": Entry("check", "check", "say what is wrong with an installation, and its mend"),
+        "check": Entry("check", "check", "find problems of an installation, and their fixes"),
         "version": Entry("version", "version", "show the versions here and in the cluster"),
         "completion": Entry("completion", "completion", "print the completion of a shell"),
     },

@@ -37,7 +37,7 @@ PAUSE_SECONDS: Final = 2.0
 def check(
     session: Session, *, skipped: tuple[str, ...], wait: str, strict: bool, form: str
 ) -> None:
-    """Say what is wrong with an installation, and how to mend it.
+    """Say what is wrong with an installation, and how to fix it.
 
     Each line is ok, a warning, a problem, or unknown where you lack the right to look. The exit
     code is 1 if there is a problem.

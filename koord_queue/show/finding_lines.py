@@ -36,21 +36,21 @@ class Shown(Protocol):
         """What was found."""
 
     @property
-    def mend(self) -> str:
+    def fix(self) -> str:
         """What to do; "" for nothing."""
 
 
 def lines_of(findings: Iterable[Shown], out: Printer) -> Iterator[str]:
     """Yield the lines of all findings.
 
-    To a pipe, each is one line: level, check, and the sentence with its mend after an arrow. On a
-    terminal sentences are wrapped, and the mend has a line of its own.
+    To a pipe, each is one line: level, check, and the sentence with its fix after an arrow. On a
+    terminal sentences are wrapped, and the fix has a line of its own.
     """
     for each in findings:
-        text, mend = printable(each.text), printable(each.mend)
+        text, fix = printable(each.text), printable(each.fix)
         begin = f"{each.level:<{LEVEL_WIDTH}}{each.check:<{CHECK_WIDTH}}"
         if not out.is_terminal:
-            yield begin + text + (f" -> {mend}" if mend else "")
+            yield begin + text + (f" -> {fix}" if fix else "")
             continue
         width = max(out.width - len(begin), LEAST_TEXT)
         # Commands are wrapped at blanks only, so that they can be copied.
@@ -58,7 +58,7 @@ def lines_of(findings: Iterable[Shown], out: Printer) -> Iterator[str]:
         first, *rest = kept.wrap(text) or [""]
         yield out.style(begin[:LEVEL_WIDTH], STYLES[each.level]) + begin[LEVEL_WIDTH:] + first
         yield from (_INDENT + line for line in rest)
-        yield from (_INDENT + line for line in kept.wrap(f"-> {mend}" if mend else ""))
+        yield from (_INDENT + line for line in kept.wrap(f"-> {fix}" if fix else ""))
 
 
 def summary_of(findings: Iterable[Shown]) -> str:

@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from math import isfinite
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
-from fastapi import FastAPI, HTTPException, Path, Query, Request
+from fastapi import FastAPI, HTTPException, Request
 
 from queue_insight.debug_api.engine_state import State
 from queue_insight.debug_api.explanations import Explanations
@@ -33,6 +33,7 @@ from queue_insight.insight.explain import Explanation, Verdict
 from queue_insight.insight.finished_run import FinishedRun
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.debug_api.parameters import DEFAULT_PAGE, Limit, Name, Offset
 from queue_scheduler.decision import Refusal
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import OrderKey
@@ -41,7 +42,6 @@ from shared_api.debug_api.access import may_read_for
 from shared_api.debug_api.debug_app import problems
 from shared_api.debug_api.router_group import Guard
 from shared_api.debug_api.views import View
-from shared_api.objects.field_schema import SUBDOMAIN_LENGTH
 from shared_api.process.clock import Clock
 from shared_api.timestamps import rfc3339
 from shared_api.unit_problems import reason_to_act
@@ -64,13 +64,6 @@ LATER_SECONDS: Final = 2.0
 
 NEW_UNITS: Final = "/debug/forecast"
 """Path of the insight program, for units that are not submitted yet."""
-
-MAX_PAGE: Final = 1000
-MAX_OFFSET: Final = 10_000_000
-
-Name = Annotated[str, Path(max_length=SUBDOMAIN_LENGTH)]
-Offset = Annotated[int, Query(ge=0, le=MAX_OFFSET, description="entries to leave out")]
-Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="entries at most")]
 
 
 class TimesView(View):
@@ -527,7 +520,7 @@ def add_forecast_routes(app: FastAPI, forecasts: Forecasts, access: Guard) -> No
         return forecasts.of_unit(namespace, name)
 
     def queue_forecast(
-        request: Request, name: Name, offset: Offset = 0, limit: Limit = 100
+        request: Request, name: Name, offset: Offset = 0, limit: Limit = DEFAULT_PAGE
     ) -> QueueForecastView:
         """When the waiting units of a queue start and end, as of the last forecast.
 

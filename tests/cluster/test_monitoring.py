@@ -1,6 +1,6 @@
 """Dashboards and alerts with a real Prometheus, which scrapes the real programs.
 
-Each query of each dashboard is run, and faults are made until an alert fires, and mended until it
+Each query of each dashboard is run, and faults are made until an alert fires, and fixed until it
 stops. Times are shortened by values of the chart, the expressions are the chart's. What the
 scheduler never does by itself is planted in a second replica (`faulty_scheduler`).
 """

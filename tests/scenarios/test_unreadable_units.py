@@ -48,7 +48,7 @@ def full(world: SchedulerWorld, request: pytest.FixtureRequest) -> SchedulerWorl
 def test_a_pending_unit_that_becomes_unreadable_blocks_no_other_until_repaired(
     full: SchedulerWorld,
 ) -> None:
-    mend = break_unit(full, "head")
+    fix = break_unit(full, "head")
     full.settle(TOLD_SECONDS)
     assert full.phase("next") == "Dequeued"
     assert held(full) == 1
@@ -57,7 +57,7 @@ def test_a_pending_unit_that_becomes_unreadable_blocks_no_other_until_repaired(
     full.finish("runs")
     full.settle(TOLD_SECONDS)
     assert full.phase("head") == "Enqueued"
-    full.direct.patch("queueunits", "head", mend, namespace="default")
+    full.direct.patch("queueunits", "head", fix, namespace="default")
     full.settle()
     assert full.phase("head") == "Dequeued"
 

@@ -138,7 +138,7 @@ def no_wake_after_release(plant: Plant) -> None:
             return
         workers, shared._wake = shared._wake, lambda _names: None  # noqa: SLF001 - breaks it
         original(shared, fact, *args, **more)
-        shared._wake = workers  # noqa: SLF001 - mends it
+        shared._wake = workers  # noqa: SLF001 - fixes it
 
     original = plant.replace(SharedEngine, "tell", tell)
 

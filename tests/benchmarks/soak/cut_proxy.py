@@ -55,15 +55,15 @@ class CutProxy:
         return path
 
     def cut(self) -> None:
-        """Close all connections, and each new one at once, until `mend`."""
+        """Close all connections, and each new one at once, until `fix`."""
         self._refuses = True
         self._close_all()
 
     def hold(self) -> None:
-        """Forward nothing, and close nothing, until `mend`: no packet arrives any more."""
+        """Forward nothing, and close nothing, until `fix`: no packet arrives any more."""
         self._flows.clear()
 
-    def mend(self) -> None:
+    def fix(self) -> None:
         """Forward again."""
         self._refuses = False
         self._flows.set()

@@ -64,7 +64,7 @@ class Faults:
     def _cut(self, how: Callable[[], None]) -> None:
         how()
         time.sleep(CUT_SECONDS)
-        self._proxy.mend()
+        self._proxy.fix()
 
     def _kill_api_server(self) -> None:
         self._world.plane.kill_api_server()
@@ -91,7 +91,7 @@ class Faults:
         _ask(f"{url}/v3/kv/compaction", {"revision": header["revision"], "physical": True})
         self._proxy.cut()
         self._start_api_server()
-        self._proxy.mend()
+        self._proxy.fix()
 
 
 def _ask(url: str, body: dict[str, object]) -> dict[str, dict[str, str]]:

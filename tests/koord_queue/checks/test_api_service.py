@@ -79,4 +79,4 @@ def test_the_api_service_is_judged(changes: dict[str, Any], want: str) -> None:
 
 def test_a_stale_api_service_is_to_be_deleted() -> None:
     [got] = found("apiservice", api_service=service(DOWN))
-    assert got.mend == f"kubectl delete apiservice {NAME}"
+    assert got.fix == f"kubectl delete apiservice {NAME}"

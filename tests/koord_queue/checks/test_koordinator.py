@@ -79,7 +79,7 @@ def test_profiles_are_judged(text: str, want: str) -> None:
 def test_the_way_out_is_on_a_page() -> None:
     body = {"data": {"x": config(profile(postFilter=SHIPPED))}}
     (finding,) = found("koordinator", scheduler_configs={PLACE: Answer(body)})
-    assert finding.mend == "docs/quotas.md, When koord-scheduler evicts for such a pod"
+    assert finding.fix == "docs/quotas.md, When koord-scheduler evicts for such a pod"
 
 
 BOTH = enabled("ElasticQuota", "DefaultPreemption")

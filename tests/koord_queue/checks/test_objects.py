@@ -181,7 +181,7 @@ def test_units_that_need_somebody_are_named(units: list[Json], want: str) -> Non
 
 def test_a_unit_that_needs_somebody_is_explained() -> None:
     [got] = found("units", units=listed(waiting("u", "NoQuota")))
-    assert got.mend.startswith("koord-queue explain unit/u -n team-a;")
+    assert got.fix.startswith("koord-queue explain unit/u -n team-a;")
 
 
 def test_units_that_were_not_looked_at_are_said_to_be_unknown() -> None:

@@ -65,4 +65,4 @@ def test_policies_are_in_effect_only_if_bound(changes: dict[str, Any], want: str
 
 def test_a_policy_without_effect_has_a_mend() -> None:
     [got] = found("policies", validating_bindings=listed())
-    assert got.mend == "helm upgrade, which binds it again"
+    assert got.fix == "helm upgrade, which binds it again"

@@ -109,7 +109,7 @@ def test_leases_of_programs_that_the_chart_has_not_installed_are_judged() -> Non
     )
     (finding,) = found("leases", deployments=listed(), leases=leases)
     assert finding.text.startswith("lease koord-queue-controllers was last renewed 60 s ago")
-    assert finding.mend == "the log of the program"
+    assert finding.fix == "the log of the program"
 
 
 def test_the_usual_names_of_leases_are_those_of_the_programs() -> None:
@@ -157,7 +157,7 @@ def test_a_second_installation_is_found(answer: Answer, want: list[str]) -> None
 
 def test_it_is_mended_by_uninstalling_it() -> None:
     (finding,) = found("alone", schedulers=listed(OWN, scheduler("night", "batch")))
-    assert finding.mend == "helm uninstall night --namespace batch"
+    assert finding.fix == "helm uninstall night --namespace batch"
 
 
 HELD = "ok: renewed in time: koord-queue-lease"
@@ -214,7 +214,7 @@ def test_another_version_is_a_warning() -> None:
     assert told("versions", version="0.1.7") == ["ok: 0.1.7 here, and of all programs"]
     [other] = found("versions", version="0.2.0")
     want = "koord-queue is 0.1.0, this command line 0.2.0: answers may lack fields"
-    assert (other.text, other.mend) == (want, "pip install 'koord-queue==0.1.0'")
+    assert (other.text, other.fix) == (want, "pip install 'koord-queue==0.1.0'")
     assert told("versions", deployments=REFUSED)[0].startswith("unknown")
 
 

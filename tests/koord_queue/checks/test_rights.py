@@ -59,7 +59,7 @@ def test_the_right_to_see_positions_is_asked_where_they_are_published() -> None:
     *_, pending = rights_of_user("default", "koord-queue", is_published=True)
     got = found("rights", mine=ALL | {pending.right: NO})
     assert got[1].text.endswith("commands do not see positions and forecasts")
-    assert got[1].mend == "have the ClusterRole koord-queue-visibility-viewer bound to you"
+    assert got[1].fix == "have the ClusterRole koord-queue-visibility-viewer bound to you"
 
 
 def of_account(right: str, answer: Answer) -> AccountRight:

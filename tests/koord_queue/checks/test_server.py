@@ -145,7 +145,7 @@ def test_a_kind_that_is_not_served_is_a_problem_whoever_asks() -> None:
         f"{NAME}/{VERSION} is not served",
         f"queueunits.{GROUP}/{VERSION} is not served",
     ]
-    assert got[0].mend == "kubectl apply --server-side -f crds/"
+    assert got[0].fix == "kubectl apply --server-side -f crds/"
 
 
 def test_fields_have_paths() -> None:

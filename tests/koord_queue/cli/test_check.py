@@ -81,4 +81,4 @@ def test_findings_are_values() -> None:
     session = PlayedSession()
     run(session, "crds", form="json")
     [found] = json.loads(session.out_text.getvalue())["findings"]
-    assert (found["check"], found["level"], found["mend"]) == ("crds", "ok", "")
+    assert (found["check"], found["level"], found["fix"]) == ("crds", "ok", "")

@@ -362,5 +362,5 @@ def test_an_edited_minimum_of_a_pending_unit_is_corrected() -> None:
     assert sync(job(pod_set(4)), unit) == {}
     edited = (msgspec.structs.replace(whole, min_count=1),)
     unit = msgspec.structs.replace(unit, spec=msgspec.structs.replace(unit.spec, pod_set=edited))
-    (mended,) = sync(job(pod_set(4)), unit)["spec"]["podSet"]
-    assert "minCount" not in mended
+    (fixed,) = sync(job(pod_set(4)), unit)["spec"]["podSet"]
+    assert "minCount" not in fixed

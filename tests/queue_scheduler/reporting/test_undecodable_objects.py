@@ -105,8 +105,8 @@ def test_it_is_reported_and_written_once_and_a_restart_writes_nothing(office: Of
 def test_an_object_that_breaks_again_is_reported_again(office: Office) -> None:
     office.create_broken()
     office.work()
-    mended = {"spec": {"podSet": [{**BROKEN_POD_SET, "template": {"spec": {}}}]}}
-    for fix in (mended, {"spec": {"podSet": [BROKEN_POD_SET]}}):
+    fixed = {"spec": {"podSet": [{**BROKEN_POD_SET, "template": {"spec": {}}}]}}
+    for fix in (fixed, {"spec": {"podSet": [BROKEN_POD_SET]}}):
         exhaust(office.reporter.step)
         office.kit.direct.patch("queueunits", "broken", fix, namespace="default")
         office.list()
