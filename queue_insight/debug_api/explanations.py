@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from queue_insight.insight.admitted import Admitted, describe_admitted, find_evictors
 from queue_insight.insight.changes import Changes, find_changes
 from queue_insight.insight.explain import Explanation, explain, needs_fork
-from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.cycles.engine_reader import EngineReader
 from queue_scheduler.engine.engine import Engine
 
 MAX_TRYING: Final = timedelta(seconds=3)
@@ -27,7 +27,7 @@ class Explanations:
         now: Returns the time.
     """
 
-    def __init__(self, shared: SharedEngine, now: Callable[[], datetime]) -> None:
+    def __init__(self, shared: EngineReader, now: Callable[[], datetime]) -> None:
         self._shared = shared
         self._now = now
 

@@ -32,7 +32,7 @@ from queue_insight.forecast.untold import (
 from queue_insight.insight.explain import Explanation, Verdict
 from queue_insight.insight.finished_run import FinishedRun
 from queue_scheduler.cache.unit_state import CachedUnit
-from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.cycles.engine_reader import EngineReader
 from queue_scheduler.debug_api.parameters import DEFAULT_PAGE, Limit, Name, Offset
 from queue_scheduler.decision import Refusal
 from queue_scheduler.engine.engine import Engine
@@ -230,7 +230,7 @@ class Telling(NamedTuple):
 
 
 def telling(
-    shared: SharedEngine, explanations: Explanations, least_runs: int = LEAST_RUNS
+    shared: EngineReader, explanations: Explanations, least_runs: int = LEAST_RUNS
 ) -> Telling:
     """Return of which units of an engine times are told; `explanations`: of the same engine."""
     return Telling(

@@ -10,7 +10,7 @@ from typing import Final
 
 from queue_insight.debug_api.answers import Answers
 from queue_insight.debug_api.app import build_whole_app
-from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.cycles.engine_reader import OwnEngine
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -23,7 +23,7 @@ CONTRACT_FILE: Final = Path(__file__).with_name("openapi.json")
 
 def build_contract() -> bytes:
     """Return the document, indented, as it is checked in."""
-    shared = SharedEngine(Engine(PluginRunner([]), ()), lambda _: None)
+    shared = OwnEngine(Engine(PluginRunner([]), ()))
     answers = Answers(StateAnswers(shared, lambda: False))
     return encode_contract(build_whole_app(answers, open_access, (), VERSION))
 

@@ -27,7 +27,7 @@ from queue_insight.record.record_tables import StoreError
 from queue_insight.record.record_writer import RecordWriter
 from queue_insight.record.time_travel import TimeTravel, TooEarlyError
 from queue_scheduler.cycles.engine_call import EngineCall
-from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.cycles.engine_reader import OwnEngine
 
 FILE: Final = "record"
 """The file in the folder of `--record-dir`."""
@@ -214,8 +214,8 @@ class RecordedPast:
         except (TooEarlyError, StoreError, CheckpointError) as error:
             msg = f"there is no state of {moment.isoformat()}: {error}"
             raise NoStateError(msg) from error
-        shared = SharedEngine(restored.engine, lambda _: None)
-        return Source(shared, moment, self._is_leader(), lambda: moment)
+        # A copy, which the caller has for itself.
+        return Source(OwnEngine(restored.engine), moment, self._is_leader(), lambda: moment)
 
     def log(self, query: LogQuery) -> LogPage:
         """Return a page of what was decided, the newest first.

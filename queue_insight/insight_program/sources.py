@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Protocol
 from queue_insight.debug_api.engine_state import NoStateError
 from queue_insight.insight_program.followed_engine import Followed, FollowedEngine
 from queue_insight.record.log_query import LogPage, LogQuery
-from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.cycles.engine_reader import EngineReader
 from queue_scheduler.engine.engine import Engine
 from shared_api.process.clock import Clock
 
@@ -26,7 +26,7 @@ class Source(NamedTuple):
         now: Returns the time, for how long units have run and the like.
     """
 
-    shared: SharedEngine
+    shared: EngineReader
     state_at: datetime
     is_leader: bool
     now: Callable[[], datetime]

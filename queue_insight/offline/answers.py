@@ -22,7 +22,7 @@ from queue_insight.forecast.model_loading import load_run_time_model
 from queue_insight.insight_program.horizons import Horizons
 from queue_insight.offline.errors import AnswerError
 from queue_insight.offline.load import Loaded
-from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.cycles.engine_reader import OwnEngine
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.parameters import MAX_PAGE
 from queue_scheduler.debug_api.snapshots import Snapshots
@@ -71,7 +71,7 @@ class OfflineAnswers:
     def __init__(self, loaded: Loaded) -> None:
         self._loaded = loaded
         self._clock = DumpClock(loaded.moment.wall)
-        shared = self._shared = SharedEngine(loaded.engine, lambda _: None)
+        shared = self._shared = OwnEngine(loaded.engine)
         self._snapshots = Snapshots(shared, self._clock.now)
         self._state_answers = StateAnswers(shared, self._is_leader, self._clock.now)
         self._budget = QuestionBudget(self._clock)

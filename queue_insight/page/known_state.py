@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
@@ -17,7 +17,7 @@ from queue_insight.page.units_to_act_on import (
     find_unqueued,
 )
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
-from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.cycles.engine_reader import OwnEngine
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.engine.engine import Engine
@@ -142,8 +142,7 @@ def read_state(state: AskedState, number: int) -> KnownState:
     engine = state.shared.fork()
     waiting, users = _count(engine)
     quotas = views.view_quotas(engine, leader=state.is_leader)
-    # From here on the copy is shared with nobody, so its lock is free.
-    snapshots = Snapshots(SharedEngine(engine, _wake_nobody), state.now)
+    snapshots = Snapshots(OwnEngine(engine), state.now)
     queues = snapshots.queues(snapshots.queue_names())
     return KnownState(
         number=number,
@@ -158,10 +157,6 @@ def read_state(state: AskedState, number: int) -> KnownState:
         unqueued=find_unqueued(engine),
         records=engine.units.records,
     )
-
-
-def _wake_nobody(_names: Iterable[str]) -> None:
-    """Wake no worker: a copy has none."""
 
 
 def _count(engine: Engine) -> tuple[dict[str, dict[str, Waiting]], dict[str, Users]]:

@@ -10,7 +10,7 @@ from queue_insight.debug_api.forecast_routes import Forecasts
 from queue_insight.debug_api.insight_views import InsightView, LogView
 from queue_insight.debug_api.question_budget import QuestionBudget
 from queue_insight.debug_api.what_if_routes import WhatIfQuestion, WhatIfView
-from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.cycles.engine_reader import EngineReader
 from shared_api.process.clock import Clock
 
 
@@ -18,7 +18,7 @@ class AskedState(Protocol):
     """An engine to ask, and the time that its answers are about."""
 
     @property
-    def shared(self) -> SharedEngine:
+    def shared(self) -> EngineReader:
         """The engine."""
         ...
 

@@ -20,7 +20,7 @@ from queue_insight.visibility.resources import (
 )
 from queue_insight.visibility.snapshots import KeptSnapshots, ListScope
 from queue_insight.visibility.statuses import not_found
-from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.cycles.engine_reader import EngineReader, OwnEngine
 from queue_scheduler.debug_api.snapshots import Snapshots, UnitFacts
 from queue_scheduler.debug_api.views import view_unit, without_others
 from queue_scheduler.decision import Refusal
@@ -59,7 +59,7 @@ class UnitLists:
 
     def __init__(
         self,
-        shared: SharedEngine,
+        shared: EngineReader,
         now: Callable[[], datetime],
         start_of: StartOf,
         kept: KeptSnapshots,
@@ -122,7 +122,7 @@ class UnitLists:
         return PendingUnit.build(view, self._start_of(unit.record.uid, unit.refusal))
 
     def _read(self, engine: Engine, places: Iterable[tuple[str, int]]) -> Iterable[UnitFacts]:
-        return self._snapshots(SharedEngine(engine, lambda _: None)).units(places)
+        return self._snapshots(OwnEngine(engine)).units(places)
 
-    def _snapshots(self, shared: SharedEngine) -> Snapshots:
+    def _snapshots(self, shared: EngineReader) -> Snapshots:
         return Snapshots(shared, self._now)

@@ -9,7 +9,7 @@ from queue_insight.debug_api.answers import bare_namespace
 from queue_insight.debug_api.forecast_routes import Forecasts
 from queue_insight.debug_api.question_budget import QuestionBudget
 from queue_insight.debug_api.try_routes import Foresee
-from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.cycles.engine_reader import EngineReader
 from shared_api.objects.namespace import Namespace
 from shared_api.process.clock import Clock
 
@@ -28,7 +28,7 @@ class VisibilitySources(NamedTuple):
         questions: How much computing questions may take; None: there is a budget of this API's own.
     """
 
-    shared: SharedEngine
+    shared: EngineReader
     check_state: Callable[[], object]
     is_leader: Callable[[], bool]
     clock: Clock

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.cache.usage import Charge
-from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.cycles.engine_reader import EngineReader
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine.backfill import Promise
 from queue_scheduler.engine.engine import Engine
@@ -115,7 +115,7 @@ class Snapshots:
         now: Returns the time.
     """
 
-    def __init__(self, shared: SharedEngine, now: Callable[[], datetime]) -> None:
+    def __init__(self, shared: EngineReader, now: Callable[[], datetime]) -> None:
         self._shared = shared
         self._now = now
 

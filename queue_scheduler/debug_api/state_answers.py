@@ -11,7 +11,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from fastapi import HTTPException
 
-from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.cycles.engine_reader import EngineReader
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.parameters import DEFAULT_PAGE
 from queue_scheduler.debug_api.queue_views import QueueViews
@@ -67,7 +67,7 @@ class StateAnswers:
 
     def __init__(
         self,
-        shared: SharedEngine,
+        shared: EngineReader,
         is_leader: Callable[[], bool],
         now: Callable[[], datetime] | None = None,
     ) -> None:
