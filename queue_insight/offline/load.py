@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from queue_insight.dump.codec import MAX_BYTES, DumpError, decode_dump
 from queue_insight.dump.contents import Dump
-from queue_insight.dump.tell import moment_of, tell_dump
+from queue_insight.dump.restore import moment_of, restore_engine
 from queue_scheduler.configuration import KoordQueueConfiguration
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
@@ -75,7 +75,7 @@ def load_engine(dump: Dump) -> Loaded:
     try:
         rate = Fraction(settings.oversell_rate[:MAX_RATE_CHARS])
         engine = build_engine(replace(settings, oversell_rate=str(rate)), OfflineHandle(rate))
-        tell_dump(engine, dump)
+        restore_engine(engine, dump)
     except ConfigurationError as error:
         raise DumpError(f"the dump cannot be used here: {error}") from error
     except Exception as error:  # what a stranger has written can raise anything

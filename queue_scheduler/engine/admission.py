@@ -30,7 +30,7 @@ from queue_scheduler.preemption.candidates import FoundVictims
 from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 
-No: TypeAlias = tuple[Refusal, Plugin | None]
+Rejection: TypeAlias = tuple[Refusal, Plugin | None]
 """Why a unit may not start, and the plugin that refused it; None: it fits, but is held up."""
 
 
@@ -53,12 +53,12 @@ class UnitAdmission:
         self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment
     ) -> QueueUnitInfo | Refused | Preempt:
         """Charge the next unit; return it with the charged demand, or why it was refused."""
-        no = self._try(queue, info, moment)
-        if no is not None and info.demand.least is not None:
-            info, no = self._try_fewer(queue, info, no, moment)
-        if no is None:
+        rejection = self._try(queue, info, moment)
+        if rejection is not None and info.demand.least is not None:
+            info, rejection = self._try_fewer(queue, info, rejection, moment)
+        if rejection is None:
             return info
-        refusal, by = no
+        refusal, by = rejection
         if by is not None:
             return self._refuse(queue, info, refusal, by, moment)
         number = queue.refuse(info, refusal, moment.seconds)
@@ -66,15 +66,15 @@ class UnitAdmission:
             again = self._backfill.again_seconds(queue, info, moment.seconds)
             if again is not None:
                 self._rounds.ask_at((queue.name, number), moment.now + again)
-            return self._say_no(queue, info, refusal, None)
+            return self._report(queue, info, refusal, None)
         # It fits, but the room is kept for another unit, or its queue waits for a unit in flight.
         self._rounds.wait((queue.name, number), refusal)
         preempt = None
         if not queue.is_backfilling or self._may_evict_behind(queue, info, moment):
             preempt = self._rounds.displace(queue, info, refusal, moment)
-        return self._say_no(queue, info, refusal, preempt)
+        return self._report(queue, info, refusal, preempt)
 
-    def _try(self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> No | None:
+    def _try(self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> Rejection | None:
         """Charge a unit if it may start; otherwise return why not, and which plugin refused."""
         refused = self._plugins.check(info)
         if refused is not None:
@@ -94,20 +94,20 @@ class UnitAdmission:
         return delay
 
     def _try_fewer(
-        self, queue: SchedulingQueue, info: QueueUnitInfo, no: No, moment: Moment
-    ) -> tuple[QueueUnitInfo, No | None]:
+        self, queue: SchedulingQueue, info: QueueUnitInfo, rejection: Rejection, moment: Moment
+    ) -> tuple[QueueUnitInfo, Rejection | None]:
         """Charge as many pods as fit; return the unit with them, or with its least and why not."""
         assert info.demand.least is not None, f"{info.key} needs all its pods"
         fewer = at_least(info)
-        again: No | None = self._plugins.check(fewer)
+        again: Rejection | None = self._plugins.check(fewer)
         if again is None:
             fewer = self._with_most(queue, info, info.demand.least, moment)
             # Asked again: what the plugins have computed for a check is kept if the charge follows.
             again = self._try(queue, fewer, moment)
         if again is None or again[1] is None:
             return fewer, again
-        if no[1] is None:
-            return info, no  # all pods fit although the least does not: runtimes are rounded
+        if rejection[1] is None:
+            return info, rejection  # all pods fit although the least does not: runtimes are rounded
         return fewer, (replace(again[0], is_least=True), again[1])
 
     def _with_most(
@@ -147,7 +147,7 @@ class UnitAdmission:
         preempt = None
         if not queue.is_backfilling or self._may_evict_behind(queue, info, moment):
             preempt = self._rounds.evict(queue, info, refusal, moment)
-        return self._say_no(queue, info, refusal, preempt)
+        return self._report(queue, info, refusal, preempt)
 
     def _may_evict_behind(
         self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment
@@ -253,7 +253,7 @@ class UnitAdmission:
             return None
         return self._rounds.would_evict(queue, info, wall)
 
-    def _say_no(
+    def _report(
         self, queue: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, preempt: Preempt | None
     ) -> Refused | Preempt:
         # Nothing is charged and no head changes, so only the turn passes on.

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from queue_insight.dump.anonymize import anonymize
 from queue_insight.dump.contents import Dump
-from queue_insight.dump.tell import tell_dump
+from queue_insight.dump.restore import restore_engine
 from queue_insight.insight.changes import find_changes
 from queue_insight.insight.explain import explain
 from queue_insight.what_if.at_once import answer_at_once
@@ -79,8 +79,8 @@ def answers(engine: Engine, moment: Moment, new: Names) -> Iterator[tuple[object
 
 def check(dump: Dump, empty: Engine, other_empty: Engine, moment: Moment = AT) -> None:
     other = anonymize(dump)
-    tell_dump(empty, dump)
-    tell_dump(other_empty, other)
+    restore_engine(empty, dump)
+    restore_engine(other_empty, other)
     other_empty.validate()
     want = list(answers(empty, moment, Names(dump, other)))
     assert list(answers(other_empty, moment, Names(other, other))) == want

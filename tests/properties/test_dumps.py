@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from queue_insight.dump.codec import decode_dump, encode_dump
 from queue_insight.dump.contents import Dump
+from queue_insight.dump.restore import restore_engine
 from queue_insight.dump.settle import settle
 from queue_insight.dump.take import take_dump
-from queue_insight.dump.tell import tell_dump
 from queue_insight.insight.explain import explain
 from queue_insight.record.digest import digest
 from queue_insight.what_if.at_once import answer_at_once
@@ -65,7 +65,7 @@ def forgetful(engine: Engine) -> Engine:
 def check(engine: Engine, empty: Engine, moment: Moment = AT) -> Engine:
     """Check that a dump gives an engine in the same state; return it."""
     want, got = settled(engine, moment), empty
-    tell_dump(got, dump_of(engine, moment))
+    restore_engine(got, dump_of(engine, moment))
     got.validate()
     assert digest(forgetful(got)) == digest(forgetful(want))
     assert set(refusals(got)) <= set(refusals(want))

@@ -1,4 +1,4 @@
-"""A dump told to a new engine. Pure."""
+"""An engine from a dump. Pure."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def moment_of(dump: Dump) -> Moment:
     return Moment(dump.monotonic, dump.taken_at)
 
 
-def tell_dump(engine: Engine, dump: Dump) -> None:
-    """Tell a new engine everything that is in a dump."""
+def restore_engine(engine: Engine, dump: Dump) -> None:
+    """Bring an engine without facts into the state of a dump."""
     sources: tuple[QuotaSource, ...] = (
         *dump.namespaces,
         *dump.elastic_quota_trees,
@@ -44,7 +44,7 @@ def tell_dump(engine: Engine, dump: Dump) -> None:
         engine.on_quota(quota)
     for node in dump.nodes:
         engine.on_node(node)
-    _tell_checks(engine, dump)
+    _restore_checks(engine, dump)
     for queue in dump.queues:
         engine.on_queue(queue)
     for unit in dump.units:
@@ -64,11 +64,11 @@ def tell_dump(engine: Engine, dump: Dump) -> None:
 
 
 def _refresh(engine: Engine) -> None:
-    """Let turns, charges and plugins follow what was changed besides facts."""
-    engine.forget_pod("")  # of no pod: only what follows every fact is done
+    """Let turns, charges and plugins follow what was changed beside the engine's facts."""
+    engine.forget_pod("")  # There is no such pod: only what follows every fact is done.
 
 
-def _tell_checks(engine: Engine, dump: Dump) -> None:
+def _restore_checks(engine: Engine, dump: Dump) -> None:
     checks = dump.checks
     if checks.are_served is not None:
         engine.on_admission_checks_served(are_served=checks.are_served)
