@@ -2,8 +2,8 @@
 
 Read in this order:
 
-1. ``decision``: the possible decisions, as values that carry their numbers; ``reason_traits``: what
-   is true of each reason for a refusal; ``refusal_texts``: refusals in words.
+1. ``decision``: the possible decisions, as values that carry their numbers; the reasons of
+   refusals, and what is true of each.
 2. ``engine``: facts in, decisions out; no thread, lock, clock, network or log.
 3. ``cache``: every unit and its state, and what is charged for it.
 4. ``preemption``: which units are evicted so that another may start.

@@ -12,7 +12,7 @@ from typing import Final, Literal, cast
 
 from msgspec.structs import replace
 
-from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.decision import Reason, Refusal, Trait, reasons_with
 from queue_scheduler.framework.extension_points import (
     ForeignPod,
     Loan,
@@ -29,7 +29,6 @@ from queue_scheduler.quota_cache.admission_record import AdmissionRecord
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from queue_scheduler.quota_cache.quota_ledger import ForeignCharge
 from queue_scheduler.quota_cache.reclaim import LentUsage, find_borrowed, is_owed
-from queue_scheduler.reason_traits import Trait, reasons_with
 from queue_scheduler.required_requests import tell_missing
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import NO_UID, Uid

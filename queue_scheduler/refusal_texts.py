@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from queue_scheduler.decision import Preempt, Reason, Refusal, Victim
+from queue_scheduler.decision import Preempt, Reason, Refusal, Trait, Victim, reasons_with
 from queue_scheduler.preemption.nomination import for_whom_mark
-from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.quantity import Rounding, amount_for_people, for_people

@@ -16,11 +16,10 @@ import msgspec
 
 from queue_scheduler.cache.admission_check_rules import READY
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge, judge_place
-from queue_scheduler.decision import Moment, Reason, Refusal
+from queue_scheduler.decision import Moment, Reason, Refusal, Trait, reasons_with
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Mapped
 from queue_scheduler.framework.queue_unit_info import NO_DEMAND
-from queue_scheduler.reason_traits import Trait, reasons_with
 
 NEVER: Final = reasons_with(Trait.TOO_LARGE)
 """Reasons of a unit that does not start as it is, whatever becomes free."""

@@ -23,12 +23,11 @@ from queue_insight.insight.explain import Verdict, are_final
 from queue_insight.insight.question import Deciding, Question, find_deciding
 from queue_insight.insight.trials import Edit, SpentError, decide_until_rest, end, told
 from queue_scheduler.cache.unit_state import CachedUnit
-from queue_scheduler.decision import Dequeue, Moment, Reason, Refusal
+from queue_scheduler.decision import Dequeue, Moment, Reason, Refusal, Trait, reasons_with
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.quota.resource_quota_spec import PODS
 from queue_scheduler.quota_plugin import QuotaPlugin
-from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.queue_unit_phases import Phase
 from shared_api.well_known_labels import JOB_COUNTS
 

@@ -11,11 +11,10 @@ import msgspec
 from queue_insight.insight.explain import Explanation, find_blockers
 from queue_insight.insight.trials import Trials
 from queue_scheduler.cache.unit_state import CachedUnit
-from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.decision import Reason, Refusal, Trait, reasons_with
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import NO_DEMAND, QueueUnitInfo
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.resource_list import Amounts, maximum
 
 BEHIND: Final = reasons_with(Trait.OTHER_UNIT)

@@ -19,14 +19,13 @@ from msgspec.structs import replace
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.cache.usage import Charge
 from queue_scheduler.cycles.engine_reader import EngineReader
-from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.decision import Reason, Refusal, Trait, reasons_with
 from queue_scheduler.engine.backfill import Promise
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import OrderKey, unit_key
 from queue_scheduler.preemption.candidates import FoundVictims
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts

@@ -22,11 +22,10 @@ from queue_scheduler.debug_api.snapshots import (
     quotas_of_queue,
     quotas_of_units,
 )
-from queue_scheduler.decision import Refusal, Victim
+from queue_scheduler.decision import Refusal, Trait, Victim, reasons_with
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_view import QuotaView
-from queue_scheduler.reason_traits import Trait, reasons_with
 from queue_scheduler.refusal_texts import full_message, pods_message
 from shared_api.debug_api.views import FieldsOf, View
 from shared_api.objects.queue_unit import ConsumerReference, QueueUnit

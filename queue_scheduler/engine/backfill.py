@@ -42,7 +42,7 @@ import msgspec
 from queue_scheduler.cache.admission_check_rules import needed_checks
 from queue_scheduler.cache.expected_ends import remaining_seconds
 from queue_scheduler.cache.unit_cache import UnitCache
-from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.decision import Reason, Refusal, Trait, reasons_with
 from queue_scheduler.framework.extension_points import Supposed, Waiter
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import (
@@ -54,7 +54,6 @@ from queue_scheduler.framework.queue_unit_info import (
     unit_key,
 )
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 

@@ -20,14 +20,13 @@ import msgspec
 from queue_scheduler.cache.admitted_units import Bucket, bucket_of, in_buckets, runs_whole
 from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, is_preemptible
-from queue_scheduler.decision import Refusal, Victim
+from queue_scheduler.decision import Refusal, Trait, Victim, reasons_with
 from queue_scheduler.framework.extension_points import Lent, ReclaimTerms
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.preemption.victim_selection import Candidate, choose_victims
 from queue_scheduler.queueing.queue_policies import creation_order
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.reason_traits import Trait, reasons_with
 from shared_api.objects.meta import Timestamp, Uid, find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import (

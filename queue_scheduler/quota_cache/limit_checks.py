@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.decision import Reason, Refusal, Trait, reasons_with
 from queue_scheduler.quota.quota_settings import QuotaKind
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage, taken_by
-from queue_scheduler.reason_traits import Trait, reasons_with
 
 SUM_REASONS: Final = reasons_with(Trait.SUM)
 

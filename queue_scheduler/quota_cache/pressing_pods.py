@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from queue_scheduler.decision import Reason
-from queue_scheduler.reason_traits import Trait, reasons_with
+from queue_scheduler.decision import Reason, Trait, reasons_with
 from shared_api.objects.meta import Uid
 
 PRESSED: Final = frozenset({Reason.NO_CAPACITY}) | reasons_with(Trait.RUNTIME)

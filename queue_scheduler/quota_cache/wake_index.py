@@ -32,11 +32,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.decision import Reason, Refusal, Trait, reasons_with
 from queue_scheduler.quota.quota_decision import Demand, Rule
 from queue_scheduler.quota_cache.limit_checks import SUM_REASONS
 from queue_scheduler.quota_cache.runtime_wake_index import RuntimeWakeIndex, Scopes
-from queue_scheduler.reason_traits import Trait, reasons_with
 
 WaiterRank: TypeAlias = tuple[Any, ...]
 """Sorts waiters, smallest first; only compared with other ranks of the same caller."""

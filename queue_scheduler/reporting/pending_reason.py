@@ -39,11 +39,10 @@ import structlog
 from queue_scheduler.cache.unit_state import UnitState, is_disowned
 from queue_scheduler.cycles.dequeue_cycle import WritersCache
 from queue_scheduler.cycles.shared_engine import SharedEngine
-from queue_scheduler.decision import Notice, Reason, Refusal
+from queue_scheduler.decision import Notice, Reason, Refusal, Trait, reasons_with
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import unit_key
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.reason_traits import Trait, reasons_with
 from queue_scheduler.refusal_texts import stable_message
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import QUEUE_UNITS

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from queue_scheduler.decision import Reason
-from queue_scheduler.reason_traits import TRAITS, Trait, reasons_with
+from queue_scheduler.decision import TRAITS, Reason, Trait, reasons_with
 
 
 def test_each_reason_has_a_row() -> None:
