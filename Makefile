@@ -90,6 +90,11 @@ lock: ## write the hashed requirement files anew (UPGRADE=1: with the newest ver
 test: $(STAMP) ## all checks below, in their order: what CI runs (minutes; the first time, longer)
 	@MAKE="$(MAKE)" JOBS="$(JOBS)" $(PY) -m tests.run_steps $(TEST_STEPS)
 
+.PHONY: quick
+quick: lint types ## lint, types, and the unit tests of modules that differ from BASE=HEAD (a minute)
+	@tests="$$($(PY) -m tests.changed_tests "$(or $(BASE),HEAD)")" && \
+		if [ -n "$$tests" ]; then $(PYTEST) -m "not cluster" $$tests; fi
+
 .PHONY: lint
 lint: $(STAMP) ## ruff: rules and formatting
 	@$(PY) -m ruff check --quiet .
