@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from math import inf
 from typing import Final
 
@@ -164,8 +165,12 @@ class _Replay:
 
 
 def chain_of(engine: Engine) -> Chain:
-    """Return what finds the quotas that count a quota's usage: itself, and its ancestors."""
+    """Return what finds the quotas that count a quota's usage: itself, and its ancestors.
 
+    It remembers them: they are looked for once, with all numbers of each quota.
+    """
+
+    @cache
     def chain(quota: str) -> tuple[str, ...]:
         found: list[str] = []
         view = engine.plugins.view_quota(quota)

@@ -98,7 +98,6 @@ class Tally:
         self.last = 0.0
         self._engine = engine
         self._chain = chain
-        self._chains: dict[str, tuple[str, ...]] = {}
         self._job_of = job_of
         self._step = step
         self._lines: Counter[tuple[str, str]] = Counter()
@@ -187,10 +186,7 @@ class Tally:
 
     def _charge(self, charge: tuple[str, Amounts], now: float, sign: int) -> None:
         quota, amounts = charge
-        chain = self._chains.get(quota)
-        if chain is None:
-            chain = self._chains[quota] = self._chain(quota)
-        for name in chain:
+        for name in self._chain(quota):
             for resource, amount in amounts.items():
                 series = self.use.get((name, resource))
                 if series is None:
