@@ -92,7 +92,7 @@ test: $(STAMP) ## all checks below, in their order: what CI runs (minutes; the f
 
 .PHONY: quick
 quick: lint types ## lint, types, and the unit tests of modules that differ from BASE=HEAD (a minute)
-	@tests="$$($(PY) -m tests.changed_tests "$(or $(BASE),HEAD)")" && \
+	@tests="$$($(PY) -m tests.changed_tests "$(or $(BASE),HEAD)" $(OWN_STEP))" && \
 		if [ -n "$$tests" ]; then $(PYTEST) -m "not cluster" $$tests; fi
 
 .PHONY: lint

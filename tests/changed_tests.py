@@ -1,43 +1,38 @@
-"""`python -m tests.changed_tests BASE`: prints the unit tests of what differs from a commit."""
+"""`python -m tests.changed_tests BASE FOLDER ...`: prints the tests of what differs from a commit.
+
+Those in the folders are left out: they are steps of their own, which take longer.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import PurePosixPath
 
-from tests.tidy.source_tree import PACKAGES, ROOT, project_files
-
-SLOW = {"cluster", "contracts", "page", "properties", "scenarios", "simulation"}
-"""Folders of tests that are steps of their own: none of them ends within a minute."""
+from tests.tidy.source_tree import PACKAGES, ROOT, mirrored_modules, project_files
 
 
 def find_tests(
-    changed: Iterable[PurePosixPath], present: Iterable[PurePosixPath]
+    changed: Iterable[PurePosixPath],
+    present: Iterable[PurePosixPath],
+    left_out: Collection[str] = (),
 ) -> Iterator[PurePosixPath]:
     """Yield the test files that changed, and those of modules that changed, each once.
 
     Args:
         changed: What changed, relative to the root; it may be deleted.
         present: The files that there are.
+        left_out: Folders of tests whose files are not wanted.
     """
     changes = frozenset(changed)
+    modules = {path.with_suffix("") for path in changes if path.parts[0] in PACKAGES}
     for path in sorted(present):
-        if path.suffix != ".py" or path.parts[0] != "tests" or path.parts[1] in SLOW:
+        is_test = path.parts[0] == "tests" and path.name.startswith("test_")
+        if not is_test or path.suffix != ".py" or path.parts[1] in left_out:
             continue
-        if path.name.startswith("test_") and (path in changes or _is_of_a_change(path, changes)):
+        if path in changes or modules & mirrored_modules(path):
             yield path
-
-
-def _is_of_a_change(test: PurePosixPath, changes: frozenset[PurePosixPath]) -> bool:
-    """Return whether a test has the path and the name of a module that changed."""
-    folder = PurePosixPath(*test.parts[1:-1])
-    if not folder.parts or folder.parts[0] not in PACKAGES:
-        return False
-    words = test.stem.removeprefix("test_").split("_")
-    names = ["_".join(words[:count]) for count in range(1, len(words) + 1)]
-    return any(folder / f"{name}.py" in changes for name in names)
 
 
 def changed_since(base: str) -> list[PurePosixPath]:
@@ -58,4 +53,5 @@ def changed_since(base: str) -> list[PurePosixPath]:
 
 
 if __name__ == "__main__":
-    print(*find_tests(changed_since(sys.argv[1]), project_files()))
+    base, *folders = sys.argv[1:]
+    print(*find_tests(changed_since(base), project_files(), folders))

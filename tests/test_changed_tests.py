@@ -38,7 +38,7 @@ OF_THE_TREE = [PRESENT[3], PRESENT[4]]
     ],
 )
 def test_tests_have_the_paths_of_modules(changed: str, want: list[PurePosixPath]) -> None:
-    assert list(find_tests([PurePosixPath(changed)], PRESENT)) == want
+    assert list(find_tests([PurePosixPath(changed)], PRESENT, ["cluster"])) == want
 
 
 def test_all_of_the_project_is_found() -> None:

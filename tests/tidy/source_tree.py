@@ -95,6 +95,18 @@ def shipped_files() -> Iterator[SourceFile]:
     return (source for source in source_files() if source.is_shipped)
 
 
+def mirrored_modules(test: PurePosixPath) -> frozenset[PurePosixPath]:
+    """Return the modules that a unit test may belong to by its path, without their suffix.
+
+    ``test_reflector_relist.py`` belongs to ``reflector_relist`` or to ``reflector``, be it a module
+    or a package; ``test_main.py`` to ``__main__``.
+    """
+    words = test.stem.removeprefix("test_").split("_")
+    names = {"_".join(words[:count]) for count in range(1, len(words) + 1)}
+    folder = PurePosixPath(*test.parts[1:-1])
+    return frozenset(folder / name for name in (*names, f"__{'_'.join(words)}__"))
+
+
 def planted(text: str, path: str = "queue_scheduler/engine/engine.py") -> SourceFile:
     """Return a source that exists only in a test of a rule."""
     return SourceFile(PurePosixPath(path), text)

@@ -8,17 +8,14 @@ from pathlib import PurePosixPath
 import pytest
 
 from tests.cluster.conftest import LONGEST
-from tests.tidy.source_tree import PACKAGES, Finding, project_files
+from tests.tidy.source_tree import PACKAGES, Finding, mirrored_modules, project_files
 
 
 def strays(files: Iterable[PurePosixPath]) -> Iterator[Finding]:
-    """Yield unit tests without a module, and folders without a package.
-
-    ``test_reflector.py`` belongs to ``reflector.py`` or the package ``reflector``; so does
-    ``test_reflector_relist.py``, for a module whose tests need several files.
-    """
+    """Yield unit tests without a module, and folders without a package."""
     present = frozenset(files)
     folders = {parent for path in present for parent in path.parents}
+    modules = folders | {path.with_suffix("") for path in present if path.suffix == ".py"}
     for path in sorted(present):
         if path.suffix != ".py" or path.parts[0] != "tests":
             continue
@@ -27,18 +24,8 @@ def strays(files: Iterable[PurePosixPath]) -> Iterator[Finding]:
             continue
         if mirrored not in folders:
             yield Finding(path, 1, f"there is no package {mirrored}/")
-        elif path.name.startswith("test_") and not _has_module(path, mirrored, present | folders):
+        elif path.name.startswith("test_") and not modules & mirrored_modules(path):
             yield Finding(path, 1, f"there is no module in {mirrored}/ with this test's name")
-
-
-def _has_module(
-    test: PurePosixPath, mirrored: PurePosixPath, present: Iterable[PurePosixPath]
-) -> bool:
-    words = test.stem.removeprefix("test_").split("_")
-    names = {"_".join(words[:count]) for count in range(1, len(words) + 1)} | {
-        f"__{'_'.join(words)}__"  # test_main.py tests __main__.py
-    }
-    return any(path.parent == mirrored and path.stem in names for path in present)
 
 
 def test_unit_tests_mirror_the_tree() -> None:
