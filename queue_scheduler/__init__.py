@@ -19,9 +19,8 @@ Read in this order:
 10. ``queue_objects``: Queue objects, created for quotas and kept in step.
 11. ``reporting``: metrics, events and conditions; ``refusal_texts``: refusals as text;
     ``debug_api``: the HTTP API of queues, units and quotas.
-12. ``setup``: plugins by name, and the kinds that are watched for them; ``configuration``: the
-    settings; ``additions``: what other packages add, by name; ``wiring``: the only module that
-    knows every part.
+12. ``setup``: plugins by name, the kinds that are watched for them, and what other packages add to
+    the program; ``configuration``: the settings; ``wiring``: the only module that knows every part.
 
 Tested by ``tests/queue_scheduler``, module by module; all together by ``tests/scenarios``,
 ``tests/simulation`` and ``tests/cluster``.
