@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -29,6 +30,7 @@ class Session:
         self._controllers: Controllers | None = None
         self._out: Printer | None = None
         self._clock: Clock | None = None
+        self._opened = ExitStack()
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -41,10 +43,7 @@ class Session:
         _trace: TracebackType | None,
     ) -> None:
         """Close connections, and end port-forwards."""
-        if self._forwards is not None:
-            self._forwards.close()
-        if self._cluster is not None:
-            self._cluster.close()
+        self._opened.close()
 
     @property
     def clock(self) -> Clock:
@@ -83,6 +82,7 @@ class Session:
             from koord_queue.reach.cluster import open_cluster  # noqa: PLC0415 - same
 
             self._cluster = open_cluster(self.choice, self.clock)
+            self._opened.callback(self._cluster.close)
         return self._cluster
 
     def forwarded(self, program: Program) -> str:
@@ -96,6 +96,7 @@ class Session:
             from koord_queue.reach.port_forward import PortForwards  # noqa: PLC0415 - same
 
             self._forwards = PortForwards(self.choice, self.cluster, self.clock)
+            self._opened.callback(self._forwards.close)
         return self._forwards.url(program)
 
     def answers(self) -> Sources:
@@ -103,7 +104,9 @@ class Session:
         if self._sources is None:
             from koord_queue.reach.sources import Sources  # noqa: PLC0415 - same
 
-            self._sources = Sources(self.choice, self.cluster, self.forwarded, self.clock)
+            self._sources = Sources(
+                self.choice, self.cluster, self.forwarded, self.clock, self._opened
+            )
         return self._sources
 
     def controllers(self) -> Controllers:
@@ -111,7 +114,7 @@ class Session:
         if self._controllers is None:
             from koord_queue.reach.controllers import Controllers  # noqa: PLC0415 - same
 
-            self._controllers = Controllers(self.choice, self.forwarded, self.clock)
+            self._controllers = Controllers(self.choice, self.forwarded, self.clock, self._opened)
         return self._controllers
 
     def unit(self, named: str) -> tuple[str, str]:

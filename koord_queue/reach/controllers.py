@@ -10,6 +10,8 @@ from koord_queue.answers.jobs import Job
 from koord_queue.reach.errors import NotServed
 
 if TYPE_CHECKING:
+    from contextlib import ExitStack
+
     from koord_queue.reach.choice import Choice
     from koord_queue.reach.debug_api import DebugApi
     from koord_queue.reach.port_forward import Program
@@ -25,12 +27,20 @@ class Controllers:
         choice: What the options say.
         forwarded: Returns where a program's debug API is behind a port-forward.
         clock: The time.
+        connections: Closes its connections at the end.
     """
 
-    def __init__(self, choice: Choice, forwarded: Callable[[Program], str], clock: Clock) -> None:
+    def __init__(
+        self,
+        choice: Choice,
+        forwarded: Callable[[Program], str],
+        clock: Clock,
+        connections: ExitStack,
+    ) -> None:
         self._choice = choice
         self._forwarded = forwarded
         self._clock = clock
+        self._connections = connections
         self._api: DebugApi | None = None
 
     def job(self, namespace: str, kind: str, name: str) -> Job:
@@ -58,7 +68,9 @@ class Controllers:
         from koord_queue.reach import debug_api  # noqa: PLC0415 - if it is asked
 
         if self._choice.server:
-            return debug_api.open_debug_api(self._choice, self._clock)
+            return debug_api.open_debug_api(self._choice, self._clock, self._connections)
         from koord_queue.reach.port_forward import CONTROLLERS  # noqa: PLC0415 - the same
 
-        return debug_api.open_forwarded(self._forwarded(CONTROLLERS), self._clock)
+        return debug_api.open_forwarded(
+            self._forwarded(CONTROLLERS), self._clock, self._connections
+        )

@@ -26,6 +26,8 @@ from shared_api.client.errors import ApiError, status_error
 from shared_api.client.http_transport import HttpTransport
 
 if TYPE_CHECKING:
+    from contextlib import ExitStack
+
     from koord_queue.reach.choice import Choice
     from shared_api.client.transport import Response
     from shared_api.process.clock import Clock
@@ -129,8 +131,8 @@ class DebugApi:
         return self._server.get(path, query)
 
 
-def open_debug_api(choice: Choice, clock: Clock) -> DebugApi:
-    """Return the debug API at `--server`.
+def open_debug_api(choice: Choice, clock: Clock, connections: ExitStack) -> DebugApi:
+    """Return the debug API at `--server`; `connections` closes its own at the end.
 
     Raises:
         CommandError: Its address, token or authorities cannot be used.
@@ -149,7 +151,7 @@ def open_debug_api(choice: Choice, clock: Clock) -> DebugApi:
             "Write https://, or leave --token-file out.",
         )
     login = Login(authorization=f"Bearer {token}" if token else "", ca_pem=ca)
-    return _open(choice.server, login, clock)
+    return _open(choice.server, login, clock, connections)
 
 
 def is_readable_on_its_way(server: str) -> bool:
@@ -170,16 +172,20 @@ def _content(file: str | None, option: str) -> str:
         raise CommandError(f"{option} {file} is no text") from error
 
 
-def open_forwarded(url: str, clock: Clock) -> DebugApi:
-    """Return the debug API behind a port-forward, which asks for no token."""
-    return _open(url, Login(), clock)
+def open_forwarded(url: str, clock: Clock, connections: ExitStack) -> DebugApi:
+    """Return the debug API behind a port-forward, which asks for no token.
+
+    `connections` closes its own at the end.
+    """
+    return _open(url, Login(), clock, connections)
 
 
-def _open(server: str, login: Login, clock: Clock) -> DebugApi:
+def _open(server: str, login: Login, clock: Clock, connections: ExitStack) -> DebugApi:
     try:
         transport = HttpTransport(connection_settings(server, FixedLogin(login)), clock)
     except SettingsError as error:
         raise CommandError(f"--server {server}: {error}") from error
+    connections.callback(transport.close)
     reached = Cluster(transport, "", server, read_error=read_problem, unreached_step=UNREACHED_STEP)
     return DebugApi(reached)
 

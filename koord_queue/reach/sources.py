@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from koord_queue.reach.errors import NotServed
 
 if TYPE_CHECKING:
+    from contextlib import ExitStack
+
     from koord_queue.answers.pending import Pending
     from koord_queue.reach.choice import Choice
     from koord_queue.reach.cluster import Cluster, Query
@@ -67,6 +69,7 @@ class Sources:
         cluster: Opens the API server.
         forwarded: Returns where a program's debug API is behind a port-forward.
         clock: The time.
+        connections: Closes its connections at the end.
     """
 
     def __init__(
@@ -75,11 +78,13 @@ class Sources:
         cluster: Callable[[], Cluster],
         forwarded: Callable[[Program], str],
         clock: Clock,
+        connections: ExitStack,
     ) -> None:
         self._choice = choice
         self._cluster = cluster
         self._forwarded = forwarded
         self._clock = clock
+        self._connections = connections
         self._opened: list[Source] = []
         self._openers = self._plan()
         self._reasons: list[str] = []
@@ -164,7 +169,7 @@ class Sources:
     def _open_server(self) -> Source:
         from koord_queue.reach.debug_api import open_debug_api  # noqa: PLC0415 - if it is asked
 
-        return open_debug_api(self._choice, self._clock)
+        return open_debug_api(self._choice, self._clock, self._connections)
 
     def _open_aggregated(self) -> Source:
         from koord_queue.reach.aggregated import AggregatedApi  # noqa: PLC0415 - the same
@@ -175,4 +180,4 @@ class Sources:
         from koord_queue.reach.debug_api import open_forwarded  # noqa: PLC0415 - the same
         from koord_queue.reach.port_forward import SCHEDULER  # noqa: PLC0415 - the same
 
-        return open_forwarded(self._forwarded(SCHEDULER), self._clock)
+        return open_forwarded(self._forwarded(SCHEDULER), self._clock, self._connections)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
 from typing import Final
 
 from shared_api.client.flow_control import FlowControl
@@ -20,20 +21,24 @@ REQUEST_SECONDS: Final = 5.0
 """Time limit of one request: callers wait for it, and at the end of the program the pod does."""
 
 
-def connect(program: LocalProgram, kubeconfig: str | None, context: str | None) -> ResourceClient:
+def connect(
+    program: LocalProgram, kubeconfig: str | None, context: str | None, opened: ExitStack
+) -> ResourceClient:
     """Return a client of the API server.
 
     Args:
         program: The process.
         kubeconfig: Path of a kubeconfig; None: the pod's service account.
         context: Context of the kubeconfig; None: the current one.
+        opened: Closes the connections of the client at the end.
 
     Raises:
         SettingsError: There is neither a kubeconfig nor a service account.
     """
     connection = open_connection(kubeconfig, context, clock=program.clock).settings
+    transport = opened.enter_context(closing(HttpTransport(connection, program.clock)))
     return ResourceClient(
-        HttpTransport(connection, program.clock),
+        transport,
         flow=FlowControl(QPS, BURST, program.clock),
         clock=program.clock,
         rng=program.rng,

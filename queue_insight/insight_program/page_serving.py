@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Final
 
 import structlog
@@ -30,7 +31,9 @@ LEAST_CONNECTIONS: Final = 16
 log = structlog.get_logger("page")
 
 
-def open_page(program: LocalProgram, flags: PageFlags, sources: PageSources) -> PageServer:
+def open_page(
+    program: LocalProgram, flags: PageFlags, sources: PageSources, opened: ExitStack
+) -> PageServer:
     """Open the port of the page; return its server, not yet started.
 
     On a loopback address whoever reaches it may read all, and the header Host is checked. On any
@@ -40,6 +43,7 @@ def open_page(program: LocalProgram, flags: PageFlags, sources: PageSources) -> 
         program: The process.
         flags: The flags of the page.
         sources: What it answers from.
+        opened: Closes its connections to the API server at the end.
 
     Raises:
         AddressError: The address or the certificate cannot be used.
@@ -49,7 +53,7 @@ def open_page(program: LocalProgram, flags: PageFlags, sources: PageSources) -> 
     check_address(address, flags.tls_certificate, flags.tls_key, "--page")
     login = None
     if not is_loopback(address):
-        client = connect(program, flags.kubeconfig, flags.context)
+        client = connect(program, flags.kubeconfig, flags.context, opened)
         reviewer = AccessReviewer(client, program.clock)
         login = Login(Sessions(program.clock), reviewer, flags.trusted_proxies)
     hosts = frozenset(each.lower() for each in flags.hosts) or None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import structlog
 from starlette.types import ASGIApp
@@ -24,6 +25,7 @@ def open_visibility(
     flags: VisibilityFlags,
     is_ready: Callable[[], bool],
     build: Callable[[Rights, Callable[[str], Namespace | None]], ASGIApp],
+    opened: ExitStack,
 ) -> VisibilityServer:
     """Open the port of the aggregated API; return its server, not yet started.
 
@@ -33,12 +35,13 @@ def open_visibility(
         is_ready: Returns whether there is anything to answer from.
         build: Returns the application, given the rights of callers and what reads a namespace;
             called at the first request.
+        opened: Closes its connections to the API server at the end.
 
     Raises:
         AddressError: The address cannot be used.
         SettingsError: There is neither a kubeconfig nor a service account.
     """
-    client = connect(program, flags.kubeconfig, flags.context)
+    client = connect(program, flags.kubeconfig, flags.context, opened)
     listener = open_listener(parse_address(flags.address, ADDRESS_FLAG), ADDRESS_FLAG)
     port = listener.getsockname()[1]
     log.info("listening", flag=ADDRESS_FLAG, address=flags.address, port=port)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -124,13 +125,11 @@ class Insight:
         self._forecast_thread = program.spawn(
             "forecasts", self._forecasts.step, unblock=self._forecasts.end
         )
-        fitting = FittingWatch(
-            self._state_that_decides,
-            program.clock,
-            program.metrics.work_queues.count_errors("fitting"),
-        )
+        count_errors = program.metrics.work_queues.count_errors("fitting")
+        fitting = FittingWatch(self._state_that_decides, program.clock, count_errors)
         self._metrics.show_fitting(count=fitting.count, seconds=fitting.longest_seconds)
         self._fitting_thread = program.spawn("fitting", fitting.step)
+        self._api_connections = ExitStack()
         self._visibility = self._open_visibility(flags.visibility)
         self._page, self._page_threads = self._open_page(flags.page)
         self._record_threads = [program.spawn("record", each.step) for each in self._recorders()]
@@ -215,6 +214,7 @@ class Insight:
             flags,
             lambda: self._engine.followed is not None,
             self._build_visibility_app,
+            self._api_connections,
         )
 
     def _open_page(self, flags: PageFlags | None) -> tuple[PageServer | None, list[LoopThread]]:
@@ -242,7 +242,7 @@ class Insight:
             clock=self._clock,
             questions=self._questions,
         )
-        page = open_page(self._program, flags, sources)
+        page = open_page(self._program, flags, sources, self._api_connections)
         return page, [self._program.spawn("page", page.step, unblock=page.end)]
 
     def _build_visibility_app(
@@ -329,6 +329,7 @@ class Insight:
         )
         if self._page is not None:
             self._page.close()
+        self._api_connections.close()
         self._feed.close()
         if self._recorder is not None:
             self._recorder.close()

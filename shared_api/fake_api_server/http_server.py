@@ -82,6 +82,19 @@ class HttpFace:
         if self._acceptor.is_alive():
             self._acceptor.join(_JOIN_SECONDS)
 
+    def wait_for_clients(self) -> None:
+        """Wait until the clients have closed all connections that are open now.
+
+        Raises:
+            TimeoutError: Some are still open after a while.
+        """
+        with self._lock:
+            connections = list(self._connections)
+        for connection in connections:
+            connection.thread.join(_JOIN_SECONDS)
+            if connection.thread.is_alive():
+                raise TimeoutError("a client has not closed its connection")
+
     def __enter__(self) -> Self:
         self.start()
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ from koord_queue.cli.session import Session
 from koord_queue.errors import CommandError
 from koord_queue.reach.choice import Choice
 from koord_queue.reach.cluster import Cluster
-from koord_queue.reach.errors import Missing
+from koord_queue.reach.errors import Missing, NotServed
 from koord_queue.reach.port_forward import SCHEDULER
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.testing.object_builders import consumer_ref, job_body, owned_by, pod_body
 from shared_api.testing.object_builders import queue_unit_body as unit_body
+from shared_api.testing.virtual_clock import VirtualClock
 from tests.koord_queue.cli.played_session import PlayedSession
 from tests.koord_queue.reach.test_port_forward import LISTENS, cluster, is_running, stand_in
 
@@ -189,6 +192,17 @@ class InCluster(Session):
 
     def cluster(self) -> Cluster:
         return cluster()
+
+
+def test_connections_to_a_debug_api_end_with_the_session() -> None:
+    server = FakeApiServer(clock=VirtualClock(), rng=random.Random(1))
+    with server.serve_http() as face:
+        with Session(Choice(server=face.url)) as session:
+            with pytest.raises(NotServed):
+                session.answers().debug("/debug/queues")
+            with pytest.raises(NotServed):
+                session.controllers().job("team", "job", "x")
+        face.wait_for_clients()
 
 
 def test_port_forwards_end_with_the_session(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import msgspec
 import pytest
 
@@ -24,14 +26,14 @@ def test_whoever_may_not_forward_ports_is_told() -> None:
     clock = SystemClock()
     forwards = PortForwards(Choice(), lambda: cluster(may=False), clock)
     with pytest.raises(NotServed, match="you may not forward ports in namespace koord-queue"):
-        Controllers(Choice(), forwards.url, clock).job("team", "job", "x")
+        Controllers(Choice(), forwards.url, clock, ExitStack()).job("team", "job", "x")
 
 
 class Answering(Controllers):
     """Controllers whose server answers so."""
 
     def __init__(self, status: int, body: object) -> None:
-        super().__init__(Choice(server="http://here:1"), lambda _: "", SystemClock())
+        super().__init__(Choice(server="http://here:1"), lambda _: "", SystemClock(), ExitStack())
         reply = Response(status, {}, msgspec.json.encode(body))
         self.server = Server(reply)
         self._api = DebugApi(Cluster(self.server, "", "here:1", read_error=read_problem))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import NoReturn
 
 import pytest
@@ -48,7 +49,7 @@ def sources(monkeypatch: pytest.MonkeyPatch, **opened: bytes | CommandError) -> 
     for name in ("server", "aggregated", "forward"):
         monkeypatch.setattr(Sources, f"_open_{name}", opens(name))
     choice = Choice(server="http://x" if "server" in opened else None)
-    return Sources(choice, needless, needless, VirtualClock())
+    return Sources(choice, needless, needless, VirtualClock(), ExitStack())
 
 
 NOT_SERVED = NotServed("the group is not there")

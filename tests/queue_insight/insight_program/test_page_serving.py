@@ -98,6 +98,7 @@ def test_where_others_reach_it_visitors_log_in(
                 assert client.post("/page/session", json={"token": "ann-token"}).status_code == 200
                 # The client keeps the cookie and sends it back, since it came over TLS.
                 assert client.get("/page/session").json()["user"] == "ann"
+        face.wait_for_clients()
 
 
 @pytest.mark.parametrize(

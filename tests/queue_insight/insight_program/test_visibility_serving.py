@@ -91,6 +91,7 @@ def test_it_publishes_itself_and_answers(
             assert {"visibility-server", "visibility-upkeep"} <= names
             assert "visibility-api" not in names, "it is in one step forever"
         assert not server.direct.exists("apiservices", API_SERVICE)
+        face.wait_for_clients()
 
 
 def ports_of(log: str) -> list[int]:
