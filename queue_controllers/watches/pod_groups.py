@@ -112,7 +112,13 @@ class PodGroupCache:
 
     def note_deleted(self, pod: ScheduledPod) -> None:
         """Note that this process has deleted a pod."""
-        self._deleted[pod.metadata.uid] = None
+        meta = pod.metadata
+        self._deleted[meta.uid] = None
+        # Its end may have been watched before the answer to the deletion came: then nothing else
+        # forgets it. Looked up after it was noted, since `forget` follows the end in the cache.
+        stored = self._pods.get(f"{meta.namespace}/{meta.name}")
+        if stored is None or stored.metadata.uid != meta.uid:
+            del self._deleted[meta.uid]
 
     def forget(self, gone: Pod) -> None:
         """Note that a pod is gone."""

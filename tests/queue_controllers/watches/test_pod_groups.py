@@ -17,8 +17,12 @@ def member(name: str, group: str = "g") -> ScheduledPod:
     return build_pod(name, labels={"kueue.x-k8s.io/pod-group-name": group})
 
 
+def pod_store() -> IndexedStore[Pod]:
+    return IndexedStore(indexes=pod_indexes([GROUPS]))
+
+
 def cache(*pods: ScheduledPod) -> PodGroupCache:
-    store: IndexedStore[Pod] = IndexedStore(indexes=pod_indexes([GROUPS]))
+    store = pod_store()
     for pod in pods:
         store.put_observed(pod)
     return PodGroupCache(GROUPS, store)
@@ -36,6 +40,17 @@ def test_a_job_exists_while_a_pod_of_it_does() -> None:
     assert groups.get("team/other") is None
     gone = groups.last_of("team/x", member("z", "x"))
     assert gone.uid == GROUPS.gather("x", [member("z", "x")]).metadata.uid
+
+
+def test_a_deletion_is_not_remembered_for_a_pod_whose_end_was_watched() -> None:
+    """Else each would be remembered for as long as the process lives."""
+    pod, store = member("a"), pod_store()
+    groups = PodGroupCache(GROUPS, store)
+    groups.note_deleted(pod)
+    store.put_observed(pod)
+    found = groups.get("team/g")
+    assert found is not None
+    assert not found.first.is_terminating
 
 
 def test_own_deletions_count_before_the_watch_reports_them() -> None:
