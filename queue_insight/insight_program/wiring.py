@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from queue_insight.page.page_server import PageServer
     from queue_insight.visibility.caller import Rights
     from queue_insight.visibility.server import VisibilityServer
+    from queue_insight.visibility.snapshots import KeptSnapshots
 
 SWITCH_SECONDS: Final = 0.0001
 """Interval of Python's thread switches: a tenth of that of the other programs. Threads here compute
@@ -246,7 +247,7 @@ class Insight:
         return page, [self._program.spawn("page", page.step, unblock=page.end)]
 
     def _build_visibility_app(
-        self, rights: Rights, namespace: Callable[[str], Namespace | None]
+        self, rights: Rights, namespace: Callable[[str], Namespace | None], kept: KeptSnapshots
     ) -> ASGIApp:
         from queue_insight.visibility.app import build_visibility_app  # noqa: PLC0415 - as above
         from queue_insight.visibility.sources import VisibilitySources  # noqa: PLC0415 - as above
@@ -257,6 +258,7 @@ class Insight:
             is_leader=self._is_leader,
             clock=self._clock,
             forecasts=self._forecasts,
+            kept=kept,
             foresee=self._new_units.answer,
             namespace=namespace,
             questions=self._questions,

@@ -49,7 +49,7 @@ from queue_insight.visibility.resources import (
     UnitExplanation,
     UnitForecast,
 )
-from queue_insight.visibility.snapshots import KeptSnapshots, ListScope
+from queue_insight.visibility.snapshots import ListScope
 from queue_insight.visibility.sources import VisibilitySources
 from queue_insight.visibility.statuses import (
     ERROR_HANDLERS,
@@ -94,9 +94,7 @@ class _Pages:
         self._rights = rights
         state = StateAnswers(sources.shared, sources.is_leader, clock.now)
         self._answers = Answers(state, sources.namespace, budget=sources.questions)
-        self._lists = UnitLists(
-            sources.shared, clock.now, sources.forecasts.start_of, KeptSnapshots(clock)
-        )
+        self._lists = UnitLists(sources.shared, clock.now, sources.forecasts.start_of, sources.kept)
 
     # --- lists --------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from queue_insight.visibility.access import ReviewedAccess
 from queue_insight.visibility.caller import Rights
 from queue_insight.visibility.gatekeeper import Gatekeeper
 from queue_insight.visibility.registration import Registration
+from queue_insight.visibility.snapshots import KeptSnapshots
 from queue_insight.visibility.status_answers import status_answer
 from queue_insight.visibility.tls_contexts import TlsContexts
 from queue_insight.visibility.upkeep import Upkeep
@@ -53,7 +54,8 @@ class VisibilityServer:
         listener: The socket of the port, already listening.
         service: The Service that leads to the port.
         is_ready: Returns whether there is anything to answer from.
-        build: Returns the application; called at the first request, on a thread of the server.
+        build: Returns the application, given the rights of callers and the states that it keeps;
+            called at the first request, on a thread of the server.
     """
 
     def __init__(
@@ -63,11 +65,12 @@ class VisibilityServer:
         listener: socket.socket,
         service: ServiceReference,
         is_ready: Callable[[], bool],
-        build: Callable[[Rights], ASGIApp],
+        build: Callable[[Rights, KeptSnapshots], ASGIApp],
     ) -> None:
         clock = self._clock = program.clock
         metrics = VisibilityMetrics(program.metrics.registry)
         access = ReviewedAccess(client, clock)
+        kept = self._kept = KeptSnapshots(clock)
         contexts = TlsContexts()
         domain = f"{service.name}.{service.namespace}.svc"
         self._upkeep = Upkeep(
@@ -82,7 +85,7 @@ class VisibilityServer:
         metrics.show(self._upkeep.seconds_left)
         host, port = listener.getsockname()[:2]
         self._app = AppServer(
-            lambda: build(access),
+            lambda: build(access, kept),
             server=(host, port),
             scheme="https",
             clock=clock,
@@ -110,11 +113,16 @@ class VisibilityServer:
             ),
             program.spawn("visibility-api", self._app.step, unblock=self._app.end),
         ]
-        self._upkeep_thread = program.spawn("visibility-upkeep", self._upkeep.step)
+        self._upkeep_thread = program.spawn("visibility-upkeep", self.look_after)
 
-    def look_after(self) -> None:
-        """Look once after certificate, trust and registration, as the upkeep's thread does."""
-        self._upkeep.step()
+    def look_after(self) -> float:
+        """Look once after certificate, trust, registration, and the states that are kept.
+
+        Returns:
+            Seconds until the next look of the upkeep's thread.
+        """
+        self._kept.forget_old()
+        return self._upkeep.step()
 
     def start(self) -> None:
         """Start the threads."""

@@ -81,6 +81,11 @@ class KeptSnapshots:
         told = name + _PLACE.pack(offset)
         return base64.urlsafe_b64encode(told + self._sign(told, scope)).decode()
 
+    def forget_old(self) -> None:
+        """Drop what is not kept any longer, so that no state outlives its time unasked for."""
+        with self._lock:
+            self._forget_old()
+
     def find(self, token: str, scope: ListScope) -> tuple[bytes, Engine, int]:
         """Return the id, the fork, and how many units of the list were answered.
 
@@ -107,7 +112,6 @@ class KeptSnapshots:
 
     def __len__(self) -> int:
         with self._lock:
-            self._forget_old()
             return len(self._kept)
 
     def _sign(self, told: bytes, scope: ListScope) -> bytes:

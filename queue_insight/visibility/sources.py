@@ -9,6 +9,7 @@ from queue_insight.debug_api.answers import bare_namespace
 from queue_insight.debug_api.forecast_routes import Forecasts
 from queue_insight.debug_api.question_budget import QuestionBudget
 from queue_insight.debug_api.try_routes import Foresee
+from queue_insight.visibility.snapshots import KeptSnapshots
 from queue_scheduler.cycles.engine_reader import EngineReader
 from shared_api.objects.namespace import Namespace
 from shared_api.process.clock import Clock
@@ -23,6 +24,7 @@ class VisibilitySources(NamedTuple):
         is_leader: Returns whether this replica decides.
         clock: The time.
         forecasts: The last forecast.
+        kept: States of the engine for the further pages of lists.
         foresee: Computes when units start that are not submitted yet; None: nobody does.
         namespace: Returns a namespace; None: there is none of this name.
         questions: How much computing questions may take; None: there is a budget of this API's own.
@@ -33,6 +35,7 @@ class VisibilitySources(NamedTuple):
     is_leader: Callable[[], bool]
     clock: Clock
     forecasts: Forecasts
+    kept: KeptSnapshots
     foresee: Foresee | None = None
     namespace: Callable[[str], Namespace | None] = bare_namespace
     questions: QuestionBudget | None = None

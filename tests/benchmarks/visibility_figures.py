@@ -23,6 +23,7 @@ from queue_insight.forecast.all_units import Settings
 from queue_insight.forecast.model_loading import load_run_time_model
 from queue_insight.visibility.app import build_visibility_app
 from queue_insight.visibility.openapi import BASE
+from queue_insight.visibility.snapshots import KeptSnapshots
 from queue_insight.visibility.sources import VisibilitySources
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.state_answers import StateAnswers
@@ -91,7 +92,9 @@ def _sources(shared: SharedEngine) -> VisibilitySources:
     clock = SystemClock()
     model, since = load_run_time_model()(), datetime.now(UTC)
     forecasts = Forecasts(lambda: None, clock, model, Settings(), since)
-    return VisibilitySources(shared, lambda: None, lambda: True, clock, forecasts)
+    return VisibilitySources(
+        shared, lambda: None, lambda: True, clock, forecasts, KeptSnapshots(clock)
+    )
 
 
 def _time(client: httpx.Client, path: str, token: str = "") -> float:

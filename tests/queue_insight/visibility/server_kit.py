@@ -19,8 +19,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from queue_insight.insight_program.flags import PROGRAM, parse_insight_flags
-from queue_insight.visibility.caller import CALLER
+from queue_insight.visibility.caller import CALLER, Rights
 from queue_insight.visibility.server import VisibilityServer
+from queue_insight.visibility.snapshots import KeptSnapshots
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
 from shared_api.fake_api_server.server import FakeApiServer
@@ -101,11 +102,12 @@ def echo(request: Request) -> Response:
 
 @dataclass
 class Served:
-    """A running server."""
+    """A running server; `kept`: the states that its application was given, after a request."""
 
     fake: FakeApiServer
     server: VisibilityServer
     port: int
+    kept: list[KeptSnapshots]
 
     def ask(
         self,
@@ -150,12 +152,16 @@ def served(folder: Path, answer: Callable[[Request], Response] = echo) -> Iterat
         listener = open_listener(Address("127.0.0.1", 0), "--visibility-address")
         app = Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST"])])
         port = listener.getsockname()[1]
-        server = VisibilityServer(
-            program, client, listener, SERVICE, lambda: True, lambda _rights: app
-        )
+        keepers: list[KeptSnapshots] = []
+
+        def build(_rights: Rights, kept: KeptSnapshots) -> Starlette:
+            keepers.append(kept)
+            return app
+
+        server = VisibilityServer(program, client, listener, SERVICE, lambda: True, build)
         server.look_after()
         server.start()
         try:
-            yield Served(fake, server, port)
+            yield Served(fake, server, port, keepers)
         finally:
             server.stop()

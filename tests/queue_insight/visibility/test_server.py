@@ -9,8 +9,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from queue_insight.visibility import snapshots
+from shared_api.process.clock import SystemClock
 from shared_api.process.http_exchange import MAX_HEAD_BYTES
 from tests.client_certificates import Identity, make_authority, sign_client
+from tests.queue_insight.insight_kit import new_engine
 from tests.queue_insight.visibility.server_kit import (
     API_SERVICE,
     BASE,
@@ -161,6 +164,18 @@ def test_a_new_authority_counts_without_a_restart(api: Served) -> None:
     finally:
         api.fake.direct.patch("configmaps", name, {"data": trust_data()}, namespace=namespace)
         api.server.look_after()
+
+
+def test_no_state_outlives_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "KEPT_SECONDS", 0.5)
+    with served(tmp_path) as running:
+        running.ask(identity=PROXY, headers=ANN)
+        (kept,) = running.kept
+        kept.keep(new_engine(), "ann")
+        SystemClock().sleep(0.5)
+        running.server.look_after()
+        assert len(kept) == 0
+        assert len(kept) == 0
 
 
 def test_the_registration_comes_and_goes_with_the_server(tmp_path: Path) -> None:

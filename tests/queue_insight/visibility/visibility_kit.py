@@ -19,6 +19,7 @@ from queue_insight.forecast.model_loading import load_run_time_model
 from queue_insight.visibility.app import build_visibility_app
 from queue_insight.visibility.caller import CALLER, GROUP, AccessVerdict, Caller
 from queue_insight.visibility.openapi import BASE
+from queue_insight.visibility.snapshots import KeptSnapshots
 from queue_insight.visibility.sources import VisibilitySources
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Moment, Rest
@@ -97,6 +98,7 @@ class Desk:
             lambda: self.is_leader,
             self.clock,
             self.forecasts,
+            KeptSnapshots(self.clock),
         )
         return build_visibility_app(sources, self.rights)
 
