@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import httpx
 from starlette.applications import Starlette
 
-from shared_api.debug_api.server import DebugServer
+from shared_api.debug_api.server import Callers, DebugServer
 from shared_api.process.clock import SystemClock
 from shared_api.process.loop_thread import LoopThread, stop_all
 from shared_api.process.probes import Address, open_listener
@@ -24,11 +24,14 @@ def served(
     tls: ssl.SSLContext | None = None,
     authority: str = "",
     limit: int = 16,
+    callers: Callers = Callers(),  # noqa: B008 - it is immutable
 ) -> Iterator[httpx.Client]:
     """Serve an application, and yield a client that trusts its certificate authority."""
     listener = open_listener(Address("127.0.0.1", 0), "--debug-address")
     port = listener.getsockname()[1]
-    server = DebugServer(lambda: app, listener, tls, limit=limit, clock=SystemClock())
+    server = DebugServer(
+        lambda: app, listener, tls, limit=limit, clock=SystemClock(), callers=callers
+    )
     threads = server.threads(
         lambda name, step: LoopThread(name, step, SystemClock(), unblock=server.end)
     )

@@ -13,10 +13,11 @@ import ssl
 from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 from starlette.applications import Starlette
 
 from shared_api.debug_api.access import (
@@ -48,6 +49,9 @@ GuardOf = Callable[[RightOf], Guard]
 PLACES: Final = 6
 """Number of requests that are answered at once. One of them builds its answer; the others wait for
 it, or for the API server to identify the reader."""
+OWN_PLACES: Final = 2
+"""Of them, of one caller, where callers are told apart: since one answer is built at a time, more
+would only make others wait behind them."""
 WAITING: Final = 8
 """Requests that wait: with those that are answered, fewer than the port holds bodies of."""
 
@@ -96,6 +100,18 @@ def check_address(address: Address, certificate: str, key: str, flag: str = "--d
     load_tls(certificate, key, f"{flag}-tls")
 
 
+class Callers(NamedTuple):
+    """How callers share the places of a port.
+
+    Attributes:
+        user_of: Who asks.
+        own_places: The most answers at once of one caller; None: as many as are free.
+    """
+
+    user_of: UserOf = NOBODY
+    own_places: int | None = None
+
+
 class DebugServer:
     """The application behind a port.
 
@@ -105,7 +121,7 @@ class DebugServer:
         tls: The context to serve HTTPS with; None serves HTTP.
         limit: Most connections at once.
         clock: The time, for deadlines.
-        user_of: Who asks, for the share of each.
+        callers: How callers share the places.
         observe: Called with the outcome of each connection.
     """
 
@@ -117,17 +133,17 @@ class DebugServer:
         *,
         limit: int,
         clock: Clock,
-        user_of: UserOf = NOBODY,
+        callers: Callers = Callers(),  # noqa: B008 - it is immutable
         observe: Observer = lambda _: None,
     ) -> None:
         host, port = listener.getsockname()[:2]
         self._app_server = AppServer(
             build, server=(host, port), scheme="http" if tls is None else "https", clock=clock
         )
-        limits = limit_places(PLACES, WAITING)
+        limits = replace(limit_places(PLACES, WAITING), own_places=callers.own_places)
         self._gate = ConnectionGate(
             listener,
-            one_lane(self._app_server.ask, limits, _refuse, clock, user_of),
+            one_lane(self._app_server.ask, limits, _refuse, clock, callers.user_of),
             limit=limit,
             clock=clock,
             tls=tls,
@@ -192,7 +208,8 @@ def open_debug_server(
         load_tls(flags.tls_certificate, flags.tls_key, "--debug-tls"),
         limit=limit,
         clock=program.clock,
-        user_of=program.reviewer.known_user,
+        # All who come through a port-forward come from one address, and none has a token.
+        callers=Callers(program.reviewer.known_user, None if is_loopback(address) else OWN_PLACES),
         observe=program.metrics.ports.of_port("debug"),
     )
 

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from structlog.testing import capture_logs
 
 from shared_api.debug_api import app_server, uvicorn_server
-from shared_api.debug_api.server import DebugServer, check_address, is_loopback
+from shared_api.debug_api.server import Callers, DebugServer, check_address, is_loopback
 from shared_api.process.clock import SystemClock
 from shared_api.process.probes import Address, AddressError, load_tls, open_listener
 from tests.served_app import PATIENCE_SECONDS, served
@@ -198,6 +198,28 @@ def test_close_does_not_wait_for_a_missing_answer(
         assert client.get("/slow").status_code == HTTPStatus.SERVICE_UNAVAILABLE
     assert not GO_ON.is_set(), "it is closed while the answer is still being computed"
     GO_ON.set()
+
+
+def test_places_are_left_for_other_callers() -> None:
+    GO_ON.clear()
+    other = httpx.HTTPTransport(local_address="127.0.0.2")
+    callers = Callers(own_places=1)
+    with (
+        served(APP, callers=callers) as client,
+        connected(client) as first,
+        connected(client) as own,
+    ):
+        first.sendall(b"GET /slow HTTP/1.1\r\n\r\n")
+        own.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        with httpx.Client(transport=other, timeout=PATIENCE_SECONDS) as their:
+            assert their.get(f"{client.base_url}/").text == "hello"
+        own.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            own.recv(1)
+        own.settimeout(PATIENCE_SECONDS)
+        GO_ON.set()
+        assert all_of(first).endswith(b"slow")
+        assert all_of(own).endswith(b"hello")
 
 
 def test_an_exception_of_the_application_is_an_answer() -> None:
