@@ -56,8 +56,7 @@ WAITING: Final = 8
 """Requests that wait: with those that are answered, fewer than the port holds bodies of."""
 
 REFUSAL_SECONDS: Final = 1.0
-"""How long a refusal is put off: as long as the client is told to wait at least. Two hundred
-clients that come back at once then cost 200 handshakes in a second, not as many as can be made."""
+"""How long a refusal is put off: as long as the client is told to wait at least."""
 
 MAX_BODY_BYTES: Final = 1_048_576
 """Longest body of a question: an object that the API server stores has no more (etcd's limit)."""

@@ -9,8 +9,8 @@ there are more than `MAX_BODIES` bodies. A port that keeps connections open has 
 an answer, until the first byte of another request makes them READING again.
 
 A port may put refusals (429) off: they are HELD for that time after ANSWERING, or until their place
-is needed. A client that asks with hundreds of connections, and again at each refusal, would keep
-the port's thread busy with handshakes.
+is needed, and are sent one by one (`REFUSALS_PER_SECOND`). A client that asks with hundreds of
+connections, and again at each refusal, would keep the port's thread busy with handshakes.
 
 All socket work happens on one thread, in `step`, and never blocks: a client that sends nothing, or
 does not read, costs a descriptor but no thread. A connection counts from the moment it is accepted,
@@ -80,6 +80,13 @@ answer before they have sent all."""
 ANSWER_SECONDS: Final = 30.0
 """Time in which a client must read the answer: some megabytes over a slow port-forward. Prometheus
 gives up a scrape after 10 s by default."""
+
+REFUSALS_PER_SECOND: Final = 20
+"""Most refusals that are sent, where they are put off, and so most handshakes of clients that come
+back at once. They were a few hundred at the same moment, for all others to wait behind."""
+
+MAX_HELD_SECONDS: Final = 10.0
+"""Longest time that a refusal is put off, however many there are: most clients wait longer."""
 
 KEPT_SECONDS: Final = 300.0
 """From the accept on; a connection that is older is closed after its next answer. So clients find a
@@ -289,7 +296,7 @@ class ConnectionGate:
         idle_seconds: How long a connection stays open after an answer, longer than its clients keep
             it, which else may send a request just as it is closed; 0: each has one request. What
             `read_head` returns says whether a client wants it.
-        refusal_seconds: How long answers 429 are put off; 0: not at all.
+        refusal_seconds: How long answers 429 are put off at least; 0: not at all.
         observe: Called with the outcome of each connection.
     """
 
@@ -320,6 +327,7 @@ class ConnectionGate:
         self._head_seconds = head_seconds
         self._idle_seconds = idle_seconds
         self._refusal_seconds = refusal_seconds
+        self._refused_until = 0.0  # when the last of the refusals that are put off is sent
         self._observe = observe
         self._open = _OpenConnections()
         # Some threads append and one pops: a deque needs no lock for that.
@@ -603,11 +611,18 @@ class ConnectionGate:
             connection, answer = self._answered.popleft()
             if answer.status == HTTPStatus.TOO_MANY_REQUESTS and self._refusal_seconds:
                 connection.held = answer
-                connection.deadline = self._clock.monotonic() + self._refusal_seconds
+                connection.deadline = self._time_of_refusal()
                 self._open.move(connection, _Stage.HELD)
                 continue
             self._reply(connection, answer)
             self._go_on(connection)
+
+    def _time_of_refusal(self) -> float:
+        """Return when to send another refusal: after all others that are put off."""
+        now = self._clock.monotonic()
+        in_turn = self._refused_until + 1 / REFUSALS_PER_SECOND
+        self._refused_until = min(max(now + self._refusal_seconds, in_turn), now + MAX_HELD_SECONDS)
+        return self._refused_until
 
     def _reply(self, connection: _Connection, answer: Answer) -> None:
         encoded = encode(

@@ -788,6 +788,19 @@ def test_a_refusal_is_sent_later() -> None:
         assert port.outcomes == {Outcome.ANSWERED: 1}
 
 
+def test_refusals_are_sent_one_by_one() -> None:
+    with refusing(limit=400) as port:
+        clients = [port.connect(GET, steps=1) for _ in range(300)]
+        port.work()
+        for seconds, want in [(1.0, 1), (1.0, 21), (7.9, 179)]:
+            port.clock.advance(seconds)
+            port.step()
+            assert port.outcomes[Outcome.ANSWERED] == want
+        port.clock.advance(0.1)
+        port.step()
+        assert port.outcomes[Outcome.ANSWERED] == len(clients), "none is put off for longer"
+
+
 def test_other_answers_are_sent_at_once_beside_it() -> None:
     with refusing() as port:
         refused = port.connect(GET)
