@@ -11,6 +11,9 @@ Programs import ``client``, which asks a cluster, and ``replays``, which plays t
 6. ``checks``: what can be wrong with an installation.
 7. ``importing``: what another queue's objects become.
 
+Tested by ``tests/koord_queue``, module by module; on a terminal and a real cluster by
+``tests/cluster/test_command_line*.py``.
+
 Modules are imported when a command needs them, since a command line is started anew for each
 question: ``koord-queue --help`` imports nothing but click and ``cli.app``.
 

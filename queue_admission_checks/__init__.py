@@ -13,6 +13,9 @@ Read in this order:
 4. ``provisioning_writes``: carries decisions out; ``provisioning_judge``: reads caches, decides,
    writes; the ``Judge`` of ``shared_api.admission_check_kit``, which does all the rest.
 
+Tested by ``tests/queue_admission_checks``, module by module; on a real API server by
+``tests/cluster/test_admission_check*.py``.
+
 Not here: which units need a check, and what follows from its state (the scheduler); what the
 check's `podSetUpdates` do to a job (``queue_controllers``).
 """

@@ -16,5 +16,8 @@ Read in this order:
     it.
 11. ``configuration``: the settings; ``metrics``; ``wiring``: the only module that knows every part.
 
+Tested by ``tests/queue_controllers``, module by module; against recordings of real operators by
+``tests/contracts``, and both programs together by ``tests/simulation`` and ``tests/cluster``.
+
 Not here: which jobs may start (``queue_scheduler``). The two meet only in Kubernetes objects.
 """

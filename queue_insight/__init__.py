@@ -15,6 +15,9 @@ order:
    and what this queue would have done.
 6. ``scheduler_additions``: what the scheduler's program gets of it.
 
+Tested by ``tests/queue_insight``, module by module; in a browser by ``tests/page``, and beside a
+real API server by ``tests/cluster``.
+
 ``try_out`` and ``shadow_program`` alone use the code of ``queue_controllers``, to build units that
 nothing creates.
 """

@@ -27,6 +27,9 @@ Read in this order:
 11. ``fake_api_server``: an API server in memory; ``testing``: that, the virtual clock and builders,
     for tests and plugin authors.
 
+Tested by ``tests/shared_api``, module by module; that the fake API server answers as a real one by
+``tests/contracts/api_server``.
+
 Not here: any decision about who may start (``queue_scheduler``) and anything that knows more
 of a kind of job than its name (``queue_controllers``). This package imports neither.
 """
