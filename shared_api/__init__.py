@@ -21,7 +21,8 @@ Read in this order:
 7. ``process``: clocks, the one loop that runs steps on a thread, probes, logs; ``metrics``.
 8. ``program``: start, leader election and shutdown of a program; ``program_flags``: the flags that
    both have; ``upstream_flags``: those that are accepted and have no effect; ``access_review``: who
-   may read their metrics and answers; ``debug_api``: how these are served; ``version``: of both.
+   may read their metrics and answers; ``debug_api``: how these are served; ``question_errors``: why
+   a question has no answer; ``version``: of both.
 9. ``crds``: writes the files under crds/ from the types, by ``crd_schema``.
 10. ``admission_check_kit``: a controller of admission checks, but for its rule.
 11. ``fake_api_server``: an API server in memory; ``testing``: that, the virtual clock and builders,

@@ -13,10 +13,9 @@ ambiguous, the answer is a 404, which any valid token may read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from http import HTTPStatus
 from typing import Annotated, Any, Final
 
-from fastapi import FastAPI, HTTPException, Path, Request
+from fastapi import FastAPI, Path, Request
 
 from queue_controllers.debug_api.explanation import Explanation, JobStanding, explain_job
 from queue_controllers.debug_api.kind_names import find_kinds, resource_name
@@ -34,6 +33,7 @@ from shared_api.debug_api.router_group import Guard
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.field_schema import SUBDOMAIN_LENGTH
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.question_errors import Code, QuestionError
 
 TITLE: Final = "Koord-Queue controllers' debug API"
 
@@ -120,7 +120,7 @@ class JobDebugApi:
             detail = f"the answer depends on {error}, and this replica {why}: {way}"
             raise _not_now(detail) from error
         if view is None or view.job is None:
-            raise HTTPException(HTTPStatus.NOT_FOUND.value, _not_there(kind, key))
+            raise QuestionError(Code.NOT_FOUND, _not_there(kind, key))
         explanation = explain_job(view, view.job)
         return self._answer(kind, key, explanation, job=view.job, unit=view.unit)
 
@@ -128,7 +128,7 @@ class JobDebugApi:
         """Return the kind that a word names; of several versions, the one that is served.
 
         Raises:
-            HTTPException: It names no kind, or several.
+            QuestionError: NOT_FOUND: it names no kind, or several.
         """
         found = find_kinds(word, self._kinds)
         names = sorted({resource_name(each) for each in found})
@@ -141,7 +141,7 @@ class JobDebugApi:
         else:
             known = ", ".join(sorted({resource_name(each) for each in self._kinds}))
             detail = f"no kind of job is named {word!r} here; there are: {known}"
-        raise HTTPException(HTTPStatus.NOT_FOUND.value, detail)
+        raise QuestionError(Code.NOT_FOUND, detail)
 
     def _answer(
         self,
@@ -206,5 +206,5 @@ def _not_there(kind: JobKind, key: str) -> str:
     )
 
 
-def _not_now(detail: str) -> HTTPException:
-    return HTTPException(HTTPStatus.SERVICE_UNAVAILABLE.value, detail)
+def _not_now(detail: str) -> QuestionError:
+    return QuestionError(Code.UNAVAILABLE, detail)

@@ -12,12 +12,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial, wraps
-from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
 import anyio
 from anyio import CapacityLimiter, Event, to_thread
-from fastapi import HTTPException
 from pydantic import BaseModel
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
@@ -25,8 +23,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shared_api.caller_shares import CallerShares, ShareLimits
-from shared_api.process.caller_turns import Turn, announce
+from shared_api.process.caller_turns import Turn, announce, turn_refused
 from shared_api.process.clock import Clock
+from shared_api.question_errors import QuestionError
 
 T = TypeVar("T")
 
@@ -89,7 +88,7 @@ class LoopTurns:
             work: What takes long.
 
         Raises:
-            HTTPException: 429: the caller has had its share for now.
+            QuestionError: RESOURCE_EXHAUSTED: the caller has had its share for now.
         """
         ticket = await self._begin(caller)
         try:
@@ -112,9 +111,7 @@ class LoopTurns:
             self._leave(ticket)
             raise
         if ticket.retry_after:
-            detail = f"too many such questions at once; ask again in {ticket.retry_after} s"
-            headers = {"Retry-After": str(ticket.retry_after)}
-            raise HTTPException(HTTPStatus.TOO_MANY_REQUESTS.value, detail, headers)
+            raise turn_refused(ticket.retry_after)
         return ticket
 
     def _leave(self, ticket: Turn[Event]) -> None:
@@ -186,7 +183,7 @@ class AnswerTurns:
         self._is_aside = True
         try:
             await self._past.run(HISTORY, work)
-        except HTTPException:
+        except QuestionError:
             return  # its share is spent; nobody waits for it
         finally:
             self._is_aside = False

@@ -67,7 +67,7 @@ class Answers:
         """Why a unit waits; of an admitted one, what it was admitted on and what could evict it.
 
         Raises:
-            HTTPException: 404: there is none.
+            QuestionError: NOT_FOUND: there is none.
         """
         key = f"{namespace}/{name}"
         found = found_or_unknown(self._explanations.explain(key), f"queue unit {key}")
@@ -82,7 +82,7 @@ class Answers:
         (`question_caller.caller_of`).
 
         Raises:
-            HTTPException: 404: there is none; 429: the budget is spent.
+            QuestionError: NOT_FOUND: there is none; RESOURCE_EXHAUSTED: the budget is spent.
         """
         view = self.explain(namespace, name)
         with self._budget.spend(caller):
@@ -93,7 +93,7 @@ class Answers:
         """What edits would change now. Not in turn with others: it is charged to the budget.
 
         Raises:
-            HTTPException: As `WhatIfAnswers.answer`.
+            QuestionError: As `WhatIfAnswers.answer`.
         """
         return self._what_if.answer(question, caller)
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Final
 
-from fastapi import FastAPI, HTTPException, Query, Request
+from fastapi import FastAPI, Query, Request
 from pydantic import AwareDatetime
 from starlette.routing import Route
 
@@ -46,6 +46,7 @@ from shared_api.debug_api.access import may_read_for
 from shared_api.debug_api.debug_app import problems
 from shared_api.debug_api.router_group import Guard
 from shared_api.objects.field_schema import SUBDOMAIN_LENGTH
+from shared_api.question_errors import Code, QuestionError
 
 MAX_LOG_PAGE: Final = 500
 LogUnit = Annotated[str, Query(max_length=2 * SUBDOMAIN_LENGTH, description="namespace/name")]
@@ -94,7 +95,7 @@ class InsightRoutes:
         """Return the insight program's answer to a request about an earlier time.
 
         Raises:
-            HTTPException: As `InsightLink.ask_slow`.
+            QuestionError: As `InsightLink.ask_slow`.
         """
         return self._link.ask_slow(request, kind)
 
@@ -170,7 +171,7 @@ def _add_log(app: FastAPI, link: InsightLink, access: Guard) -> None:
         del queue, reason, since, cursor, limit  # read by the insight program
         may_read = may_read_for(access, request)
         if unit and not may_read(unit.partition("/")[0]):
-            raise HTTPException(403, "units of that namespace may not be read")
+            raise QuestionError(Code.PERMISSION_DENIED, "units of that namespace may not be read")
         return log_without_others(link.ask(request, LogView), may_read)
 
 

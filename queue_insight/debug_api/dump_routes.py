@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 import msgspec
 import structlog
-from fastapi import FastAPI, HTTPException, Query, Request, Response
+from fastapi import FastAPI, Query, Request, Response
 from msgspec.structs import replace
 
 from queue_insight.debug_api.insight_link import InsightLink
@@ -24,6 +24,7 @@ from shared_api.access_review import list_units_in
 from shared_api.debug_api.access import EVERYWHERE, check_right
 from shared_api.debug_api.debug_app import problems
 from shared_api.debug_api.router_group import Guard
+from shared_api.question_errors import QuestionError
 from shared_api.version import VERSION
 
 PATH: Final = "/debug/dump"
@@ -67,7 +68,7 @@ def read_finished_runs(link: InsightLink) -> tuple[FinishedRun, ...]:
     try:
         view = link.ask_at(FINISHED_RUNS, FinishedRunsView)
         return msgspec.convert(view.runs, tuple[FinishedRun, ...])
-    except HTTPException as error:
+    except QuestionError as error:
         log.info("a dump has no finished runs", reason=error.detail)
     except msgspec.ValidationError as error:  # the insight program is of another version
         log.warning("a dump has no finished runs", reason=str(error))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
+from shared_api.question_errors import Code, QuestionError
 
 
 class State(NamedTuple):
@@ -22,5 +23,8 @@ class State(NamedTuple):
     number: int = 0
 
 
-class NoStateError(LookupError):
+class NoStateError(QuestionError):
     """There is no engine to ask, now or of that time; the message says why."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(Code.UNAVAILABLE, detail)

@@ -14,7 +14,7 @@ from math import isfinite
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import FastAPI, Request
 
 from queue_insight.debug_api.engine_state import State
 from queue_insight.debug_api.explanations import Explanations
@@ -43,6 +43,7 @@ from shared_api.debug_api.debug_app import problems
 from shared_api.debug_api.router_group import Guard
 from shared_api.debug_api.views import View
 from shared_api.process.clock import Clock
+from shared_api.question_errors import Code, QuestionError
 from shared_api.timestamps import rfc3339
 from shared_api.unit_problems import reason_to_act
 
@@ -418,7 +419,8 @@ class Forecasts:
         """Return when a unit starts.
 
         Raises:
-            HTTPException: 404: it did not wait in a queue; 503: there is no forecast yet.
+            QuestionError: NOT_FOUND: it did not wait in a queue; UNAVAILABLE: there is no forecast
+                yet.
         """
         key = f"{namespace}/{name}"
         standing = self._telling.standing(key)
@@ -429,14 +431,14 @@ class Forecasts:
         place = last.by_key.get(key)
         if place is None:
             msg = f"queue unit {namespace}/{name} did not wait in a queue at the last forecast"
-            raise HTTPException(404, msg)
+            raise QuestionError(Code.NOT_FOUND, msg)
         return self._view(last, place, None if standing is None else standing.refusal)
 
     def of_queue(self, name: str, offset: int, limit: int) -> QueueForecastView:
         """Return when the units of a queue start, in its order.
 
         Raises:
-            HTTPException: 503: there is no forecast yet.
+            QuestionError: UNAVAILABLE: there is no forecast yet.
         """
         last = self._read()
         places = last.by_queue.get(name, [])
@@ -456,9 +458,8 @@ class Forecasts:
     def _read(self) -> _Last:
         last = self._last
         if last is None:
-            raise HTTPException(
-                503, "there is no forecast yet; the first one takes up to 4 minutes"
-            )
+            msg = "there is no forecast yet; the first one takes up to 4 minutes"
+            raise QuestionError(Code.UNAVAILABLE, msg)
         return last
 
     def _age_of(self, last: _Last) -> float:

@@ -6,14 +6,13 @@ routes here: the other program checks nobody.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, NoReturn
 
 import msgspec
 import structlog
-from fastapi import HTTPException, Request
+from fastapi import Request
 from pydantic import ValidationError
 
 from queue_insight.debug_api.question_caller import CALLER, caller_of
@@ -26,10 +25,12 @@ from shared_api.debug_api.http_over_socket import (
     exchange,
 )
 from shared_api.debug_api.json_body import PostedBody
+from shared_api.debug_api.question_statuses import code_of
 from shared_api.process import http_exchange
-from shared_api.process.caller_turns import CallerTurns, TurnRefusedError
+from shared_api.process.caller_turns import CallerTurns
 from shared_api.process.clock import Clock, SystemClock
 from shared_api.process.local_socket import PathTooLongError, connect_to
+from shared_api.question_errors import Code, QuestionError
 
 ANSWER_SECONDS: Final = 30.0
 """Time limit of an answer: half of what the caller is given."""
@@ -76,7 +77,7 @@ class InsightLink:
             body: What is sent with it; None: it is a GET.
 
         Raises:
-            HTTPException: 503: it is off, starting, gone or late; or what it answers itself.
+            QuestionError: UNAVAILABLE: it is off, starting, gone or late; or as it answers itself.
         """
         raw: bytes = request.scope["raw_path"]
         query: bytes = request.scope["query_string"]
@@ -89,14 +90,10 @@ class InsightLink:
         """Return the answer to a request that may take seconds; see `ask`.
 
         Raises:
-            HTTPException: As `ask`; and 429: the caller has its share of the threads already.
+            QuestionError: As `ask`; and RESOURCE_EXHAUSTED: the caller has its share of the threads
+                already.
         """
-        with ExitStack() as turn:
-            try:
-                turn.enter_context(self._turns.take(caller_of(request)))
-            except TurnRefusedError as refused:
-                headers = {"Retry-After": str(refused.retry_after)}
-                raise HTTPException(429, str(refused), headers=headers) from refused
+        with self._turns.take(caller_of(request)):
             return self.ask(request, kind, body)
 
     def ask_at(
@@ -132,7 +129,7 @@ class InsightLink:
             with connect_to(self._path, ANSWER_SECONDS) as connection:
                 return exchange(connection, request, self._clock, until)
         except AnswerTooLargeError as error:
-            raise HTTPException(HTTPStatus.INTERNAL_SERVER_ERROR.value, str(error)) from error
+            raise QuestionError(Code.INTERNAL, str(error)) from error
         except TimeoutError as error:
             detail = f"the insight program took longer than {ANSWER_SECONDS:g} s: ask again"
             raise _unavailable(detail) from error
@@ -147,9 +144,9 @@ def _pass_on(answer: http_exchange.Answer) -> NoReturn:
         detail = msgspec.json.decode(answer.body, type=_Problem).detail
     except msgspec.DecodeError:
         detail = answer.body.decode(errors="replace")
-    again = {name: value for name, value in answer.headers if name.lower() == "retry-after"}
-    raise HTTPException(answer.status, detail, headers=again)
+    again = [int(value) for name, value in answer.headers if name.lower() == "retry-after"]
+    raise QuestionError(code_of(answer.status), detail, again[0] if again else None)
 
 
-def _unavailable(detail: str) -> HTTPException:
-    return HTTPException(HTTPStatus.SERVICE_UNAVAILABLE.value, detail)
+def _unavailable(detail: str) -> QuestionError:
+    return QuestionError(Code.UNAVAILABLE, detail)

@@ -3,8 +3,9 @@
 A question that tries changes takes a tenth of a second or more of the one core that Python uses.
 Whoever may read the debug API may ask it again and again. So all such questions together have a
 budget: a share of the time, saved up to some seconds, of which each caller has a part that others
-cannot spend. When it is spent, the answer is 429 with Retry-After. A budget for each kind of
-question would leave decisions what is left of the sum, and a budget for each answer, nothing.
+cannot spend. When it is spent, a question is refused, with the time after which to ask again. A
+budget for each kind of question would leave decisions what is left of the sum, and a budget for
+each answer, nothing.
 """
 
 from __future__ import annotations
@@ -13,10 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from fastapi import HTTPException
-
 from shared_api.caller_shares import ShareLimits
-from shared_api.process.caller_turns import CallerTurns, TurnRefusedError
+from shared_api.process.caller_turns import CallerTurns
 from shared_api.process.clock import Clock
 
 SHARE: Final = 0.25
@@ -63,11 +62,7 @@ class QuestionBudget:
             caller: Who asks (`shared_api.caller_shares`); "": nothing tells callers apart.
 
         Raises:
-            HTTPException: 429: the budget is spent, or other questions take too long.
+            QuestionError: RESOURCE_EXHAUSTED: the budget is spent, or others take too long.
         """
-        try:
-            with self._turns.take(caller):
-                yield
-        except TurnRefusedError as refusal:
-            again = {"Retry-After": str(refusal.retry_after)}
-            raise HTTPException(429, str(refusal), headers=again) from refusal
+        with self._turns.take(caller):
+            yield

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Annotated, Final
 
 import msgspec
-from fastapi import Depends, FastAPI, HTTPException, Query, Request
+from fastapi import Depends, FastAPI, Query, Request
 
 from queue_insight.debug_api.explanations import MAX_TRYING
 from queue_insight.debug_api.forecast_routes import NewUnitsView, NewUnitView, without_times
@@ -36,6 +36,7 @@ from shared_api.objects.field_schema import LABEL_LENGTH
 from shared_api.objects.namespace import Namespace
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.program_flags import FlagError
+from shared_api.question_errors import Code, QuestionError
 
 DEFAULT_NAMESPACE: Final = "default"
 NOT_IN_TIME: Final = "not even one future was played in time"
@@ -55,11 +56,11 @@ Defaulted = Annotated[
     bool, Query(description="the manifest is what the API server returned for a dry run")
 ]
 CheckRight = Callable[[ResourceRight], None]
-"""Raises HTTPException if the caller does not have a right."""
+"""Raises if the caller does not have a right."""
 
 Foresee = Callable[[PostedBody, str], NewUnitsView]
 """Asks the insight program when new units start, a JSON list of QueueUnits in order, for a caller
-whose budget is charged there; it raises HTTPException if that does not answer."""
+whose budget is charged there; it raises QuestionError if that does not answer."""
 
 
 class TryRoutes:
@@ -110,9 +111,10 @@ class TryRoutes:
             foresee: Asks when jobs start that do not start now; None: nobody is asked.
 
         Raises:
-            HTTPException: The manifest cannot be read, or has objects in too many namespaces (422),
-                the caller may not create an object (as `check` says), the budget is spent (429), or
-                an installed extension is broken (503).
+            QuestionError: The manifest cannot be read, or has objects in too many namespaces
+                (INVALID_ARGUMENT), the budget is spent (RESOURCE_EXHAUSTED), or an installed
+                extension is broken (UNAVAILABLE). If the caller may not create an object, `check`
+                raises.
         """
         from queue_insight.try_out import submission  # noqa: PLC0415 - costly, see above
 
@@ -134,9 +136,11 @@ class TryRoutes:
                 tried = list(place.submit(manifest, with_changes=with_changes))
                 jobs = [view_tried(each, leader=leader) for each in tried]
         except submission.UNREADABLE as error:
-            raise HTTPException(422, f"the manifest is refused: {error}") from error
+            raise QuestionError(
+                Code.INVALID_ARGUMENT, f"the manifest is refused: {error}"
+            ) from error
         except FlagError as error:
-            raise HTTPException(503, str(error)) from error
+            raise QuestionError(Code.UNAVAILABLE, str(error)) from error
         missing = submission.list_not_looked_up(place.facts, defaulted=defaulted)
         view = TryView(leader=leader, defaulted=defaulted, not_looked_up=missing, jobs=jobs)
         units = [each.unit for each in tried]
@@ -149,7 +153,8 @@ class TryRoutes:
     def _check_rights(rights: tuple[ResourceRight, ...], check: CheckRight) -> None:
         if len(rights) > MAX_NAMESPACES:
             detail = f"{len(rights)} rights to create objects, at most {MAX_NAMESPACES} are checked"
-            raise HTTPException(422, f"the manifest is refused: it needs {detail}")
+            refused = f"the manifest is refused: it needs {detail}"
+            raise QuestionError(Code.INVALID_ARGUMENT, refused)
         for right in rights:
             check(right)
 
@@ -165,8 +170,8 @@ def _with_forecasts(
     asked = PostedBody(JSON, msgspec.json.encode([unit for unit in units if unit is not None]))
     try:
         found = foresee(asked).units
-    except HTTPException as error:
-        return view.model_copy(update={"no_forecast": str(error.detail)})
+    except QuestionError as error:
+        return view.model_copy(update={"no_forecast": error.detail})
     jobs = [
         job.model_copy(update={"forecast": _forecast_of(job, found.get(unit.metadata.uid))})
         if unit is not None and job.starts_now is False

@@ -7,11 +7,10 @@ of the insight program, which plays them; the scheduler's route forwards those q
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from http import HTTPStatus
 from typing import Annotated, Any, Final, Protocol
 
 import msgspec
-from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi import Depends, FastAPI, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from queue_insight.debug_api.engine_state import State
@@ -39,6 +38,7 @@ from shared_api.debug_api.views import FieldsOf, View
 from shared_api.objects.field_schema import SUBDOMAIN_LENGTH
 from shared_api.process.freed_memory import give_back
 from shared_api.quantity import format_amount
+from shared_api.question_errors import Code, QuestionError
 from shared_api.timestamps import rfc3339
 
 PATH: Final = "/debug/what-if"
@@ -388,12 +388,12 @@ def refuse_edits_of_others(question: WhatIfQuestion, may_read: MayRead) -> None:
     """Refuse edits of units that the caller may not read: an answer would tell about them.
 
     Raises:
-        HTTPException: 403.
+        QuestionError: PERMISSION_DENIED.
     """
     for number, edit in enumerate(question.edits):
         if edit.kind == "QueueUnit" and edit.namespace and not may_read(edit.namespace):
             detail = f"edits[{number}].namespace: you may not list the units of {edit.namespace!r}"
-            raise HTTPException(403, detail)
+            raise QuestionError(Code.PERMISSION_DENIED, detail)
 
 
 # --- who answers ----------------------------------------------------------------------------------
@@ -451,15 +451,15 @@ class WhatIfAnswers:
             caller: Whose budget is charged, as `question_caller.caller_of` tells.
 
         Raises:
-            HTTPException: 422: an edit is wrong, or all together cost too much; the detail names
-                the edit and its field. 429: the budget is spent.
+            QuestionError: INVALID_ARGUMENT: an edit is wrong, or all together cost too much; the
+                detail names the edit and its field. RESOURCE_EXHAUSTED: the budget is spent.
         """
         edits = [each.as_edit() for each in question.edits]
         with self._budget.spend(caller):
             try:
                 return self._answer(edits, question)
             except EditError as error:
-                raise HTTPException(422, str(error)) from error
+                raise QuestionError(Code.INVALID_ARGUMENT, str(error)) from error
             finally:
                 # Two copies of the engine have decided for all units; the next may need as much.
                 give_back()
@@ -533,7 +533,7 @@ def _forward(forward: Forward, request: Request, body: PostedBody) -> WhatIfView
     """Return the answer of the other program; without it, say what can be asked all the same."""
     try:
         return forward(request, body)
-    except HTTPException as error:
-        if error.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
-            raise HTTPException(error.status_code, f"{error.detail}; {AT_ONCE}") from error
+    except QuestionError as error:
+        if error.code is Code.UNAVAILABLE:
+            raise QuestionError(error.code, f"{error.detail}; {AT_ONCE}") from error
         raise

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from http import HTTPStatus
 from typing import Annotated
 
 import msgspec
 from fastapi import Depends, FastAPI, Request
-from starlette.responses import JSONResponse
 
 from queue_insight.debug_api.answer_turns import AnswerTurns
 from queue_insight.debug_api.answers import Answers
@@ -23,7 +21,7 @@ from queue_insight.debug_api.app import (
     WithChanges,
 )
 from queue_insight.debug_api.dump_routes import FINISHED_RUNS
-from queue_insight.debug_api.engine_state import NoStateError, State
+from queue_insight.debug_api.engine_state import State
 from queue_insight.debug_api.explain_views import ExplainView
 from queue_insight.debug_api.forecast_routes import (
     NEW_UNITS,
@@ -253,7 +251,6 @@ def build_answer_app(
         questions: How much computing other questions may take.
     """
     app = build_debug_app("Koord-Queue insight", VERSION, open_access)
-    app.add_exception_handler(NoStateError, _answer_no_state)
     timed, turns = TimedApi(sources, questions), AnswerTurns(sources.clock)
 
     def in_turn(answer: Callable[..., object]) -> Callable[..., object]:
@@ -272,7 +269,3 @@ def build_answer_app(
     add_what_if(app, what_if.answer, open_access, caller_of=told_caller)
     app.post(NEW_UNITS)(new_units.told)
     return app
-
-
-def _answer_no_state(_request: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"detail": str(error)}, HTTPStatus.SERVICE_UNAVAILABLE)

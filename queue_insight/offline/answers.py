@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 from pydantic import BaseModel
-from starlette.exceptions import HTTPException
 
 from queue_insight.debug_api.answers import Answers
 from queue_insight.debug_api.engine_state import State
@@ -32,6 +31,7 @@ from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.namespace import Namespace
 from shared_api.objects.queue_unit import ConsumerReference
 from shared_api.process.clock import SystemClock
+from shared_api.question_errors import QuestionError
 
 MOST_SIMILAR: Final = 3
 ASKER: Final = ""
@@ -124,7 +124,7 @@ class OfflineAnswers:
         self._check(key)
         try:
             return to_json(self._forecasts().of_unit(namespace, name))
-        except HTTPException as error:
+        except QuestionError as error:
             raise AnswerError(f"{key} does not wait in a queue, so it has no forecast") from error
 
     def queue_forecast(self, queue: str) -> bytes:
@@ -201,8 +201,8 @@ class OfflineAnswers:
                     body, namespace, lambda _: None, ASKER, with_changes=changes
                 )
             )
-        except HTTPException as error:
-            raise AnswerError(str(error.detail)) from error
+        except QuestionError as error:
+            raise AnswerError(error.detail) from error
 
     def what_if(self, question: bytes) -> bytes:
         """Return what edits would change.
@@ -225,8 +225,8 @@ class OfflineAnswers:
         try:
             asked = read_json(PostedBody(JSON, question), WhatIfQuestion)
             return to_json(answers.answer(asked, ASKER))
-        except HTTPException as error:
-            raise AnswerError(str(error.detail)) from error
+        except QuestionError as error:
+            raise AnswerError(error.detail) from error
 
     # --- the state ----------------------------------------------------------------------------
 

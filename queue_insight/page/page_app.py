@@ -27,7 +27,6 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import structlog
 from fastapi import Depends, FastAPI, Query, Request
-from fastapi.exceptions import RequestValidationError
 from starlette.middleware import Middleware
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import ClientDisconnect
@@ -79,7 +78,7 @@ from queue_scheduler.debug_api.snapshots import UnitFacts
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from shared_api.access_review import AccessReviewer, PathRight
 from shared_api.caller_shares import user_key
-from shared_api.debug_api.debug_app import answer_invalid, problems
+from shared_api.debug_api.debug_app import add_refusals, problems
 from shared_api.debug_api.json_body import (
     BODY_PROBLEMS,
     JSON,
@@ -364,8 +363,7 @@ def build_page_api(sources: PageSources, login: Login | None, metrics: PageMetri
         # As the application's own handler it would answer, and raise again.
         middleware=[Middleware(ExceptionMiddleware, handlers={Exception: _answer_failure})],
     )
-    app.add_exception_handler(RequestValidationError, answer_invalid)
-    app.add_exception_handler(NoStateError, _answer_no_state)
+    add_refusals(app)
     app.add_exception_handler(ClientDisconnect, _answer_late)
     visitors: Visitors = LocalVisitors()
     recheck: LoggedInVisitors | None = None
@@ -471,10 +469,6 @@ def _add_what_if(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
         openapi_extra=request_body({JSON: schema_of(WhatIfQuestion)}),
         responses=problems(*BODY_PROBLEMS, HTTPStatus.REQUEST_TIMEOUT.value, BUSY),
     )(what_if)
-
-
-def _answer_no_state(_request: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"detail": str(error)}, HTTPStatus.SERVICE_UNAVAILABLE.value)
 
 
 def _answer_late(_request: Request, _error: Exception) -> JSONResponse:

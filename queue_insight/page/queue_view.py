@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from fastapi import HTTPException
-
 from queue_insight.debug_api.forecast_routes import Start
 from queue_insight.page.overview import QueueRow
 from queue_insight.page.sources import AskedState
@@ -16,6 +14,7 @@ from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.snapshots import Snapshots, UnitFacts
 from shared_api.debug_api.views import View
+from shared_api.question_errors import Code, QuestionError
 
 MAX_WORDS: Final = 8
 """Words of a filter that count."""
@@ -109,12 +108,12 @@ def read_units(state: AskedState, name: str) -> tuple[UnitFacts, ...]:
     """Return the pending units of a queue in order, then those on hold.
 
     Raises:
-        HTTPException: 404: there is no such queue.
+        QuestionError: NOT_FOUND: there is no such queue.
     """
     snapshots = Snapshots(state.shared, state.now)
     queue = next(iter(snapshots.queues([name])), None)
     if queue is None:
-        raise HTTPException(404, f"queue {name!r} is unknown")
+        raise QuestionError(Code.NOT_FOUND, f"queue {name!r} is unknown")
     return (*snapshots.page(name, 0, EVERY).units, *snapshots.held(queue))
 
 
@@ -131,7 +130,7 @@ def select(
     """Return a page of units, how many units it is a page of, and how many are of others.
 
     Raises:
-        HTTPException: 422: the filter or the order names an unknown field.
+        QuestionError: INVALID_ARGUMENT: the filter or the order names an unknown field.
     """
     wanted = _read_filter(query.filter)
     readable = [each for each in units if visitor.may_read(each.unit.metadata.namespace)]
@@ -164,7 +163,8 @@ def _sorted(units: list[UnitFacts], sort: str) -> list[UnitFacts]:
         return units
     key = SORTS.get(sort.removeprefix("-"))
     if key is None:
-        raise HTTPException(422, f"sort is to be one of {', '.join(SORTS)}, not {sort!r}")
+        wrong = f"sort is to be one of {', '.join(SORTS)}, not {sort!r}"
+        raise QuestionError(Code.INVALID_ARGUMENT, wrong)
     return sorted(units, key=key, reverse=sort.startswith("-"))  # type: ignore[arg-type]  # all of one key are comparable
 
 
@@ -179,5 +179,6 @@ def _read_word(word: str) -> Callable[[UnitFacts], bool]:
         return lambda unit: any(word in FIELDS[each](unit).lower() for each in _FREE)
     read = FIELDS.get(field)
     if read is None:
-        raise HTTPException(422, f"filter: {field!r} is none of {', '.join(FIELDS)}")
+        wrong = f"filter: {field!r} is none of {', '.join(FIELDS)}"
+        raise QuestionError(Code.INVALID_ARGUMENT, wrong)
     return lambda unit: text in read(unit).lower()

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from fastapi import HTTPException
-
 from queue_insight.page.hidden_sums import QuotaNode, show_trees
 from queue_insight.page.known_state import KnownState
 from queue_insight.page.visitors import Visitor
 from shared_api.debug_api.views import View
+from shared_api.question_errors import Code, QuestionError
 
 
 class QuotaUse(View):
@@ -55,12 +54,12 @@ def show_quota(
         is_recorded: Whether a record is kept.
 
     Raises:
-        HTTPException: 404: it is unknown.
+        QuestionError: NOT_FOUND: it is unknown.
     """
     trees = show_trees(state.trees, state.users, visitor)
     path = next((each for each in _paths(trees) if each[-1].name == name), None)
     if path is None:
-        raise HTTPException(404, f"quota {name!r} is unknown")
+        raise QuestionError(Code.NOT_FOUND, f"quota {name!r} is unknown")
     *parents, quota = path
     return QuotaPage(
         leader=state.leader,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from fastapi import HTTPException
-
 from queue_insight.debug_api.answers import Answers
 from queue_insight.debug_api.engine_state import NoStateError
 from queue_insight.debug_api.explain_views import ExplainView, explain_without_others
@@ -17,6 +15,7 @@ from queue_insight.page.visitors import Visitor
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from shared_api.debug_api.views import View
+from shared_api.question_errors import Code, QuestionError
 
 MAX_ENTRIES: Final = 100
 """Decisions about a unit that are shown, the newest."""
@@ -42,7 +41,7 @@ def show_unit(
     """Return one unit, which the visitor may read.
 
     Raises:
-        HTTPException: 404: it is unknown.
+        QuestionError: NOT_FOUND: it is unknown.
         NoStateError: There is no engine of that time.
     """
     state = sources.at(at)
@@ -63,16 +62,17 @@ def check_namespace(visitor: Visitor, namespace: str) -> None:
     """Refuse a visitor who may not read a namespace, whether there is such a unit or not.
 
     Raises:
-        HTTPException: 403.
+        QuestionError: PERMISSION_DENIED.
     """
     if not visitor.may_read(namespace):
-        raise HTTPException(403, f"you may not list the units of namespace {namespace!r}")
+        refused = f"you may not list the units of namespace {namespace!r}"
+        raise QuestionError(Code.PERMISSION_DENIED, refused)
 
 
 def _forecast(sources: PageSources, namespace: str, name: str) -> ForecastView | None:
     try:
         return sources.forecasts.of_unit(namespace, name)
-    except HTTPException:  # it does not wait, or there is none yet
+    except QuestionError:  # it does not wait, or there is none yet
         return None
 
 

@@ -12,8 +12,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from queue_insight.debug_api.engine_state import NoStateError
 from queue_insight.visibility.caller import GROUP
+from shared_api.debug_api.question_statuses import STATUSES
+from shared_api.question_errors import QuestionError
 
 JSON: Final = "application/json"
 
@@ -111,21 +112,20 @@ def _answer_refusal(_request: Request, error: Exception) -> Response:
 
 
 def _answer_http(request: Request, error: Exception) -> Response:
-    """Return a refusal of the framework, or of what the debug API answers with."""
+    """Return a refusal of the framework."""
     assert isinstance(error, HTTPException)
     code, message = HTTPStatus(error.status_code), str(error.detail)
     if code is HTTPStatus.NOT_FOUND and message == code.phrase:
         message = "the server could not find the requested resource"
     elif code is HTTPStatus.METHOD_NOT_ALLOWED:
         message = f"{request.method} is not offered here"
-    headers = dict(error.headers or {})
-    told = headers.pop("Retry-After", "")
-    retry_after = int(told) if told else None
-    return status_response(StatusError(code, message, retry_after=retry_after), headers)
+    return status_response(StatusError(code, message), error.headers)
 
 
-def _answer_no_state(_request: Request, error: Exception) -> Response:
-    return status_response(StatusError(HTTPStatus.SERVICE_UNAVAILABLE, str(error)))
+def _answer_question_error(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, QuestionError)
+    code, after = STATUSES[error.code], error.retry_after
+    return status_response(StatusError(code, error.detail, retry_after=after))
 
 
 def answer_failure(request: Request, error: Exception) -> Response:
@@ -138,5 +138,5 @@ def answer_failure(request: Request, error: Exception) -> Response:
 ERROR_HANDLERS: Final = {
     HTTPException: _answer_http,
     StatusError: _answer_refusal,
-    NoStateError: _answer_no_state,
+    QuestionError: _answer_question_error,
 }

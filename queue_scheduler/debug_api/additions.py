@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import Final, Protocol, TypeVar
 
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import FastAPI, Request
 
 from shared_api.debug_api.router_group import Guard
 from shared_api.debug_api.views import View
+from shared_api.question_errors import Code, QuestionError
 
 OFF: Final = (
     "the insight program is off: start it and the scheduler with the same --insight-socket-dir "
@@ -41,8 +41,8 @@ class Additions(Protocol):
             kind: The form of the answer.
 
         Raises:
-            HTTPException: 503: nobody answers it; 429: the caller has its share already; or as the
-                same question about now.
+            QuestionError: UNAVAILABLE: nobody answers it; RESOURCE_EXHAUSTED: the caller has its
+                share already; or as the same question about now.
         """
         ...
 
@@ -57,6 +57,6 @@ class NoAdditions:
         """Refuse it.
 
         Raises:
-            HTTPException: 503.
+            QuestionError: UNAVAILABLE.
         """
-        raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE.value, OFF)
+        raise QuestionError(Code.UNAVAILABLE, OFF)

@@ -9,14 +9,13 @@ from functools import wraps
 from itertools import islice
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from fastapi import HTTPException
-
 from queue_scheduler.cycles.engine_reader import EngineReader
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.parameters import DEFAULT_PAGE
 from queue_scheduler.debug_api.queue_views import QueueViews
 from queue_scheduler.debug_api.snapshots import QueuePage, Snapshots
 from shared_api.process.clock import SystemClock
+from shared_api.question_errors import Code, QuestionError
 
 
 class HasTurn(Protocol):
@@ -99,7 +98,7 @@ class StateAnswers:
         """One queue and a page of its units: pending ones in order, then those on hold.
 
         Raises:
-            HTTPException: 404: there is none.
+            QuestionError: NOT_FOUND: there is none.
         """
         found = next(iter(self._snapshots.queues([name])), None)
         queue = found_or_unknown(found, f"queue {name!r}")
@@ -119,7 +118,7 @@ class StateAnswers:
         """Check that there is a queue.
 
         Raises:
-            HTTPException: 404: there is none.
+            QuestionError: NOT_FOUND: there is none.
         """
         found_or_unknown(next(iter(self._snapshots.queues([name])), None), f"queue {name!r}")
 
@@ -128,7 +127,7 @@ class StateAnswers:
         """One unit, with its position, why it waits, and the units that it would preempt.
 
         Raises:
-            HTTPException: 404: there is none.
+            QuestionError: NOT_FOUND: there is none.
         """
         key = f"{namespace}/{name}"
         unit = found_or_unknown(self._snapshots.unit(key), f"queue unit {key}")
@@ -164,8 +163,8 @@ def found_or_unknown(answer: AnswerT | None, what: str) -> AnswerT:
         what: What was asked for, with its name.
 
     Raises:
-        HTTPException: 404: nothing was found.
+        QuestionError: NOT_FOUND: nothing was found.
     """
     if answer is None:
-        raise HTTPException(404, f"{what} is unknown")
+        raise QuestionError(Code.NOT_FOUND, f"{what} is unknown")
     return answer

@@ -16,8 +16,10 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from shared_api.debug_api.json_body import describe_errors
+from shared_api.debug_api.question_statuses import STATUSES
 from shared_api.debug_api.router_group import Guard
 from shared_api.debug_api.views import PathList, ProblemView
+from shared_api.question_errors import QuestionError
 
 log = structlog.get_logger("debug_api")
 
@@ -42,7 +44,7 @@ def build_debug_app(title: str, version: str, access: Guard) -> FastAPI:
         redirect_slashes=False,
         responses=problems(401, 403, 421, 422, 500, 503),
     )
-    app.add_exception_handler(RequestValidationError, answer_invalid)
+    add_refusals(app)
     # As the app's own handler of `Exception` it would answer and raise again, and uvicorn would log
     # the exception a second time.
     app.add_middleware(ExceptionMiddleware, handlers={Exception: _answer_failure})
@@ -62,11 +64,24 @@ def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
     return {code: {"model": ProblemView} for code in codes}
 
 
-def answer_invalid(_request: Request, error: Exception) -> JSONResponse:
+def add_refusals(app: FastAPI) -> None:
+    """Let an application answer with a `detail` where its routes raise why there is no answer."""
+    app.add_exception_handler(RequestValidationError, _answer_invalid)
+    app.add_exception_handler(QuestionError, _answer_question_error)
+
+
+def _answer_invalid(_request: Request, error: Exception) -> JSONResponse:
     """Answer a request whose parameters are wrong with a sentence, as all other refusals have."""
     assert isinstance(error, RequestValidationError)
     detail = describe_errors(error.errors())
     return JSONResponse({"detail": detail}, HTTPStatus.UNPROCESSABLE_ENTITY.value)
+
+
+def _answer_question_error(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, QuestionError)
+    after = error.retry_after
+    headers = None if after is None else {"Retry-After": str(after)}
+    return JSONResponse({"detail": error.detail}, STATUSES[error.code].value, headers)
 
 
 def _answer_failure(request: Request, error: Exception) -> JSONResponse:

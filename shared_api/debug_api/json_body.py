@@ -24,6 +24,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from shared_api.debug_api.server import MAX_BODY_BYTES
+from shared_api.question_errors import Code, QuestionError
 
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
@@ -115,13 +116,14 @@ def read_json(body: PostedBody, model: type[ModelT]) -> ModelT:
     """Return a JSON body as a model.
 
     Raises:
-        HTTPException: 422: it is not JSON, or not of the model; the detail names the fields.
+        QuestionError: INVALID_ARGUMENT: it is not JSON, or not of the model; the detail names the
+            fields.
     """
     try:
         return model.model_validate_json(body.content)
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
-        raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY.value, describe_errors(found)) from None
+        raise QuestionError(Code.INVALID_ARGUMENT, describe_errors(found)) from None
 
 
 def describe_errors(found: Sequence[Mapping[str, Any]]) -> str:

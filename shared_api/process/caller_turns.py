@@ -13,18 +13,17 @@ from typing import Generic, Protocol, TypeVar
 from shared_api.caller_shares import CallerShares, Outcome, ShareLimits
 from shared_api.process.alarm import Alarm
 from shared_api.process.clock import Clock
+from shared_api.question_errors import Code, QuestionError
 
 
-class TurnRefusedError(Exception):
-    """Others are to be answered first; the message is for a person.
+def turn_refused(retry_after: int) -> QuestionError:
+    """Return the refusal of a caller who has had its share.
 
-    Attributes:
-        retry_after: Whole seconds after which to ask again, at least 1: for `Retry-After`.
+    Args:
+        retry_after: Whole seconds after which to ask again, at least 1.
     """
-
-    def __init__(self, retry_after: int) -> None:
-        super().__init__(f"too many such questions at once; ask again in {retry_after} s")
-        self.retry_after = retry_after
+    detail = f"too many such questions at once; ask again in {retry_after} s"
+    return QuestionError(Code.RESOURCE_EXHAUSTED, detail, retry_after)
 
 
 class Event(Protocol):
@@ -86,7 +85,7 @@ class CallerTurns:
             caller: Who asks (`shared_api.caller_shares`, `user_key` and `address_key`).
 
         Raises:
-            TurnRefusedError: The caller has had its share for now.
+            QuestionError: RESOURCE_EXHAUSTED: the caller has had its share for now.
         """
         turn = self._begin(caller)
         try:
@@ -106,5 +105,5 @@ class CallerTurns:
             with self._lock:
                 announce(self._shares.tick(self._clock.monotonic()))
         if turn.retry_after:
-            raise TurnRefusedError(turn.retry_after)
+            raise turn_refused(turn.retry_after)
         return turn

@@ -10,7 +10,6 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import HTTPException
 
 from queue_controllers.configuration import Configuration, GeneralOptions
 from queue_controllers.debug_api.app import JobDebugApi, build_app
@@ -20,6 +19,7 @@ from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
 from shared_api.debug_api.access import ReviewedAccess
 from shared_api.fake_api_server.faults import EVERY_TIME, Match
+from shared_api.question_errors import Code, QuestionError
 from tests.follower import Follower
 from tests.queue_controllers.conftest import QUOTA_LABEL, World
 from tests.queue_controllers.owner_kit import make_owner, template
@@ -46,10 +46,10 @@ def ask(world: World, name: str = "main", kind: str = "Job", namespace: str = "t
         assert len(world.server.journal) == before
 
 
-def refusal(world: World, name: str, kind: str = "Job") -> tuple[int, str]:
-    with pytest.raises(HTTPException) as refused:
+def refusal(world: World, name: str, kind: str = "Job") -> tuple[Code, str]:
+    with pytest.raises(QuestionError) as refused:
         ask(world, name, kind)
-    return refused.value.status_code, refused.value.detail
+    return refused.value.code, refused.value.detail
 
 
 def test_a_job_in_the_queue(world: World) -> None:
@@ -121,8 +121,8 @@ def test_an_owner_that_was_not_read_is_not_read_for_an_answer(world: World) -> N
     world.start(leadership=Follower())
     world.job("top-a-0", owners=[owner])
     world.settle()
-    status, detail = refusal(world, "top-a-0")
-    assert status == 503
+    code, detail = refusal(world, "top-a-0")
+    assert code is Code.UNAVAILABLE
     assert "JobSet top" in detail
     assert "does not lead" in detail
 
@@ -172,8 +172,8 @@ def test_of_two_versions_the_one_that_is_served_answers(world: World) -> None:
 )
 def test_what_does_not_exist(world: World, name: str, kind: str, words: str) -> None:
     world.start("--enabled-extensions=job,pod")
-    status, detail = refusal(world, name, kind)
-    assert status == 404
+    code, detail = refusal(world, name, kind)
+    assert code is Code.NOT_FOUND
     assert re.search(words, detail), detail
 
 
@@ -181,10 +181,10 @@ def test_an_incomplete_cache_answers_503(world: World) -> None:
     world.direct.create(crd("tfjobs"))
     world.server.faults.fail(503, times=EVERY_TIME, match=Match(plural="tfjobs"))
     world.start("--enabled-extensions=job,tfjob")
-    status, detail = refusal(world, "any", "tfjobs")
-    assert status == 503
+    code, detail = refusal(world, "any", "tfjobs")
+    assert code is Code.UNAVAILABLE
     assert "ask again in a moment" in detail
-    assert refusal(world, "any", "jobs")[0] == 404, "of a kind that is complete"
+    assert refusal(world, "any", "jobs")[0] is Code.NOT_FOUND, "of a kind that is complete"
 
 
 def test_a_job_that_cannot_be_read(world: World) -> None:
@@ -218,7 +218,7 @@ def test_a_pod_has_a_page_by_its_name_and_a_group_by_its_own(world: World) -> No
     world.settle()
     answer = ask(world, "lone", "pods")
     assert (answer.managed, answer.kind, answer.queue) == (True, "Pod", "gold")
-    assert refusal(world, "lone", "podgroups")[0] == 404
+    assert refusal(world, "lone", "podgroups")[0] is Code.NOT_FOUND
 
 
 def train_job(world: World) -> None:
@@ -238,8 +238,8 @@ def train_job(world: World) -> None:
 def test_related_objects_are_not_read_for_an_answer(world: World) -> None:
     train_job(world)
     world.start("--enabled-extensions=trainjob", leadership=Follower())
-    status, detail = refusal(world, "main", "trainjobs")
-    assert status == 503
+    code, detail = refusal(world, "main", "trainjobs")
+    assert code is Code.UNAVAILABLE
     assert "depends on JobSet main" in detail
     assert detail.endswith("ask the replica that leads")
 

@@ -8,10 +8,10 @@ from threading import Event
 
 import anyio
 import pytest
-from fastapi import HTTPException
 
 from queue_insight.debug_api.answer_turns import LoopTurns
 from shared_api.caller_shares import ShareLimits
+from shared_api.question_errors import Code, QuestionError
 from shared_api.testing.virtual_clock import VirtualClock
 
 Asked = Callable[[], Coroutine[None, None, str]]
@@ -75,9 +75,10 @@ def test_who_has_spent_its_share_is_told_when_to_come_back() -> None:
         server.may_end.set()
         await server.ask("ann", "a1")()
         await server.turns.run("ann", partial(server.clock.advance, 1000.0))
-        with pytest.raises(HTTPException) as refused:
+        with pytest.raises(QuestionError) as refused:
             await server.turns.run("ann", partial(server.work, "a2"))
-        assert (refused.value.status_code, refused.value.headers) == (429, {"Retry-After": "10"})
+        got = refused.value.code, refused.value.retry_after
+        assert got == (Code.RESOURCE_EXHAUSTED, 10)
 
     assert played(play).begun == ["a1"]
 

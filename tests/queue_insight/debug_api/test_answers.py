@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from fastapi import HTTPException
 
 from queue_insight.debug_api import explanations
 from queue_insight.debug_api.answers import Answers
@@ -12,6 +11,7 @@ from queue_insight.debug_api.what_if_routes import WhatIfQuestion
 from queue_insight.insight.changes import Changes
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from shared_api.debug_api.json_body import YAML, PostedBody
+from shared_api.question_errors import QuestionError
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.queue_scheduler.shell_kit import ShellKit
 
@@ -44,7 +44,7 @@ def test_questions_of_all_kinds_are_charged_to_one_budget(
         lambda: answers.what_if(WhatIfQuestion(edits=[]), "ann"),
         lambda: answers.tries.answer(manifest, "default", lambda _: None, "ann"),
     ):
-        with pytest.raises(HTTPException, match="429"):
+        with pytest.raises(QuestionError, match="ask again"):
             ask()
 
 
@@ -57,5 +57,5 @@ def test_a_budget_outlives_the_answers_that_spend_it(
     budget = QuestionBudget(clock)
     first, second = (Answers(StateAnswers(kit.shared, lambda: True), budget=budget) for _ in "12")
     first.explain_with_changes("default", "a", "ann")
-    with pytest.raises(HTTPException, match="429"):
+    with pytest.raises(QuestionError, match="ask again"):
         second.explain_with_changes("default", "a", "ann")

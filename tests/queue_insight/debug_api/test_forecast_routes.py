@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from fastapi import FastAPI, HTTPException
+from fastapi import FastAPI
 
 from queue_insight.debug_api.engine_state import State
 from queue_insight.debug_api.forecast_routes import (
@@ -25,6 +25,7 @@ from queue_insight.forecast import paths
 from queue_insight.forecast.all_units import Settings
 from queue_insight.insight.finished_run import FinishedRun
 from queue_scheduler.decision import Moment
+from shared_api.question_errors import Code, QuestionError
 from shared_api.testing.virtual_clock import EPOCH, VirtualClock
 from shared_api.timestamps import rfc3339
 from tests.queue_insight.forecast.forecast_kit import Exact, ExactModel, renew, town_at
@@ -94,9 +95,9 @@ def test_before_the_first_one_it_is_said_that_there_is_none(desk: Desk) -> None:
     assert renew(desk.forecasts) == LATER_SECONDS
     assert desk.forecasts.age_seconds() is None
     assert desk.forecasts.coverage() == {}
-    with pytest.raises(HTTPException) as raised:
+    with pytest.raises(QuestionError) as raised:
         desk.forecasts.of_unit("ns", "j4")
-    assert raised.value.status_code == 503
+    assert raised.value.code is Code.UNAVAILABLE
 
 
 def test_the_start_of_a_unit_is_found_by_its_uid(desk: Desk) -> None:
@@ -110,9 +111,9 @@ def test_the_start_of_a_unit_is_found_by_its_uid(desk: Desk) -> None:
 
 def test_a_unit_that_does_not_wait_is_not_found(desk: Desk) -> None:
     renew(desk.forecasts)
-    with pytest.raises(HTTPException) as raised:
+    with pytest.raises(QuestionError) as raised:
         desk.forecasts.of_unit("ns", "j0")
-    assert raised.value.status_code == 404
+    assert raised.value.code is Code.NOT_FOUND
     assert "did not wait in a queue at the last forecast" in raised.value.detail
 
 

@@ -10,7 +10,6 @@ import httpx
 import msgspec
 import pytest
 import yaml
-from fastapi import HTTPException
 
 from queue_insight.debug_api.answers import Answers
 from queue_insight.debug_api.app import build_whole_app
@@ -30,6 +29,7 @@ from shared_api.debug_api.router_group import Guard
 from shared_api.debug_api.server import MAX_BODY_BYTES
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.question_errors import Code, QuestionError
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.queue_scheduler.shell_kit import ShellKit, busy_kit
 from tests.served_app import served
@@ -107,10 +107,13 @@ FORECAST = {
 }
 
 
+IS_OFF = QuestionError(Code.UNAVAILABLE, "it is off")
+
+
 class Insight:
     """Plays the insight program: foresees all units alike, or refuses."""
 
-    def __init__(self, problem: HTTPException | None = None, *, has_time: bool = True) -> None:
+    def __init__(self, problem: QuestionError | None = None, *, has_time: bool = True) -> None:
         self.asked: list[list[QueueUnit]] = []
         self._problem, self._has_time = problem, has_time
 
@@ -160,7 +163,9 @@ def test_nobody_is_asked_about_a_job_that_starts(busy: ShellKit) -> None:
 @pytest.mark.parametrize(
     ("insight", "want"),
     [
-        pytest.param(Insight(HTTPException(503, "it is off")), "it is off", id="it is off"),
+        pytest.param(
+            Insight(QuestionError(Code.UNAVAILABLE, "it is off")), "it is off", id="it is off"
+        ),
         pytest.param(Insight(has_time=False), NOT_IN_TIME, id="it has no time for a path"),
     ],
 )

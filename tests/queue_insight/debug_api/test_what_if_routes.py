@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import httpx
 import pytest
-from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
@@ -24,6 +23,7 @@ from queue_scheduler.engine.engine import Engine
 from shared_api.access_review import AccessReviewer, ReviewResult, Right
 from shared_api.caller_shares import token_key
 from shared_api.debug_api.access import LocalAccess, ReviewedAccess, open_access
+from shared_api.debug_api.debug_app import build_debug_app
 from shared_api.debug_api.router_group import Guard
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.well_known_labels import ENABLE_PREEMPTION, PREEMPT_RUNNING, QUOTA_NAME
@@ -239,7 +239,7 @@ def test_each_caller_has_a_budget_of_its_own(full: ShellKit) -> None:
         found: what_if_routes.WhatIfView = view_of(full)
         return found
 
-    app = FastAPI()
+    app = build_debug_app("it", "0", open_access)
     what_if_routes.add_what_if(app, answer, open_access)
     with served(app) as client:
         codes = [

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import cast
 
 import pytest
-from fastapi import HTTPException
 from starlette.requests import Request
 
 from queue_insight.debug_api import explanations
@@ -14,6 +13,7 @@ from queue_insight.debug_api.question_budget import MAX_SAVED, QuestionBudget
 from queue_insight.insight.changes import Changes
 from queue_insight.insight_program.answer_app import TimedApi
 from queue_insight.insight_program.sources import Source, Sources
+from shared_api.question_errors import QuestionError
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.queue_scheduler.shell_kit import ShellKit
 
@@ -46,6 +46,6 @@ def test_changes_at_many_times_are_charged_to_one_budget(
     request = Request({"type": "http", "headers": []})
     found = timed.explain(request, "default", "a", changes=True, at=THEN)
     assert found.changes == []
-    with pytest.raises(HTTPException, match="429"):
+    with pytest.raises(QuestionError, match="ask again"):
         timed.explain(request, "default", "a", changes=True, at=THEN + timedelta(seconds=1))
     assert timed.explain(request, "default", "a", at=THEN).changes is None, "it is not charged"

@@ -22,6 +22,7 @@ from queue_scheduler.debug_api.views import QuotaTreePage
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from shared_api.debug_api.access import open_access
 from shared_api.debug_api.router_group import Guard
+from shared_api.question_errors import Code, QuestionError
 from tests.queue_scheduler.debug_api.watched_engine import WatchedEngine
 from tests.queue_scheduler.shell_kit import ShellKit
 from tests.served_app import served
@@ -215,7 +216,7 @@ class Archive:
 
     def answer_past(self, request: Request, kind: type[ViewT]) -> ViewT:
         if kind is not QuotaTreePage:
-            raise HTTPException(404, f"nothing is known of {request.query_params['at']}")
+            raise QuestionError(Code.NOT_FOUND, f"nothing is known of {request.query_params['at']}")
         return kind.model_validate({"leader": False, "items": [], "problems": []})
 
 

@@ -14,6 +14,7 @@ from shared_api.debug_api.access import open_access
 from shared_api.debug_api.debug_app import build_debug_app, problems
 from shared_api.debug_api.router_group import Guard
 from shared_api.debug_api.views import PathList
+from shared_api.question_errors import Code, QuestionError
 from tests.served_app import served
 
 
@@ -57,6 +58,29 @@ def test_every_route_asks_the_guard_first() -> None:
         for path in ("/", "/openapi.json", "/debug/hello", "/debug/fail"):
             answer = client.get(path)
             assert (answer.status_code, answer.json()) == (403, {"detail": "not you"})
+
+
+@pytest.mark.parametrize(
+    ("refusal", "status", "retry_after"),
+    [
+        pytest.param(QuestionError(Code.NOT_FOUND, "why"), 404, None, id="unknown"),
+        pytest.param(QuestionError(Code.RESOURCE_EXHAUSTED, "why", 7), 429, "7", id="too many"),
+    ],
+)
+def test_why_a_question_has_no_answer_is_a_status_and_its_detail(
+    refusal: QuestionError, status: int, retry_after: str | None
+) -> None:
+    app = build(open_access)
+
+    @app.get("/debug/question")
+    def question() -> None:
+        raise refusal
+
+    with served(app) as client, capture_logs() as logs:
+        answer = client.get("/debug/question")
+    assert (answer.status_code, answer.json()) == (status, {"detail": "why"})
+    assert answer.headers.get("retry-after") == retry_after
+    assert logs == []
 
 
 def test_an_unexpected_error_is_json_and_one_line_in_the_log(client: httpx.Client) -> None:

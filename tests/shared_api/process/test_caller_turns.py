@@ -9,8 +9,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 import pytest
 
 from shared_api.caller_shares import ShareLimits
-from shared_api.process.caller_turns import CallerTurns, TurnRefusedError
+from shared_api.process.caller_turns import CallerTurns
 from shared_api.process.clock import SystemClock
+from shared_api.question_errors import QuestionError
 from shared_api.testing.virtual_clock import VirtualClock
 
 
@@ -71,7 +72,7 @@ def test_another_caller_begins_beside_it(threads: ThreadPoolExecutor) -> None:
 def test_a_turn_that_does_not_come_in_time_is_refused(threads: ThreadPoolExecutor) -> None:
     turns = CallerTurns(limits(patience_seconds=0.2), SystemClock())
     first = begin(turns, "a", threads)
-    with pytest.raises(TurnRefusedError, match="ask again in 1 s") as caught, turns.take("a"):
+    with pytest.raises(QuestionError, match="ask again in 1 s") as caught, turns.take("a"):
         pytest.fail("it has no turn")
     assert caught.value.retry_after == 1
     first.end()
@@ -82,11 +83,11 @@ def test_who_loses_its_place_in_the_queue_is_told_at_once(threads: ThreadPoolExe
     running = [begin(turns, "a", threads), begin(turns, "b", threads)]
     asked = [Answer(turns, "a", threads) for _ in range(3)]
     refused = wait([each.made for each in asked], 10, "FIRST_COMPLETED").done
-    assert [type(each.exception()) for each in refused] == [TurnRefusedError]
+    assert [type(each.exception()) for each in refused] == [QuestionError]
     newcomer = Answer(turns, "b", threads)
     left = [each for each in asked if each.made not in refused]
     refused = wait([each.made for each in left], 10, "FIRST_COMPLETED").done
-    assert [type(each.exception()) for each in refused] == [TurnRefusedError]
+    assert [type(each.exception()) for each in refused] == [QuestionError]
     left = [each for each in left if each.made not in refused]
     for each in (*running, newcomer, *left):
         each.end()
@@ -98,7 +99,7 @@ def test_seconds_that_are_spent_come_back() -> None:
     turns = CallerTurns(spare, clock)
     with turns.take("a"):
         clock.advance(60.0)
-    with pytest.raises(TurnRefusedError) as caught, turns.take("a"):
+    with pytest.raises(QuestionError) as caught, turns.take("a"):
         pytest.fail("it has spent everything")
     assert caught.value.retry_after == 10
     clock.advance(9.5)
