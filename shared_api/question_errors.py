@@ -6,18 +6,18 @@ command line to a message.
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import Enum
 
 
-class Code(StrEnum):
-    """The kind of a reason, by the name that gRPC has for it."""
+class Code(Enum):
+    """The kind of a reason, by the name and number that gRPC has for it."""
 
-    INVALID_ARGUMENT = "InvalidArgument"
-    NOT_FOUND = "NotFound"
-    PERMISSION_DENIED = "PermissionDenied"
-    RESOURCE_EXHAUSTED = "ResourceExhausted"
-    UNAVAILABLE = "Unavailable"
-    INTERNAL = "Internal"
+    INVALID_ARGUMENT = 3
+    NOT_FOUND = 5
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    INTERNAL = 13
+    UNAVAILABLE = 14
 
 
 class QuestionError(Exception):

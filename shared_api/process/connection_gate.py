@@ -279,6 +279,27 @@ class _OpenConnections:
         return [each for each in self._by_stage[_Stage.RECEIVING] if each.refusal is None]
 
 
+class _Refusals:
+    """When refusals are sent: each after a while, and after all others that are put off."""
+
+    def __init__(self, seconds: float, clock: Clock) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._last = 0.0
+
+    @property
+    def are_put_off(self) -> bool:
+        """Whether they are sent later at all."""
+        return self._seconds > 0
+
+    def time_of_next(self) -> float:
+        """Return when to send another one, on the monotonic clock."""
+        now = self._clock.monotonic()
+        in_turn = self._last + 1 / REFUSALS_PER_SECOND
+        self._last = min(max(now + self._seconds, in_turn), now + MAX_HELD_SECONDS)
+        return self._last
+
+
 class ConnectionGate:
     """Serves one port.
 
@@ -326,8 +347,7 @@ class ConnectionGate:
         self._takes_chunks = takes_chunks
         self._head_seconds = head_seconds
         self._idle_seconds = idle_seconds
-        self._refusal_seconds = refusal_seconds
-        self._refused_until = 0.0  # when the last of the refusals that are put off is sent
+        self._refusals = _Refusals(refusal_seconds, clock)
         self._observe = observe
         self._open = _OpenConnections()
         # Some threads append and one pops: a deque needs no lock for that.
@@ -609,20 +629,13 @@ class ConnectionGate:
     def _send_answers(self) -> None:
         while self._answered:
             connection, answer = self._answered.popleft()
-            if answer.status == HTTPStatus.TOO_MANY_REQUESTS and self._refusal_seconds:
+            if answer.status == HTTPStatus.TOO_MANY_REQUESTS and self._refusals.are_put_off:
                 connection.held = answer
-                connection.deadline = self._time_of_refusal()
+                connection.deadline = self._refusals.time_of_next()
                 self._open.move(connection, _Stage.HELD)
                 continue
             self._reply(connection, answer)
             self._go_on(connection)
-
-    def _time_of_refusal(self) -> float:
-        """Return when to send another refusal: after all others that are put off."""
-        now = self._clock.monotonic()
-        in_turn = self._refused_until + 1 / REFUSALS_PER_SECOND
-        self._refused_until = min(max(now + self._refusal_seconds, in_turn), now + MAX_HELD_SECONDS)
-        return self._refused_until
 
     def _reply(self, connection: _Connection, answer: Answer) -> None:
         encoded = encode(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -150,12 +150,18 @@ def refusals(seen: Window) -> list[str]:
     return found
 
 
-def unrest(quiet: Quiet, seen: Window) -> list[str]:
-    """Return what is not yet as without the flood."""
+def unrest(quiet: Quiet, seen: Window, apart_from: Collection[str] = ()) -> list[str]:
+    """Return what is not yet as without the flood.
+
+    Args:
+        quiet: What is seen without it.
+        seen: What is seen now.
+        apart_from: Programs that may be busy.
+    """
     busy = [
         f"{name} uses {cores:.2f} cores"
         for name, cores in seen.cores.items()
-        if cores > quiet.cores(name) + REST_CORES
+        if name not in apart_from and cores > quiet.cores(name) + REST_CORES
     ]
     found = [*slow_answers(quiet, seen), *refusals(seen), *busy]
     if seen.rate < LEAST_RATIO * quiet.rate:

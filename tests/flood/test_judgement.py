@@ -113,3 +113,7 @@ def test_of_two_times_without_the_flood_the_worse_counts() -> None:
 )
 def test_unrest(seen: Window, want: list[Any]) -> None:
     assert unrest(Quiet([window()]), seen) == want
+
+
+def test_a_program_that_renews_its_forecast_may_be_busy() -> None:
+    assert unrest(Quiet([window()]), window(cores=0.9), apart_from=("insight",)) == []

@@ -25,7 +25,7 @@ def ask(
         with budget.spend(caller):
             clock.advance(seconds)
     except QuestionError as error:
-        return f"{error.code} {error.retry_after}"
+        return f"{error.code.name} {error.retry_after}"
     return None
 
 
@@ -34,9 +34,9 @@ def test_what_is_saved_is_spent_and_comes_back_at_a_share() -> None:
     budget = QuestionBudget(clock)
     assert ask(budget, clock, 2 * MAX_SAVED) is None
     # 5 of 10 s were saved, and 2.5 s came back meanwhile.
-    assert ask(budget, clock, 1) == "ResourceExhausted 10"
+    assert ask(budget, clock, 1) == "RESOURCE_EXHAUSTED 10"
     clock.advance(2.5 / SHARE - TURN_SECONDS - 0.5)
-    assert ask(budget, clock, 1) == "ResourceExhausted 3"
+    assert ask(budget, clock, 1) == "RESOURCE_EXHAUSTED 3"
     clock.advance(0.5)
     assert ask(budget, clock, 1) is None  # it waits for the rest
 
@@ -46,7 +46,7 @@ def test_no_more_than_the_most_is_saved() -> None:
     budget = QuestionBudget(clock)
     clock.advance(3600)
     assert ask(budget, clock, 2 * MAX_SAVED) is None
-    assert ask(budget, clock, 1) == "ResourceExhausted 10"
+    assert ask(budget, clock, 1) == "RESOURCE_EXHAUSTED 10"
 
 
 def test_a_question_that_fails_is_charged_and_lets_the_next_one_in() -> None:
@@ -60,14 +60,14 @@ def test_a_question_that_fails_is_charged_and_lets_the_next_one_in() -> None:
 
     with pytest.raises(ValueError, match="no"):
         fail()
-    assert ask(budget, clock, 1) == "ResourceExhausted 10"
+    assert ask(budget, clock, 1) == "RESOURCE_EXHAUSTED 10"
 
 
 def test_a_caller_has_seconds_that_another_cannot_spend() -> None:
     clock = VirtualClock()
     budget = QuestionBudget(clock)
     assert ask(budget, clock, 60, "user/greedy") is None
-    assert ask(budget, clock, 1, "user/greedy") == "ResourceExhausted 20"
+    assert ask(budget, clock, 1, "user/greedy") == "RESOURCE_EXHAUSTED 20"
     assert ask(budget, clock, 1, "user/other") is None
 
 
@@ -84,4 +84,4 @@ def test_a_question_waits_for_the_one_before_it_only_for_a_while(
     clock = VirtualClock()
     budget = QuestionBudget(clock)
     with budget.spend(), ThreadPoolExecutor(1) as threads:
-        assert threads.submit(ask, budget, clock, 0).result() == "ResourceExhausted 1"
+        assert threads.submit(ask, budget, clock, 0).result() == "RESOURCE_EXHAUSTED 1"
