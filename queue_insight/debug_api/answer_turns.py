@@ -25,7 +25,7 @@ from starlette.responses import Response
 from shared_api.caller_shares import CallerShares, ShareLimits
 from shared_api.process.caller_turns import Turn, announce, turn_refused
 from shared_api.process.clock import Clock
-from shared_api.question_errors import QuestionError
+from shared_api.question_errors import Code, QuestionError
 
 T = TypeVar("T")
 
@@ -183,8 +183,10 @@ class AnswerTurns:
         self._is_aside = True
         try:
             await self._past.run(HISTORY, work)
-        except QuestionError:
-            return  # its share is spent; nobody waits for it
+        except QuestionError as error:
+            if error.code is not Code.RESOURCE_EXHAUSTED:
+                raise
+            # Its share is spent; nobody waits for it.
         finally:
             self._is_aside = False
 
