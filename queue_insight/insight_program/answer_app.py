@@ -10,7 +10,6 @@ import msgspec
 from fastapi import Depends, FastAPI, Request
 
 from queue_insight.debug_api.answer_turns import AnswerTurns
-from queue_insight.debug_api.answers import Answers
 from queue_insight.debug_api.app import (
     Cursor,
     LogLimit,
@@ -22,6 +21,7 @@ from queue_insight.debug_api.app import (
 )
 from queue_insight.debug_api.dump_routes import FINISHED_RUNS
 from queue_insight.debug_api.engine_state import State
+from queue_insight.debug_api.explain_answers import ExplainAnswers
 from queue_insight.debug_api.explain_views import ExplainView
 from queue_insight.debug_api.forecast_routes import (
     NEW_UNITS,
@@ -193,7 +193,7 @@ class TimedApi:
         at: At = None,
     ) -> ExplainView:
         """Why a unit waits."""
-        answers = Answers(self._state(at), budget=self._questions)
+        answers = ExplainAnswers(self._state(at), self._questions)
         if changes:
             return answers.explain_with_changes(namespace, name, told_caller(request))
         return answers.explain(namespace, name)

@@ -34,8 +34,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from queue_insight.debug_api.answer_turns import NOW, AnswerTurns
-from queue_insight.debug_api.answers import Answers
 from queue_insight.debug_api.engine_state import NoStateError
+from queue_insight.debug_api.explain_answers import ExplainAnswers
 from queue_insight.debug_api.explain_views import ExplainView, explain_without_others
 from queue_insight.debug_api.forecast_routes import Start
 from queue_insight.debug_api.question_budget import QuestionBudget
@@ -280,7 +280,7 @@ class Pages:
         check_namespace(visitor, namespace)
         state = self._sources.at(None)
         known = StateAnswers(state.shared, lambda: state.is_leader, state.now)
-        answers = Answers(known, budget=self._budget)
+        answers = ExplainAnswers(known, self._budget)
         found = answers.explain_with_changes(namespace, name, user_key(visitor.user))
         return explain_without_others(found, visitor.may_read)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from queue_insight.debug_api.answers import Answers
 from queue_insight.debug_api.engine_state import NoStateError
+from queue_insight.debug_api.explain_answers import explain_unit
 from queue_insight.debug_api.explain_views import ExplainView, explain_without_others
 from queue_insight.debug_api.forecast_routes import ForecastView
 from queue_insight.debug_api.insight_views import LogEntryView, log_without_others
@@ -47,7 +47,7 @@ def show_unit(
     state = sources.at(at)
     answers = StateAnswers(state.shared, lambda: state.is_leader, state.now)
     unit = answers.queue_unit(namespace, name)
-    explain = Answers(answers).explain(namespace, name)
+    explain = explain_unit(answers, namespace, name)
     return UnitPage(
         leader=state.is_leader,
         state_at=state.state_at,

@@ -6,6 +6,7 @@ import pytest
 
 from queue_insight.debug_api import explanations
 from queue_insight.debug_api.answers import Answers
+from queue_insight.debug_api.explain_answers import ExplainAnswers
 from queue_insight.debug_api.question_budget import MAX_SAVED, QuestionBudget
 from queue_insight.debug_api.what_if_routes import WhatIfQuestion
 from queue_insight.insight.changes import Changes
@@ -55,7 +56,8 @@ def test_a_budget_outlives_the_answers_that_spend_it(
     SlowChanges(monkeypatch, clock)
     kit.add_unit("a")
     budget = QuestionBudget(clock)
-    first, second = (Answers(StateAnswers(kit.shared, lambda: True), budget=budget) for _ in "12")
+    state = StateAnswers(kit.shared, lambda: True)
+    first, second = (ExplainAnswers(state, budget) for _ in "12")
     first.explain_with_changes("default", "a", "ann")
     with pytest.raises(QuestionError, match="ask again"):
         second.explain_with_changes("default", "a", "ann")
