@@ -4,6 +4,7 @@ Programs import ``client``, which asks a cluster, and ``replays``, which plays t
 (docs/python.md). No server is imported. Read in this order:
 
 1. ``cli``: one module for each command: options, a question, what is shown. ``app`` is the list.
+   ``client``: the same for programs. Both stand on ``session``: what is open, and where to ask.
 2. ``reach``: where answers come from: the API server, the aggregated API, the debug API.
 3. ``answers``: what these answer, as values.
 4. ``show``: answers as lines and tables for people.

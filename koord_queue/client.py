@@ -32,16 +32,15 @@ from koord_queue.answers.forecast import Forecast, QueueForecast
 from koord_queue.answers.pending import Pending
 from koord_queue.answers.tried import Tried
 from koord_queue.answers.what_if import WhatIf
-from koord_queue.cli import edit_flags
-from koord_queue.cli.asked import Asked, ask
-from koord_queue.cli.options import SYSTEM_NAMESPACE
-from koord_queue.cli.session import Session
 from koord_queue.errors import CommandError
-from koord_queue.reach.choice import Choice
+from koord_queue.reach.choice import SYSTEM_NAMESPACE, Choice
 from koord_queue.reach.dry_run import DryRuns, apply_dry, read_manifest
 from koord_queue.reach.errors import Missing
 from koord_queue.reach.named import queue_name
 from koord_queue.reach.resources import QUEUE_UNITS, Resource, Resources
+from koord_queue.session import edit_flags
+from koord_queue.session.answer_context import AnswerContext, open_context
+from koord_queue.session.session import Session
 from shared_api.durations import DurationError, parse_seconds
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_kinds import KNOWN_JOB_KINDS
@@ -111,7 +110,7 @@ class Client:
         )
         self._session = Session(choice)
         self._dump = dump
-        self._known: Asked | None = None
+        self._known: AnswerContext | None = None
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -142,8 +141,8 @@ class Client:
         Raises:
             CommandError: There is no such unit, or nobody answers.
         """
-        asked = self._asked
-        answer = asked.source.explain(*asked.find(unit), changes=changes)
+        context = self._context
+        answer = context.source.explain(*context.find(unit), changes=changes)
         return decode(answer, Explanation)
 
     def forecast(self, unit: str) -> Forecast:
@@ -152,12 +151,12 @@ class Client:
         Raises:
             CommandError: It does not wait, or nobody answers.
         """
-        asked = self._asked
-        return decode(asked.source.forecast(*asked.find(unit)), Forecast)
+        context = self._context
+        return decode(context.source.forecast(*context.find(unit)), Forecast)
 
     def queue_forecast(self, queue: str) -> QueueForecast:
         """Return when the jobs of a queue start. Raises as `forecast`."""
-        return decode(self._asked.source.queue_forecast(queue_name(queue)), QueueForecast)
+        return decode(self._context.source.queue_forecast(queue_name(queue)), QueueForecast)
 
     def pending(self, *, queue: str | None = None, everywhere: bool = False) -> list[Pending]:
         """Return the units that wait: those of the namespace, or `everywhere`.
@@ -169,8 +168,8 @@ class Client:
         Raises:
             CommandError: Nobody answers.
         """
-        asked = self._asked
-        return asked.source.pending(None if everywhere else asked.namespace(), queue)
+        context = self._context
+        return context.source.pending(None if everywhere else context.namespace(), queue)
 
     def try_(self, manifest: Manifest, *, changes: bool = False) -> Tried:
         """Return what would become of jobs that are submitted now. Nothing is created.
@@ -179,11 +178,11 @@ class Client:
             CommandError: The manifest cannot be read, the API server refuses an object of it, or
                 nobody answers.
         """
-        asked, text = self._asked, _manifest_text(manifest)
-        namespace = asked.namespace()
+        context, text = self._context, _manifest_text(manifest)
+        namespace = context.namespace()
         if self._dump is None:
             text = apply_dry(self._session.cluster(), text, namespace)
-        answer = asked.source.try_(
+        answer = context.source.try_(
             text, namespace, is_json=True, changes=changes, defaulted=self._dump is None
         )
         return decode(answer, Tried)
@@ -213,21 +212,21 @@ class Client:
         Raises:
             CommandError: An edit cannot be read, or nobody answers.
         """
-        asked = self._asked
+        context = self._context
         found = [*map(dict, edits), *map(edit_flags.queue_edit, queues)]
         found += map(edit_flags.node_edit, nodes)
         for named in ended:
-            namespace, name = asked.find(named)
+            namespace, name = context.find(named)
             found.append({"kind": "QueueUnit", "namespace": namespace, "name": name, "end": True})
         if quotas:
             flags = [edit_flags.read_quota_flag(each) for each in quotas]
-            found += edit_flags.quota_edits(flags, asked.quotas())
+            found += edit_flags.quota_edits(flags, context.quotas())
         question: Json = {"edits": found}
         if horizon is not None:
             question["horizonSeconds"] = _seconds(horizon)
         if seed is not None:
             question["seed"] = seed
-        return decode(asked.source.what_if(msgspec.json.encode(question)), WhatIf)
+        return decode(context.source.what_if(msgspec.json.encode(question)), WhatIf)
 
     # --- jobs ---------------------------------------------------------------------------------
 
@@ -306,9 +305,9 @@ class Client:
         return created
 
     @property
-    def _asked(self) -> Asked:
+    def _context(self) -> AnswerContext:
         if self._known is None:
-            self._known = ask(self._session, self._dump)
+            self._known = open_context(self._session, self._dump)
         return self._known
 
 

@@ -11,11 +11,11 @@ import msgspec
 from koord_queue.acts.change import Already, Change, Json, On, Target
 from koord_queue.acts.on_queues import set_stop_policy
 from koord_queue.acts.on_units import hold, is_held, release
-from koord_queue.cli.session import Session
 from koord_queue.cli.targets import Place, Targets, UnitTarget
 from koord_queue.errors import EXIT_FAILED, CommandError
 from koord_queue.reach.errors import Conflicting, Missing, Refused
 from koord_queue.reach.named import queue_name
+from koord_queue.session.session import Session
 from koord_queue.show.printable import printable
 from shared_api.objects.queue import Queue
 from shared_api.queue_unit_phases import occupies_quota

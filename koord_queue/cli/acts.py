@@ -10,7 +10,7 @@ import click
 from koord_queue.acts import on_queues, on_units
 from koord_queue.cli import options
 from koord_queue.cli.acting import Acting, read_queue
-from koord_queue.cli.session import Session
+from koord_queue.session.session import Session
 
 _JOBS: Final = click.argument("targets", metavar="JOB...", nargs=-1, required=True)
 _QUEUES: Final = click.argument("targets", metavar="QUEUE...", nargs=-1, required=True)

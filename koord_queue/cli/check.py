@@ -10,8 +10,8 @@ import msgspec
 from koord_queue.checks.every_check import CHECKS, look
 from koord_queue.checks.findings import Finding, has_problems
 from koord_queue.cli import options
-from koord_queue.cli.session import Session
 from koord_queue.reach.installation import Installation, NamedServer
+from koord_queue.session.session import Session
 from koord_queue.show.documents import show_document
 from koord_queue.show.finding_lines import lines_of, summary_of
 from shared_api.durations import DurationError, parse_seconds

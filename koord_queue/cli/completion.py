@@ -170,9 +170,9 @@ def names_of(kinds: Sequence[str], context: click.Context, typed: str) -> list[s
 
 
 def _names(kind: str, context: click.Context, typed: str) -> Iterator[str]:
-    from koord_queue.cli.session import Session  # noqa: PLC0415 - only where names are asked for
     from koord_queue.reach import resources  # noqa: PLC0415 - the same
     from koord_queue.reach.named import read_owned  # noqa: PLC0415 - the same
+    from koord_queue.session.session import Session  # noqa: PLC0415 - only where names are asked for
 
     given = {name: context.params.get(name) for name in Choice._fields}
     choice = Choice(**{name: value for name, value in given.items() if value is not None})

@@ -12,7 +12,7 @@ from koord_queue.errors import CommandError
 from koord_queue.reach.errors import Missing, NotServed, Refused
 
 if TYPE_CHECKING:
-    from koord_queue.cli.session import Session
+    from koord_queue.session.session import Session
     from koord_queue.show.unit_life import Event, Told
     from shared_api.objects.queue_unit import QueueUnit
 
@@ -28,7 +28,7 @@ def describe(session: Session, unit: str) -> None:
 
     UNIT is job/NAME, NAMESPACE/NAME, or the name of a queue unit.
     """
-    from koord_queue.cli.objects import read_unit  # noqa: PLC0415 - not for --help
+    from koord_queue.reach.objects import read_unit  # noqa: PLC0415 - not for --help
     from koord_queue.show import unit_life  # noqa: PLC0415 - the same
     from koord_queue.show.forecasts import Wall  # noqa: PLC0415 - the same
     from koord_queue.show.paragraphs import (  # noqa: PLC0415 - the same

@@ -13,7 +13,7 @@ from koord_queue.cli import options
 from koord_queue.errors import CommandError
 
 if TYPE_CHECKING:
-    from koord_queue.cli.session import Session
+    from koord_queue.session.session import Session
     from queue_insight.offline.prepare import Prepared
 
 STDOUT: Final = "-"

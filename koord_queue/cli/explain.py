@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from koord_queue.cli import options
-from koord_queue.cli.asked import ask, show_tree
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import NotServed, Refused
+from koord_queue.session.answer_context import open_context, show_tree
 
 if TYPE_CHECKING:
     from koord_queue.answers.explanation import Explanation
-    from koord_queue.cli.asked import Asked
-    from koord_queue.cli.session import Session
+    from koord_queue.session.answer_context import AnswerContext
+    from koord_queue.session.session import Session
 
 
 @click.command()
@@ -41,56 +41,58 @@ def explain(
     """
     if changes and at is not None:
         raise click.UsageError("--changes is about now, not about --at.")
-    asked = ask(session, dump)
-    namespace, name = _find(asked, unit, at)
+    context = open_context(session, dump)
+    namespace, name = _find(context, unit, at)
     try:
-        answer = _answer(asked, (namespace, name), at, changes=changes)
+        answer = _answer(context, (namespace, name), at, changes=changes)
     except (NotServed, Refused) as error:
         if form != "text" or at is not None or dump is not None:
             raise
         _explain_alone(session, namespace, name, error)
         return
     if not show_tree(session, answer, form):
-        _show(session, asked, answer, shows_all=shows_all)
+        _show(session, context, answer, shows_all=shows_all)
 
 
-def _find(asked: Asked, unit: str, at: str | None) -> tuple[str, str]:
+def _find(context: AnswerContext, unit: str, at: str | None) -> tuple[str, str]:
     """Return namespace and name of a unit; at another time its object need not be there now."""
     try:
-        return asked.find(unit)
+        return context.find(unit)
     except CommandError:
         from koord_queue.reach.named import place_of_unit  # noqa: PLC0415 - not for --help
 
-        found = None if at is None else place_of_unit(unit, asked.namespace())
+        found = None if at is None else place_of_unit(unit, context.namespace())
         if found is None:
             raise
         return found
 
 
-def _answer(asked: Asked, unit: tuple[str, str], at: str | None, *, changes: bool) -> bytes:
+def _answer(
+    context: AnswerContext, unit: tuple[str, str], at: str | None, *, changes: bool
+) -> bytes:
     if at is None:
-        return asked.source.explain(*unit, changes=changes)
+        return context.source.explain(*unit, changes=changes)
     namespace, name = unit
-    return asked.source.debug(f"/debug/queueunits/{namespace}/{name}/explain", (("at", at),))
+    return context.source.debug(f"/debug/queueunits/{namespace}/{name}/explain", (("at", at),))
 
 
-def _show(session: Session, asked: Asked, answer: bytes, *, shows_all: bool) -> None:
+def _show(session: Session, context: AnswerContext, answer: bytes, *, shows_all: bool) -> None:
     from koord_queue.answers.decoding import decode  # noqa: PLC0415 - not for --help
     from koord_queue.answers.explanation import Explanation  # noqa: PLC0415 - the same
     from koord_queue.show.explanation import tell_explanation  # noqa: PLC0415 - the same
     from koord_queue.show.paragraphs import write_lines  # noqa: PLC0415 - the same
 
     explanation = decode(answer, Explanation)
-    ahead = _ahead(asked, explanation)
+    ahead = _ahead(context, explanation)
     write_lines(session.out, tell_explanation(explanation, ahead, shows_all=shows_all))
 
 
-def _ahead(asked: Asked, explanation: Explanation) -> list[str]:
+def _ahead(context: AnswerContext, explanation: Explanation) -> list[str]:
     """Return units of its namespace that are ahead of it; none if that is not answered."""
     if explanation.verdict != "waiting" or explanation.position <= 1:
         return []
     try:
-        found = asked.source.pending(explanation.namespace, explanation.queue)
+        found = context.source.pending(explanation.namespace, explanation.queue)
     except (NotServed, Refused):
         return []
     ahead = [each for each in found if 0 < each.position < explanation.position]
@@ -98,7 +100,7 @@ def _ahead(asked: Asked, explanation: Explanation) -> list[str]:
 
 
 def _explain_alone(session: Session, namespace: str, name: str, error: CommandError) -> None:
-    from koord_queue.cli.objects import read_unit  # noqa: PLC0415 - not for --help
+    from koord_queue.reach.objects import read_unit  # noqa: PLC0415 - not for --help
     from koord_queue.show.forecasts import Wall  # noqa: PLC0415 - the same
     from koord_queue.show.paragraphs import write_lines  # noqa: PLC0415 - the same
     from koord_queue.show.unit_life import tell_reason  # noqa: PLC0415 - the same

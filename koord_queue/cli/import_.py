@@ -12,10 +12,10 @@ from koord_queue.errors import CommandError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from koord_queue.cli.session import Session
     from koord_queue.importing.kueue_source import FoundJobs
     from koord_queue.importing.plan import Lost, Plan
     from koord_queue.importing.writing import PlanWriter, Step
+    from koord_queue.session.session import Session
 
 COLUMNS: Final = ("FROM", "BECOMES", "WITH")
 LOST_COLUMNS: Final = ("NOT-CARRIED-OVER", "FIELD", "WHY")

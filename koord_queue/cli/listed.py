@@ -13,7 +13,7 @@ from koord_queue.reach.dump import open_dump
 from koord_queue.show.documents import show_document
 
 if TYPE_CHECKING:
-    from koord_queue.cli.session import Session
+    from koord_queue.session.session import Session
 
 UNIT_COLUMNS: Final = ("NAMESPACE", "NAME", "STATE", "QUEUE", "QUOTA", "POS", "MESSAGE")
 QUEUE_COLUMNS: Final = ("QUEUE", "POLICY", "PENDING", "ADMITTED", "QUOTAS")

@@ -9,10 +9,10 @@ import msgspec
 
 from koord_queue.answers.log import LogEntry, read_log_page
 from koord_queue.cli import options
-from koord_queue.cli.session import Session
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import NotServed, Refused
 from koord_queue.reach.named import is_queue, place_of_unit, queue_name
+from koord_queue.session.session import Session
 from koord_queue.show.documents import show_document
 from koord_queue.show.log_rows import COLUMNS, STYLES, cells_of
 

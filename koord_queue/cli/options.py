@@ -8,12 +8,10 @@ from typing import Any, Final
 
 import click
 
-from koord_queue.cli.session import Session
-from koord_queue.reach.choice import NAMESPACE_NAME, Choice
+from koord_queue.reach.choice import NAMESPACE_NAME, SYSTEM_NAMESPACE, Choice
+from koord_queue.session.session import Session
 
 Function = Callable[..., Any]
-
-SYSTEM_NAMESPACE: Final = "koord-queue"
 
 
 def _check_namespace(

@@ -6,8 +6,8 @@ import click
 import msgspec
 
 from koord_queue.cli import options
-from koord_queue.cli.session import Session
 from koord_queue.reach.resources import QUEUES
+from koord_queue.session.session import Session
 from koord_queue.show.documents import show_documents
 from koord_queue.show.queue_rows import COLUMNS, STYLES, cells_of
 from shared_api.objects.queue import Queue

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from koord_queue.answers.quotas import Quota, quotas_of_objects, read_quota_page
-from koord_queue.cli.session import Session
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import NotServed, Refused
 from koord_queue.reach.resources import ELASTIC_QUOTAS
+from koord_queue.session.session import Session
 from shared_api.objects.elastic_quota import ElasticQuota
 
 

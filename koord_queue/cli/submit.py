@@ -10,13 +10,13 @@ import msgspec
 
 from koord_queue.acts.manifest import Draft, Wishes, placed, read_drafts
 from koord_queue.cli import options
-from koord_queue.cli.session import Session
 from koord_queue.cli.targets import FIELD_MANAGER
 from koord_queue.cli.try_ import read_file
 from koord_queue.errors import CommandError
 from koord_queue.reach.dry_run import DryRuns, read_manifest
 from koord_queue.reach.errors import NotServed, Refused
 from koord_queue.reach.resources import Resource, Resources
+from koord_queue.session.session import Session
 from koord_queue.show.printable import printable
 from shared_api.durations import DurationError, parse_seconds
 

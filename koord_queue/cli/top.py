@@ -11,9 +11,9 @@ import msgspec
 
 from koord_queue.cli import options
 from koord_queue.cli.quota_source import read_quotas
-from koord_queue.cli.session import Session
 from koord_queue.reach.errors import NotServed, Refused
 from koord_queue.reach.resources import QUEUE_UNITS
+from koord_queue.session.session import Session
 from koord_queue.show.bars import bar, letters_for, percent
 from koord_queue.show.documents import show_document
 from koord_queue.show.quota_rows import FULL, TopRow, documents_of, fit, top_quotas, uses_of

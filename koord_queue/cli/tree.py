@@ -9,8 +9,8 @@ import click
 from koord_queue.answers.quotas import Quota, find, walk
 from koord_queue.cli import options
 from koord_queue.cli.quota_source import read_quotas
-from koord_queue.cli.session import Session
 from koord_queue.errors import CommandError
+from koord_queue.session.session import Session
 from koord_queue.show.bars import letters_for
 from koord_queue.show.documents import show_document
 from koord_queue.show.quota_rows import (

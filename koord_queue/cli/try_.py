@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from koord_queue.cli import options
-from koord_queue.cli.asked import ask, has_cluster, show_tree
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import NotServed
+from koord_queue.session.answer_context import has_cluster, open_context, show_tree
 
 if TYPE_CHECKING:
-    from koord_queue.cli.asked import Asked
-    from koord_queue.cli.session import Session
+    from koord_queue.session.answer_context import AnswerContext
+    from koord_queue.session.session import Session
 
 STDIN: Final = "-"
 
@@ -42,10 +42,10 @@ def try_(
     and webhooks count; what it refuses is not tried.
     """
     manifest = read_file(filename)
-    asked = ask(session, dump)
-    namespace = asked.namespace()
+    context = open_context(session, dump)
+    namespace = context.namespace()
     defaulted = None if dump is not None else _dry_run(session, manifest, namespace)
-    answer = asked.source.try_(
+    answer = context.source.try_(
         manifest if defaulted is None else defaulted,
         namespace,
         is_json=defaulted is not None or filename.endswith(".json"),
@@ -53,7 +53,7 @@ def try_(
         defaulted=defaulted is not None,
     )
     if not show_tree(session, answer, form):
-        _show(session, asked, answer, shows_all=shows_all)
+        _show(session, context, answer, shows_all=shows_all)
 
 
 def _dry_run(session: Session, manifest: bytes, namespace: str) -> bytes | None:
@@ -74,13 +74,13 @@ def _dry_run(session: Session, manifest: bytes, namespace: str) -> bytes | None:
         return None
 
 
-def _show(session: Session, asked: Asked, answer: bytes, *, shows_all: bool) -> None:
+def _show(session: Session, context: AnswerContext, answer: bytes, *, shows_all: bool) -> None:
     from koord_queue.answers.decoding import decode  # noqa: PLC0415 - not for --help
     from koord_queue.answers.tried import Tried  # noqa: PLC0415 - the same
     from koord_queue.show.paragraphs import write_lines  # noqa: PLC0415 - the same
     from koord_queue.show.tried import tell_tried  # noqa: PLC0415 - the same
 
-    told = tell_tried(decode(answer, Tried), asked.wall, shows_all=shows_all)
+    told = tell_tried(decode(answer, Tried), context.wall, shows_all=shows_all)
     write_lines(session.out, told)
 
 

@@ -10,10 +10,10 @@ import msgspec
 
 from koord_queue.answers.pending import Pending
 from koord_queue.cli import options
-from koord_queue.cli.session import Session
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import NotServed, Refused
 from koord_queue.reach.resources import QUEUE_UNITS
+from koord_queue.session.session import Session
 from koord_queue.show.documents import show_documents
 from koord_queue.show.unit_rows import (
     BY_PLACE,

@@ -10,8 +10,8 @@ import msgspec
 from koord_queue.checks.facts import COMPONENT, PART_OF, containers_of, label_of, text_of
 from koord_queue.checks.programs import version_of
 from koord_queue.cli import options
-from koord_queue.cli.session import Session
 from koord_queue.errors import CommandError
+from koord_queue.session.session import Session
 from koord_queue.show.documents import show_document
 from shared_api.version import VERSION
 

@@ -26,11 +26,11 @@ from koord_queue.acts.following import (
 from koord_queue.answers.decoding import decode
 from koord_queue.answers.explanation import Explanation
 from koord_queue.answers.forecast import Forecast
-from koord_queue.cli.session import Session
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import Missing, NotServed, Refused
 from koord_queue.reach.last_state import last_state
 from koord_queue.reach.resources import QUEUE_UNITS, Resource
+from koord_queue.session.session import Session
 from koord_queue.show.forecasts import Wall, brief_start
 from koord_queue.show.printable import printable
 from shared_api.objects.queue_unit import QueueUnit

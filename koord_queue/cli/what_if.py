@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from koord_queue.cli import options
-from koord_queue.cli.asked import ask, has_cluster, show_tree
 from koord_queue.errors import CommandError
+from koord_queue.session.answer_context import has_cluster, open_context, show_tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from koord_queue.cli.asked import Asked
-    from koord_queue.cli.session import Session
+    from koord_queue.session.answer_context import AnswerContext
+    from koord_queue.session.session import Session
 
 Json = dict[str, Any]
 
@@ -100,8 +100,8 @@ def what_if(
 
     Edits are made together. The API server is asked by a dry run first whether it accepts them.
     """
-    asked = ask(session, dump)
-    question = _question(asked, Edits(**edits), file)
+    context = open_context(session, dump)
+    question = _question(context, Edits(**edits), file)
     if horizon is not None:
         question |= {"horizonSeconds": horizon}
     if seed is not None:
@@ -110,14 +110,14 @@ def what_if(
         _check(session, question["edits"])
     import msgspec  # noqa: PLC0415 - not for --help
 
-    answer = asked.source.what_if(msgspec.json.encode(question))
+    answer = context.source.what_if(msgspec.json.encode(question))
     if not show_tree(session, answer, form):
         _show(session, answer, has_horizon="horizonSeconds" in question)
 
 
-def _question(asked: Asked, edits: Edits, file: str | None) -> Json:
+def _question(context: AnswerContext, edits: Edits, file: str | None) -> Json:
     question = {"edits": []} if file is None else _read_question(file)
-    question["edits"] = [*question["edits"], *_own_edits(asked, edits)]
+    question["edits"] = [*question["edits"], *_own_edits(context, edits)]
     if not question["edits"]:
         raise click.UsageError("Nothing is edited: --quota, --queue, --node, --end or --file.")
     return question
@@ -141,17 +141,17 @@ def _read_question(file: str) -> Json:
     return question
 
 
-def _own_edits(asked: Asked, edits: Edits) -> list[Json]:
-    from koord_queue.cli import edit_flags  # noqa: PLC0415 - not for --help
+def _own_edits(context: AnswerContext, edits: Edits) -> list[Json]:
+    from koord_queue.session import edit_flags  # noqa: PLC0415 - not for --help
 
     quotas = [edit_flags.read_quota_flag(each) for each in edits.quotas]
     found = [edit_flags.queue_edit(each) for each in edits.queues]
     found += [edit_flags.node_edit(each) for each in edits.nodes]
     for named in edits.ended:
-        namespace, name = asked.find(named)
+        namespace, name = context.find(named)
         found.append({"kind": "QueueUnit", "namespace": namespace, "name": name, "end": True})
     if quotas:
-        found += edit_flags.quota_edits(quotas, asked.quotas())
+        found += edit_flags.quota_edits(quotas, context.quotas())
     return found
 
 

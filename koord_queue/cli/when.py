@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from koord_queue.cli import options
-from koord_queue.cli.asked import ask, show_tree
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import Missing
 from koord_queue.reach.named import is_queue, queue_name
+from koord_queue.session.answer_context import open_context, show_tree
 
 if TYPE_CHECKING:
-    from koord_queue.cli.asked import Asked
-    from koord_queue.cli.session import Session
+    from koord_queue.session.answer_context import AnswerContext
+    from koord_queue.session.session import Session
 
 
 @click.command()
@@ -28,31 +28,31 @@ def when(session: Session, named: str, *, dump: str | None, form: str) -> None:
     UNIT is job/NAME, NAMESPACE/NAME, or the name of a queue unit; of queue/NAME all units are
     listed. Times are in the zone of this machine.
     """
-    asked = ask(session, dump)
+    context = open_context(session, dump)
     if is_queue(named):
         name = queue_name(named)
-        answer = _forecast_of_queue(asked, name)
+        answer = _forecast_of_queue(context, name)
         if not show_tree(session, answer, form):
-            _show_queue(session, asked, answer, name)
+            _show_queue(session, context, answer, name)
         return
-    answer = _forecast_of(asked, named)
+    answer = _forecast_of(context, named)
     if not show_tree(session, answer, form):
-        _show_unit(session, asked, answer)
+        _show_unit(session, context, answer)
 
 
-def _forecast_of_queue(asked: Asked, name: str) -> bytes:
+def _forecast_of_queue(context: AnswerContext, name: str) -> bytes:
     try:
-        return asked.source.queue_forecast(name)
+        return context.source.queue_forecast(name)
     except Missing as error:
         raise CommandError(
             f"there is no queue {name}", "`koord-queue queues` lists them."
         ) from error
 
 
-def _forecast_of(asked: Asked, named: str) -> bytes:
-    namespace, name = asked.find(named)
+def _forecast_of(context: AnswerContext, named: str) -> bytes:
+    namespace, name = context.find(named)
     try:
-        return asked.source.forecast(namespace, name)
+        return context.source.forecast(namespace, name)
     except Missing as error:
         raise CommandError(
             f"{name} has no forecast: it did not wait in a queue when the last one was made",
@@ -60,23 +60,23 @@ def _forecast_of(asked: Asked, named: str) -> bytes:
         ) from error
 
 
-def _show_unit(session: Session, asked: Asked, answer: bytes) -> None:
+def _show_unit(session: Session, context: AnswerContext, answer: bytes) -> None:
     from koord_queue.answers.decoding import decode  # noqa: PLC0415 - not for --help
     from koord_queue.answers.forecast import Forecast  # noqa: PLC0415 - the same
     from koord_queue.show.forecasts import tell_forecast  # noqa: PLC0415 - the same
     from koord_queue.show.paragraphs import write_lines  # noqa: PLC0415 - the same
 
-    write_lines(session.out, tell_forecast(decode(answer, Forecast), asked.wall))
+    write_lines(session.out, tell_forecast(decode(answer, Forecast), context.wall))
 
 
-def _show_queue(session: Session, asked: Asked, answer: bytes, name: str) -> None:
+def _show_queue(session: Session, context: AnswerContext, answer: bytes, name: str) -> None:
     from koord_queue.answers.decoding import decode  # noqa: PLC0415 - not for --help
     from koord_queue.answers.forecast import QueueForecast  # noqa: PLC0415 - the same
     from koord_queue.show.forecasts import QUEUE_COLUMNS, queue_rows  # noqa: PLC0415 - the same
 
     found = decode(answer, QueueForecast)
     if found.units:
-        session.out.table(QUEUE_COLUMNS, queue_rows(found, asked.wall))
+        session.out.table(QUEUE_COLUMNS, queue_rows(found, context.wall))
     left = found.total - found.offset - len(found.units)
     if left > 0:
         session.out.note(f"{left} more units wait in queue {name}")

@@ -8,6 +8,9 @@ from typing import Final, NamedTuple
 NAMESPACE_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 """As Kubernetes has it."""
 
+SYSTEM_NAMESPACE: Final = "koord-queue"
+"""Where Koord-Queue is installed, if nothing else is said."""
+
 
 class Choice(NamedTuple):
     """The options that all commands have."""
@@ -20,4 +23,4 @@ class Choice(NamedTuple):
     server: str | None = None
     token_file: str | None = None
     ca_file: str | None = None
-    system_namespace: str = "koord-queue"
+    system_namespace: str = SYSTEM_NAMESPACE

@@ -16,7 +16,7 @@ from koord_queue.cli.submit import _Submission
 from koord_queue.client import Client, CommandError, FollowTimeout, State
 from koord_queue.reach.dry_run import DryRuns
 from shared_api.testing.object_builders import job_body, queue_unit_body
-from tests.koord_queue.cli.played_session import PlayedSession
+from tests.koord_queue.session.played_session import PlayedSession
 
 Json = dict[str, Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from koord_queue.reach.errors import NotServed
-from tests.koord_queue.cli.played_session import PlayedSession
+from tests.koord_queue.session.played_session import PlayedSession
 
 Query = tuple[tuple[str, str], ...]
 

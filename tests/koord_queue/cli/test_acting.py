@@ -11,7 +11,7 @@ from koord_queue.acts.on_units import deactivate, hold
 from koord_queue.cli.acting import Acting
 from koord_queue.errors import CommandError
 from shared_api.testing.object_builders import consumer_ref, job_body, queue_unit_body
-from tests.koord_queue.cli.played_session import PlayedSession
+from tests.koord_queue.session.played_session import PlayedSession
 
 Json = dict[str, Any]
 

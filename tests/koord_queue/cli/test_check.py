@@ -10,7 +10,7 @@ import pytest
 
 from koord_queue.checks.every_check import CHECKS
 from koord_queue.cli.check import PAUSE_SECONDS, check
-from tests.koord_queue.cli.played_session import PlayedSession
+from tests.koord_queue.session.played_session import PlayedSession
 
 SERVED = ("crds", "server")
 """What the played API server has; all else is a problem there."""

@@ -15,7 +15,6 @@ from shared_api.testing.object_builders import (
     namespace_body,
     queue_unit_body,
 )
-from tests.koord_queue.cli.played_session import PlayedSession
 from tests.koord_queue.importing.kueue_bodies import (
     cluster_queue,
     flavor,
@@ -23,6 +22,7 @@ from tests.koord_queue.importing.kueue_bodies import (
     local_queue,
     resource,
 )
+from tests.koord_queue.session.played_session import PlayedSession
 
 Json = dict[str, Any]
 DATA = Path(__file__).resolve().parents[2] / "data"

@@ -11,7 +11,7 @@ from koord_queue.answers.pending import Pending
 from koord_queue.cli.units import units
 from shared_api.testing.object_builders import queue_unit_body
 from tests.koord_queue.cli.played_answers import run
-from tests.koord_queue.cli.played_session import PlayedSession
+from tests.koord_queue.session.played_session import PlayedSession
 
 PLACES: Final = [
     Pending("default", "a", "team", 3, "2026-11-26T12:00:00Z"),

@@ -18,7 +18,7 @@ from shared_api.fake_api_server.watch_stream import FakeStream, StreamPlan
 from shared_api.queue_unit_phases import JOB_IS_DELETED
 from shared_api.testing.object_builders import consumer_ref, job_body, queue_unit_body
 from shared_api.timestamps import rfc3339
-from tests.koord_queue.cli.played_session import NoAnswers, PlayedSession
+from tests.koord_queue.session.played_session import NoAnswers, PlayedSession
 
 Json = dict[str, Any]
 

@@ -15,8 +15,8 @@ from koord_queue.importing.kueue_source import read_cluster, read_files, read_jo
 from koord_queue.reach.cluster import Cluster
 from shared_api.client.transport import Request, Response
 from shared_api.testing.object_builders import job_body
-from tests.koord_queue.cli.played_session import PlayedSession
 from tests.koord_queue.importing.kueue_bodies import cluster_queue, group, local_queue, resource
+from tests.koord_queue.session.played_session import PlayedSession
 from tests.sample_jobs import crd
 
 Json = dict[str, Any]

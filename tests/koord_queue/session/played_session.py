@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from koord_queue.answers.jobs import Job
-from koord_queue.cli.session import Session
 from koord_queue.reach.choice import Choice
 from koord_queue.reach.cluster import Cluster
 from koord_queue.reach.errors import NotServed
+from koord_queue.session.session import Session
 from koord_queue.show.printer import Printer
 from shared_api.client.transport import Request, Response
 from shared_api.testing.fake_api_server import FakeApiServer

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from koord_queue.answers.jobs import Job, JobProblem, JobUnit
-from koord_queue.cli.session import Session
 from koord_queue.errors import CommandError
 from koord_queue.reach.choice import Choice
 from koord_queue.reach.cluster import Cluster
 from koord_queue.reach.errors import Missing, NotServed
 from koord_queue.reach.port_forward import SCHEDULER
+from koord_queue.session.session import Session
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.testing.object_builders import consumer_ref, job_body, owned_by, pod_body
 from shared_api.testing.object_builders import queue_unit_body as unit_body
 from shared_api.testing.virtual_clock import VirtualClock
-from tests.koord_queue.cli.played_session import PlayedSession
 from tests.koord_queue.reach.test_port_forward import LISTENS, cluster, is_running, stand_in
+from tests.koord_queue.session.played_session import PlayedSession
 
 Json = dict[str, Any]
 UNIT = "koord-queue/related-queueunit"

@@ -1,4 +1,4 @@
-"""Where a question goes: to the cluster, or to a dump."""
+"""Where a question goes, to the cluster or to a dump, and its present."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from koord_queue.cli.session import Session
 from koord_queue.errors import CommandError
+from koord_queue.session.session import Session
 
 if TYPE_CHECKING:
     from koord_queue.reach.sources import Source
@@ -17,8 +17,8 @@ DEFAULT_NAMESPACE: Final = "default"
 """Of a dump, and of a server alone: they have no context."""
 
 
-class Asked(NamedTuple):
-    """What is asked, and its present.
+class AnswerContext(NamedTuple):
+    """Where a question goes, and its present.
 
     Attributes:
         source: Answers.
@@ -42,8 +42,8 @@ class Asked(NamedTuple):
         return Wall(self.now)
 
 
-def ask(session: Session, dump: str | None) -> Asked:
-    """Return what is asked; `dump`: the value of `--from-dump`."""
+def open_context(session: Session, dump: str | None) -> AnswerContext:
+    """Return where questions go; `dump`: the value of `--from-dump`."""
     if dump is None:
         return _ask_cluster(session)
     from koord_queue.reach.dump import open_dump  # noqa: PLC0415 - only for a dump
@@ -51,7 +51,7 @@ def ask(session: Session, dump: str | None) -> Asked:
     source = open_dump(dump)
     source.note_differences(session.out.note)
     namespace = _namespace_of(session)
-    return Asked(
+    return AnswerContext(
         source,
         lambda named: source.unit(named, namespace),
         lambda: namespace,
@@ -60,9 +60,9 @@ def ask(session: Session, dump: str | None) -> Asked:
     )
 
 
-def _ask_cluster(session: Session) -> Asked:
-    from koord_queue.cli.objects import read_quotas  # noqa: PLC0415 - not for a dump
+def _ask_cluster(session: Session) -> AnswerContext:
     from koord_queue.reach.named import place_of_unit  # noqa: PLC0415 - the same
+    from koord_queue.reach.objects import read_quotas  # noqa: PLC0415 - not for a dump
 
     def namespace() -> str:
         return session.namespace if has_cluster(session) else _namespace_of(session)
@@ -78,7 +78,7 @@ def _ask_cluster(session: Session) -> Asked:
             )
         return found
 
-    return Asked(
+    return AnswerContext(
         session.answers(),
         find,
         namespace,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from koord_queue.cli.edit_flags import node_edit, queue_edit, quota_edits, read_quota_flag
 from koord_queue.errors import CommandError
+from koord_queue.session.edit_flags import node_edit, queue_edit, quota_edits, read_quota_flag
 
 Json = dict[str, Any]
 
