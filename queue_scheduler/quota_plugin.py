@@ -29,7 +29,7 @@ from queue_scheduler.quota_cache.admission_record import AdmissionRecord
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from queue_scheduler.quota_cache.quota_ledger import ForeignCharge
 from queue_scheduler.quota_cache.reclaim import LentUsage, find_borrowed, is_owed
-from queue_scheduler.required_requests import tell_missing
+from queue_scheduler.required_requests import missing_requests_text
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.well_known_labels import JOB_COUNTS
@@ -150,7 +150,7 @@ class QuotaPlugin(ABC):
     def check_requests(self, info: QueueUnitInfo) -> Refusal | None:
         """Return why a unit whose pods lack a request may not be pending, or None."""
         required = self._required_in(info.quota)
-        missing = tell_missing(info.demand, required) if required else ""
+        missing = missing_requests_text(info.demand, required) if required else ""
         if not missing:
             return None
         return Refusal(reason=Reason.REQUESTS_MISSING, quota=info.quota, detail=missing)

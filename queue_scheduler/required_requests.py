@@ -33,7 +33,7 @@ def read_required(names: Iterable[str]) -> frozenset[str]:
     return frozenset(RENAMED.get(name, name) for name in names)
 
 
-def tell_missing(demand: UnitDemand, required: AbstractSet[str]) -> str:
+def missing_requests_text(demand: UnitDemand, required: AbstractSet[str]) -> str:
     """Return which pods request none of which required resource, or ""."""
     if not demand.pod_sets:
         lacking = _lacking(demand.total, required)

@@ -45,12 +45,12 @@ def reason_without_pods(ready: Ready, now: datetime) -> str:
     return ready.reason if is_stuck and lasts else ""
 
 
-def tell_waiting(count: int, reason: str) -> str:
+def waiting_text(count: int, reason: str) -> str:
     """Return that units wait until a user acts, as a sentence without a period."""
     return f"1 unit waits with {reason}" if count == 1 else f"{count} units wait with {reason}"
 
 
-def tell_without_pods(reason: str) -> str:
+def without_pods_text(reason: str) -> str:
     """Return that admitted units do not run, as a part of a sentence."""
     minutes = int(LONG_WITHOUT_PODS.total_seconds() // 60)
     return f"admitted for more than {minutes} minutes, {reason}"

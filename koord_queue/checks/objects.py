@@ -33,8 +33,8 @@ from shared_api.unit_problems import (
     explain_command,
     reason_to_act,
     reason_without_pods,
-    tell_waiting,
-    tell_without_pods,
+    waiting_text,
+    without_pods_text,
 )
 
 LISTED: Final = QuotaNamespaces.LISTED.value
@@ -181,10 +181,10 @@ def check_units(facts: Facts) -> Iterator[Finding]:
             stuck.setdefault(reason, []).append(name_of(unit))
     for reason, names in sorted(waiting.items()):
         fix = f"{explain_command(names[0])}; {WHERE_TO_LOOK}"
-        yield warning("units", f"{tell_waiting(len(names), reason)}: {some(names)}", fix)
+        yield warning("units", f"{waiting_text(len(names), reason)}: {some(names)}", fix)
     for reason, names in sorted(stuck.items()):
         namespace, _, name = names[0].partition("/")
-        text = f"{tell_without_pods(reason)}: {some(names)}"
+        text = f"{without_pods_text(reason)}: {some(names)}"
         yield warning("units", text, f"kubectl -n {namespace} describe queueunit {name}")
     if not waiting and not stuck:
         count = count_of(facts.units.items, "unit", is_cut=facts.units.is_cut)

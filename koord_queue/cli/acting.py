@@ -166,10 +166,10 @@ class Acting:
         if not self._dry_run:
             self._say(shown, change.said)
             return
-        from koord_queue.show.patches import tell_patch  # noqa: PLC0415 - only for a dry run
+        from koord_queue.show.patches import patch_lines  # noqa: PLC0415 - only for a dry run
 
         self._say(shown, f"{change.said} (dry run)")
-        for line in tell_patch(change.patch):
+        for line in patch_lines(change.patch):
             self._session.out.line(printable(f"  {line}"))
 
     def _say(self, shown: str, said: str) -> None:
@@ -200,7 +200,7 @@ class Acting:
         from koord_queue.answers.decoding import decode  # noqa: PLC0415 - only for a dry run
         from koord_queue.answers.what_if import WhatIf  # noqa: PLC0415 - the same
         from koord_queue.show.paragraphs import write_lines  # noqa: PLC0415 - the same
-        from koord_queue.show.what_if import tell_what_if  # noqa: PLC0415 - the same
+        from koord_queue.show.what_if import what_if_lines  # noqa: PLC0415 - the same
 
         try:
             answer = self._session.answers().what_if(msgspec.json.encode({"edits": self._edits}))
@@ -211,7 +211,7 @@ class Acting:
             )
             self._session.out.note(f"{said}. {error.next_step}".rstrip())
             return
-        write_lines(self._session.out, tell_what_if(decode(answer, WhatIf)))
+        write_lines(self._session.out, what_if_lines(decode(answer, WhatIf)))
 
 
 def read_queue(session: Session, name: str) -> Queue | None:

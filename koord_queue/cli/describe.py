@@ -42,8 +42,8 @@ def describe(session: Session, unit: str) -> None:
     told = _told(session, namespace, name)
     wall = Wall(session.clock.now())
     out = session.out
-    write_lines(out, unit_life.tell_facts(found, told, wall))
-    more = list(unit_life.tell_more_reasons(told))
+    write_lines(out, unit_life.fact_lines(found, told, wall))
+    more = list(unit_life.further_reason_lines(told))
     if more:
         write_lines(out, [*heading("More reasons"), *more])
 

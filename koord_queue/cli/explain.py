@@ -79,12 +79,12 @@ def _answer(
 def _show(session: Session, context: AnswerContext, answer: bytes, *, shows_all: bool) -> None:
     from koord_queue.answers.decoding import decode  # noqa: PLC0415 - not for --help
     from koord_queue.answers.explanation import Explanation  # noqa: PLC0415 - the same
-    from koord_queue.show.explanation import tell_explanation  # noqa: PLC0415 - the same
+    from koord_queue.show.explanation import explanation_lines  # noqa: PLC0415 - the same
     from koord_queue.show.paragraphs import write_lines  # noqa: PLC0415 - the same
 
     explanation = decode(answer, Explanation)
     ahead = _ahead(context, explanation)
-    write_lines(session.out, tell_explanation(explanation, ahead, shows_all=shows_all))
+    write_lines(session.out, explanation_lines(explanation, ahead, shows_all=shows_all))
 
 
 def _ahead(context: AnswerContext, explanation: Explanation) -> list[str]:
@@ -103,9 +103,9 @@ def _explain_alone(session: Session, namespace: str, name: str, error: CommandEr
     from koord_queue.reach.objects import read_unit  # noqa: PLC0415 - not for --help
     from koord_queue.show.forecasts import Wall  # noqa: PLC0415 - the same
     from koord_queue.show.paragraphs import write_lines  # noqa: PLC0415 - the same
-    from koord_queue.show.unit_life import tell_reason  # noqa: PLC0415 - the same
+    from koord_queue.show.unit_life import reason_lines  # noqa: PLC0415 - the same
 
     unit = read_unit(session.cluster(), namespace, name)
-    write_lines(session.out, tell_reason(unit, Wall(session.clock.now())))
+    write_lines(session.out, reason_lines(unit, Wall(session.clock.now())))
     missing = f"numbers, position and changes are not known: {error.message}"
     session.out.note(f"{missing}. {error.next_step}".rstrip())

@@ -112,7 +112,7 @@ class _Submission:
         from koord_queue.answers.tried import Tried  # noqa: PLC0415 - the same
         from koord_queue.show.forecasts import Wall  # noqa: PLC0415 - the same
         from koord_queue.show.paragraphs import write_lines  # noqa: PLC0415 - the same
-        from koord_queue.show.tried import tell_tried  # noqa: PLC0415 - the same
+        from koord_queue.show.tried import tried_lines  # noqa: PLC0415 - the same
 
         for (draft, resource, _), (_, answer) in zip(self._objects, sent, strict=True):
             self._tell(resource, draft, answer, "created (dry run)")
@@ -127,7 +127,7 @@ class _Submission:
             said = f"what would become of them is not known: {error.message}"
             out.note(f"{said}. {error.next_step}".rstrip())
             return
-        write_lines(out, tell_tried(decode(tried, Tried), Wall(self._session.clock.now())))
+        write_lines(out, tried_lines(decode(tried, Tried), Wall(self._session.clock.now())))
 
     def _tell(self, resource: Resource, draft: Draft, answer: bytes, said: str) -> None:
         name = msgspec.json.decode(answer, type=_Named).metadata.name

@@ -78,9 +78,9 @@ def _show(session: Session, context: AnswerContext, answer: bytes, *, shows_all:
     from koord_queue.answers.decoding import decode  # noqa: PLC0415 - not for --help
     from koord_queue.answers.tried import Tried  # noqa: PLC0415 - the same
     from koord_queue.show.paragraphs import write_lines  # noqa: PLC0415 - the same
-    from koord_queue.show.tried import tell_tried  # noqa: PLC0415 - the same
+    from koord_queue.show.tried import tried_lines  # noqa: PLC0415 - the same
 
-    told = tell_tried(decode(answer, Tried), context.wall, shows_all=shows_all)
+    told = tried_lines(decode(answer, Tried), context.wall, shows_all=shows_all)
     write_lines(session.out, told)
 
 

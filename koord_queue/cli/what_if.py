@@ -172,15 +172,15 @@ def _show(session: Session, answer: bytes, *, has_horizon: bool) -> None:
     from koord_queue.show.paragraphs import write_lines  # noqa: PLC0415 - the same
     from koord_queue.show.what_if import (  # noqa: PLC0415 - the same
         HORIZON_COLUMNS,
+        horizon_lines,
         horizon_rows,
-        tell_horizon,
-        tell_what_if,
+        what_if_lines,
     )
 
     found = decode(answer, WhatIf)
-    write_lines(session.out, tell_what_if(found))
+    write_lines(session.out, what_if_lines(found))
     if found.horizon is not None:
-        write_lines(session.out, tell_horizon(found.horizon))
+        write_lines(session.out, horizon_lines(found.horizon))
         session.out.table(HORIZON_COLUMNS, horizon_rows(found.horizon))
     elif has_horizon:
         session.out.note(f"nothing is known over a time: {found.no_horizon}")

@@ -63,10 +63,10 @@ def _forecast_of(context: AnswerContext, named: str) -> bytes:
 def _show_unit(session: Session, context: AnswerContext, answer: bytes) -> None:
     from koord_queue.answers.decoding import decode  # noqa: PLC0415 - not for --help
     from koord_queue.answers.forecast import Forecast  # noqa: PLC0415 - the same
-    from koord_queue.show.forecasts import tell_forecast  # noqa: PLC0415 - the same
+    from koord_queue.show.forecasts import forecast_lines  # noqa: PLC0415 - the same
     from koord_queue.show.paragraphs import write_lines  # noqa: PLC0415 - the same
 
-    write_lines(session.out, tell_forecast(decode(answer, Forecast), context.wall))
+    write_lines(session.out, forecast_lines(decode(answer, Forecast), context.wall))
 
 
 def _show_queue(session: Session, context: AnswerContext, answer: bytes, name: str) -> None:

@@ -36,7 +36,7 @@ WAIT: Final = "wait"
 """Kind of the change that is none."""
 
 
-def tell_explanation(
+def explanation_lines(
     answer: Explanation, ahead: Sequence[str] = (), *, shows_all: bool = False
 ) -> Iterator[Line]:
     """Yield the sentence, each blocker with its numbers, what is ahead, and the changes.
@@ -48,7 +48,7 @@ def tell_explanation(
     """
     style = "bad" if answer.never_starts else STYLES.get(answer.verdict, "")
     yield Line(answer.summary, style)
-    yield from tell_blockers(answer, shows_all=shows_all)
+    yield from blocker_lines(answer, shows_all=shows_all)
     yield from _tell_ahead(answer, ahead)
     if answer.admitted is not None:
         yield from _tell_admitted(answer.admitted, shows_all=shows_all)
@@ -56,10 +56,10 @@ def tell_explanation(
         yield Line(f"Plugin {plugin} could not be asked.", "dim")
     if answer.changes is not None and answer.verdict in CAN_START:
         is_complete = answer.changes_complete is not False
-        yield from tell_changes(answer.changes, is_complete=is_complete, shows_all=shows_all)
+        yield from change_lines(answer.changes, is_complete=is_complete, shows_all=shows_all)
 
 
-def tell_blockers(answer: Explanation, *, shows_all: bool = False) -> Iterator[Line]:
+def blocker_lines(answer: Explanation, *, shows_all: bool = False) -> Iterator[Line]:
     """Yield what keeps a unit from starting, or from getting more pods; the first, or all."""
     if answer.checks:
         yield from heading("Admission checks that are not ready")
@@ -121,7 +121,7 @@ def _tell_ahead(answer: Explanation, names: Sequence[str]) -> Iterator[Line]:
 # --- changes ------------------------------------------------------------------------------------
 
 
-def tell_changes(
+def change_lines(
     changes: Sequence[Change], *, is_complete: bool = True, shows_all: bool = False
 ) -> Iterator[Line]:
     """Yield what would start a unit, with the commands that apply it, and what waiting does."""

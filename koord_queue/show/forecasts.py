@@ -38,7 +38,7 @@ class Wall(NamedTuple):
         return moment is not None and moment <= self.now
 
 
-def tell_forecast(answer: Forecast, wall: Wall) -> Iterator[Line]:
+def forecast_lines(answer: Forecast, wall: Wall) -> Iterator[Line]:
     """Yield when a unit starts and ends, without arrivals too, and what that is based on."""
     if answer.no_times:
         yield from _tell_no_times(answer)
@@ -53,7 +53,7 @@ def tell_forecast(answer: Forecast, wall: Wall) -> Iterator[Line]:
     yield from _tell_basis(answer, wall)
 
 
-def tell_new_forecast(answer: Forecast, wall: Wall) -> str:
+def new_forecast_text(answer: Forecast, wall: Wall) -> str:
     """Return when a unit that is not submitted yet would start and end."""
     if answer.no_times:
         said = _no_times_in_words(answer, "it")

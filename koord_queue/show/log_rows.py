@@ -35,10 +35,10 @@ def cells_of(
     else:
         when = moment.astimezone(zone).isoformat(timespec="seconds")
     unit = entry.unit or OTHERS
-    return [when, unit, entry.kind, entry.queue, entry.reason, tell(entry)]
+    return [when, unit, entry.kind, entry.queue, entry.reason, text_of(entry)]
 
 
-def tell(entry: LogEntry) -> str:
+def text_of(entry: LogEntry) -> str:
     """Return what was decided in words; "" where the kind says all."""
     if not entry.victims and not entry.others:
         return entry.message

@@ -9,7 +9,7 @@ _NAMED: Final = {"annotations": "annotation", "labels": "label"}
 _REMOVED: Final = "removed"
 
 
-def tell_patch(patch: dict[str, Any]) -> Iterator[str]:
+def patch_lines(patch: dict[str, Any]) -> Iterator[str]:
     """Yield a line for each field that a merge patch sets or removes.
 
     Of a status only the condition is told whose message is that of the whole: the rest of the list

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from koord_queue.answers.tried import Tried, TriedJob
-from koord_queue.show.explanation import tell_blockers, tell_changes
-from koord_queue.show.forecasts import Wall, tell_new_forecast
+from koord_queue.show.explanation import blocker_lines, change_lines
+from koord_queue.show.forecasts import Wall, new_forecast_text
 from koord_queue.show.paragraphs import BLANK, Line
 from koord_queue.show.words import amounts, listed
 
 
-def tell_tried(answer: Tried, wall: Wall, *, shows_all: bool = False) -> Iterator[Line]:
+def tried_lines(answer: Tried, wall: Wall, *, shows_all: bool = False) -> Iterator[Line]:
     """Yield what becomes of each job, and what the answer may depend on besides.
 
     Args:
@@ -43,13 +43,13 @@ def _tell_job(job: TriedJob, wall: Wall, *, shows_all: bool) -> Iterator[Line]:
         yield Line(f"{warning.reason}: {warning.message}", "warn", indent=2, hang=2)
     yield from _tell_unit(job)
     if job.explanation is not None:
-        yield from tell_blockers(job.explanation, shows_all=shows_all)
+        yield from blocker_lines(job.explanation, shows_all=shows_all)
     if job.forecast is not None:
         yield BLANK
-        yield Line(tell_new_forecast(job.forecast, wall))
+        yield Line(new_forecast_text(job.forecast, wall))
     if job.explanation is not None and job.explanation.changes is not None:
         is_complete = job.explanation.changes_complete is not False
-        yield from tell_changes(
+        yield from change_lines(
             job.explanation.changes, is_complete=is_complete, shows_all=shows_all
         )
 

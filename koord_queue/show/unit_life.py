@@ -58,7 +58,7 @@ class Event(NamedTuple):
     message: str
 
 
-def tell_reason(unit: QueueUnit, wall: Wall) -> Iterator[Line]:
+def reason_lines(unit: QueueUnit, wall: Wall) -> Iterator[Line]:
     """Yield where a unit stands, and why, by its object alone."""
     conditions = unit.status.conditions
     ended = find_condition(conditions, "Finished")
@@ -110,7 +110,7 @@ def _words(condition: Condition) -> str:
 # --- describe -----------------------------------------------------------------------------------
 
 
-def tell_facts(unit: QueueUnit, told: Told, wall: Wall) -> Iterator[Line]:
+def fact_lines(unit: QueueUnit, told: Told, wall: Wall) -> Iterator[Line]:
     """Yield what a unit is and where it stands, as `kubectl describe` does."""
     facts = {**_identity(unit), **_standing(unit, told, wall)}
     width = max(map(len, facts)) + 2
@@ -141,7 +141,7 @@ def _standing(unit: QueueUnit, told: Told, wall: Wall) -> dict[str, str]:
             facts["Position"] = str(explanation.position)
         facts["Why"] = explanation.summary
     else:
-        facts["Why"] = " ".join(line.text for line in tell_reason(unit, wall))
+        facts["Why"] = " ".join(line.text for line in reason_lines(unit, wall))
     if forecast is not None:
         facts["Forecast"] = told_start(forecast, wall)
     requeued = unit.status.requeue_state
@@ -150,7 +150,7 @@ def _standing(unit: QueueUnit, told: Told, wall: Wall) -> dict[str, str]:
     return facts
 
 
-def tell_more_reasons(told: Told) -> Iterator[Line]:
+def further_reason_lines(told: Told) -> Iterator[Line]:
     """Yield the reasons after the first one, which the summary has."""
     blockers = () if told.explanation is None else told.explanation.blockers[1:]
     for each in blockers:

@@ -22,7 +22,7 @@ from koord_queue.show.words import counted, seconds_in_words
 HORIZON_COLUMNS: Final = ("OF", "WHAT", "BEFORE", "AFTER", "DIFFERENCE", "CLEAR")
 
 
-def tell_what_if(answer: WhatIf) -> Iterator[Line]:
+def what_if_lines(answer: WhatIf) -> Iterator[Line]:
     """Yield what changes at once: what starts, waits, is evicted."""
     yield Line(_sentence(answer), "bold")
     if answer.started:
@@ -95,7 +95,7 @@ def _tell_doubts(answer: WhatIf) -> Iterator[Line]:
 # --- over a time --------------------------------------------------------------------------------
 
 
-def tell_horizon(view: Horizon) -> Iterator[Line]:
+def horizon_lines(view: Horizon) -> Iterator[Line]:
     """Yield how far was looked ahead, and on what basis."""
     within = seconds_in_words(view.seconds)
     futures = f"{counted(view.paths, 'future')}, seed {view.seed}"

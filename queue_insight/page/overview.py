@@ -17,7 +17,7 @@ from queue_scheduler.debug_api import views
 from queue_scheduler.decision import Reason
 from shared_api.debug_api.views import View
 from shared_api.timestamps import read_time
-from shared_api.unit_problems import explain_command, tell_waiting, tell_without_pods
+from shared_api.unit_problems import explain_command, waiting_text, without_pods_text
 
 MAX_NAMED: Final = 5
 """Units that a problem names: as many as fit on a line or two."""
@@ -203,11 +203,11 @@ def _problems_of_units(group: UnitGroup, visitor: Visitor) -> Iterator[PageProbl
         return
     if group.is_admitted:
         units = "1 unit is" if len(keys) == 1 else f"{len(keys)} units are"
-        message = f"{units} {tell_without_pods(group.reason)}."
+        message = f"{units} {without_pods_text(group.reason)}."
         namespace, _, name = keys[0].partition("/")
         next_step = f"Look at the first: kubectl -n {namespace} describe queueunit {name}"
     else:
-        message = f"{tell_waiting(len(keys), group.reason)}, until a user acts."
+        message = f"{waiting_text(len(keys), group.reason)}, until a user acts."
         next_step = f"Why the first one does: {explain_command(keys[0])}"
     yield PageProblem(
         severity="warning",

@@ -13,7 +13,7 @@ from queue_insight.forecast.model_loading import load_run_time_model
 from queue_insight.replay.html_report import build_page
 from queue_insight.replay.jobs import Trace, TraceError
 from queue_insight.replay.margins import raise_quota
-from queue_insight.replay.progress import Progress, tell_seconds
+from queue_insight.replay.progress import Progress, seconds_text
 from queue_insight.replay.quota_files import Objects, read_queues, read_quotas
 from queue_insight.replay.replay_run import Outcome, Settings, replay
 from queue_insight.replay.replayed_world import World, policy_names
@@ -25,8 +25,8 @@ from queue_insight.replay.report import (
 )
 from queue_insight.replay.score_command import (
     ScoreOptions,
+    score_report_lines,
     score_trace,
-    tell_score_report,
 )
 from queue_insight.replay.trace_files import read_trace
 from queue_scheduler.configuration import KoordQueueConfiguration, load_configuration
@@ -66,9 +66,9 @@ def run(options: Options, out: TextIO, err: TextIO, clock: Clock) -> None:
     """
     try:
         if options.scores.score_forecasts:
-            lines = tell_score_report(_score(options, err, clock))
+            lines = score_report_lines(_score(options, err, clock))
         else:
-            lines = tell(_write_report(options, err, clock))
+            lines = report_lines(_write_report(options, err, clock))
     except OSError as error:
         raise TraceError(f"{error.filename}: {error.strerror}") from error
     out.writelines(f"{line}\n" for line in lines)
@@ -119,7 +119,7 @@ def _replay(options: Options, err: TextIO, clock: Clock) -> Json:
     try:
         for name, each in [(options.policy or AS_CONFIGURED, world), *others]:
             progress.start(name)
-            runs.append((name, replay(each, trace, settings, progress.tell)))
+            runs.append((name, replay(each, trace, settings, progress.show)))
         report = build_report(options.trace.name, form, trace, options.seed, runs)
         if options.marginal:
             report["marginal"] = list(_margins(report, world, trace, settings, progress))
@@ -193,7 +193,7 @@ def _margins(
         seen.add(key)
         objects, more = raised
         progress.start(f"{what['quota']} + {more} {what['resource']}")
-        outcome = replay(replace(world, objects=objects), trace, settings, progress.tell)
+        outcome = replay(replace(world, objects=objects), trace, settings, progress.show)
         yield describe_margin(what, more, first, outcome)
         done += 1
         if done == MARGINS:
@@ -211,10 +211,10 @@ def _tell_skipped(path: Path, trace: Trace, err: TextIO) -> None:
 _COLUMNS: Final = ("p50", "p90", "p99", "max")
 
 
-def tell(report: Json) -> Iterator[str]:
+def report_lines(report: Json) -> Iterator[str]:
     """Yield the most important numbers as lines."""
     trace = report["trace"]
-    yield f"{trace['jobs']} jobs within {tell_seconds(trace['seconds'])}"
+    yield f"{trace['jobs']} jobs within {seconds_text(trace['seconds'])}"
     yield ""
     heads = "".join(f"{name:>12}" for name in ("waited 1 min", *_COLUMNS))
     yield f"{'waits':<24}{'jobs':>9} {heads}"
@@ -236,13 +236,13 @@ def tell(report: Json) -> Iterator[str]:
 
 def _row(name: str, waits: Json) -> str:
     share = waits["waited"] / waits["jobs"] if waits["jobs"] else 0.0
-    cells = "".join(f"{tell_seconds(waits[column]):>12}" for column in _COLUMNS)
+    cells = "".join(f"{seconds_text(waits[column]):>12}" for column in _COLUMNS)
     return f"{name:<24}{waits['jobs']:>9} {share:>12.0%}{cells}"
 
 
 def _tell_run(a_run: Json) -> Iterator[str]:
     name = a_run["name"]
-    yield f"{name}: ended after {tell_seconds(a_run['seconds'])}, {a_run['evictions']} evictions"
+    yield f"{name}: ended after {seconds_text(a_run['seconds'])}, {a_run['evictions']} evictions"
     for what in a_run["bottlenecks"][:MARGINS]:
         quota = f"quota {what['quota']}" if what["quota"] else "no quota"
         resource = f", {what['resource']}" if what["resource"] else ""

@@ -111,7 +111,7 @@ _HEAD: Final = (
 )
 
 
-def tell_scores(scores: Json) -> Iterator[str]:
+def score_lines(scores: Json) -> Iterator[str]:
     """Yield the scores of one world as lines of a table."""
     yield _HEAD
     for name in (*HORIZON_NAMES, ALL):

@@ -37,7 +37,7 @@ class Progress:
         self._number += 1
         self._name = name
 
-    def tell(self, share: float) -> None:
+    def show(self, share: float) -> None:
         """Take which share of this run is done, from 0 to 1."""
         now = self._clock.monotonic()
         pause = BAR_SECONDS if self._is_terminal else LINE_SECONDS
@@ -48,7 +48,7 @@ class Progress:
         text = f"{self._number} of {self._runs} ({self._name})"
         if done >= SOON:
             left = (now - self._began) * (1 - done) / done
-            text += f", {tell_seconds(left)} left"
+            text += f", {seconds_text(left)} left"
         if self._is_terminal:
             bar = "#" * int(BAR * done)
             self._out.write(f"\r[{bar:<{BAR}}] {done:4.0%} {text}\x1b[K")
@@ -63,7 +63,7 @@ class Progress:
             self._out.flush()
 
 
-def tell_seconds(seconds: float) -> str:
+def seconds_text(seconds: float) -> str:
     """Return a time in its two largest units: `2 d 3 h`, `5 min`, `12 s`."""
     whole = round(seconds)
     units = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))

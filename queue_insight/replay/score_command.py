@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from queue_insight.forecast.run_times import RunTimeModel
-from queue_insight.replay.forecast_scores import score, tell_scores
+from queue_insight.replay.forecast_scores import score, score_lines
 from queue_insight.replay.jobs import Trace, TraceError
 from queue_insight.replay.progress import Progress
 from queue_insight.replay.replayed_world import policy_names
@@ -98,7 +98,7 @@ def score_worlds(
     try:
         for world in worlds:
             told.start(world.text)
-            found.append(_score_world(trace, world, seed, options, new_model(), told.tell))
+            found.append(_score_world(trace, world, seed, options, new_model(), told.show))
     finally:
         told.end()
     return found
@@ -142,13 +142,13 @@ def _score_world(
     }
 
 
-def tell_score_report(report: Json) -> Iterator[str]:
+def score_report_lines(report: Json) -> Iterator[str]:
     """Yield the tables as lines."""
     yield f"{report['trace']['jobs']} jobs; seed {report['seed']}, {report['paths']} paths"
-    yield from tell_worlds(report["worlds"])
+    yield from world_lines(report["worlds"])
 
 
-def tell_worlds(worlds: Iterable[Json]) -> Iterator[str]:
+def world_lines(worlds: Iterable[Json]) -> Iterator[str]:
     """Yield the table of each world as lines."""
     for world in worlds:
         yield ""
@@ -156,4 +156,4 @@ def tell_worlds(worlds: Iterable[Json]) -> Iterator[str]:
         yield f"{said}; {world['questions']} forecasts"
         if world["largestOracleError"] is not None:
             yield f"largest error with the truth given: {world['largestOracleError']:g} s"
-        yield from tell_scores(world)
+        yield from score_lines(world)

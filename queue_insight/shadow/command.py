@@ -16,7 +16,7 @@ from queue_insight.shadow.given_objects import Given, read_given
 from queue_insight.shadow.lines import Header, JobSeen, Line, ObjectGone, ObjectSeen
 from queue_insight.shadow.numbers import Compared
 from queue_insight.shadow.places import Places
-from queue_insight.shadow.report import build_html, build_report, tell, to_bytes
+from queue_insight.shadow.report import build_html, build_report, report_lines, to_bytes
 from queue_insight.shadow.story import JobStory, Story, read_story
 from queue_scheduler.configuration import KoordQueueConfiguration, load_configuration
 from shared_api.objects.queue_unit import QueueUnit
@@ -61,7 +61,7 @@ def run(options: Options, out: TextIO) -> None:
     if options.form == "json":
         out.write(to_bytes(report).decode())
     else:
-        out.writelines(f"{line}\n" for line in tell(report))
+        out.writelines(f"{line}\n" for line in report_lines(report))
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

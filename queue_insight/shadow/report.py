@@ -10,7 +10,7 @@ import msgspec
 
 from queue_insight.replay.html_report import build_page
 from queue_insight.replay.jobs import Job
-from queue_insight.replay.progress import tell_seconds
+from queue_insight.replay.progress import seconds_text
 from queue_insight.replay.replay_run import Outcome, chain_of
 from queue_insight.replay.report import compare_runs, describe_run
 from queue_insight.replay.series import Series
@@ -83,7 +83,7 @@ def to_bytes(report: Json) -> bytes:
 # --- text -----------------------------------------------------------------------------------------
 
 
-def tell(report: Json) -> Iterator[str]:
+def report_lines(report: Json) -> Iterator[str]:
     """Yield the most important numbers as lines."""
     yield from _tell_record(report["record"])
     yield ""
@@ -122,7 +122,7 @@ def _tell_waits(name: str, waits: Json) -> Iterator[str]:
     for side in (REAL, SHADOW):
         found = waits[side]
         cells = "".join(
-            f"{tell_seconds(found[key]):>12}" for key in ("mean", "median", "p90", "max")
+            f"{seconds_text(found[key]):>12}" for key in ("mean", "median", "p90", "max")
         )
         yield f"{name + ', ' + side:<32}{waits['compared']:>8}{cells}"
     for key, words in (
@@ -171,7 +171,7 @@ def _difference(job: Json) -> float:
 
 
 def _tell_wait(seconds: float | None) -> str:
-    return "not started" if seconds is None else tell_seconds(seconds)
+    return "not started" if seconds is None else seconds_text(seconds)
 
 
 # --- the page -------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from queue_insight.replay.score_command import (
     POLICIES,
     ScoreOptions,
     score_worlds,
-    tell_worlds,
+    world_lines,
 )
 from queue_insight.replay.scored_world import NEAR, NONE
 from queue_insight.replay.trace_files import read_trace
@@ -71,6 +71,6 @@ def _score(trace: Trace, options: ScoreOptions) -> list[dict[str, Any]]:
         return Progress(sys.stderr, SystemClock(), runs)
 
     worlds = score_worlds(trace, SEED, options, SurvivalRunTimes, progress)
-    for line in tell_worlds(worlds):
+    for line in world_lines(worlds):
         print(line)
     return worlds

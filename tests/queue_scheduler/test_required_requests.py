@@ -6,7 +6,7 @@ import pytest
 
 from queue_scheduler.framework.queue_unit_info import PodSetDemand, UnitDemand
 from queue_scheduler.quota.quota_settings import QuotaSettingsError
-from queue_scheduler.required_requests import join_with_or, read_required, tell_missing
+from queue_scheduler.required_requests import join_with_or, missing_requests_text, read_required
 
 CPU = frozenset({"cpu"})
 BOTH = frozenset({"cpu", "memory"})
@@ -45,7 +45,7 @@ def sets(*given: tuple[str, int, dict[str, int]]) -> UnitDemand:
 def test_a_missing_request_is_named_with_its_pod_set(
     demand: UnitDemand, required: frozenset[str], want: str
 ) -> None:
-    assert tell_missing(demand, required) == want
+    assert missing_requests_text(demand, required) == want
 
 
 def test_names_are_those_that_pods_use() -> None:

@@ -11,8 +11,8 @@ from shared_api.unit_problems import (
     explain_command,
     reason_to_act,
     reason_without_pods,
-    tell_waiting,
-    tell_without_pods,
+    waiting_text,
+    without_pods_text,
 )
 from shared_api.waiting_reasons import NEEDS_ACTION
 
@@ -42,7 +42,7 @@ def test_pods_that_do_not_run(ready: Ready, want: str) -> None:
 
 
 def test_it_is_told_in_the_same_words() -> None:
-    assert tell_waiting(1, "NoQuota") == "1 unit waits with NoQuota"
-    assert tell_waiting(2, "NoQuota") == "2 units wait with NoQuota"
-    assert tell_without_pods("NoPods") == "admitted for more than 5 minutes, NoPods"
+    assert waiting_text(1, "NoQuota") == "1 unit waits with NoQuota"
+    assert waiting_text(2, "NoQuota") == "2 units wait with NoQuota"
+    assert without_pods_text("NoPods") == "admitted for more than 5 minutes, NoPods"
     assert explain_command("ns/a") == "koord-queue explain unit/a -n ns"

@@ -17,7 +17,7 @@ from koord_queue.answers.explanation import (
     Reclaimer,
 )
 from koord_queue.answers.units import Refusal
-from koord_queue.show.explanation import patch_command, split_numbers, tell_explanation
+from koord_queue.show.explanation import explanation_lines, patch_command, split_numbers
 
 NUMBERS = "limit 4, used 3, requested 2"
 
@@ -37,7 +37,7 @@ def refusal(message: str, *, resource: str = "cpu", namespace: str = "") -> Refu
 
 
 def told(answer: Explanation, *ahead: str) -> list[str]:
-    return [line.text for line in tell_explanation(answer, ahead)]
+    return [line.text for line in explanation_lines(answer, ahead)]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_long_answer_is_cut_and_says_how_to_see_all_of_it() -> None:
     short = told(answer)
     assert short[-1] == "and 190 reasons more: --all shows them"
     assert sum(len(line) for line in short) < 1_000
-    whole = [line.text for line in tell_explanation(answer, shows_all=True)]
+    whole = [line.text for line in explanation_lines(answer, shows_all=True)]
     assert whole[-1] == "200. OverQuotaMax: hurts quota 199"
 
 

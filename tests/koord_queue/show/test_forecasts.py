@@ -11,10 +11,10 @@ from koord_queue.answers.forecast import Forecast, QueueForecast, Times
 from koord_queue.show.forecasts import (
     Wall,
     brief_start,
+    forecast_lines,
+    new_forecast_text,
     queue_rows,
     start_in_words,
-    tell_forecast,
-    tell_new_forecast,
     told_start,
 )
 
@@ -94,7 +94,7 @@ def test_a_forecast_says_what_it_is_based_on() -> None:
         without_arrivals=alone, similar_runs=1, sample=40, computed_at="2026-11-26T12:59:20Z",
     )  # fmt: skip
     alone_too = "If nothing else were submitted, it starts at about 13:01 (in 60s)"
-    assert [line.text for line in tell_forecast(forecast, WALL)] == [
+    assert [line.text for line in forecast_lines(forecast, WALL)] == [
         "a starts at about 13:05 (in 5m).",
         "It ends at about 14:00.",
         f"{alone_too}; it ends more than a week away.",
@@ -115,19 +115,19 @@ def test_the_rows_of_a_queue() -> None:
 
 def test_before_enough_runs_have_ended_no_time_is_told() -> None:
     kind = "5 runs of its quota, user, kind and request"
-    assert [line.text for line in tell_forecast(EARLY, WALL)] == [
+    assert [line.text for line in forecast_lines(EARLY, WALL)] == [
         "When b starts is not known yet: 1 of 5 runs.",
         f"Times are told when {kind} have ended within eight days.",
     ]
-    assert tell_new_forecast(EARLY, WALL) == "When it starts is not known yet: 1 of 5 runs."
+    assert new_forecast_text(EARLY, WALL) == "When it starts is not known yet: 1 of 5 runs."
     assert told_start(EARLY, WALL) == "when it starts is not known yet: 1 of 5 runs"
     assert brief_start(EARLY, WALL) == "start not known yet: 1 of 5 runs"
 
 
 def test_what_does_not_start_as_things_are_says_why() -> None:
     said = "does not start as things are: there is no quota (NoQuota)"
-    assert [line.text for line in tell_forecast(NEVER, WALL)] == [f"c {said}."]
-    assert tell_new_forecast(NEVER, WALL) == f"It {said}."
+    assert [line.text for line in forecast_lines(NEVER, WALL)] == [f"c {said}."]
+    assert new_forecast_text(NEVER, WALL) == f"It {said}."
     assert told_start(NEVER, WALL) == f"it {said}"
     assert brief_start(NEVER, WALL) == "does not start as things are"
 

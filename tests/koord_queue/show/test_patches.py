@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from koord_queue.show.patches import tell_patch
+from koord_queue.show.patches import patch_lines
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,4 @@ from koord_queue.show.patches import tell_patch
     ],
 )
 def test_a_patch_is_told_by_its_fields(patch: dict[str, Any], want: list[str]) -> None:
-    assert list(tell_patch(patch)) == want
+    assert list(patch_lines(patch)) == want

@@ -8,13 +8,13 @@ from koord_queue.answers.explanation import Change, Explanation
 from koord_queue.answers.tried import Tried, TriedJob, Warned, Wrong
 from koord_queue.answers.units import Refusal
 from koord_queue.show.forecasts import Wall
-from koord_queue.show.tried import tell_tried
+from koord_queue.show.tried import tried_lines
 
 WALL = Wall(datetime(2026, 11, 26, tzinfo=UTC), UTC)
 
 
 def told(answer: Tried) -> list[tuple[str, str]]:
-    return [(line.style, line.text) for line in tell_tried(answer, WALL) if line.text]
+    return [(line.style, line.text) for line in tried_lines(answer, WALL) if line.text]
 
 
 def test_a_job_that_starts_and_what_is_evicted_for_it() -> None:

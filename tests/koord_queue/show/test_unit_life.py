@@ -15,10 +15,10 @@ from koord_queue.show.unit_life import (
     check_rows,
     demand_rows,
     event_rows,
+    fact_lines,
+    further_reason_lines,
     life_rows,
-    tell_facts,
-    tell_more_reasons,
-    tell_reason,
+    reason_lines,
 )
 from shared_api.objects.meta import Condition, ObjectMeta, Timestamp
 from shared_api.objects.pod import Container, PodSpec, PodTemplate, ResourceRequirements
@@ -70,7 +70,7 @@ def unit(*conditions: Condition, message: str = "", spec: QueueUnitSpec | None =
     ],
 )  # fmt: skip
 def test_where_a_unit_stands_by_its_object_alone(given: QueueUnit, want: str) -> None:
-    assert [line.text for line in tell_reason(given, WALL)] == [want]
+    assert [line.text for line in reason_lines(given, WALL)] == [want]
 
 
 def test_the_life_is_told_in_its_order_and_in_words() -> None:
@@ -109,13 +109,13 @@ def test_the_facts_name_the_job_and_say_why() -> None:
     given = QueueUnit(metadata=unit().metadata, spec=spec, status=status)
     blockers = (Refusal(reason="A", message="one"), Refusal(reason="B", message="two"))
     told = Told(Explanation(summary="It waits.", position=3, blockers=blockers))
-    facts = dict(line.text.split(":", 1) for line in tell_facts(given, told, WALL))
+    facts = dict(line.text.split(":", 1) for line in fact_lines(given, told, WALL))
     assert {name: value.strip() for name, value in facts.items()} == {
         "Name": "a", "Namespace": "x", "Job": "Job/j (batch/v1)", "Queue": "q", "Quota": "team",
         "Priority": "5 (high)", "Phase": "Enqueued", "Position": "3", "Why": "It waits.",
         "Requeued": "2 times",
     }  # fmt: skip
-    assert [line.text for line in tell_more_reasons(told)] == ["B: two"]
+    assert [line.text for line in further_reason_lines(told)] == ["B: two"]
 
 
 def test_checks_and_events_are_rows() -> None:

@@ -16,11 +16,11 @@ from koord_queue.answers.what_if import (
     UsedResource,
     WhatIf,
 )
-from koord_queue.show.what_if import horizon_rows, tell_horizon, tell_what_if
+from koord_queue.show.what_if import horizon_lines, horizon_rows, what_if_lines
 
 
 def told(answer: WhatIf) -> list[str]:
-    return [line.text for line in tell_what_if(answer)]
+    return [line.text for line in what_if_lines(answer)]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_what_changes_over_a_time() -> None:
         quotas=(Place(name="a", completed=ended),),
         resources=(UsedResource(resource="cpu", before="3", after="3500m"),),
     )
-    assert [line.text for line in tell_horizon(view)][1:] == [
+    assert [line.text for line in horizon_lines(view)][1:] == [
         "Within 6 h (1 future, seed 0; the median, and eight of ten):",
         "Based on 212 runs that have ended.",
     ]

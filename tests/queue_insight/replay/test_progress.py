@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from queue_insight.replay.progress import Progress, tell_seconds
+from queue_insight.replay.progress import Progress, seconds_text
 from shared_api.testing.virtual_clock import VirtualClock
 
 
@@ -22,7 +22,7 @@ def test_a_bar_with_the_time_left_on_a_terminal() -> None:
     progress = Progress(out, clock, 2)
     progress.start("FIFO")
     clock.advance(30.0)
-    progress.tell(0.5)
+    progress.show(0.5)
     assert out.getvalue() == f"\r[{'#' * 7:<30}]  25% 1 of 2 (FIFO), 1 min 30 s left\x1b[K"
     progress.end()
     assert out.getvalue().endswith("\r\x1b[K")
@@ -34,7 +34,7 @@ def test_runs_that_are_over_count_as_done() -> None:
     progress.start("FIFO")
     progress.start("Priority")
     clock.advance(60.0)
-    progress.tell(0.2)
+    progress.show(0.2)
     assert out.getvalue() == "60%: 2 of 2 (Priority), 40 s left\n"
 
 
@@ -44,7 +44,7 @@ def test_a_line_per_minute_elsewhere() -> None:
     progress.start("FIFO")
     for percent in range(1, 13):
         clock.advance(10.0)
-        progress.tell(percent / 100)
+        progress.show(percent / 100)
     progress.end()
     assert out.getvalue() == (
         "6%: 1 of 1 (FIFO), 15 min 40 s left\n12%: 1 of 1 (FIFO), 14 min 40 s left\n"
@@ -56,7 +56,7 @@ def test_no_time_left_is_told_at_the_very_beginning() -> None:
     progress = Progress(out, clock, 1)
     progress.start("FIFO")
     clock.advance(60.0)
-    progress.tell(0.001)
+    progress.show(0.001)
     assert out.getvalue() == "0%: 1 of 1 (FIFO)\n"
 
 
@@ -65,4 +65,4 @@ def test_no_time_left_is_told_at_the_very_beginning() -> None:
     (86_460.0, "1 d"),
 ])  # fmt: skip
 def test_a_time_has_its_two_largest_units(seconds: float, want: str) -> None:
-    assert tell_seconds(seconds) == want
+    assert seconds_text(seconds) == want
