@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 import msgspec
@@ -116,18 +115,13 @@ class Client:
         """Return itself."""
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close connections."""
         self.close()
 
     def close(self) -> None:
         """Close connections, and end a port-forward."""
-        self._session.__exit__(None, None, None)
+        self._session.close()
 
     # --- questions ----------------------------------------------------------------------------
 

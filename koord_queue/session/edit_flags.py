@@ -48,12 +48,7 @@ def read_quota_flag(text: str) -> QuotaFlag:
     Raises:
         CommandError: It has another form.
     """
-    found = _QUOTA.fullmatch(text)
-    if found is None:
-        raise CommandError(
-            f"--quota {text}: this cannot be read", f"Write {QUOTA_FORM}.", EXIT_USAGE
-        )
-    return QuotaFlag(*found.groups())
+    return QuotaFlag(*_read("--quota", text, _QUOTA, QUOTA_FORM))
 
 
 def queue_edit(text: str) -> Json:
@@ -62,12 +57,7 @@ def queue_edit(text: str) -> Json:
     Raises:
         CommandError: It has another form.
     """
-    found = _QUEUE.fullmatch(text)
-    if found is None:
-        raise CommandError(
-            f"--queue {text}: this cannot be read", f"Write {QUEUE_FORM}.", EXIT_USAGE
-        )
-    name, key, value = found.groups()
+    name, key, value = _read("--queue", text, _QUEUE, QUEUE_FORM)
     given = None if value == NONE else value
     if key == "priority":
         try:
@@ -90,10 +80,16 @@ def node_edit(text: str) -> Json:
     Raises:
         CommandError: It has another form.
     """
-    found = _NODE.fullmatch(text)
+    name, copies = _read("--node", text, _NODE, NODE_FORM)
+    return {"kind": "Node", "name": name, "copies": int(copies)}
+
+
+def _read(flag: str, text: str, pattern: re.Pattern[str], form: str) -> tuple[str, ...]:
+    """Return the parts of a flag's value."""
+    found = pattern.fullmatch(text)
     if found is None:
-        raise CommandError(f"--node {text}: this cannot be read", f"Write {NODE_FORM}.", EXIT_USAGE)
-    return {"kind": "Node", "name": found[1], "copies": int(found[2])}
+        raise CommandError(f"{flag} {text}: this cannot be read", f"Write {form}.", EXIT_USAGE)
+    return found.groups()
 
 
 # --- quotas -------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from koord_queue.errors import CommandError
@@ -36,12 +35,11 @@ class Session:
         """Return itself."""
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
+        """Close what is open."""
+        self.close()
+
+    def close(self) -> None:
         """Close connections, and end port-forwards."""
         self._opened.close()
 
