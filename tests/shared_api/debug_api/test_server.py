@@ -25,6 +25,7 @@ from tests.served_app import PATIENCE_SECONDS, served
 from tests.tls_files import CA, CERTIFICATE, CLIENT_CERTIFICATE, KEY, client_context
 
 GO_ON = threading.Event()
+HAS_BEGUN = threading.Event()
 
 
 def hello(_request: Request) -> Response:
@@ -44,6 +45,7 @@ def echo(request: Request) -> Response:
 
 
 def slow(_request: Request) -> Response:
+    HAS_BEGUN.set()
     GO_ON.wait(PATIENCE_SECONDS)
     return PlainTextResponse("slow")
 
@@ -209,7 +211,9 @@ def test_places_are_left_for_other_callers() -> None:
         connected(client) as first,
         connected(client) as own,
     ):
+        HAS_BEGUN.clear()
         first.sendall(b"GET /slow HTTP/1.1\r\n\r\n")
+        assert HAS_BEGUN.wait(PATIENCE_SECONDS)
         own.sendall(b"GET / HTTP/1.1\r\n\r\n")
         with httpx.Client(transport=other, timeout=PATIENCE_SECONDS) as their:
             assert their.get(f"{client.base_url}/").text == "hello"
