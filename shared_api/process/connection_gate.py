@@ -9,8 +9,9 @@ there are more than `MAX_BODIES` bodies. A port that keeps connections open has 
 an answer, until the first byte of another request makes them READING again.
 
 A port may put refusals (429) off: they are HELD for that time after ANSWERING, or until their place
-is needed, and are sent one by one (`REFUSALS_PER_SECOND`). A client that asks with hundreds of
-connections, and again at each refusal, would keep the port's thread busy with handshakes.
+is needed, and those of an address are sent one by one (`REFUSALS_PER_SECOND`). A client that asks
+with hundreds of connections, and again at each refusal, would keep the port's thread busy with
+handshakes.
 
 All socket work happens on one thread, in `step`, and never blocks: a client that sends nothing, or
 does not read, costs a descriptor but no thread. A connection counts from the moment it is accepted,
@@ -82,8 +83,9 @@ ANSWER_SECONDS: Final = 30.0
 gives up a scrape after 10 s by default."""
 
 REFUSALS_PER_SECOND: Final = 20
-"""Most refusals that are sent, where they are put off, and so most handshakes of clients that come
-back at once. They were a few hundred at the same moment, for all others to wait behind."""
+"""Most refusals that are sent to an address, where they are put off, and so most handshakes of its
+clients that come back at once. They were a few hundred at the same moment, for all others to wait
+behind."""
 
 MAX_HELD_SECONDS: Final = 10.0
 """Longest time that a refusal is put off, however many there are: most clients wait longer."""
@@ -253,7 +255,12 @@ class _OpenConnections:
 
     def firsts(self) -> Iterator[_Connection]:
         """Return of each stage that ends by itself the connection whose time ends first."""
-        return (next(iter(open_)) for stage in _TIMED if (open_ := self._by_stage[stage]))
+        timed = (open_ for stage in _TIMED if (open_ := self._by_stage[stage]))
+        held = self._by_stage[_Stage.HELD]
+        # Of those that are held, those of an address with few overtake those of one with many.
+        return (
+            min(open_, key=_deadline_of) if open_ is held else next(iter(open_)) for open_ in timed
+        )
 
     def find_victim(self) -> _Connection | None:
         """Return the oldest connection of the address that has most; one that is idle, if any.
@@ -280,24 +287,25 @@ class _OpenConnections:
 
 
 class _Refusals:
-    """When refusals are sent: each after a while, and after all others that are put off."""
+    """When refusals are sent: each after a while, and those of an address one by one."""
 
     def __init__(self, seconds: float, clock: Clock) -> None:
         self._seconds = seconds
         self._clock = clock
-        self._last = 0.0
+        self._last: dict[str, float] = {}  # of each address: when its last one is sent
 
     @property
     def are_put_off(self) -> bool:
         """Whether they are sent later at all."""
         return self._seconds > 0
 
-    def time_of_next(self) -> float:
-        """Return when to send another one, on the monotonic clock."""
+    def time_of_next(self, host: str) -> float:
+        """Return when to send another one to an address, on the monotonic clock."""
         now = self._clock.monotonic()
-        in_turn = self._last + 1 / REFUSALS_PER_SECOND
-        self._last = min(max(now + self._seconds, in_turn), now + MAX_HELD_SECONDS)
-        return self._last
+        in_turn = self._last.pop(host, 0.0) + 1 / REFUSALS_PER_SECOND
+        self._last = {each: last for each, last in self._last.items() if last > now}
+        self._last[host] = min(max(now + self._seconds, in_turn), now + MAX_HELD_SECONDS)
+        return self._last[host]
 
 
 class ConnectionGate:
@@ -631,7 +639,7 @@ class ConnectionGate:
             connection, answer = self._answered.popleft()
             if answer.status == HTTPStatus.TOO_MANY_REQUESTS and self._refusals.are_put_off:
                 connection.held = answer
-                connection.deadline = self._refusals.time_of_next()
+                connection.deadline = self._refusals.time_of_next(_host_of(connection))
                 self._open.move(connection, _Stage.HELD)
                 continue
             self._reply(connection, answer)
@@ -685,6 +693,10 @@ def _states_body(request: Request) -> bool:
     return "transfer-encoding" in request.headers or (
         request.headers.get("content-length", "0") != "0"
     )
+
+
+def _deadline_of(connection: _Connection) -> float:
+    return connection.deadline
 
 
 def _host_of(connection: _Connection) -> str:

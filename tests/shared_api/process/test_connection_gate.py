@@ -801,6 +801,19 @@ def test_refusals_are_sent_one_by_one() -> None:
         assert port.outcomes[Outcome.ANSWERED] == len(clients), "none is put off for longer"
 
 
+def test_refusals_of_another_address_wait_for_none_of_them() -> None:
+    with refusing(limit=400) as port:
+        for _ in range(100):
+            port.connect(GET, steps=1)
+        port.work()
+        other = port.connect(GET, host="127.0.0.2")
+        port.work()
+        port.clock.advance(1.0)
+        port.step()
+        assert b"429" in heard(other)
+        assert port.outcomes[Outcome.ANSWERED] == 2
+
+
 def test_other_answers_are_sent_at_once_beside_it() -> None:
     with refusing() as port:
         refused = port.connect(GET)
