@@ -30,8 +30,8 @@ JOBS_OF_EACH: Final = 3
 
 @pytest.fixture(scope="module")
 def cluster(controlplane_binaries: Path) -> Iterator[Cluster]:
-    """Jobs are held and released; their pods need not run, and do not."""
-    with QueueWorld(controlplane_binaries, jobs=True) as world:
+    """Jobs are held and released. No pod is bound: none ends and makes room for the next."""
+    with QueueWorld(controlplane_binaries, jobs=True, kube_scheduler=False) as world:
         world.plane.create_nodes(1, extra_resources=NODE_HAS, name_prefix="device")
         scheduler = world.start_scheduler("--leader-elect=false")
         yield Cluster(world, scheduler, world.start_controllers("--leader-elect=false"))
