@@ -31,7 +31,12 @@ from shared_api.debug_api.debug_flags import DebugFlags
 from shared_api.debug_api.router_group import Guard
 from shared_api.process.answer_desk import NOBODY, UserOf, limit_places, one_lane
 from shared_api.process.clock import Clock
-from shared_api.process.connection_gate import ConnectionGate, Observer, Spawn
+from shared_api.process.connection_gate import (
+    REFUSAL_SECONDS,
+    ConnectionGate,
+    Observer,
+    Spawn,
+)
 from shared_api.process.http_exchange import Answer
 from shared_api.process.loop_thread import LoopThread
 from shared_api.process.probes import (
@@ -54,9 +59,6 @@ OWN_PLACES: Final = 2
 would only make others wait behind them."""
 WAITING: Final = 8
 """Requests that wait: with those that are answered, fewer than the port holds bodies of."""
-
-REFUSAL_SECONDS: Final = 1.0
-"""How long a refusal is put off: as long as the client is told to wait at least."""
 
 MAX_BODY_BYTES: Final = 1_048_576
 """Longest body of a question: an object that the API server stores has no more (etcd's limit)."""

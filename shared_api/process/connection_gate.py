@@ -82,6 +82,9 @@ ANSWER_SECONDS: Final = 30.0
 """Time in which a client must read the answer: some megabytes over a slow port-forward. Prometheus
 gives up a scrape after 10 s by default."""
 
+REFUSAL_SECONDS: Final = 1.0
+"""How long a refusal is put off at least: as long as the client is told to wait."""
+
 REFUSALS_PER_SECOND: Final = 20
 """Most refusals that are sent to an address, where they are put off, and so most handshakes of its
 clients that come back at once. They were a few hundred at the same moment, for all others to wait

@@ -30,7 +30,7 @@ from shared_api.process.answer_desk import (
     one_lane,
 )
 from shared_api.process.clock import Clock
-from shared_api.process.connection_gate import ConnectionGate, Observer
+from shared_api.process.connection_gate import REFUSAL_SECONDS, ConnectionGate, Observer
 from shared_api.process.http_exchange import Answer, Request, say
 
 METRICS_LIMITS: Final = limit_places(4, waiting=16)
@@ -220,7 +220,13 @@ class ProbeServer:
         if routes.metrics is not None:
             answer = one_lane(routes.answer, METRICS_LIMITS, _refuse, clock, routes.user_of)
         self.gate = ConnectionGate(
-            listener, answer, limit=limit, clock=clock, tls=tls, observe=observe
+            listener,
+            answer,
+            limit=limit,
+            clock=clock,
+            tls=tls,
+            refusal_seconds=REFUSAL_SECONDS,
+            observe=observe,
         )
         log.info("listening", flag=flag, address=str(self.address), port=port, connections=limit)
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from http import HTTPStatus
+from threading import Event
 
 import httpx
 import pytest
 from structlog.testing import capture_logs
 
+from shared_api.process import probes
+from shared_api.process.answer_desk import limit_places
 from shared_api.process.clock import SystemClock
+from shared_api.process.connection_gate import REFUSAL_SECONDS
 from shared_api.process.loop_thread import LoopThread, stop_all
 from shared_api.process.probes import (
     Address,
@@ -122,6 +127,27 @@ def test_metrics_have_their_content_type_and_may_require_permission() -> None:
         assert get(port, "/metrics") == (401, "401 Unauthorized\n")
         assert get(port, "/metrics", Authorization="Bearer good") == (200, "up 1\n")
         assert get(port, "/livez")[0] == 404, "not served on this port"
+
+
+def test_a_refusal_is_put_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that come back at once would keep the port busy with handshakes."""
+    monkeypatch.setattr(probes, "METRICS_LIMITS", limit_places(1, waiting=0))
+    has_begun, go_on = Event(), Event()
+
+    def metrics() -> tuple[bytes, str]:
+        has_begun.set()
+        go_on.wait(PATIENCE_SECONDS)
+        return b"up 1\n", "text/plain"
+
+    clock = SystemClock()
+    with serving(Routes(metrics=metrics)) as port, ThreadPoolExecutor() as others:
+        first = others.submit(get, port, "/metrics")
+        assert has_begun.wait(PATIENCE_SECONDS)
+        began = clock.monotonic()
+        assert get(port, "/metrics") == (429, "429 ask again in 1 s\n")
+        assert clock.monotonic() - began >= REFUSAL_SECONDS
+        go_on.set()
+        assert first.result() == (200, "up 1\n")
 
 
 def test_metrics_can_be_served_over_tls_beside_clients_that_shake_no_hands() -> None:
