@@ -216,9 +216,10 @@ schema: $(STAMP) ## write the chart's values.schema.json and the table in its RE
 	@$(PY) -m tests.charts.values_reference --write
 
 .PHONY: openapi
-openapi: $(STAMP) ## write the contracts of the two debug APIs
+openapi: $(STAMP) ## write the contracts of the two debug APIs, and the client's structs
 	@$(PY) -m queue_insight.debug_api.openapi
 	@$(PY) -m queue_controllers.debug_api.openapi
+	@$(PY) -m tests.client_structs
 
 .PHONY: image
 image: $(STAMP) ## the container image (needs a container engine, which `docker` talks to)

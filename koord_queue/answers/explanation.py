@@ -1,46 +1,22 @@
-"""Why a unit waits, what would start it, and what it was admitted on."""
+"""Why a unit waits, and what would start it.
+
+Generated from the contract of the debug API by `make openapi`; edits are lost.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from koord_queue.answers.decoding import Answer
-from koord_queue.answers.units import Refusal
-
-
-class Patch(Answer, frozen=True):
-    """A JSON merge patch of one object."""
-
-    api_version: str = ""
-    kind: str = ""
-    namespace: str = ""
-    name: str = ""
-    patch: dict[str, Any] = {}
-
-
-class Change(Answer, frozen=True):
-    """One change, and whether the unit starts after it alone (`sufficient`).
-
-    `kind` is what is changed (docs/debug-api.md); `wait` is nothing. One that is not `practical` is
-    a fact about a limit: the unit would have to request nothing. `ends` is how many units end
-    before it starts by waiting. `also_starts` start before it, `units` end or are evicted;
-    `other_starts` and `other_units` count those that are not named.
-    """
-
-    kind: str = ""
-    description: str = ""
-    sufficient: bool = False
-    practical: bool = True
-    ends: int = 0
-    also_starts: tuple[str, ...] = ()
-    other_starts: int = 0
-    patches: tuple[Patch, ...] = ()
-    units: tuple[str, ...] = ()
-    other_units: int = 0
+from koord_queue.answers.refusal import Refusal
 
 
 class AppliedLimit(Answer, frozen=True):
-    """A limit that a unit was compared with when it was admitted, and what was used before."""
+    """A limit that a unit was compared with when it was admitted, and what was used before.
+
+    `kind` is `max` or `min` of the quota, `runtime` (what koord-scheduler would grant with the unit
+    added, where that had to be computed), or `nodes` (what all nodes have).
+    """
 
     quota: str = ""
     kind: str = ""
@@ -58,7 +34,11 @@ class Lender(Answer, frozen=True):
 
 
 class Borrowed(Answer, frozen=True):
-    """What a quota uses above what it is guaranteed."""
+    """What a quota uses above what it is guaranteed (`scaledMin` of `/debug/quotas`).
+
+    `lenders` are the siblings whose unused guarantee that may be; without any, no quota is
+    guaranteed it.
+    """
 
     quota: str = ""
     resource: str = ""
@@ -69,14 +49,24 @@ class Borrowed(Answer, frozen=True):
 
 
 class Reclaimer(Answer, frozen=True):
-    """A quota that may reclaim from the unit now."""
+    """A quota that may reclaim from a unit now, perhaps only for units of higher priority."""
 
     quota: str = ""
     only_lower_priority: bool = False
 
 
+class Spared(Answer, frozen=True):
+    """Why a unit is not evicted: in any case, for its queue, or for other quotas."""
+
+    reason: str = ""
+    message: str = ""
+
+
 class Evictor(Answer, frozen=True):
-    """A waiting unit that would have the unit evicted now, if it were its turn."""
+    """A waiting unit that would have another one evicted now, if it were its turn.
+
+    `reason`: `Preempted` for its queue, `Reclaimed` for its quota.
+    """
 
     namespace: str = ""
     name: str = ""
@@ -86,15 +76,14 @@ class Evictor(Answer, frozen=True):
     reason: str = ""
 
 
-class Spared(Answer, frozen=True):
-    """Why the unit is not evicted, in any case or in one of the two ways."""
-
-    reason: str = ""
-    message: str = ""
-
-
 class Eviction(Answer, frozen=True):
-    """What could evict an admitted unit now."""
+    """What could evict an admitted unit now.
+
+    `possible`: some unit may evict it: one of higher priority in its queue (`by_queue`), or one of
+    the quotas in `reclaimers`. `spared` says why none may, or why not in one of the two ways.
+    `units` are waiting units that would choose it, if it were their turn; `has_more`: not all were
+    asked. Rounds of evictions in progress are not considered.
+    """
 
     possible: bool = False
     by_queue: bool = False
@@ -106,7 +95,12 @@ class Eviction(Answer, frozen=True):
 
 
 class Admitted(Answer, frozen=True):
-    """What a unit was admitted on; `limits` is null if that is not known (`limits_unknown`)."""
+    """What a unit was admitted on, what it borrows, and what could evict it.
+
+    `limits` is null if this process has not admitted it; `limits_unknown` says why. `borrowed` is
+    about the resources that the unit holds, in its quota and the parents; null if its quota cannot
+    borrow.
+    """
 
     limits: tuple[AppliedLimit, ...] | None = None
     limits_unknown: str = ""
@@ -114,13 +108,58 @@ class Admitted(Answer, frozen=True):
     eviction: Eviction = Eviction()
 
 
-class Explanation(Answer, frozen=True):
-    """Why a unit waits, or what it was admitted on.
+class Patch(Answer, frozen=True):
+    """A JSON merge patch of one object."""
 
-    `verdict` is `waiting`, `held`, `admitted` or `finished`. `changes` are null if they were not
-    asked for.
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    patch: dict[str, Any] = {}
+
+
+class Change(Answer, frozen=True):
+    """One change, and whether the unit starts after it alone.
+
+    `kind` is what is changed; docs/debug-api.md lists the kinds. `sufficient`: the unit starts
+    after this change. `verified`: a copy of the scheduler was asked, to the end. `minimal`: one
+    grain less was seen not to suffice: 1 milli-CPU, byte, piece, pod, node, priority or unit.
+    `practical`: false if the unit would have to request nothing, which is a fact and no advice.
+    `ends`: of waiting, how many units end before it starts, those that start before it included.
+    `also_starts` are the units that start before it, `other_starts` how many more: those that the
+    caller may not read, and those after the first hundred. `patches` is what to apply; empty if
+    there is no such field, or the object has more than the scheduler reads: then `description` says
+    what to do. `units` are the units that end, or are evicted, `other_units` how many more.
     """
 
+    kind: str = ""
+    description: str = ""
+    sufficient: bool = False
+    verified: bool = False
+    minimal: bool = False
+    practical: bool = True
+    ends: int = 0
+    also_starts: tuple[str, ...] = ()
+    other_starts: int = 0
+    patches: tuple[Patch, ...] = ()
+    units: tuple[str, ...] = ()
+    other_units: int = 0
+
+
+class Explanation(Answer, frozen=True):
+    """Why a unit waits: its verdict in one sentence, and all that keeps it from starting.
+
+    `verdict` is `waiting` (in its queue), `held` (in none), `admitted` or `finished`. `position` is
+    its place in its queue, from 1; 0 if it is in none. `never_starts`: it is larger than a limit,
+    so that waiting does not help. `blockers` are all reasons, the scarcest resource first; for an
+    admitted unit, why it is not granted the pods that it has grown by. Without blockers a waiting
+    unit starts when it is its turn. `checks` are the admission checks that are not ready, by name.
+    `without_plugins` are plugins that were not asked. `changes`, if asked for, are the smallest
+    changes that would start a waiting unit now, those that suffice first; `changes_complete` says
+    whether all kinds were looked for.
+    """
+
+    leader: bool = False
     namespace: str = ""
     name: str = ""
     verdict: str = ""
@@ -131,6 +170,7 @@ class Explanation(Answer, frozen=True):
     position: int = 0
     blockers: tuple[Refusal, ...] = ()
     checks: dict[str, str] = {}
+    pods_not_ready: str = ""
     without_plugins: tuple[str, ...] = ()
     admitted: Admitted | None = None
     changes: tuple[Change, ...] | None = None

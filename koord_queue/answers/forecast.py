@@ -1,4 +1,7 @@
-"""When units start and end. Times are RFC 3339; null is beyond the horizon."""
+"""When units start and end.
+
+Generated from the contract of the debug API by `make openapi`; edits are lost.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from koord_queue.answers.decoding import Answer
 
 
 class Times(Answer, frozen=True):
-    """When a unit starts, as quantiles, and the median of its end."""
+    """When a unit starts, as quantiles, and the median of its end; null: beyond the horizon."""
 
     start_p10: str | None = None
     start_p50: str | None = None
@@ -14,29 +17,38 @@ class Times(Answer, frozen=True):
     end_p50: str | None = None
 
 
-class Forecast(Times, frozen=True):
-    """When a unit starts, and what that is based on.
+class Forecast(Answer, frozen=True):
+    """When a unit starts.
 
-    `without_arrivals` is the same if nothing arrived any more. `outlook` is `times`; or
-    `notKnownYet` or `neverAsIs`, and then there are no times, and `no_times` says why, as the rest
-    of a sentence about the unit.
+    `without_arrivals` is the same if nothing arrived any more. `sample` is how many futures were
+    played, `computed_at` the time of the state that they begin with; no time is told that has
+    passed since. `similar_runs` is how many runs of the same quota, user, kind and request have
+    ended by themselves in the last eight days.
     """
 
+    start_p10: str | None = None
+    start_p50: str | None = None
+    start_p90: str | None = None
+    end_p50: str | None = None
+    without_arrivals: Times = Times()
     outlook: str = "times"
     no_times: str = ""
+    similar_runs: int = 0
     needed_runs: int = 0
     namespace: str = ""
     name: str = ""
     queue: str = ""
-    without_arrivals: Times = Times()
-    similar_runs: int = 0
     sample: int = 0
     seed: int = 0
     computed_at: str = ""
+    age_seconds: float = 0.0
 
 
 class QueueForecast(Answer, frozen=True):
-    """A page of the units that wait in a queue; `others` counts those that may not be read."""
+    """A page of the units that wait in a queue, in its order.
+
+    `others` counts those of the page whose namespaces the caller may not read.
+    """
 
     queue: str = ""
     total: int = 0

@@ -1,26 +1,23 @@
-"""What was decided, as `/debug/log` answers it."""
+"""What was decided.
+
+Generated from the contract of the debug API by `make openapi`; edits are lost.
+"""
 
 from __future__ import annotations
 
-import msgspec
+from koord_queue.answers.decoding import Answer
 
 
-class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One decision.
+class LogEntry(Answer, frozen=True):
+    """One decision: a unit was admitted, grew, has others evicted, or is refused for a new reason.
 
-    Attributes:
-        time: RFC 3339.
-        kind: `Admitted`, `Grew`, `Evicts` or `Refused`.
-        unit: `namespace/name`; "" of another namespace that may not be read.
-        queue: Its queue.
-        quota: Its quota, or the one whose limit it is.
-        reason: Why; "" for an admission.
-        message: The same in words, with numbers.
-        victims: Units that are evicted for it.
-        others: Victims that are not named, since their namespaces may not be read.
+    `number` counts the calls of the scheduler's engine. `quota` is, of a refusal, the one whose
+    limit it is. `unit` and `message` are "" if the caller may not read the unit's namespace;
+    `others` counts the victims that are not named for that reason.
     """
 
     time: str = ""
+    number: int = 0
     kind: str = ""
     unit: str = ""
     queue: str = ""
@@ -31,13 +28,8 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
     others: int = 0
 
 
-class LogPage(msgspec.Struct, frozen=True):
-    """A page, the newest first; `cursor` asks for the next one, None: there is none."""
+class Log(Answer, frozen=True):
+    """A page of what was decided, the newest first; `cursor` asks for the next page."""
 
     items: tuple[LogEntry, ...] = ()
     cursor: int | None = None
-
-
-def read_log_page(body: bytes) -> LogPage:
-    """Return a page of `/debug/log`."""
-    return msgspec.json.decode(body, type=LogPage)

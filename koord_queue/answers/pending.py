@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from koord_queue.answers.decoding import Answer, decode
-from koord_queue.answers.units import Refusal, Unit
+from koord_queue.answers.refusal import Refusal
+from koord_queue.answers.units import Unit
 
 
 class Pending(NamedTuple):

@@ -1,15 +1,36 @@
-"""Where queues stand."""
+"""Where queues stand.
+
+Generated from the contract of the debug API by `make openapi`; edits are lost.
+"""
 
 from __future__ import annotations
 
+from koord_queue.answers.current_unit import CurrentUnit
 from koord_queue.answers.decoding import Answer
+from koord_queue.answers.refusal import Refusal
 
 
 class Queue(Answer, frozen=True):
-    """One queue."""
+    """One queue.
+
+    `quotas` are the one of the queue's name, those that its annotation lists ("*" for all), and
+    those of its pending and admitted units. `pending` includes units on hold. `head` is the first
+    pending unit, without those that ask for more than their quota may ever have and hold back no
+    others; null also if the caller may not read its namespace. `last_refusal` is the refusal of the
+    first refused unit; if there is none, of a unit on hold; of a stopped queue, that it is stopped.
+    `stop_policy` is the one in force, `backfill` whether the queue asks for it, `max_priority` the
+    ceiling for its units, `problems` what cannot be parsed in its annotations.
+    """
 
     name: str = ""
     policy: str = ""
+    stop_policy: str = ""
+    backfill: bool = False
+    max_priority: int | None = None
+    problems: tuple[str, ...] = ()
+    priority: int = 0
     quotas: tuple[str, ...] = ()
     pending: int = 0
     admitted: int = 0
+    head: CurrentUnit | None = None
+    last_refusal: Refusal | None = None

@@ -7,7 +7,8 @@ from typing import Final
 import click
 import msgspec
 
-from koord_queue.answers.log import LogEntry, read_log_page
+from koord_queue.answers.decoding import decode
+from koord_queue.answers.log import Log, LogEntry
 from koord_queue.cli import options
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import NotServed, Refused
@@ -96,7 +97,7 @@ def _read(
     while True:
         asked = (*query, ("limit", str(min(PAGE, limit - len(found)))))
         more = () if cursor is None else (("cursor", str(cursor)),)
-        page = read_log_page(_ask(session, (*asked, *more)))
+        page = decode(_ask(session, (*asked, *more)), Log)
         found += page.items
         cursor = page.cursor
         if cursor is None or len(found) >= limit:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from koord_queue.answers.quotas import Quota, quotas_of_objects, read_quota_page
+from koord_queue.answers.quota_trees import quotas_of_objects, read_quota_page
+from koord_queue.answers.quotas import Quota
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import NotServed, Refused
 from koord_queue.reach.resources import ELASTIC_QUOTAS

@@ -6,7 +6,8 @@ import sys
 
 import click
 
-from koord_queue.answers.quotas import Quota, find, walk
+from koord_queue.answers.quota_trees import find, walk
+from koord_queue.answers.quotas import Quota
 from koord_queue.cli import options
 from koord_queue.cli.quota_source import read_quotas
 from koord_queue.errors import CommandError

@@ -18,7 +18,7 @@ from koord_queue.answers.explanation import (
     Patch,
     Reclaimer,
 )
-from koord_queue.answers.units import Refusal
+from koord_queue.answers.refusal import Refusal
 from koord_queue.show.paragraphs import Line, below, heading, numbered
 from koord_queue.show.words import counted, listed, short
 

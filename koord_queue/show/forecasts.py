@@ -96,7 +96,7 @@ def _tell_no_times(answer: Forecast) -> Iterator[Line]:
     yield Line(f"Times are told when {runs} have ended within eight days.", "dim")
 
 
-def start_in_words(times: Times, wall: Wall) -> str:
+def start_in_words(times: Forecast | Times, wall: Wall) -> str:
     """Return when a unit starts, from `starts` on: eight of ten futures, and the median.
 
     A unit that waits starts at no time that is past: such a one is left out.
@@ -123,7 +123,7 @@ def start_in_words(times: Times, wall: Wall) -> str:
     return f"starts between {first} and {last}, {rest}"
 
 
-def _end_in_words(times: Times, wall: Wall, subject: str = "It") -> str:
+def _end_in_words(times: Forecast | Times, wall: Wall, subject: str = "It") -> str:
     end = wall.clock(times.end_p50)
     return f"{subject} ends at about {end}" if end else f"{subject} ends {FAR}"
 

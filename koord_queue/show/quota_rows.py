@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from koord_queue.answers.quotas import Quota, walk
+from koord_queue.answers.quota_trees import walk
+from koord_queue.answers.quotas import Quota
 from koord_queue.show.bars import Letters, bar, bar_width, branches, percent
 from shared_api.quantity import QuantityError, amount, format_amount
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from koord_queue.answers.units import Refusal
+from koord_queue.answers.refusal import Refusal
 from koord_queue.answers.what_if import (
     Comparison,
     Evicted,

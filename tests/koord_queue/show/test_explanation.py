@@ -16,7 +16,7 @@ from koord_queue.answers.explanation import (
     Patch,
     Reclaimer,
 )
-from koord_queue.answers.units import Refusal
+from koord_queue.answers.refusal import Refusal
 from koord_queue.show.explanation import explanation_lines, patch_command, split_numbers
 
 NUMBERS = "limit 4, used 3, requested 2"

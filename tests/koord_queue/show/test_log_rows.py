@@ -5,7 +5,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from koord_queue.answers.log import LogEntry, read_log_page
+from koord_queue.answers.decoding import decode
+from koord_queue.answers.log import Log, LogEntry
 from koord_queue.show.log_rows import cells_of
 
 NOW = datetime(2026, 11, 26, 10, tzinfo=UTC)
@@ -60,6 +61,6 @@ def test_a_decision_is_told_in_words(got: LogEntry, want: list[str]) -> None:
 
 
 def test_a_unit_that_may_not_be_seen_has_no_name() -> None:
-    page = read_log_page(b'{"items": [{"kind": "Admitted", "unit": "", "number": 3}], "cursor": 3}')
+    page = decode(b'{"items": [{"kind": "Admitted", "unit": "", "number": 3}], "cursor": 3}', Log)
     assert page.cursor == 3
     assert cells_of(page.items[0], NOW, is_terminal=False)[1] == "(another-namespace)"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from koord_queue.answers.explanation import Change, Explanation
-from koord_queue.answers.tried import Tried, TriedJob, Warned, Wrong
-from koord_queue.answers.units import Refusal
+from koord_queue.answers.refusal import Refusal
+from koord_queue.answers.tried import Tried, TriedError, TriedJob, TriedProblem
 from koord_queue.show.forecasts import Wall
 from koord_queue.show.tried import tried_lines
 
@@ -22,7 +22,7 @@ def test_a_job_that_starts_and_what_is_evicted_for_it() -> None:
         kind="Job", namespace="x", name="a", summary="It would start now.", starts_now=True,
         unit="a-job", quota="team", priority=5, request={"cpu": "2", "memory": "1Gi"},
         also_starts=("x/b",), evicts=("x/c",), other_units=1,
-        warnings=(Warned(reason="KeyWithoutEffect", message="Label b has no effect"),),
+        warnings=(TriedProblem(reason="KeyWithoutEffect", message="Label b has no effect"),),
     )  # fmt: skip
     assert told(Tried(jobs=(job,), defaulted=True)) == [
         ("good", "Job x/a: It would start now."),
@@ -59,7 +59,7 @@ def test_a_job_that_has_started_before_is_as_good_as_one_that_starts() -> None:
 
 
 def test_objects_that_are_refused_or_not_managed() -> None:
-    wrong = TriedJob(kind="Job", name="a", errors=(Wrong(field="spec", message="is wrong"),))
+    wrong = TriedJob(kind="Job", name="a", errors=(TriedError(field="spec", message="is wrong"),))
     other = TriedJob(kind="Secret", name="b", summary="It is no job.")
     assert told(Tried(jobs=(wrong, other), defaulted=True)) == [
         ("bad", "Job a: "),

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from koord_queue.answers.explanation import Explanation
-from koord_queue.answers.units import Refusal
+from koord_queue.answers.refusal import Refusal
 from koord_queue.show.forecasts import Wall
 from koord_queue.show.unit_life import (
     Event,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from koord_queue.answers.units import Refusal
+from koord_queue.answers.refusal import Refusal
 from koord_queue.answers.what_if import (
     Comparison,
     Evicted,
     Horizon,
     Place,
     Refused,
+    Resource,
     Spread,
     Started,
-    UsedResource,
     WhatIf,
 )
 from koord_queue.show.what_if import horizon_lines, horizon_rows, what_if_lines
@@ -86,7 +86,7 @@ def test_what_changes_over_a_time() -> None:
         completed=ended,
         queues=(Place(name="q", wait_p50=waits),),
         quotas=(Place(name="a", completed=ended),),
-        resources=(UsedResource(resource="cpu", before="3", after="3500m"),),
+        resources=(Resource(resource="cpu", before="3", after="3500m"),),
     )
     assert [line.text for line in horizon_lines(view)][1:] == [
         "Within 6 h (1 future, seed 0; the median, and eight of ten):",

@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from koord_queue.answers.quotas import Quota, find, quotas_of_objects, read_quota_page, walk
+from koord_queue.answers.quota_trees import find, quotas_of_objects, read_quota_page, walk
+from koord_queue.answers.quotas import Quota
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.well_known_labels import QUOTA_PARENT
 
