@@ -14,11 +14,9 @@ from datetime import datetime
 from typing import Any, Final, Protocol
 
 from tests.sample_jobs import crd
+from tests.waiting import STILL_SECONDS
 
 Json = Any
-
-STILL_SECONDS: Final = 2.0
-"""How long a situation checks that nothing happens."""
 
 
 ADMISSION_CHECK_CRD: Final[Json] = crd("admissionchecks")

@@ -14,7 +14,8 @@ from typing import Final
 
 from tests.benchmarks.figures import Figure, percentile
 from tests.cluster.command_line_kit import CommandLine, command_line
-from tests.cluster.queue_world import OWN_TIMES_SECONDS, until
+from tests.cluster.queue_world import OWN_TIMES_SECONDS
+from tests.waiting import until
 
 TIMES: Final = 15
 UNITS: Final = 200

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from tests.benchmarks import audited_scheduler
 from tests.benchmarks.cluster_world import programs_of
 from tests.cluster.program_metrics import scrape
 from tests.cluster.program_process import INSIGHT, ProgramProcess
+from tests.waiting import within
 
 CORES: Final = sorted(os.sched_getaffinity(0))
 WORKERS: Final = 8
@@ -85,12 +85,9 @@ def _start_insight(folder: Path, more: Sequence[str]) -> ProgramProcess:
 
 
 def _await(program: ProgramProcess, name: str, least: float) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not metric(program, name) >= least:  # not a number at first
-        if time.monotonic() > deadline:
-            msg = f"{name} stayed below {least:g}"
-            raise TimeoutError(msg)
-        time.sleep(0.1)
+    # It is not a number at first.
+    reached = within(PATIENCE_SECONDS, lambda: metric(program, name) >= least)
+    assert reached, f"{name} stayed below {least:g}"
 
 
 def metric(program: ProgramProcess, name: str) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, cast
@@ -20,6 +19,7 @@ from tests.benchmarks.engine_load import flat_load
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.insight_figures import Told, feeding, insight_process
 from tests.benchmarks.process_usage import Usage, usage
+from tests.waiting import until
 
 PENDING: Final = (10_000, 30_000)
 QUEUES: Final = 100
@@ -58,14 +58,18 @@ def _measure(pending: int) -> tuple[Usage, Usage, Usage]:
             feeding(path, told.shared, calls) as feed,
             _asking(path) as client,
         ):
-            _until(lambda: feed.is_connected and _get(client, "/debug/insight") is not None)
+            until(
+                lambda: feed.is_connected and _get(client, "/debug/insight") is not None,
+                FORECAST_SECONDS,
+            )
             follows = usage(pid)
             times = []
             for _ in range(MAX_KEPT):
                 load.run(load.lives + LIVES // MAX_KEPT, at_most_seconds=60.0)
                 times.append(datetime.now(UTC))
                 time.sleep(1.0)
-            _until(lambda: _get(client, f"/debug/queues/{load.queues[0]}/forecast") is not None)
+            forecast = f"/debug/queues/{load.queues[0]}/forecast"
+            until(lambda: _get(client, forecast), FORECAST_SECONDS)
             forecasts = usage(pid)
             for moment in times:
                 at = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -85,11 +89,3 @@ def _get(client: httpx.Client, path: str) -> object | None:
     except httpx.TransportError:
         return None
     return answer.json() if answer.is_success else None
-
-
-def _until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + FORECAST_SECONDS
-    while not is_so():
-        if time.monotonic() > deadline:
-            raise TimeoutError("the insight program has no answer")
-        time.sleep(0.5)

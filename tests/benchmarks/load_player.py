@@ -40,6 +40,7 @@ from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import QUOTA_NAME
 from tests.benchmarks.cluster_world import ClusterWorld, connect
 from tests.benchmarks.process_usage import Meter
+from tests.waiting import within
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -228,12 +229,7 @@ class LoadPlayer:
         """Return when the informer has the first list, so that later units are seen."""
         self._informer.add_handler(self._on_change)
         self._informer.start()
-        deadline = time.monotonic() + SYNC_SECONDS
-        while not self._informer.has_synced():
-            if time.monotonic() > deadline:
-                message = f"the player's informer has not synced: {self._informer.check_synced()}"
-                raise RuntimeError(message)
-            time.sleep(TICK_SECONDS)
+        assert within(SYNC_SECONDS, self._informer.has_synced), self._informer.check_synced()
 
     def run(self, parent: Connection) -> LoadOutcome:
         """Play to the end, or until the parent ends."""

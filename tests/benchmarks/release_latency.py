@@ -23,6 +23,7 @@ from shared_api.well_known_labels import QUOTA_NAME
 from tests.benchmarks.figures import Figure, percentile
 from tests.benchmarks.load_player import NAMESPACE, PlannedUnit, unit_body
 from tests.benchmarks.quota_tree_objects import create_quotas, quota
+from tests.waiting import within
 
 RELEASES: Final = 200
 QUOTA: Final = "one-at-a-time"
@@ -112,10 +113,7 @@ class Observer:
         )
         self._informer.add_handler(self._on_change)
         self._informer.start()
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not self._informer.has_synced():
-            assert time.monotonic() < deadline, self._informer.check_synced()
-            time.sleep(0.01)
+        assert within(PATIENCE_SECONDS, self._informer.has_synced), self._informer.check_synced()
 
     def next_seen(self, phase: str) -> tuple[str, float]:
         """Return the next unit that enters the phase, and when this was seen."""

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.cluster.program_process import CONTROLLERS, PORTS, SCHEDULER, ProgramProcess
-from tests.cluster.queue_world import OWN_TIMES_SECONDS, QUEUE_NAMESPACE, QueueWorld, until
+from tests.cluster.queue_world import OWN_TIMES_SECONDS, QUEUE_NAMESPACE, QueueWorld
+from tests.waiting import until
 
 Json = Any
 

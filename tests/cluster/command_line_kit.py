@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import OWN_TIMES_SECONDS, PATIENCE_SECONDS, QueueWorld, until
+from tests.cluster.queue_world import OWN_TIMES_SECONDS, QueueWorld
 from tests.cluster.visibility_world import Aggregated, aggregated
 from tests.controlplane.binaries import chosen_kubernetes, default_kubernetes
+from tests.waiting import PATIENCE_SECONDS, until
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 GOLDEN: Final = ROOT / "tests/data/command_line"

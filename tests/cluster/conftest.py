@@ -8,7 +8,8 @@ from typing import Final
 
 import pytest
 
-from tests.cluster.queue_world import JOBS, QUOTA_LABEL, Cluster, QueueWorld, until
+from tests.cluster.queue_world import JOBS, QUOTA_LABEL, Cluster, QueueWorld
+from tests.waiting import until
 
 LONGEST: Final = (
     "test_kill_and_restart.py",

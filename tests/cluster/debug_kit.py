@@ -7,8 +7,8 @@ from typing import Final
 import httpx
 
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import PATIENCE_SECONDS
 from tests.tls_files import CERTIFICATE, KEY, client_context
+from tests.waiting import PATIENCE_SECONDS
 
 EXPOSED: Final = (
     "--debug-address=:0",

@@ -39,10 +39,11 @@ from tests.cluster.kind_world import HIGH, KindWorld
 from tests.cluster.played_operators import Objects
 from tests.cluster.played_pods import LONG, OF, STOP_SECONDS, owner_of
 from tests.cluster.played_pods import RUN_SECONDS as RUNS_FOR
-from tests.cluster.queue_world import PODS, until
+from tests.cluster.queue_world import PODS
 from tests.controlplane.api_client import ApiError
 from tests.object_states import is_living, phase_of
 from tests.sample_jobs import crd
+from tests.waiting import until
 
 Json = dict[str, Any]
 

@@ -16,18 +16,10 @@ from typing import Any, Final
 from tests.cluster.kind_table import WIDGET_CRD
 from tests.cluster.played_statuses import now
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import (
-    MERGE,
-    PODS,
-    QUOTA_LABEL,
-    STILL_SECONDS,
-    QueueWorld,
-    pod_sets_of,
-    stays,
-    until,
-)
+from tests.cluster.queue_world import MERGE, PODS, QUOTA_LABEL, QueueWorld, pod_sets_of
 from tests.cluster.served_kinds import install_crds
 from tests.sample_jobs import crd
+from tests.waiting import STILL_SECONDS, stays, until
 
 Json = dict[str, Any]
 

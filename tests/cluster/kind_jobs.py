@@ -12,14 +12,9 @@ from tests.cluster.kind_kit import ADAPTERS, path_of, switch_of
 from tests.cluster.kind_table import value_at
 from tests.cluster.observer import Observer
 from tests.cluster.played_operators import JSON_PATCH, Operator
-from tests.cluster.queue_world import (
-    MERGE,
-    QUOTA_LABEL,
-    QueueWorld,
-    running_of,
-    until,
-)
+from tests.cluster.queue_world import MERGE, QUOTA_LABEL, QueueWorld, running_of
 from tests.sample_jobs import sample
+from tests.waiting import until
 
 Json = dict[str, Any]
 Sets = list[tuple[str, int]]

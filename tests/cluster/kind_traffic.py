@@ -14,8 +14,9 @@ from tests.cluster.judgement import Seen, cpu_of, granted_to, is_running
 from tests.cluster.kind_table import KindRow, value_at
 from tests.cluster.kind_world import JobLife, KindWorld
 from tests.cluster.played_pods import OF
-from tests.cluster.queue_world import OWN_TIMES_SECONDS, until
+from tests.cluster.queue_world import OWN_TIMES_SECONDS
 from tests.object_states import is_living, occupies_quota
+from tests.waiting import until
 
 Json = dict[str, Any]
 

@@ -24,16 +24,11 @@ from tests.cluster.observer import PATHS, Observer
 from tests.cluster.played_operators import Operator
 from tests.cluster.played_pods import OF
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import (
-    OWN_TIMES_SECONDS,
-    QUOTA_LABEL,
-    QueueWorld,
-    quota_view,
-    until,
-)
+from tests.cluster.queue_world import OWN_TIMES_SECONDS, QUOTA_LABEL, QueueWorld, quota_view
 from tests.cluster.served_kinds import install_crds
 from tests.controlplane.api_client import ApiError
 from tests.sample_jobs import SERVICE_ACCOUNTS, WIDGET_DECLARATION, crd
+from tests.waiting import until
 
 Json = dict[str, Any]
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.cluster.queue_world import QueueWorld, until
+from tests.cluster.queue_world import QueueWorld
 from tests.cluster.served_kinds import install_crds
 from tests.object_states import condition_of
 from tests.sample_jobs import crd
+from tests.waiting import until
 
 Json = dict[str, Any]
 

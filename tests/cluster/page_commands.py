@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.cluster.queue_world import PATIENCE_SECONDS, Cluster, QueueWorld, refusal_of, until
+from tests.cluster.queue_world import Cluster, QueueWorld, refusal_of
 from tests.docs.page_steps import Command, steps
+from tests.waiting import PATIENCE_SECONDS, until
 
 PORT: Final = ":19876/"
 ASKS: Final = re.compile(r"^koord-queue (?:explain|when|try|what-if)\b(?!.*--from-dump)")

@@ -21,10 +21,10 @@ import yaml
 from tests.charts.render import helm_binary
 from tests.cluster.page_commands import run_in_shell
 from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
-from tests.cluster.queue_world import PATIENCE_SECONDS
 from tests.controlplane.control_plane import ControlPlane
 from tests.docs.page_steps import Command, File, steps
 from tests.tidy.source_tree import ROOT
+from tests.waiting import PATIENCE_SECONDS
 
 Json = dict[str, Any]
 

@@ -44,9 +44,10 @@ from tests.cluster.played_statuses import (
     status_of_workflow,
     status_of_wrapper,
 )
-from tests.cluster.queue_world import MERGE, PODS, until
+from tests.cluster.queue_world import MERGE, PODS
 from tests.controlplane.api_client import ApiClient, ApiError
 from tests.object_states import is_living
+from tests.waiting import until
 
 Json = dict[str, Any]
 

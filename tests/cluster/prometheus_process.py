@@ -11,8 +11,8 @@ import httpx
 import yaml
 
 from tests.cluster.program_process import ANSWER_SECONDS, STOP_SECONDS
-from tests.cluster.queue_world import until
 from tests.controlplane.control_plane import free_port
+from tests.waiting import until
 
 Json = dict[str, Any]
 

@@ -5,24 +5,23 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from tests.cluster.api_audit import ApiAudit
 from tests.cluster.judgement import is_running
 from tests.cluster.program_process import CONTROLLERS, INSIGHT, ROOT, SCHEDULER, ProgramProcess
-from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
 from tests.object_states import condition_of, is_living
+from tests.waiting import PATIENCE_SECONDS, until
 
 Json = dict[str, Any]
-T = TypeVar("T")
 
 QUEUE_NAMESPACE: Final = "koord-queue"
 ELASTIC_QUOTA_CRD: Final = ROOT / "tests" / "data" / "crds" / "elasticquotas.yaml"
@@ -32,16 +31,9 @@ QUOTAS: Final = "/apis/scheduling.sigs.k8s.io/v1alpha1/namespaces/{}/elasticquot
 JOBS: Final = "/apis/batch/v1/namespaces/{}/jobs"
 PODS: Final = "/api/v1/namespaces/default/pods"
 QUOTA_LABEL: Final = "quota.scheduling.koordinator.sh/name"
-PATIENCE_SECONDS: Final = 30.0
-"""For steps between processes: tenths of a second on an idle machine, 10 s at most on one with
-three times its load."""
 OWN_TIMES_SECONDS: Final = 120.0
 """For what has a timer of its own: counts that are corrected every 30 s, an operator that reports
 nothing for 60 s, and the cluster's garbage collector, which learns of a new kind in 30."""
-LONGEST_LOOK_SECONDS: Final = 1.0
-"""The most that one poll counts for: while the machine stands still, nothing makes progress."""
-STILL_SECONDS: Final = 2.0
-"""How long to watch for what must not happen: twenty times what a start takes."""
 MERGE: Final = "application/merge-patch+json"
 
 
@@ -503,47 +495,3 @@ def running_of(unit: Json) -> dict[str, int]:
     """Return how many pods of each set run, by the unit's status."""
     admitted = unit["status"].get("admissions", [])
     return {each["name"]: each.get("running", 0) for each in admitted}
-
-
-def until(what: Callable[[], T], seconds: float = PATIENCE_SECONDS) -> T:
-    """Return the first true answer; raise AssertionError with the last one when time is up.
-
-    Waits while an object is missing (404), too: a unit is created some time after its job.
-    """
-    missing: list[ApiError] = []
-
-    def look() -> T | None:
-        missing.clear()
-        try:
-            return what()
-        except ApiError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
-            missing.append(error)
-            return None
-
-    answer = within(seconds, look)
-    if missing:
-        raise missing[0]
-    assert answer, f"not within {seconds} s; last: {answer!r}"
-    return answer
-
-
-def within(seconds: float, what: Callable[[], T]) -> T:
-    """Return the first true answer, or the last one when time is up."""
-    waited = 0.0
-    answer = what()
-    while not answer and waited < seconds:
-        begun = time.monotonic()
-        time.sleep(0.05)
-        answer = what()
-        waited += min(time.monotonic() - begun, LONGEST_LOOK_SECONDS)
-    return answer
-
-
-def stays(what: Callable[[], bool], seconds: float = STILL_SECONDS) -> None:
-    """Assert that something is and stays true for a while."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        assert what()
-        time.sleep(0.1)

@@ -8,9 +8,9 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
-from tests.cluster.queue_world import until
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
+from tests.waiting import until
 
 Json = dict[str, Any]
 

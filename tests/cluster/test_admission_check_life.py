@@ -32,17 +32,11 @@ from tests.cluster.played_autoscaler import (
 )
 from tests.cluster.program_metrics import counted
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import (
-    MERGE,
-    STILL_SECONDS,
-    UNITS,
-    QueueWorld,
-    let_the_second_of_the_release_pass,
-    until,
-)
+from tests.cluster.queue_world import MERGE, UNITS, QueueWorld, let_the_second_of_the_release_pass
 from tests.cluster.rbac_objects import RBAC, binding
 from tests.controlplane.api_client import ApiError
 from tests.object_states import condition_of
+from tests.waiting import STILL_SECONDS, until
 
 Json = dict[str, Any]
 

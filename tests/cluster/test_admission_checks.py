@@ -24,7 +24,8 @@ from tests.cluster.kueue_objects import (
 )
 from tests.cluster.played_autoscaler import CHECK_CAPACITY, TEMPLATES, PlayedAutoscaler
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import MERGE, OWN_TIMES_SECONDS, UNITS, QueueWorld, until
+from tests.cluster.queue_world import MERGE, OWN_TIMES_SECONDS, UNITS, QueueWorld
+from tests.waiting import until
 
 Json = dict[str, Any]
 

@@ -30,10 +30,10 @@ from tests.cluster.kind_kit import (
     switch_of,
 )
 from tests.cluster.kind_table import set_at, take_at, value_at
-from tests.cluster.queue_world import until
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
 from tests.sample_jobs import open_crd
+from tests.waiting import until
 
 Json = Any
 

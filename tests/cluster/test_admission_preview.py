@@ -26,14 +26,12 @@ from tests.cluster.queue_world import (
     PODS,
     QUEUE_NAMESPACE,
     QUOTA_LABEL,
-    STILL_SECONDS,
     UNITS,
     QueueWorld,
-    stays,
-    until,
 )
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.binaries import mutating_policy_version
+from tests.waiting import STILL_SECONDS, stays, until
 
 Json = dict[str, Any]
 

@@ -21,11 +21,10 @@ from tests.cluster.queue_world import (
     label_pods,
     quota_view,
     refusal_of,
-    stays,
-    until,
 )
 from tests.controlplane.api_client import ApiError
 from tests.object_states import is_true
+from tests.waiting import stays, until
 
 Json = Any
 

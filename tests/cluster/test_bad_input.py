@@ -27,10 +27,10 @@ from tests.cluster.queue_world import (
     QueueWorld,
     reason_of,
     unit_view,
-    until,
 )
 from tests.controlplane.api_client import ApiError
 from tests.object_states import condition_of
+from tests.waiting import until
 
 ABSURD: Final = "9e999999999"
 DEEP: Final = 9000

@@ -24,11 +24,11 @@ from tests.charts.render import (
 )
 from tests.charts.values_table import VALUES
 from tests.cluster.crd_kit import CRDS
-from tests.cluster.queue_world import PATIENCE_SECONDS, until, within
 from tests.cluster.rbac_objects import binding
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
 from tests.controlplane.helm import require_helm, require_helm_3
+from tests.waiting import PATIENCE_SECONDS, until, within
 
 QUEUE_API = "/apis/scheduling.x-k8s.io/v1alpha1"
 # A release's Secret may have 1,048,576 bytes; half of it leaves room for years of templates.

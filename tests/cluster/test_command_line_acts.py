@@ -11,8 +11,9 @@ from typing import Any, Final
 import pytest
 
 from tests.cluster.command_line_kit import CommandLine, Printed, assert_golden, command_line
-from tests.cluster.queue_world import OWN_TIMES_SECONDS, QUOTAS, stays, until
+from tests.cluster.queue_world import OWN_TIMES_SECONDS, QUOTAS
 from tests.object_states import condition_of
+from tests.waiting import stays, until
 
 Json = dict[str, Any]
 

@@ -19,7 +19,8 @@ from tests.cluster.command_line_kit import (
     command_line,
     without_styles,
 )
-from tests.cluster.queue_world import OWN_TIMES_SECONDS, until
+from tests.cluster.queue_world import OWN_TIMES_SECONDS
+from tests.waiting import until
 
 JOB: Final = """
 apiVersion: batch/v1

@@ -20,8 +20,9 @@ from tests.cluster.command_line_kit import (
     command_line,
     without_styles,
 )
-from tests.cluster.queue_world import OWN_TIMES_SECONDS, QUEUE_NAMESPACE, until
+from tests.cluster.queue_world import OWN_TIMES_SECONDS, QUEUE_NAMESPACE
 from tests.cluster.visibility_world import ACCOUNT, VALUES
+from tests.waiting import until
 
 Json = dict[str, Any]
 

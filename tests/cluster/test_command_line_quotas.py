@@ -23,14 +23,8 @@ from tests.cluster.command_line_kit import (
     command_line,
     without_styles,
 )
-from tests.cluster.queue_world import (
-    OWN_TIMES_SECONDS,
-    PATIENCE_SECONDS,
-    QUEUE_NAMESPACE,
-    QueueWorld,
-    debug,
-    until,
-)
+from tests.cluster.queue_world import OWN_TIMES_SECONDS, QUEUE_NAMESPACE, QueueWorld, debug
+from tests.waiting import PATIENCE_SECONDS, until
 
 PARENT: Final = "quota.scheduling.koordinator.sh/parent"
 IS_PARENT: Final = "quota.scheduling.koordinator.sh/is-parent"

@@ -17,9 +17,10 @@ from tests.check_situations import (
     admission_check,
 )
 from tests.cluster.kueue_objects import CHECK, path_of, take_newer_version_away
-from tests.cluster.queue_world import MERGE, PATIENCE_SECONDS, UNITS, QueueWorld, until, within
+from tests.cluster.queue_world import MERGE, UNITS, QueueWorld
 from tests.cluster.served_kinds import install_crds
 from tests.object_states import condition_of
+from tests.waiting import PATIENCE_SECONDS, until, within
 
 CHECKS = path_of(CHECK)
 OLDER_CHECKS = path_of(CHECK, version="v1beta1")

@@ -24,17 +24,10 @@ from tests.cluster.job_side_world import (
     template,
     widget,
 )
-from tests.cluster.queue_world import (
-    JOBS,
-    MERGE,
-    PODS,
-    QUOTA_LABEL,
-    running_of,
-    stays,
-    until,
-)
+from tests.cluster.queue_world import JOBS, MERGE, PODS, QUOTA_LABEL, running_of
 from tests.controlplane.api_client import ApiError
 from tests.object_states import is_true
+from tests.waiting import stays, until
 
 CPU = {"cpu": "1"}
 PRIORITY = "scheduling.x-k8s.io/priority"

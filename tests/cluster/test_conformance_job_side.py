@@ -31,16 +31,11 @@ from tests.cluster.job_side_world import (
     template,
     widget,
 )
-from tests.cluster.queue_world import (
-    PATIENCE_SECONDS,
-    PODS,
-    let_the_second_of_the_release_pass,
-    stays,
-    until,
-)
+from tests.cluster.queue_world import PODS, let_the_second_of_the_release_pass
 from tests.cluster.served_kinds import install_crds
 from tests.object_states import condition_of, is_true
 from tests.sample_jobs import KUEUE_WORKLOADS
+from tests.waiting import PATIENCE_SECONDS, stays, until
 
 ACTIVE = "scheduling.x-k8s.io/active"
 MAX_EXEC = "scheduling.x-k8s.io/max-exec-time-seconds"

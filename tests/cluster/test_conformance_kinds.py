@@ -20,10 +20,11 @@ from tests.cluster.observer import Observer
 from tests.cluster.played_nodes import answer, count_reservations, reservations
 from tests.cluster.played_pods import owner_of, pod, template_of
 from tests.cluster.played_statuses import conditions_of
-from tests.cluster.queue_world import QUOTA_LABEL, UNITS, QueueWorld, pod_sets_of, reason_of, until
+from tests.cluster.queue_world import QUOTA_LABEL, UNITS, QueueWorld, pod_sets_of, reason_of
 from tests.cluster.served_kinds import install_crds
 from tests.object_states import condition_of
 from tests.sample_jobs import crd
+from tests.waiting import until
 
 KEYS: Final = ("pytorchjob", "rayjob", "raycluster", "sparkapp", "workflow")
 HIGH, HIGH_VALUE = "high-priority", 1000

@@ -15,16 +15,15 @@ import pytest
 
 from tests.cluster.queue_world import (
     MERGE,
-    STILL_SECONDS,
     Cluster,
     Json,
     QueueWorld,
     let_the_second_of_the_release_pass,
     queue_view,
     refusal_of,
-    until,
 )
 from tests.object_states import condition_of
+from tests.waiting import STILL_SECONDS, until
 
 PRIORITY = "scheduling.x-k8s.io/priority"
 POLICY = "koord-queue/queue-policy"

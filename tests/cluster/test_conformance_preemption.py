@@ -16,14 +16,13 @@ import pytest
 
 from tests.cluster.api_audit import SCHEDULER_AGENT
 from tests.cluster.queue_world import (
-    STILL_SECONDS,
     Cluster,
     QueueWorld,
     let_the_second_of_the_release_pass,
     refusal_of,
-    until,
 )
 from tests.object_states import condition_of
+from tests.waiting import STILL_SECONDS, until
 
 BOTH = {
     "koord-queue/wait-for-pods-running": "true",

@@ -20,18 +20,11 @@ from shared_api.testing.object_builders import (
     tree_node,
 )
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import (
-    MERGE,
-    UNITS,
-    QueueWorld,
-    quota_view,
-    reason_of,
-    unit_view,
-    until,
-)
+from tests.cluster.queue_world import MERGE, UNITS, QueueWorld, quota_view, reason_of, unit_view
 from tests.cluster.served_kinds import install_crds
 from tests.object_states import condition_of
 from tests.sample_jobs import crd
+from tests.waiting import until
 
 TREES: Final = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/kube-system/elasticquotatrees"
 TREE_LABEL: Final = "quota.scheduling.alibabacloud.com/name"

@@ -18,17 +18,9 @@ import pytest
 from shared_api.testing.object_builders import queue_unit_body
 from shared_api.well_known_labels import MANAGED_BY
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import (
-    QUEUES,
-    STILL_SECONDS,
-    UNITS,
-    QueueWorld,
-    reason_of,
-    refusal_of,
-    stays,
-    until,
-)
+from tests.cluster.queue_world import QUEUES, UNITS, QueueWorld, reason_of, refusal_of
 from tests.object_states import condition_of
+from tests.waiting import STILL_SECONDS, stays, until
 
 PREEMPTS: Final = "koord-queue/enable-queueunit-preemption"
 WAITS: Final = "koord-queue/wait-for-pods-running"

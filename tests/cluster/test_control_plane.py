@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.queue_world import OWN_TIMES_SECONDS, until
+from tests.cluster.queue_world import OWN_TIMES_SECONDS
 from tests.controlplane import control_plane
 from tests.controlplane.binaries import chosen_kubernetes, require_binaries
 from tests.controlplane.control_plane import ControlPlane, ControlPlaneFailed, KubectlFailed
 from tests.required_tools import require
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")

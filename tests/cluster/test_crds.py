@@ -29,8 +29,9 @@ from tests.cluster.crd_kit import (
     patch,
     plane_with_crds,
 )
-from tests.cluster.queue_world import MERGE, until
+from tests.cluster.queue_world import MERGE
 from tests.controlplane.control_plane import ControlPlane
+from tests.waiting import until
 
 BORN = {"phase": "Enqueued", "message": "Waiting"}
 

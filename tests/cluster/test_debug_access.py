@@ -13,16 +13,9 @@ from shared_api.well_known_labels import QUOTA_IS_PARENT, QUOTA_PARENT
 from tests.charts.render import as_manifest, of_kind, render, rights
 from tests.cluster.debug_kit import EXPOSED, ask
 from tests.cluster.program_process import SCHEDULER, ProgramProcess
-from tests.cluster.queue_world import (
-    PATIENCE_SECONDS,
-    QUOTA_LABEL,
-    UNITS,
-    QueueWorld,
-    debug,
-    unit_view,
-    until,
-)
+from tests.cluster.queue_world import QUOTA_LABEL, UNITS, QueueWorld, debug, unit_view
 from tests.cluster.rbac_objects import binding, role
+from tests.waiting import PATIENCE_SECONDS, until
 
 VALUES: Final = {"debugApi": {"expose": True, "tls": {"secretName": "debug-tls"}}}
 ACCOUNT, READER, LISTER, NOBODY = "queue-account", "reader", "lister", "nobody"

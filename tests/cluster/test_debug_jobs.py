@@ -12,10 +12,11 @@ import pytest
 from tests.charts.render import as_manifest, of_kind, render, rights
 from tests.cluster.debug_kit import EXPOSED, ask
 from tests.cluster.program_process import CONTROLLERS, ProgramProcess
-from tests.cluster.queue_world import PATIENCE_SECONDS, QUOTA_LABEL, QueueWorld, until
+from tests.cluster.queue_world import QUOTA_LABEL, QueueWorld
 from tests.cluster.rbac_objects import binding, role
 from tests.cluster.served_kinds import install_crds
 from tests.sample_jobs import crd
+from tests.waiting import PATIENCE_SECONDS, until
 
 VALUES: Final = {
     "metrics": {"secure": False},

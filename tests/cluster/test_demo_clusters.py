@@ -16,7 +16,6 @@ import pytest
 
 from shared_api.client.resource_types import JOBS, NODES, PODS
 from shared_api.process.clock import SystemClock
-from tests.cluster.queue_world import until
 from tests.controlplane.control_plane import ControlPlane
 from tests.demo.clusters import QUOTA_CRD, connect
 from tests.demo.current_cluster import CurrentCluster
@@ -27,6 +26,7 @@ from tests.demo.json_api import JsonApi
 from tests.demo.load_plan import GPU
 from tests.demo.local_cluster import LocalCluster
 from tests.demo.terminal import Terminal
+from tests.waiting import until
 
 READY_SECONDS = 200.0
 RUN_SECONDS = 600.0

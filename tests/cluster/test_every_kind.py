@@ -19,16 +19,11 @@ from tests.cluster.kind_table import BY_KEY, ROWS, WIDGET, KindRow
 from tests.cluster.kind_table import Path as FieldPath
 from tests.cluster.kind_world import HIGH, HIGH_VALUE, JobLife, KindWorld, kind_world
 from tests.cluster.played_pods import pods_of_ray_child
-from tests.cluster.queue_world import (
-    OWN_TIMES_SECONDS,
-    QUOTA_LABEL,
-    pod_sets_of,
-    refusal_of,
-    until,
-)
+from tests.cluster.queue_world import OWN_TIMES_SECONDS, QUOTA_LABEL, pod_sets_of, refusal_of
 from tests.cluster.served_kinds import install_crds, remove_crd
 from tests.controlplane.binaries import is_before
 from tests.sample_jobs import crd
+from tests.waiting import until
 
 # A test waits for the lives that started before its own.
 pytestmark = pytest.mark.timeout(1800)

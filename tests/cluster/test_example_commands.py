@@ -19,17 +19,12 @@ import pytest
 from tests.cluster.command_line_kit import ALWAYS
 from tests.cluster.page_session import Session, playable, session
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import (
-    OWN_TIMES_SECONDS,
-    PATIENCE_SECONDS,
-    Cluster,
-    QueueWorld,
-    until,
-)
+from tests.cluster.queue_world import OWN_TIMES_SECONDS, Cluster, QueueWorld
 from tests.cluster.visibility_world import aggregated
 from tests.docs.page_steps import Command
 from tests.docs.typed_commands import examples, read_commands, typed
 from tests.tidy.source_tree import ROOT
+from tests.waiting import PATIENCE_SECONDS, until
 
 NAMESPACES: Final = ("research", "web", "team-a", "team-b")
 PAGES: Final = read_commands()

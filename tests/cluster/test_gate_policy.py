@@ -19,8 +19,8 @@ from queue_controllers.jobframework.pod_template import ScheduledPod
 from shared_api.well_known_labels import SCHEDULE_ADMISSION
 from tests.charts.render import NAMESPACE, as_manifest, render
 from tests.charts.values_table import GATED, values_with
-from tests.cluster.queue_world import until
 from tests.controlplane.control_plane import ControlPlane
+from tests.waiting import until
 
 Json = Any
 

@@ -11,18 +11,12 @@ import pytest
 
 from tests.cluster.judgement import is_running
 from tests.cluster.program_process import CONTROLLERS
-from tests.cluster.queue_world import (
-    MERGE,
-    PODS,
-    STILL_SECONDS,
-    Json,
-    QueueWorld,
-    until,
-)
+from tests.cluster.queue_world import MERGE, PODS, Json, QueueWorld
 from tests.cluster.served_kinds import install_crds
 from tests.controlplane.api_client import ApiError
 from tests.object_states import is_true
 from tests.sample_jobs import crd, sample
+from tests.waiting import STILL_SECONDS, until
 
 GATE = "koord-queue/admission"
 QUEUE = "koord-queue/queue-name"

@@ -11,9 +11,10 @@ import pytest
 
 from tests.cluster.command_line_kit import ALWAYS
 from tests.cluster.page_session import Session, session
-from tests.cluster.queue_world import OWN_TIMES_SECONDS, Cluster, QueueWorld, until
+from tests.cluster.queue_world import OWN_TIMES_SECONDS, Cluster, QueueWorld
 from tests.cluster.visibility_world import aggregated
 from tests.docs.page_steps import Command
+from tests.waiting import until
 
 TEAM = "research"
 """The quota, its queue, and the namespace of the jobs."""

@@ -22,7 +22,8 @@ from queue_insight.insight_feed.messages import ANSWERS_SOCKET
 from tests.cluster.hampered_insight import MOST_BYTES, address_space
 from tests.cluster.program_metrics import scrape
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import OWN_TIMES_SECONDS, PATIENCE_SECONDS, QueueWorld, until
+from tests.cluster.queue_world import OWN_TIMES_SECONDS, QueueWorld
+from tests.waiting import PATIENCE_SECONDS, until
 
 Json = dict[str, Any]
 

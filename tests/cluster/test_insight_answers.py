@@ -15,14 +15,8 @@ from tests.cluster.kind_jobs import Kinds, pod_of, torch
 from tests.cluster.kind_kit import install
 from tests.cluster.observer import Observer
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import (
-    OWN_TIMES_SECONDS,
-    PATIENCE_SECONDS,
-    QUOTA_LABEL,
-    UNITS,
-    QueueWorld,
-    until,
-)
+from tests.cluster.queue_world import OWN_TIMES_SECONDS, QUOTA_LABEL, UNITS, QueueWorld
+from tests.waiting import PATIENCE_SECONDS, until
 
 Json = dict[str, Any]
 

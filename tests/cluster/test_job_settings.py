@@ -16,9 +16,10 @@ import pytest
 
 from tests.cluster.api_audit import CONTROLLERS_AGENT
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import QueueWorld, job_view, stays, until
+from tests.cluster.queue_world import QueueWorld, job_view
 from tests.cluster.served_kinds import install_crds, remove_crd
 from tests.sample_jobs import KUEUE_WORKLOADS, crd
+from tests.waiting import stays, until
 
 Json = dict[str, Any]
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.job_side_world import NOW, JobSideWorld
-from tests.cluster.queue_world import Json, let_the_second_of_the_release_pass, until
+from tests.cluster.queue_world import Json, let_the_second_of_the_release_pass
 from tests.object_states import condition_of
+from tests.waiting import until
 
 ACTIVE = "scheduling.x-k8s.io/active"
 MAX_EXEC = "scheduling.x-k8s.io/max-exec-time-seconds"

@@ -20,8 +20,8 @@ from tests.cluster.queue_world import (
     quota_view,
     reason_of,
     refusal_of,
-    until,
 )
+from tests.waiting import until
 
 LONG = 600
 PRIORITY = "scheduling.x-k8s.io/priority"

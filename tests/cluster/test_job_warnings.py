@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.queue_world import QUOTA_LABEL, STILL_SECONDS, QueueWorld, stays, until
+from tests.cluster.queue_world import QUOTA_LABEL, QueueWorld
+from tests.waiting import STILL_SECONDS, stays, until
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,6 @@ from tests.cluster.queue_world import (
     MERGE,
     QUOTA_LABEL,
     QUOTAS,
-    STILL_SECONDS,
     UNITS,
     Cluster,
     Json,
@@ -31,13 +30,13 @@ from tests.cluster.queue_world import (
     quota_view,
     reason_of,
     refusal_of,
-    until,
 )
 from tests.cluster.served_kinds import install_crds, remove_crd
 from tests.object_states import condition_of, is_true
 from tests.sample_jobs import KUEUE_WORKLOADS
 from tests.tidy.source_tree import ROOT
 from tests.tidy.user_pages import examples, shown
+from tests.waiting import STILL_SECONDS, until
 
 LONG = 600
 ACTIVE = "scheduling.x-k8s.io/active"

@@ -25,10 +25,11 @@ from tests.cluster.hampered_insight import FULL, STARVED, STOPPED, HamperedInsig
 from tests.cluster.judgement import History, JobStory
 from tests.cluster.observer import Observer
 from tests.cluster.program_process import CONTROLLERS, SCHEDULER, ProgramProcess
-from tests.cluster.queue_world import JOBS, PODS, QueueWorld, quota_view, until
+from tests.cluster.queue_world import JOBS, PODS, QueueWorld, quota_view
 from tests.cluster.supervised import Supervised
 from tests.controlplane.api_client import ApiError
 from tests.object_states import is_true, phase_of
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -27,17 +27,12 @@ from tests.cluster.kind_kit import (
 from tests.cluster.kind_table import value_at
 from tests.cluster.program_metrics import forbidden_by_the_server
 from tests.cluster.program_process import CONTROLLERS, SCHEDULER
-from tests.cluster.queue_world import (
-    MERGE,
-    QUEUE_NAMESPACE,
-    QUOTA_LABEL,
-    QueueWorld,
-    until,
-)
+from tests.cluster.queue_world import MERGE, QUEUE_NAMESPACE, QUOTA_LABEL, QueueWorld
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.binaries import is_before
 from tests.object_states import is_true
 from tests.sample_jobs import SERVICE_ACCOUNTS
+from tests.waiting import until
 
 Json = Any
 

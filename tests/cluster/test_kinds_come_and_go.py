@@ -14,9 +14,9 @@ import pytest
 
 from tests.cluster.kind_table import BY_KEY, KindRow
 from tests.cluster.kind_world import JobLife, KindWorld, kind_world
-from tests.cluster.queue_world import until
 from tests.cluster.served_kinds import install_crds, remove_crd
 from tests.sample_jobs import crd
+from tests.waiting import until
 
 SOON_SECONDS: Final = 60.0
 """Time after which jobs of a new kind are held, on a busy machine, too. That ten are enough on an

@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from tests.cluster.queue_world import (
-    PODS,
-    QUOTA_LABEL,
-    Cluster,
-    QueueWorld,
-    quota_view,
-    refusal_of,
-    stays,
-    until,
-)
+from tests.cluster.queue_world import PODS, QUOTA_LABEL, Cluster, QueueWorld, quota_view, refusal_of
+from tests.waiting import stays, until
 
 
 def create_branch(

@@ -16,8 +16,9 @@ from tests.cluster.gated_kinds import gated
 from tests.cluster.kind_table import ROWS
 from tests.cluster.kind_traffic import Traffic, find_excess, switched
 from tests.cluster.kind_world import KindWorld, kind_world
-from tests.cluster.queue_world import PODS, until
+from tests.cluster.queue_world import PODS
 from tests.cluster.served_kinds import install_crds
+from tests.waiting import until
 
 OF_EACH: Final = 20
 QUOTAS: Final = {f"tight-{number}": 40 for number in range(4)}

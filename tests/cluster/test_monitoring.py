@@ -41,8 +41,6 @@ from tests.cluster.queue_world import (
     UNITS,
     QueueWorld,
     unit_view,
-    until,
-    within,
 )
 from tests.conftest import CLUSTER_TEST_SECONDS
 from tests.controlplane.api_client import ApiError
@@ -50,6 +48,7 @@ from tests.controlplane.binaries import BUILD_SECONDS
 from tests.controlplane.control_plane import free_port
 from tests.controlplane.prometheus import HOW_TO_GET, require_prometheus
 from tests.required_tools import require
+from tests.waiting import until, within
 
 pytestmark = pytest.mark.timeout(CLUSTER_TEST_SECONDS + BUILD_SECONDS)  # it is built once
 

@@ -8,16 +8,8 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import (
-    MERGE,
-    Cluster,
-    Json,
-    QueueWorld,
-    debug,
-    refusal_of,
-    unit_view,
-    until,
-)
+from tests.cluster.queue_world import MERGE, Cluster, Json, QueueWorld, debug, refusal_of, unit_view
+from tests.waiting import until
 
 PATHS: Final = {
     "ElasticQuota": "/apis/{api}/namespaces/{namespace}/elasticquotas/{name}",

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tests.cluster.judgement import History
 from tests.cluster.observer import Observer
-from tests.cluster.queue_world import UNITS, QueueWorld, until
+from tests.cluster.queue_world import UNITS, QueueWorld
+from tests.waiting import until
 
 
 def admit(world: QueueWorld, name: str) -> None:

@@ -17,7 +17,8 @@ from tests.charts.values_table import SWITCHES, values_with
 from tests.cluster.kind_kit import ADAPTERS, install, path_of
 from tests.cluster.program_metrics import forbidden_by_the_server
 from tests.cluster.program_process import CONTROLLERS
-from tests.cluster.queue_world import JOBS, MERGE, QUEUE_NAMESPACE, QUOTA_LABEL, QueueWorld, until
+from tests.cluster.queue_world import JOBS, MERGE, QUEUE_NAMESPACE, QUOTA_LABEL, QueueWorld
+from tests.waiting import until
 
 Json = Any
 

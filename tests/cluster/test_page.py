@@ -15,17 +15,12 @@ import pytest
 
 from shared_api.testing.object_builders import queue_unit_body
 from tests.charts.render import as_manifest, rights
-from tests.cluster.queue_world import (
-    OWN_TIMES_SECONDS,
-    PATIENCE_SECONDS,
-    QUEUE_NAMESPACE,
-    QueueWorld,
-    until,
-)
+from tests.cluster.queue_world import OWN_TIMES_SECONDS, QUEUE_NAMESPACE, QueueWorld
 from tests.cluster.rbac_objects import binding, role
 from tests.page.test_login import log_in
 from tests.page.window_kit import opened, started_chromium, without_statuses
 from tests.tls_files import CA, CERTIFICATE, KEY
+from tests.waiting import PATIENCE_SECONDS, until
 
 ACCOUNT: Final = "account"
 """The user with the rights that the chart gives for an exposed page."""

@@ -13,12 +13,13 @@ import pytest
 
 from tests.charts.render import NAMESPACE, as_manifest, render, rights
 from tests.charts.values_table import GATED, values_with
-from tests.cluster.queue_world import ELASTIC_QUOTA_CRD, MERGE, QUOTA_LABEL, QUOTAS, until
+from tests.cluster.queue_world import ELASTIC_QUOTA_CRD, MERGE, QUOTA_LABEL, QUOTAS
 from tests.cluster.rbac_objects import binding
 from tests.cluster.test_gate_policy import GATE, MANAGED, PLAIN, QUEUE, gates, pod
 from tests.cluster.test_release_policy import EDIT
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
+from tests.waiting import until
 
 Json = Any
 

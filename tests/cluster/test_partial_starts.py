@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.cluster.queue_world import Cluster, QueueWorld, refusal_of, unit_view, until
+from tests.cluster.queue_world import Cluster, QueueWorld, refusal_of, unit_view
+from tests.waiting import until
 
 LEAST = "koord-queue/min-parallelism"
 NOTE = "koord-queue/released-parallelism"

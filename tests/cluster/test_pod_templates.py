@@ -23,12 +23,11 @@ from tests.cluster.queue_world import (
     QueueWorld,
     quota_view,
     refusal_of,
-    stays,
-    until,
 )
 from tests.controlplane.api_client import ApiError
 from tests.object_states import condition_of
 from tests.pod_templates import ACCEPTED, REFUSED
+from tests.waiting import stays, until
 
 ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-account": "controllers"}
 LONG: Final = "600"

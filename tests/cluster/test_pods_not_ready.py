@@ -24,14 +24,13 @@ from tests.cluster.queue_world import (
     Cluster,
     Json,
     QueueWorld,
-    stays,
     unit_view,
-    until,
 )
 from tests.cluster.served_kinds import install_crds
 from tests.controlplane.api_client import ApiError
 from tests.object_states import condition_of
 from tests.sample_jobs import crd
+from tests.waiting import stays, until
 
 CREATION: Final = "koord-queue/pod-creation-timeout"
 NOWHERE: Final = {"nodeSelector": {"is": "nowhere"}}

@@ -16,8 +16,9 @@ import pytest
 
 from shared_api.exit_codes import EXIT_USAGE
 from tests.cluster.program_process import CONTROLLERS, ROOT, SCHEDULER, ProgramProcess
-from tests.cluster.queue_world import QueueWorld, until
+from tests.cluster.queue_world import QueueWorld
 from tests.tls_files import CERTIFICATE, KEY, client_context
+from tests.waiting import until
 
 FLAGS: Final = ("--health-address", "--metrics-address", "--debug-address")
 HALF_OPEN: Final = 1000

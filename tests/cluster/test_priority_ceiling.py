@@ -9,15 +9,9 @@ from typing import Any, Final
 import pytest
 
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import (
-    QueueWorld,
-    queue_view,
-    refusal_of,
-    stays,
-    unit_view,
-    until,
-)
+from tests.cluster.queue_world import QueueWorld, queue_view, refusal_of, unit_view
 from tests.object_states import condition_of
+from tests.waiting import stays, until
 
 MOST: Final = 2**31 - 1
 CEILING: Final = "koord-queue/max-priority"

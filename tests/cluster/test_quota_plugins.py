@@ -28,18 +28,10 @@ from shared_api.well_known_labels import TREE_QUOTA_NAME
 from tests.charts.render import as_manifest, rights
 from tests.cluster.played_operators import Operator
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import (
-    JOBS,
-    MERGE,
-    STILL_SECONDS,
-    UNITS,
-    QueueWorld,
-    reason_of,
-    unit_view,
-    until,
-)
+from tests.cluster.queue_world import JOBS, MERGE, UNITS, QueueWorld, reason_of, unit_view
 from tests.cluster.served_kinds import install_crds
 from tests.sample_jobs import crd
+from tests.waiting import STILL_SECONDS, until
 
 TREES: Final = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/kube-system/elasticquotatrees"
 ACCOUNT: Final = "queue-account"

@@ -28,13 +28,13 @@ from tests.cluster.queue_world import (
     label_pods,
     quota_view,
     reason_of,
-    until,
 )
 from tests.cluster.rbac_objects import binding, role
 from tests.cluster.served_kinds import install_crds
 from tests.cluster.test_release_policy import EDIT
 from tests.controlplane.api_client import ApiError
 from tests.sample_jobs import crd
+from tests.waiting import until
 
 Json = Any
 

@@ -30,11 +30,11 @@ from tests.cluster.queue_world import (
     Json,
     QueueWorld,
     reason_of,
-    until,
 )
 from tests.cluster.rbac_objects import binding
 from tests.controlplane.api_client import ApiClient, ApiError
 from tests.object_states import condition_of, is_true
+from tests.waiting import until
 
 ACCOUNTS: Final[dict[str, Program]] = {"queue-account": "scheduler", "jobs-account": "controllers"}
 SCRAPER: Final = "scraper"

@@ -34,10 +34,10 @@ from tests.cluster.queue_world import (
     UNITS,
     QueueWorld,
     debug,
-    until,
 )
 from tests.controlplane.api_client import ApiError
 from tests.object_states import condition_of, is_true
+from tests.waiting import until
 
 Json = dict[str, Any]
 

@@ -17,11 +17,12 @@ from tests.charts.render import NAMESPACE, as_manifest, render, rights
 from tests.charts.values_table import GATED, SWITCHES, WIDGET, values_with
 from tests.cluster.kind_kit import ADAPTERS, SERVED, body_of, install, path_of, switch_of
 from tests.cluster.kind_table import set_at
-from tests.cluster.queue_world import MERGE, until
+from tests.cluster.queue_world import MERGE
 from tests.cluster.rbac_objects import binding, role
 from tests.cluster.test_admission_policy import MANAGED, OWNER, PLAIN, WIDGET_CRD, widget
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
+from tests.waiting import until
 
 Json = Any
 

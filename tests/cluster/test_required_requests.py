@@ -9,16 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.queue_world import (
-    MERGE,
-    QUOTAS,
-    STILL_SECONDS,
-    QueueWorld,
-    reason_of,
-    stays,
-    until,
-)
+from tests.cluster.queue_world import MERGE, QUOTAS, QueueWorld, reason_of
 from tests.object_states import condition_of
+from tests.waiting import STILL_SECONDS, stays, until
 
 CONFIG = """\
 apiVersion: scheduling.k8s.io/v1

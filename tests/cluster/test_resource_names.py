@@ -20,9 +20,8 @@ from tests.cluster.queue_world import (
     QueueWorld,
     quota_view,
     refusal_of,
-    stays,
-    until,
 )
+from tests.waiting import stays, until
 
 NODE_HAS: Final = {"koordinator.sh/batch-cpu": "64000", "kubernetes.io/gpu-core": "800"}
 JOBS_OF_EACH: Final = 3

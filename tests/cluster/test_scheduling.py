@@ -18,15 +18,14 @@ from tests.cluster.queue_world import (
     MERGE,
     QUEUES,
     QUOTAS,
-    STILL_SECONDS,
     Json,
     QueueWorld,
     debug,
     quota_view,
     reason_of,
     refusal_of,
-    until,
 )
+from tests.waiting import STILL_SECONDS, until
 
 AT_ONCE_SECONDS = 30.0
 """A start that no event triggers comes with a resync, after minutes. All others are fast."""

@@ -25,10 +25,10 @@ from tests.cluster.queue_world import (
     Json,
     QueueWorld,
     unit_view,
-    until,
 )
 from tests.cluster.served_kinds import install_crds, remove_crd
 from tests.sample_jobs import crd
+from tests.waiting import until
 
 MARK: Final = "passing"
 NAMES: Final = [f"{MARK}-{number}" for number in range(30)]

@@ -25,10 +25,11 @@ from tests.charts.render import as_manifest, rights
 from tests.cluster.api_audit import ApiAudit, Request
 from tests.cluster.played_pods import RUN_SECONDS
 from tests.cluster.program_process import SCHEDULER, ProgramProcess
-from tests.cluster.queue_world import JOBS, MERGE, PODS, QUEUE_NAMESPACE, until
+from tests.cluster.queue_world import JOBS, MERGE, PODS, QUEUE_NAMESPACE
 from tests.controlplane.api_client import ApiClient
 from tests.controlplane.control_plane import ControlPlane
 from tests.object_states import condition_of
+from tests.waiting import until
 
 Json = dict[str, Any]
 

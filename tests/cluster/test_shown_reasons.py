@@ -21,9 +21,9 @@ from tests.cluster.queue_world import (
     queue_view,
     refusal_of,
     unit_view,
-    until,
 )
 from tests.object_states import condition_of
+from tests.waiting import until
 
 SECOND: Final = 1.1
 """Two objects created this long after each other differ in age."""

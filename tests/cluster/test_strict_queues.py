@@ -21,10 +21,11 @@ from tests.cluster.played_nodes import (
     reservations,
 )
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import QueueWorld, reason_of, until
+from tests.cluster.queue_world import QueueWorld, reason_of
 from tests.cluster.served_kinds import install_crds
 from tests.object_states import condition_of
 from tests.sample_jobs import crd
+from tests.waiting import until
 
 Json = dict[str, Any]
 

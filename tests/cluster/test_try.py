@@ -7,14 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.cluster.queue_world import (
-    PATIENCE_SECONDS,
-    Cluster,
-    QueueWorld,
-    debug,
-    refusal_of,
-    until,
-)
+from tests.cluster.queue_world import Cluster, QueueWorld, debug, refusal_of
+from tests.waiting import PATIENCE_SECONDS, until
 
 Json = dict[str, Any]
 

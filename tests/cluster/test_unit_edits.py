@@ -10,18 +10,10 @@ import pytest
 from shared_api.well_known_labels import RELATED_QUEUE_UNIT
 from tests.cluster.api_audit import CONTROLLERS_AGENT
 from tests.cluster.played_pods import LONG, RUN_SECONDS
-from tests.cluster.queue_world import (
-    MERGE,
-    QUOTA_LABEL,
-    UNITS,
-    Json,
-    QueueWorld,
-    quota_view,
-    stays,
-    until,
-)
+from tests.cluster.queue_world import MERGE, QUOTA_LABEL, UNITS, Json, QueueWorld, quota_view
 from tests.controlplane.api_client import ApiError
 from tests.object_states import is_true
+from tests.waiting import stays, until
 
 if TYPE_CHECKING:
     from tests.cluster.queue_world import Cluster

@@ -20,8 +20,9 @@ from tests.charts.render import CHART, Helm, run_helm
 from tests.cluster.chart_programs import ChartPrograms
 from tests.cluster.previous_version import unpack_previous_version
 from tests.cluster.program_process import ROOT
-from tests.cluster.queue_world import QUEUE_NAMESPACE, QueueWorld, until
+from tests.cluster.queue_world import QUEUE_NAMESPACE, QueueWorld
 from tests.controlplane.helm import require_helm, require_helm_3
+from tests.waiting import until
 
 Json = Any
 

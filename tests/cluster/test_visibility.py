@@ -11,9 +11,10 @@ import pytest
 
 from shared_api.testing.object_builders import job_body, queue_unit_body
 from tests.charts.render import as_manifest
-from tests.cluster.queue_world import OWN_TIMES_SECONDS, QUOTA_LABEL, until
+from tests.cluster.queue_world import OWN_TIMES_SECONDS, QUOTA_LABEL
 from tests.cluster.visibility_world import BASE, LIST, SERVICE, Aggregated, aggregated
 from tests.controlplane.control_plane import KubectlFailed
+from tests.waiting import until
 
 Json = dict[str, Any]
 

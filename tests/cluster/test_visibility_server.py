@@ -18,10 +18,11 @@ import pytest
 
 from shared_api.testing.object_builders import queue_unit_body
 from tests.cluster.front_proxy_files import PROXY_NAME
-from tests.cluster.queue_world import OWN_TIMES_SECONDS, UNITS, QueueWorld, until
+from tests.cluster.queue_world import OWN_TIMES_SECONDS, UNITS, QueueWorld
 from tests.cluster.visibility_world import ANN, BASE, LIST, SERVICE, Aggregated, aggregated
 from tests.controlplane.api_client import ApiClient, ApiError
 from tests.controlplane.control_plane import KubectlFailed
+from tests.waiting import until
 
 FLOOD: Final = 150
 """Requests of one user at once."""

@@ -10,7 +10,8 @@ from typing import Final
 import pytest
 
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import QueueWorld, reason_of, refusal_of, until
+from tests.cluster.queue_world import QueueWorld, reason_of, refusal_of
+from tests.waiting import until
 
 CROWD: Final = 150
 FIRST: Final = 20

@@ -26,12 +26,12 @@ from tests.cluster.queue_world import (
     QueueWorld,
     quota_view,
     refusal_of,
-    until,
 )
 from tests.cluster.served_kinds import install_crds
 from tests.controlplane.api_client import ApiError
 from tests.object_states import condition_of
 from tests.sample_jobs import KUEUE_WORKLOADS, crd
+from tests.waiting import until
 
 Json = dict[str, Any]
 Command = Callable[..., str]

@@ -9,13 +9,8 @@ import httpx
 import pytest
 
 from tests.cluster.page_commands import arrange_waiting_job, check_commands
-from tests.cluster.queue_world import (
-    OWN_TIMES_SECONDS,
-    PATIENCE_SECONDS,
-    Cluster,
-    QueueWorld,
-    until,
-)
+from tests.cluster.queue_world import OWN_TIMES_SECONDS, Cluster, QueueWorld
+from tests.waiting import PATIENCE_SECONDS, until
 
 
 @pytest.fixture

@@ -16,9 +16,10 @@ from tests.charts.render import as_manifest, of_kind, render, rights
 from tests.client_certificates import Identity
 from tests.cluster.front_proxy_files import FrontProxyFiles
 from tests.cluster.program_process import ProgramProcess
-from tests.cluster.queue_world import PATIENCE_SECONDS, QUEUE_NAMESPACE, QueueWorld
+from tests.cluster.queue_world import QUEUE_NAMESPACE, QueueWorld
 from tests.controlplane.api_client import ApiClient
 from tests.controlplane.control_plane import free_port
+from tests.waiting import PATIENCE_SECONDS
 
 Json = dict[str, Any]
 

@@ -6,11 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+
+from tests.waiting import within
 
 ROOT: Final = Path(__file__).parents[2]
 SHORT: Final = ("--jobs", "40", "--submit-seconds", "4")
@@ -55,7 +56,7 @@ class DemoProcess:
             assert self.process.poll() is None, self.output
             return False
 
-        wait_until(has_come, seconds, f"the demo says {text!r}: {self.output}")
+        assert within(seconds, has_come), f"not in {seconds:.0f} s: {text!r} in {self.output}"
 
     def wait(self, seconds: float) -> int:
         """Return its exit status; if it takes longer, raise AssertionError with its stacks."""
@@ -92,14 +93,6 @@ def demo_starter(folder: Path, *, cluster: str = "") -> Iterator[Callable[..., D
         for demo in started:
             demo.process.kill()
             demo.process.wait()
-
-
-def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    """Wait until the condition holds; raise AssertionError with `what` at the timeout."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not in {seconds:.0f} s: {what}"
-        time.sleep(0.05)
 
 
 def _command_of(process: Path) -> str:

@@ -24,20 +24,14 @@ from shared_api.testing.object_builders import job_body, queue_unit_body
 from tests.charts.render import as_manifest, of_kind, render
 from tests.cluster.front_proxy_files import FrontProxyFiles
 from tests.cluster.program_process import CONTROLLERS, INSIGHT, SCHEDULER, ProgramProcess
-from tests.cluster.queue_world import (
-    JOBS,
-    OWN_TIMES_SECONDS,
-    QUEUE_NAMESPACE,
-    UNITS,
-    QueueWorld,
-    until,
-)
+from tests.cluster.queue_world import JOBS, OWN_TIMES_SECONDS, QUEUE_NAMESPACE, UNITS, QueueWorld
 from tests.cluster.rbac_objects import binding
 from tests.cluster.visibility_world import API_SERVICE, SERVICE, create_service
 from tests.controlplane.control_plane import free_port
 from tests.flood.http_connection import NEW_TOKEN, Endpoint
 from tests.flood.questions import CROWD, NAMESPACE, VISIBILITY, Asked, Port, User
 from tests.tls_files import CERTIFICATE, KEY, client_context
+from tests.waiting import until
 
 Json = dict[str, Any]
 

@@ -21,6 +21,7 @@ from shared_api.objects.job import Job
 from shared_api.process.clock import SystemClock
 from shared_api.testing.object_builders import job_body
 from tests.benchmarks.cluster_world import connect
+from tests.waiting import within
 
 PATIENCE_SECONDS: Final = 60.0
 WRITERS: Final = 4
@@ -76,10 +77,7 @@ class SteadyJobs:
         """Begin."""
         self._informer.add_handler(self._on_change)
         self._informer.start()
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not self._informer.has_synced():
-            assert time.monotonic() < deadline, self._informer.check_synced()
-            time.sleep(0.01)
+        assert within(PATIENCE_SECONDS, self._informer.has_synced), self._informer.check_synced()
         self._began = time.monotonic()
         for each in self._threads:
             each.start()

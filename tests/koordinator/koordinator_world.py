@@ -17,12 +17,13 @@ from tests.cluster.program_process import (
     ProgramFailed,
     ProgramProcess,
 )
-from tests.cluster.queue_world import JOBS, MERGE, PODS, QUOTA_LABEL, QUOTAS, QueueWorld, within
+from tests.cluster.queue_world import JOBS, MERGE, PODS, QUOTA_LABEL, QUOTAS, QueueWorld
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.binaries import require_binaries
 from tests.controlplane.child_process import Guardian
 from tests.controlplane.go_tools import KOORD_SCHEDULER, require_tool
 from tests.koordinator.koord_scheduler import KoordScheduler, prepare
+from tests.waiting import within
 
 Json = dict[str, Any]
 Amount = str | int

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from tests.cluster.queue_world import MERGE, PODS, QUOTA_LABEL, reason_of, until, within
+from tests.cluster.queue_world import MERGE, PODS, QUOTA_LABEL, reason_of
 from tests.koordinator.koordinator_world import (
     KoordinatorWorld,
     is_bound,
@@ -19,6 +19,7 @@ from tests.koordinator.koordinator_world import (
 )
 from tests.koordinator.round_judge import refusal_message
 from tests.object_states import condition_of, is_admitted, is_living
+from tests.waiting import until, within
 
 Json = dict[str, Any]
 

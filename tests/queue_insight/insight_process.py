@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,8 +16,8 @@ from queue_insight.insight_feed.messages import ANSWERS_SOCKET
 from queue_insight.insight_program.flags import PROGRAM, parse_insight_flags
 from queue_insight.insight_program.wiring import Insight
 from shared_api.local_program import LocalProgram
-from shared_api.process.clock import SystemClock
 from tests.queue_insight.insight_kit import Sender
+from tests.waiting import within
 
 PATIENCE_SECONDS = 60.0
 
@@ -59,22 +59,10 @@ def running(folder: Path, *more: str) -> Iterator[tuple[Insight, httpx.Client]]:
 
 def follow(sender: Sender, client: httpx.Client) -> None:
     """Let the feed send until its last call has come."""
-    clock = SystemClock()
-    until, told = clock.monotonic() + PATIENCE_SECONDS, ""
-    while clock.monotonic() < until:
+
+    def has_come() -> bool:
         sender.feed.step()
         answer = client.get("/debug/insight")
-        if answer.status_code == 200 and answer.json()["number"] == sender.calls.last:
-            return
-        told = answer.text
-        clock.sleep(0.01)
-    raise AssertionError(told)
+        return answer.status_code == 200 and answer.json()["number"] == sender.calls.last
 
-
-def await_true(condition: Callable[[], bool]) -> None:
-    """Wait until something is true."""
-    clock = SystemClock()
-    until = clock.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert clock.monotonic() < until
-        clock.sleep(0.02)
+    assert within(PATIENCE_SECONDS, has_come), client.get("/debug/insight").text

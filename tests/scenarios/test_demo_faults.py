@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Callable
 
 import pytest
@@ -18,6 +17,7 @@ from tests.demo.json_api import Json, JsonApi
 from tests.demo.load_plan import QUOTA_NAME, REAL_GPUS, build_plan
 from tests.demo.make_slice import TraceRow
 from tests.demo.terminal import Terminal
+from tests.waiting import within
 
 # The deadlines of the run itself are earlier than this one.
 pytestmark = [pytest.mark.scenario, pytest.mark.timeout(600)]
@@ -49,10 +49,7 @@ def submit_extra_job(api: JsonApi, gpus: int) -> Json:
             return False
         return True
 
-    deadline = time.monotonic() + UNIT_SECONDS
-    while not has_unit():
-        assert time.monotonic() < deadline, "the planted job has no unit"
-        time.sleep(0.05)
+    assert within(UNIT_SECONDS, has_unit), "the planted job has no unit"
     return api.get(QUEUE_UNITS, TENANT, "planted")
 
 

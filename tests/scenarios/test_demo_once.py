@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -14,8 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.demo.demo_process import ROOT, DemoProcess, demo_starter, wait_until
+from tests.demo.demo_process import ROOT, DemoProcess, demo_starter
 from tests.demo.program_processes import CONTROLLERS, DEBUG_PORTS, LOOPBACK, SCHEDULER
+from tests.waiting import until, within
 
 # Longer than the sum of the deadlines below.
 pytestmark = [pytest.mark.scenario, pytest.mark.timeout(600)]
@@ -62,12 +62,14 @@ def test_another_port_is_used_where_the_usual_one_is_taken(
 ) -> None:
     usual = DEBUG_PORTS[program]
     with ExitStack() as stack:
-        until = time.monotonic() + READY_SECONDS
-        while time.monotonic() < until:  # the demo of another test may release it
+
+        def take() -> bool:
             with suppress(OSError):
                 stack.enter_context(socket.create_server((LOOPBACK, usual)))
-                break
-            time.sleep(0.2)
+                return True
+            return False
+
+        within(READY_SECONDS, take)  # the demo of another test may release it
         demo = start()
         demo.wait_for_output("Ctrl-C", READY_SECONDS)
     found = re.search(rf"curl -s http://{LOOPBACK}:(\d+)/debug/{path}", demo.output)
@@ -94,7 +96,7 @@ def test_the_programs_of_a_killed_demo_end(start: Callable[..., DemoProcess]) ->
     demo = start()
     demo.wait_for_output(READY, READY_SECONDS)
     demo.process.kill()
-    wait_until(demo.leaves_nothing, GONE_SECONDS, "the guardian has cleaned up")
+    until(demo.leaves_nothing, GONE_SECONDS)
 
 
 def test_a_program_that_dies_is_reported_with_its_log(start: Callable[..., DemoProcess]) -> None:

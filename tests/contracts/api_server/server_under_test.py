@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +27,7 @@ from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.process.clock import SystemClock
 from tests.controlplane.binaries import is_before
 from tests.controlplane.control_plane import ControlPlane
+from tests.waiting import until
 
 CRDS = Path(__file__).parents[2] / "data" / "crds" / "claims.yaml"
 GROUP = "conformance.example.com/v1alpha1"
@@ -193,14 +193,6 @@ def owner(body: Json, *, blocks: bool = False) -> Json:
     }
 
 
-def eventually(holds: Callable[[], bool]) -> None:
-    """Wait for what servers and controllers do asynchronously."""
-    deadline = time.monotonic() + EVENTUALLY_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, "the condition does not hold in time"
-        time.sleep(0.05)
-
-
 def fresh_namespace(transport: Transport) -> str:
     """Create a namespace for one test."""
     name = f"conformance-{next(_numbers)}"
@@ -216,10 +208,10 @@ def install_crds(transport: Transport) -> None:
     for crd in yaml.safe_load_all(CRDS.read_text()):
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         assert api.ask("POST", path, crd).status == 201
-    eventually(lambda: api.ask("GET", api.claims).status == 200)
-    eventually(lambda: api.ask("GET", api.plains).status == 200)
+    until(lambda: api.ask("GET", api.claims).status == 200, EVENTUALLY_SECONDS)
+    until(lambda: api.ask("GET", api.plains).status == 200, EVENTUALLY_SECONDS)
     # Discovery is updated a little later.
-    eventually(lambda: is_discovered(api))
+    until(lambda: is_discovered(api), EVENTUALLY_SECONDS)
 
 
 def is_discovered(api: Api) -> bool:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contracts.api_server.server_under_test import MERGE, Api, Json, eventually, of_1_36
+from tests.contracts.api_server.server_under_test import (
+    EVENTUALLY_SECONDS,
+    MERGE,
+    Api,
+    Json,
+    of_1_36,
+)
+from tests.waiting import until
 
 STARTED = {"startTime": "2026-11-01T10:00:00Z"}
 SUSPENDED = {"type": "Suspended", "status": "True"}
@@ -268,7 +275,7 @@ def test_a_pod_starts_pending_with_its_priority(api: Api) -> None:
     api.create("/apis/scheduling.k8s.io/v1/priorityclasses", body | {"metadata": {"name": name}})
     # The real server's admission learns of the class from its own watch.
     body = pod("a", priorityClassName=name)
-    eventually(lambda: api.ask("POST", api.pods, body).status == 201)
+    until(lambda: api.ask("POST", api.pods, body).status == 201, EVENTUALLY_SECONDS)
     made = api.get(f"{api.pods}/a")
     assert (made["status"]["phase"], made["spec"]["priority"]) == ("Pending", 7)
     assert api.ask("POST", api.pods, pod("b", priorityClassName="none")).status == 403

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.contracts.api_server.server_under_test import (
+    EVENTUALLY_SECONDS,
     Api,
     Json,
     claim,
     config_map,
-    eventually,
     owner,
 )
+from tests.waiting import until
 
 
 def test_delete_answers_a_status_that_names_the_object(api: Api) -> None:
@@ -65,7 +66,7 @@ def test_a_whole_list_can_be_deleted(api: Api) -> None:
         api.create(api.claims, claim(name, labels={"of": "x" if name == "b" else "y"}))
     answer = api.ask("DELETE", api.claims, query={"labelSelector": "of=y"})
     assert answer.status == 200
-    eventually(lambda: api.names(api.claims) == ["b"])
+    until(lambda: api.names(api.claims) == ["b"], EVENTUALLY_SECONDS)
 
 
 def await_collector(api: Api, reference: Json) -> None:
@@ -76,7 +77,7 @@ def await_collector(api: Api, reference: Json) -> None:
     """
     nobody = reference | {"name": "nobody", "uid": "3f1b6a4e-0d51-4c5f-9d8a-2f6f0e6f6c11"}
     api.create(api.config_maps, config_map("stray", ownerReferences=[nobody]))
-    eventually(lambda: "stray" not in api.names(api.config_maps))
+    until(lambda: "stray" not in api.names(api.config_maps), EVENTUALLY_SECONDS)
 
 
 def test_dependents_are_deleted_with_their_owner(api: Api) -> None:
@@ -85,7 +86,7 @@ def test_dependents_are_deleted_with_their_owner(api: Api) -> None:
     api.create(api.config_maps, config_map("one", ownerReferences=[owner(made)]))
     api.create(api.config_maps, config_map("two", ownerReferences=[owner(made), owner(other)]))
     api.ask("DELETE", f"{api.claims}/owner", {"propagationPolicy": "Background"})
-    eventually(lambda: "one" not in api.names(api.config_maps))
+    until(lambda: "one" not in api.names(api.config_maps), EVENTUALLY_SECONDS)
     await_collector(api, owner(made))  # by then it has processed the other one
     assert "two" in api.names(api.config_maps)
 
@@ -99,10 +100,10 @@ def test_foreground_deletion_waits_for_dependents(api: Api) -> None:
     answer = api.ask("DELETE", f"{api.claims}/owner", {"propagationPolicy": "Foreground"})
     assert answer.body["metadata"]["finalizers"] == ["foregroundDeletion"]
     one = f"{api.config_maps}/one"
-    eventually(lambda: "deletionTimestamp" in api.get(one)["metadata"])
+    until(lambda: "deletionTimestamp" in api.get(one)["metadata"], EVENTUALLY_SECONDS)
     assert api.ask("GET", f"{api.claims}/owner").status == 200
     api.merged(one, {"metadata": {"finalizers": None}})
-    eventually(lambda: api.ask("GET", f"{api.claims}/owner").status == 404)
+    until(lambda: api.ask("GET", f"{api.claims}/owner").status == 404, EVENTUALLY_SECONDS)
 
 
 def test_an_orphaning_delete_leaves_dependents(api: Api) -> None:
@@ -110,7 +111,7 @@ def test_an_orphaning_delete_leaves_dependents(api: Api) -> None:
     api.create(api.config_maps, config_map("one", ownerReferences=[owner(made)]))
     await_collector(api, owner(made))
     api.ask("DELETE", f"{api.claims}/owner", {"propagationPolicy": "Orphan"})
-    eventually(lambda: api.ask("GET", f"{api.claims}/owner").status == 404)
+    until(lambda: api.ask("GET", f"{api.claims}/owner").status == 404, EVENTUALLY_SECONDS)
     assert "ownerReferences" not in api.get(f"{api.config_maps}/one")["metadata"]
 
 
@@ -118,7 +119,7 @@ def test_a_dependent_without_an_owner_is_deleted(api: Api) -> None:
     made = api.create(api.claims, claim("owner"))
     api.ask("DELETE", f"{api.claims}/owner", {"propagationPolicy": "Background"})
     api.create(api.config_maps, config_map("late", ownerReferences=[owner(made)]))
-    eventually(lambda: "late" not in api.names(api.config_maps))
+    until(lambda: "late" not in api.names(api.config_maps), EVENTUALLY_SECONDS)
 
 
 def test_a_namespace_is_deleted_with_its_objects(api: Api) -> None:
@@ -130,9 +131,9 @@ def test_a_namespace_is_deleted_with_its_objects(api: Api) -> None:
     path = f"/api/v1/namespaces/{api.namespace}"
     answer = api.ask("DELETE", path)
     assert answer.body["status"]["phase"] == "Terminating"
-    eventually(lambda: api.names(api.claims) == ["held"])
+    until(lambda: api.names(api.claims) == ["held"], EVENTUALLY_SECONDS)
     refused = api.ask("POST", api.claims, claim("late"))
     assert (refused.status, refused.reason) == (403, "Forbidden")
     assert refused.body["details"]["causes"][0]["reason"] == "NamespaceTerminating"
     api.merged(f"{api.claims}/held", {"metadata": {"finalizers": None}})
-    eventually(lambda: api.ask("GET", path).status == 404)
+    until(lambda: api.ask("GET", path).status == 404, EVENTUALLY_SECONDS)

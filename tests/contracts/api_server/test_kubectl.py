@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from tests.contracts.api_server.server_under_test import (
     fake_over_http,
     real_server,
 )
+from tests.waiting import until
 
 WAITS = f"--timeout={EVENTUALLY_SECONDS:.0f}s"
 JOB = """
@@ -113,10 +113,9 @@ def kubectl(
         for crd in ("claims", "plains"):
             name = f"crd/{crd}.conformance.example.com"
             kubectl("wait", "--for=condition=Established", WAITS, name)
-        deadline = time.monotonic() + EVENTUALLY_SECONDS
         # Established is reported a moment before the kind is in discovery.
-        while not {"claims", "plains"} <= set(kubectl("api-resources").split()):
-            assert time.monotonic() < deadline
+        kinds = {"claims", "plains"}
+        until(lambda: kinds <= set(kubectl("api-resources").split()), EVENTUALLY_SECONDS)
         kubectl("apply", "-f", "-", stdin=CLAIMS)
         kubectl("create", "-f", "-", stdin=EVENT)
         yield kubectl

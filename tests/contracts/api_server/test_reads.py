@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from shared_api.informer.reflector import BOOKMARK_WATCH_SECONDS
-from tests.contracts.api_server.server_under_test import Api, Json, claim, config_map, eventually
+from tests.contracts.api_server.server_under_test import (
+    EVENTUALLY_SECONDS,
+    Api,
+    Json,
+    claim,
+    config_map,
+)
+from tests.waiting import until
 
 
 def make(api: Api, *names: str) -> None:
@@ -136,9 +143,9 @@ def test_a_list_at_an_exact_version_returns_the_state_then(api: Api) -> None:
     assert api.names(api.claims, **exact) == ["a"]
     not_older = {"resourceVersion": then, "resourceVersionMatch": "NotOlderThan"}
     # These may be of any later version: the server's cache is updated with a delay.
-    eventually(lambda: api.names(api.claims, **not_older) == ["b"])
-    eventually(lambda: api.names(api.claims, resourceVersion="0") == ["b"])
-    eventually(lambda: api.names(api.claims, resourceVersion=then) == ["b"])
+    until(lambda: api.names(api.claims, **not_older) == ["b"], EVENTUALLY_SECONDS)
+    until(lambda: api.names(api.claims, resourceVersion="0") == ["b"], EVENTUALLY_SECONDS)
+    until(lambda: api.names(api.claims, resourceVersion=then) == ["b"], EVENTUALLY_SECONDS)
     assert api.names(api.claims, resourceVersion=then, limit="5") == ["a"]
 
 

@@ -41,9 +41,9 @@ from shared_api.debug_api.access import open_access
 from shared_api.process.clock import SystemClock
 from shared_api.process.local_socket import listen_at
 from shared_api.process.loop_thread import LoopThread
-from tests.queue_insight.page.page_kit import until
 from tests.queue_scheduler.shell_kit import ShellKit
 from tests.served_app import served
+from tests.waiting import until
 
 AT = "at=2026-11-01T10:00:00Z"
 STATE = {

@@ -39,13 +39,9 @@ from shared_api.testing.object_builders import (
 from shared_api.well_known_labels import QUOTA_NAME
 from tests.queue_insight.debug_api.drawn_requests import CONTRACT, PATHS, check_declared, send
 from tests.queue_insight.insight_kit import Sender, sending
-from tests.queue_insight.insight_process import (
-    await_true,
-    follow,
-    process_as_before,
-    running,
-)
+from tests.queue_insight.insight_process import follow, process_as_before, running
 from tests.served_app import served
+from tests.waiting import until
 
 Json = dict[str, Any]
 
@@ -103,7 +99,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         follow(sender, direct)
         decide_all(sender)
         then = written(sender, direct)
-        await_true(lambda: direct.get("/debug/queues/lab/forecast").status_code == 200)
+        until(lambda: direct.get("/debug/queues/lab/forecast").status_code == 200)
         answers = Answers(StateAnswers(sender.shared, lambda: sender.is_leader))
         access = ReviewedAccess(Rights())
         app = build_whole_app(answers, access, (), "0.0.0", InsightLink(folder))
@@ -168,7 +164,7 @@ def written(sender: Sender, direct: httpx.Client) -> str:
         sender.feed.step()
         return direct.get("/debug/queues", params={"at": then}).status_code == 200
 
-    await_true(is_there)
+    until(is_there)
     return then
 
 
@@ -286,7 +282,7 @@ def test_a_follower_answers_from_its_own_engine_and_says_so(house: House) -> Non
     ]
     house.sender.is_leader = False
     house.sender.feed.step()
-    await_true(lambda: house.direct.get("/debug/insight").json()["leader"] is False)
+    until(lambda: house.direct.get("/debug/insight").json()["leader"] is False)
     try:
         answers = [
             answered(

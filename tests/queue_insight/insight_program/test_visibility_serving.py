@@ -17,19 +17,14 @@ import pytest
 from shared_api.exit_codes import EXIT_USAGE
 from shared_api.fake_api_server.server import FakeApiServer
 from tests.queue_insight.insight_kit import sending
-from tests.queue_insight.insight_process import (
-    PATIENCE_SECONDS,
-    await_true,
-    follow,
-    process_as_before,
-    running,
-)
+from tests.queue_insight.insight_process import PATIENCE_SECONDS, follow, process_as_before, running
 from tests.queue_insight.visibility.server_kit import (
     API_SERVICE,
     LIST,
     PROXY,
     build_fake_server,
 )
+from tests.waiting import until
 
 SERVICE = "--visibility-service=queue/insight:9443"
 ADDRESS = "--visibility-address=127.0.0.1:0"
@@ -82,7 +77,7 @@ def test_it_publishes_itself_and_answers(
         with running(tmp_path, *flags) as (insight, local), sending(tmp_path) as sender:
             sender.add_unit("a")
             follow(sender, local)
-            await_true(lambda: "caBundle" in spec_of(server))
+            until(lambda: "caBundle" in spec_of(server))
             (port,) = ports_of(capsys.readouterr().err)
             answer = ask(server, port, tmp_path)
             assert answer.status_code == 200

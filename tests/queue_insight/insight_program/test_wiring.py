@@ -34,12 +34,12 @@ from shared_api.timestamps import rfc3339
 from tests.queue_insight.insight_kit import Sender, sending
 from tests.queue_insight.insight_process import (
     PATIENCE_SECONDS,
-    await_true,
     build,
     follow,
     process_as_before,
     running,
 )
+from tests.waiting import until
 
 WHAT_IF = "/debug/what-if"
 OFTEN = "--forecast-interval=100ms"
@@ -108,7 +108,7 @@ def test_a_record_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with running(tmp_path, f"--record-dir={tmp_path}") as (_, client), sending(tmp_path) as sender:
         sender.add_unit("a")
         follow(sender, client)
-        await_true(lambda: client.get("/debug/insight").json()["record"]["state"] == "stopped")
+        until(lambda: client.get("/debug/insight").json()["record"]["state"] == "stopped")
         assert client.get("/debug/insight").json()["record"]["reason"]
         assert units_at(client, "") == ["a"]
         assert client.get("/debug/log").status_code == 503
@@ -125,7 +125,7 @@ def test_a_waiting_unit_has_a_forecast(tmp_path: Path) -> None:
         sender.add_unit("a")
         sender.add_unit("b")
         follow(sender, client)
-        await_true(lambda: client.get(unit).status_code == 200)
+        until(lambda: client.get(unit).status_code == 200)
         told = client.get(unit).json()
         assert (told["name"], told["queue"]) == ("a", "team")
         assert told["sample"] > 0
@@ -175,12 +175,12 @@ def test_a_run_that_ends_is_learned_and_recorded(tmp_path: Path, models: list[Le
         follow(sender, client)
         sender.tell_phase("a", "Succeed", version=6)
         follow(sender, client)
-        await_true(lambda: bool(models[0].runs))
+        until(lambda: bool(models[0].runs))
         (run,) = models[0].runs
         assert (run.unit, run.ended_by) == ("default/a", "finished")
     # The next process begins with what is recorded.
     with running(tmp_path, *flags) as (_, client), sending(tmp_path) as sender:
-        await_true(lambda: models[2].runs == [run])
+        until(lambda: models[2].runs == [run])
         assert models[3].runs == [], "that of horizons learns when it is asked"
         sender.tell_real_time()
         follow(sender, client)
@@ -292,14 +292,14 @@ def test_without_a_scheduler_no_forecast_is_renewed(
         sender.tell_real_time()
         sender.add_unit("a")
         follow(sender, client)
-        await_true(lambda: models[0].asked > 2)
+        until(lambda: models[0].asked > 2)
         sender.feed.close()
-        await_true(lambda: insight.ready_checks()["feed"]()[1] == "connected: False")
+        until(lambda: insight.ready_checks()["feed"]()[1] == "connected: False")
         # A renewal that was begun before has asked the model when its step ends.
         (forecasts,) = (each for each in insight.threads() if each.name == "forecasts")
-        await_true(lambda: forecasts.is_resting)
+        until(lambda: forecasts.is_resting)
         before, asked = client.get(path).json(), models[0].asked
-        await_true(lambda: client.get(path).json()["ageSeconds"] > before["ageSeconds"] + 1)
+        until(lambda: client.get(path).json()["ageSeconds"] > before["ageSeconds"] + 1)
         assert models[0].asked == asked
 
 
@@ -361,7 +361,7 @@ def write(sender: Sender, client: httpx.Client) -> datetime:
         answer = client.get("/debug/queues/team", params={"at": now.isoformat()})
         return answer.status_code == 200
 
-    await_true(is_written)
+    until(is_written)
     return now
 
 

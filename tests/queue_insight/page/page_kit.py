@@ -36,15 +36,6 @@ from tests.queue_scheduler.shell_kit import ShellKit
 PATIENCE_SECONDS = 60.0
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Wait until a condition holds."""
-    clock = SystemClock()
-    end = clock.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert clock.monotonic() < end, "it has not come true in time"
-        clock.sleep(0.01)
-
-
 class PageWorld:
     """What the page answers from; a test changes the attributes.
 

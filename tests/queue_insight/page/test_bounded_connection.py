@@ -15,9 +15,10 @@ from queue_insight.page.page_server import Tls
 from queue_insight.page.renewed_certificate import RenewedCertificate
 from shared_api.process.clock import SystemClock
 from shared_api.process.connection_gate import Outcome
-from tests.queue_insight.page.page_kit import PATIENCE_SECONDS, served_page, until
+from tests.queue_insight.page.page_kit import PATIENCE_SECONDS, served_page
 from tests.queue_scheduler.shell_kit import ShellKit
 from tests.tls_files import CERTIFICATE, KEY, client_context, server_context
+from tests.waiting import until
 
 LIMIT = 8
 GET = b"GET /login HTTP/1.1\r\nHost: localhost\r\n\r\n"

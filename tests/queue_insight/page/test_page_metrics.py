@@ -15,8 +15,8 @@ from queue_insight.page.page_metrics import CountedRequests, PageMetrics, view_o
 from shared_api.fake_api_server.faults import Match
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.queue_insight.page.login_kit import ROOT, TENANT, Browser, LoginWorld, browser
-from tests.queue_insight.page.page_kit import until
 from tests.queue_scheduler.shell_kit import ShellKit
+from tests.waiting import until
 
 PREFIX = "koord_queue_page_"
 

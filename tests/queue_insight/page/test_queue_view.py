@@ -15,9 +15,10 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.engine.engine import Engine
 from shared_api.testing.object_builders import queue
 from tests.queue_insight.page.login_kit import ROOT, TENANT, Browser, LoginWorld, browser
-from tests.queue_insight.page.page_kit import PageWorld, until
+from tests.queue_insight.page.page_kit import PageWorld
 from tests.queue_insight.page.test_hidden_sums import add
 from tests.queue_scheduler.shell_kit import ShellKit
+from tests.waiting import until
 
 Json = dict[str, Any]
 

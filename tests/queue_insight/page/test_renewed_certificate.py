@@ -14,8 +14,9 @@ from queue_insight.page.page_server import Tls
 from queue_insight.page.renewed_certificate import RenewedCertificate
 from shared_api.process.probes import load_tls
 from tests.client_certificates import Identity, make_authority
-from tests.queue_insight.page.page_kit import served_page, until
+from tests.queue_insight.page.page_kit import served_page
 from tests.queue_scheduler.shell_kit import ShellKit
+from tests.waiting import until
 
 OLD, NEW = make_authority("old"), make_authority("new")
 

@@ -17,9 +17,10 @@ from queue_insight.page.renewed_certificate import RenewedCertificate
 from queue_insight.page.tls_acceptor import Places
 from shared_api.process.clock import SystemClock
 from shared_api.process.connection_gate import Outcome
-from tests.queue_insight.page.page_kit import PATIENCE_SECONDS, served_page, until
+from tests.queue_insight.page.page_kit import PATIENCE_SECONDS, served_page
 from tests.queue_scheduler.shell_kit import ShellKit
 from tests.tls_files import CERTIFICATE, KEY, client_context, server_context
+from tests.waiting import until
 
 sleep = SystemClock().sleep
 

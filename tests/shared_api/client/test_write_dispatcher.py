@@ -32,6 +32,7 @@ from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock, SystemClock
 from shared_api.testing.virtual_clock import VirtualClock
+from tests.waiting import until
 
 LOW, NORMAL = Lane.LOW, Lane.NORMAL
 PATIENCE_SECONDS = 60.0
@@ -444,8 +445,7 @@ def test_one_write_per_object_is_in_flight_at_a_time() -> None:
         for index in range(6):
             threads.submit(work, index)
         list(threads.map(produce, range(3)))
-        while setup.dispatcher.counts() != (0, 0, 0):
-            SystemClock().sleep(0.001)
+        until(lambda: setup.dispatcher.counts() == (0, 0, 0))
         ended.set()
     assert overlaps == []
     assert len(setup.outcomes) == 450

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from typing import Any
 
@@ -20,6 +20,7 @@ from shared_api.fake_api_server.http_server import MAX_BODY_BYTES, HttpFace
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.process.clock import SystemClock
 from tests.shared_api.testing.fake_server_cases import THINGS, make_server, thing
+from tests.waiting import until
 
 PATIENCE_SECONDS = 60.0
 WATCHES = 50
@@ -45,14 +46,6 @@ def client(face: HttpFace) -> Iterator[HttpTransport]:
 
 def client_of(face: HttpFace) -> HttpTransport:
     return HttpTransport(connection_settings(face.url, FixedLogin(Login())), SystemClock())
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    clock = SystemClock()
-    deadline = clock.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert clock.monotonic() < deadline
-        clock.sleep(0.01)
 
 
 def ask(client: HttpTransport, method: str, path: str, body: Any = None) -> tuple[int, Any]:
@@ -98,7 +91,7 @@ def test_fifty_watches_get_every_event(client: HttpTransport, server: FakeApiSer
         server.direct.create_all(thing(name) for name in wanted)
         for stream in streams:
             assert names(stream, len(wanted)) == wanted
-    eventually(lambda: server.watches.requests == [])
+    until(lambda: server.watches.requests == [])
 
 
 def test_a_lost_answer_is_a_broken_connection(client: HttpTransport, server: FakeApiServer) -> None:

@@ -26,6 +26,7 @@ from shared_api.process.clock import SystemClock
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.shared_api.informer.fake_list_watch import Listener
 from tests.shared_api.informer.informer_scene import NEVER_BLOCK, THINGS, Scene
+from tests.waiting import until
 
 
 def test_handlers_get_every_change_with_the_previous_state(scene: Scene) -> None:
@@ -196,10 +197,7 @@ def test_on_its_own_thread_it_watches_reports_metrics_and_stops_at_once() -> Non
     scene.server.put("a")
     informer.start()
     assert informer.thread is not None
-    for _ in range(60_000):
-        if informer.has_synced():
-            break
-        SystemClock().sleep(0.001)
+    until(informer.has_synced)
     assert informer.stop(60)
     assert not informer.thread.is_alive()
     assert listener.heard == ["->a@1"]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.queue_world import until
 from tests.controlplane.api_client import ApiError
+from tests.waiting import until
 
 
 def missing(status: int = 404) -> ApiError:
