@@ -1,4 +1,4 @@
-"""The pages for users, and their content: headings, links, tables, examples, names."""
+"""The pages for users, and their content: links, tables, examples, names."""
 
 from __future__ import annotations
 
@@ -16,14 +16,9 @@ Pages = Mapping[PurePosixPath, str]
 """Text by path, relative to the root."""
 
 _FENCE: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_INDENTED: Final = re.compile(r"(?:^\n)(?:^ {4}\S.*\n(?:^ {4}.*\n|^\n(?= {4}))*)", re.MULTILINE)
 _HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _ANCHOR: Final = re.compile(r'<a id="([^"]+)"></a>')
 _LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-_LIST_ITEM: Final = re.compile(r"^(?:- |\d+\. )", re.MULTILINE)
-_SENTENCE_END: Final = re.compile(r"(?<=[.:;?!])\s+")
-LEAST_SENTENCE: Final = 60
-"""Minimum length, in characters, of a sentence that must not be repeated."""
 
 METRIC_TYPES: Final = {
     "Counter": "_total",
@@ -78,47 +73,6 @@ def _is_there(path: PurePosixPath, target: str, pages: Pages) -> bool:
         return False
     page = pages.get(PurePosixPath(found.relative_to(ROOT)))
     return not anchor or (page is not None and anchor in anchors(page))
-
-
-# ----------------------------------------------------------------------------------- openings
-
-_TITLE: Final = re.compile(r"\A# .+\n\n")
-
-
-def opening(text: str) -> str:
-    """Return the first paragraph below the title of a page, or "" if it is not prose."""
-    title = _TITLE.match(text)
-    first = text[title.end() :].partition("\n\n")[0] if title else ""
-    return " ".join(first.split()) if first[:1].isalpha() else ""
-
-
-def says_what_a_reader_can_do(text: str) -> bool:
-    """Return whether a page starts with one or two sentences on what its reader can do."""
-    sentences = [each for each in re.split(r"(?<=[.!?])\s+", opening(text)) if each]
-    return len(sentences) in {1, 2} and any("you can " in each for each in sentences)
-
-
-# ---------------------------------------------------------------------------------- sentences
-
-
-def repeated_sentences(pages: Pages) -> set[str]:
-    """Return the sentences that are repeated in one or several pages; examples may be."""
-    seen: set[str] = set()
-    twice: set[str] = set()
-    for text in pages.values():
-        for sentence in _sentences(text):
-            (twice if sentence in seen else seen).add(sentence)
-    return twice
-
-
-def _sentences(text: str) -> Iterator[str]:
-    prose = _INDENTED.sub("\n\n", _FENCE.sub("\n\n", text))
-    prose = _LIST_ITEM.sub("\n\n", prose)
-    blocks = re.split(r"\n\s*\n", re.sub(r"^\|", "\n\n", prose, flags=re.MULTILINE))
-    for part in (part for block in blocks for part in re.split(r" \| | \|$", block)):
-        for sentence in _SENTENCE_END.split(" ".join(part.split())):
-            if len(sentence) >= LEAST_SENTENCE:
-                yield sentence
 
 
 # --------------------------------------------------------------------------- tables and names
@@ -246,9 +200,3 @@ def shown(text: str, command: str) -> list[str]:
     """Return the lines below a command in an indented example of a page, up to a blank line."""
     rest = text.partition(f"\n    $ {command}\n")[2].partition("\n\n")[0]
     return [line.removeprefix("    ") for line in rest.splitlines()]
-
-
-def blocks(text: str) -> Iterator[int]:
-    """Yield the character offsets at which fenced and indented examples of a page start."""
-    for pattern in (_FENCE, _INDENTED):
-        yield from (match.start() for match in pattern.finditer(text))
