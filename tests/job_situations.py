@@ -34,12 +34,13 @@ from queue_controllers.jobframework.pod_template import (
     ScheduledPodTemplate,
 )
 from shared_api.objects.meta import Condition, ObjectMeta, Timestamp, Uid
-from shared_api.objects.pod import ResourceRequirements
+from shared_api.objects.pod import ResourceRequirements, TemplateMeta
 from shared_api.objects.queue_unit import Admission, QueueUnit
-from shared_api.well_known_labels import RELEASED_AT
+from shared_api.well_known_labels import QUOTA_NAME, RELEASED_AT
 
 JOB = JobKind(key="job", group="batch", version="v1", kind="Job", plural="jobs")
 NOW = Moment(monotonic=1000.0, wall=datetime(2026, 11, 1, 10, 0, tzinfo=UTC))
+CONTEXT = ClusterContext(priority_classes={"high": 1000})
 TEN = Timestamp("2026-11-01T09:50:00Z")
 RELEASED = {RELEASED_AT: "2026-11-01T09:51:00.000000Z"}
 HELD = StatusFacts(suspended=True, suspended_since=Timestamp("2026-11-01T09:52:00Z"))
@@ -51,28 +52,46 @@ TWO_PENDING = PodCounts(total=2, living=2)
 TWO_TERMINATING = PodCounts(total=2, living=2, terminating=2)
 
 
-def facts(*, count: int = 2, cpu: str = "1", **changes: Any) -> JobFacts:
+def pod_set(count: int = 2, *, cpu: str = "1", name: str = "main", quota: str = "") -> JobPodSet:
     container = ScheduledContainer(name="c", resources=ResourceRequirements(requests={"cpu": cpu}))
-    template = ScheduledPodTemplate(spec=ScheduledPodSpec(containers=(container,)))
-    labels = {"quota.scheduling.koordinator.sh/name": "gold"}
+    spec = ScheduledPodSpec(containers=(container,))
+    labels = {QUOTA_NAME: quota} if quota else {}
+    template = ScheduledPodTemplate(metadata=TemplateMeta(labels=labels), spec=spec)
+    return JobPodSet(name=name, count=count, template=template)
+
+
+def facts(*pod_sets: JobPodSet, count: int = 2, cpu: str = "1", **changes: Any) -> JobFacts:
+    """Return a suspended Job of quota gold.
+
+    Args:
+        *pod_sets: Its pod sets; without any, one of `count` pods of `cpu` each.
+        count: The number of pods.
+        cpu: The request of each.
+        **changes: Other values of fields of its metadata, and of its own.
+    """
     meta = ObjectMeta(
         name="main",
         namespace="team",
         uid=Uid("uid-1"),
         resource_version="7",
         creation_timestamp=TEN,
-        labels=labels,
-        annotations=changes.pop("annotations", {}),
-        deletion_timestamp=changes.pop("deleted", None),
+        labels={QUOTA_NAME: "gold"},
     )
+    of_meta = {key: changes.pop(key) for key in meta.__struct_fields__ if key in changes}
     basic = JobFacts(
         kind=JOB,
-        metadata=meta,
+        metadata=msgspec.structs.replace(meta, **of_meta),
         suspended=True,
         status=HELD,
-        pod_sets=(JobPodSet(name="main", count=count, template=template),),
+        pod_sets=pod_sets or (pod_set(count, cpu=cpu),),
     )
     return msgspec.structs.replace(basic, **changes)
+
+
+def made(of: JobFacts, **status: Any) -> QueueUnit:
+    """Return the unit that is created for a job, with other values of some fields of its status."""
+    unit = msgspec.convert(build_unit(of, CONTEXT, name="main"), QueueUnit)
+    return msgspec.structs.replace(unit, status=msgspec.structs.replace(unit.status, **status))
 
 
 def unit(phase: str = "Enqueued", **changes: Any) -> QueueUnit:

@@ -142,3 +142,11 @@ def shown_sets(adapter: GenericJob[Any], body: dict[str, Any]) -> dict[str, tupl
         one = msgspec.structs.replace(each, count=1)
         shown[each.name] = (each.count, format_amounts(demand_of((one,))))
     return shown
+
+
+def sample_sets(adapter: GenericJob[Any], name: str) -> list[tuple[str, int]]:
+    """Return names and counts of the sample's pod sets; it is suspended, and may be held."""
+    job = msgspec.convert(sample(name), adapter.object_type)
+    assert adapter.is_suspended(job)
+    assert adapter.why_not_suspendable(job) == ""
+    return [(each.name, each.count) for each in adapter.pod_sets(job)]

@@ -75,7 +75,7 @@ def jobs(draw: st.DrawFn) -> JobFacts:
                 [{}, RELEASED, {ACTIVE: "true"}, {ACTIVE: "false"}, {MAX_EXEC_TIME: "60"}]
             )
         ),
-        deleted=draw(st.sampled_from([None, None, None, TEN])),
+        deletion_timestamp=draw(st.sampled_from([None, None, None, TEN])),
         why_not_suspendable=draw(st.sampled_from(["", "", "spec.x"])),
     )
 

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from queue_controllers.metrics import ControllersMetrics
 from queue_scheduler.reporting.metrics import SchedulerMetrics, StateCollector, UnitMetrics
 from shared_api.fake_api_server.faults import Match
-from tests.queue_controllers.conftest import World
+from tests.queue_controllers.controllers_world import World
 from tests.queue_scheduler.shell_kit import ShellKit
 
 EXPECTED = {

@@ -8,7 +8,7 @@ import structlog.testing
 from queue_controllers.decision.decide import decide
 from queue_controllers.decision.job_view import Decision, JobView
 from shared_api.fake_api_server.faults import Match
-from tests.queue_controllers.conftest import World
+from tests.queue_controllers.controllers_world import World
 
 LOOK = "queue_controllers.reconcile.reconciler.decide"
 

@@ -12,7 +12,7 @@ from tests.queue_controllers.reservations.reservation_kit import KoordScheduler
 from tests.sample_jobs import crd, sample
 
 if TYPE_CHECKING:
-    from tests.queue_controllers.conftest import World
+    from tests.queue_controllers.controllers_world import World
 
 Json = dict[str, Any]
 

@@ -10,7 +10,7 @@ import pytest
 
 from shared_api.objects.pod import PodSpec
 from shared_api.pod_requests import pod_requests
-from tests.queue_controllers.test_wiring_pods import (
+from tests.queue_controllers.pod_kit import (
     GATE,
     KINDS,
     evict,

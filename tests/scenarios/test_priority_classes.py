@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from shared_api.testing.object_builders import pod_spec
+
 if TYPE_CHECKING:
     from tests.scenarios.town import Town
 
@@ -41,7 +43,7 @@ def test_jobs_start_in_the_order_of_the_current_values_of_their_classes(
         town.jobs.job(name, template=template_of(CLASS if name == classed else ""))
         town.pass_time(2.0)
     for value in values:
-        put_class(town, value)
+        town.jobs.priority_class(CLASS, value)
         town.pass_time(2.0)
     assert started(town) == []
     town.jobs.complete("first")
@@ -56,18 +58,7 @@ def started(town: Town) -> list[str]:
     return [name for name in ("older", "younger") if not town.jobs.is_suspended(name)]
 
 
-def put_class(town: Town, value: int | None) -> None:
-    """Create or replace the class as an administrator does; None deletes it."""
-    direct = town.jobs.direct
-    if any(each["metadata"]["name"] == CLASS for each in direct.list("priorityclasses")):
-        direct.delete("priorityclasses", CLASS)
-    if value is not None:
-        body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": value}
-        direct.create({**body, "metadata": {"name": CLASS}})
-
-
 def template_of(priority_class: str) -> dict[str, Any]:
     """Return a template of one CPU; "" for no class."""
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
-    named = {"priorityClassName": priority_class} if priority_class else {}
-    return {"spec": {"restartPolicy": "Never", "containers": [container], **named}}
+    named: dict[str, Any] = {"priorityClassName": priority_class} if priority_class else {}
+    return {"spec": pod_spec(restartPolicy="Never", **named)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from queue_controllers.configuration import read_configuration
-from tests.queue_controllers.conftest import World, pod_of
+from tests.queue_controllers.controllers_world import World, pod_of
 from tests.queue_controllers.reservations.reservation_kit import KoordScheduler
 from tests.queue_scheduler.scheduler_world import SchedulerWorld
 from tests.stepped_host import MOST_CALLS
@@ -73,8 +73,7 @@ class Town:
         pod["spec"] = template["spec"]
         pod["metadata"] |= template.get("metadata", {})
         self.jobs.direct.create(pod)
-        running = {"status": {"phase": "Running"}}
-        self.jobs.direct.patch("pods", pod_name, running, namespace="team", subresource="status")
+        self.jobs.patch_pod_status(pod_name, phase="Running")
 
     def delete_pod(self, number: int, name: str = "main") -> None:
         """Delete a pod of a job."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,13 +14,12 @@ from queue_controllers.configuration import Configuration, GeneralOptions
 from queue_controllers.debug_api.app import JobDebugApi, build_app
 from queue_controllers.debug_api.views import JobAnswer
 from shared_api.access_review import AccessReviewer
-from shared_api.client.flow_control import FlowControl
-from shared_api.client.resource_client import ResourceClient
 from shared_api.debug_api.access import ReviewedAccess
 from shared_api.fake_api_server.faults import EVERY_TIME, Match
 from shared_api.question_errors import Code, QuestionError
+from tests.client_kit import client_to
 from tests.follower import Follower
-from tests.queue_controllers.conftest import QUOTA_LABEL, World
+from tests.queue_controllers.controllers_world import QUOTA_LABEL, World
 from tests.queue_controllers.owner_kit import make_owner, template
 from tests.sample_jobs import crd, open_crd
 from tests.served_app import served
@@ -296,8 +294,7 @@ def guarded(world: World, rights: Rights) -> Iterator[httpx.Client]:
     """Serve the routes to ann as on an exposed address."""
     world.server.reviews.users["ann-token"] = {"username": "ann", "groups": []}
     world.server.reviews.allows = rights
-    flow = FlowControl(0, 1, world.clock)
-    client = ResourceClient(world.server, flow=flow, clock=world.clock, rng=random.Random(1))
+    client = client_to(world.server, world.clock)
     api = api_of(world)
     access = ReviewedAccess(AccessReviewer(client, world.clock), api.right_of)
     with served(build_app(api, access, "0")) as served_client:

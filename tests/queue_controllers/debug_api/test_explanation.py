@@ -42,15 +42,6 @@ ENDED = StatusFacts(outcome=SUCCEEDED)
 DELETED = Timestamp("2026-11-01T09:55:00Z")
 
 
-def labelled(labels: dict[str, str], **changes: Any) -> JobFacts:
-    job = facts(**changes)
-    return replace(job, metadata=replace(job.metadata, labels=labels))
-
-
-def owned(job: JobFacts) -> JobFacts:
-    return replace(job, metadata=replace(job.metadata, owner_references=(OWNER,)))
-
-
 def with_template_label(job: JobFacts) -> JobFacts:
     (one,) = job.pod_sets
     template = replace(one.template, metadata=TemplateMeta(labels={LABEL: "silver"}))
@@ -85,7 +76,7 @@ def explain(
     return explain_job(view, job)
 
 
-NOBODYS = labelled({})
+NOBODYS = facts(labels={})
 
 
 @pytest.mark.parametrize(
@@ -101,13 +92,18 @@ NOBODYS = labelled({})
             id="its namespace's label",
         ),
         pytest.param(
-            labelled({}, annotations={SUSPEND: "true"}),
+            facts(labels={}, annotations={SUSPEND: "true"}),
             {},
             Rule.SUSPEND_ANNOTATION,
             id="its annotation",
         ),
         pytest.param(NOBODYS, {"of": unit()}, Rule.IN_QUEUE, id="it has a unit"),
-        pytest.param(owned(facts()), {"owners": NOT_MADE}, Rule.NAMES_QUEUE_OR_QUOTA, id="owner"),
+        pytest.param(
+            facts(owner_references=(OWNER,)),
+            {"owners": NOT_MADE},
+            Rule.NAMES_QUEUE_OR_QUOTA,
+            id="owner",
+        ),
     ],
 )
 def test_why_it_is_managed(job: JobFacts, asked: dict[str, Any], want: Rule) -> None:
@@ -125,7 +121,11 @@ def test_why_it_is_managed(job: JobFacts, asked: dict[str, Any], want: Rule) -> 
             NOBODYS, {}, Rule.NAMES_NOTHING, f"no queue will resume it.*{LABEL}", id="suspended"
         ),
         pytest.param(
-            labelled({}, suspended=False), {}, Rule.NAMES_NOTHING, "It runs at once", id="it runs"
+            facts(labels={}, suspended=False),
+            {},
+            Rule.NAMES_NOTHING,
+            "It runs at once",
+            id="it runs",
         ),
         pytest.param(
             with_template_label(NOBODYS),
@@ -149,7 +149,7 @@ def test_why_it_is_managed(job: JobFacts, asked: dict[str, Any], want: Rule) -> 
             id="a namespace that is left alone",
         ),
         pytest.param(
-            labelled({"kueue.x-k8s.io/queue-name": "q"}),
+            facts(labels={"kueue.x-k8s.io/queue-name": "q"}),
             {},
             Rule.LEFT_TO_KUEUE,
             "leaveToKueue",
@@ -162,16 +162,22 @@ def test_why_it_is_managed(job: JobFacts, asked: dict[str, Any], want: Rule) -> 
             "spec.managedBy is x.io/y",
             id="another controller's",
         ),
-        pytest.param(owned(facts()), {}, Rule.OWNED, "JobSet top owns it", id="another job's"),
         pytest.param(
-            owned(facts(suspended=False)),
+            facts(owner_references=(OWNER,)),
+            {},
+            Rule.OWNED,
+            "JobSet top owns it",
+            id="another job's",
+        ),
+        pytest.param(
+            facts(suspended=False, owner_references=(OWNER,)),
             {"owners": HELD_OWNER},
             Rule.OWNER_IS_HELD,
             "JobSet top owns it, and it is held",
             id="its owner is held",
         ),
         pytest.param(
-            owned(facts()),
+            facts(owner_references=(OWNER,)),
             {"owners": NOT_SAID},
             JobStanding.AWAITS_OWNER,
             "after 10 s",
@@ -188,7 +194,11 @@ def test_why_it_is_managed(job: JobFacts, asked: dict[str, Any], want: Rule) -> 
             facts(status=ENDED), {}, JobStanding.FINISHED, "has no unit", id="it has ended"
         ),
         pytest.param(
-            facts(deleted=DELETED), {}, JobStanding.BEING_DELETED, "being deleted", id="it goes"
+            facts(deletion_timestamp=DELETED),
+            {},
+            JobStanding.BEING_DELETED,
+            "being deleted",
+            id="it goes",
         ),
     ],
 )
@@ -217,7 +227,7 @@ def test_a_running_job_whose_namespace_may_not_use_its_quota() -> None:
 
 
 def test_a_unit_of_a_job_that_has_become_unmanaged() -> None:
-    job = labelled({"kueue.x-k8s.io/queue-name": "q"})
+    job = facts(labels={"kueue.x-k8s.io/queue-name": "q"})
     said = explain(job, unit("Running", admissions=ADMITTED), pods=TWO_RUNNING)
     assert (said.managed, said.reason) == (False, Rule.LEFT_TO_KUEUE)
     assert "Its unit goes" in said.message
@@ -233,7 +243,7 @@ def test_a_unit_of_a_job_that_has_become_unmanaged() -> None:
             facts(), {"of": unit()}, ("gold", "gold"), id="those of its unit, if it has one"
         ),
         pytest.param(
-            labelled({LABEL: "silver", "koord-queue/queue-name": "fast"}),
+            facts(labels={LABEL: "silver", "koord-queue/queue-name": "fast"}),
             {},
             ("fast", "silver"),
             id="a queue of its own",
@@ -255,7 +265,7 @@ def waiting(reason: str, message: str) -> QueueUnit:
 @pytest.mark.parametrize(
     ("job", "asked", "want"),
     [
-        pytest.param(labelled(MISSPELLED), {}, ["KeyWithoutEffect"], id="a misspelled label"),
+        pytest.param(facts(labels=MISSPELLED), {}, ["KeyWithoutEffect"], id="a misspelled label"),
         pytest.param(
             facts(annotations={"koord-queue/runing-timeout": "5m"}),
             {"of": unit()},
@@ -265,7 +275,12 @@ def waiting(reason: str, message: str) -> QueueUnit:
         pytest.param(
             NOBODYS, {"has_queued_neighbors": True}, ["NotQueued"], id="its neighbors are queued"
         ),
-        pytest.param(owned(facts()), {"owners": NOT_MADE}, ["OwnerIgnored"], id="a false owner"),
+        pytest.param(
+            facts(owner_references=(OWNER,)),
+            {"owners": NOT_MADE},
+            ["OwnerIgnored"],
+            id="a false owner",
+        ),
         pytest.param(
             facts(annotations={"koord-queue/running-timeout": "soon"}),
             {},
@@ -293,7 +308,7 @@ def test_what_is_wrong_with_it(job: JobFacts, asked: dict[str, Any], want: list[
 
 def test_a_warning_that_was_reported_is_shown_again() -> None:
     memory = JobMemory(reported_events=frozenset({"KeyWithoutEffect"}), blocking_message="x")
-    (problem,) = explain(labelled(MISSPELLED), memory=memory).problems
+    (problem,) = explain(facts(labels=MISSPELLED), memory=memory).problems
     assert f"Did you mean {LABEL}?" in problem.message
 
 

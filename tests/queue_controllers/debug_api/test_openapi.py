@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from queue_controllers.debug_api.app import build_app
 from queue_controllers.debug_api.openapi import CONTRACT_FILE, build_contract
 from shared_api.debug_api.access import open_access
-from tests.queue_controllers.conftest import World
+from tests.queue_controllers.controllers_world import World
 from tests.served_app import served
 
 CONTRACT: dict[str, Any] = msgspec.json.decode(CONTRACT_FILE.read_bytes())

@@ -97,7 +97,7 @@ NEW = facts(suspended=False, status=StatusFacts(is_empty=True))
             id="created suspended, released, and its unit is gone",
         ),
         pytest.param(facts(status=StatusFacts(outcome=SUCCEEDED)), {}, [], id="it has ended"),
-        pytest.param(facts(deleted=TEN), {}, [], id="it is being deleted"),
+        pytest.param(facts(deletion_timestamp=TEN), {}, [], id="it is being deleted"),
         pytest.param(
             facts(why_not_suspendable="spec.x"),
             {},
@@ -196,7 +196,7 @@ def test_a_job_without_a_unit(job: JobFacts, more: dict[str, Any], want: list[st
             id="it failed before it ever ran",
         ),
         pytest.param(
-            facts(deleted=TEN),
+            facts(deletion_timestamp=TEN),
             "Dequeued",
             {},
             ["move Failed"],
@@ -456,7 +456,7 @@ def test_a_deleted_job_whose_object_stays_releases_its_quota(
     phase: str, pods: PodCounts, managed: bool, want: list[str]
 ) -> None:
     """A finalizer keeps the job, or an ended pod of one that is deleted in the foreground."""
-    job = facts(suspended=False, status=RUNS, deleted=TEN)
+    job = facts(suspended=False, status=RUNS, deletion_timestamp=TEN)
     of = unit(phase, admissions=ADMITTED if phase in {"Dequeued", "Running"} else ())
     decision = look(job, of, pods=pods, ownership=Ownership(managed=managed, reason=""))
     assert told(decision.actions) == want

@@ -100,7 +100,9 @@ GIVEN_UP = ["DeleteUnit", "tell NotManaged"]
         pytest.param(
             facts(status=StatusFacts(outcome=FAILED)), DEQUEUED, {}, ["move Failed"], id="failed"
         ),
-        pytest.param(facts(deleted=TEN), RUNNING, {"pods": TWO_RUNNING}, [], id="being deleted"),
+        pytest.param(
+            facts(deletion_timestamp=TEN), RUNNING, {"pods": TWO_RUNNING}, [], id="being deleted"
+        ),
         pytest.param(facts(), unit("Succeed"), {}, [], id="its unit is final"),
     ],
 )

@@ -11,7 +11,7 @@ from queue_controllers.decision.held_pods import SortedPods, describe_beyond, so
 from queue_controllers.decision.job_state import count_gated
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from shared_api.objects.queue_unit import QueueUnit
-from tests.queue_controllers.extensions.pod_kit import build_pod
+from tests.queue_controllers.pod_kit import build_pod
 
 ONE_CPU = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
 

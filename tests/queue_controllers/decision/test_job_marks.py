@@ -33,10 +33,7 @@ HELD_WITH_OWNER: Final = msgspec.structs.replace(NESTED, held_by_owner=True)
 
 def job(**changes: Any) -> JobFacts:
     """Return a held Job of two pods about which nothing says that it is queued."""
-    labels = changes.pop("labels", NOTHING_SAID)
-    basic = facts(**changes)
-    metadata = msgspec.structs.replace(basic.metadata, labels=labels)
-    basic = msgspec.structs.replace(basic, metadata=metadata)
+    basic = facts(**{"labels": NOTHING_SAID, **changes})
     sized = tuple(msgspec.structs.replace(each, is_sized=True) for each in basic.pod_sets)
     return msgspec.structs.replace(basic, pod_sets=sized)
 
@@ -72,7 +69,9 @@ HELD: Final = [MarkJob(marked=True)]
         pytest.param(
             job(why_not_suspendable=".spec.x"), [], {}, [], id="it cannot be held: left alone"
         ),
-        pytest.param(job(deleted="2026-11-26T10:00:00Z"), [unit()], {}, [], id="being deleted"),
+        pytest.param(
+            job(deletion_timestamp="2026-11-26T10:00:00Z"), [unit()], {}, [], id="being deleted"
+        ),
         pytest.param(
             job(),
             [unit()],

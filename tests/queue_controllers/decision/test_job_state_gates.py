@@ -9,7 +9,7 @@ from queue_controllers.extensions.pod_group import PodGroupAdapter
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from shared_api.objects.meta import ObjectMeta
-from tests.queue_controllers.extensions.pod_kit import build_pod
+from tests.queue_controllers.pod_kit import build_pod
 
 FACTS = JobFacts(kind=PodGroupAdapter.kind, metadata=ObjectMeta(name="g"), suspended=False)
 

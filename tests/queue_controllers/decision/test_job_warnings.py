@@ -29,24 +29,19 @@ def warnings(decision: Decision) -> list[str]:
     return [each.message for each in decision.actions if isinstance(each, RecordJobEvent)]
 
 
-def labelled(labels: dict[str, str], **changes: Any) -> JobFacts:
-    job = facts(**changes)
-    return replace(job, metadata=replace(job.metadata, labels=labels))
-
-
-def owned(job: JobFacts) -> JobFacts:
-    return replace(job, metadata=replace(job.metadata, owner_references=(OWNER,)))
-
-
 @pytest.mark.parametrize(
     ("job", "want"),
     [
-        pytest.param(labelled(MISSPELLED), [f"tell {KEY_WITHOUT_EFFECT}"], id="it is suspended"),
-        pytest.param(labelled(MISSPELLED, suspended=False), [], id="it runs"),
-        pytest.param(labelled({"team": "a"}), [], id="its keys are others'"),
-        pytest.param(owned(labelled(MISSPELLED)), [], id="a part of another object"),
         pytest.param(
-            labelled(MISSPELLED, status=StatusFacts(outcome=SUCCEEDED)), [], id="it has ended"
+            facts(labels=MISSPELLED), [f"tell {KEY_WITHOUT_EFFECT}"], id="it is suspended"
+        ),
+        pytest.param(facts(labels=MISSPELLED, suspended=False), [], id="it runs"),
+        pytest.param(facts(labels={"team": "a"}), [], id="its keys are others'"),
+        pytest.param(
+            facts(labels=MISSPELLED, owner_references=(OWNER,)), [], id="a part of another object"
+        ),
+        pytest.param(
+            facts(labels=MISSPELLED, status=StatusFacts(outcome=SUCCEEDED)), [], id="it has ended"
         ),
     ],
 )
@@ -57,7 +52,7 @@ def test_a_job_that_is_left_alone(job: JobFacts, want: list[str]) -> None:
 
 
 def test_the_event_names_the_correction_and_the_effect() -> None:
-    (event,) = look(labelled(MISSPELLED), ownership=LEFT_ALONE).actions
+    (event,) = look(facts(labels=MISSPELLED), ownership=LEFT_ALONE).actions
     assert isinstance(event, RecordJobEvent)
     assert event.type is EventType.WARNING
     assert "Did you mean quota.scheduling.koordinator.sh/name?" in event.message
@@ -74,7 +69,7 @@ def test_a_queued_job_is_warned_as_well() -> None:
 
 
 def test_a_warning_alone_needs_no_reconcile() -> None:
-    decision = look(labelled(MISSPELLED), ownership=LEFT_ALONE)
+    decision = look(facts(labels=MISSPELLED), ownership=LEFT_ALONE)
     assert decision.is_complete
 
 
@@ -89,7 +84,7 @@ def test_many_keys_are_one_event() -> None:
     ("suspended", "want"), [(True, "this one stays suspended"), (False, "this one runs at once")]
 )
 def test_an_unmanaged_job_among_queued_ones(suspended: bool, want: str) -> None:
-    job = labelled({}, suspended=suspended)
+    job = facts(labels={}, suspended=suspended)
     asked: dict[str, Any] = {"ownership": LEFT_ALONE, "has_queued_neighbors": True}
     decision = look(job, **asked)
     (event,) = decision.actions
@@ -102,7 +97,7 @@ def test_an_unmanaged_job_among_queued_ones(suspended: bool, want: str) -> None:
 @pytest.mark.parametrize("why", ["namespace kube-system is never managed", "it belongs to Kueue"])
 def test_an_unmanaged_job_of_another_owner_gets_no_event(why: str) -> None:
     elsewhere = Ownership(managed=False, reason=why)
-    decision = look(labelled(MISSPELLED), ownership=elsewhere, has_queued_neighbors=True)
+    decision = look(facts(labels=MISSPELLED), ownership=elsewhere, has_queued_neighbors=True)
     assert decision.actions == ()
 
 
@@ -221,7 +216,7 @@ def test_a_job_whose_pods_name_another_quota_is_told_in_the_words_of_its_unit() 
 def test_a_pod_with_another_label_is_not_told_that_the_label_is_ignored(
     labels: dict[str, str], want: list[str]
 ) -> None:
-    job = labelled(labels, suspended=False, status=RUNS)
+    job = facts(labels=labels, suspended=False, status=RUNS)
     job = replace(job, kind=replace(job.kind, held_by_gates=True))
     texts = warnings(look(job, unit("Running", admissions=ADMITTED), pods=TWO_RUNNING))
     assert [text[: len("It names no quota any more")] for text in texts] == want

@@ -19,8 +19,7 @@ from queue_controllers.decision.queue_unit_builder import build_unit, labels_of_
 from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet
 from shared_api.objects.pod import TemplateMeta
 from shared_api.well_known_labels import PREEMPTIBLE, QUOTA_NAME, STAMPED_PREEMPTIBLE
-from tests.job_situations import facts, unit
-from tests.queue_controllers.decision import unit_kit
+from tests.job_situations import facts, made, pod_set, unit
 
 TREE_QUOTA = "quota.scheduling.alibabacloud.com/name"
 OLD_QUOTA = "alibabacloud.com/quota-name"
@@ -33,13 +32,13 @@ def job(
     labels: dict[str, str],
     *templates: dict[str, str],
     stamped: dict[str, str] | None = None,
-    **pod_set: Any,
+    **changes: Any,
 ) -> JobFacts:
     """Return a job with these labels, and a pod set for each template with those."""
     of = facts()
     metadata = msgspec.structs.replace(of.metadata, labels=labels)
     sets = tuple(
-        with_labels(of.pod_sets[0], f"s{n}", each, stamped or {}, **pod_set)
+        with_labels(of.pod_sets[0], f"s{n}", each, stamped or {}, **changes)
         for n, each in enumerate(templates)
     )
     return msgspec.structs.replace(of, metadata=metadata, pod_sets=sets)
@@ -164,12 +163,12 @@ def test_what_a_jobs_user_is_told(of: JobFacts, want: dict[str, str]) -> None:
 
 
 def test_annotations_name_the_unit_and_keep_a_quota_of_the_template() -> None:
-    of = unit_kit.job(unit_kit.pod_set(name="a"), unit_kit.pod_set(name="b", quota="own"))
-    stamps = build_stamps(of, unit_kit.made(of), "gold")
+    of = facts(pod_set(name="a"), pod_set(name="b", quota="own"))
+    stamps = build_stamps(of, made(of), "gold")
     assert stamps["a"].labels == {QUOTA_NAME: "gold"}
     assert stamps["b"].labels == {}
     assert stamps["b"].annotations == {
         "koord-queue/related-queueunit": "team/main",
         "koord-queue/related-podset-name": "b",
     }
-    assert build_stamps(of, unit_kit.made(of), "")["a"].labels == {}
+    assert build_stamps(of, made(of), "")["a"].labels == {}

@@ -17,12 +17,24 @@ from queue_controllers.decision.queue_unit_builder import (
 )
 from queue_controllers.jobframework.generic_job import (
     JobFacts,
+    JobPodSet,
     PrioritySource,
 )
 from queue_controllers.jobframework.pod_set_names import pod_set_name
+from shared_api.objects.meta import Timestamp, Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import RELEASED_AT, SUSPEND, TOUCHED_AT
-from tests.queue_controllers.decision.unit_kit import CONTEXT, PRIORITY, QUOTA, job, made, pod_set
+from tests.job_situations import CONTEXT, JOB, facts, made, pod_set
+
+QUOTA = "quota.scheduling.koordinator.sh/name"
+PRIORITY = "scheduling.x-k8s.io/priority"
+
+
+def job(*pod_sets: JobPodSet, suffix: str = "", **changes: Any) -> JobFacts:
+    """Return a job whose units' names end with this suffix."""
+    kind = msgspec.structs.replace(JOB, name_suffix=suffix)
+    uid, created = Uid("0a1b2c3d-4e5f"), Timestamp("2026-11-01T10:00:00Z")
+    return facts(*pod_sets, kind=kind, uid=uid, creation_timestamp=created, **changes)
 
 
 def sync(of: JobFacts, unit: QueueUnit, *, waiting: bool = True) -> dict[str, Any]:

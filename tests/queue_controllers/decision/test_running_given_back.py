@@ -11,7 +11,7 @@ from queue_controllers.jobframework.generic_job import (
     JobPodSet,
 )
 from shared_api.objects.queue_unit import Admission, ReclaimablePod
-from tests.queue_controllers.decision.unit_kit import job, made, pod_set
+from tests.job_situations import facts, made, pod_set
 
 
 def done(of: JobPodSet) -> JobPodSet:
@@ -23,52 +23,52 @@ def sized(count: int, *, work_left: int) -> JobPodSet:
 
 
 def test_released_pods_only_grow_and_the_last_ones_wait_for_the_end() -> None:
-    unit = made(job(pod_set(4)))
-    assert build_reclaimable(job(pod_set(4)), unit) == []
-    assert build_reclaimable(job(pod_set(3)), unit) == [{"name": "main", "count": 1}]
-    given = made(job(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=2),))
-    assert build_reclaimable(job(pod_set(3)), given) == []
-    assert build_reclaimable(job(done(pod_set(0))), given) == []
+    unit = made(facts(pod_set(4)))
+    assert build_reclaimable(facts(pod_set(4)), unit) == []
+    assert build_reclaimable(facts(pod_set(3)), unit) == [{"name": "main", "count": 1}]
+    given = made(facts(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=2),))
+    assert build_reclaimable(facts(pod_set(3)), given) == []
+    assert build_reclaimable(facts(done(pod_set(0))), given) == []
 
 
 def test_a_job_that_is_scaled_to_zero_releases_everything() -> None:
     all_four = [{"name": "main", "count": 4}]
-    assert build_reclaimable(job(pod_set(0)), made(job(pod_set(4)))) == all_four
-    given = made(job(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=3),))
-    assert build_reclaimable(job(pod_set(0)), given) == all_four
+    assert build_reclaimable(facts(pod_set(0)), made(facts(pod_set(4)))) == all_four
+    given = made(facts(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=3),))
+    assert build_reclaimable(facts(pod_set(0)), given) == all_four
 
 
 @pytest.mark.parametrize("count", [5, 2**31 - 1])
 def test_more_than_was_granted_is_not_counted(count: int) -> None:
-    edited = made(job(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=count),))
-    assert build_reclaimable(job(pod_set(3)), edited) == [{"name": "main", "count": 4}]
-    assert build_growth(job(pod_set(3)), edited)["spec"]["podSet"][0]["count"] == 7
-    assert outgrows(job(pod_set(1)), edited, was_released=True)
+    edited = made(facts(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=count),))
+    assert build_reclaimable(facts(pod_set(3)), edited) == [{"name": "main", "count": 4}]
+    assert build_growth(facts(pod_set(3)), edited)["spec"]["podSet"][0]["count"] == 7
+    assert outgrows(facts(pod_set(1)), edited, was_released=True)
 
 
 def test_no_more_is_released_than_the_field_holds() -> None:
     raised = (Admission(name="main", replicas=2**63 - 1),)
-    edited = made(job(pod_set(4)), admissions=raised)
+    edited = made(facts(pod_set(4)), admissions=raised)
     most = [{"name": "main", "count": 2**31 - 1}]
-    assert build_reclaimable(job(pod_set(4)), edited) == most
+    assert build_reclaimable(facts(pod_set(4)), edited) == most
     given = made(
-        job(pod_set(4)),
+        facts(pod_set(4)),
         admissions=raised,
         reclaimable_pods=(ReclaimablePod(name="main", count=2**31 - 1),),
     )
-    assert build_growth(job(pod_set(4)), given)["spec"]["podSet"][0]["count"] == 2**31 - 1
+    assert build_growth(facts(pod_set(4)), given)["spec"]["podSet"][0]["count"] == 2**31 - 1
 
 
 def test_one_set_done_and_another_scaled_to_zero_are_both_released() -> None:
-    of = job(done(pod_set(0, name="a")), pod_set(0, name="b"))
-    got = build_reclaimable(of, made(job(pod_set(1, name="a"), pod_set(2, name="b"))))
+    of = facts(done(pod_set(0, name="a")), pod_set(0, name="b"))
+    got = build_reclaimable(of, made(facts(pod_set(1, name="a"), pod_set(2, name="b"))))
     assert got == [{"name": "a", "count": 1}, {"name": "b", "count": 2}]
 
 
 def test_growth_counts_released_pods_as_gone() -> None:
-    given = made(job(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=2),))
-    assert build_growth(job(pod_set(2)), given) == {}
-    assert build_growth(job(pod_set(3)), given)["spec"]["podSet"][0]["count"] == 5
+    given = made(facts(pod_set(4)), reclaimable_pods=(ReclaimablePod(name="main", count=2),))
+    assert build_growth(facts(pod_set(2)), given) == {}
+    assert build_growth(facts(pod_set(3)), given)["spec"]["podSet"][0]["count"] == 5
 
 
 @pytest.mark.parametrize(
@@ -87,10 +87,10 @@ def test_a_job_that_may_have_its_grant_again_gives_back_what_is_finished(
     of: JobPodSet, want: int
 ) -> None:
     sets = (replace(of, is_sized=True), pod_set(1, name="b"))
-    got = build_reclaimable(job(*sets), made(job(pod_set(4), sets[1])), keeps_grants=True)
+    got = build_reclaimable(facts(*sets), made(facts(pod_set(4), sets[1])), keeps_grants=True)
     assert got == ([{"name": "main", "count": want}] if want else [])
 
 
 def test_what_the_policy_does_not_hold_to_its_grant_is_given_back() -> None:
-    given = build_reclaimable(job(pod_set(3)), made(job(pod_set(4))), keeps_grants=True)
+    given = build_reclaimable(facts(pod_set(3)), made(facts(pod_set(4))), keeps_grants=True)
     assert given == [{"name": "main", "count": 1}]

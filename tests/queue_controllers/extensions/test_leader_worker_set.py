@@ -14,7 +14,7 @@ from queue_controllers.extensions.leader_worker_set import (
 )
 from queue_controllers.job_families.gated_pods import PodGroup
 from queue_controllers.jobframework.pod_template import ScheduledPod
-from tests.queue_controllers.extensions.pod_kit import build_pod
+from tests.queue_controllers.pod_kit import build_pod
 
 SETS = LeaderWorkerSetAdapter()
 PREFIX = "leaderworkerset.sigs.k8s.io"

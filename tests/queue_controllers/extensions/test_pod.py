@@ -11,7 +11,7 @@ from queue_controllers.extensions.pod import PodAdapter
 from queue_controllers.jobframework.generic_job import Outcome, PrioritySource
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from tests.queue_controllers.extensions.generated_pods import cpu_of_pod, random_pod_spec
-from tests.queue_controllers.extensions.pod_kit import build_pod
+from tests.queue_controllers.pod_kit import build_pod
 
 POD = PodAdapter()
 

@@ -16,7 +16,7 @@ from queue_controllers.extensions.pod_group import (
 from queue_controllers.jobframework.generic_job import Outcome
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from shared_api.objects.meta import ObjectMeta
-from tests.queue_controllers.extensions.pod_kit import build_pod
+from tests.queue_controllers.pod_kit import build_pod
 
 GROUPS = PodGroupAdapter()
 NAME = "kueue.x-k8s.io/pod-group-name"

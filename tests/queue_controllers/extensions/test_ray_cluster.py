@@ -18,9 +18,8 @@ from queue_controllers.jobframework.list_patches import fill_lists
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import ObjectMeta, Timestamp
 from shared_api.objects.pod import Pod
-from tests.queue_controllers.extensions.job_kit import sample_sets
 from tests.recorded_lives import demands_of, told_states
-from tests.sample_jobs import sample, troubles_of
+from tests.sample_jobs import sample, sample_sets, troubles_of
 
 ADAPTER: GenericJob[RayCluster] = RayClusterAdapter()
 AT = Timestamp("2026-11-01T10:00:00Z")

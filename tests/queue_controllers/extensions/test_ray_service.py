@@ -17,8 +17,7 @@ from queue_controllers.jobframework.generic_job import (
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.pod import Pod
-from tests.queue_controllers.extensions.job_kit import sample_sets
-from tests.sample_jobs import sample, troubles_of
+from tests.sample_jobs import sample, sample_sets, troubles_of
 
 ADAPTER: GenericJob[RayService] = RayServiceAdapter()
 AT = "2026-11-01T10:00:00Z"

@@ -26,9 +26,8 @@ from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.pod import Pod
 from shared_api.well_known_labels import SUSPEND
-from tests.queue_controllers.extensions.job_kit import sample_sets
 from tests.recorded_lives import demands_of, told_states
-from tests.sample_jobs import sample, troubles_of
+from tests.sample_jobs import sample, sample_sets, troubles_of
 
 ADAPTER: GenericJob[SparkApplication] = SparkApplicationAdapter()
 AT = "2026-11-01T10:00:00Z"

@@ -11,7 +11,7 @@ from queue_controllers.decision.queue_unit_builder import demand_of
 from queue_controllers.extensions.stateful_set import StatefulSetAdapter, StatefulSetObject
 from queue_controllers.job_families.gated_pods import PodGroup
 from queue_controllers.jobframework.pod_template import ScheduledPod
-from tests.queue_controllers.extensions.pod_kit import build_pod
+from tests.queue_controllers.pod_kit import build_pod
 
 SETS = StatefulSetAdapter()
 OWNER = ("apps/v1", "StatefulSet", "db")

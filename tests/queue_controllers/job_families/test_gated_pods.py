@@ -16,7 +16,7 @@ from queue_controllers.job_families.gated_pods import (
     unparking_patch,
 )
 from queue_controllers.jobframework.pod_template import ScheduledPod
-from tests.queue_controllers.extensions.pod_kit import GATE, QUEUE, build_pod
+from tests.queue_controllers.pod_kit import GATE, QUEUE, build_pod
 
 GROUPS = PodGroupAdapter()
 

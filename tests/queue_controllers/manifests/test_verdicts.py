@@ -21,7 +21,7 @@ from shared_api.objects.namespace import Namespace
 from shared_api.objects.priority_class import PriorityClass
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.virtual_clock import VirtualClock
-from tests.queue_controllers.conftest import World
+from tests.queue_controllers.controllers_world import World
 from tests.sample_jobs import SERVICE_ACCOUNTS, crd, sample
 
 Json = dict[str, Any]

@@ -15,7 +15,7 @@ from queue_controllers.jobframework.pod_template import ScheduledPod
 from queue_controllers.observed.job_reading import EndingPod, ObservedJob, read_job, timed
 from queue_controllers.observed.pod_jobs import PodGroups, SinglePods
 from queue_controllers.watches.pod_usage import slimmer_for
-from tests.queue_controllers.extensions.pod_kit import build_pod
+from tests.queue_controllers.pod_kit import build_pod
 
 Json = dict[str, Any]
 

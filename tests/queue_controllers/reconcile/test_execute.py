@@ -18,14 +18,13 @@ from queue_controllers.jobframework.template_updates import TemplateUpdate
 from queue_controllers.reconcile.execute import Executor, NotLeadingError
 from shared_api.client.errors import Conflict, Invalid
 from shared_api.client.event_recorder import Event
-from shared_api.client.flow_control import FlowControl
-from shared_api.client.resource_client import ResourceClient
 from shared_api.fake_api_server.faults import Match
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.field_path import parse_path
 from shared_api.leader_election import SoleLeader
 from shared_api.objects.meta import Timestamp
 from shared_api.testing.virtual_clock import VirtualClock
+from tests.client_kit import client_to
 from tests.sample_jobs import open_crd, sample
 
 NOW = Timestamp("2026-11-01T10:00:00Z")
@@ -52,8 +51,8 @@ def serve(server: FakeApiServer, adapter: GenericJob[Any]) -> None:
 
 def executor_of(adapter: GenericJob[Any], server: FakeApiServer) -> Executor[Any]:
     """Return what writes to a server."""
-    clock, rng = VirtualClock(), random.Random(1)
-    client = ResourceClient(server, flow=FlowControl(0, 1, clock), clock=clock, rng=rng)
+    clock = VirtualClock()
+    client = client_to(server, clock)
     leader = SoleLeader("test")
     return Executor(adapter, client, leader, Nothing(), jobs=Nothing(), units=Nothing())
 

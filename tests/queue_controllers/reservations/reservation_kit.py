@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from queue_controllers.configuration import Configuration
 from queue_controllers.decision.actions import Action
 from queue_controllers.jobframework.generic_job import JobFacts
 from queue_controllers.reservations.decide import (
@@ -20,6 +21,7 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.objects.reservation import Reservation, ReservationStatus
 from shared_api.well_known_labels import ATTEMPT, RELATED_QUEUE_UNIT, UNIT_UID
 from tests.job_situations import ADMITTED, NOW, facts, told, unit
+from tests.queue_controllers.controllers_world import World
 from tests.sample_jobs import crd
 
 SINCE = Timestamp("2026-11-01T09:59:30Z")
@@ -130,3 +132,52 @@ def names_of(actions: tuple[Action, ...]) -> list[str]:
             case _:
                 names += told((action,))
     return names
+
+
+Json = dict[str, Any]
+
+
+class StrictWorld(World):
+    """A cluster with Koordinator, and a controller of reservations."""
+
+    def __init__(self, *, reservations: bool = True) -> None:
+        super().__init__()
+        self.koord_scheduler = KoordScheduler(self.direct)
+        if reservations:
+            self.koord_scheduler.install()
+
+    def begin(self, *, configuration: Configuration | None = None, **job: Any) -> None:
+        """Start the controllers, and bring a Job of two pods to SchedReady."""
+        self.start("--enable-reservation", configuration=configuration)
+        self.job(**job)
+        self.settle()
+        self.ask_for_nodes()
+
+    def ask_for_nodes(self, attempt: int = 1) -> None:
+        """Write what the scheduler writes in strict mode when a unit's quota is reserved."""
+        self.admit()
+        self.patch_unit_status({"phase": "SchedReady", "attempts": attempt})
+        self.settle()
+
+    def free(self) -> None:
+        """Write what the scheduler writes when a unit got no nodes."""
+        self.patch_unit_status({"phase": "TimeoutBackoff", "admissions": []})
+        self.settle()
+
+    def reservations(self) -> dict[str, Json]:
+        return self.koord_scheduler.reservations()
+
+    def answer(self, status: str, reason: str, *names: str, phase: str = "Pending") -> None:
+        self.koord_scheduler.answer(status, reason, *names, phase=phase)
+        self.settle()
+
+    def grant(self) -> None:
+        self.koord_scheduler.grant()
+        self.settle()
+
+    def condition(self, condition_type: str) -> str:
+        conditions = self.get_unit()["status"].get("conditions", ())
+        return next((str(c["status"]) for c in conditions if c["type"] == condition_type), "")
+
+    def message(self) -> str:
+        return str(self.get_unit()["status"].get("message", ""))

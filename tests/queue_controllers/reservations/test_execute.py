@@ -18,8 +18,6 @@ from queue_controllers.reservations.reservation_builder import (
 from queue_controllers.reservations.reservation_settings import ReservationSettings
 from shared_api.client.errors import AlreadyExists
 from shared_api.client.event_recorder import Event
-from shared_api.client.flow_control import FlowControl
-from shared_api.client.resource_client import ResourceClient
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.leader_election import SoleLeader
 from shared_api.objects.meta import ObjectMeta, Uid
@@ -27,6 +25,7 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.objects.reservation import Reservation
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.well_known_labels import ATTEMPT, RELATED_QUEUE_UNIT, UNIT_UID
+from tests.client_kit import client_to
 from tests.job_situations import facts
 from tests.queue_controllers.reservations.reservation_kit import KoordScheduler, strict
 
@@ -58,7 +57,7 @@ class Desk:
         self.noted: list[Reservation] = []
         self.leadership = SoleLeader("test")
         self.executor = ReservationExecutor(
-            ResourceClient(server, flow=FlowControl(0, 1, clock), clock=clock, rng=rng),
+            client_to(server, clock),
             self.leadership,
             Nothing(),
             units=Nothing(),

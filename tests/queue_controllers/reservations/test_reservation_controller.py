@@ -13,8 +13,8 @@ import pytest
 from queue_controllers.configuration import read_configuration
 from queue_controllers.extensions.batch_job import BatchJobAdapter
 from shared_api.fake_api_server.faults import EVERY_TIME, Match
-from tests.queue_controllers.conftest import World, pod_of
-from tests.queue_controllers.reservations.strict_world import Json, StrictWorld
+from tests.queue_controllers.controllers_world import World, pod_of
+from tests.queue_controllers.reservations.reservation_kit import Json, StrictWorld
 from tests.sample_jobs import crd, sample
 from tests.stepped_host import writes_to
 
@@ -74,8 +74,7 @@ def test_those_of_starting_pods_stay_until_they_run_too(world: StrictWorld) -> N
     assert len(world.reservations()) == 1
     assert taken not in world.reservations()
     world.direct.create(pod_of(world.get_job(), "main-1"))
-    runs = {"status": {"phase": "Running"}}
-    world.direct.patch("pods", "main-1", runs, namespace="team", subresource="status")
+    world.patch_pod_status("main-1", phase="Running")
     world.settle(40.0)
     assert world.reservations() == {}
 
@@ -398,7 +397,9 @@ def test_a_kind_whose_pods_cannot_be_selected_is_released_at_once(
     world: StrictWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     extensions = {"job": NamelessPods()}
-    monkeypatch.setattr("tests.queue_controllers.conftest.find_extensions", lambda: extensions)
+    monkeypatch.setattr(
+        "tests.queue_controllers.controllers_world.find_extensions", lambda: extensions
+    )
     world.begin()
     world.settle()
     assert (world.phase(), world.is_suspended()) == ("SchedSucceed", False)

@@ -6,7 +6,7 @@ import pytest
 
 from queue_controllers.reservations.execute import ReservationExecutor
 from shared_api.well_known_labels import RELATED_QUEUE_UNIT, UNIT_UID
-from tests.queue_controllers.reservations.strict_world import Json, StrictWorld
+from tests.queue_controllers.reservations.reservation_kit import Json, StrictWorld
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from queue_controllers.watches.pod_groups import PodGroupCache
 from queue_controllers.watches.pod_usage import pod_indexes
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.pod import Pod
-from tests.queue_controllers.extensions.pod_kit import build_pod
+from tests.queue_controllers.pod_kit import build_pod
 
 OBJECT = {
     "metadata": {

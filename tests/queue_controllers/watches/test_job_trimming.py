@@ -12,7 +12,7 @@ from shared_api.objects.meta import APPLIED
 from tests.sample_jobs import sample
 
 if TYPE_CHECKING:
-    from tests.queue_controllers.conftest import World
+    from tests.queue_controllers.controllers_world import World
 
 (PYTORCH,) = (each for each in TRAINING_JOBS if each.kind.key == "pytorchjob")
 

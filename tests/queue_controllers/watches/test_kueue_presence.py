@@ -14,7 +14,7 @@ from tests.sample_jobs import KUEUE_WORKLOADS, crd
 from tests.stepped_host import writes_to
 
 if TYPE_CHECKING:
-    from tests.queue_controllers.conftest import World
+    from tests.queue_controllers.controllers_world import World
 
 LABEL = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "q"}}}
 CRD = KUEUE_WORKLOADS["metadata"]["name"]

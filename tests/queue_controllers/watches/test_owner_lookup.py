@@ -23,7 +23,7 @@ from tests.queue_controllers.owner_kit import wrap_job
 from tests.sample_jobs import open_crd
 
 if TYPE_CHECKING:
-    from tests.queue_controllers.conftest import World
+    from tests.queue_controllers.controllers_world import World
 
 RAY_JOB = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "top", "uid": "top"}
 THINGS = open_crd("Thing", "things", "x.io")

@@ -14,12 +14,12 @@ from queue_controllers.watches.owner_lookup import (
     REFUSED_SECONDS,
 )
 from shared_api.fake_api_server.faults import EVERY_TIME, Match
-from tests.queue_controllers.conftest import QUOTA_LABEL
+from tests.queue_controllers.controllers_world import QUOTA_LABEL
 from tests.queue_controllers.owner_kit import make_owner, template, wrap_job
 from tests.sample_jobs import crd
 
 if TYPE_CHECKING:
-    from tests.queue_controllers.conftest import World
+    from tests.queue_controllers.controllers_world import World
 
 Json = dict[str, Any]
 

@@ -25,7 +25,7 @@ from queue_controllers.watches.pod_usage import (
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.meta import ObjectMeta, OwnerReference, Timestamp, Uid
 from shared_api.objects.pod import Container, Pod, PodSpec, PodStatus
-from tests.queue_controllers.extensions.pod_kit import build_pod
+from tests.queue_controllers.pod_kit import build_pod
 
 GROUP = "kueue.x-k8s.io/pod-group-name"
 SET = "koord-queue/related-podset-name"

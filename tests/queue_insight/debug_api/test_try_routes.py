@@ -21,8 +21,6 @@ from queue_scheduler.debug_api.additions import OFF
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from shared_api.access_review import AccessReviewer
 from shared_api.caller_shares import token_key
-from shared_api.client.flow_control import FlowControl
-from shared_api.client.resource_client import ResourceClient
 from shared_api.debug_api.access import MAX_NAMESPACES, ReviewedAccess, open_access
 from shared_api.debug_api.json_body import JSON, YAML, PostedBody
 from shared_api.debug_api.router_group import Guard
@@ -31,6 +29,7 @@ from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.question_errors import Code, QuestionError
 from shared_api.testing.virtual_clock import VirtualClock
+from tests.client_kit import client_to
 from tests.queue_scheduler.shell_kit import ShellKit, busy_kit
 from tests.served_app import served
 
@@ -313,7 +312,7 @@ def guarded(busy: ShellKit, rights: Rights) -> Iterator[httpx.Client]:
     server = FakeApiServer(clock=clock, rng=random.Random(7))
     server.reviews.users["ann-token"] = {"username": "ann", "groups": []}
     server.reviews.allows = rights.allows
-    api = ResourceClient(server, flow=FlowControl(0, 1, clock), clock=clock, rng=random.Random(1))
+    api = client_to(server, clock)
     with served(build(busy, ReviewedAccess(AccessReviewer(api, clock)))) as client:
         yield client
 
