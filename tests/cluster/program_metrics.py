@@ -7,7 +7,7 @@ from typing import Final
 
 import httpx
 
-from tests.cluster.program_process import ANSWER_SECONDS, ProgramProcess
+from tests.cluster.program_process import ProgramProcess
 from tests.cluster.queue_world import QueueWorld
 
 _SAMPLE: Final = re.compile(r"^(\w+)\{(.*)\} (\S+)$")
@@ -25,9 +25,7 @@ def samples(text: str, name: str) -> list[tuple[dict[str, str], float]]:
 
 def scrape(process: ProgramProcess, token: str = "") -> httpx.Response:
     """Read a program's metrics with this token ("" for none)."""
-    url = f"http://127.0.0.1:{process.port_of('--metrics-address')}/metrics"
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    return httpx.get(url, headers=headers, timeout=ANSWER_SECONDS, trust_env=False)
+    return process.ask("/metrics", "--metrics-address", token=token)
 
 
 def forbidden_by_the_server(world: QueueWorld) -> float:

@@ -8,11 +8,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 from urllib.error import HTTPError
 from urllib.request import urlopen
+
+import httpx
+
+from tests.tls_files import CERTIFICATE, KEY, client_context
 
 ROOT: Final = Path(__file__).parents[2]
 START_SECONDS: Final = 120.0
@@ -22,6 +27,12 @@ SCHEDULER: Final = "queue_scheduler"
 CONTROLLERS: Final = "queue_controllers"
 INSIGHT: Final = "queue_insight.insight_program"
 PORTS: Final = ("--health-address", "--metrics-address")
+EXPOSED: Final = (
+    "--debug-address=:0",
+    f"--debug-tls-certificate={CERTIFICATE}",
+    f"--debug-tls-key={KEY}",
+)
+"""Flags of a program whose debug API listens on all addresses, with TLS."""
 
 
 class ProgramFailed(Exception):
@@ -133,6 +144,32 @@ class ProgramProcess:
             if event.get("flag") == flag:
                 return int(str(event["port"]))
         return 0
+
+    def ask(
+        self,
+        path: str,
+        flag: str = "--debug-address",
+        *,
+        body: object = None,
+        token: str = "",
+        tls: bool = False,
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> httpx.Response:
+        """Return what it answers on the port of a flag; a request with a body is a POST.
+
+        Raises:
+            httpx.TransportError: There was no answer.
+        """
+        url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port_of(flag)}{path}"
+        return httpx.request(
+            "GET" if body is None else "POST",
+            url,
+            json=body,
+            headers={**headers, **({"Authorization": f"Bearer {token}"} if token else {})},
+            verify=client_context() if tls else False,
+            timeout=ANSWER_SECONDS,
+            trust_env=False,
+        )
 
     def get_health(self, path: str) -> int:
         """Return the status of a probe, 0 without an answer."""

@@ -11,11 +11,10 @@ import pytest
 
 from shared_api.well_known_labels import QUOTA_IS_PARENT, QUOTA_PARENT
 from tests.charts.render import as_manifest, of_kind, render, rights
-from tests.cluster.debug_kit import EXPOSED, ask
-from tests.cluster.program_process import SCHEDULER, ProgramProcess
+from tests.cluster.program_process import EXPOSED, SCHEDULER, ProgramProcess
 from tests.cluster.queue_world import QUOTA_LABEL, UNITS, QueueWorld, debug, unit_view
 from tests.cluster.rbac_objects import binding, role
-from tests.waiting import PATIENCE_SECONDS, until
+from tests.waiting import until
 
 VALUES: Final = {"debugApi": {"expose": True, "tls": {"secretName": "debug-tls"}}}
 ACCOUNT, READER, LISTER, NOBODY = "queue-account", "reader", "lister", "nobody"
@@ -97,21 +96,21 @@ def test_off_the_loopback_address_the_api_server_decides(
 ) -> None:
     token = world.plane.token_for(user) if user else ""
     if want == 200:
-        until(lambda: ask(exposed, path, token).status_code != 404)  # the unit has arrived
-    answer = ask(exposed, path, token)
+        # The unit has arrived.
+        until(lambda: exposed.ask(path, token=token, tls=True).status_code != 404)
+    answer = exposed.ask(path, token=token, tls=True)
     assert answer.status_code == want, answer.text
     if want != 200:
         assert answer.json()["detail"]
 
 
 def test_an_unknown_token_is_401(exposed: ProgramProcess) -> None:
-    assert ask(exposed, QUEUES, "made-up").status_code == 401
+    assert exposed.ask(QUEUES, token="made-up", tls=True).status_code == 401
 
 
 def test_plain_http_is_not_served_there(exposed: ProgramProcess) -> None:
-    url = f"http://127.0.0.1:{exposed.port_of('--debug-address')}/debug/queues"
     with pytest.raises(httpx.TransportError):
-        httpx.get(url, timeout=PATIENCE_SECONDS, trust_env=False)
+        exposed.ask(QUEUES)
 
 
 def test_on_loopback_all_clients_may_read(world: QueueWorld) -> None:
@@ -141,7 +140,8 @@ def test_units_of_others_are_named_to_users_that_may_list_them(
     world.create_unit("high", "narrow", cpu=2, priority=9)
 
     def would(user: str) -> Json:
-        answer = ask(exposed, "/debug/queueunits/default/high", world.plane.token_for(user))
+        token = world.plane.token_for(user)
+        answer = exposed.ask("/debug/queueunits/default/high", token=token, tls=True)
         found: Json = answer.json().get("wouldPreempt") or {}
         return found
 
@@ -162,7 +162,7 @@ def test_all_that_keeps_a_unit_from_starting_is_told(
 
     def told() -> Json:
         token = world.plane.token_for(LISTER)
-        answer = ask(exposed, "/debug/queueunits/default/second/explain", token)
+        answer = exposed.ask("/debug/queueunits/default/second/explain", token=token, tls=True)
         return answer.json() if answer.status_code == 200 else {}
 
     until(lambda: len(told().get("blockers", ())) == 2)
@@ -177,19 +177,15 @@ def test_all_that_keeps_a_unit_from_starting_is_told(
 
 def test_on_loopback_no_page_of_a_browser_may_ask_under_its_own_name(world: QueueWorld) -> None:
     scheduler = world.start_scheduler("--debug-hosts=queue.example.com", user=ACCOUNT)
-    flags = ("--debug-address", "--health-address", "--metrics-address")
-    ports = {flag: scheduler.port_of(flag) for flag in flags}
+    port = scheduler.port_of("--debug-address")
 
     def status(flag: str, path: str, host: str) -> int:
-        url = f"http://127.0.0.1:{ports[flag]}{path}"
-        headers = {"Host": host}
-        answer = httpx.get(url, headers=headers, timeout=PATIENCE_SECONDS, trust_env=False)
-        return answer.status_code
+        return scheduler.ask(path, flag, headers={"Host": host}).status_code
 
     for path in (QUEUES, UNIT, "/openapi.json"):
         assert status("--debug-address", path, "evil.example.com") == 421
         assert status("--debug-address", path, "queue.example.com:1") != 421
-    assert status("--debug-address", QUEUES, f"localhost:{ports['--debug-address']}") == 200
+    assert status("--debug-address", QUEUES, f"localhost:{port}") == 200
     assert status("--health-address", "/livez", "evil.example.com") == 200
     assert status("--metrics-address", "/metrics", "evil.example.com") == 200
     scheduler.stop()

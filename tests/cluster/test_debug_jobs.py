@@ -6,17 +6,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
 import pytest
 
 from tests.charts.render import as_manifest, of_kind, render, rights
-from tests.cluster.debug_kit import EXPOSED, ask
-from tests.cluster.program_process import CONTROLLERS, ProgramProcess
+from tests.cluster.program_process import CONTROLLERS, EXPOSED, ProgramProcess
 from tests.cluster.queue_world import QUOTA_LABEL, QueueWorld
 from tests.cluster.rbac_objects import binding, role
 from tests.cluster.served_kinds import install_crds
 from tests.sample_jobs import crd
-from tests.waiting import PATIENCE_SECONDS, until
+from tests.waiting import until
 
 VALUES: Final = {
     "metrics": {"secure": False},
@@ -63,7 +61,7 @@ def exposed(world: QueueWorld) -> ProgramProcess:
 def explained(world: QueueWorld, exposed: ProgramProcess, name: str) -> Json:
     """Return the page of a job as OWNER may read it, {} while there is no answer."""
     token = world.plane.token_for(OWNER)
-    answer = ask(exposed, f"/debug/jobs/default/Job/{name}", token)
+    answer = exposed.ask(f"/debug/jobs/default/Job/{name}", token=token, tls=True)
     if answer.status_code in {404, 503}:
         return {}
     assert answer.status_code == 200, answer.text
@@ -164,7 +162,7 @@ def test_users_that_may_get_a_job_may_read_its_page(
     if path.endswith("there"):
         world.create_job("there", "team", namespace="labs")
     token = world.plane.token_for(user) if user else ""
-    answer = ask(exposed, path, token)
+    answer = exposed.ask(path, token=token, tls=True)
     assert answer.status_code == want, answer.text
     if want != 200:
         assert answer.json()["detail"]
@@ -172,12 +170,6 @@ def test_users_that_may_get_a_job_may_read_its_page(
 
 def test_on_loopback_browser_pages_of_other_hosts_are_refused(world: QueueWorld) -> None:
     controllers = world.start_controllers(user=ACCOUNT)
-    url = f"http://127.0.0.1:{controllers.port_of('--debug-address')}{JOB}"
-
-    def status(**headers: str) -> int:
-        answer = httpx.get(url, headers=headers, timeout=PATIENCE_SECONDS, trust_env=False)
-        return answer.status_code
-
-    assert status() == 404, "a request under this machine's name"
-    assert status(Host="evil.example.com") == 421
+    assert controllers.ask(JOB).status_code == 404, "a request under this machine's name"
+    assert controllers.ask(JOB, headers={"Host": "evil.example.com"}).status_code == 421
     assert controllers.stop() == 0

@@ -13,7 +13,6 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
 import pytest
 
 from tests.cluster.command_line_kit import ALWAYS
@@ -24,7 +23,7 @@ from tests.cluster.visibility_world import aggregated
 from tests.docs.page_steps import Command
 from tests.docs.typed_commands import examples, read_commands, typed
 from tests.tidy.source_tree import ROOT
-from tests.waiting import PATIENCE_SECONDS, until
+from tests.waiting import until
 
 NAMESPACES: Final = ("research", "web", "team-a", "team-b")
 PAGES: Final = read_commands()
@@ -80,9 +79,8 @@ def cluster(
 
 def has_forecast(scheduler: ProgramProcess) -> bool:
     """Return whether the last forecast is of all jobs."""
-    port = scheduler.port_of("--debug-address")
-    url = f"http://127.0.0.1:{port}/debug/queueunits/research/sweep-3/forecast"
-    return httpx.get(url, timeout=PATIENCE_SECONDS, trust_env=False).status_code == HTTPStatus.OK
+    path = "/debug/queueunits/research/sweep-3/forecast"
+    return scheduler.ask(path).status_code == HTTPStatus.OK
 
 
 def arrange(world: QueueWorld) -> None:

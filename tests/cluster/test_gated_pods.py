@@ -24,7 +24,7 @@ LABEL = "alibabacloud.com/schedule-admission"
 APPS = "/apis/apps/v1/namespaces/default/{}"
 SCALED_SECONDS = 30.0
 """Time in which the demand of a scaled set must follow, on a busy machine, too. That three are
-enough on an idle one is tested in virtual time (test_wiring_job_sizes)."""
+enough on an idle one is tested in virtual time (test_job_reader_sizes)."""
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,6 @@ from typing import Any, Final, NamedTuple
 import httpx
 import pytest
 
-from queue_insight.debug_api.insight_link import ANSWER_SECONDS
 from queue_insight.insight_feed.messages import ANSWERS_SOCKET
 from tests.cluster.hampered_insight import MOST_BYTES, address_space
 from tests.cluster.program_metrics import scrape
@@ -41,8 +40,7 @@ class Following(NamedTuple):
 
     def ask(self, path: str) -> httpx.Response:
         """Ask the scheduler's debug API, which may wait for the insight program."""
-        url = f"http://127.0.0.1:{self.scheduler.port_of('--debug-address')}{path}"
-        return httpx.get(url, timeout=2 * ANSWER_SECONDS, trust_env=False)
+        return self.scheduler.ask(path)
 
     def state(self) -> Json:
         """Return how far the insight program is, {} while it does not answer."""

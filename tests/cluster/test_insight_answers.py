@@ -36,9 +36,7 @@ class Foreseen(NamedTuple):
 
     def ask(self, path: str, body: Json | None = None) -> httpx.Response:
         """Ask the scheduler's debug API; with a body it is a POST."""
-        url = f"http://127.0.0.1:{self.scheduler.port_of('--debug-address')}{path}"
-        method = "GET" if body is None else "POST"
-        return httpx.request(method, url, json=body, timeout=60.0, trust_env=False)
+        return self.scheduler.ask(path, body=body)
 
     def forecast(self, unit: str) -> Json:
         """Return the forecast of a unit, {} before there is one."""

@@ -18,7 +18,6 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import httpx
 import pytest
 
 from tests.cluster.hampered_insight import FULL, STARVED, STOPPED, HamperedInsight
@@ -280,8 +279,7 @@ def test_every_job_runs_once_whatever_is_killed(controlplane_binaries: Path) -> 
 
 def is_followed(scheduler: ProgramProcess) -> bool:
     """Return whether the insight program knows all that the scheduler does."""
-    url = f"http://127.0.0.1:{scheduler.port_of('--debug-address')}/debug/insight"
-    answer = httpx.get(url, timeout=30.0, trust_env=False)
+    answer = scheduler.ask("/debug/insight")
     return answer.status_code == HTTPStatus.OK and answer.json()["connected"] is True
 
 

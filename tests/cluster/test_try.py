@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.cluster.queue_world import Cluster, QueueWorld, debug, refusal_of
-from tests.waiting import PATIENCE_SECONDS, until
+from tests.waiting import until
 
 Json = dict[str, Any]
 
 
 def try_manifest(cluster: Cluster, body: Json) -> Json:
     """Return what the scheduler says of one job."""
-    port = cluster.scheduler.port_of("--debug-address")
-    url = f"http://127.0.0.1:{port}/debug/try"
-    answer = httpx.post(url, json=body, timeout=PATIENCE_SECONDS, trust_env=False)
+    answer = cluster.scheduler.ask("/debug/try", body=body)
     assert answer.status_code == 200, answer.text
     (job,) = answer.json()["jobs"]
     return dict(job)

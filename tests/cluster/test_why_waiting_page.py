@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.cluster.page_commands import arrange_waiting_job, check_commands
 from tests.cluster.queue_world import OWN_TIMES_SECONDS, Cluster, QueueWorld
-from tests.waiting import PATIENCE_SECONDS, until
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -26,9 +25,7 @@ def cluster(controlplane_binaries: Path, tmp_path: Path) -> Iterator[Cluster]:
 
 
 def has_forecast(cluster: Cluster) -> bool:
-    port = cluster.scheduler.port_of("--debug-address")
-    url = f"http://127.0.0.1:{port}/debug/queueunits/default/train/forecast"
-    return httpx.get(url, timeout=PATIENCE_SECONDS, trust_env=False).status_code == 200
+    return cluster.scheduler.ask("/debug/queueunits/default/train/forecast").status_code == 200
 
 
 def test_the_commands_say_what_the_page_shows(cluster: Cluster, tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ PLAYED: Final[Mapping[str, str]] = {
     "how-to/lead-a-team.md": "test_how_to_pages.py",
     "troubleshooting.md": "test_how_to_pages.py",
     "why-waiting.md": "test_why_waiting_page.py",
-    "what-if.md": "test_what_if_page.py",
-    "dump.md": "test_dump_page.py",
+    "what-if.md": "test_dump_and_what_if_pages.py",
+    "dump.md": "test_dump_and_what_if_pages.py",
 }
 """Pages that a file of tests/cluster reads from top to bottom: commands with a prompt are typed,
 and show what the page shows. Of all other pages each command is typed by itself."""
