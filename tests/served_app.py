@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import httpx
@@ -47,3 +47,9 @@ def served(
     finally:
         assert stop_all(threads, SystemClock(), PATIENCE_SECONDS), "the server has not ended"
         server.close()
+
+
+def words_in(answer: httpx.Response, words: Iterable[str]) -> list[str]:
+    """Return those of the lower-case words that are in the text or the headers of an answer."""
+    text = (answer.text + str(answer.headers)).lower()
+    return [word for word in words if word in text]

@@ -26,7 +26,7 @@ from queue_insight.replay.scored_world import NEAR, NONE
 from queue_insight.replay.trace_files import read_trace
 from shared_api.process.clock import SystemClock
 from tests.benchmarks.figures import Figure
-from tests.queue_insight.replay.scored_kit import made_trace
+from tests.queue_insight.replay.replay_kit import made_trace
 
 SEED = 1
 JOBS = 1_200

@@ -13,6 +13,7 @@ from queue_scheduler.decision import BEGINNING, Decision, Dequeue, Grant, Preemp
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Plugin
 from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES, QueuePolicy
 from queue_scheduler.queueing.strict_mode import NOT_STRICT, StrictMode
@@ -55,6 +56,23 @@ PodsOf = tuple[str, int, int] | tuple[str, int, int, int | None]
 
 
 # --- builders -----------------------------------------------------------------------------------
+
+
+def build_info(unit: QueueUnit, quota: str = "a", **changes: Any) -> QueueUnitInfo:
+    """Return what plugins are told of a unit in queue q, with other values of some fields."""
+    info = QueueUnitInfo(
+        key=unit.metadata.key,
+        uid=unit.metadata.uid,
+        unit=unit,
+        queue="q",
+        quota=quota,
+        demand=UnitDemand((), {}),
+        non_preemptible=False,
+        priority=unit.spec.priority,
+        order_key=(unit.metadata.namespace, unit.metadata.name),
+        class_key=(quota,),
+    )
+    return replace(info, **changes)
 
 
 def moment(second: int) -> Timestamp:

@@ -27,8 +27,7 @@ from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import occupies_quota
 from tests.properties.engine_kit import build_check
-from tests.queue_scheduler.cycle_kit import Line
-from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, UNIT_STATUS, Json, ShellKit
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, UNIT_STATUS, Json, Line, ShellKit
 from tests.queue_scheduler.unit_news import UnitNews, access_of
 from tests.stepped_host import exhaust
 

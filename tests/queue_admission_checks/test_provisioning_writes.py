@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import msgspec
 import pytest
 
@@ -17,13 +15,13 @@ from queue_admission_checks.provisioning_writes import ProvisioningWrites
 from queue_admission_checks.request_plan import PlannedPods, RequestPlan
 from shared_api.admission_check_kit.unit_checks import NotLeadingError
 from shared_api.client.errors import Conflict, NotFound
-from shared_api.client.flow_control import FlowControl
-from shared_api.client.resource_client import ResourceClient, ResourceType
+from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import PROVISIONING_REQUEST_VERSIONS, OnlyMetadata
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.objects.provisioning_request import ProvisioningRequest
 from shared_api.objects.queue_unit import QueueUnit
+from tests.client_kit import client_to
 from tests.queue_admission_checks.provisioning_world import ProvisioningWorld
 
 
@@ -34,9 +32,7 @@ class Kit:
         self.world = ProvisioningWorld()
         self.world.add_gpu_unit()
         clock = self.world.clock
-        client = ResourceClient(
-            self.world.server, flow=FlowControl(0, 1, clock), clock=clock, rng=random.Random(1)
-        )
+        client = client_to(self.world.server, clock)
         self.leads = True
         self.version: ResourceType[ProvisioningRequest] | None = PROVISIONING_REQUEST_VERSIONS[0]
         self.requests: IndexedStore[ProvisioningRequest] = IndexedStore()

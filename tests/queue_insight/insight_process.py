@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-import structlog
 
 from queue_insight.insight_feed.messages import ANSWERS_SOCKET
 from queue_insight.insight_program.flags import PROGRAM, parse_insight_flags
@@ -20,22 +16,6 @@ from tests.queue_insight.insight_kit import Sender
 from tests.waiting import within
 
 PATIENCE_SECONDS = 60.0
-
-
-@contextmanager
-def process_as_before() -> Iterator[None]:
-    """Restore what a program sets in its process."""
-    handlers = [(each, signal.getsignal(each)) for each in (signal.SIGTERM, signal.SIGINT)]
-    interval, root = sys.getswitchinterval(), logging.getLogger()
-    loggers = root.handlers[:], root.level
-    try:
-        yield
-    finally:
-        for number, handler in handlers:
-            signal.signal(number, handler)
-        sys.setswitchinterval(interval)
-        root.handlers[:], root.level = loggers
-        structlog.reset_defaults()
 
 
 def build(folder: Path, *more: str) -> Insight:

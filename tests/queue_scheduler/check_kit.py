@@ -12,8 +12,7 @@ from queue_scheduler.unit_controllers.admission_checks import AdmissionCheckCycl
 from shared_api.client.resource_types import QUEUES
 from shared_api.timestamps import rfc3339
 from tests.properties.engine_kit import build_check
-from tests.queue_scheduler.cycle_kit import Line
-from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json, ShellKit
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json, Line, ShellKit
 from tests.queue_scheduler.unit_news import UnitNews, access_of
 
 TIMEOUT = 600.0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.queue_scheduler.cycle_kit import Line
-from tests.queue_scheduler.shell_kit import ShellKit
+from tests.queue_scheduler.shell_kit import Line, ShellKit
 
 
 @pytest.fixture

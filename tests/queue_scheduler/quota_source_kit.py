@@ -18,7 +18,7 @@ from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.object_builders import elastic_quota_tree, tree_node
-from tests.properties.engine_kit import admitted, build_queue, build_unit, changed
+from tests.properties.engine_kit import admitted, build_info, build_queue, build_unit, changed
 
 TREE_PREFIX = "quota.scheduling.alibabacloud.com/"
 TREE_LABEL = TREE_PREFIX + "name"
@@ -42,19 +42,8 @@ def cpus(maximum: int, minimum: int = 0, jobs: int | None = None) -> dict[str, A
 
 def info(quota: str, cpu: int, name: str = "new", **more: Any) -> QueueUnitInfo:
     """Return a unit that is charged to a quota, in milli CPU."""
-    unit = build_unit(name)
-    return QueueUnitInfo(
-        key=unit.metadata.key,
-        uid=Uid(name),
-        unit=unit,
-        queue="q",
-        quota=quota,
-        demand=UnitDemand((), {"cpu": cpu}),
-        non_preemptible=more.get("non_preemptible", False),
-        priority=unit.spec.priority,
-        order_key=("ns", name),
-        class_key=(),
-    )
+    demand = UnitDemand((), {"cpu": cpu})
+    return build_info(build_unit(name), quota, uid=Uid(name), demand=demand, **more)
 
 
 class SourceEngine:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 from structlog.testing import capture_logs
 
-from tests.queue_scheduler.scheduler_world import SchedulerWorld, running_world
-from tests.scenarios.bad_input_kit import Logs
+from tests.queue_scheduler.scheduler_world import Logs, SchedulerWorld, running_world
 from tests.scenarios.town import Town
 
 

@@ -18,15 +18,16 @@ from shared_api.testing.object_builders import (
 )
 from tests.follower import Follower
 from tests.object_states import condition_of
-from tests.queue_scheduler.scheduler_world import SchedulerWorld, running_world
-from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE
-from tests.scenarios.bad_input_kit import (
+from tests.queue_scheduler.scheduler_world import (
     TOLD_SECONDS,
     Logs,
+    SchedulerWorld,
     assert_all_else_goes_on,
+    running_world,
     warning_of,
     warnings_of,
 )
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE
 
 pytestmark = pytest.mark.scenario
 

@@ -6,19 +6,19 @@ import random
 
 import pytest
 
-from shared_api.client.flow_control import FlowControl
-from shared_api.client.resource_client import ResourceClient
 from shared_api.informer.reflector import REMIND_SECONDS
 from shared_api.leader_election import LeaderElector, LeaseSettings
 from shared_api.lease_lock import ApiLeaseLock
-from tests.queue_scheduler.scheduler_world import SchedulerWorld, running_world
-from tests.sample_jobs import QUOTA_CRD
-from tests.scenarios.bad_input_kit import (
+from tests.client_kit import client_to
+from tests.queue_scheduler.scheduler_world import (
     TOLD_SECONDS,
     Logs,
+    SchedulerWorld,
     assert_all_else_goes_on,
+    running_world,
     warnings_of,
 )
+from tests.sample_jobs import QUOTA_CRD
 
 pytestmark = pytest.mark.scenario
 
@@ -107,8 +107,7 @@ def test_the_leader_keeps_its_lease_when_the_clock_jumps(world: SchedulerWorld) 
 
     def elector(name: str) -> LeaderElector:
         rng = random.Random(name)
-        flow = FlowControl(0, 1, world.clock)
-        client = ResourceClient(world.server, flow=flow, clock=world.clock, rng=rng)
+        client = client_to(world.server, world.clock)
         lock = ApiLeaseLock(client, "default", "lease")
         return LeaderElector(
             lock,

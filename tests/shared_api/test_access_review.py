@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import random
-from collections import Counter
 from http import HTTPStatus
-from typing import Any
 
 import pytest
 
@@ -20,11 +17,8 @@ from shared_api.access_review import (
     TokenOnly,
     list_units_in,
 )
-from shared_api.client.flow_control import FlowControl
-from shared_api.client.resource_client import ResourceClient
 from shared_api.fake_api_server.faults import Match
-from shared_api.fake_api_server.server import FakeApiServer
-from shared_api.testing.virtual_clock import VirtualClock
+from tests.client_kit import ReviewingServer
 
 ANN = "Bearer ann-token"
 METRICS = PathRight("/metrics")
@@ -34,35 +28,15 @@ def get_job(name: str) -> ResourceRight:
     return ResourceRight(verb="get", group="batch", resource="jobs", namespace="team", name=name)
 
 
-class Desk:
+class Desk(ReviewingServer):
     """A server that knows user ann, and a reviewer that asks it."""
 
     def __init__(self) -> None:
-        self.clock = VirtualClock()
-        self.server = FakeApiServer(clock=self.clock, rng=random.Random(7))
-        self.server.reviews.users["ann-token"] = {
-            "username": "ann",
-            "groups": ["staff"],
-            "uid": "ann-1",
-            "extra": {"why": ["test"]},
-        }
-        flow = FlowControl(0, 1, self.clock)
-        client = ResourceClient(self.server, flow=flow, clock=self.clock, rng=random.Random(1))
-        self.reviewer = AccessReviewer(client, self.clock)
-        self.specs: list[dict[str, Any]] = []
-
-    def allow(self, *, answer: bool) -> None:
-        def allows(spec: dict[str, Any]) -> bool:
-            self.specs.append(spec)
-            return answer
-
-        self.server.reviews.allows = allows
+        super().__init__("test")
+        self.reviewer = AccessReviewer(self.client, self.clock)
 
     def judge(self, authorization: str = ANN, right: Right = METRICS) -> HTTPStatus:
         return self.reviewer.judge(authorization, right).status
-
-    def asked(self) -> Counter[str]:
-        return Counter(entry.info.plural for entry in self.server.journal)
 
 
 @pytest.fixture

@@ -7,20 +7,19 @@ import random
 import pytest
 
 from shared_api.client.errors import AlreadyExists, Conflict
-from shared_api.client.flow_control import FlowControl
-from shared_api.client.resource_client import ResourceClient
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.lease_lock import ApiLeaseLock
 from shared_api.objects.lease import LeaseSpec
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.well_known_labels import WRITES_END
+from tests.client_kit import client_to
 
 
 @pytest.fixture
 def lock() -> ApiLeaseLock:
     clock, rng = VirtualClock(), random.Random(7)
     server = FakeApiServer(clock=clock, rng=rng)
-    client = ResourceClient(server, flow=FlowControl(0, 1, clock), clock=clock, rng=rng)
+    client = client_to(server, clock)
     return ApiLeaseLock(client, "kube-system", "koord-queue")
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import gc
 import json
-import logging
 import os
 import random
 import signal
 import socket
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +16,6 @@ from pathlib import Path
 import httpx
 import msgspec
 import pytest
-import structlog
 
 from shared_api.access_review import PathRight
 from shared_api.client.connection_settings import SettingsError
@@ -35,6 +32,7 @@ from shared_api.process.open_files import OpenFilesError
 from shared_api.process.probes import AddressError
 from shared_api.program import Program, run_program
 from shared_api.program_flags import FlagError, ProgramFlags
+from tests.process_state import process_as_before
 from tests.tls_files import CERTIFICATE, KEY, client_context
 
 PATIENCE_SECONDS = 60.0
@@ -66,18 +64,8 @@ SAFE_LEASE = {"leader_elect": True, "lease_seconds": 40, "renew_deadline_seconds
 
 @pytest.fixture(autouse=True)
 def _process_as_before() -> Iterator[None]:
-    """Restore what a program sets in its process: signals, logs, threads' switches, garbage."""
-    numbers = (signal.SIGTERM, signal.SIGINT)
-    handlers = [signal.getsignal(number) for number in numbers]
-    interval, root = sys.getswitchinterval(), logging.getLogger()
-    loggers = root.handlers[:], root.level
-    yield
-    for number, handler in zip(numbers, handlers, strict=True):
-        signal.signal(number, handler)
-    sys.setswitchinterval(interval)
-    gc.unfreeze()
-    root.handlers[:], root.level = loggers
-    structlog.reset_defaults()
+    with process_as_before():
+        yield
 
 
 @pytest.fixture

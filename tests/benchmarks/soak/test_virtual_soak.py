@@ -10,7 +10,7 @@ import pytest
 from queue_scheduler.engine.engine import Engine
 from shared_api.objects.queue_unit import QueueUnit
 from tests.benchmarks.soak.virtual_soak import soak
-from tests.queue_insight.replay.scored_kit import made_trace
+from tests.queue_insight.replay.replay_kit import made_trace
 
 JOBS: Final = 250
 SAMPLES: Final = 24

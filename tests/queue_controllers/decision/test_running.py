@@ -195,7 +195,7 @@ def test_no_more_children_are_named_than_fit() -> None:
         pytest.param({}, {}, NOW.monotonic + 30.0, id="a job that runs"),
         pytest.param({"suspended": True}, {}, None, id="one that is stopping"),
         pytest.param({"status": StatusFacts(outcome=SUCCEEDED)}, {}, None, id="one that has ended"),
-        pytest.param({"deleted": TEN}, {}, None, id="one that is deleted"),
+        pytest.param({"deletion_timestamp": TEN}, {}, None, id="one that is deleted"),
         pytest.param({"kind": JOB}, {}, None, id="one whose children have the pods"),
         pytest.param({}, {"phase": "Dequeued"}, None, id="one that starts"),
         pytest.param({}, {"active": False}, None, id="one that is to be stopped"),

@@ -6,9 +6,8 @@ with a record and forecasts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +19,8 @@ from hypothesis import strategies as st
 from queue_insight.debug_api.answers import Answers
 from queue_insight.debug_api.app import build_whole_app
 from queue_insight.debug_api.insight_link import InsightLink
+from queue_insight.debug_api.question_budget import QuestionBudget
+from queue_insight.insight_program import wiring
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.debug_api.views import OF_OTHERS
 from queue_scheduler.decision import Rest
@@ -27,7 +28,7 @@ from queue_scheduler.engine.engine import Engine
 from shared_api.access_review import AccessReviewer, ResourceRight, ReviewResult, Right
 from shared_api.debug_api.access import ReviewedAccess
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.process.clock import SystemClock
+from shared_api.process.clock import Clock, SystemClock
 from shared_api.testing.object_builders import (
     elastic_quota,
     job_body,
@@ -37,10 +38,11 @@ from shared_api.testing.object_builders import (
     with_status,
 )
 from shared_api.well_known_labels import QUOTA_NAME
+from tests.process_state import process_as_before
 from tests.queue_insight.debug_api.drawn_requests import CONTRACT, PATHS, check_declared, send
 from tests.queue_insight.insight_kit import Sender, sending
-from tests.queue_insight.insight_process import follow, process_as_before, running
-from tests.served_app import served
+from tests.queue_insight.insight_process import follow, running
+from tests.served_app import served, words_in
 from tests.waiting import until
 
 Json = dict[str, Any]
@@ -90,7 +92,8 @@ class House(NamedTuple):
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     folder = tmp_path_factory.mktemp("house")
-    with ExitStack() as stack:
+    with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wiring, "QuestionBudget", ample_budget)
         stack.enter_context(process_as_before())
         _, direct = stack.enter_context(running(folder, f"--record-dir={folder}"))
         sender = stack.enter_context(sending(folder))
@@ -100,12 +103,18 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         decide_all(sender)
         then = written(sender, direct)
         until(lambda: direct.get("/debug/queues/lab/forecast").status_code == 200)
-        answers = Answers(StateAnswers(sender.shared, lambda: sender.is_leader))
+        state = StateAnswers(sender.shared, lambda: sender.is_leader)
+        answers = Answers(state, budget=ample_budget(SystemClock()))
         access = ReviewedAccess(Rights())
         app = build_whole_app(answers, access, (), "0.0.0", InsightLink(folder))
         client = stack.enter_context(served(app))
         client.headers.update(ANN)
         yield House(client, direct, then, sender)
+
+
+def ample_budget(clock: Clock, *_: float) -> QuestionBudget:
+    """Return a budget that no question of these tests is refused for."""
+    return QuestionBudget(clock, share=1000.0)
 
 
 def fill(sender: Sender) -> None:
@@ -168,25 +177,13 @@ def written(sender: Sender, direct: httpx.Client) -> str:
     return then
 
 
-def answered(ask: Callable[[], httpx.Response]) -> httpx.Response:
-    """Ask; if the tests before have spent the budget of questions, again when it is time."""
-    while (answer := ask()).status_code == HTTPStatus.TOO_MANY_REQUESTS:
-        SystemClock().sleep(float(answer.headers["retry-after"]))
-    return answer
-
-
-def names_of_others(answer: httpx.Response) -> list[str]:
-    told = (answer.text + str(answer.headers)).lower()
-    return [word for word in OTHERS if word in told]
-
-
 @pytest.mark.parametrize("path", PATHS)
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_answer_names_units_of_others(house: House, path: str, data: st.DataObject) -> None:
     answer, operation = send(house.client, path, CONTRACT["paths"][path], data, house.then)
     check_declared(answer, operation)
-    assert names_of_others(answer) == []
+    assert words_in(answer, OTHERS) == []
 
 
 FOR_OTHERS: Final = {"/", "/debug/dump"}
@@ -213,17 +210,17 @@ NAMING: Final = {
 def test_what_starts_of_others_is_counted(house: House) -> None:
     edit = {"kind": "ElasticQuota", "namespace": "default", "name": "lab"}
     question = {"edits": [{**edit, "patch": {"spec": {"max": {"cpu": "100"}}}}]}
-    answer = answered(lambda: house.client.post("/debug/what-if", json=question))
+    answer = house.client.post("/debug/what-if", json=question)
     told = answer.raise_for_status().json()
     assert [each["unit"] for each in told["started"]] == ["default/small"]
-    assert (told["startedCount"], names_of_others(answer)) == (2, [])
+    assert (told["startedCount"], words_in(answer, OTHERS)) == (2, [])
 
 
 def test_a_job_behind_one_of_others_is_not_told_its_name(house: House) -> None:
     body = job_body("next", requests={"cpu": 4}, metadata={"labels": {QUOTA_NAME: "lab"}})
-    answer = answered(lambda: house.client.post("/debug/try", json=body))
+    answer = house.client.post("/debug/try", json=body)
     assert OF_OTHERS in answer.raise_for_status().text
-    assert names_of_others(answer) == []
+    assert words_in(answer, OTHERS) == []
 
 
 def at_their_place(path: str, namespace: str, name: str) -> str:
@@ -237,11 +234,11 @@ def test_what_is_asked_is_there(house: House, path: str) -> None:
     """Else the test above would find nothing."""
     where = at_their_place(path, "default", "big")
     for query in ({}, {"at": house.then}, {"changes": "true"}):
-        answer = answered(partial(house.client.get, where, params=query))
+        answer = house.client.get(where, params=query)
         assert answer.status_code == 200, answer.text
-        assert names_of_others(answer) == []
+        assert words_in(answer, OTHERS) == []
     query = {"at": house.then, "changes": "true"}
-    named = names_of_others(answered(partial(house.direct.get, where, params=query)))
+    named = words_in(house.direct.get(where, params=query), OTHERS)
     assert bool(named) == (path in NAMING)
 
 
@@ -271,7 +268,7 @@ def test_each_route_asks_who_it_is(
     (method,) = CONTRACT["paths"][path]
     where = at_their_place(path, "default", "big")
     answer = house.client.request(method.upper(), where, headers=headers)
-    assert (answer.status_code, names_of_others(answer)) == (want, [])
+    assert (answer.status_code, words_in(answer, OTHERS)) == (want, [])
     assert answer.json()["detail"]
 
 
@@ -285,14 +282,10 @@ def test_a_follower_answers_from_its_own_engine_and_says_so(house: House) -> Non
     until(lambda: house.direct.get("/debug/insight").json()["leader"] is False)
     try:
         answers = [
-            answered(
-                partial(house.client.get, at_their_place(path, "default", "big"), params=query)
-            )
+            house.client.get(at_their_place(path, "default", "big"), params=query)
             for path, query in asked
         ]
-        answers += [
-            answered(partial(house.client.post, path, json=body)) for path, body in QUESTIONS
-        ]
+        answers += [house.client.post(path, json=body) for path, body in QUESTIONS]
     finally:
         house.sender.is_leader = True
         house.sender.feed.step()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,33 +14,26 @@ from shared_api.debug_api.access import open_access
 from shared_api.testing.object_builders import job_body
 from shared_api.well_known_labels import QUOTA_NAME
 from tests.queue_insight.debug_api.drawn_requests import CONTRACT, PATHS, check_declared, send
-from tests.queue_scheduler.shell_kit import ShellKit, busy_kit
+from tests.queue_scheduler.shell_kit import ShellKit
 from tests.served_app import served
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[httpx.Client]:
-    answers = Answers(StateAnswers(busy_kit().shared, lambda: True))
-    with served(build_whole_app(answers, open_access, (), "0.0.0")) as client:
-        yield client
 
 
 @pytest.mark.parametrize("path", PATHS)
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_route_answers_with_a_code_of_the_contract(
-    client: httpx.Client, path: str, data: st.DataObject
+    busy_client: httpx.Client, path: str, data: st.DataObject
 ) -> None:
     """503: without the insight program."""
-    check_declared(*send(client, path, CONTRACT["paths"][path], data))
+    check_declared(*send(busy_client, path, CONTRACT["paths"][path], data))
 
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"])
-def test_no_other_method_is_answered(client: httpx.Client, path: str, method: str) -> None:
+def test_no_other_method_is_answered(busy_client: httpx.Client, path: str, method: str) -> None:
     if method.lower() in CONTRACT["paths"][path]:
         return
-    answer = client.request(method, path.replace("{", "").replace("}", ""))
+    answer = busy_client.request(method, path.replace("{", "").replace("}", ""))
     assert answer.status_code == 405
     assert answer.json() == {"detail": "Method Not Allowed"}
 

@@ -19,15 +19,11 @@ from queue_insight.page.event_stream import MAX_STREAMS
 from shared_api.exit_codes import EXIT_USAGE
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
+from tests.process_state import process_as_before
 from tests.queue_insight.insight_kit import sending
-from tests.queue_insight.insight_process import (
-    PATIENCE_SECONDS,
-    follow,
-    process_as_before,
-    running,
-)
+from tests.queue_insight.insight_process import PATIENCE_SECONDS, follow, running
 from tests.queue_insight.insight_program.test_visibility_serving import write_kubeconfig
-from tests.queue_insight.page.login_kit import Browser
+from tests.queue_insight.page.page_kit import Browser
 from tests.tls_files import CA, CERTIFICATE, KEY
 
 TLS = (f"--page-tls-certificate={CERTIFICATE}", f"--page-tls-key={KEY}")

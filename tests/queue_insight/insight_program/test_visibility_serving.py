@@ -16,8 +16,9 @@ import pytest
 
 from shared_api.exit_codes import EXIT_USAGE
 from shared_api.fake_api_server.server import FakeApiServer
+from tests.process_state import process_as_before
 from tests.queue_insight.insight_kit import sending
-from tests.queue_insight.insight_process import PATIENCE_SECONDS, follow, process_as_before, running
+from tests.queue_insight.insight_process import PATIENCE_SECONDS, follow, running
 from tests.queue_insight.visibility.server_kit import (
     API_SERVICE,
     LIST,

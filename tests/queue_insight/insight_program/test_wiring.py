@@ -31,14 +31,9 @@ from shared_api.process.clock import SystemClock
 from shared_api.program_flags import FlagError
 from shared_api.testing.object_builders import queue_unit
 from shared_api.timestamps import rfc3339
+from tests.process_state import process_as_before
 from tests.queue_insight.insight_kit import Sender, sending
-from tests.queue_insight.insight_process import (
-    PATIENCE_SECONDS,
-    build,
-    follow,
-    process_as_before,
-    running,
-)
+from tests.queue_insight.insight_process import PATIENCE_SECONDS, build, follow, running
 from tests.waiting import until
 
 WHAT_IF = "/debug/what-if"

@@ -9,7 +9,7 @@ import pytest
 
 from queue_insight.page import browser_guard
 from queue_insight.page.browser_guard import HEADERS
-from tests.queue_insight.page.login_kit import ROOT, Browser, LoginWorld, browser
+from tests.queue_insight.page.page_kit import ROOT, Browser, LoginWorld, browser
 from tests.queue_scheduler.shell_kit import ShellKit
 
 ANSWERS = ("/page/session", "/page/overview", "/page/nothing")

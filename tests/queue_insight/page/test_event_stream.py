@@ -16,8 +16,15 @@ from queue_insight.page.event_stream import AUTHORIZED_SECONDS
 from queue_insight.page.known_state import KnownStates
 from queue_insight.page.live import MAX_KEPT, MAX_UNITS, Changes
 from shared_api.process.clock import SystemClock
-from tests.queue_insight.page.login_kit import ROOT, TENANT, Browser, LoginWorld, browser
-from tests.queue_insight.page.page_kit import PageWorld, served_page
+from tests.queue_insight.page.page_kit import (
+    ROOT,
+    TENANT,
+    Browser,
+    LoginWorld,
+    PageWorld,
+    browser,
+    served_page,
+)
 from tests.queue_insight.page.test_hidden_sums import add
 from tests.queue_scheduler.shell_kit import ShellKit
 from tests.waiting import until

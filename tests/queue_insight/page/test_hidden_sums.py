@@ -12,7 +12,7 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.engine.engine import Engine
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.object_builders import elastic_quota, queue, queue_unit_body, to_struct
-from tests.queue_insight.page.login_kit import ROOT, TENANT, Browser, LoginWorld, browser
+from tests.queue_insight.page.page_kit import ROOT, TENANT, Browser, LoginWorld, browser
 from tests.queue_scheduler.shell_kit import ShellKit
 from tests.waiting import until
 

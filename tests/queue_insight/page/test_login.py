@@ -21,8 +21,14 @@ from queue_insight.page.sessions import MAX_OF_USER, MAX_SECONDS, MAX_SESSIONS, 
 from shared_api.access_review import AccessReviewer
 from shared_api.fake_api_server.faults import Match
 from shared_api.testing.virtual_clock import VirtualClock
-from tests.queue_insight.page.login_kit import ROOT, TENANT, Browser, LoginWorld, browser
-from tests.queue_insight.page.page_kit import PATIENCE_SECONDS
+from tests.queue_insight.page.page_kit import (
+    PATIENCE_SECONDS,
+    ROOT,
+    TENANT,
+    Browser,
+    LoginWorld,
+    browser,
+)
 from tests.queue_scheduler.shell_kit import ShellKit
 
 

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from queue_insight.page import login
 from queue_insight.page.page_app import build_page_api
 from queue_insight.page.page_metrics import PageMetrics
-from tests.queue_insight.page.login_kit import ROOT, Browser, LoginWorld, browser
+from tests.queue_insight.page.page_kit import ROOT, Browser, LoginWorld, browser
 from tests.queue_scheduler.contract_kit import check_operation, operations_of
 from tests.queue_scheduler.shell_kit import ShellKit
 

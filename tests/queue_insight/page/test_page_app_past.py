@@ -14,8 +14,14 @@ import pytest
 from queue_insight.debug_api.insight_views import RecordView
 from queue_insight.insight_program.sources import Source
 from queue_insight.page.caller_bound import OWN_REQUESTS
-from tests.queue_insight.page.login_kit import ROOT, TENANT, Browser, LoginWorld
-from tests.queue_insight.page.page_kit import PATIENCE_SECONDS, served_page
+from tests.queue_insight.page.page_kit import (
+    PATIENCE_SECONDS,
+    ROOT,
+    TENANT,
+    Browser,
+    LoginWorld,
+    served_page,
+)
 from tests.queue_scheduler.shell_kit import ShellKit
 from tests.waiting import until
 

@@ -10,7 +10,7 @@ from queue_insight.debug_api.question_budget import QuestionBudget
 from queue_insight.debug_api.what_if_routes import WhatIfQuestion, WhatIfView
 from queue_insight.page.sources import PageSources
 from shared_api.caller_shares import user_key
-from tests.queue_insight.page.login_kit import ROOT, TENANT, Browser, LoginWorld, browser
+from tests.queue_insight.page.page_kit import ROOT, TENANT, Browser, LoginWorld, browser
 from tests.queue_scheduler.shell_kit import ShellKit
 
 QUESTION: dict[str, list[object]] = {"edits": []}

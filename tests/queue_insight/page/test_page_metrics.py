@@ -14,7 +14,7 @@ from queue_insight.page.login import BURST
 from queue_insight.page.page_metrics import CountedRequests, PageMetrics, view_of
 from shared_api.fake_api_server.faults import Match
 from shared_api.testing.virtual_clock import VirtualClock
-from tests.queue_insight.page.login_kit import ROOT, TENANT, Browser, LoginWorld, browser
+from tests.queue_insight.page.page_kit import ROOT, TENANT, Browser, LoginWorld, browser
 from tests.queue_scheduler.shell_kit import ShellKit
 from tests.waiting import until
 

@@ -14,8 +14,7 @@ from queue_insight.debug_api.insight_views import LogEntryView, RecordView
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.engine.engine import Engine
 from shared_api.testing.object_builders import queue
-from tests.queue_insight.page.login_kit import ROOT, TENANT, Browser, LoginWorld, browser
-from tests.queue_insight.page.page_kit import PageWorld
+from tests.queue_insight.page.page_kit import ROOT, TENANT, Browser, LoginWorld, PageWorld, browser
 from tests.queue_insight.page.test_hidden_sums import add
 from tests.queue_scheduler.shell_kit import ShellKit
 from tests.waiting import until

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +12,7 @@ from typing import Any, Final
 import yaml
 
 from koord_queue.cli.app import run
+from queue_insight.replay.jobs import GPU_CORE, Job, Trace
 from shared_api.testing.object_builders import elastic_quota_body
 
 Json = dict[str, Any]
@@ -72,3 +74,28 @@ class Desk:
         assert self.run(f"--json={path}", *more) == 0, self.err.getvalue()
         found: Json = json.loads(path.read_bytes())
         return found
+
+
+HOUR: Final = 3600.0
+
+
+def made_trace(count: int, seed: int = 7) -> Trace:
+    """Return a trace of this many jobs, about twenty an hour at noon and few at night."""
+    rng, now, jobs = random.Random(seed), 0.0, []
+    for line in range(count):
+        is_day = now % (24 * HOUR) < 12 * HOUR
+        now += rng.expovariate(1 / (180.0 if is_day else 900.0))
+        tenant = rng.choice(("blue", "blue", "green", "red"))
+        run = min(rng.lognormvariate(7.0, 1.3), 20 * HOUR)
+        gpus = rng.choice((1, 1, 1, 2, 4))
+        jobs.append(
+            Job(
+                line=line,
+                submit=float(int(now)),
+                run=float(int(run) + 1),
+                tenant=tenant,
+                user=f"{tenant}-{rng.randrange(3)}",
+                requests={GPU_CORE: str(gpus * 100)},
+            )
+        )
+    return Trace(jobs=tuple(jobs), skipped={})

@@ -21,7 +21,7 @@ from queue_insight.replay.scored_world import (
     ScoredWorld,
     build_scored_world,
 )
-from tests.queue_insight.replay.scored_kit import made_trace
+from tests.queue_insight.replay.replay_kit import made_trace
 
 JOBS = 300
 TRUTH = Asking(is_oracle=True, begin=0.1, forecasts=100)

@@ -22,16 +22,16 @@ from queue_insight.insight_program.flags import PROGRAM, parse_insight_flags
 from queue_insight.visibility.caller import CALLER, Rights
 from queue_insight.visibility.server import VisibilityServer
 from queue_insight.visibility.snapshots import KeptSnapshots
-from shared_api.client.flow_control import FlowControl
-from shared_api.client.resource_client import ResourceClient
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.local_program import LocalProgram
 from shared_api.process.clock import SystemClock
 from shared_api.process.memory_file import memory_file
 from shared_api.process.probes import Address, open_listener
 from tests.client_certificates import Identity, make_authority, sign_client
+from tests.client_kit import client_to
+from tests.process_state import process_as_before
 from tests.queue_insight.api_service_kit import SERVICE
-from tests.queue_insight.insight_process import PATIENCE_SECONDS, process_as_before
+from tests.queue_insight.insight_process import PATIENCE_SECONDS
 
 NOW = SystemClock().now()
 PROXIES = make_authority("front-proxy-ca", NOW)
@@ -147,8 +147,7 @@ def served(folder: Path, answer: Callable[[Request], Response] = echo) -> Iterat
         flags = parse_insight_flags([f"--socket-dir={folder}"])
         program = LocalProgram(PROGRAM, flags.process)
         fake = build_fake_server()
-        flow = FlowControl(0, 1, program.clock)
-        client = ResourceClient(fake, flow=flow, clock=program.clock, rng=random.Random(1))
+        client = client_to(fake, program.clock)
         listener = open_listener(Address("127.0.0.1", 0), "--visibility-address")
         app = Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST"])])
         port = listener.getsockname()[1]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import random
-from collections import Counter
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
 import pytest
@@ -20,40 +17,21 @@ from queue_insight.visibility.access import (
     ReviewedAccess,
 )
 from queue_insight.visibility.caller import Caller
-from shared_api.client.flow_control import FlowControl
-from shared_api.client.resource_client import ResourceClient
 from shared_api.fake_api_server.faults import Match
-from shared_api.fake_api_server.server import FakeApiServer
-from shared_api.testing.virtual_clock import VirtualClock
+from tests.client_kit import ReviewingServer
 
 ANN = Caller("ann", "ann-1", ("staff",), {"why": ("test", "more")})
-USER = {"username": "ann", "uid": "ann-1", "groups": ["staff"], "extra": {"why": ["test", "more"]}}
 
 
-class Desk:
+class Desk(ReviewingServer):
     """A server that knows user ann, and what asks it."""
 
     def __init__(self) -> None:
-        self.clock = VirtualClock()
-        self.server = FakeApiServer(clock=self.clock, rng=random.Random(7))
-        self.server.reviews.users["ann-token"] = USER
-        flow = FlowControl(0, 1, self.clock)
-        client = ResourceClient(self.server, flow=flow, clock=self.clock, rng=random.Random(1))
-        self.access = ReviewedAccess(client, self.clock)
-        self.specs: list[dict[str, Any]] = []
-
-    def allow(self, *, answer: bool) -> None:
-        def allows(spec: dict[str, Any]) -> bool:
-            self.specs.append(spec)
-            return answer
-
-        self.server.reviews.allows = allows
+        super().__init__("test", "more")
+        self.access = ReviewedAccess(self.client, self.clock)
 
     def may_list(self, caller: Caller = ANN, namespace: str = "team") -> HTTPStatus:
         return self.access.may(caller, "list", "pendingunits", namespace=namespace).status
-
-    def asked(self) -> Counter[str]:
-        return Counter(entry.info.plural for entry in self.server.journal)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from http import HTTPStatus
 from itertools import chain
 
@@ -11,10 +10,9 @@ import pytest
 from queue_insight.visibility.access import TOKENS_AT_ONCE, ReviewedAccess
 from queue_insight.visibility.caller import CALLER, Caller
 from queue_insight.visibility.gatekeeper import OWN_PLACES, PLACES, WAITING, Gatekeeper
-from shared_api.client.flow_control import FlowControl
-from shared_api.client.resource_client import ResourceClient
 from shared_api.process.http_exchange import Answer, Request
 from shared_api.testing.virtual_clock import VirtualClock
+from tests.client_kit import client_to
 from tests.queue_insight.visibility.server_kit import BASE, LIST, build_fake_server
 
 MANY = 60
@@ -30,8 +28,7 @@ class Keeper:
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.fake = build_fake_server()
-        flow = FlowControl(0, 1, self.clock)
-        client = ResourceClient(self.fake, flow=flow, clock=self.clock, rng=random.Random(1))
+        client = client_to(self.fake, self.clock)
         self.codes: list[int] = []
         self.asked: list[str] = []
         access = ReviewedAccess(client, self.clock)

@@ -26,6 +26,7 @@ from tests.queue_insight.visibility.visibility_kit import (
     refusal_of,
     units_path,
 )
+from tests.served_app import words_in
 
 Json = dict[str, Any]
 
@@ -64,11 +65,6 @@ def client(desk: Desk) -> Iterator[httpx.Client]:
         yield client
 
 
-def names_of_others(answer: httpx.Response) -> list[str]:
-    told = (answer.text + str(answer.headers)).lower()
-    return [word for word in OTHERS if word in told]
-
-
 @pytest.mark.parametrize("path", [path for path in PATHS if path != EVERYWHERE])
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
@@ -94,7 +90,7 @@ def test_no_answer_names_units_of_others(
         answer = client.post(where, params=query, content=data.draw(bodies("")), headers=headers)
     else:
         answer = client.get(where, params=query, headers=headers)
-    assert names_of_others(answer) == []
+    assert words_in(answer, OTHERS) == []
     assert answer.status_code != 500, answer.text
     if answer.is_error:
         refusal_of(answer)
@@ -108,7 +104,7 @@ def test_what_is_asked_is_there(client: httpx.Client, path: str) -> None:
     for headers in (ANN, ANN | TABLE):
         answer = client.get(where, params={"changes": "true"}, headers=headers)
         assert answer.status_code == 200, answer.text
-        assert names_of_others(answer) == ([] if path != EVERYWHERE else list(OTHERS[::2]))
+        assert words_in(answer, OTHERS) == ([] if path != EVERYWHERE else list(OTHERS[::2]))
 
 
 @pytest.mark.parametrize("below", ["", "explain", "forecast"])
@@ -124,4 +120,4 @@ def test_a_tried_job_behind_one_of_others_is_not_told_its_name(client: httpx.Cli
     answer = client.post(TRIES.replace("{namespace}", "default"), json=body, headers=ANN)
     assert answer.status_code == 201
     assert OF_OTHERS in answer.text
-    assert names_of_others(answer) == []
+    assert words_in(answer, OTHERS) == []

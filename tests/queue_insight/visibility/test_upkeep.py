@@ -15,12 +15,11 @@ from queue_insight.visibility.serving_certificate import RENEWED_AFTER, VALID
 from queue_insight.visibility.tls_contexts import TlsContexts
 from queue_insight.visibility.upkeep import LOOK_SECONDS, WAIT_SECONDS, Upkeep
 from shared_api.client.errors import ApiFailure, Forbidden
-from shared_api.client.flow_control import FlowControl
-from shared_api.client.resource_client import ResourceClient
 from shared_api.fake_api_server.faults import Match
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.client_certificates import make_authority
+from tests.client_kit import client_to
 from tests.queue_insight.api_service_kit import SERVICE, FakeApiServices
 
 PROXIES = make_authority("front-proxy-ca")
@@ -49,8 +48,7 @@ class Desk:
         self.services.put(SERVICE)
         self.contexts = RecordedContexts()
         self.is_ready = True
-        flow = FlowControl(0, 1, self.clock)
-        client = ResourceClient(self.server, flow=flow, clock=self.clock, rng=random.Random(1))
+        client = client_to(self.server, self.clock)
         registration = Registration(self.services, SERVICE, self.clock)
         self.upkeep = Upkeep(
             client,

@@ -6,25 +6,14 @@ import pytest
 
 from queue_scheduler.cache.admitted_units import AdmittedUnits, in_buckets, runs_whole
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
-from queue_scheduler.framework.queue_unit_info import NO_DEMAND, QueueUnitInfo
+from queue_scheduler.framework.queue_unit_info import NO_DEMAND
 from shared_api.objects.meta import Condition
 from shared_api.objects.queue_unit import Admission, QueueUnit
-from tests.properties.engine_kit import build_unit, changed
+from tests.properties.engine_kit import build_info, build_unit, changed
 
 
 def record(unit: QueueUnit, queue: str = "q", quota: str = "a") -> CachedUnit:
-    info = QueueUnitInfo(
-        key=unit.metadata.key,
-        uid=unit.metadata.uid,
-        unit=unit,
-        queue=queue,
-        quota=quota,
-        demand=NO_DEMAND,
-        non_preemptible=False,
-        priority=unit.spec.priority,
-        order_key=(),
-        class_key=(),
-    )
+    info = build_info(unit, quota, queue=queue, demand=NO_DEMAND)
     return CachedUnit(unit=unit, version=1, state=UnitState.ADMITTED, info=info)
 
 

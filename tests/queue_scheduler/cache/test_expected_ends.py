@@ -12,7 +12,7 @@ from queue_scheduler.cache.expected_ends import ExpectedEnds, remaining_seconds
 from queue_scheduler.framework.queue_unit_info import NO_DEMAND, QueueUnitInfo
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import QueueUnit
-from tests.properties.engine_kit import build_unit, declaring, moment
+from tests.properties.engine_kit import build_info, build_unit, declaring, moment
 
 NOON = int(datetime(2026, 11, 1, 12, tzinfo=UTC).timestamp())
 AT_NOON = moment(12 * 3600)
@@ -29,18 +29,7 @@ def unit(seconds: int | None, *, ready: str | None = None, **status: Any) -> Que
 
 
 def info(of: QueueUnit, quota: str = "a") -> QueueUnitInfo:
-    return QueueUnitInfo(
-        key="ns/u",
-        uid=of.metadata.uid,
-        unit=of,
-        queue="q",
-        quota=quota,
-        demand=NO_DEMAND,
-        non_preemptible=False,
-        priority=of.spec.priority,
-        order_key=("ns", "u"),
-        class_key=(),
-    )
+    return build_info(of, quota, demand=NO_DEMAND)
 
 
 @pytest.mark.parametrize(("past", "want"), [(None, 100), (0, 100), (30, 70), (100, 0), (999, 0)])

@@ -7,28 +7,17 @@ import pytest
 from queue_scheduler.cache.pod_accounting import group_of_strays
 from queue_scheduler.cache.usage import Charge, Usage
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.framework.queue_unit_info import Granted, Occupancy, QueueUnitInfo, UnitDemand
+from queue_scheduler.framework.queue_unit_info import Granted, Occupancy, UnitDemand
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts
 from shared_api.well_known_labels import PREEMPTIBLE, QUOTA_NAME
-from tests.properties.engine_kit import build_pod, build_quota, build_unit
+from tests.properties.engine_kit import build_info, build_pod, build_quota, build_unit
 from tests.properties.naive_quota import NaiveQuota
 
 UNIT = build_unit("u", "a", created=0, job="job")
 UID = UNIT.metadata.uid
-INFO = QueueUnitInfo(
-    key="ns/u",
-    uid=UID,
-    unit=UNIT,
-    queue="q",
-    quota="a",
-    demand=UnitDemand((), {"cpu": 4000}),
-    non_preemptible=False,
-    priority=UNIT.spec.priority,
-    order_key=("ns", "u"),
-    class_key=("a",),
-)
+INFO = build_info(UNIT, demand=UnitDemand((), {"cpu": 4000}))
 
 
 class Recorder(NaiveQuota):

@@ -13,9 +13,8 @@ from queue_scheduler.cycles.dequeue_cycle import (
 from queue_scheduler.decision import Rest, UndecidedError
 from shared_api.fake_api_server.faults import Match
 from tests.object_states import condition_of
-from tests.queue_scheduler.cycle_kit import Line
 from tests.queue_scheduler.fault_kit import PluginError, raise_once
-from tests.queue_scheduler.shell_kit import UNIT_STATUS
+from tests.queue_scheduler.shell_kit import UNIT_STATUS, Line
 from tests.stepped_host import exhaust
 
 

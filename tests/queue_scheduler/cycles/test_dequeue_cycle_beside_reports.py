@@ -9,8 +9,7 @@ from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.engine.engine import Engine
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.client.write_dispatcher import Lane, Outcome, Write, Written
-from tests.queue_scheduler.cycle_kit import Line
-from tests.queue_scheduler.shell_kit import ShellKit
+from tests.queue_scheduler.shell_kit import Line, ShellKit
 
 
 def report_on(

@@ -19,8 +19,7 @@ from queue_scheduler.decision import Dequeue, Rest
 from queue_scheduler.engine.engine import Engine
 from shared_api.fake_api_server.faults import Match
 from shared_api.objects.meta import Uid
-from tests.queue_scheduler.cycle_kit import Line
-from tests.queue_scheduler.shell_kit import UNIT_STATUS
+from tests.queue_scheduler.shell_kit import UNIT_STATUS, Line
 from tests.stepped_host import exhaust
 
 

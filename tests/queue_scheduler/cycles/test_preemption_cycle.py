@@ -12,9 +12,8 @@ from queue_scheduler.decision import Dequeue, Notice, Preempt, Refused
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.preemption.nomination import read_for_whom
 from tests.object_states import condition_of
-from tests.queue_scheduler.cycle_kit import Line
 from tests.queue_scheduler.fault_kit import PluginError, raise_once
-from tests.queue_scheduler.shell_kit import ShellKit
+from tests.queue_scheduler.shell_kit import Line, ShellKit
 
 PREEMPTS = {"annotations": {"koord-queue/enable-queueunit-preemption": "true"}}
 

@@ -22,8 +22,7 @@ from shared_api.testing.object_builders import (
 )
 from shared_api.well_known_labels import BACKFILL, MAX_DEPTH, STOP_POLICY
 from tests.properties.engine_kit import build_pod, wall_time
-from tests.queue_scheduler.cycle_kit import Line
-from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, ShellKit
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Line, ShellKit
 
 NOW = wall_time(1_800_000_000)
 

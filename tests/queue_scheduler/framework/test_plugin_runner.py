@@ -26,22 +26,11 @@ from shared_api.objects.node import Node
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts
-from tests.properties.engine_kit import build_queue, build_quota, build_unit
+from tests.properties.engine_kit import build_info, build_queue, build_quota, build_unit
 from tests.queue_scheduler.fault_kit import PluginError, raise_once
 
 UNIT = build_unit("u", "a")
-INFO = QueueUnitInfo(
-    key="ns/u",
-    uid=UNIT.metadata.uid,
-    unit=UNIT,
-    queue="q",
-    quota="a",
-    demand=UnitDemand((), {"cpu": 1}),
-    non_preemptible=False,
-    priority=UNIT.spec.priority,
-    order_key=("ns", "u"),
-    class_key=("a",),
-)
+INFO = build_info(UNIT, demand=UnitDemand((), {"cpu": 1}))
 NO = Refusal(reason=Reason.REFUSED_BY_PLUGIN)
 WAITER = ("q", 1)
 

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.queueing.queue_policies import PRIORITY
 from queue_scheduler.queueing.queue_set import QueueSet
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from tests.properties.engine_kit import build_queue, build_unit
+from tests.properties.engine_kit import build_info, build_queue, build_unit
 
 
 def info(name: str, queue: str, quota: str = "a") -> QueueUnitInfo:
     unit = build_unit(name, quota)
-    return QueueUnitInfo(
-        key=f"ns/{name}",
-        uid=unit.metadata.uid,
-        unit=unit,
-        queue=queue,
-        quota=quota,
-        demand=UnitDemand((), {}),
-        non_preemptible=False,
-        priority=unit.spec.priority,
-        order_key=PRIORITY.order_key(unit),
-        class_key=(quota,),
-    )
+    return build_info(unit, quota, queue=queue, order_key=PRIORITY.order_key(unit))
 
 
 def one_tree(_quota: str) -> frozenset[str]:

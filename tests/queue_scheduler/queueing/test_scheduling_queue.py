@@ -25,7 +25,7 @@ from queue_scheduler.queueing.queue_policies import (
 )
 from queue_scheduler.queueing.scheduling_queue import AdmittedUnit, SchedulingQueue
 from shared_api.objects.meta import Uid
-from tests.properties.engine_kit import build_queue, build_unit
+from tests.properties.engine_kit import build_info, build_queue, build_unit
 
 NO = Refusal(reason=Reason.OVER_QUOTA_MAX)
 TOO_LARGE = Refusal(reason=Reason.EXCEEDS_QUOTA)
@@ -41,20 +41,10 @@ def info(
     place: int, quota: str = "a", shape: str = "", *, band: int | None = None, priority: int = 0
 ) -> QueueUnitInfo:
     """Return a unit at that position; each shape is its own class."""
-    bands = () if band is None else (band,)
-    unit = build_unit(f"u{place:02}", quota, priority=priority)
-    return QueueUnitInfo(
-        key=f"ns/u{place:02}",
-        uid=unit.metadata.uid,
-        unit=unit,
-        queue="q",
-        quota=quota,
-        demand=UnitDemand((), {}),
-        non_preemptible=False,
-        priority=unit.spec.priority,
-        order_key=(*bands, place, "ns", f"u{place:02}"),
-        class_key=(quota, shape),
-    )
+    bands, name = () if band is None else (band,), f"u{place:02}"
+    unit = build_unit(name, quota, priority=priority)
+    order_key = (*bands, place, "ns", name)
+    return build_info(unit, quota, order_key=order_key, class_key=(quota, shape))
 
 
 def next_place(queue: SchedulingQueue) -> int | None:

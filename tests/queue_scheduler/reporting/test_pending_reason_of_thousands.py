@@ -20,8 +20,7 @@ from shared_api.client.resource_client import ResourceClient
 from shared_api.client.write_dispatcher import WriteDispatcher
 from shared_api.process.loop_thread import Step
 from shared_api.testing.object_builders import queue_unit_body
-from tests.queue_scheduler.cycle_kit import Line
-from tests.queue_scheduler.shell_kit import ShellKit
+from tests.queue_scheduler.shell_kit import Line, ShellKit
 from tests.stepped_host import exhaust
 
 ARRIVALS: Final = 20_000

@@ -6,15 +6,14 @@ import random
 
 import pytest
 
-from shared_api.client.flow_control import FlowControl
 from shared_api.client.read_only import ReadOnlyTransport, WriteRefusedError
-from shared_api.client.resource_client import ResourceClient
 from shared_api.client.resource_types import LEASES, NAMESPACES
 from shared_api.client.transport import Request
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.lease_lock import ApiLeaseLock
 from shared_api.objects.lease import LeaseSpec
 from shared_api.testing.virtual_clock import VirtualClock
+from tests.client_kit import client_to
 
 LEASES_PATH = "/apis/coordination.k8s.io/v1/namespaces/kq/leases"
 
@@ -45,7 +44,7 @@ def test_it_reads_and_holds_its_lease() -> None:
     server = FakeApiServer(clock=clock, rng=rng)
     server.direct.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kq"}})
     transport = ReadOnlyTransport(server, "kq", "shadow")
-    client = ResourceClient(transport, flow=FlowControl(0, 1, clock), clock=clock, rng=rng)
+    client = client_to(transport, clock)
     lock = ApiLeaseLock(client, "kq", "shadow")
     created = lock.write(LeaseSpec(holder_identity="one"), "", "4 one")
     lock.write(LeaseSpec(holder_identity="two"), created.metadata.resource_version, "4 two")

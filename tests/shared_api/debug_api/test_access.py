@@ -11,8 +11,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from shared_api.access_review import AccessReviewer, Right, TokenOnly
-from shared_api.client.flow_control import FlowControl
-from shared_api.client.resource_client import ResourceClient
 from shared_api.debug_api.access import (
     MAX_NAMESPACES,
     LocalAccess,
@@ -22,6 +20,7 @@ from shared_api.debug_api.access import (
 )
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.testing.virtual_clock import VirtualClock
+from tests.client_kit import client_to
 
 
 def says_of_host(access: LocalAccess, host: str | None) -> str:
@@ -121,8 +120,7 @@ def make_reviewer(asked: list[dict[str, Any]], *, everywhere: bool = False) -> A
         return all_of_them or where == "team" or str(path).startswith("/debug/queues")
 
     server.reviews.allows = allows
-    flow = FlowControl(0, 1, clock)
-    client = ResourceClient(server, flow=flow, clock=clock, rng=random.Random(1))
+    client = client_to(server, clock)
     return AccessReviewer(client, clock)
 
 

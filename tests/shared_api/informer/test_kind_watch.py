@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 
 from shared_api.client.errors import ServerError
-from shared_api.client.flow_control import FlowControl
-from shared_api.client.resource_client import ResourceClient, ResourceType
+from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import ADMISSION_CHECK_VERSIONS
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.informer.kind_watch import POLL_SECONDS, KindWatch
 from shared_api.informer.shared_informer import InformerSettings, SharedInformer
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.testing.virtual_clock import VirtualClock
+from tests.client_kit import client_to
 
 
 class Kind:
@@ -27,9 +27,7 @@ class Kind:
         self.made: list[str] = []
         rng = random.Random(1)
         server = FakeApiServer(clock=self.clock, rng=rng)
-        client = ResourceClient(
-            server, flow=FlowControl(0, 1, self.clock), clock=self.clock, rng=rng
-        )
+        client = client_to(server, self.clock)
 
         def make(version: ResourceType[AdmissionCheck]) -> SharedInformer[AdmissionCheck]:
             self.made.append(version.version)

@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared_api.client.flow_control import FlowControl
-from shared_api.client.resource_client import ResourceClient
 from shared_api.client.resource_types import NAMESPACES
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.informer.reflector import PAGE_LIMIT
@@ -24,6 +22,7 @@ from shared_api.informer.shared_informer import (
 from shared_api.objects.namespace import Namespace
 from shared_api.process.clock import SystemClock
 from shared_api.testing.virtual_clock import VirtualClock
+from tests.client_kit import client_to
 from tests.shared_api.informer.fake_list_watch import Listener
 from tests.shared_api.informer.informer_scene import NEVER_BLOCK, THINGS, Scene
 from tests.waiting import until
@@ -267,7 +266,7 @@ def act(scene: Scene, action: str, name: str) -> None:
 def test_with_the_client_it_follows_the_fake_api_server_through_its_faults() -> None:
     clock, rng = VirtualClock(), random.Random(7)
     server = FakeApiServer(clock=clock, rng=rng)
-    client = ResourceClient(server, flow=FlowControl(0, 1, clock), clock=clock, rng=rng)
+    client = client_to(server, clock)
     informer = SharedInformer(client, NAMESPACES, clock=clock, rng=rng, settings=NEVER_BLOCK)
     listener = Listener()
     informer.add_handler(listener)

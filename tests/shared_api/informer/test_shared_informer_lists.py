@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,13 +11,6 @@ from shared_api.informer.fresh_read import FRESH_READ_PATIENCE_SECONDS
 from shared_api.informer.reflector import BOOKMARK_WATCH_SECONDS, PAGE_LIMIT
 from shared_api.informer.shared_informer import RESYNC_CHUNK, RESYNC_SECONDS
 from tests.shared_api.informer.informer_scene import Scene
-
-
-@pytest.fixture
-def scene() -> Iterator[Scene]:
-    scene = Scene()
-    yield scene
-    assert {item.metadata.key: item for item in scene.informer.store.list()} == scene.listener.state
 
 
 class TestFindings:
