@@ -13,6 +13,7 @@ from typing import Final
 import click
 import pytest
 
+from koord_queue.cli.app import run
 from koord_queue.cli.completion import _time_limit, complete, kinds_of
 from tests.tidy.source_tree import ROOT
 
@@ -73,9 +74,9 @@ def test_names_are_waited_for_a_limited_time() -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "kubectl"])
-def test_each_shell_has_a_script(shell: str) -> None:
-    command = [sys.executable, "-m", "koord_queue", "completion", shell]
-    script = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+def test_each_shell_has_a_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completion", shell]) == 0
+    script = capsys.readouterr().out
     assert "koord_queue" in script
     if shell in {"bash", "kubectl"}:
         subprocess.run(["bash", "-n"], input=script, text=True, check=True)

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from queue_insight.debug_api import question_budget
 from queue_insight.debug_api.question_budget import (
     MAX_SAVED,
     SHARE,
@@ -77,11 +76,8 @@ def test_two_callers_are_answered_at_once() -> None:
         assert threads.submit(ask, budget, VirtualClock(), 0, "user/b").result() is None
 
 
-def test_a_question_waits_for_the_one_before_it_only_for_a_while(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(question_budget, "TURN_SECONDS", 0.05)
+def test_a_question_waits_for_the_one_before_it_only_for_a_while() -> None:
     clock = VirtualClock()
-    budget = QuestionBudget(clock)
+    budget = QuestionBudget(clock, patience_seconds=0.05)
     with budget.spend(), ThreadPoolExecutor(1) as threads:
         assert threads.submit(ask, budget, clock, 0).result() == "RESOURCE_EXHAUSTED 1"

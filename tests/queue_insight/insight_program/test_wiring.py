@@ -16,7 +16,7 @@ import httpx
 import msgspec
 import pytest
 
-from queue_insight.debug_api import forecast_routes, question_budget
+from queue_insight.debug_api import forecast_routes
 from queue_insight.debug_api.dump_routes import FINISHED_RUNS
 from queue_insight.forecast.run_times import Running, RunTimes, SurvivalRunTimes
 from queue_insight.insight.finished_run import FinishedRun
@@ -234,7 +234,7 @@ def test_while_a_horizon_is_played_it_follows_and_answers(
     stuck = Stuck()
     models = iter((SurvivalRunTimes, lambda: stuck))
     monkeypatch.setattr(wiring, "load_run_time_model", lambda: next(models))
-    monkeypatch.setattr(question_budget, "TURN_SECONDS", 0.1)
+    monkeypatch.setattr(wiring, "PATIENCE_SECONDS", 0.1)
     monkeypatch.setattr(horizons, "MAX_UNREAD", 1)
     body = {"edits": [], "horizonSeconds": 60}
     with (
