@@ -51,6 +51,10 @@ TIMES_KNOWN: Final = 10.0
 """What is known of some time goes on for so many times as long: the first minutes after a start say
 nothing about a week."""
 
+MAX_ARRIVALS: Final = 50_000
+"""Of a path, about 2.5 kB each while they wait or run. Where a unit does not start on a path, all
+that arrives until the horizon would be held: at ten a second, 6 million in a week."""
+
 
 class PastArrival(msgspec.Struct, frozen=True, gc=False):
     """A unit that was created.
@@ -82,7 +86,7 @@ class ArrivalHistory:
 
         Args:
             moment: The time from which on.
-            seconds: For how long; for less if little is known.
+            seconds: For how long; for less if little is known, or if `MAX_ARRIVALS` come before.
             seed: Of all that is drawn.
             path: The number of the path; each has its own arrivals.
         """
@@ -104,6 +108,8 @@ class ArrivalHistory:
             for after, unit in drawn:
                 count += 1
                 yield Arrival(moment.now + start + after, _renamed(unit, count))
+                if count == MAX_ARRIVALS:
+                    return
 
     def _reverse(
         self, epoch: float, back: float, seconds: float

@@ -139,6 +139,15 @@ def test_no_path_slows_down_for_want_of_knowledge() -> None:
         assert times[-1] > 2.9 * HOUR, path
 
 
+def test_a_path_has_a_bounded_number_of_arrivals(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = noons(3)
+    whole = sample(history)
+    monkeypatch.setattr(arrivals, "MAX_ARRIVALS", len(whole) - 1)
+    assert sample(history) == whole[:-1]
+    monkeypatch.setattr(arrivals, "MAX_ARRIVALS", len(whole) + 1)
+    assert sample(history) == whole
+
+
 def test_nothing_known_means_that_nothing_arrives() -> None:
     assert sample(ArrivalHistory([], NOW)) == []
     assert sample(ArrivalHistory([], NOW - DAY)) == []
