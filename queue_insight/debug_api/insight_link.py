@@ -16,19 +16,16 @@ from fastapi import Request
 from pydantic import ValidationError
 
 from queue_insight.debug_api.question_caller import CALLER, caller_of
+from queue_insight.insight_feed.http_over_socket import exchange
 from queue_insight.insight_feed.messages import ANSWERS_SOCKET
 from queue_scheduler.debug_api.additions import OFF, ViewT
 from shared_api.caller_shares import ShareLimits
-from shared_api.debug_api.http_over_socket import (
-    AnswerTooLargeError,
-    BrokenAnswerError,
-    exchange,
-)
 from shared_api.debug_api.json_body import PostedBody
 from shared_api.debug_api.question_statuses import code_of
 from shared_api.process import http_exchange
 from shared_api.process.caller_turns import CallerTurns
 from shared_api.process.clock import Clock, SystemClock
+from shared_api.process.http_exchange import AnswerTooLargeError, BrokenAnswerError
 from shared_api.process.local_socket import PathTooLongError, connect_to
 from shared_api.question_errors import Code, QuestionError
 

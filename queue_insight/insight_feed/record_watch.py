@@ -14,16 +14,12 @@ from typing import Final, NamedTuple
 import msgspec
 import structlog
 
+from queue_insight.insight_feed.http_over_socket import exchange
 from queue_insight.insight_feed.messages import ANSWERS_SOCKET
 from queue_scheduler.decision import Notice
-from shared_api.debug_api.http_over_socket import (
-    AnswerTooLargeError,
-    BrokenAnswerError,
-    exchange,
-)
 from shared_api.objects.meta import Uid
 from shared_api.process.clock import Clock
-from shared_api.process.http_exchange import Request
+from shared_api.process.http_exchange import AnswerTooLargeError, BrokenAnswerError, Request
 from shared_api.process.local_socket import connect_to
 
 ASK_SECONDS: Final = 10.0

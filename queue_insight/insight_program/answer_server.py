@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.types import ASGIApp
 
-from shared_api.process.local_socket import is_same_user, wait_readable
+from shared_api.process.local_socket import wait_readable
 
 if TYPE_CHECKING:
     import uvicorn
 
 REST_SECONDS: Final = 0.5
 """Longest wait for the first question, and so the longest delay of a stop before it."""
-
-NAME: Final = ("insight", 80)
-"""What the application sees as its own address."""
 
 
 class AnswerServer:
@@ -38,11 +35,9 @@ class AnswerServer:
         """Wait for the first question, then serve until `end`."""
         if not wait_readable([self._listener], REST_SECONDS):
             return 0.0
-        from shared_api.debug_api.uvicorn_server import make_server  # noqa: PLC0415 - costly, see above
+        from queue_insight.insight_program.uvicorn_server import make_server  # noqa: PLC0415 - costly, see above
 
-        self._server = make_server(
-            self._build(), {}, server=NAME, scheme="http", may_ask=is_same_user
-        )
+        self._server = make_server(self._build())
         # `end` sets _has_ended first and then reads _server, here it is the other way round: at
         # least one of the two sees the other's value.
         if not self._has_ended:
@@ -50,7 +45,7 @@ class AnswerServer:
         return 0.0
 
     def end(self) -> None:
-        """Make `step` return within about `GRACE_SECONDS` of uvicorn; callable from any thread."""
+        """Make `step` return within about two seconds; callable from any thread."""
         self._has_ended = True
         if self._server is not None:
             self._server.should_exit = True

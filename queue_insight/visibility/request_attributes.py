@@ -37,7 +37,7 @@ class RequestTarget(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, target: str) -> RequestTarget:
-        """Return the parts of a request's target, split as uvicorn splits it."""
+        """Return the parts of a request's target, split as the application gets it."""
         path, _, query = target.partition("?")
         return cls(unquote(path), query)
 

@@ -130,7 +130,7 @@ class VisibilityServer:
             thread.start()
 
     def threads(self) -> list[LoopThread]:
-        """Return the threads that `/livez` watches; that of uvicorn is in one step forever."""
+        """Return the threads that `/livez` watches; the application's is in one step forever."""
         return [*self._threads[:-1], self._upkeep_thread]
 
     def stop(self) -> None:

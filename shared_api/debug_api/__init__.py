@@ -6,9 +6,7 @@ Read in this order:
    of all answers; ``contract`` encodes its ``openapi.json``; ``json_body``: what a POST sends.
 2. ``router_group``: routes that plugins add, similar to gin's.
 3. ``access``: guards that authorize requests.
-4. ``app_server``: the application behind a private socket, built at the first request;
-   ``uvicorn_server``: serves it there; ``http_over_socket``: one request and its answer;
-   ``peer_process``: identifies the process at the other end.
+4. ``app_server``: the application on a thread of its own, built at the first request.
 5. ``server``: the port in front of it; ``debug_flags``: the flags of address and TLS.
 
 Not here: the routes themselves and their answers (``queue_scheduler.debug_api``,

@@ -1,56 +1,86 @@
-"""Serves the application on a socket that only this process can use.
+"""Runs the application on a thread of its own, for the workers of a port.
 
-A worker of the port calls it, with one connection per request, and reads the whole answer.
-Application and uvicorn (`uvicorn_server`) are built at the first request: they take 15 MB and
-0.15 s of CPU, and most replicas never get a request.
+A worker hands over a request and waits for the whole answer. The port has read the request from its
+connection, so nothing is parsed a second time: the application gets the request as an ASGI scope
+(asgi.readthedocs.io, HTTP & WebSocket 2.4). The client's address, the scheme and the state of the
+request come from the port: no header that a client sends can change them.
 
-The socket is of AF_UNIX, so it opens no port. Its name is in the abstract namespace: it needs no
-writable folder and no removal, and a crash leaves nothing behind. Such a name has no owner and no
-mode, and every process in the network namespace can connect to it. So both ends ask the kernel
-which process is at the other end, and close the connection unless it is this one.
-
-The application gets the client's address, the scheme and the state of the request from the port,
-separately from the connection: no header that a client sends can change them.
+The application is built at the first request: its imports take 14 MB and a third of a second of
+CPU, and most replicas never get a request.
 """
 
 from __future__ import annotations
 
-import socket
+import asyncio
+import re
+import threading
 from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
+from urllib.parse import unquote
 
 import msgspec
 import structlog
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Scope
 
-from shared_api.debug_api.http_over_socket import (
-    AnswerTooLargeError,
-    BrokenAnswerError,
-    exchange,
-)
-from shared_api.debug_api.peer_process import is_own_process
 from shared_api.process.alarm import Alarm
 from shared_api.process.clock import Clock
-from shared_api.process.http_exchange import Answer, Request
+from shared_api.process.http_exchange import (
+    MAX_ANSWER_BYTES,
+    Answer,
+    AnswerTooLargeError,
+    BrokenAnswerError,
+    Request,
+)
 
 ANSWER_SECONDS: Final = 60.0
 """Time limit of an answer: the API server alone is given 30 s to identify the reader."""
 
-BACKLOG: Final = 64
-"""Connections that wait until uvicorn has started: more than there are workers to connect."""
+GRACE_SECONDS: Final = 2.0
+"""Time for answers in progress when the program ends; after it they are canceled."""
 
 Problem = Callable[[HTTPStatus, str], Answer]
 """Returns a refusal, of a status and a text for a person."""
 
-if TYPE_CHECKING:
-    import uvicorn
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""A method, or the name of a header (RFC 9110, 5.6.2)."""
+
+_TARGET: Final = re.compile(r"[!-~]+")
+_VALUE: Final = re.compile(r"[\t -~\x80-\xff]*")
+_LINE_ENDS: Final = re.compile(r"\s*[\r\n]+\s*")
+
+_OF_THE_CONNECTION: Final = frozenset(
+    {
+        "connection",
+        "content-length",
+        "expect",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Headers of requests that are about the client's connection, or about how a body is sent."""
+
+_WRITTEN_BY_THE_PORT: Final = frozenset(
+    {"connection", "content-length", "content-type", "date", "keep-alive", "transfer-encoding"}
+)
 
 log = structlog.get_logger("debug_api")
 
 
+ENDED: Final = "the program ends"
+
+
+class _InvalidRequestError(ValueError):
+    """The request is not valid HTTP."""
+
+
 class AppServer:
-    """The application behind a private socket.
+    """The application, and the thread that runs it.
 
     Args:
         build: Returns the application. Called once, at the first request, on the thread of `step`.
@@ -70,61 +100,47 @@ class AppServer:
         problem: Problem | None = None,
     ) -> None:
         self._build = build
-        self._problem = problem or _problem
-        self._told = (server, scheme)
+        self._address = (server, scheme)
         self._clock = clock
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind("")  # the kernel picks a free name
-        self._listener.listen(BACKLOG)
-        self.name: bytes = self._listener.getsockname()
-        # Name of the socket that sends a request -> the request. Workers write, uvicorn's thread
-        # reads; each access is a single operation on the dict.
-        self._requests: dict[bytes, Request] = {}
-        self._has_begun = False
+        self._problem = problem or _problem
         self._wanted = Alarm()  # set by the first request, or by `end`
+        self._changed = threading.Condition()  # guards the next two
+        self._running: _Running | None = None
         self._has_ended = False
-        self._server: uvicorn.Server | None = None
 
     def step(self) -> None:
-        """Wait for the first request, then serve until `end`; close the socket at the end."""
-        self._has_begun = True
+        """Wait for the first request, then run the application until `end`."""
         self._wanted.wait(None)
         if not self._has_ended:
-            self._server = self._make_server()
-        # `end` sets _has_ended first and then reads _server, here it is the other way round: at
-        # least one of the two sees the other's value.
-        if self._server is None or self._has_ended:
-            self._listener.close()
-        else:
-            self._server.run(sockets=[self._listener])
+            app = self._build()
+            with asyncio.Runner() as runner:  # its end cancels the answers that are in progress
+                runner.run(self._run(app))
 
-    def _make_server(self) -> uvicorn.Server:
-        from shared_api.debug_api.uvicorn_server import make_server  # noqa: PLC0415 - costly, see above
-
-        server, scheme = self._told
-        return make_server(self._build(), self._requests, server=server, scheme=scheme)
+    async def _run(self, app: ASGIApp) -> None:
+        running = _Running(app)
+        with self._changed:
+            if self._has_ended:
+                return
+            self._running = running
+            self._changed.notify_all()
+        await running.wait()
 
     def end(self) -> None:
-        """Make `step` return within about `GRACE_SECONDS` of uvicorn; callable from any thread."""
-        self._has_ended = True
-        if self._server is not None:
-            self._server.should_exit = True
-        if not self._has_begun:
-            self._listener.close()
+        """Make `step` return within about `GRACE_SECONDS`; callable from any thread."""
+        with self._changed:
+            self._has_ended = True
+            running, self._running = self._running, None
+            self._changed.notify_all()
+        if running is not None:
+            running.end()
         self._wanted.set()
 
     def ask(self, request: Request) -> Answer:
         """Return the application's answer, or an error; callable from any worker's thread."""
-        self._wanted.set()  # the connection waits in the backlog until uvicorn has started
         try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-                connection.bind("")
-                name = connection.getsockname()
-                self._requests[name] = request
-                try:
-                    return self._exchange(connection, request)
-                finally:  # before the socket closes and another process can take the name
-                    del self._requests[name]
+            return self._ask(request)
+        except _InvalidRequestError:
+            return self._problem(HTTPStatus.BAD_REQUEST, "the request is not valid HTTP")
         except TimeoutError:
             return self._problem(
                 HTTPStatus.SERVICE_UNAVAILABLE,
@@ -133,18 +149,173 @@ class AppServer:
             )
         except AnswerTooLargeError as error:
             return self._problem(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
-        except (OSError, BrokenAnswerError) as error:
-            log.warning("an answer broke off", path=request.target, error=repr(error))
+        except BrokenAnswerError as error:
+            log.warning("an answer broke off", path=request.target, exc_info=error)
             return self._problem(HTTPStatus.SERVICE_UNAVAILABLE, "the answer broke off: ask again")
 
-    def _exchange(self, connection: socket.socket, request: Request) -> Answer:
+    def _ask(self, request: Request) -> Answer:
+        exchange = _Exchange(_scope(request, *self._address), request)
         until = self._clock.monotonic() + ANSWER_SECONDS
-        connection.settimeout(ANSWER_SECONDS)
-        connection.connect(self.name)
-        if not is_own_process(connection):
-            msg = "another process has the name of the socket"
-            raise ConnectionRefusedError(msg)
-        return exchange(connection, request, self._clock, until)
+        self._wanted.set()
+        future = self._begin(exchange)
+        try:
+            future.result(until - self._clock.monotonic())
+        except CancelledError as error:
+            raise BrokenAnswerError(ENDED) from error
+        finally:
+            future.cancel()  # of one that took too long
+        return exchange.answer()
+
+    def _begin(self, exchange: _Exchange) -> Future[None]:
+        """Wait until the application runs; let it answer.
+
+        Raises:
+            TimeoutError: It does not run in time.
+            BrokenAnswerError: It does not run any more.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._running or self._has_ended, ANSWER_SECONDS):
+                raise TimeoutError
+            if self._running is None:
+                raise BrokenAnswerError(ENDED)
+            # Under the lock: `end` comes later, and finds this answer in progress.
+            return self._running.begin(exchange)
+
+
+class _Running:
+    """The application while requests are taken; made on the thread of its event loop."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._loop = asyncio.get_running_loop()
+        self._is_over = asyncio.Event()
+
+    async def wait(self) -> None:
+        """Wait until `end`, and then a while for the answers in progress."""
+        await self._is_over.wait()
+        if answers := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(answers, timeout=GRACE_SECONDS)
+
+    def end(self) -> None:
+        """End `wait`; callable from any thread, while no request is begun any more."""
+        self._loop.call_soon_threadsafe(self._is_over.set)  # after the starts of all answers
+
+    def begin(self, exchange: _Exchange) -> Future[None]:
+        """Begin an answer; callable from any thread."""
+        return asyncio.run_coroutine_threadsafe(exchange.run(self._app), self._loop)
+
+
+class _Exchange:
+    """One request as an ASGI application sees it, and the answer that it sends."""
+
+    def __init__(self, scope: Scope, request: Request) -> None:
+        self._scope = scope
+        self._request = request
+        self._is_received = False
+        self._status = 0
+        self._headers: list[tuple[str, str]] = []
+        self._parts: list[bytes] = []
+        self._length = 0
+        self._is_complete = False
+
+    async def run(self, app: ASGIApp) -> None:
+        """Let the application answer.
+
+        Raises:
+            BrokenAnswerError: It has not answered, or not to the end.
+        """
+        failure: Exception | None = None
+        try:
+            await app(self._scope, self._receive, self._send)
+        except Exception as error:  # noqa: BLE001 - reported below, or by the worker
+            failure = error
+        if not self._is_complete:
+            msg = "the application sent no whole answer"
+            raise BrokenAnswerError(msg) from failure
+        if failure is not None:
+            log.error("request failed", path=self._request.target, exc_info=failure)
+
+    async def _receive(self) -> Message:
+        if self._is_received:  # what comes next is that the client goes away, which it never does
+            await asyncio.get_running_loop().create_future()
+        self._is_received = True
+        return {"type": "http.request", "body": self._request.body, "more_body": False}
+
+    async def _send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            self._headers = [
+                (name.decode("latin-1"), value.decode("latin-1"))
+                for name, value in message.get("headers", ())
+            ]
+            return
+        part = message.get("body", b"")
+        self._length += len(part)
+        self._is_complete = not message.get("more_body", False)
+        if self._length <= MAX_ANSWER_BYTES:
+            self._parts.append(part)
+        else:
+            self._parts.clear()  # the rest is not kept, and the whole is refused
+
+    def answer(self) -> Answer:
+        """Return the whole answer, when it is complete.
+
+        Raises:
+            AnswerTooLargeError: It is longer than `MAX_ANSWER_BYTES`.
+        """
+        if self._length > MAX_ANSWER_BYTES:
+            raise AnswerTooLargeError(MAX_ANSWER_BYTES)
+        named = {name.lower(): value for name, value in self._headers}
+        has_body = self._request.method != "HEAD"
+        return Answer(
+            self._status,
+            b"".join(self._parts) if has_body else b"",
+            named.get("content-type", "text/plain; charset=utf-8"),
+            tuple(pair for pair in self._headers if pair[0].lower() not in _WRITTEN_BY_THE_PORT),
+            None if has_body else int(named.get("content-length", self._length)),
+        )
+
+
+def _scope(request: Request, server: tuple[str, int], scheme: str) -> Scope:
+    """Return a request as an application gets it.
+
+    A header value that was folded over several lines becomes one line. The length of a body is that
+    of the bytes that the port received.
+
+    Raises:
+        _InvalidRequestError: It has characters that HTTP does not allow there: the parser of most
+            ports, the standard library's, lets them pass.
+    """
+    headers = {"host": ""} | {
+        name: _LINE_ENDS.sub(" ", value)
+        for name, value in request.headers.items()
+        if name not in _OF_THE_CONNECTION
+    }
+    if request.method == "POST":
+        headers["content-length"] = str(len(request.body))
+    if not (
+        _TOKEN.fullmatch(request.method)
+        and _TARGET.fullmatch(request.target)
+        and all(_TOKEN.fullmatch(name) for name in headers)
+        and all(_VALUE.fullmatch(value) for value in headers.values())
+    ):
+        raise _InvalidRequestError
+    path, _, query = request.target.partition("?")
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
+        "http_version": "1.1",
+        "server": server,
+        "client": request.client,
+        "scheme": scheme,
+        "method": request.method,
+        "root_path": "",
+        "path": unquote(path),
+        "raw_path": path.encode("ascii"),
+        "query_string": query.encode("ascii"),
+        "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers.items()],
+        "state": dict(request.state),
+    }
 
 
 def _problem(status: HTTPStatus, detail: str) -> Answer:

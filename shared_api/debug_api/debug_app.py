@@ -45,8 +45,8 @@ def build_debug_app(title: str, version: str, access: Guard) -> FastAPI:
         responses=problems(401, 403, 421, 422, 500, 503),
     )
     add_refusals(app)
-    # As the app's own handler of `Exception` it would answer and raise again, and uvicorn would log
-    # the exception a second time.
+    # As the app's own handler of `Exception` it would answer and raise again, and `app_server`
+    # would log the exception a second time.
     app.add_middleware(ExceptionMiddleware, handlers={Exception: _answer_failure})
 
     @app.get("/")

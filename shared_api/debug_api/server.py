@@ -1,7 +1,7 @@
-"""Serves the debug API: a port like the others, with uvicorn and the application behind it.
+"""Serves the debug API: a port like the others, with the application behind it.
 
-`connection_gate` owns the public sockets, and has workers. A worker passes each complete request to
-uvicorn (`app_server`), whose loop runs on another thread, and waits for the whole answer. Loopback
+`connection_gate` owns the sockets, and has workers. A worker passes each complete request to the
+application, which runs on another thread (`app_server`), and waits for the whole answer. Loopback
 addresses are served without TLS; any other address requires it.
 """
 
@@ -154,7 +154,7 @@ class DebugServer:
         )
 
     def threads(self, spawn: Spawn) -> list[LoopThread]:
-        """Return the threads of the port and of uvicorn, not yet started."""
+        """Return the threads of the port and of the application, not yet started."""
         return [*self._gate.threads("debug", spawn), spawn("debug-api", self._app_server.step)]
 
     def end(self) -> None:

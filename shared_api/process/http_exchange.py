@@ -21,6 +21,10 @@ MAX_HEAD_BYTES: Final = 32_768
 """Longest request line and headers together: a service account's token has one or two thousand
 bytes, those of some identity providers ten times as many."""
 
+MAX_ANSWER_BYTES: Final = 33_554_432
+"""32 MiB: enough for a hundred thousand pending units under upstream's path. Eight such answers at
+once are half of the memory that the chart gives the scheduler."""
+
 Client = tuple[str, int]
 """Address and port of the client."""
 
@@ -85,6 +89,17 @@ class BadRequestError(ValueError):
     def __init__(self, answer: Answer) -> None:
         super().__init__(answer.body.decode())
         self.answer = answer
+
+
+class AnswerTooLargeError(ValueError):
+    """An answer is too long; the message says so to its reader."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"the answer is larger than {most} bytes: ask for less with ?limit=")
+
+
+class BrokenAnswerError(ValueError):
+    """There is no whole answer, and none will come."""
 
 
 def is_head_complete(received: bytes | bytearray) -> bool:

@@ -13,9 +13,8 @@ from typing import Final
 
 RESERVED: Final = 256
 """For everything other than the ports' connections: 32 idle connections to the API server and those
-in use (12 writers, a watch and a list per kind, one per answer that is being made), both ends of
-each debug request's connection to uvicorn (8 at once), log, certificates, the selectors, what
-plugins open."""
+in use (12 writers, a watch and a list per kind, one per answer that is being made), log,
+certificates, the selectors, what plugins open."""
 
 WANTED: Final[Mapping[str, int]] = {"health": 64, "metrics": 64, "debug": 640}
 """Connections by port. A kubelet, a Prometheus or two and a few people need few; the rest is room

@@ -50,6 +50,7 @@ LOCK_HOLDERS = {
     "shared_api/client/credential_refresh.py": "one renewal at a time for all threads",
     "shared_api/client/write_dispatcher.py": "writes handed over from workers to senders",
     "shared_api/informer/indexed_store.py": "one writer, many readers",
+    "shared_api/debug_api/app_server.py": "requests handed over from workers to the application",
     "shared_api/process/answer_desk.py": "shares of a port's requests, for all its workers",
     "shared_api/process/caller_turns.py": "shares of all request threads",
     "shared_api/process/clock.py": "waits for an Event that others own",
@@ -74,6 +75,8 @@ ASYNC_PLACES: dict[str, str] = {
     "queue_insight/page/login.py": "a refusal waits without a thread",
     "queue_insight/page/browser_guard.py": "an ASGI middleware that adds headers to answers",
     "tests/benchmarks/page_viewers.py": "200 open pages in one process",
+    "shared_api/debug_api/app_server.py": "an application is a coroutine (ASGI)",
+    "tests/shared_api/debug_api/test_app_server.py": "it plays applications",
     "shared_api/debug_api/json_body.py": "Starlette's body of a request can only be awaited",
 }
 

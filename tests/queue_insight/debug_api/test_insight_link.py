@@ -30,13 +30,13 @@ from queue_insight.debug_api.insight_views import LogEntryView, LogView, log_wit
 from queue_insight.debug_api.question_caller import told_caller
 from queue_insight.dump.codec import decode_dump
 from queue_insight.insight.finished_run import FinishedRun
+from queue_insight.insight_feed import http_over_socket
 from queue_insight.insight_feed.messages import ANSWERS_SOCKET
 from queue_insight.insight_program.answer_server import AnswerServer
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.additions import OFF
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from shared_api.caller_shares import token_key
-from shared_api.debug_api import http_over_socket
 from shared_api.debug_api.access import open_access
 from shared_api.process.clock import SystemClock
 from shared_api.process.local_socket import listen_at
@@ -363,7 +363,6 @@ def test_an_answer_above_the_limit_is_refused(
     kit: ShellKit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def answer(_: Request) -> Response:
-        # Lowered only now: the answer of the scheduler itself has the same limit.
         monkeypatch.setattr(http_over_socket, "MAX_ANSWER_BYTES", 1000)
         return PlainTextResponse("x" * 2000)
 

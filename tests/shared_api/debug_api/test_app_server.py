@@ -1,9 +1,8 @@
-"""Requests go to uvicorn over a socket private to this process, and answers return complete."""
+"""Workers hand requests to the application on its own thread, and get whole answers."""
 
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import threading
@@ -11,29 +10,39 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 
+import anyio
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request as AppRequest
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 from structlog.testing import capture_logs
 
-from shared_api.debug_api import app_server, http_over_socket, uvicorn_server
+from shared_api.debug_api import app_server
 from shared_api.debug_api.app_server import AppServer
-from shared_api.debug_api.http_over_socket import encode_request
 from shared_api.process.alarm import Alarm
 from shared_api.process.clock import SystemClock
 from shared_api.process.http_exchange import Answer, Request, read_request
 from shared_api.process.loop_thread import LoopThread, run_once
 
 PATIENCE_SECONDS = 60.0
+WORKERS = 6
 IS_ASKED, GO_ON = threading.Event(), threading.Event()
 
 
-def heard(request: AppRequest) -> Response:
+async def heard(request: AppRequest) -> Response:
     pairs = [(name.decode(), value.decode("latin-1")) for name, value in request.headers.raw]
-    told = {"client": request.scope["client"], "state": request.scope["state"]}
-    return JSONResponse({"headers": pairs, **told})
+    return JSONResponse(
+        {
+            "headers": pairs,
+            "client": request.scope["client"],
+            "state": request.scope["state"],
+            "body": (await request.body()).decode(),
+            "path": request.scope["path"],
+            "query": request.query_params.multi_items(),
+        }
+    )
 
 
 def cookies(_request: AppRequest) -> Response:
@@ -59,9 +68,11 @@ def slow(_request: AppRequest) -> Response:
     return PlainTextResponse("slow")
 
 
+INVALID = (400, b'{"detail":"the request is not valid HTTP"}', None)
 APP = Starlette(
     routes=[
-        Route("/heard", heard),
+        Route("/heard", heard, methods=["GET", "POST"]),
+        Route("/heard{rest:path}", heard),
         Route("/cookies", cookies),
         Route("/pieces", pieces),
         Route("/nothing", lambda _: Response(status_code=204)),
@@ -70,12 +81,12 @@ APP = Starlette(
 )
 
 
-def made(build: Callable[[], Starlette] = lambda: APP) -> AppServer:
+def made(build: Callable[[], ASGIApp] = lambda: APP) -> AppServer:
     return AppServer(build, server=("127.0.0.1", 80), scheme="http", clock=SystemClock())
 
 
 @contextmanager
-def running(build: Callable[[], Starlette] = lambda: APP) -> Iterator[AppServer]:
+def running(build: Callable[[], ASGIApp] = lambda: APP) -> Iterator[AppServer]:
     server = made(build)
     thread = LoopThread("debug-api", server.step, SystemClock(), unblock=server.end)
     thread.start()
@@ -101,11 +112,7 @@ def test_a_request_is_forwarded_without_the_headers_of_its_connection() -> None:
     }
     with running() as server:
         said = json.loads(server.ask(get("/heard", sent)).body)
-    assert sorted(said["headers"]) == [
-        ["connection", "close"],
-        ["host", "localhost"],
-        ["x-it", "yes"],
-    ]
+    assert sorted(said["headers"]) == [["host", "localhost"], ["x-it", "yes"]]
     assert said["client"] == ["10.1.2.3", 4567]
 
 
@@ -118,20 +125,29 @@ def test_a_request_without_a_host_is_forwarded_with_an_empty_one() -> None:
 @pytest.mark.parametrize("end", ["\r\n", "\n"])
 @pytest.mark.parametrize("indent", [" ", "\t"])
 def test_a_folded_header_stays_one_header(end: str, indent: str) -> None:
-    head = f"GET / HTTP/1.1{end}X-It: a{end}{indent}Host: localhost{end}{end}".encode()
-    lines = encode_request(read_request(head)).split(b"\r\n")
-    assert b"x-it: a Host: localhost" in lines
-    assert b"host:" in lines
-    assert len(lines) == 6
+    head = f"GET /heard HTTP/1.1{end}X-It: a{end}{indent}Host: localhost{end}{end}".encode()
+    with running() as server:
+        said = json.loads(server.ask(read_request(head)).body)
+    assert sorted(said["headers"]) == [["host", ""], ["x-it", "a Host: localhost"]]
 
 
 def test_a_body_is_forwarded_with_its_own_length() -> None:
-    sent = Request("POST", "/", {"content-length": "7", "content-type": "a/b"}, body=b"body")
-    lines = encode_request(sent).split(b"\r\n")
-    assert lines[-2:] == [b"", b"body"]
-    assert lines.count(b"content-length: 4") == 1
-    assert b"content-length: 7" not in lines
-    assert b"content-type: a/b" in lines
+    sent = {"content-length": "7", "content-type": "a/b"}
+    with running() as server:
+        said = json.loads(server.ask(Request("POST", "/heard", sent, body=b"body")).body)
+    assert said["body"] == "body"
+    assert sorted(said["headers"]) == [
+        ["content-length", "4"],
+        ["content-type", "a/b"],
+        ["host", ""],
+    ]
+
+
+def test_path_and_query_are_forwarded() -> None:
+    with running() as server:
+        said = json.loads(server.ask(get("/heard%2Fa%C3%A4/b?c=d%20e&c=f")).body)
+    assert said["path"] == "/heard/aä/b"
+    assert said["query"] == [["c", "d e"], ["c", "f"]]
 
 
 def test_repeated_headers_of_an_answer_are_returned() -> None:
@@ -155,9 +171,12 @@ def test_repeated_headers_of_an_answer_are_returned() -> None:
             (405, b"Method Not Allowed", None),
             id="method not allowed",
         ),
-        pytest.param(
-            get("/", {"x-it": "a\0b"}), (400, b"Invalid HTTP request received.", None), id="no HTTP"
-        ),
+        pytest.param(get("/", {"x-it": "a\0b"}), INVALID, id="a NUL in a value"),
+        pytest.param(get("/", {"x it": "a"}), INVALID, id="a space in a name"),
+        pytest.param(get("/", {"": "a"}), INVALID, id="no name"),
+        pytest.param(get("/a\x07"), INVALID, id="a control character in a target"),
+        pytest.param(get("/\xe4"), INVALID, id="a byte above 127 in a target"),
+        pytest.param(get("/", method="G(T"), INVALID, id="a parenthesis in a method"),
     ],
 )
 def test_an_answer_is_returned_complete(
@@ -177,7 +196,7 @@ def test_an_incomplete_answer_is_an_error() -> None:
 
 
 def test_an_answer_above_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_over_socket, "MAX_ANSWER_BYTES", 100)
+    monkeypatch.setattr(app_server, "MAX_ANSWER_BYTES", 100)
     with running() as server:
         answer = server.ask(get("/heard", {"x-it": "a" * 1000}))
     assert answer.status == HTTPStatus.INTERNAL_SERVER_ERROR
@@ -187,8 +206,8 @@ def test_an_answer_above_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -
 def test_waiting_for_a_missing_answer_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A worker that waits for one ends with uvicorn, long before its own timeout."""
-    monkeypatch.setattr(uvicorn_server, "GRACE_SECONDS", 1)
+    """A worker that waits for one ends with the program, long before its own timeout."""
+    monkeypatch.setattr(app_server, "GRACE_SECONDS", 1.0)
     IS_ASKED.clear()
     GO_ON.clear()
     statuses: list[int] = []
@@ -223,17 +242,15 @@ def test_the_application_is_built_once_at_the_first_request() -> None:
     assert (answers, built) == ([HTTPStatus.OK] * 3, [1])
 
 
-def test_stopped_before_the_first_request_it_builds_nothing_and_leaves_no_socket() -> None:
+def test_stopped_before_the_first_request_it_builds_nothing() -> None:
     built: list[int] = []
 
     def build() -> Starlette:
         built.append(1)
         return APP
 
-    with running(build) as server:
+    with running(build):
         pass
-    with pytest.raises(ConnectionRefusedError), unix_socket() as connection:
-        connection.connect(server.name)
     assert built == []
 
 
@@ -291,54 +308,57 @@ def test_after_the_end_a_request_fails_at_once() -> None:
         assert server.ask(get("/cookies")).status == HTTPStatus.SERVICE_UNAVAILABLE
 
 
-def test_stopped_before_its_start_it_leaves_no_socket() -> None:
-    server = made()
-    server.end()
-    with pytest.raises(ConnectionRefusedError), unix_socket() as connection:
-        connection.connect(server.name)
+def test_an_application_that_fails_after_its_answer_is_reported() -> None:
+    async def fails(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse("yes")(scope, receive, send)
+        raise ValueError("oops")
+
+    with running(lambda: fails) as server, capture_logs() as logs:
+        assert server.ask(get("/")).body == b"yes"
+    assert [(each["event"], each["log_level"]) for each in logs] == [("request failed", "error")]
 
 
-def test_another_process_that_connects_gets_no_answer() -> None:
-    code = (
-        "import socket, sys\n"
-        "connection = socket.socket(socket.AF_UNIX)\n"
-        "connection.connect(bytes.fromhex(sys.argv[1]))\n"
-        "try:\n"
-        "    connection.sendall(b'GET /cookies HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n')\n"
-        "    print(connection.recv(1000))\n"
-        "except ConnectionError:\n"
-        "    print(b'')\n"
-    )
-    with running() as server, capture_logs() as logs:
-        assert server.ask(get("/cookies")).status == HTTPStatus.OK
-        child = [sys.executable, "-c", code, server.name.hex()]
-        said = subprocess.run(child, capture_output=True, text=True, timeout=60.0, check=True)
-    assert said.stdout == "b''\n"
-    assert [each["log_level"] for each in logs] == ["warning"]
+def test_an_application_that_never_says_anything_is_an_error() -> None:
+    async def silent(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        pass
+
+    with running(lambda: silent) as server, capture_logs():
+        answer = server.ask(get("/"))
+    assert answer.status == HTTPStatus.SERVICE_UNAVAILABLE
 
 
-def test_another_process_that_has_taken_the_name_gets_no_request() -> None:
-    code = (
-        "import socket\n"
-        "listener = socket.socket(socket.AF_UNIX)\n"
-        "listener.bind('')\n"
-        "listener.listen()\n"
-        "print(listener.getsockname().hex(), flush=True)\n"
-        "print(listener.accept()[0].recv(1000))\n"
-    )
-    server = made()
-    server.end()
-    child = [sys.executable, "-c", code]
-    with subprocess.Popen(child, stdout=subprocess.PIPE, text=True) as impostor, capture_logs():
-        assert impostor.stdout is not None
-        server.name = bytes.fromhex(impostor.stdout.readline())
-        answer = server.ask(get("/cookies", {"authorization": "Bearer secret"}))
-        assert answer.status == HTTPStatus.SERVICE_UNAVAILABLE
-        assert impostor.stdout.read() == "b''\n"
+def test_a_client_never_seems_to_go_away() -> None:
+    """The port notices it, not the application, whose answer would break off."""
+
+    async def waits(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        with anyio.move_on_after(0.1):
+            message = await receive()
+            raise AssertionError(message)
+        await PlainTextResponse("still there")(scope, receive, send)
+
+    with running(lambda: waits) as server:
+        assert server.ask(get("/")).body == b"still there"
 
 
-@contextmanager
-def unix_socket() -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(PATIENCE_SECONDS)
-        yield connection
+def test_many_workers_ask_while_the_program_ends() -> None:
+    """Each gets an answer at once: none waits for an event loop that has ended."""
+    answers: list[int] = []
+    with capture_logs():
+        with running() as server:
+            for _ in range(WORKERS):
+                run_once("worker", lambda: _ask_until_refused(server, answers), SystemClock())
+            while len(answers) < WORKERS:
+                Alarm().wait(0.001)
+        deadline = SystemClock().monotonic() + PATIENCE_SECONDS / 2
+        while answers.count(HTTPStatus.SERVICE_UNAVAILABLE) < WORKERS:
+            assert SystemClock().monotonic() < deadline, answers
+            Alarm().wait(0.01)
+    assert set(answers) == {HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE}
+
+
+def _ask_until_refused(server: AppServer, answers: list[int]) -> None:
+    status = 0
+    while status != HTTPStatus.SERVICE_UNAVAILABLE:
+        status = server.ask(get("/cookies")).status
+        answers.append(status)

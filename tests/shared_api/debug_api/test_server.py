@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from structlog.testing import capture_logs
 
-from shared_api.debug_api import app_server, uvicorn_server
+from shared_api.debug_api import app_server
 from shared_api.debug_api.server import Callers, DebugServer, check_address, is_loopback
 from shared_api.process.clock import SystemClock
 from shared_api.process.probes import Address, AddressError, load_tls, open_listener
@@ -194,7 +194,7 @@ def test_close_does_not_wait_for_a_missing_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(app_server, "ANSWER_SECONDS", 0.05)
-    monkeypatch.setattr(uvicorn_server, "GRACE_SECONDS", 0)
+    monkeypatch.setattr(app_server, "GRACE_SECONDS", 0.0)
     GO_ON.clear()
     with served(APP) as client:
         assert client.get("/slow").status_code == HTTPStatus.SERVICE_UNAVAILABLE

@@ -9,45 +9,20 @@ from typing import Final
 import httptools
 
 from shared_api.process.clock import Clock
-from shared_api.process.http_exchange import Answer, Request
-
-MAX_ANSWER_BYTES: Final = 33_554_432
-"""32 MiB, head included: enough for a hundred thousand pending units under upstream's path. Eight
-such answers at once are half of the memory that the chart gives the scheduler."""
+from shared_api.process.http_exchange import (
+    MAX_ANSWER_BYTES,
+    Answer,
+    AnswerTooLargeError,
+    BrokenAnswerError,
+    Request,
+)
 
 RECEIVE_BYTES: Final = 65_536
-
-_PASSED_ON_NEVER: Final = frozenset(
-    {
-        "connection",
-        "content-length",
-        "expect",
-        "keep-alive",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
-"""Headers that are not forwarded: about the client's connection, or about how a body is sent."""
 
 _LENGTHS: Final = frozenset({"content-length", "transfer-encoding"})
 """Headers that say where a body ends."""
 
-_WRITTEN_BY_THE_PORT: Final = frozenset(
-    {"connection", "content-type", "date", "keep-alive", *_LENGTHS}
-)
-
 _LINE_ENDS: Final = re.compile(r"\s*[\r\n]+\s*")
-
-
-class AnswerTooLargeError(ValueError):
-    """The answer has more than `MAX_ANSWER_BYTES`; the message says so to its reader."""
-
-
-class BrokenAnswerError(ValueError):
-    """The answer is not HTTP."""
 
 
 def exchange(connection: socket.socket, request: Request, clock: Clock, until: float) -> Answer:
@@ -66,7 +41,7 @@ def exchange(connection: socket.socket, request: Request, clock: Clock, until: f
         OSError: The connection ended before it was complete.
     """
     connection.sendall(encode_request(request))
-    reader = _AnswerReader(has_body=request.method != "HEAD")
+    reader = _AnswerReader()
     while not reader.is_complete:
         left = until - clock.monotonic()
         if left <= 0:
@@ -78,25 +53,20 @@ def exchange(connection: socket.socket, request: Request, clock: Clock, until: f
         else:
             reader.end()
         if reader.received > MAX_ANSWER_BYTES:
-            msg = f"the answer is larger than {MAX_ANSWER_BYTES} bytes: ask for less with ?limit="
-            raise AnswerTooLargeError(msg)
+            raise AnswerTooLargeError(MAX_ANSWER_BYTES)
     return reader.answer()
 
 
 def encode_request(request: Request) -> bytes:
-    """Return the bytes of a request to uvicorn.
+    """Return the bytes of a request: a GET, or a POST with a body.
 
-    A header value that was folded over several lines becomes one line, so that one header of a
-    client never becomes two. The length of a body is that of the bytes that the port received.
+    A value of several lines becomes one line, so that one header never becomes two.
     """
-    passed_on = {
-        name: value for name, value in request.headers.items() if name not in _PASSED_ON_NEVER
-    }
     lines = [
         f"{request.method} {request.target} HTTP/1.1",
         "connection: close",
-        *(() if "host" in passed_on else ("host:",)),  # required; empty means unknown
-        *(f"{name}: {_LINE_ENDS.sub(' ', value)}" for name, value in passed_on.items()),
+        "host:",  # required; empty means unknown
+        *(f"{name}: {_LINE_ENDS.sub(' ', value)}" for name, value in request.headers.items()),
         *((f"content-length: {len(request.body)}",) if request.method == "POST" else ()),
     ]
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + request.body
@@ -105,9 +75,8 @@ def encode_request(request: Request) -> bytes:
 class _AnswerReader:
     """Assembles an answer; httptools calls its `on_` methods."""
 
-    def __init__(self, *, has_body: bool) -> None:
+    def __init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
-        self._has_body = has_body
         self._status = 0
         self._headers: list[tuple[str, str]] = []
         self._parts: list[bytes] = []
@@ -144,8 +113,6 @@ class _AnswerReader:
 
     def on_headers_complete(self) -> None:
         self._status = self._parser.get_status_code()
-        # An answer to HEAD states the length of a body that is not sent.
-        self.is_complete = not self._has_body
 
     def on_body(self, body: bytes) -> None:
         self._parts.append(body)
@@ -156,11 +123,9 @@ class _AnswerReader:
     def answer(self) -> Answer:
         """Return the whole answer, once it is complete."""
         named = {name.lower(): value for name, value in self._headers}
-        length = None if self._has_body else int(named.get("content-length", "0"))
         return Answer(
             self._status,
             b"".join(self._parts),
             named.get("content-type", "text/plain; charset=utf-8"),
-            tuple(pair for pair in self._headers if pair[0].lower() not in _WRITTEN_BY_THE_PORT),
-            length,
+            tuple(self._headers),
         )
