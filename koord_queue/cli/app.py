@@ -6,11 +6,14 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
 from koord_queue.errors import EXIT_FAILED, EXIT_INTERRUPTED, CommandError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class Entry(NamedTuple):
@@ -64,13 +67,13 @@ SECTIONS: Final[dict[str, dict[str, Entry]]] = {
         "import": Entry("import_", "import_", "take over quotas, queues and jobs of another queue"),
         "check": Entry("check", "check", "find problems of an installation, and their fixes"),
         "version": Entry("version", "version", "show the versions here and in the cluster"),
-        "completion": Entry("completion", "completion", "print the completion of a shell"),
+        "completion": Entry("shells", "completion", "print the completion of a shell"),
     },
 }
 """The order of `--help`."""
 
 COMPLETION: Final = "_KOORD_QUEUE_COMPLETE"
-"""Variable with which the shells' completions run the program."""
+"""Variable with which the shells' completions run the program; the `obj` of click's context."""
 
 COMMANDS: Final = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 
@@ -109,6 +112,17 @@ class LazyCommands(click.Group):
             ctx.fail(f"There is no command {args[0]!r}.{meant}")
         return super().resolve_command(ctx, args)
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete names of commands, with their lines of `--help`, without importing them."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - not for --help
+
+        found = [
+            CompletionItem(name, help=entry.says)
+            for name, entry in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""
         for section, commands in SECTIONS.items():
@@ -129,10 +143,10 @@ def root() -> None:
 def run(arguments: Sequence[str], program: str = "koord-queue") -> int:
     """Run a command; return the exit code of the program."""
     if COMPLETION in os.environ:
-        importlib.import_module("koord_queue.cli.completion").register()
+        importlib.import_module("koord_queue.cli.shells").register()
     try:
         # What a command returns is of no use; `Exit` of one makes click return its exit code.
-        code = root.main(args=list(arguments), prog_name=program, standalone_mode=False)
+        code = root.main(list(arguments), program, standalone_mode=False, obj=COMPLETION)
     except CommandError as error:
         _tell(error)
         return error.exit_code

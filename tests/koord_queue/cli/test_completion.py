@@ -14,7 +14,8 @@ import click
 import pytest
 
 from koord_queue.cli.app import run
-from koord_queue.cli.completion import _time_limit, complete, kinds_of
+from koord_queue.cli.completion import complete
+from koord_queue.cli.shells import _time_limit, kinds_of
 from tests.tidy.source_tree import ROOT
 
 PATIENCE_SECONDS: Final = 60.0
