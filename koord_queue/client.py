@@ -32,6 +32,7 @@ from koord_queue.answers.pending import Pending
 from koord_queue.answers.tried import Tried
 from koord_queue.answers.what_if import WhatIf
 from koord_queue.errors import CommandError
+from koord_queue.reach import questions
 from koord_queue.reach.choice import SYSTEM_NAMESPACE, Choice
 from koord_queue.reach.dry_run import DryRuns, apply_dry, read_manifest
 from koord_queue.reach.errors import Missing
@@ -136,8 +137,8 @@ class Client:
             CommandError: There is no such unit, or nobody answers.
         """
         context = self._context
-        answer = context.source.explain(*context.find(unit), changes=changes)
-        return decode(answer, Explanation)
+        question = questions.explain(*context.find(unit), changes=changes)
+        return decode(context.source.answer(question), Explanation)
 
     def forecast(self, unit: str) -> Forecast:
         """Return when a job starts and ends, by the last forecast.
@@ -146,11 +147,13 @@ class Client:
             CommandError: It does not wait, or nobody answers.
         """
         context = self._context
-        return decode(context.source.forecast(*context.find(unit)), Forecast)
+        question = questions.forecast(*context.find(unit))
+        return decode(context.source.answer(question), Forecast)
 
     def queue_forecast(self, queue: str) -> QueueForecast:
         """Return when the jobs of a queue start. Raises as `forecast`."""
-        return decode(self._context.source.queue_forecast(queue_name(queue)), QueueForecast)
+        question = questions.queue_forecast(queue_name(queue))
+        return decode(self._context.source.answer(question), QueueForecast)
 
     def pending(self, *, queue: str | None = None, everywhere: bool = False) -> list[Pending]:
         """Return the units that wait: those of the namespace, or `everywhere`.
@@ -163,7 +166,8 @@ class Client:
             CommandError: Nobody answers.
         """
         context = self._context
-        return context.source.pending(None if everywhere else context.namespace(), queue)
+        namespace = None if everywhere else context.namespace()
+        return context.source.answer(questions.pending(namespace, queue))
 
     def try_(self, manifest: Manifest, *, changes: bool = False) -> Tried:
         """Return what would become of jobs that are submitted now. Nothing is created.
@@ -176,10 +180,10 @@ class Client:
         namespace = context.namespace()
         if self._dump is None:
             text = apply_dry(self._session.cluster(), text, namespace)
-        answer = context.source.try_(
+        question = questions.try_(
             text, namespace, is_json=True, changes=changes, defaulted=self._dump is None
         )
-        return decode(answer, Tried)
+        return decode(context.source.answer(question), Tried)
 
     def what_if(
         self,
@@ -220,7 +224,8 @@ class Client:
             question["horizonSeconds"] = _seconds(horizon)
         if seed is not None:
             question["seed"] = seed
-        return decode(context.source.what_if(msgspec.json.encode(question)), WhatIf)
+        what_if = questions.what_if(msgspec.json.encode(question))
+        return decode(context.source.answer(what_if), WhatIf)
 
     # --- jobs ---------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from koord_queue.acts.on_queues import set_stop_policy
 from koord_queue.acts.on_units import hold, is_held, release
 from koord_queue.cli.targets import Place, Targets, UnitTarget
 from koord_queue.errors import EXIT_FAILED, CommandError
+from koord_queue.reach import questions
 from koord_queue.reach.errors import Conflicting, Missing, Refused
 from koord_queue.reach.named import queue_name
 from koord_queue.session.session import Session
@@ -203,7 +204,8 @@ class Acting:
         from koord_queue.show.what_if import what_if_lines  # noqa: PLC0415 - the same
 
         try:
-            answer = self._session.answers().what_if(msgspec.json.encode({"edits": self._edits}))
+            question = questions.what_if(msgspec.json.encode({"edits": self._edits}))
+            answer = self._session.sources().answer(question)
         except CommandError as error:
             said = (
                 "which units would then start, wait or be evicted is not known:"

@@ -64,7 +64,7 @@ def _named_server(session: Session) -> NamedServer | None:
     url = session.choice.server
     if not url:
         return None
-    return NamedServer(url, lambda: session.answers().debug("/debug/queues", (("limit", "1"),)))
+    return NamedServer(url, lambda: session.debug("/debug/queues", (("limit", "1"),)))
 
 
 def _look(

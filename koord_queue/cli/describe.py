@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -12,6 +12,7 @@ from koord_queue.errors import CommandError
 from koord_queue.reach.errors import Missing, NotServed, Refused
 
 if TYPE_CHECKING:
+    from koord_queue.reach.questions import Question
     from koord_queue.session.session import Session
     from koord_queue.show.unit_life import Event, Told
     from shared_api.objects.queue_unit import QueueUnit
@@ -63,22 +64,22 @@ def _told(session: Session, namespace: str, name: str) -> Told:
     from koord_queue.answers.decoding import decode  # noqa: PLC0415 - not for --help
     from koord_queue.answers.explanation import Explanation  # noqa: PLC0415 - the same
     from koord_queue.answers.forecast import Forecast  # noqa: PLC0415 - the same
+    from koord_queue.reach import questions  # noqa: PLC0415 - the same
     from koord_queue.show.unit_life import Told  # noqa: PLC0415 - the same
 
-    answers = session.answers()
-    explained = _answer(session, lambda: answers.explain(namespace, name), "place and numbers")
+    explained = _answer(session, questions.explain(namespace, name), "place and numbers")
     if explained is None:
         return Told()
     explanation = decode(explained, Explanation)
     if explanation.verdict != "waiting":
         return Told(explanation)
-    forecast = _answer(session, lambda: answers.forecast(namespace, name), "a forecast")
+    forecast = _answer(session, questions.forecast(namespace, name), "a forecast")
     return Told(explanation, None if forecast is None else decode(forecast, Forecast))
 
 
-def _answer(session: Session, ask: Callable[[], bytes], what: str) -> bytes | None:
+def _answer(session: Session, question: Question[bytes], what: str) -> bytes | None:
     try:
-        return ask()
+        return session.sources().answer(question)
     except Missing:
         return None
     except CommandError as error:

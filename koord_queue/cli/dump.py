@@ -61,7 +61,7 @@ def dump(session: Session, *, dump_file: str | None, path: str, anonymize: bool,
 
 
 def _fetch(session: Session) -> bytes:
-    return session.answers().debug("/debug/dump", (("gzip", "true"),))
+    return session.debug("/debug/dump", (("gzip", "true"),))
 
 
 def _prepare(source: Path | bytes, key: str | None, *, compress: bool) -> Prepared:

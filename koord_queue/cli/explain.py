@@ -70,10 +70,13 @@ def _find(context: AnswerContext, unit: str, at: str | None) -> tuple[str, str]:
 def _answer(
     context: AnswerContext, unit: tuple[str, str], at: str | None, *, changes: bool
 ) -> bytes:
+    from koord_queue.reach import questions  # noqa: PLC0415 - not for --help
+
     if at is None:
-        return context.source.explain(*unit, changes=changes)
+        return context.source.answer(questions.explain(*unit, changes=changes))
     namespace, name = unit
-    return context.source.debug(f"/debug/queueunits/{namespace}/{name}/explain", (("at", at),))
+    path = f"/debug/queueunits/{namespace}/{name}/explain"
+    return context.source.answer(questions.route(path, (("at", at),)))
 
 
 def _show(session: Session, context: AnswerContext, answer: bytes, *, shows_all: bool) -> None:
@@ -89,10 +92,13 @@ def _show(session: Session, context: AnswerContext, answer: bytes, *, shows_all:
 
 def _ahead(context: AnswerContext, explanation: Explanation) -> list[str]:
     """Return units of its namespace that are ahead of it; none if that is not answered."""
+    from koord_queue.reach import questions  # noqa: PLC0415 - not for --help
+
     if explanation.verdict != "waiting" or explanation.position <= 1:
         return []
     try:
-        found = context.source.pending(explanation.namespace, explanation.queue)
+        question = questions.pending(explanation.namespace, explanation.queue)
+        found = context.source.answer(question)
     except (NotServed, Refused):
         return []
     ahead = [each for each in found if 0 < each.position < explanation.position]

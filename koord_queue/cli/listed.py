@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from koord_queue.answers.decoding import decode
 from koord_queue.answers.queues import Queue
 from koord_queue.answers.units import Unit
-from koord_queue.reach.debug_api import debug_pages
 from koord_queue.reach.dump import open_dump
+from koord_queue.reach.questions import debug_pages
 from koord_queue.show.documents import show_document
 
 if TYPE_CHECKING:
+    import msgspec
+
     from koord_queue.session.session import Session
 
 UNIT_COLUMNS: Final = ("NAMESPACE", "NAME", "STATE", "QUEUE", "QUOTA", "POS", "MESSAGE")
@@ -60,9 +62,9 @@ def queues_of_dump(session: Session, dump: str) -> Listed:
 
 def units_at(session: Session, at: str, namespace: str | None) -> Listed:
     """Return the units that waited at a moment, of a namespace or (None) of all."""
-    found, ask = Listed([], []), session.answers().debug
+    found = Listed([], [])
     for queue in queues_at(session, at).values:
-        for raw in debug_pages(ask, f"/debug/queues/{queue.name}", (("at", at),)):
+        for raw in _pages(session, f"/debug/queues/{queue.name}", at):
             unit = decode(bytes(raw), Unit)
             if namespace in {None, unit.namespace}:
                 found.values.append(unit)
@@ -72,10 +74,14 @@ def units_at(session: Session, at: str, namespace: str | None) -> Listed:
 
 def queues_at(session: Session, at: str) -> Listed:
     """Return the queues of a moment."""
-    raws = list(debug_pages(session.answers().debug, "/debug/queues", (("at", at),)))
+    raws = list(_pages(session, "/debug/queues", at))
     return Listed(
         [decode(bytes(raw), Queue) for raw in raws], [decode(bytes(raw), object) for raw in raws]
     )
+
+
+def _pages(session: Session, path: str, at: str) -> Iterator[msgspec.Raw]:
+    return debug_pages(session.debug, path, (("at", at),))
 
 
 def sort_units(units: Listed, by: str) -> Listed:

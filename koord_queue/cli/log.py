@@ -106,7 +106,7 @@ def _read(
 
 def _ask(session: Session, query: tuple[tuple[str, str], ...]) -> bytes:
     try:
-        return session.answers().debug("/debug/log", query)
+        return session.debug("/debug/log", query)
     except (NotServed, Refused):
         raise
     except CommandError as error:

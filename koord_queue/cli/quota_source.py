@@ -24,7 +24,7 @@ def read_quotas(session: Session) -> tuple[Quota, ...]:
         CommandError: Neither answers.
     """
     try:
-        return read_quota_page(session.answers().debug("/debug/quotas"))
+        return read_quota_page(session.debug("/debug/quotas"))
     except (NotServed, Refused) as error:
         if session.choice.server:
             raise

@@ -13,6 +13,7 @@ from koord_queue.cli import options
 from koord_queue.cli.targets import FIELD_MANAGER
 from koord_queue.cli.try_ import read_file
 from koord_queue.errors import CommandError
+from koord_queue.reach import questions
 from koord_queue.reach.dry_run import DryRuns, read_manifest
 from koord_queue.reach.errors import NotServed, Refused
 from koord_queue.reach.resources import Resource, Resources
@@ -120,9 +121,10 @@ class _Submission:
         manifest = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items})
         out = self._session.out
         try:
-            tried = self._session.answers().try_(
+            question = questions.try_(
                 manifest, self._session.namespace, is_json=True, defaulted=True
             )
+            tried = self._session.sources().answer(question)
         except (NotServed, Refused) as error:
             said = f"what would become of them is not known: {error.message}"
             out.note(f"{said}. {error.next_step}".rstrip())

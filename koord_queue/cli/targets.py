@@ -10,8 +10,8 @@ import msgspec
 from koord_queue.acts.change import AnyObject, Change, Json, On, Target
 from koord_queue.acts.on_units import MADE_OF_PODS
 from koord_queue.errors import CommandError
-from koord_queue.reach.cluster import MERGE_PATCH
 from koord_queue.reach.errors import Missing, NotServed, Refused
+from koord_queue.reach.media_types import MERGE_PATCH
 from koord_queue.reach.resources import ELASTIC_QUOTAS, QUEUE_UNITS, QUEUES, Resource, Resources
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.queue import Queue

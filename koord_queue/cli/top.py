@@ -152,7 +152,7 @@ def _queues(session: Session) -> Iterator[_Queue]:
     offset = 0
     while True:
         query = (("offset", str(offset)), ("limit", PAGE))
-        body = session.answers().debug("/debug/queues", query)
+        body = session.debug("/debug/queues", query)
         page = msgspec.json.decode(body, type=_Queues).items
         yield from page
         offset += len(page)

@@ -41,17 +41,20 @@ def try_(
     Nothing is created or changed. The API server is asked by a dry run first, so that its defaults
     and webhooks count; what it refuses is not tried.
     """
+    from koord_queue.reach import questions  # noqa: PLC0415 - not for --help
+
     manifest = read_file(filename)
     context = open_context(session, dump)
     namespace = context.namespace()
     defaulted = None if dump is not None else _dry_run(session, manifest, namespace)
-    answer = context.source.try_(
+    question = questions.try_(
         manifest if defaulted is None else defaulted,
         namespace,
         is_json=defaulted is not None or filename.endswith(".json"),
         changes=changes,
         defaulted=defaulted is not None,
     )
+    answer = context.source.answer(question)
     if not show_tree(session, answer, form):
         _show(session, context, answer, shows_all=shows_all)
 

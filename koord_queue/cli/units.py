@@ -11,6 +11,7 @@ import msgspec
 from koord_queue.answers.pending import Pending
 from koord_queue.cli import options
 from koord_queue.errors import CommandError
+from koord_queue.reach import questions
 from koord_queue.reach.errors import NotServed, Refused
 from koord_queue.reach.resources import QUEUE_UNITS
 from koord_queue.session.session import Session
@@ -217,7 +218,8 @@ class _View:
     def _pending(self) -> dict[tuple[str, str], Pending] | None:
         """Return what is known of the units that wait; None if nobody says it."""
         try:
-            found = self._session.answers().pending(self._wanted.namespace, None)
+            question = questions.pending(self._wanted.namespace, None)
+            found = self._session.sources().answer(question)
         except (NotServed, Refused) as error:
             if not self._is_noted:
                 said = f"positions and forecasts are not known: {error.message}"

@@ -27,6 +27,7 @@ from koord_queue.answers.decoding import decode
 from koord_queue.answers.explanation import Explanation
 from koord_queue.answers.forecast import Forecast
 from koord_queue.errors import CommandError
+from koord_queue.reach import questions
 from koord_queue.reach.errors import Missing, NotServed, Refused
 from koord_queue.reach.last_state import last_state
 from koord_queue.reach.resources import QUEUE_UNITS, Resource
@@ -217,9 +218,9 @@ class Waiting:
 
     def _advice_on(self, job: Job) -> Advice:
         """Return what the scheduler says of a unit that waits; nothing if nobody can be asked."""
-        answers = self._session.answers()
+        question = questions.explain(job.namespace, job.unit_name)
         try:
-            found = decode(answers.explain(job.namespace, job.unit_name), Explanation)
+            found = decode(self._session.sources().answer(question), Explanation)
         except (NotServed, Refused) as error:
             self._has_advice = False
             said = f"positions and forecasts are not known: {error.message}"
@@ -236,7 +237,8 @@ class Waiting:
 
     def _start_of(self, job: Job) -> str:
         try:
-            answer = self._session.answers().forecast(job.namespace, job.unit_name)
+            question = questions.forecast(job.namespace, job.unit_name)
+            answer = self._session.sources().answer(question)
         except CommandError:
             return ""
         return brief_start(decode(answer, Forecast), Wall(self._session.clock.now()))

@@ -110,7 +110,9 @@ def what_if(
         _check(session, question["edits"])
     import msgspec  # noqa: PLC0415 - not for --help
 
-    answer = context.source.what_if(msgspec.json.encode(question))
+    from koord_queue.reach import questions  # noqa: PLC0415 - the same
+
+    answer = context.source.answer(questions.what_if(msgspec.json.encode(question)))
     if not show_tree(session, answer, form):
         _show(session, answer, has_horizon="horizonSeconds" in question)
 

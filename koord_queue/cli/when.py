@@ -41,8 +41,10 @@ def when(session: Session, named: str, *, dump: str | None, form: str) -> None:
 
 
 def _forecast_of_queue(context: AnswerContext, name: str) -> bytes:
+    from koord_queue.reach import questions  # noqa: PLC0415 - not for --help
+
     try:
-        return context.source.queue_forecast(name)
+        return context.source.answer(questions.queue_forecast(name))
     except Missing as error:
         raise CommandError(
             f"there is no queue {name}", "`koord-queue queues` lists them."
@@ -50,9 +52,11 @@ def _forecast_of_queue(context: AnswerContext, name: str) -> bytes:
 
 
 def _forecast_of(context: AnswerContext, named: str) -> bytes:
+    from koord_queue.reach import questions  # noqa: PLC0415 - not for --help
+
     namespace, name = context.find(named)
     try:
-        return context.source.forecast(namespace, name)
+        return context.source.answer(questions.forecast(namespace, name))
     except Missing as error:
         raise CommandError(
             f"{name} has no forecast: it did not wait in a queue when the last one was made",

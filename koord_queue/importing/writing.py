@@ -10,9 +10,9 @@ import msgspec
 
 from koord_queue.errors import CommandError
 from koord_queue.importing.plan import MADE_BY, MADE_BY_VALUE, shown
-from koord_queue.reach.cluster import JSON, MERGE_PATCH
 from koord_queue.reach.dry_run import DryRuns
 from koord_queue.reach.errors import Missing, NotServed, Refused
+from koord_queue.reach.media_types import JSON, MERGE_PATCH
 from koord_queue.reach.resources import QUEUE_UNITS, Resource, Resources
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import Phase, occupies_quota, phase_of

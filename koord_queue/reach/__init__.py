@@ -3,11 +3,12 @@
 - ``choice``: which cluster is asked, and as whom.
 - ``cluster``: the API server, with the credentials of the kubeconfig; ``resources``: where the
   objects of a kind are; ``last_state``: what became of one that may be gone.
-- ``aggregated``, ``debug_api``: the two APIs of Koord-Queue, as answers to the same questions;
-  ``port_forward`` leads to the second where it is not exposed.
+- ``questions``: what can be asked, each question with how every source is asked.
+- ``aggregated``, ``debug_api``: sources of answers, the two APIs of Koord-Queue; ``port_forward``
+  leads to the second where it is not exposed.
 - ``sources``: which of them is asked, in which order.
-- ``dump``: answers of a file, instead of a cluster; ``dry_run``: what the API server makes of
-  objects and patches.
+- ``dump``: a file as a source, instead of a cluster; ``dry_run``: what the API server makes of
+  objects and patches. ``media_types``: of what is sent.
 - ``named``: which unit a user means; ``parts``: which one a pod is a part of; ``unmanaged``: why
   there is none, which ``controllers`` gets from those.
 - ``installation``: what `koord-queue check` looks at.

@@ -10,6 +10,7 @@ import msgspec
 
 from koord_queue.errors import EXIT_USAGE, CommandError
 from koord_queue.reach.errors import Conflicting, Missing, NotServed, Refused
+from koord_queue.reach.media_types import JSON
 from shared_api.client.connection_settings import SettingsError
 from shared_api.client.errors import (
     AlreadyExists,
@@ -40,11 +41,8 @@ SECONDS: Final = 30.0
 """Time limit of a request: an explanation with changes takes up to a second, a horizon 20."""
 PAGE: Final = 500
 """Objects of one page of a list, as kubectl has it."""
-JSON: Final = "application/json"
-YAML: Final = "application/yaml"
 CHANGES_SECONDS: Final = 1
 """How long changes of the past are waited for: the server has them at hand."""
-MERGE_PATCH: Final = "application/merge-patch+json"
 KUBECONFIG_STEP: Final = "Check --context, --kubeconfig, and the network."
 _ERROR_FROM: Final = 400
 

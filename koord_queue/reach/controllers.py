@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from koord_queue.answers.decoding import decode
 from koord_queue.answers.jobs import Job
+from koord_queue.reach.debug_api import open_debug_api, open_forwarded
 from koord_queue.reach.errors import NotServed
+from koord_queue.reach.port_forward import CONTROLLERS
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from koord_queue.reach.choice import Choice
-    from koord_queue.reach.debug_api import DebugApi
+    from koord_queue.reach.cluster import Cluster
     from koord_queue.reach.port_forward import Program
     from shared_api.process.clock import Clock
 
@@ -41,7 +43,7 @@ class Controllers:
         self._forwarded = forwarded
         self._clock = clock
         self._connections = connections
-        self._api: DebugApi | None = None
+        self._api: Cluster | None = None
 
     def job(self, namespace: str, kind: str, name: str) -> Job:
         """Return whether a job is managed, and why or why not.
@@ -60,17 +62,11 @@ class Controllers:
             self._api = self._open()
         path = f"/debug/jobs/{namespace}/{kind}/{name}"
         try:
-            return decode(self._api.debug(path), Job)
+            return decode(self._api.get(path), Job)
         except NotServed as error:
             raise NotServed(ANOTHER_SERVER if self._choice.server else error.message) from error
 
-    def _open(self) -> DebugApi:
-        from koord_queue.reach import debug_api  # noqa: PLC0415 - if it is asked
-
+    def _open(self) -> Cluster:
         if self._choice.server:
-            return debug_api.open_debug_api(self._choice, self._clock, self._connections)
-        from koord_queue.reach.port_forward import CONTROLLERS  # noqa: PLC0415 - the same
-
-        return debug_api.open_forwarded(
-            self._forwarded(CONTROLLERS), self._clock, self._connections
-        )
+            return open_debug_api(self._choice, self._clock, self._connections)
+        return open_forwarded(self._forwarded(CONTROLLERS), self._clock, self._connections)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,12 +9,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from koord_queue.answers.decoding import Answer, decode
-from koord_queue.answers.pending import Pending, pending_of
-from koord_queue.answers.queues import Queue
-from koord_queue.answers.units import Unit
 from koord_queue.errors import CommandError
-from koord_queue.reach.cluster import JSON, YAML, Cluster, Query
+from koord_queue.reach.cluster import Cluster
 from shared_api.client.connection_settings import (
     FixedLogin,
     Login,
@@ -29,109 +24,33 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from koord_queue.reach.choice import Choice
+    from koord_queue.reach.questions import AnswerT, Question
     from shared_api.client.transport import Response
     from shared_api.process.clock import Clock
 
 PROBLEM: Final = "Problem"
 """Reason of an error of the debug API, which has none."""
 UNREACHED_STEP: Final = "Check --server (or the variable KOORD_QUEUE_SERVER), and the network."
-PAGE: Final = 1000
-"""The most that a page of the debug API has."""
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 """Names of this machine."""
 
 
-class _Page(Answer, frozen=True):
-    """A page of queues, or of the units of one; `others`: units of it that are not named."""
-
-    items: tuple[msgspec.Raw, ...] = ()
-    units: tuple[msgspec.Raw, ...] = ()
-    others: int = 0
-
-
-def debug_pages(
-    ask: Callable[[str, Query], bytes], path: str, query: Query = ()
-) -> Iterator[msgspec.Raw]:
-    """Yield the items of all pages of a list.
-
-    Args:
-        ask: Returns the answer of a route.
-        path: `/debug/queues`, or that of one queue, whose units are yielded.
-        query: Of each request.
-    """
-    offset = 0
-    while True:
-        more = (("offset", str(offset)), ("limit", str(PAGE)))
-        page = decode(ask(path, (*query, *more)), _Page)
-        found = page.items or page.units
-        yield from found
-        offset += PAGE
-        # Units that are not named have their places on the page all the same.
-        if len(found) + page.others < PAGE:
-            return
-
-
 class DebugApi:
-    """A `Source` with all routes.
+    """A `Source` that answers every question.
 
     Args:
-        server: Where they are; its errors say `detail`.
+        server: Where it is.
     """
 
     def __init__(self, server: Cluster) -> None:
         self._server = server
 
-    def pending(self, namespace: str | None, queue: str | None) -> list[Pending]:
-        """Return the units that wait. See `Source`."""
-        queues = debug_pages(self.debug, "/debug/queues")
-        names = [queue] if queue else [decode(bytes(raw), Queue).name for raw in queues]
-        units = (
-            decode(bytes(raw), Unit)
-            for name in names
-            for raw in debug_pages(self.debug, f"/debug/queues/{name}")
-        )
-        return [pending_of(unit) for unit in units if namespace in {None, unit.namespace}]
-
-    def explain(self, namespace: str, name: str, *, changes: bool = False) -> bytes:
-        """Return why a unit waits. See `Source`."""
-        query: Query = (("changes", "true"),) if changes else ()
-        return self.debug(f"/debug/queueunits/{namespace}/{name}/explain", query)
-
-    def forecast(self, namespace: str, name: str) -> bytes:
-        """Return when a unit starts. See `Source`."""
-        return self.debug(f"/debug/queueunits/{namespace}/{name}/forecast")
-
-    def queue_forecast(self, queue: str) -> bytes:
-        """Return when the units of a queue start. See `Source`."""
-        return self.debug(f"/debug/queues/{queue}/forecast")
-
-    def try_(
-        self,
-        manifest: bytes,
-        namespace: str,
-        *,
-        is_json: bool,
-        changes: bool = False,
-        defaulted: bool = False,
-    ) -> bytes:
-        """Return what becomes of a manifest. See `Source`."""
-        asked = {"changes": changes, "defaulted": defaulted}
-        query = (
-            ("namespace", namespace),
-            *((name, "true") for name, is_set in asked.items() if is_set),
-        )
-        return self._server.send("POST", "/debug/try", manifest, JSON if is_json else YAML, query)
-
-    def what_if(self, question: bytes) -> bytes:
-        """Return what edits would change. See `Source`."""
-        return self._server.send("POST", "/debug/what-if", question)
-
-    def debug(self, path: str, query: Query = ()) -> bytes:
-        """Return the answer of a route. See `Source`."""
-        return self._server.get(path, query)
+    def answer(self, question: Question[AnswerT]) -> AnswerT:
+        """Return the answer. See `Source`."""
+        return question.debug_api(self._server)
 
 
-def open_debug_api(choice: Choice, clock: Clock, connections: ExitStack) -> DebugApi:
+def open_debug_api(choice: Choice, clock: Clock, connections: ExitStack) -> Cluster:
     """Return the debug API at `--server`; `connections` closes its own at the end.
 
     Raises:
@@ -172,7 +91,7 @@ def _content(file: str | None, option: str) -> str:
         raise CommandError(f"{option} {file} is no text") from error
 
 
-def open_forwarded(url: str, clock: Clock, connections: ExitStack) -> DebugApi:
+def open_forwarded(url: str, clock: Clock, connections: ExitStack) -> Cluster:
     """Return the debug API behind a port-forward, which asks for no token.
 
     `connections` closes its own at the end.
@@ -180,14 +99,13 @@ def open_forwarded(url: str, clock: Clock, connections: ExitStack) -> DebugApi:
     return _open(url, Login(), clock, connections)
 
 
-def _open(server: str, login: Login, clock: Clock, connections: ExitStack) -> DebugApi:
+def _open(server: str, login: Login, clock: Clock, connections: ExitStack) -> Cluster:
     try:
         transport = HttpTransport(connection_settings(server, FixedLogin(login)), clock)
     except SettingsError as error:
         raise CommandError(f"--server {server}: {error}") from error
     connections.callback(transport.close)
-    reached = Cluster(transport, "", server, read_error=read_problem, unreached_step=UNREACHED_STEP)
-    return DebugApi(reached)
+    return Cluster(transport, "", server, read_error=read_problem, unreached_step=UNREACHED_STEP)
 
 
 class _Problem(msgspec.Struct):

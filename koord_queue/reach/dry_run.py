@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from koord_queue.errors import CommandError
-from koord_queue.reach.cluster import MERGE_PATCH
 from koord_queue.reach.errors import Conflicting, Missing, NotServed, Refused
+from koord_queue.reach.media_types import MERGE_PATCH
 from koord_queue.reach.resources import (
     ELASTIC_QUOTA_TREES,
     ELASTIC_QUOTAS,

@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from koord_queue.answers.decoding import decode
-from koord_queue.answers.pending import Pending, pending_of
 from koord_queue.answers.queues import Queue
 from koord_queue.answers.units import Unit
 from koord_queue.errors import CommandError
-from koord_queue.reach.errors import Missing, NotServed
+from koord_queue.reach.errors import NotServed
 from koord_queue.reach.named import Owned, pick_unit
 from shared_api.server_packages import INSTALL
 
 if TYPE_CHECKING:
-    from koord_queue.reach.cluster import Query
+    from koord_queue.reach.questions import AnswerT, Question
     from queue_insight.offline.answers import OfflineAnswers
 
 
@@ -74,55 +73,12 @@ class DumpSource:
         """Return the quotas' objects."""
         return self._answers.quota_objects()
 
-    def pending(self, namespace: str | None, queue: str | None) -> list[Pending]:
-        """Return the units that wait. See `Source`."""
-        return [
-            pending_of(each)
-            for each in self.units()
-            if each.state in {"waiting", "held"}
-            and namespace in {None, each.namespace}
-            and queue in {None, each.queue}
-        ]
-
-    def explain(self, namespace: str, name: str, *, changes: bool = False) -> bytes:
-        """Return why a unit waits. See `Source`."""
+    def answer(self, question: Question[AnswerT]) -> AnswerT:
+        """Return the answer at the time of the dump. See `Source`."""
+        if question.dump is None:
+            raise NotServed(f"a dump does not answer {question.name}")
         with _sentences():
-            return self._answers.explain(namespace, name, changes=changes)
-
-    def forecast(self, namespace: str, name: str) -> bytes:
-        """Return when a unit starts. See `Source`."""
-        with _sentences():
-            return self._answers.forecast(namespace, name)
-
-    def queue_forecast(self, queue: str) -> bytes:
-        """Return when the units of a queue start. See `Source`."""
-        if not any(each.name == queue for each in self.queues()):
-            raise Missing(f"the dump has no queue {queue}")
-        return self._answers.queue_forecast(queue)
-
-    def try_(
-        self,
-        manifest: bytes,
-        namespace: str,
-        *,
-        is_json: bool,
-        changes: bool = False,
-        defaulted: bool = False,
-    ) -> bytes:
-        """Return what becomes of a manifest; it is never `defaulted`. See `Source`."""
-        del defaulted
-        with _sentences():
-            return self._answers.submit(manifest, namespace, is_json=is_json, changes=changes)
-
-    def what_if(self, question: bytes) -> bytes:
-        """Return what edits would change. See `Source`."""
-        with _sentences():
-            return self._answers.what_if(question)
-
-    def debug(self, path: str, query: Query = ()) -> bytes:
-        """Return nothing: a dump has no routes."""
-        del query
-        raise NotServed(f"a dump does not answer {path}")
+            return question.dump(self._answers)
 
 
 def open_dump(path: str) -> DumpSource:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol
 
+from koord_queue.reach.aggregated import AggregatedApi
+from koord_queue.reach.debug_api import DebugApi, open_debug_api, open_forwarded
 from koord_queue.reach.errors import NotServed
+from koord_queue.reach.port_forward import SCHEDULER
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
-    from koord_queue.answers.pending import Pending
     from koord_queue.reach.choice import Choice
-    from koord_queue.reach.cluster import Cluster, Query
+    from koord_queue.reach.cluster import Cluster
     from koord_queue.reach.port_forward import Program
+    from koord_queue.reach.questions import AnswerT, Question
     from shared_api.process.clock import Clock
-
-AnswerT = TypeVar("AnswerT")
 
 ANY_STEP: Final = "Install with insight.visibility.enabled, or name a --server."
 DEBUG_STEP: Final = "Name a --server, or where Koord-Queue is installed: --system-namespace."
@@ -26,39 +27,15 @@ SERVER_STEP: Final = "Name the debug API of the scheduler: --server http://HOST:
 
 
 class Source(Protocol):
-    """An API that answers questions, each as the JSON of the debug API.
+    """What answers questions: an API, or a dump."""
 
-    Each method raises `NotServed` for a question that the API does not answer, or does not now.
-    """
+    def answer(self, question: Question[AnswerT]) -> AnswerT:
+        """Return the answer to a question.
 
-    def pending(self, namespace: str | None, queue: str | None) -> list[Pending]:
-        """Return the units that wait: of a namespace, of a queue, or all that may be read."""
-
-    def explain(self, namespace: str, name: str, *, changes: bool = False) -> bytes:
-        """Return why a unit waits; `changes`: also what would start it."""
-
-    def forecast(self, namespace: str, name: str) -> bytes:
-        """Return when a unit starts."""
-
-    def queue_forecast(self, queue: str) -> bytes:
-        """Return when the units of a queue start."""
-
-    def try_(
-        self,
-        manifest: bytes,
-        namespace: str,
-        *,
-        is_json: bool,
-        changes: bool = False,
-        defaulted: bool = False,
-    ) -> bytes:
-        """Return what becomes of a manifest; `defaulted`: it is the answer of a dry run."""
-
-    def what_if(self, question: bytes) -> bytes:
-        """Return what edits would change."""
-
-    def debug(self, path: str, query: Query = ()) -> bytes:
-        """Return the answer of a route of the debug API."""
+        Raises:
+            NotServed: The source does not answer this question, or does not now.
+            CommandError: It refuses the question, or does not answer.
+        """
 
 
 class Sources:
@@ -89,51 +66,7 @@ class Sources:
         self._openers = self._plan()
         self._reasons: list[str] = []
 
-    # --- questions ----------------------------------------------------------------------------
-
-    def pending(self, namespace: str | None, queue: str | None) -> list[Pending]:
-        """Return the units that wait. See `Source`."""
-        return self._first(lambda source: source.pending(namespace, queue))
-
-    def explain(self, namespace: str, name: str, *, changes: bool = False) -> bytes:
-        """Return why a unit waits. See `Source`."""
-        return self._first(lambda source: source.explain(namespace, name, changes=changes))
-
-    def forecast(self, namespace: str, name: str) -> bytes:
-        """Return when a unit starts. See `Source`."""
-        return self._first(lambda source: source.forecast(namespace, name))
-
-    def queue_forecast(self, queue: str) -> bytes:
-        """Return when the units of a queue start. See `Source`."""
-        return self._first(lambda source: source.queue_forecast(queue), DEBUG_STEP)
-
-    def try_(
-        self,
-        manifest: bytes,
-        namespace: str,
-        *,
-        is_json: bool,
-        changes: bool = False,
-        defaulted: bool = False,
-    ) -> bytes:
-        """Return what becomes of a manifest. See `Source`."""
-        return self._first(
-            lambda source: source.try_(
-                manifest, namespace, is_json=is_json, changes=changes, defaulted=defaulted
-            )
-        )
-
-    def what_if(self, question: bytes) -> bytes:
-        """Return what edits would change. See `Source`."""
-        return self._first(lambda source: source.what_if(question), DEBUG_STEP)
-
-    def debug(self, path: str, query: Query = ()) -> bytes:
-        """Return the answer of a route of the debug API. See `Source`."""
-        return self._first(lambda source: source.debug(path, query), DEBUG_STEP)
-
-    # --- the order ----------------------------------------------------------------------------
-
-    def _first(self, ask: Callable[[Source], AnswerT], step: str = ANY_STEP) -> AnswerT:
+    def answer(self, question: Question[AnswerT]) -> AnswerT:
         """Return the answer of the first source that has one.
 
         Raises:
@@ -144,11 +77,12 @@ class Sources:
         reasons: list[str] = []
         for source in self._all():
             try:
-                return ask(source)
+                return source.answer(question)
             except NotServed as error:
                 reasons.append(error.message)
-        told = "; ".join(dict.fromkeys((*reasons, *self._reasons)))
-        raise NotServed(told, SERVER_STEP if self._choice.server else step)
+        message = "; ".join(dict.fromkeys((*reasons, *self._reasons)))
+        step = DEBUG_STEP if question.aggregated_api is None else ANY_STEP
+        raise NotServed(message, SERVER_STEP if self._choice.server else step)
 
     def _all(self) -> Iterator[Source]:
         yield from self._opened
@@ -167,17 +101,11 @@ class Sources:
         return [self._open_aggregated, self._open_forward]
 
     def _open_server(self) -> Source:
-        from koord_queue.reach.debug_api import open_debug_api  # noqa: PLC0415 - if it is asked
-
-        return open_debug_api(self._choice, self._clock, self._connections)
+        return DebugApi(open_debug_api(self._choice, self._clock, self._connections))
 
     def _open_aggregated(self) -> Source:
-        from koord_queue.reach.aggregated import AggregatedApi  # noqa: PLC0415 - the same
-
         return AggregatedApi(self._cluster())
 
     def _open_forward(self) -> Source:
-        from koord_queue.reach.debug_api import open_forwarded  # noqa: PLC0415 - the same
-        from koord_queue.reach.port_forward import SCHEDULER  # noqa: PLC0415 - the same
-
-        return open_forwarded(self._forwarded(SCHEDULER), self._clock, self._connections)
+        url = self._forwarded(SCHEDULER)
+        return DebugApi(open_forwarded(url, self._clock, self._connections))

@@ -79,7 +79,7 @@ def _ask_cluster(session: Session) -> AnswerContext:
         return found
 
     return AnswerContext(
-        session.answers(),
+        session.sources(),
         find,
         namespace,
         session.clock.now(),

@@ -9,7 +9,7 @@ from koord_queue.errors import CommandError
 
 if TYPE_CHECKING:
     from koord_queue.reach.choice import Choice
-    from koord_queue.reach.cluster import Cluster
+    from koord_queue.reach.cluster import Cluster, Query
     from koord_queue.reach.controllers import Controllers
     from koord_queue.reach.named import NoUnit
     from koord_queue.reach.port_forward import PortForwards, Program
@@ -97,7 +97,7 @@ class Session:
             self._opened.callback(self._forwards.close)
         return self._forwards.url(program)
 
-    def answers(self) -> Sources:
+    def sources(self) -> Sources:
         """Return what answers questions about the queue."""
         if self._sources is None:
             from koord_queue.reach.sources import Sources  # noqa: PLC0415 - same
@@ -106,6 +106,12 @@ class Session:
                 self.choice, self.cluster, self.forwarded, self.clock, self._opened
             )
         return self._sources
+
+    def debug(self, path: str, query: Query = ()) -> bytes:
+        """Return the answer of a route that only the debug API has."""
+        from koord_queue.reach import questions  # noqa: PLC0415 - same
+
+        return self.sources().answer(questions.route(path, query))
 
     def controllers(self) -> Controllers:
         """Return what answers questions about jobs that have no unit."""

@@ -14,8 +14,14 @@ from koord_queue import client
 from koord_queue.acts.manifest import Wishes, read_drafts
 from koord_queue.cli.submit import _Submission
 from koord_queue.client import Client, CommandError, FollowTimeout, State
+from koord_queue.reach.aggregated import AggregatedApi
+from koord_queue.reach.cluster import Cluster
+from koord_queue.reach.debug_api import DebugApi
 from koord_queue.reach.dry_run import DryRuns
+from koord_queue.reach.questions import BASE
+from shared_api.client.transport import Response
 from shared_api.testing.object_builders import job_body, queue_unit_body
+from tests.koord_queue.reach.test_cluster import Server
 from tests.koord_queue.session.played_session import PlayedSession
 
 Json = dict[str, Any]
@@ -127,74 +133,65 @@ def test_a_job_without_a_unit(
 
 
 def test_answers_are_values(session: PlayedSession) -> None:
-    class WhatIf:
-        def what_if(self, question: bytes) -> bytes:
-            self.asked = msgspec.json.decode(question)
-            return b'{"started": [{"unit": "default/train"}], "startedCount": 1}'
-
-    session.source = answers = WhatIf()
+    body = b'{"started": [{"unit": "default/train"}], "startedCount": 1}'
+    server = Server(Response(200, {}, body))
+    session.source = DebugApi(Cluster(server, "", "server"))
     with Client() as queue:
         got = queue.what_if(queues=["night.policy=FIFO"], horizon="6h", seed=3)
     assert [each.unit for each in got.started] == ["default/train"]
     edit = {"kind": "Queue", "name": "night", "patch": {"spec": {"queuePolicy": "FIFO"}}}
-    assert answers.asked == {"edits": [edit], "horizonSeconds": 21600.0, "seed": 3}
-
-
-class Answers:
-    """Answers what a cluster would, and keeps what was asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[Any] = []
-
-    def forecast(self, namespace: str, name: str) -> bytes:
-        self.asked.append((namespace, name))
-        return b'{"name": "train", "startP50": "2026-11-26T10:00:00Z"}'
-
-    def queue_forecast(self, queue: str) -> bytes:
-        self.asked.append(queue)
-        return b'{"queue": "night", "units": [{"name": "train"}]}'
-
-    def pending(self, namespace: str | None, queue: str | None) -> list[Any]:
-        self.asked.append((namespace, queue))
-        return []
-
-    def try_(self, manifest: bytes, namespace: str, **how: bool) -> bytes:
-        self.asked.append((msgspec.json.decode(manifest)["items"][0]["metadata"]["uid"] != "", how))
-        return b'{"jobs": [{"name": "a", "startsNow": true}]}'
+    want = {"edits": [edit], "horizonSeconds": 21600.0, "seed": 3}
+    assert msgspec.json.decode(server.asked[0].body) == want
 
 
 def test_forecasts_are_values(session: PlayedSession) -> None:
     session.server.direct.create(queue_unit_body("train"))
-    session.source = answers = Answers()
+    server = Server(
+        Response(200, {}, b'{"name": "train", "startP50": "2026-11-26T10:00:00Z"}'),
+        Response(200, {}, b'{"queue": "night", "units": [{"name": "train"}]}'),
+    )
+    session.source = DebugApi(Cluster(server, "", "server"))
     queue = Client()
     assert queue.forecast("unit/train").start_p50 == "2026-11-26T10:00:00Z"
     assert [each.name for each in queue.queue_forecast("queue/night").units] == ["train"]
-    assert answers.asked == [("default", "train"), "night"]
+    assert [request.path for request in server.asked] == [
+        "/debug/queueunits/default/train/forecast",
+        "/debug/queues/night/forecast",
+    ]
 
 
 @pytest.mark.parametrize(
-    ("given", "want"),
+    ("given", "path", "selector"),
     [
-        pytest.param({}, ("default", None), id="the namespace"),
-        pytest.param({"queue": "night"}, ("default", "night"), id="a queue"),
-        pytest.param({"everywhere": True}, (None, None), id="all namespaces"),
+        pytest.param({}, "/namespaces/default", None, id="the namespace"),
+        pytest.param({"queue": "night"}, "/namespaces/default", "spec.queue=night", id="a queue"),
+        pytest.param({"everywhere": True}, "", None, id="all namespaces"),
     ],
 )
-def test_what_waits(session: PlayedSession, given: Json, want: tuple[Any, ...]) -> None:
-    session.source = answers = Answers()
+def test_what_waits(session: PlayedSession, given: Json, path: str, selector: str | None) -> None:
+    server = Server(Response(200, {}, b"{}"))
+    session.source = AggregatedApi(Cluster(server, "", "server"))
     assert Client().pending(**given) == []
-    assert answers.asked == [want]
+    (request,) = server.asked
+    assert request.path == f"{BASE}{path}/pendingunits"
+    assert dict(request.query).get("fieldSelector") == selector
 
 
 def test_a_manifest_is_tried_as_the_server_would_have_it(session: PlayedSession) -> None:
-    session.source = answers = Answers()
+    answer = b'{"status": {"jobs": [{"name": "a", "startsNow": true}]}}'
+    server = Server(Response(200, {}, answer))
+    session.source = AggregatedApi(Cluster(server, "", "server"))
     (job,) = Client().try_(job_body("a")).jobs
     assert (job.name, job.starts_now) == ("a", True)
-    assert answers.asked == [(True, {"is_json": True, "changes": False, "defaulted": True})]
+    (request,) = server.asked
+    assert request.path == f"{BASE}/namespaces/default/tries"
+    assert request.query == (("defaulted", "true"),)
+    assert ("Content-Type", "application/json") in request.headers
+    assert msgspec.json.decode(request.body)["items"][0]["metadata"]["uid"]
     assert names(session) == []
 
 
 def test_what_has_no_answer_says_what_to_do(session: PlayedSession) -> None:
     session.server.direct.create(queue_unit_body("train"))
-    with pytest.raises(CommandError, match="nobody explains"):
+    with pytest.raises(CommandError, match="nobody answers the explanation"):
         Client().explain("unit/train")

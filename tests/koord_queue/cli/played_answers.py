@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
+from koord_queue.reach.cluster import Cluster
 from koord_queue.reach.errors import NotServed
+from koord_queue.reach.questions import Question
 from tests.koord_queue.session.played_session import PlayedSession
 
 Query = tuple[tuple[str, str], ...]
@@ -19,7 +21,10 @@ class PlayedAnswers:
         self._routes = routes
         self.asked: list[tuple[str, Query]] = []
 
-    def debug(self, path: str, query: Query = ()) -> bytes:
+    def answer(self, question: Question[Any]) -> Any:
+        return question.debug_api(cast("Cluster", self))
+
+    def get(self, path: str, query: Query = ()) -> bytes:
         self.asked.append((path, query))
         answer = self._routes.get(path, NotServed("nobody answers"))
         if callable(answer):

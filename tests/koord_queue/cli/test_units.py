@@ -9,8 +9,13 @@ import pytest
 
 from koord_queue.answers.pending import Pending
 from koord_queue.cli.units import units
+from koord_queue.reach.aggregated import AggregatedApi
+from koord_queue.reach.cluster import Cluster
+from koord_queue.reach.questions import BASE, Question
+from shared_api.client.transport import Response
 from shared_api.testing.object_builders import queue_unit_body
 from tests.koord_queue.cli.played_answers import run
+from tests.koord_queue.reach.test_cluster import Server
 from tests.koord_queue.session.played_session import PlayedSession
 
 PLACES: Final = [
@@ -35,8 +40,12 @@ class Places:
     def __init__(self) -> None:
         self.asked = 0
 
-    def pending(self, namespace: str | None, queue: str | None) -> list[Pending]:
-        assert (namespace, queue) == ("default", None)
+    def answer(self, question: Question[list[Pending]]) -> list[Pending]:
+        server = Server(Response(200, {}, b"{}"))
+        AggregatedApi(Cluster(server, "", "server")).answer(question)
+        (request,) = server.asked
+        assert request.path == f"{BASE}/namespaces/default/pendingunits"
+        assert "fieldSelector" not in dict(request.query)
         self.asked += 1
         return PLACES
 

@@ -11,6 +11,7 @@ import pytest
 
 from koord_queue.cli.waiting import Job, Waiting
 from koord_queue.errors import CommandError
+from koord_queue.reach.questions import Question
 from koord_queue.reach.resources import Resource
 from shared_api.client.transport import Request
 from shared_api.fake_api_server.faults import RequestInfo
@@ -89,7 +90,7 @@ def test_in_a_pipe_each_change_is_a_line() -> None:
         "job.batch/train succeeded",
     ]
     assert session.err_text.getvalue() == (
-        "note: positions and forecasts are not known: nobody explains.\n"
+        "note: positions and forecasts are not known: nobody answers the explanation of a unit.\n"
     )
 
 
@@ -110,15 +111,14 @@ class Advisor(NoAnswers):
         self.asked = 0
         self._error = error
 
-    def explain(self, namespace: str, name: str, *, changes: bool = False) -> bytes:
+    def answer(self, question: Question[Any]) -> bytes:
+        if question.name.startswith("the forecast"):
+            return json.dumps({"startP50": f"2030-01-01T10:0{self.asked}:00Z"}).encode()
         self.asked += 1
         if self._error is not None:
             raise self._error
         blockers = [{"message": "full"}, {"message": "stopped"}]
         return json.dumps({"queue": "night", "position": 2, "blockers": blockers}).encode()
-
-    def forecast(self, namespace: str, name: str) -> bytes:
-        return json.dumps({"startP50": f"2030-01-01T10:0{self.asked}:00Z"}).encode()
 
 
 def test_a_forecast_alone_is_no_news_and_is_asked_for_every_five_seconds() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from koord_queue.errors import CommandError
+from koord_queue.reach import questions
 from koord_queue.reach.aggregated import AggregatedApi
 from koord_queue.reach.cluster import Cluster, Query
 from koord_queue.reach.debug_api import DebugApi, read_problem
 from koord_queue.reach.errors import Conflicting, Missing, NotServed, Refused
+from koord_queue.reach.questions import Question
 from shared_api.client.errors import ConnectionLost
 from shared_api.client.transport import Request, Response, ResponseStream
 
@@ -94,9 +98,10 @@ def test_an_error_of_the_debug_api(
 def test_the_aggregated_api_is_named_where_it_is_not_served() -> None:
     absent = Response(404, {}, b"404 page not found\n")
     api = AggregatedApi(Cluster(Server(absent), "default", "api"))
-    for ask in (lambda: api.explain("a", "b"), lambda: api.pending(None, None)):
+    asked: list[Question[Any]] = [questions.explain("a", "b"), questions.pending(None, None)]
+    for question in asked:
         with pytest.raises(NotServed) as got:
-            ask()
+            api.answer(question)
         want = "the aggregated API is not served here (404 page not found)"
         assert got.value.message == want
 
@@ -125,7 +130,7 @@ def test_units_that_wait_are_collected_from_each_queue() -> None:
         b'"refusal":{"reason":"OverQuotaMax","message":"no room"}}]}'
     )
     server = Server(queues, Response(200, {}, units))
-    (found,) = DebugApi(Cluster(server, "", "server")).pending("b", None)
+    (found,) = DebugApi(Cluster(server, "", "server")).answer(questions.pending("b", None))
     assert found == ("b", "y", "team", 2, "", "no room", "OverQuotaMax", "")
     assert [request.path for request in server.asked] == ["/debug/queues", "/debug/queues/team"]
 
@@ -157,5 +162,6 @@ def test_units_of_others_have_their_places_on_a_page() -> None:
     queues = Response(200, {}, b'{"total":1,"items":[{"name":"team"}]}')
     first = Response(200, {}, b'{"units":[{"namespace":"a","name":"x"}],"others":999}')
     last = Response(200, {}, b'{"units":[{"namespace":"a","name":"y"}]}')
-    found = DebugApi(Cluster(Server(queues, first, last), "", "server")).pending(None, None)
+    api = DebugApi(Cluster(Server(queues, first, last), "", "server"))
+    found = api.answer(questions.pending(None, None))
     assert [each.name for each in found] == ["x", "y"]

@@ -11,7 +11,7 @@ from koord_queue.errors import CommandError
 from koord_queue.reach.choice import Choice
 from koord_queue.reach.cluster import Cluster
 from koord_queue.reach.controllers import Controllers
-from koord_queue.reach.debug_api import DebugApi, read_problem
+from koord_queue.reach.debug_api import read_problem
 from koord_queue.reach.errors import Missing, NotServed
 from koord_queue.reach.port_forward import PortForwards
 from shared_api.client.transport import Response
@@ -36,7 +36,7 @@ class Answering(Controllers):
         super().__init__(Choice(server="http://here:1"), lambda _: "", SystemClock(), ExitStack())
         reply = Response(status, {}, msgspec.json.encode(body))
         self.server = Server(reply)
-        self._api = DebugApi(Cluster(self.server, "", "here:1", read_error=read_problem))
+        self._api = Cluster(self.server, "", "here:1", read_error=read_problem)
 
 
 def test_a_job_is_asked_for_by_kind_and_name() -> None:

@@ -10,9 +10,10 @@ import pytest
 from koord_queue.acts.change import Change, On
 from koord_queue.cli.targets import Place, Targets
 from koord_queue.errors import CommandError
-from koord_queue.reach.cluster import MERGE_PATCH, Cluster, Query
+from koord_queue.reach.cluster import Cluster, Query
 from koord_queue.reach.dry_run import apply_dry, check_patches, read_manifest
 from koord_queue.reach.errors import Conflicting, Missing, Refused
+from koord_queue.reach.media_types import MERGE_PATCH
 from koord_queue.reach.resources import ELASTIC_QUOTAS
 
 Json = dict[str, Any]

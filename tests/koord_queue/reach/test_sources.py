@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import NoReturn
+from typing import Any, Final, NoReturn
 
 import pytest
 
 from koord_queue.errors import CommandError
+from koord_queue.reach import questions
 from koord_queue.reach.choice import Choice
-from koord_queue.reach.cluster import Query
 from koord_queue.reach.errors import NotServed, Refused
-from koord_queue.reach.sources import ANY_STEP, DEBUG_STEP, SERVER_STEP, Source, Sources
+from koord_queue.reach.questions import Question
+from koord_queue.reach.sources import ANY_STEP, DEBUG_STEP, SERVER_STEP, Sources
 from shared_api.testing.virtual_clock import VirtualClock
+
+EXPLAIN: Final = questions.explain("a", "b")
 
 
 class Answers:
-    """A source that answers `explain` and `debug`, or raises."""
+    """A source that answers any question, or raises."""
 
     def __init__(self, answer: bytes | CommandError) -> None:
         self._answer = answer
 
-    def explain(self, namespace: str, name: str, *, changes: bool = False) -> bytes:
+    def answer(self, question: Question[Any]) -> Any:
         if isinstance(self._answer, CommandError):
             raise self._answer
         return self._answer
-
-    def debug(self, path: str, query: Query = ()) -> bytes:
-        return self.explain(path, "")
 
 
 def needless(*_: object) -> NoReturn:
@@ -67,20 +67,20 @@ NOT_SERVED = NotServed("the group is not there")
 def test_the_first_that_answers(
     monkeypatch: pytest.MonkeyPatch, opened: dict[str, bytes | CommandError], want: bytes
 ) -> None:
-    assert sources(monkeypatch, **opened).explain("a", "b") == want
+    assert sources(monkeypatch, **opened).answer(EXPLAIN) == want
 
 
 def test_a_refusal_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = sources(monkeypatch, aggregated=Refused("eve may not"), forward=b"2")
     with pytest.raises(Refused, match="eve may not"):
-        asked.explain("a", "b")
+        asked.answer(EXPLAIN)
 
 
 def test_each_reason_is_told_when_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = sources(monkeypatch, aggregated=NOT_SERVED)
     for _ in range(2):  # the second question tells them as well
         with pytest.raises(NotServed) as got:
-            asked.explain("a", "b")
+            asked.answer(EXPLAIN)
         assert got.value.message == "the group is not there; no forward"
 
 
@@ -100,10 +100,5 @@ def test_the_next_step_is_one_that_helps(
 ) -> None:
     asked = sources(monkeypatch, **opened)
     with pytest.raises(NotServed) as got:
-        _ = asked.debug("/debug/log") if route else asked.explain("a", "b")
+        asked.answer(questions.route("/debug/log") if route else EXPLAIN)
     assert got.value.next_step == step
-
-
-def test_a_source_has_all_questions() -> None:
-    questions = {name for name in vars(Source) if not name.startswith("_")}
-    assert questions <= set(dir(Sources))

@@ -12,6 +12,7 @@ from koord_queue.answers.jobs import Job
 from koord_queue.reach.choice import Choice
 from koord_queue.reach.cluster import Cluster
 from koord_queue.reach.errors import NotServed
+from koord_queue.reach.questions import Question
 from koord_queue.session.session import Session
 from koord_queue.show.printer import Printer
 from shared_api.client.transport import Request, Response
@@ -84,7 +85,7 @@ class PlayedSession(Session):
     def close(self) -> None:
         """Stay as it is: the test reads it."""
 
-    def answers(self) -> Any:
+    def sources(self) -> Any:
         """Return what answers questions; nothing does unless a test says so."""
         return self.source
 
@@ -96,13 +97,9 @@ class PlayedSession(Session):
 class NoAnswers:
     """Stands for the APIs of the queue where none is installed."""
 
-    def what_if(self, question: bytes) -> bytes:
+    def answer(self, question: Question[Any]) -> Any:
         """Answer nothing."""
-        raise NotServed("nobody answers what-if")
-
-    def explain(self, namespace: str, name: str, *, changes: bool = False) -> bytes:
-        """Answer nothing."""
-        raise NotServed("nobody explains")
+        raise NotServed(f"nobody answers {question.name}")
 
 
 class NoControllers:

@@ -199,7 +199,7 @@ def test_connections_to_a_debug_api_end_with_the_session() -> None:
     with server.serve_http() as face:
         with Session(Choice(server=face.url)) as session:
             with pytest.raises(NotServed):
-                session.answers().debug("/debug/queues")
+                session.debug("/debug/queues")
             with pytest.raises(NotServed):
                 session.controllers().job("team", "job", "x")
         face.wait_for_clients()
