@@ -11,13 +11,18 @@ import msgspec
 from koord_queue.acts.change import Already, Change, Json, On, Target
 from koord_queue.acts.on_queues import set_stop_policy
 from koord_queue.acts.on_units import hold, is_held, release
+from koord_queue.answers.decoding import decode
+from koord_queue.answers.what_if import WhatIf
 from koord_queue.cli.targets import Place, Targets, UnitTarget
 from koord_queue.errors import EXIT_FAILED, CommandError
 from koord_queue.reach import questions
 from koord_queue.reach.errors import Conflicting, Missing, Refused
 from koord_queue.reach.named import queue_name
 from koord_queue.session.session import Session
+from koord_queue.show.paragraphs import write_lines
+from koord_queue.show.patches import patch_lines
 from koord_queue.show.printable import printable
+from koord_queue.show.what_if import what_if_lines
 from shared_api.objects.queue import Queue
 from shared_api.queue_unit_phases import occupies_quota
 
@@ -167,8 +172,6 @@ class Acting:
         if not self._dry_run:
             self._say(shown, change.said)
             return
-        from koord_queue.show.patches import patch_lines  # noqa: PLC0415 - only for a dry run
-
         self._say(shown, f"{change.said} (dry run)")
         for line in patch_lines(change.patch):
             self._session.out.line(printable(f"  {line}"))
@@ -198,11 +201,6 @@ class Acting:
         """Ask what the changes would set off, and show it; say so if nobody answers."""
         if not self._edits:
             return
-        from koord_queue.answers.decoding import decode  # noqa: PLC0415 - only for a dry run
-        from koord_queue.answers.what_if import WhatIf  # noqa: PLC0415 - the same
-        from koord_queue.show.paragraphs import write_lines  # noqa: PLC0415 - the same
-        from koord_queue.show.what_if import what_if_lines  # noqa: PLC0415 - the same
-
         try:
             question = questions.what_if(msgspec.json.encode({"edits": self._edits}))
             answer = self._session.sources().answer(question)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from koord_queue.acts import on_queues, on_units
 from koord_queue.cli import options
-from koord_queue.cli.acting import Acting, read_queue
-from koord_queue.session.session import Session
+
+if TYPE_CHECKING:
+    from koord_queue.cli.acting import Acting
+    from koord_queue.session.session import Session
 
 _JOBS: Final = click.argument("targets", metavar="JOB...", nargs=-1, required=True)
 _QUEUES: Final = click.argument("targets", metavar="QUEUE...", nargs=-1, required=True)
@@ -31,7 +33,7 @@ def priority(
     """Set the priority of jobs: --to a number, or --reset."""
     if (number is None) is not reset:
         raise click.UsageError("Say either --to NUMBER or --reset.")
-    Acting(session, dry_run=dry_run).on_units(
+    _acting(session, dry_run=dry_run).on_units(
         targets, lambda target: on_units.set_priority(target, number)
     )
 
@@ -43,8 +45,10 @@ def priority(
 @options.reach
 def move(session: Session, *, targets: Sequence[str], queue: str, dry_run: bool) -> None:
     """Move jobs to another queue; those that run, when they wait again."""
+    from koord_queue.cli.acting import read_queue  # noqa: PLC0415 - as `_acting`
+
     known = read_queue(session, queue)
-    Acting(session, dry_run=dry_run).on_units(
+    _acting(session, dry_run=dry_run).on_units(
         targets, lambda target: on_units.move(target, queue, known)
     )
 
@@ -55,7 +59,7 @@ def move(session: Session, *, targets: Sequence[str], queue: str, dry_run: bool)
 @options.reach
 def hold(session: Session, *, targets: Sequence[str], dry_run: bool) -> None:
     """Keep waiting jobs from starting; what runs is left alone."""
-    Acting(session, dry_run=dry_run).on_units(targets, on_units.hold)
+    _acting(session, dry_run=dry_run).on_units(targets, on_units.hold)
 
 
 @click.command()
@@ -64,7 +68,7 @@ def hold(session: Session, *, targets: Sequence[str], dry_run: bool) -> None:
 @options.reach
 def release(session: Session, *, targets: Sequence[str], dry_run: bool) -> None:
     """Let jobs start again that are held."""
-    Acting(session, dry_run=dry_run).on_units(targets, on_units.release)
+    _acting(session, dry_run=dry_run).on_units(targets, on_units.release)
 
 
 @click.command()
@@ -73,7 +77,7 @@ def release(session: Session, *, targets: Sequence[str], dry_run: bool) -> None:
 @options.reach
 def deactivate(session: Session, *, targets: Sequence[str], dry_run: bool) -> None:
     """Stop jobs, and keep them from waiting until they are activated."""
-    Acting(session, dry_run=dry_run).on_units(targets, on_units.deactivate)
+    _acting(session, dry_run=dry_run).on_units(targets, on_units.deactivate)
 
 
 @click.command()
@@ -82,7 +86,7 @@ def deactivate(session: Session, *, targets: Sequence[str], dry_run: bool) -> No
 @options.reach
 def activate(session: Session, *, targets: Sequence[str], dry_run: bool) -> None:
     """Have jobs wait again that are inactive, by whatever has deactivated them."""
-    Acting(session, dry_run=dry_run).on_units(targets, on_units.activate)
+    _acting(session, dry_run=dry_run).on_units(targets, on_units.activate)
 
 
 @click.command()
@@ -92,7 +96,7 @@ def activate(session: Session, *, targets: Sequence[str], dry_run: bool) -> None
 def requeue(session: Session, *, targets: Sequence[str], dry_run: bool) -> None:
     """Evict jobs that have started, and have them wait again."""
     now = session.clock.now
-    Acting(session, dry_run=dry_run).on_units(
+    _acting(session, dry_run=dry_run).on_units(
         targets, lambda target: on_units.requeue(target, now())
     )
 
@@ -103,7 +107,7 @@ def requeue(session: Session, *, targets: Sequence[str], dry_run: bool) -> None:
 @options.reach
 def stop(session: Session, *, targets: Sequence[str], dry_run: bool) -> None:
     """Let queues start no more jobs; what runs goes on."""
-    Acting(session, dry_run=dry_run).on_queues(targets, on_queues.HOLD)
+    _acting(session, dry_run=dry_run).on_queues(targets, on_queues.HOLD)
 
 
 @click.command()
@@ -112,7 +116,7 @@ def stop(session: Session, *, targets: Sequence[str], dry_run: bool) -> None:
 @options.reach
 def drain(session: Session, *, targets: Sequence[str], dry_run: bool) -> None:
     """Let queues start no more jobs, and evict those that have started."""
-    Acting(session, dry_run=dry_run).on_queues(targets, on_queues.DRAIN)
+    _acting(session, dry_run=dry_run).on_queues(targets, on_queues.DRAIN)
 
 
 @click.command()
@@ -121,4 +125,10 @@ def drain(session: Session, *, targets: Sequence[str], dry_run: bool) -> None:
 @options.reach
 def resume(session: Session, *, targets: Sequence[str], dry_run: bool) -> None:
     """Let queues start jobs again."""
-    Acting(session, dry_run=dry_run).on_queues(targets, on_queues.NONE)
+    _acting(session, dry_run=dry_run).on_queues(targets, on_queues.NONE)
+
+
+def _acting(session: Session, *, dry_run: bool) -> Acting:
+    from koord_queue.cli.acting import Acting  # noqa: PLC0415 - not for --help and completion
+
+    return Acting(session, dry_run=dry_run)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 import msgspec
@@ -11,11 +11,13 @@ from koord_queue.checks.every_check import CHECKS, look
 from koord_queue.checks.findings import Finding, has_problems
 from koord_queue.cli import options
 from koord_queue.reach.installation import Installation, NamedServer
-from koord_queue.session.session import Session
 from koord_queue.show.documents import show_document
 from koord_queue.show.finding_lines import lines_of, summary_of
 from shared_api.durations import DurationError, parse_seconds
 from shared_api.version import VERSION
+
+if TYPE_CHECKING:
+    from koord_queue.session.session import Session
 
 PAUSE_SECONDS: Final = 2.0
 """Between two looks: a Lease is renewed every two seconds."""

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import click
 
 from koord_queue.cli import options
-from koord_queue.errors import CommandError
-from koord_queue.reach.errors import Missing, NotServed, Refused
 
 if TYPE_CHECKING:
-    from koord_queue.reach.questions import Question
     from koord_queue.session.session import Session
-    from koord_queue.show.unit_life import Event, Told
-    from shared_api.objects.queue_unit import QueueUnit
-
-MOST_EVENTS: Final = 10
-"""The newest of unit and job; `kubectl events` has all of them."""
 
 
 @click.command()
@@ -29,106 +20,6 @@ def describe(session: Session, unit: str) -> None:
 
     UNIT is job/NAME, NAMESPACE/NAME, or the name of a queue unit.
     """
-    from koord_queue.reach.objects import read_unit  # noqa: PLC0415 - not for --help
-    from koord_queue.show import unit_life  # noqa: PLC0415 - the same
-    from koord_queue.show.forecasts import Wall  # noqa: PLC0415 - the same
-    from koord_queue.show.paragraphs import (  # noqa: PLC0415 - the same
-        heading,
-        rows_as_lines,
-        write_lines,
-    )
+    from koord_queue.cli.describe_run import run  # noqa: PLC0415 - not for --help and completion
 
-    namespace, name = session.unit_or_why(unit)
-    found = read_unit(session.cluster(), namespace, name)
-    told = _told(session, namespace, name)
-    wall = Wall(session.clock.now())
-    out = session.out
-    write_lines(out, unit_life.fact_lines(found, told, wall))
-    more = list(unit_life.further_reason_lines(told))
-    if more:
-        write_lines(out, [*heading("More reasons"), *more])
-
-    def section(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        if rows:
-            write_lines(out, [*heading(title), *rows_as_lines(columns, rows)])
-
-    section("Life", unit_life.LIFE_COLUMNS, unit_life.life_rows(found, wall))
-    section("Demand", unit_life.DEMAND_COLUMNS, unit_life.demand_rows(found))
-    section("Admission checks", unit_life.CHECK_COLUMNS, unit_life.check_rows(found))
-    events = _events(session, found)
-    section("Events", unit_life.EVENT_COLUMNS, unit_life.event_rows(events, wall))
-
-
-def _told(session: Session, namespace: str, name: str) -> Told:
-    """Return what the engine says of a unit; where it does not, a note says why."""
-    from koord_queue.answers.decoding import decode  # noqa: PLC0415 - not for --help
-    from koord_queue.answers.explanation import Explanation  # noqa: PLC0415 - the same
-    from koord_queue.answers.forecast import Forecast  # noqa: PLC0415 - the same
-    from koord_queue.reach import questions  # noqa: PLC0415 - the same
-    from koord_queue.show.unit_life import Told  # noqa: PLC0415 - the same
-
-    explained = _answer(session, questions.explain(namespace, name), "place and numbers")
-    if explained is None:
-        return Told()
-    explanation = decode(explained, Explanation)
-    if explanation.verdict != "waiting":
-        return Told(explanation)
-    forecast = _answer(session, questions.forecast(namespace, name), "a forecast")
-    return Told(explanation, None if forecast is None else decode(forecast, Forecast))
-
-
-def _answer(session: Session, question: Question[bytes], what: str) -> bytes | None:
-    try:
-        return session.sources().answer(question)
-    except Missing:
-        return None
-    except CommandError as error:
-        said = f"{what}: not known: {error.message}"
-        session.out.note(f"{said}. {error.next_step}".rstrip())
-        return None
-
-
-# --- events -------------------------------------------------------------------------------------
-
-
-def _events(session: Session, unit: QueueUnit) -> list[Event]:
-    job = unit.spec.consumer_ref
-    abouts = [("QueueUnit", unit.metadata.name), *([(job.kind, job.name)] if job else [])]
-    try:
-        found = [
-            event
-            for kind, name in abouts
-            for event in _events_about(session, unit.metadata.namespace, kind, name)
-        ]
-    except (Refused, NotServed) as error:
-        session.out.note(f"events: not known: {error.message}")
-        return []
-    return sorted(found, key=lambda each: each.last)[-MOST_EVENTS:]
-
-
-def _events_about(session: Session, namespace: str, kind: str, name: str) -> list[Event]:
-    import msgspec  # noqa: PLC0415 - not for --help
-
-    from koord_queue.show.unit_life import Event  # noqa: PLC0415 - the same
-
-    selector = f"involvedObject.kind={kind},involvedObject.name={name}"
-    path = f"/api/v1/namespaces/{namespace}/events"
-    pages = session.cluster().pages(path, (("fieldSelector", selector),))
-    return [
-        Event(
-            last=_last(each),
-            kind=each.get("type") or "",
-            reason=each.get("reason") or "",
-            about=f"{kind.lower()}/{name}",
-            message=each.get("message") or "",
-        )
-        for page in pages
-        for each in msgspec.json.decode(page).get("items", ())
-    ]
-
-
-def _last(event: dict[str, Any]) -> str:
-    """Return when an event came last: where that stands depends on which API has written it."""
-    series = event.get("series") or {}
-    moments = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
-    return str(next((each for each in moments if each), ""))
+    run(session, unit)

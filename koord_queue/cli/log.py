@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 import msgspec
@@ -13,9 +13,11 @@ from koord_queue.cli import options
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import NotServed, Refused
 from koord_queue.reach.named import is_queue, place_of_unit, queue_name
-from koord_queue.session.session import Session
 from koord_queue.show.documents import show_document
 from koord_queue.show.log_rows import COLUMNS, STYLES, cells_of
+
+if TYPE_CHECKING:
+    from koord_queue.session.session import Session
 
 PAGE: Final = 500
 """The most that a page of the record has."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from koord_queue.reach.choice import NAMESPACE_NAME, SYSTEM_NAMESPACE, Choice
-from koord_queue.session.session import Session
+
+if TYPE_CHECKING:
+    from koord_queue.session.session import Session
 
 Function = Callable[..., Any]
 
@@ -82,6 +84,8 @@ def reach(command: Function) -> Function:
 
     @functools.wraps(command)
     def with_session(**given: Any) -> Any:  # noqa: ANN401 - whatever the command takes and returns
+        from koord_queue.session.session import Session  # noqa: PLC0415 - not for --help
+
         choice = Choice(**{name: given.pop(name) for name in Choice._fields})
         with Session(choice) as session:
             return command(session, **given)

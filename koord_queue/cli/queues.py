@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 import msgspec
 
 from koord_queue.cli import options
 from koord_queue.reach.resources import QUEUES
-from koord_queue.session.session import Session
 from koord_queue.show.documents import show_documents
 from koord_queue.show.queue_rows import COLUMNS, STYLES, cells_of
 from shared_api.objects.queue import Queue
+
+if TYPE_CHECKING:
+    from koord_queue.session.session import Session
 
 
 class _Queues(msgspec.Struct):
@@ -52,7 +56,7 @@ def queues(session: Session, *, at: str | None, dump: str | None, form: str) -> 
 
 
 def _show_listed(session: Session, at: str | None, dump: str | None, form: str) -> None:
-    from koord_queue.cli import listed  # noqa: PLC0415 - the engine, for a dump
+    from koord_queue.cli import listed  # noqa: PLC0415 - not for completion
 
     if dump is not None:
         found = listed.queues_of_dump(session, dump)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from koord_queue.answers.quota_trees import quotas_of_objects, read_quota_page
@@ -9,8 +11,10 @@ from koord_queue.answers.quotas import Quota
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import NotServed, Refused
 from koord_queue.reach.resources import ELASTIC_QUOTAS
-from koord_queue.session.session import Session
 from shared_api.objects.elastic_quota import ElasticQuota
+
+if TYPE_CHECKING:
+    from koord_queue.session.session import Session
 
 
 class _Quotas(msgspec.Struct):

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
-from koord_queue.acts.manifest import Draft, Wishes, placed, read_drafts
 from koord_queue.cli import options
-from koord_queue.cli.targets import FIELD_MANAGER
-from koord_queue.cli.try_ import read_file
-from koord_queue.errors import CommandError
-from koord_queue.reach import questions
-from koord_queue.reach.dry_run import DryRuns, read_manifest
-from koord_queue.reach.errors import NotServed, Refused
-from koord_queue.reach.resources import Resource, Resources
-from koord_queue.session.session import Session
-from koord_queue.show.printable import printable
-from shared_api.durations import DurationError, parse_seconds
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from koord_queue.session.session import Session
 
 
 @click.command()
@@ -33,129 +21,13 @@ Json = dict[str, Any]
 @click.option("--timeout", metavar="DURATION", help="With --wait: how long at most, such as 90m.")
 @click.option("--dry-run", is_flag=True, help="Create nothing: say what would become of the jobs.")
 @options.reach
-def submit(
-    session: Session,
-    *,
-    filename: str,
-    queue: str,
-    quota: str,
-    priority: int | None,
-    wait: bool,
-    timeout: str | None,
-    dry_run: bool,
-) -> None:
+def submit(session: Session, **given: Any) -> None:  # noqa: ANN401 - the options, by their names
     """Create the objects of a manifest, once all have passed the server's dry run.
 
     With --wait the exit code is 0 if all jobs have succeeded, 1 if one has failed, and 3 if the
     end of one was not seen: it was deleted before, the time was over, or the queue does not manage
     it.
     """
-    if timeout is not None and not wait:
-        raise click.UsageError("--timeout is for --wait.")
-    seconds = None if timeout is None else _seconds(timeout)
-    drafts = read_drafts(read_manifest(read_file(filename)), Wishes(queue, quota, priority))
-    submission = _Submission(session, drafts)
-    answers = submission.send(dry_run=True)
-    if dry_run:
-        submission.tell_what_becomes(answers)
-        return
-    created = submission.send(dry_run=False)
-    if wait:
-        from koord_queue.cli.waiting import Job, Waiting  # noqa: PLC0415 - only if it waits
+    from koord_queue.cli.submit_run import run  # noqa: PLC0415 - not for --help and completion
 
-        jobs = [Job.of(resource, answer) for (resource, _), answer in created]
-        click.get_current_context().exit(Waiting(session, jobs).follow(seconds))
-
-
-class _Submission:
-    """The objects of one manifest, and where they are created."""
-
-    def __init__(self, session: Session, drafts: Sequence[Draft]) -> None:
-        self._session = session
-        self._cluster = session.cluster()
-        self._dry_runs = DryRuns(self._cluster)
-        resources = Resources(self._cluster)
-        asked = session.choice.namespace is not None
-        self._objects: list[tuple[Draft, Resource, Json]] = []
-        for draft in drafts:
-            resource = resources.find(draft.api_version, draft.kind)
-            body = draft.body
-            if resource.is_namespaced:
-                body = placed(draft, session.namespace, is_asked=asked)
-            self._objects.append((draft, resource, body))
-
-    def send(self, *, dry_run: bool) -> list[tuple[tuple[Resource, Json], bytes]]:
-        """Create the objects, or find out whether they can be; return them with their answers.
-
-        Raises:
-            CommandError: One is refused; the message says which, and what was created before it.
-        """
-        sent: list[tuple[tuple[Resource, Json], bytes]] = []
-        query = (("fieldManager", FIELD_MANAGER), *((("dryRun", "All"),) if dry_run else ()))
-        for draft, resource, body in self._objects:
-            path = resource.path(body["metadata"].get("namespace", ""))
-            if dry_run and (why := self._dry_runs.why_not(resource)):
-                self._session.out.note(f"{draft.kind} {body['metadata'].get('name', '')}: {why}")
-                sent.append(((resource, body), msgspec.json.encode(body)))
-                continue
-            try:
-                answer = self._cluster.send("POST", path, msgspec.json.encode(body), query=query)
-            except CommandError as error:
-                raise _refusal(draft, error, len(sent), dry_run=dry_run) from error
-            sent.append(((resource, body), answer))
-            if not dry_run:
-                self._tell(resource, draft, answer, "created")
-        return sent
-
-    def tell_what_becomes(self, sent: list[tuple[tuple[Resource, Json], bytes]]) -> None:
-        """Show what would become of the objects as the API server would have them."""
-        from koord_queue.answers.decoding import decode  # noqa: PLC0415 - only for a dry run
-        from koord_queue.answers.tried import Tried  # noqa: PLC0415 - the same
-        from koord_queue.show.forecasts import Wall  # noqa: PLC0415 - the same
-        from koord_queue.show.paragraphs import write_lines  # noqa: PLC0415 - the same
-        from koord_queue.show.tried import tried_lines  # noqa: PLC0415 - the same
-
-        for (draft, resource, _), (_, answer) in zip(self._objects, sent, strict=True):
-            self._tell(resource, draft, answer, "created (dry run)")
-        items = [msgspec.Raw(answer) for _, answer in sent]
-        manifest = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items})
-        out = self._session.out
-        try:
-            question = questions.try_(
-                manifest, self._session.namespace, is_json=True, defaulted=True
-            )
-            tried = self._session.sources().answer(question)
-        except (NotServed, Refused) as error:
-            said = f"what would become of them is not known: {error.message}"
-            out.note(f"{said}. {error.next_step}".rstrip())
-            return
-        write_lines(out, tried_lines(decode(tried, Tried), Wall(self._session.clock.now())))
-
-    def _tell(self, resource: Resource, draft: Draft, answer: bytes, said: str) -> None:
-        name = msgspec.json.decode(answer, type=_Named).metadata.name
-        self._session.out.line(printable(f"{resource.shown(draft.kind, name)} {said}"))
-        self._session.out.flush()
-
-
-class _Named(msgspec.Struct):
-    class Meta(msgspec.Struct):
-        name: str = ""
-
-    metadata: Meta = msgspec.field(default_factory=Meta)
-
-
-def _refusal(draft: Draft, error: CommandError, created: int, *, dry_run: bool) -> CommandError:
-    step = error.next_step
-    if dry_run:
-        step = f"Nothing was created. {step}".rstrip()
-    elif created:
-        step = f"The {created} objects before it are created. {step}".rstrip()
-    which = f"{draft.place} ({draft.kind} {draft.name})"
-    return CommandError(f"{which}: {error.message}", step, error.exit_code)
-
-
-def _seconds(text: str) -> float:
-    try:
-        return parse_seconds(text)
-    except DurationError as error:
-        raise click.UsageError(f"--timeout: {error}.") from error
+    run(session, **given)

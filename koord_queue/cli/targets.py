@@ -10,6 +10,7 @@ import msgspec
 from koord_queue.acts.change import AnyObject, Change, Json, On, Target
 from koord_queue.acts.on_units import MADE_OF_PODS
 from koord_queue.errors import CommandError
+from koord_queue.reach.dry_run import DryRuns
 from koord_queue.reach.errors import Missing, NotServed, Refused
 from koord_queue.reach.media_types import MERGE_PATCH
 from koord_queue.reach.resources import ELASTIC_QUOTAS, QUEUE_UNITS, QUEUES, Resource, Resources
@@ -19,7 +20,6 @@ from shared_api.objects.queue_unit import QueueUnit
 
 if TYPE_CHECKING:
     from koord_queue.reach.cluster import Cluster, Query
-    from koord_queue.reach.dry_run import DryRuns
 
 ReadT = TypeVar("ReadT", QueueUnit, Queue, AnyObject)
 
@@ -159,8 +159,6 @@ class Targets:
 
     @cached_property
     def _dry_runs(self) -> DryRuns:
-        from koord_queue.reach.dry_run import DryRuns  # noqa: PLC0415 - only for a dry run
-
         return DryRuns(self._cluster)
 
     def _job_of(self, unit: QueueUnit) -> tuple[AnyObject, Place] | None:

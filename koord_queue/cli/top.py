@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 import msgspec
@@ -13,7 +13,6 @@ from koord_queue.cli import options
 from koord_queue.cli.quota_source import read_quotas
 from koord_queue.reach.errors import NotServed, Refused
 from koord_queue.reach.resources import QUEUE_UNITS
-from koord_queue.session.session import Session
 from koord_queue.show.bars import bar, letters_for, percent
 from koord_queue.show.documents import show_document
 from koord_queue.show.quota_rows import FULL, TopRow, documents_of, fit, top_quotas, uses_of
@@ -21,6 +20,9 @@ from koord_queue.show.times import ago
 from koord_queue.show.unit_use import UnitUse, queue_of, top_units
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.quantity import format_amount
+
+if TYPE_CHECKING:
+    from koord_queue.session.session import Session
 
 REDRAW_SECONDS: Final = 2.0
 BAR: Final = " "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,7 +12,6 @@ from koord_queue.answers.quotas import Quota
 from koord_queue.cli import options
 from koord_queue.cli.quota_source import read_quotas
 from koord_queue.errors import CommandError
-from koord_queue.session.session import Session
 from koord_queue.show.bars import letters_for
 from koord_queue.show.documents import show_document
 from koord_queue.show.quota_rows import (
@@ -23,6 +23,9 @@ from koord_queue.show.quota_rows import (
     tree_table,
     uses_of,
 )
+
+if TYPE_CHECKING:
+    from koord_queue.session.session import Session
 
 _SIMILAR = 3
 

@@ -14,7 +14,6 @@ from koord_queue.errors import CommandError
 from koord_queue.reach import questions
 from koord_queue.reach.errors import NotServed, Refused
 from koord_queue.reach.resources import QUEUE_UNITS
-from koord_queue.session.session import Session
 from koord_queue.show.documents import show_documents
 from koord_queue.show.unit_rows import (
     BY_PLACE,
@@ -30,7 +29,7 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import USER
 
 if TYPE_CHECKING:
-    from koord_queue.cli.listed import Listed
+    from koord_queue.session.session import Session
 
 REVIEW: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 WATCH_SECONDS: Final = 2.0
@@ -101,8 +100,7 @@ def units(
             raise click.UsageError("--from-dump and --at know no -l, --mine, --finished and -w.")
         if sort_by == "start":
             raise click.UsageError("--from-dump and --at know no starts to sort by.")
-        listed = _list_other(session, at, dump, all_namespaces=all_namespaces)
-        _show_listed(session, listed, sort_by, form)
+        _show_listed(session, at, dump, sort_by, form, all_namespaces=all_namespaces)
         return
     wanted = Wanted(
         None if all_namespaces else session.namespace,
@@ -121,21 +119,23 @@ def units(
         view.show()
 
 
-def _list_other(
-    session: Session, at: str | None, dump: str | None, *, all_namespaces: bool
-) -> Listed:
-    """Return the units of a dump, or of another time."""
-    from koord_queue.cli import listed  # noqa: PLC0415 - the engine, for a dump
+def _show_listed(
+    session: Session,
+    at: str | None,
+    dump: str | None,
+    sort_by: str | None,
+    form: str,
+    *,
+    all_namespaces: bool,
+) -> None:
+    """Show the units of a dump, or of another time."""
+    from koord_queue.cli import listed  # noqa: PLC0415 - not for completion
 
     if dump is not None:
-        return listed.units_of_dump(session, dump)
-    assert at is not None
-    return listed.units_at(session, at, None if all_namespaces else session.namespace)
-
-
-def _show_listed(session: Session, found: Listed, sort_by: str | None, form: str) -> None:
-    from koord_queue.cli import listed  # noqa: PLC0415 - the engine, for a dump
-
+        found = listed.units_of_dump(session, dump)
+    else:
+        assert at is not None
+        found = listed.units_at(session, at, None if all_namespaces else session.namespace)
     if sort_by is not None:
         found = listed.sort_units(found, sort_by)
     listed.show_units(session, found, form)

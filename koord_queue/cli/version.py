@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
@@ -11,9 +11,11 @@ from koord_queue.checks.facts import COMPONENT, PART_OF, containers_of, label_of
 from koord_queue.checks.programs import version_of
 from koord_queue.cli import options
 from koord_queue.errors import CommandError
-from koord_queue.session.session import Session
 from koord_queue.show.documents import show_document
 from shared_api.version import VERSION
+
+if TYPE_CHECKING:
+    from koord_queue.session.session import Session
 
 COLUMNS: Final = ("PROGRAM", "VERSION", "IMAGE")
 DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/{namespace}/deployments"

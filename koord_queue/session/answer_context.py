@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from koord_queue.answers.decoding import decode
 from koord_queue.errors import CommandError
+from koord_queue.reach.dump import open_dump
+from koord_queue.reach.named import place_of_unit
+from koord_queue.reach.objects import read_quotas
+from koord_queue.reach.sources import Source
 from koord_queue.session.session import Session
-
-if TYPE_CHECKING:
-    from koord_queue.reach.sources import Source
-    from koord_queue.show.forecasts import Wall
+from koord_queue.show.documents import show_document
+from koord_queue.show.forecasts import Wall
 
 DEFAULT_NAMESPACE: Final = "default"
 """Of a dump, and of a server alone: they have no context."""
@@ -37,8 +40,6 @@ class AnswerContext(NamedTuple):
     @property
     def wall(self) -> Wall:
         """The present, in the zone of this machine."""
-        from koord_queue.show.forecasts import Wall  # noqa: PLC0415 - not for --help
-
         return Wall(self.now)
 
 
@@ -46,8 +47,6 @@ def open_context(session: Session, dump: str | None) -> AnswerContext:
     """Return where questions go; `dump`: the value of `--from-dump`."""
     if dump is None:
         return _ask_cluster(session)
-    from koord_queue.reach.dump import open_dump  # noqa: PLC0415 - only for a dump
-
     source = open_dump(dump)
     source.note_differences(session.out.note)
     namespace = _namespace_of(session)
@@ -61,9 +60,6 @@ def open_context(session: Session, dump: str | None) -> AnswerContext:
 
 
 def _ask_cluster(session: Session) -> AnswerContext:
-    from koord_queue.reach.named import place_of_unit  # noqa: PLC0415 - the same
-    from koord_queue.reach.objects import read_quotas  # noqa: PLC0415 - not for a dump
-
     def namespace() -> str:
         return session.namespace if has_cluster(session) else _namespace_of(session)
 
@@ -106,8 +102,5 @@ def show_tree(session: Session, answer: bytes, form: str) -> bool:
     """Write an answer with all its fields; return False for `text`, which is not written here."""
     if form == "text":
         return False
-    from koord_queue.answers.decoding import decode  # noqa: PLC0415 - not for --help
-    from koord_queue.show.documents import show_document  # noqa: PLC0415 - the same
-
     show_document(session.out, decode(answer, object), form)
     return True

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from koord_queue.errors import CommandError
-
-if TYPE_CHECKING:
-    from koord_queue.reach.choice import Choice
-    from koord_queue.reach.cluster import Cluster, Query
-    from koord_queue.reach.controllers import Controllers
-    from koord_queue.reach.named import NoUnit
-    from koord_queue.reach.port_forward import PortForwards, Program
-    from koord_queue.reach.sources import Sources
-    from koord_queue.show.printer import Printer
-    from shared_api.process.clock import Clock
+from koord_queue.reach import questions
+from koord_queue.reach.choice import Choice
+from koord_queue.reach.cluster import Cluster, Query, open_cluster
+from koord_queue.reach.controllers import Controllers
+from koord_queue.reach.named import NoUnit, find_unit, list_owned
+from koord_queue.reach.parts import find_whole
+from koord_queue.reach.port_forward import PortForwards, Program
+from koord_queue.reach.sources import Sources
+from koord_queue.reach.unmanaged import is_pod, unit_or_why
+from koord_queue.show.printer import Printer, standard_output
+from shared_api.process.clock import Clock, SystemClock
 
 
 class Session:
-    """Made for one command. What it needs is imported and opened when it is asked for."""
+    """Made for one command. What it needs is opened when it is asked for."""
 
     def __init__(self, choice: Choice) -> None:
         self.choice = choice
@@ -47,8 +48,6 @@ class Session:
     def clock(self) -> Clock:
         """The time."""
         if self._clock is None:
-            from shared_api.process.clock import SystemClock  # noqa: PLC0415 - as the class says
-
             self._clock = SystemClock()
         return self._clock
 
@@ -56,8 +55,6 @@ class Session:
     def out(self) -> Printer:
         """Where answers go."""
         if self._out is None:
-            from koord_queue.show.printer import standard_output  # noqa: PLC0415 - same
-
             self._out = standard_output()
         return self._out
 
@@ -77,8 +74,6 @@ class Session:
             CommandError: None is configured.
         """
         if self._cluster is None:
-            from koord_queue.reach.cluster import open_cluster  # noqa: PLC0415 - same
-
             self._cluster = open_cluster(self.choice, self.clock)
             self._opened.callback(self._cluster.close)
         return self._cluster
@@ -91,8 +86,6 @@ class Session:
             CommandError: No cluster is configured.
         """
         if self._forwards is None:
-            from koord_queue.reach.port_forward import PortForwards  # noqa: PLC0415 - same
-
             self._forwards = PortForwards(self.choice, self.cluster, self.clock)
             self._opened.callback(self._forwards.close)
         return self._forwards.url(program)
@@ -100,8 +93,6 @@ class Session:
     def sources(self) -> Sources:
         """Return what answers questions about the queue."""
         if self._sources is None:
-            from koord_queue.reach.sources import Sources  # noqa: PLC0415 - same
-
             self._sources = Sources(
                 self.choice, self.cluster, self.forwarded, self.clock, self._opened
             )
@@ -109,15 +100,11 @@ class Session:
 
     def debug(self, path: str, query: Query = ()) -> bytes:
         """Return the answer of a route that only the debug API has."""
-        from koord_queue.reach import questions  # noqa: PLC0415 - same
-
         return self.sources().answer(questions.route(path, query))
 
     def controllers(self) -> Controllers:
         """Return what answers questions about jobs that have no unit."""
         if self._controllers is None:
-            from koord_queue.reach.controllers import Controllers  # noqa: PLC0415 - same
-
             self._controllers = Controllers(self.choice, self.forwarded, self.clock, self._opened)
         return self._controllers
 
@@ -130,8 +117,6 @@ class Session:
         Raises:
             CommandError: There is none of that name, or several.
         """
-        from koord_queue.reach.named import find_unit  # noqa: PLC0415 - same
-
         return find_unit(self.cluster(), self.namespace, named)
 
     def unit_or_why(self, named: str) -> tuple[str, str]:
@@ -143,13 +128,9 @@ class Session:
         Raises:
             CommandError: There is none; of a job that exists the message says why.
         """
-        from koord_queue.reach.named import NoUnit  # noqa: PLC0415 - same
-
         try:
             return self.unit(named)
         except NoUnit as error:
-            from koord_queue.reach.unmanaged import is_pod, unit_or_why  # noqa: PLC0415 - same
-
             whole = self._whole_of_pod(error) if is_pod(error.word) else error
             if isinstance(whole, str):
                 return error.namespace, whole
@@ -157,9 +138,6 @@ class Session:
 
     def _whole_of_pod(self, error: NoUnit) -> str | NoUnit:
         """Return the unit that a pod is a part of, or what to ask the controllers about."""
-        from koord_queue.reach.named import NoUnit, list_owned  # noqa: PLC0415 - same
-        from koord_queue.reach.parts import find_whole  # noqa: PLC0415 - same
-
         cluster, namespace = self.cluster(), error.namespace
         try:
             whole = find_whole(cluster, list_owned(cluster, namespace), namespace, error.name)

@@ -12,7 +12,7 @@ import yaml
 
 from koord_queue import client
 from koord_queue.acts.manifest import Wishes, read_drafts
-from koord_queue.cli.submit import _Submission
+from koord_queue.cli.submit_run import _Submission
 from koord_queue.client import Client, CommandError, FollowTimeout, State
 from koord_queue.reach.aggregated import AggregatedApi
 from koord_queue.reach.cluster import Cluster

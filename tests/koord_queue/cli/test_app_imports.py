@@ -6,6 +6,8 @@ import subprocess
 import sys
 from typing import Final
 
+import pytest
+
 from koord_queue.cli.app import COMMANDS
 from tests.queue_insight.replay.test_command_without_servers import SERVERS
 from tests.tidy.source_tree import ROOT
@@ -17,6 +19,13 @@ code = run({line})
 print(sorted(name.partition(".")[0] for name in sys.modules), file=sys.stderr)
 print(sorted(name for name in sys.modules if name.startswith("koord_queue.")), file=sys.stderr)
 sys.exit(code)
+"""
+COMPLETE: Final = """
+import sys
+from koord_queue.cli.completion import complete
+found = complete({words}, {typed})
+print(*(each.value for each in found))
+print(*sorted(name for name in sys.modules if name.startswith("koord_queue.cli.")))
 """
 LATE: Final = ("kubernetes", "msgspec", "rich", "structlog", "yaml", *SERVERS)
 
@@ -52,3 +61,30 @@ def test_no_command_needs_a_server_to_be_explained() -> None:
     command = [sys.executable, "-c", EXPLAIN_ALL, *COMMANDS]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stderr.splitlines() == list(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("words", "typed", "want", "command"),
+    [
+        pytest.param([], "", " ".join(COMMANDS), "", id="names of commands, without a command"),
+        pytest.param(["explain"], "--ch", "--changes", "explain", id="options of one command"),
+        pytest.param(["hold"], "--dr", "--dry-run", "acts", id="options of an act"),
+    ],
+)
+def test_completion_imports_no_more_than_options(
+    words: list[str], typed: str, want: str, command: str
+) -> None:
+    script = COMPLETE.replace("{words}", repr(words)).replace("{typed}", repr(typed))
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    completed, own = done.stdout.splitlines()
+    assert completed == want
+    known = {f"koord_queue.cli.{each}" for each in ("app", "completion", "options", "shells")}
+    assert set(own.split()) - known == ({f"koord_queue.cli.{command}"} if command else set())
+
+
+def test_the_program_does_not_need_what_completes_words_for_kubectl() -> None:
+    _, own = modules_after("completion", "bash")
+    assert "koord_queue.cli.shells" in own
+    assert "koord_queue.cli.completion" not in own

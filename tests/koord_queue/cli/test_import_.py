@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from koord_queue.cli.import_ import MOST_NAMED, import_
+from koord_queue.cli.import_ import import_
+from koord_queue.cli.import_run import MOST_NAMED
 from koord_queue.errors import CommandError
 from shared_api.testing.object_builders import (
     job_body,

@@ -1,0 +1,65 @@
+"""What `koord-queue when` does when it is run."""
+
+from __future__ import annotations
+
+from koord_queue.answers.decoding import decode
+from koord_queue.answers.forecast import Forecast, QueueForecast
+from koord_queue.errors import CommandError
+from koord_queue.reach import questions
+from koord_queue.reach.errors import Missing
+from koord_queue.reach.named import is_queue, queue_name
+from koord_queue.session.answer_context import AnswerContext, open_context, show_tree
+from koord_queue.session.session import Session
+from koord_queue.show.forecasts import QUEUE_COLUMNS, forecast_lines, queue_rows
+from koord_queue.show.paragraphs import write_lines
+
+
+def run(session: Session, named: str, *, dump: str | None, form: str) -> None:
+    """Show a forecast; the arguments are the options of the command."""
+    context = open_context(session, dump)
+    if is_queue(named):
+        name = queue_name(named)
+        answer = _forecast_of_queue(context, name)
+        if not show_tree(session, answer, form):
+            _show_queue(session, context, answer, name)
+        return
+    answer = _forecast_of(context, named)
+    if not show_tree(session, answer, form):
+        _show_unit(session, context, answer)
+
+
+def _forecast_of_queue(context: AnswerContext, name: str) -> bytes:
+    try:
+        return context.source.answer(questions.queue_forecast(name))
+    except Missing as error:
+        raise CommandError(
+            f"there is no queue {name}", "`koord-queue queues` lists them."
+        ) from error
+
+
+def _forecast_of(context: AnswerContext, named: str) -> bytes:
+    namespace, name = context.find(named)
+    try:
+        return context.source.answer(questions.forecast(namespace, name))
+    except Missing as error:
+        raise CommandError(
+            f"{name} has no forecast: it did not wait in a queue when the last one was made",
+            f"`koord-queue explain {named}` says where it stands.",
+        ) from error
+
+
+def _show_unit(session: Session, context: AnswerContext, answer: bytes) -> None:
+
+    write_lines(session.out, forecast_lines(decode(answer, Forecast), context.wall))
+
+
+def _show_queue(session: Session, context: AnswerContext, answer: bytes, name: str) -> None:
+
+    found = decode(answer, QueueForecast)
+    if found.units:
+        session.out.table(QUEUE_COLUMNS, queue_rows(found, context.wall))
+    left = found.total - found.offset - len(found.units)
+    if left > 0:
+        session.out.note(f"{left} more units wait in queue {name}")
+    elif not found.units:
+        session.out.note(f"no unit waited in queue {name} when the last forecast was made")
