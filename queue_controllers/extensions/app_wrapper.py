@@ -145,6 +145,7 @@ class AppWrapperAdapter:
     kind = KIND
     object_type = AppWrapper
     is_suspended = SPEC_SUSPEND.is_suspended
+    why_not_suspendable = SPEC_SUSPEND.why_not_suspendable
     suspend_patch = SPEC_SUSPEND.suspend_patch
     foreign_manager = ManagedByField("workload.codeflare.dev/appwrapper-controller").foreign_manager
     pod_labels = (APP_WRAPPER_LABEL,)
@@ -184,10 +185,6 @@ class AppWrapperAdapter:
     def why_unknown(self, job: AppWrapper) -> str:
         """Return which component's pods are not known."""
         return self._sets_and_trouble(job)[1]
-
-    def why_not_suspendable(self, job: AppWrapper) -> str:
-        """Return "": every AppWrapper survives being suspended."""
-        return ""
 
     def status_of(self, job: AppWrapper) -> StatusFacts:
         """Return what the phase says; the condition `QuotaReserved` says when it was suspended."""

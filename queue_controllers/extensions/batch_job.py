@@ -77,12 +77,9 @@ class BatchJobAdapter:
     kind = KIND
     object_type = BatchJob
     is_suspended = SPEC_SUSPEND.is_suspended
+    why_not_suspendable = SPEC_SUSPEND.why_not_suspendable
     suspend_patch = SPEC_SUSPEND.suspend_patch
     foreign_manager = ManagedByField("kubernetes.io/job-controller").foreign_manager
-
-    def why_not_suspendable(self, job: BatchJob) -> str:
-        """Return "": every Job survives being suspended."""
-        return ""
 
     def status_of(self, job: BatchJob) -> StatusFacts:
         """Return what conditions and counts say.

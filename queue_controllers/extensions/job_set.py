@@ -43,7 +43,6 @@ from queue_controllers.jobframework.generic_job import (
 from queue_controllers.jobframework.pod_set_names import pod_set_name
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import Condition, ObjectMeta, WireStruct
-from shared_api.objects.pod import Pod
 
 KIND: Final = JobKind(
     key="jobset",
@@ -86,13 +85,12 @@ class JobSetAdapter:
     object_type = JobSet
     pod_labels = POD_LABELS
     is_suspended = SPEC_SUSPEND.is_suspended
+    why_not_suspendable = SPEC_SUSPEND.why_not_suspendable
     suspend_patch = SPEC_SUSPEND.suspend_patch
     foreign_manager = ManagedByField("jobset.sigs.k8s.io/jobset-controller").foreign_manager
+    job_name_of = staticmethod(job_set_name)
+    pod_set_of = staticmethod(pod_set_by_role)
     list_keys: Mapping[str, str] = {"spec.replicatedJobs": "name"}
-
-    def why_not_suspendable(self, job: JobSet) -> str:
-        """Return "": every JobSet survives being suspended."""
-        return ""
 
     def status_of(self, job: JobSet) -> StatusFacts:
         """Return what conditions and counts of Jobs say."""
@@ -107,14 +105,6 @@ class JobSetAdapter:
     def priority_of(self, job: JobSet) -> PrioritySource:
         """Return class and number of the first template that has any."""
         return priority_of_templates(each.template for each in self.pod_sets(job))
-
-    def job_name_of(self, labels: Mapping[str, str]) -> str:
-        """Return the name of the pod's JobSet."""
-        return job_set_name(labels)
-
-    def pod_set_of(self, pod: Pod) -> str:
-        """Return the set of the replicated job that the pod names."""
-        return pod_set_by_role(pod)
 
     def release_patch(self, job: JobSet, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
         """Return the patch that turns the field off, and adds labels to the templates."""

@@ -93,12 +93,9 @@ class MpiJobAdapter:
     object_type = MpiJob
     pod_labels = (JOB_NAME_LABEL, JOB_ROLE_LABEL, OPERATOR_LABEL)
     is_suspended = RUN_POLICY_SUSPEND.is_suspended
+    why_not_suspendable = RUN_POLICY_SUSPEND.why_not_suspendable
     suspend_patch = RUN_POLICY_SUSPEND.suspend_patch
     foreign_manager = ManagedByField("kubeflow.org/mpi-operator", RUN_POLICY).foreign_manager
-
-    def why_not_suspendable(self, job: MpiJob) -> str:
-        """Return "": every MPIJob survives being suspended."""
-        return ""
 
     def status_of(self, job: MpiJob) -> StatusFacts:
         """Return what conditions and counts of running pods say."""

@@ -14,6 +14,7 @@ Source: KubeRay v1.7.0; what the real operator did is in tests/data/recordings.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, ClassVar, Final
 
 from queue_controllers.job_families.job_conditions import true_since
@@ -22,12 +23,10 @@ from queue_controllers.job_families.ray import (
     GROUP,
     MANAGED_BY,
     NODE_TYPE,
+    ClusterSpecField,
     RayClusterSpec,
     RayClusterStatus,
     clean_up_template,
-    cluster_patch,
-    cluster_pod_sets,
-    cluster_priority,
     ray_pod_set_of,
 )
 from queue_controllers.job_families.suspend_field import SPEC_SUSPEND
@@ -36,14 +35,12 @@ from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
     PodStamp,
-    PrioritySource,
     StatusFacts,
     updates_of_stamps,
 )
 from queue_controllers.jobframework.list_patches import BY_POSITION
-from queue_controllers.jobframework.template_updates import TemplateUpdate
+from shared_api.field_path import parse_path
 from shared_api.objects.meta import ObjectMeta, WireStruct, is_condition_true
-from shared_api.objects.pod import Pod
 
 KIND: Final = JobKind(
     key="raycluster",
@@ -71,6 +68,8 @@ class RayCluster(WireStruct, frozen=True):
 MAX_NAME_CHARS: Final = 63
 """To which the operator cuts the names of Jobs, from the left."""
 
+CLUSTER_SPEC: Final = ClusterSpecField(parse_path(".spec"), attrgetter("spec"))
+
 _EMPTY: Final = RayClusterStatus()
 
 
@@ -82,12 +81,13 @@ class RayClusterAdapter:
     pod_labels = (CLUSTER, GROUP, NODE_TYPE)
     list_keys: Mapping[str, str] = {"spec.workerGroupSpecs": BY_POSITION}
     is_suspended = SPEC_SUSPEND.is_suspended
+    why_not_suspendable = SPEC_SUSPEND.why_not_suspendable
     suspend_patch = SPEC_SUSPEND.suspend_patch
     foreign_manager = MANAGED_BY.foreign_manager
-
-    def why_not_suspendable(self, job: RayCluster) -> str:
-        """Return "": every RayCluster survives being suspended."""
-        return ""
+    pod_sets = CLUSTER_SPEC.pod_sets
+    priority_of = CLUSTER_SPEC.priority_of
+    update_patch = CLUSTER_SPEC.update_patch
+    pod_set_of = staticmethod(ray_pod_set_of)
 
     makes: ClassVar[str] = "one Job, named RAYCLUSTER-redis-cleanup"
 
@@ -115,28 +115,9 @@ class RayClusterAdapter:
             pods=status.pods,
         )
 
-    def pod_sets(self, job: RayCluster) -> tuple[JobPodSet, ...]:
-        """Return the head, then the worker groups."""
-        return cluster_pod_sets(job.spec)
-
-    def priority_of(self, job: RayCluster) -> PrioritySource:
-        """Return the head template's priority, else that of the first group that has one."""
-        return cluster_priority(job.spec)
-
     def release_patch(self, job: RayCluster, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
         """Return the patch that turns the field off, and adds labels to the templates."""
         return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
-
-    def update_patch(
-        self, job: RayCluster, updates: Mapping[str, TemplateUpdate]
-    ) -> dict[str, Any]:
-        """Return the patch of the templates, which may change at any time."""
-        cluster = cluster_patch(job.spec, updates)
-        return {"spec": cluster} if cluster else {}
-
-    def pod_set_of(self, pod: Pod) -> str:
-        """Return the pod set by role and group."""
-        return ray_pod_set_of(pod)
 
     def job_name_of(self, labels: Mapping[str, str]) -> str:
         """Return the name that the operator writes on each pod."""

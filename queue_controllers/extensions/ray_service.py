@@ -15,17 +15,16 @@ Source: KubeRay v1.7.0, ray-operator/controllers/ray/rayservice_controller.go.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, ClassVar, Final
 
 from queue_controllers.job_families.job_conditions import true_since
 from queue_controllers.job_families.ray import (
     MANAGED_BY,
     POD_LABELS,
+    ClusterSpecField,
     RayClusterSpec,
     RayClusterStatus,
-    cluster_patch,
-    cluster_pod_sets,
-    cluster_priority,
     most_of_cluster,
     owner_of_cluster,
     ray_pod_set_of,
@@ -34,16 +33,13 @@ from queue_controllers.job_families.suspend_field import SPEC_SUSPEND
 from queue_controllers.jobframework.generic_job import (
     Child,
     JobKind,
-    JobPodSet,
     PodStamp,
-    PrioritySource,
     StatusFacts,
     updates_of_stamps,
 )
 from queue_controllers.jobframework.list_patches import BY_POSITION
-from queue_controllers.jobframework.template_updates import TemplateUpdate
+from shared_api.field_path import parse_path
 from shared_api.objects.meta import Condition, ObjectMeta, WireStruct, is_condition_true
-from shared_api.objects.pod import Pod
 
 KIND: Final = JobKind(
     key="rayservice",
@@ -89,6 +85,10 @@ class RayService(WireStruct, frozen=True):
     status: RayServiceStatus = RayServiceStatus()
 
 
+CLUSTER_SPEC: Final = ClusterSpecField(
+    parse_path(".spec.rayClusterConfig"), attrgetter("spec.ray_cluster_config")
+)
+
 _EMPTY: Final = RayServiceStatus()
 
 
@@ -100,12 +100,13 @@ class RayServiceAdapter:
     pod_labels = POD_LABELS
     list_keys: Mapping[str, str] = {"spec.rayClusterConfig.workerGroupSpecs": BY_POSITION}
     is_suspended = SPEC_SUSPEND.is_suspended
+    why_not_suspendable = SPEC_SUSPEND.why_not_suspendable
     suspend_patch = SPEC_SUSPEND.suspend_patch
     foreign_manager = MANAGED_BY.foreign_manager
-
-    def why_not_suspendable(self, job: RayService) -> str:
-        """Return "": every RayService survives being suspended."""
-        return ""
+    pod_sets = CLUSTER_SPEC.pod_sets
+    priority_of = CLUSTER_SPEC.priority_of
+    update_patch = CLUSTER_SPEC.update_patch
+    pod_set_of = staticmethod(ray_pod_set_of)
 
     makes: ClassVar[str] = "the RayClusters that its status names"
 
@@ -133,28 +134,9 @@ class RayServiceAdapter:
             pods=sum(each.ray_cluster_status.pods for each in services),
         )
 
-    def pod_sets(self, job: RayService) -> tuple[JobPodSet, ...]:
-        """Return the head, then the worker groups."""
-        return cluster_pod_sets(job.spec.ray_cluster_config)
-
-    def priority_of(self, job: RayService) -> PrioritySource:
-        """Return the head template's priority, else that of the first group that has one."""
-        return cluster_priority(job.spec.ray_cluster_config)
-
     def release_patch(self, job: RayService, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
         """Return the patch that turns the field off, and adds labels to the templates."""
         return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
-
-    def update_patch(
-        self, job: RayService, updates: Mapping[str, TemplateUpdate]
-    ) -> dict[str, Any]:
-        """Return the patch of the templates, which may change at any time."""
-        cluster = cluster_patch(job.spec.ray_cluster_config, updates)
-        return {"spec": {"rayClusterConfig": cluster}} if cluster else {}
-
-    def pod_set_of(self, pod: Pod) -> str:
-        """Return the pod set by role and group."""
-        return ray_pod_set_of(pod)
 
     def job_name_of(self, labels: Mapping[str, str]) -> str:
         """Return the name that the pod has, or that its RayCluster's name is made of."""

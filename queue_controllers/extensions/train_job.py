@@ -46,7 +46,6 @@ from queue_controllers.jobframework.generic_job import (
 )
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import Condition, ObjectMeta, WireStruct
-from shared_api.objects.pod import Pod
 from shared_api.well_known_labels import PREFIX
 
 KIND: Final = JobKind(
@@ -119,8 +118,11 @@ class TrainJobAdapter:
     object_type = TrainJob
     pod_labels = POD_LABELS
     is_suspended = SPEC_SUSPEND.is_suspended
+    why_not_suspendable = SPEC_SUSPEND.why_not_suspendable
     suspend_patch = SPEC_SUSPEND.suspend_patch
     foreign_manager = ManagedByField("trainer.kubeflow.org/trainjob-controller").foreign_manager
+    job_name_of = staticmethod(job_set_name)
+    pod_set_of = staticmethod(pod_set_by_role)
     list_keys: Mapping[str, str] = {
         "spec.runtimePatches": "manager",
         "spec.runtimePatches.trainingRuntimeSpec.template.spec.replicatedJobs": "name",
@@ -159,10 +161,6 @@ class TrainJobAdapter:
             f" from {runtime.kind} {runtime.name}"
         )
 
-    def why_not_suspendable(self, job: TrainJob) -> str:
-        """Return "": every TrainJob survives being suspended."""
-        return ""
-
     def status_of(self, job: TrainJob) -> StatusFacts:
         """Return what conditions and counts of Jobs say."""
         status = job.status
@@ -177,14 +175,6 @@ class TrainJobAdapter:
     def priority_of(self, job: TrainJob) -> PrioritySource:
         """Return class and number of the first template that has any."""
         return priority_of_templates(each.template for each in self.pod_sets(job))
-
-    def job_name_of(self, labels: Mapping[str, str]) -> str:
-        """Return the name of the pod's JobSet, which is the TrainJob's."""
-        return job_set_name(labels)
-
-    def pod_set_of(self, pod: Pod) -> str:
-        """Return the set of the replicated job that the pod names."""
-        return pod_set_by_role(pod)
 
     def release_patch(self, job: TrainJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
         """Return the patch that turns the field off, and adds labels to the templates."""

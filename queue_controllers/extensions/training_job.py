@@ -104,6 +104,7 @@ class TrainingJobAdapter:
     object_type = TrainingJob
     pod_labels = (REPLICA_TYPE_LABEL,)
     is_suspended = RUN_POLICY_SUSPEND.is_suspended
+    why_not_suspendable = RUN_POLICY_SUSPEND.why_not_suspendable
     suspend_patch = RUN_POLICY_SUSPEND.suspend_patch
     foreign_manager = ManagedByField("kubeflow.org/training-operator", RUN_POLICY).foreign_manager
 
@@ -120,10 +121,6 @@ class TrainingJobAdapter:
         self._specs_of = specs_of
         self._is_elastic = is_elastic
         self._has_one_role = len(table.order) == 1
-
-    def why_not_suspendable(self, job: TrainingJob) -> str:
-        """Return "": every job of these kinds survives being suspended."""
-        return ""
 
     def status_of(self, job: TrainingJob) -> StatusFacts:
         """Return what conditions and counts of running pods say."""

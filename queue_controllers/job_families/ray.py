@@ -13,13 +13,14 @@ What the real operator did is in tests/data/recordings.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from queue_controllers.job_families.suspend_field import ManagedByField
 from queue_controllers.jobframework.generic_job import (
+    ApiJob,
     JobPodSet,
     PrioritySource,
     priority_of_templates,
@@ -34,6 +35,7 @@ from queue_controllers.jobframework.pod_template import (
     ScheduledPodTemplate,
 )
 from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
+from shared_api.field_path import FieldPath
 from shared_api.objects.meta import Condition, WireStruct, is_condition_true
 from shared_api.objects.pod import Pod, ResourceRequirements
 
@@ -283,6 +285,30 @@ def cluster_priority(spec: RayClusterSpec) -> PrioritySource:
     """Return the priority of the head's template, else of the first worker group that has one."""
     workers = (each.template for each in spec.worker_group_specs)
     return priority_of_templates((spec.head_group_spec.template, *workers))
+
+
+class ClusterSpecField(msgspec.Struct, frozen=True):
+    """A field with the spec of the only RayCluster of a job: what follows from that spec alone.
+
+    Adapters take over its bound methods, like those of `SuspendField`.
+    """
+
+    path: FieldPath
+    spec_of: Callable[[Any], RayClusterSpec]
+    """Returns the value of the field."""
+
+    def pod_sets(self, job: ApiJob) -> tuple[JobPodSet, ...]:
+        """Return the head, then the worker groups."""
+        return cluster_pod_sets(self.spec_of(job))
+
+    def priority_of(self, job: ApiJob) -> PrioritySource:
+        """Return the head template's priority, else that of the first group that has one."""
+        return cluster_priority(self.spec_of(job))
+
+    def update_patch(self, job: ApiJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
+        """Return the patch of the templates, which may change at any time; {} for none."""
+        cluster = cluster_patch(self.spec_of(job), updates)
+        return self.path.patch(value=cluster) if cluster else {}
 
 
 # --- whose pods ---------------------------------------------------------------------------------

@@ -35,6 +35,13 @@ class SuspendField(msgspec.Struct, frozen=True):
         """Return whether the field is on."""
         return self.parent_of(job).suspend is True
 
+    def why_not_suspendable(self, job: ApiJob) -> str:
+        """Return "": every job of a kind with the field survives being suspended.
+
+        An adapter whose operator refuses to suspend some jobs has a method of its own.
+        """
+        return ""
+
     def suspend_patch(self, job: ApiJob) -> dict[str, Any]:
         """Return the merge patch that turns the field on."""
         return self.path.patch(value=True)
