@@ -15,6 +15,7 @@ from shared_api.objects.queue_unit import AdmissionCheckState, QueueUnit
 from shared_api.queue_unit_phases import (
     CHARGED_PHASES,
     EVICTED,
+    is_being_evicted,
     is_managed_by_controllers,
     phase_of,
 )
@@ -74,6 +75,16 @@ def is_given_back(unit: QueueUnit) -> bool:
     if is_managed_by_controllers(unit) or phase_of(unit) not in CHARGED_PHASES:
         return False
     return asks_for_pods(unit)
+
+
+def is_losing_quota(unit: QueueUnit) -> bool:
+    """Return whether an admitted unit gives its quota back, or has to: it may grow no more."""
+    return (
+        is_being_evicted(unit)
+        or is_given_back(unit)
+        or unit.spec.active is False
+        or unit.metadata.deletion_timestamp is not None
+    )
 
 
 def asks_for_pods(unit: QueueUnit) -> bool:

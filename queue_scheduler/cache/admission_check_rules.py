@@ -24,7 +24,7 @@ from typing import Any, Final
 
 import msgspec
 
-from shared_api.evictions import REFUSED_STATES, is_given_back
+from shared_api.evictions import REFUSED_STATES, is_losing_quota
 from shared_api.objects.admission_check import ACTIVE, AdmissionCheck
 from shared_api.objects.meta import Timestamp, find_condition
 from shared_api.objects.queue import LabelSelector, Queue
@@ -222,7 +222,7 @@ def judge_checks(
         return AskBack(tuple(state.name for state in refused), *_tell_refusals(refused))
     if refused:
         return PutBack(tuple(state.name for state in refused), *_tell_refusals(refused))
-    if _leaves(unit):
+    if is_losing_quota(unit):
         return None
     if when_admitted is None:
         return Withdraw()
@@ -240,16 +240,6 @@ def judge_checks(
 
 def _refuses(state: AdmissionCheckState) -> bool:
     return state.state in REFUSED_STATES
-
-
-def _leaves(unit: QueueUnit) -> bool:
-    """Return whether the unit is leaving its quota, and so must not be released."""
-    return (
-        is_being_evicted(unit)
-        or is_given_back(unit)
-        or unit.spec.active is False
-        or unit.metadata.deletion_timestamp is not None
-    )
 
 
 def _tell_refusals(refused: Sequence[AdmissionCheckState]) -> tuple[Shortfall, str]:

@@ -28,10 +28,10 @@ from queue_scheduler.framework.queue_unit_info import (
     unit_key,
 )
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from shared_api.evictions import is_given_back
+from shared_api.evictions import is_losing_quota
 from shared_api.objects.queue_unit import Admission, QueueUnit
 from shared_api.quantity import QuantityError
-from shared_api.queue_unit_phases import RELEASED_PHASES, is_being_evicted, phase_of
+from shared_api.queue_unit_phases import RELEASED_PHASES, phase_of
 from shared_api.resource_list import add, format_amounts, parse_amounts, scale
 from shared_api.resource_names import rename_deprecated
 
@@ -146,7 +146,7 @@ def has_grown(unit: QueueUnit) -> bool:
     A unit without admissions was adopted: it is charged whatever it asks for.
     """
     admissions = unit.status.admissions
-    if not admissions or phase_of(unit) not in RELEASED_PHASES or _leaves(unit):
+    if not admissions or phase_of(unit) not in RELEASED_PHASES or is_losing_quota(unit):
         return False
     granted = {each.name: each.replicas for each in admissions}
     # A pod set that may have fewer pods and reclaims some runs out of work: it needs no more.
@@ -155,16 +155,6 @@ def has_grown(unit: QueueUnit) -> bool:
         each.count > granted.get(each.name, 0)
         and not (each.min_count is not None and each.name in given_back)
         for each in unit.spec.pod_set
-    )
-
-
-def _leaves(unit: QueueUnit) -> bool:
-    """Return whether a unit gives its place back, or must: it is granted no more pods then."""
-    return (
-        is_being_evicted(unit)
-        or is_given_back(unit)
-        or unit.spec.active is False
-        or unit.metadata.deletion_timestamp is not None
     )
 
 

@@ -10,10 +10,11 @@ from shared_api.evictions import (
     ends_in_backoff,
     eviction_reason,
     is_given_back,
+    is_losing_quota,
     is_refused_by_checks,
     min_requeue_seconds,
 )
-from shared_api.objects.meta import Condition, ObjectMeta
+from shared_api.objects.meta import Condition, ObjectMeta, Timestamp
 from shared_api.objects.queue_unit import (
     Admission,
     AdmissionCheckState,
@@ -109,3 +110,32 @@ def test_a_unit_with_a_job_side_or_without_pods_is_not_given_back() -> None:
     assert not is_given_back(replace(given, metadata=ObjectMeta(annotations=managed)))
     nothing = tuple(replace(each, count=0) for each in given.spec.pod_set)
     assert not is_given_back(replace(given, spec=replace(given.spec, pod_set=nothing)))
+
+
+START = Timestamp("2026-01-01T00:00:00Z")
+RUNNING = granted(1, phase="Running")
+EVICTED = Condition(type="Evicted", status="True", reason="Preempted")
+
+
+@pytest.mark.parametrize(
+    ("losing", "want"),
+    [
+        pytest.param(RUNNING, False, id="none of it"),
+        pytest.param(
+            replace(RUNNING, status=replace(RUNNING.status, conditions=(EVICTED,))),
+            True,
+            id="it is being evicted",
+        ),
+        pytest.param(granted(0), True, id="it is given back"),
+        pytest.param(
+            replace(RUNNING, spec=replace(RUNNING.spec, active=False)), True, id="inactive"
+        ),
+        pytest.param(
+            replace(RUNNING, metadata=ObjectMeta(deletion_timestamp=START)),
+            True,
+            id="it is being deleted",
+        ),
+    ],
+)
+def test_losing_quota(losing: QueueUnit, *, want: bool) -> None:
+    assert is_losing_quota(losing) is want
