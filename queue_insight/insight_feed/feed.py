@@ -118,11 +118,9 @@ class InsightFeed:
         self._next_digest = 0  # the number of calls from which on one is due
         self._next_digest_at = -math.inf
         self._digest: Digest | None = None
-        metrics.show(
-            connected=lambda: float(self.is_connected),
-            lag=lambda: float(len(calls)),
-            age=lambda: clock.monotonic() - self._current_at,
-        )
+        metrics.connected.set_function(lambda: float(self.is_connected))
+        metrics.lag.set_function(lambda: float(len(calls)))
+        metrics.age.set_function(lambda: clock.monotonic() - self._current_at)
 
     @property
     def is_connected(self) -> bool:
@@ -173,7 +171,7 @@ class InsightFeed:
         engine = freeze(copy, self._give_way)
         checkpoint = Checkpoint(number=number, wall=wall, engine=engine)
         connection.sendall(encode_message(checkpoint))
-        self._metrics.on_checkpoint()
+        self._metrics.checkpoints.inc()
 
     def _give_way(self) -> None:
         self._clock.sleep(PAUSE_SECONDS)
@@ -186,7 +184,7 @@ class InsightFeed:
             log.warning(
                 "calls were not sent in time, sending a new copy", overruns=self._calls.overruns
             )
-            self._metrics.on_restart(OVERRUN)
+            self._metrics.restarts.labels(OVERRUN).inc()
             self._send_checkpoint(connection)
             return 0.0
         frames = [encode_frame(Kind.CALL, encode_call(call)) for call in taken]
@@ -199,7 +197,7 @@ class InsightFeed:
             wall = datetime.fromtimestamp(taken[-1].wall, wall.tzinfo)
         frames += map(encode_message, self._messages(wall))
         connection.sendall(b"".join(frames))
-        self._metrics.on_sent(len(taken))
+        self._metrics.calls.inc(len(taken))
         self._plan_digest()
         return REST_SECONDS if is_current else PAUSE_SECONDS
 
@@ -234,7 +232,7 @@ class InsightFeed:
         self._drop()
         if was_connected:
             is_other = isinstance(error, _TurnedDownError) and error.reason == OTHER_STATE
-            self._metrics.on_restart(DIGEST if is_other else LOST)
+            self._metrics.restarts.labels(DIGEST if is_other else LOST).inc()
         if was_connected or not self._failures:
             log.warning("the insight program does not follow", error=str(error) or repr(error))
         pause = RETRY.seconds(self._failures)

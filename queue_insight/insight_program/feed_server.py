@@ -154,7 +154,7 @@ class FeedServer:
                 self._engine.note_state(decode_message(frame, State))
             case Kind.DIGEST:
                 self._engine.compare(decode_message(frame, Digest))
-                self._metrics.on_compared()
+                self._metrics.digests_compared.inc()
 
     def _on_hello(self, hello: Hello) -> None:
         got = (hello.protocol, hello.version, hello.interpreter)
@@ -169,7 +169,7 @@ class FeedServer:
 
     def _on_checkpoint(self, checkpoint: Checkpoint) -> None:
         self._engine.begin(checkpoint)
-        self._metrics.on_checkpoint()
+        self._metrics.checkpoints.inc()
         for each in self._recorders:
             each.on_checkpoint(checkpoint)
         log.info("took over an engine", number=checkpoint.number, bytes=len(checkpoint.engine))
@@ -177,7 +177,7 @@ class FeedServer:
     def _on_call(self, encoded: bytes) -> None:
         call = decode_call(encoded)
         answer = self._engine.play(call)
-        self._metrics.on_played()
+        self._metrics.calls.inc()
         for each in self._recorders:
             try:
                 each.on_call(call, encoded, answer)
@@ -186,7 +186,7 @@ class FeedServer:
                 self._on_error()
 
     def _on_other_state(self, error: OtherStateError) -> None:
-        self._metrics.on_other_state()
+        self._metrics.digest_mismatches.inc()
         log.error("the engine differs from the scheduler's, a new copy is needed", error=str(error))
         self._hang_up(OTHER_STATE)
 

@@ -8,41 +8,36 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 
 class FollowMetrics:
-    """Counts what was received."""
+    """What was received, and the state of the parts that are switched on (`show_*`)."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
-        self._connected = Gauge(
+        self.connected = Gauge(
             "koord_queue_insight_connected", "1 while a scheduler is connected", registry=registry
         )
-        self._age = Gauge(
+        self.age = Gauge(
             "koord_queue_insight_state_age_seconds",
             "Age of the state that answers are computed from, in seconds; NaN before the first",
             registry=registry,
         )
-        self._calls = Counter(
+        self.calls = Counter(
             "koord_queue_insight_calls", "Calls of the scheduler's engine played", registry=registry
         )
-        self._checkpoints = Counter(
+        self.checkpoints = Counter(
             "koord_queue_insight_checkpoints",
             "Whole engines taken over from a scheduler",
             registry=registry,
         )
-        self._compared = Counter(
+        self.digests_compared = Counter(
             "koord_queue_insight_digests_compared",
             "Times that the state was compared with the scheduler's and found the same",
             registry=registry,
         )
-        self._other_state = Counter(
+        self.digest_mismatches = Counter(
             "koord_queue_insight_digest_mismatches",
             "Times that the state differed from the scheduler's, and was replaced by a new copy",
             registry=registry,
         )
-
-    def show(self, *, connected: Callable[[], float], age: Callable[[], float]) -> None:
-        """Set the functions that each scrape calls."""
-        self._connected.set_function(connected)
-        self._age.set_function(age)
 
     def show_record(
         self,
@@ -93,19 +88,3 @@ class FollowMetrics:
             "How long the first of them has waited like this, in seconds; 0 without one",
             registry=self._registry,
         ).set_function(seconds)
-
-    def on_played(self) -> None:
-        """Count a call."""
-        self._calls.inc()
-
-    def on_checkpoint(self) -> None:
-        """Count an engine that was taken over."""
-        self._checkpoints.inc()
-
-    def on_compared(self) -> None:
-        """Count a digest that was the same."""
-        self._compared.inc()
-
-    def on_other_state(self) -> None:
-        """Count a digest that differed."""
-        self._other_state.inc()

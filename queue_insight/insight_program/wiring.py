@@ -116,9 +116,8 @@ class Insight:
         self._what_if = WhatIfAnswers(self._state, self._is_leader, budget, self._horizons)
         self._new_units = NewUnitsApi(self._state, self._horizons, budget)
         self._feed, self._answers = self._open_sockets(flags.socket_folder)
-        self._metrics.show(
-            connected=lambda: float(self._feed.is_connected), age=self._state_age_seconds
-        )
+        self._metrics.connected.set_function(lambda: float(self._feed.is_connected))
+        self._metrics.age.set_function(self._state_age_seconds)
         self._feed_thread = program.spawn("feed", self._feed.step)
         self._answer_thread = program.spawn(
             "answers", self._answers.step, unblock=self._end_answers

@@ -146,7 +146,7 @@ class Receiver:
         metrics = FollowMetrics(self.registry)
         listener = listen_at(folder / FEED_SOCKET)
         self.server = FeedServer(listener, self.engine, (self.received,), metrics)
-        metrics.show(connected=lambda: float(self.server.is_connected), age=lambda: 0.0)
+        metrics.connected.set_function(lambda: float(self.server.is_connected))
 
     def metric(self, name: str) -> float:
         found = self.registry.get_sample_value(f"koord_queue_insight_{name}")
