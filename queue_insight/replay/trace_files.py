@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path
 from typing import Final, Protocol, TextIO
 
-from queue_insight.replay.csv_traces import NormalizedCsv, OpenbCsv, OwnCsv
+from queue_insight.replay.csv_traces import NORMALIZED, OPENB, OWN, CsvForm
 from queue_insight.replay.jobs import Trace, TraceError
 from queue_insight.replay.philly_trace import PhillyTrace
 from queue_insight.replay.swf_trace import SwfTrace
@@ -31,21 +31,10 @@ class TraceReader(Protocol):
         ...
 
 
-READERS: Final[tuple[TraceReader, ...]] = (
-    OwnCsv(),
-    NormalizedCsv(),
-    SwfTrace(),
-    PhillyTrace(),
-    OpenbCsv(),
-)
+_TABLES: Final[tuple[CsvForm, ...]] = (OWN, NORMALIZED, OPENB)
+READERS: Final[tuple[TraceReader, ...]] = (OWN, NORMALIZED, SwfTrace(), PhillyTrace(), OPENB)
 
 FORMATS: Final = tuple(reader.name for reader in READERS)
-
-_TABLES: Final[tuple[OwnCsv | NormalizedCsv | OpenbCsv, ...]] = (
-    OwnCsv(),
-    NormalizedCsv(),
-    OpenbCsv(),
-)
 
 
 def read_trace(path: Path, form: str = "") -> tuple[str, Trace]:

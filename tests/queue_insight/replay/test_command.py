@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from koord_queue.cli.replay import replay
-from queue_insight.replay.csv_traces import NormalizedCsv, OpenbCsv, OwnCsv
+from queue_insight.replay.csv_traces import NORMALIZED_COLUMNS, OPENB_COLUMNS, OWN_COLUMNS
 from queue_insight.replay.trace_files import FORMATS
 from shared_api.testing.object_builders import (
     elastic_quota_tree_body,
@@ -171,9 +171,9 @@ def test_the_example_of_the_page_works(desk: Desk) -> None:
 def test_the_page_has_every_flag_column_and_format() -> None:
     flags = {name for each in replay.params if isinstance(each, click.Option) for name in each.opts}
     assert {flag for flag in flags if f"| `{flag}" not in PAGE} == set()
-    assert {name for name in OwnCsv.others if f"| `{name}` |" not in PAGE} == set()
+    assert {name for name in OWN_COLUMNS if f"| `{name}` |" not in PAGE} == set()
     assert {name for name in FORMATS if f"### {name}\n" not in PAGE} == set()
-    columns = {*NormalizedCsv.wanted, *OpenbCsv.wanted}
+    columns = {*NORMALIZED_COLUMNS, *OPENB_COLUMNS}
     assert {name for name in columns if f"`{name}`" not in PAGE} == set()
 
 

@@ -6,23 +6,23 @@ import io
 
 import pytest
 
-from queue_insight.replay.csv_traces import NormalizedCsv, OpenbCsv, OwnCsv
+from queue_insight.replay.csv_traces import NORMALIZED, OPENB, OWN, CsvForm
 from queue_insight.replay.jobs import GPU, GPU_CORE, Job, TraceError
 
-OWN = """\
+OWN_TEXT = """\
 submit_seconds,run_seconds,quota,queue,namespace,name,priority,pods,limit_seconds,preemptible,cpu,memory,nvidia.com/gpu
 10,60.5,red,fast,ns,first,7,2,100,false,500m,2Gi,1
 0,5,blue,,,,,,,,1,,
 
 20,,blue,,,,,,,,1,,
 """
-NORMALIZED = """\
+NORMALIZED_TEXT = """\
 submit_time_s,duration_s,tenant,priority,replicas,cpu_milli,memory_bytes,gpu,status
 0,100,red,,1,,,8,
 5,10,,LS,2,12000,1048576,0.46,Running
 6,,blue,3,1,1000,,0,Pending
 """
-OPENB = """\
+OPENB_TEXT = """\
 name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time
 pod-1,12000,16384,1,1000,,LS,Running,0,100,10
 pod-2,6000,1,1,460,V100,BE,Failed,5,50,20
@@ -32,7 +32,7 @@ pod-4,2000,0,0,0,,BE,Pending,7,,
 
 
 def test_the_projects_own_form() -> None:
-    trace = OwnCsv().read("t.csv", io.StringIO(OWN))
+    trace = OWN.read("t.csv", io.StringIO(OWN_TEXT))
     assert trace.jobs == (
         Job(line=3, submit=0.0, run=5.0, tenant="blue", requests={"cpu": "1"}),
         Job(
@@ -54,7 +54,7 @@ def test_the_projects_own_form() -> None:
 
 
 def test_the_normalized_form() -> None:
-    trace = NormalizedCsv().read("t.csv", io.StringIO(NORMALIZED))
+    trace = NORMALIZED.read("t.csv", io.StringIO(NORMALIZED_TEXT))
     assert trace.jobs == (
         Job(line=2, submit=0.0, run=100.0, tenant="red", requests={GPU: "8", GPU_CORE: "800"}),
         Job(
@@ -70,7 +70,7 @@ def test_the_normalized_form() -> None:
 
 
 def test_openb() -> None:
-    trace = OpenbCsv().read("t.csv", io.StringIO(OPENB))
+    trace = OPENB.read("t.csv", io.StringIO(OPENB_TEXT))
     got = [(job.name, job.submit, job.run, job.priority, job.requests) for job in trace.jobs]
     size = 1024**2
     assert got == [
@@ -148,19 +148,19 @@ BROKEN = {
 def test_errors_say_file_line_what_and_where_to_look(name: str) -> None:
     text, want = BROKEN[name]
     with pytest.raises(TraceError) as raised:
-        OwnCsv().read("t.csv", io.StringIO(text))
+        OWN.read("t.csv", io.StringIO(text))
     assert str(raised.value) == f"t.csv, {want}; docs/replay.md has the columns"
 
 
 @pytest.mark.parametrize(("reader", "text", "want"), [
-    (NormalizedCsv(), NORMALIZED.replace("LS", "Gold"),
+    (NORMALIZED, NORMALIZED_TEXT.replace("LS", "Gold"),
      "line 3: priority is 'Gold', want a number or one of Guaranteed, LS, Burstable, BE"),
-    (NormalizedCsv(), "submit_time_s,duration_s\n", "line 1: it has no column tenant, cpu_milli,"),
-    (OpenbCsv(), OPENB.replace("0,100,10", "0,5,10"),
+    (NORMALIZED, "submit_time_s,duration_s\n", "line 1: it has no column tenant, cpu_milli,"),
+    (OPENB, OPENB_TEXT.replace("0,100,10", "0,5,10"),
      "line 2: deletion_time is before scheduled_time"),
-    (OpenbCsv(), OPENB.replace("num_gpu", "gpus"), "line 1: it has no column num_gpu"),
+    (OPENB, OPENB_TEXT.replace("num_gpu", "gpus"), "line 1: it has no column num_gpu"),
 ], ids=["an unknown class", "columns", "an end before the start", "a column"])  # fmt: skip
-def test_errors_of_the_other_forms(reader: NormalizedCsv | OpenbCsv, text: str, want: str) -> None:
+def test_errors_of_the_other_forms(reader: CsvForm, text: str, want: str) -> None:
     with pytest.raises(TraceError) as raised:
         reader.read("t.csv", io.StringIO(text))
     assert str(raised.value).startswith(f"t.csv, {want}")
@@ -168,5 +168,5 @@ def test_errors_of_the_other_forms(reader: NormalizedCsv | OpenbCsv, text: str, 
 
 
 def test_a_pod_of_openb_without_an_end_is_left_out() -> None:
-    text = OPENB.replace("0,100,10", "0,,10")
-    assert OpenbCsv().read("t.csv", io.StringIO(text)).skipped["its end is not known"] == 1
+    text = OPENB_TEXT.replace("0,100,10", "0,,10")
+    assert OPENB.read("t.csv", io.StringIO(text)).skipped["its end is not known"] == 1

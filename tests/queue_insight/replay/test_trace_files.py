@@ -10,16 +10,16 @@ import pytest
 
 from queue_insight.replay.jobs import TraceError
 from queue_insight.replay.trace_files import FORMATS, read_trace
-from tests.queue_insight.replay.test_csv_traces import NORMALIZED, OPENB, OWN
+from tests.queue_insight.replay.test_csv_traces import NORMALIZED_TEXT, OPENB_TEXT, OWN_TEXT
 from tests.queue_insight.replay.test_philly_trace import SAMPLE as PHILLY
 from tests.queue_insight.replay.test_swf_trace import SAMPLE as SWF
 
 FILES = {
-    "koord-queue": ("t.csv", OWN),
-    "normalized": ("t.csv", NORMALIZED),
+    "koord-queue": ("t.csv", OWN_TEXT),
+    "normalized": ("t.csv", NORMALIZED_TEXT),
     "swf": ("t.swf", SWF),
     "philly": ("t.json", json.dumps(PHILLY)),
-    "openb": ("t.csv", OPENB),
+    "openb": ("t.csv", OPENB_TEXT),
 }
 
 
@@ -40,7 +40,7 @@ def test_the_format_is_found(tmp_path: Path, form: str, is_packed: bool) -> None
 
 def test_a_named_format_counts_and_a_byte_order_mark_does_not(tmp_path: Path) -> None:
     path = tmp_path / "trace"
-    path.write_bytes(b"\xef\xbb\xbf" + OWN.encode())
+    path.write_bytes(b"\xef\xbb\xbf" + OWN_TEXT.encode())
     assert read_trace(path, "koord-queue")[0] == "koord-queue"
 
 
@@ -81,6 +81,6 @@ def test_what_is_wrong_with_a_file(tmp_path: Path, name: str) -> None:
 
 def test_half_a_compressed_file(tmp_path: Path) -> None:
     path = tmp_path / "t.csv.gz"
-    path.write_bytes(gzip.compress(OWN.encode())[:-9])
+    path.write_bytes(gzip.compress(OWN_TEXT.encode())[:-9])
     with pytest.raises(TraceError, match="it is not a whole gzip file"):
         read_trace(path)
