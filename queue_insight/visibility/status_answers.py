@@ -5,39 +5,20 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from queue_insight.visibility.caller import GROUP, Caller
-from queue_insight.visibility.statuses import JSON, StatusError, status_response
+from queue_insight.visibility.statuses import JSON, StatusError, encode_status
 from shared_api.access_review import PathRight, ResourceRight
 from shared_api.process.http_exchange import Answer
 
 
-def status_answer(
-    status: HTTPStatus,
-    message: str,
-    *,
-    resource: str = "",
-    name: str = "",
-    retry_after: int | None = None,
-) -> Answer:
-    """Return an answer with a `Status` object.
-
-    Args:
-        status: HTTP status code.
-        message: For a person.
-        resource: Plural name of the kind that is asked for; "": none.
-        name: Name of the object that is asked for; "": none.
-        retry_after: Seconds after which to ask again; None: a usual time with a 503.
-    """
-    error = StatusError(status, message, resource=resource, name=name, retry_after=retry_after)
-    response = status_response(error)
-    told = response.headers.get("Retry-After")
-    headers = () if told is None else (("Retry-After", told),)
-    return Answer(status.value, bytes(response.body), JSON, headers)
+def status_answer(status: HTTPStatus, message: str) -> Answer:
+    """Return a refusal as a `Status` object; `message` is for a person."""
+    return _answer(StatusError(status, message))
 
 
 def busy_answer(retry_after: int) -> Answer:
     """Return the refusal of a request whose caller has had its share; `retry_after`: in seconds."""
     text = f"too many requests of yours at once: ask again in {retry_after} s"
-    return status_answer(HTTPStatus.TOO_MANY_REQUESTS, text, retry_after=retry_after)
+    return _answer(StatusError(HTTPStatus.TOO_MANY_REQUESTS, text, retry_after=retry_after))
 
 
 def forbidden_answer(caller: Caller, right: ResourceRight | PathRight) -> Answer:
@@ -45,7 +26,13 @@ def forbidden_answer(caller: Caller, right: ResourceRight | PathRight) -> Answer
     text = forbidden_text(caller, right)
     if isinstance(right, PathRight) or right.group != GROUP:
         return status_answer(HTTPStatus.FORBIDDEN, text)
-    return status_answer(HTTPStatus.FORBIDDEN, text, resource=right.resource, name=right.name)
+    named = StatusError(HTTPStatus.FORBIDDEN, text, resource=right.resource, name=right.name)
+    return _answer(named)
+
+
+def _answer(error: StatusError) -> Answer:
+    content, headers = encode_status(error)
+    return Answer(error.code.value, content, JSON, tuple(headers.items()))
 
 
 def forbidden_text(caller: Caller, right: ResourceRight | PathRight) -> str:

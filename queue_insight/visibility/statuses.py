@@ -81,18 +81,25 @@ def not_found(resource: str, name: str, why: str = "") -> StatusError:
 
 
 def status_response(error: StatusError, headers: Mapping[str, str] | None = None) -> Response:
-    """Return a refusal as a `Status` object."""
+    """Return a refusal as a `Status` object, with these headers as well."""
+    content, own_headers = encode_status(error)
+    return Response(content, error.code, {**(headers or {}), **own_headers}, JSON)
+
+
+def encode_status(error: StatusError) -> tuple[bytes, dict[str, str]]:
+    """Return the `Status` object of a refusal as JSON, and the headers that go with it."""
     details: dict[str, Any] = {}
     if error.resource:
         details |= {"group": GROUP, "kind": error.resource}
     if error.name:
         details["name"] = error.name
-    shown, retry_after = dict(headers or {}), error.retry_after
+    headers: dict[str, str] = {}
+    retry_after = error.retry_after
     if retry_after is None and error.code is HTTPStatus.SERVICE_UNAVAILABLE:
         retry_after = RETRY_SECONDS
     if retry_after is not None:
         details["retryAfterSeconds"] = retry_after
-        shown["Retry-After"] = str(retry_after)
+        headers["Retry-After"] = str(retry_after)
     status = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -103,7 +110,7 @@ def status_response(error: StatusError, headers: Mapping[str, str] | None = None
         **({"details": details} if details else {}),
         "code": error.code.value,
     }
-    return Response(msgspec.json.encode(status), error.code, shown, JSON)
+    return msgspec.json.encode(status), headers
 
 
 def _answer_refusal(_request: Request, error: Exception) -> Response:
