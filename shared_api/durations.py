@@ -1,4 +1,4 @@
-"""Durations as Go writes them, in flags, files, annotations and tables. Pure."""
+"""Durations: as Go writes them, in flags, files, annotations and tables; and in words. Pure."""
 
 from __future__ import annotations
 
@@ -102,3 +102,17 @@ def human_duration(seconds: float) -> str:
             rest = whole % large // small if shows_small else 0
             return f"{whole // large}{letters[0]}" + (f"{rest}{letters[1]}" if rest else "")
     return f"{whole // _YEAR}y"
+
+
+def seconds_in_words(seconds: float) -> str:
+    """Return a time without its sign, in its two largest units: `2 d 3 h`, `5 min`, `12 s`."""
+    whole = round(abs(seconds))
+    units = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+    parts: list[tuple[int, str]] = []
+    for size, name in units:
+        count, whole = divmod(whole, size)
+        if count or parts:
+            parts.append((count, name))
+        if len(parts) == 2:  # noqa: PLR2004 - the two largest units
+            break
+    return " ".join(f"{count} {name}" for count, name in parts if count) or "0 s"

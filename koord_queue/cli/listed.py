@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from koord_queue.answers.decoding import decode
@@ -110,30 +110,35 @@ _KEYS: Final[dict[str, Callable[[Unit], tuple[Any, ...]]]] = {
 
 def show_units(session: Session, units: Listed, form: str) -> None:
     """Write units as a table, by name, or with all that the API says."""
-    if form in {"json", "yaml"}:
-        show_document(session.out, units.trees, form)
-        return
-    if form == "name":
-        for each in units.values:
-            session.out.paragraph(f"queueunit.scheduling.x-k8s.io/{each.name}")
-        return
-    session.out.table(UNIT_COLUMNS, [_cells_of_unit(each) for each in units.values])
+    rows = [_cells_of_unit(each) for each in units.values]
+    _show(session, units, form, "queueunit", UNIT_COLUMNS, rows)
 
 
 def show_queues(session: Session, queues: Listed, form: str) -> None:
     """Write queues as a table, by name, or with all that the API says."""
-    if form in {"json", "yaml"}:
-        show_document(session.out, queues.trees, form)
-        return
-    if form == "name":
-        for each in queues.values:
-            session.out.paragraph(f"queue.scheduling.x-k8s.io/{each.name}")
-        return
     rows = [
         (each.name, each.policy, str(each.pending), str(each.admitted), ",".join(each.quotas))
         for each in queues.values
     ]
-    session.out.table(QUEUE_COLUMNS, rows)
+    _show(session, queues, form, "queue", QUEUE_COLUMNS, rows)
+
+
+def _show(
+    session: Session,
+    listed: Listed,
+    form: str,
+    kind: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+) -> None:
+    """Write objects in one of the forms; `kind` is that of `-o name`."""
+    if form in {"json", "yaml"}:
+        show_document(session.out, listed.trees, form)
+    elif form == "name":
+        for each in listed.values:
+            session.out.paragraph(f"{kind}.scheduling.x-k8s.io/{each.name}")
+    else:
+        session.out.table(columns, rows)
 
 
 def state_of(state: str) -> str:

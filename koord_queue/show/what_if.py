@@ -17,7 +17,8 @@ from koord_queue.answers.what_if import (
     WhatIf,
 )
 from koord_queue.show.paragraphs import BLANK, Line, heading
-from koord_queue.show.words import counted, seconds_in_words
+from koord_queue.show.words import counted
+from shared_api.durations import seconds_in_words
 
 HORIZON_COLUMNS: Final = ("OF", "WHAT", "BEFORE", "AFTER", "DIFFERENCE", "CLEAR")
 

@@ -46,17 +46,3 @@ def short(resource: str, *quantities: str) -> tuple[str, ...]:
         return for_people(resource, [amount(resource, each) for each in quantities])
     except QuantityError:
         return quantities
-
-
-def seconds_in_words(seconds: float) -> str:
-    """Return a time in its two largest units: `2 d 3 h`, `5 min`, `12 s`."""
-    whole = round(abs(seconds))
-    units = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-    parts: list[tuple[int, str]] = []
-    for size, name in units:
-        count, whole = divmod(whole, size)
-        if count or parts:
-            parts.append((count, name))
-        if len(parts) == 2:  # noqa: PLR2004 - the two largest units
-            break
-    return " ".join(f"{count} {name}" for count, name in parts if count) or "0 s"

@@ -13,7 +13,7 @@ from queue_insight.forecast.model_loading import load_run_time_model
 from queue_insight.replay.html_report import build_page
 from queue_insight.replay.jobs import Trace, TraceError
 from queue_insight.replay.margins import raise_quota
-from queue_insight.replay.progress import Progress, seconds_text
+from queue_insight.replay.progress import Progress
 from queue_insight.replay.quota_files import Objects, read_queues, read_quotas
 from queue_insight.replay.replay_run import Outcome, Settings, replay
 from queue_insight.replay.replayed_world import World, policy_names
@@ -30,6 +30,7 @@ from queue_insight.replay.score_command import (
 )
 from queue_insight.replay.trace_files import read_trace
 from queue_scheduler.configuration import KoordQueueConfiguration, load_configuration
+from shared_api.durations import seconds_in_words
 from shared_api.process.clock import Clock
 
 MARGINS: Final = 3
@@ -214,7 +215,7 @@ _COLUMNS: Final = ("p50", "p90", "p99", "max")
 def report_lines(report: Json) -> Iterator[str]:
     """Yield the most important numbers as lines."""
     trace = report["trace"]
-    yield f"{trace['jobs']} jobs within {seconds_text(trace['seconds'])}"
+    yield f"{trace['jobs']} jobs within {seconds_in_words(trace['seconds'])}"
     yield ""
     heads = "".join(f"{name:>12}" for name in ("waited 1 min", *_COLUMNS))
     yield f"{'waits':<24}{'jobs':>9} {heads}"
@@ -236,13 +237,14 @@ def report_lines(report: Json) -> Iterator[str]:
 
 def _row(name: str, waits: Json) -> str:
     share = waits["waited"] / waits["jobs"] if waits["jobs"] else 0.0
-    cells = "".join(f"{seconds_text(waits[column]):>12}" for column in _COLUMNS)
+    cells = "".join(f"{seconds_in_words(waits[column]):>12}" for column in _COLUMNS)
     return f"{name:<24}{waits['jobs']:>9} {share:>12.0%}{cells}"
 
 
 def _tell_run(a_run: Json) -> Iterator[str]:
     name = a_run["name"]
-    yield f"{name}: ended after {seconds_text(a_run['seconds'])}, {a_run['evictions']} evictions"
+    ended = seconds_in_words(a_run["seconds"])
+    yield f"{name}: ended after {ended}, {a_run['evictions']} evictions"
     for what in a_run["bottlenecks"][:MARGINS]:
         quota = f"quota {what['quota']}" if what["quota"] else "no quota"
         resource = f", {what['resource']}" if what["resource"] else ""

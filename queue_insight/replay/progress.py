@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, TextIO
 
+from shared_api.durations import seconds_in_words
 from shared_api.process.clock import Clock
 
 BAR: Final = 30
@@ -48,7 +49,7 @@ class Progress:
         text = f"{self._number} of {self._runs} ({self._name})"
         if done >= SOON:
             left = (now - self._began) * (1 - done) / done
-            text += f", {seconds_text(left)} left"
+            text += f", {seconds_in_words(left)} left"
         if self._is_terminal:
             bar = "#" * int(BAR * done)
             self._out.write(f"\r[{bar:<{BAR}}] {done:4.0%} {text}\x1b[K")
@@ -61,17 +62,3 @@ class Progress:
         if self._is_terminal:
             self._out.write("\r\x1b[K")
             self._out.flush()
-
-
-def seconds_text(seconds: float) -> str:
-    """Return a time in its two largest units: `2 d 3 h`, `5 min`, `12 s`."""
-    whole = round(seconds)
-    units = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-    parts: list[tuple[int, str]] = []
-    for size, name in units:
-        count, whole = divmod(whole, size)
-        if count or parts:
-            parts.append((count, name))
-        if len(parts) == 2:  # noqa: PLR2004 - the two largest units
-            break
-    return " ".join(f"{count} {name}" for count, name in parts if count) or "0 s"

@@ -10,7 +10,6 @@ import msgspec
 
 from queue_insight.replay.html_report import build_page
 from queue_insight.replay.jobs import Job
-from queue_insight.replay.progress import seconds_text
 from queue_insight.replay.replay_run import Outcome, chain_of
 from queue_insight.replay.report import compare_runs, describe_run
 from queue_insight.replay.series import Series
@@ -25,6 +24,7 @@ from queue_insight.shadow.numbers import (
 )
 from queue_insight.shadow.story import Run, Story
 from queue_scheduler.engine.engine import Engine
+from shared_api.durations import seconds_in_words
 from shared_api.resource_list import Amounts
 
 Json = dict[str, Any]
@@ -122,7 +122,7 @@ def _tell_waits(name: str, waits: Json) -> Iterator[str]:
     for side in (REAL, SHADOW):
         found = waits[side]
         cells = "".join(
-            f"{seconds_text(found[key]):>12}" for key in ("mean", "median", "p90", "max")
+            f"{seconds_in_words(found[key]):>12}" for key in ("mean", "median", "p90", "max")
         )
         yield f"{name + ', ' + side:<32}{waits['compared']:>8}{cells}"
     for key, words in (
@@ -171,7 +171,7 @@ def _difference(job: Json) -> float:
 
 
 def _tell_wait(seconds: float | None) -> str:
-    return "not started" if seconds is None else seconds_text(seconds)
+    return "not started" if seconds is None else seconds_in_words(seconds)
 
 
 # --- the page -------------------------------------------------------------------------------------

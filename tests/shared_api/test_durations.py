@@ -13,6 +13,7 @@ from shared_api.durations import (
     human_duration,
     parse_duration,
     parse_seconds,
+    seconds_in_words,
 )
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
@@ -90,3 +91,11 @@ def test_seconds_may_have_no_unit(text: str | int, want: float) -> None:
 )
 def test_durations_are_printed_as_by_kubectl(seconds: float, want: str) -> None:
     assert human_duration(seconds) == want
+
+
+@pytest.mark.parametrize(("seconds", "want"), [
+    (0.0, "0 s"), (59.6, "1 min"), (61.0, "1 min 1 s"), (7200.0, "2 h"), (90_061.0, "1 d 1 h"),
+    (86_460.0, "1 d"), (-61.0, "1 min 1 s"),
+])  # fmt: skip
+def test_a_time_has_its_two_largest_units(seconds: float, want: str) -> None:
+    assert seconds_in_words(seconds) == want

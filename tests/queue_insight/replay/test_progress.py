@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 
-import pytest
-
-from queue_insight.replay.progress import Progress, seconds_text
+from queue_insight.replay.progress import Progress
 from shared_api.testing.virtual_clock import VirtualClock
 
 
@@ -58,11 +56,3 @@ def test_no_time_left_is_told_at_the_very_beginning() -> None:
     clock.advance(60.0)
     progress.show(0.001)
     assert out.getvalue() == "0%: 1 of 1 (FIFO)\n"
-
-
-@pytest.mark.parametrize(("seconds", "want"), [
-    (0.0, "0 s"), (59.6, "1 min"), (61.0, "1 min 1 s"), (7200.0, "2 h"), (90_061.0, "1 d 1 h"),
-    (86_460.0, "1 d"),
-])  # fmt: skip
-def test_a_time_has_its_two_largest_units(seconds: float, want: str) -> None:
-    assert seconds_text(seconds) == want
