@@ -167,7 +167,7 @@ def reasons_with(trait: Trait) -> frozenset[Reason]:
     return frozenset(reason for reason, traits in TRAITS.items() if trait in traits)
 
 
-class Grounds(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class RuntimeBasis(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What a refusal by runtimes follows from, in addition to the usage below two quotas.
 
     On the refused resource, the demand raises the request of `asker` by `more`. Then `subject`, the
@@ -226,7 +226,7 @@ class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         told_of: The original kind of limit, if `reason` is another word for it; see `kind`.
         via: The quota asked for, if what is left under the limit is not the same for all quotas
             below it (`tree_usage.taken_by`).
-        grounds: Set if runtimes decided, unless any change may change the answer.
+        basis: Set if runtimes decided, unless any change may change the answer.
     """
 
     reason: Reason
@@ -243,7 +243,7 @@ class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     is_rounded: bool = False
     told_of: Reason | None = None
     via: str = ""
-    grounds: Grounds | None = None
+    basis: RuntimeBasis | None = None
 
     @property
     def kind(self) -> Reason:

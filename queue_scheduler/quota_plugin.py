@@ -85,7 +85,7 @@ class QuotaPlugin(ABC):
     def demand_of(self, info: QueueUnitInfo) -> Demand:
         """Return what a unit asks for."""
 
-    def asked_by(self, info: QueueUnitInfo) -> Demand:
+    def question_of(self, info: QueueUnitInfo) -> Demand:
         """Return the same as a question: pods of its job that are held now are the demand."""
         consumer = info.unit.spec.consumer_ref
         job = NO_UID if consumer is None else consumer.uid
@@ -113,14 +113,14 @@ class QuotaPlugin(ABC):
         """Return why the unit's demand does not fit; None: it does, or the quota is not ours."""
         if info.quota not in self._known:
             return None
-        refusal = self.quotas.check(info.quota, self.asked_by(info))
+        refusal = self.quotas.check(info.quota, self.question_of(info))
         return None if refusal is None else self._for_users(refusal)
 
     def every_refusal(self, info: QueueUnitInfo) -> list[Refusal]:
         """Return a refusal for each limit that the unit's demand does not fit."""
         if info.quota not in self._known:
             return []
-        found = self.quotas.every_refusal(info.quota, self.asked_by(info))
+        found = self.quotas.every_refusal(info.quota, self.question_of(info))
         return [self._for_users(refusal) for refusal in found]
 
     def check_without(
@@ -130,7 +130,7 @@ class QuotaPlugin(ABC):
         if info.quota not in self._known:
             return None
         extra = self.demands_of(added) if added else ()
-        refusal = self.quotas.check_without(info.quota, self.asked_by(info), released, extra)
+        refusal = self.quotas.check_without(info.quota, self.question_of(info), released, extra)
         return None if refusal is None else self._for_users(refusal)
 
     def _for_users(self, refusal: Refusal) -> Refusal:
@@ -174,10 +174,10 @@ class QuotaPlugin(ABC):
         self.quotas.wait(
             waiter,
             quota,
-            self.asked_by(info),
+            self.question_of(info),
             refusal,
             domain=self.domain_of(quota),
-            whole=None if whole is None else self.asked_by(replace(info, demand=whole)),
+            whole=None if whole is None else self.question_of(replace(info, demand=whole)),
         )
 
     def stop_waiting(self, waiter: Waiter) -> None:
@@ -233,7 +233,7 @@ class QuotaPlugin(ABC):
         """Ignore a deleted ElasticQuota: the quotas of most plugins are other objects."""
         return ()
 
-    def _tell_foreign(self, key: str, pod: ForeignPod | None) -> None:
+    def _charge_foreign(self, key: str, pod: ForeignPod | None) -> None:
         """Charge a pod that no unit stands for; None: it is gone."""
         charge = None if pod is None else self.charge_of_foreign(pod)
         if charge is None:

@@ -219,9 +219,9 @@ def judge_checks(
     if unit.status.phase != Phase.RESERVED:
         if not refused or is_being_evicted(unit):
             return None
-        return AskBack(tuple(state.name for state in refused), *_tell_refusals(refused))
+        return AskBack(tuple(state.name for state in refused), *_describe_refusals(refused))
     if refused:
-        return PutBack(tuple(state.name for state in refused), *_tell_refusals(refused))
+        return PutBack(tuple(state.name for state in refused), *_describe_refusals(refused))
     if is_losing_quota(unit):
         return None
     if when_admitted is None:
@@ -233,7 +233,7 @@ def judge_checks(
         return GoOn(phase_after((), when_admitted), needed)
     if is_late:
         culprits = tuple(open_checks)
-        message = _tell_silence(culprits, states, inactive, timeout_seconds)
+        message = _describe_silence(culprits, states, inactive, timeout_seconds)
         return PutBack(culprits, Shortfall.TIMEOUT, message)
     return WaitForChecks(tuple(name for name in open_checks if name in inactive))
 
@@ -242,7 +242,7 @@ def _refuses(state: AdmissionCheckState) -> bool:
     return state.state in REFUSED_STATES
 
 
-def _tell_refusals(refused: Sequence[AdmissionCheckState]) -> tuple[Shortfall, str]:
+def _describe_refusals(refused: Sequence[AdmissionCheckState]) -> tuple[Shortfall, str]:
     """Return what refusing checks did, and the message."""
     is_rejected = any(state.state == "Rejected" for state in refused)
     told = (f"{state.name} says {state.state}{_because(state.message)}" for state in refused)
@@ -250,7 +250,7 @@ def _tell_refusals(refused: Sequence[AdmissionCheckState]) -> tuple[Shortfall, s
     return why, f"admission check failed: {'; '.join(told)}"
 
 
-def _tell_silence(
+def _describe_silence(
     names: Sequence[str],
     states: Mapping[str, AdmissionCheckState],
     inactive: Mapping[str, str],

@@ -118,9 +118,9 @@ class KnownPods:
     def take_late(self, wall: datetime) -> list[tuple[str, ForeignPod | None]]:
         """Return, once, the foreign pods that are stuck by now, since no scheduler tries them."""
         late = self.untried.take_late(wall)
-        return [(key, self.told(key, self.of_units.find(key, None))) for key in late]
+        return [(key, self.foreign_pod(key, self.of_units.find(key, None))) for key in late]
 
-    def told(self, key: str, counted: CountedPod) -> ForeignPod | None:
+    def foreign_pod(self, key: str, counted: CountedPod) -> ForeignPod | None:
         """Return what plugins are told under a key; None: nothing.
 
         Args:

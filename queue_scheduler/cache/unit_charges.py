@@ -63,7 +63,7 @@ class UnitCharges:
         for group, key in self._usage.pods.take_changed_groups():
             self.charge(Uid(group), self._record_of(group, key))
             self._usage.known.claims.note_charged(Uid(group))
-        self._usage.tell_foreign()
+        self._usage.report_foreign()
 
     def implied(self, record: CachedUnit) -> Charge | None:
         """Return the charge that follows from a unit's state and its living pods."""

@@ -172,7 +172,7 @@ class Usage:
         else:
             self.charge_living(uid, known.quota, non_preemptible=known.non_preemptible)
 
-    def tell_foreign(self) -> None:
+    def report_foreign(self) -> None:
         """Pass on to the plugins what has changed of foreign pods, and of what held ones claim."""
         for key, pod in self.known.take_changed():
             self._note_release()

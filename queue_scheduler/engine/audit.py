@@ -124,13 +124,17 @@ def _judge_unit(engine: Engine, key: str, cached: QueueUnit | None) -> list[Diff
     if record is None:
         if cached is None:
             return []
-        want, uid = _tell_version(cached), cached.metadata.uid
+        want, uid = _describe_version(cached), cached.metadata.uid
         return [Difference(kind=Kind.UNKNOWN_UNIT, unit=key, uid=uid, want=want, got=_NOTHING)]
     if cached is None:
-        got, uid = _tell_version(record.unit), record.uid
+        got, uid = _describe_version(record.unit), record.uid
         return [Difference(kind=Kind.GONE_UNIT, unit=key, uid=uid, want=_NOTHING, got=got)]
     if version_of(cached) > record.version:
-        want, got, uid = _tell_version(cached), _tell_version(record.unit), cached.metadata.uid
+        want, got, uid = (
+            _describe_version(cached),
+            _describe_version(record.unit),
+            cached.metadata.uid,
+        )
         return [Difference(kind=Kind.OUTDATED_UNIT, unit=key, uid=uid, want=want, got=got)]
     return list(_judge_record(engine, record))
 
@@ -145,7 +149,7 @@ def _judge_record(engine: Engine, record: CachedUnit) -> Iterator[Difference]:
         yield Difference(kind=Kind.MISPLACED_UNIT, unit=key, uid=uid, want=want, got=got)
     charge, implied = units.usage.charge_of(uid), units.charges.implied(record)
     if charge != implied:
-        want, got = _tell_charge(implied), _tell_charge(charge)
+        want, got = _describe_charge(implied), _describe_charge(charge)
         yield Difference(kind=Kind.CHARGE, unit=key, uid=uid, want=want, got=got)
     for want, got in _compare_ledgers(engine, uid, charge):
         yield Difference(kind=Kind.LEDGER, unit=key, uid=uid, want=want, got=got)
@@ -157,7 +161,10 @@ def _compare_ledgers(engine: Engine, uid: Uid, charge: Charge | None) -> Iterato
         want = None if charge is None else _translate(plugin, charge)
         got = plugin.quotas.charge_of(uid)
         if want != got:
-            yield f"{plugin.name}: {_tell_demand(want)}", f"{plugin.name}: {_tell_demand(got)}"
+            yield (
+                f"{plugin.name}: {_describe_demand(want)}",
+                f"{plugin.name}: {_describe_demand(got)}",
+            )
 
 
 def _translate(plugin: QuotaPlugin, charge: Charge) -> tuple[str, Demand]:
@@ -184,7 +191,7 @@ def judge_pods(engine: Engine, keys: Iterable[str], caches: Caches) -> list[Diff
         fresh = _read(cached)
         counted = engine.units.usage.pods.find(key, fresh)
         if counted.facts != fresh or counted.group != counted.right_group:
-            found.append(_tell_pod_difference(engine, key, fresh, counted))
+            found.append(_describe_pod_difference(engine, key, fresh, counted))
         found += _judge_foreign(engine, key, counted)
         if counted.group and engine.record(counted.unit_key) is None:
             left[Uid(counted.group)] = None
@@ -193,7 +200,7 @@ def judge_pods(engine: Engine, keys: Iterable[str], caches: Caches) -> list[Diff
 
 def _judge_foreign(engine: Engine, key: str, counted: CountedPod) -> Iterator[Difference]:
     """Yield where plugins charge another demand for a pod that no unit stands for."""
-    facts, pod = counted.facts, engine.units.usage.known.told(key, counted)
+    facts, pod = counted.facts, engine.units.usage.known.foreign_pod(key, counted)
     for plugin in _quota_plugins(engine):
         want = None if pod is None else plugin.charge_of_foreign(pod)
         got = plugin.quotas.ledger.pod(key)
@@ -202,8 +209,8 @@ def _judge_foreign(engine: Engine, key: str, counted: CountedPod) -> Iterator[Di
                 kind=Kind.LEDGER,
                 pod=key,
                 pod_uid=NO_UID if facts is None else facts.uid,
-                want=f"{plugin.name}: {_tell_foreign(want)}",
-                got=f"{plugin.name}: {_tell_foreign(got)}",
+                want=f"{plugin.name}: {_describe_foreign(want)}",
+                got=f"{plugin.name}: {_describe_foreign(got)}",
             )
 
 
@@ -218,27 +225,30 @@ def _judge_held(engine: Engine, key: str, cached: Pod | None) -> Iterator[Differ
         kind=Kind.GONE_POD if want is None else Kind.UNCOUNTED_POD,
         pod=key,
         pod_uid=NO_UID if some is None else some.uid,
-        want=_tell_held(want),
-        got=_tell_held(got),
+        want=_describe_held(want),
+        got=_describe_held(got),
     )
 
 
-def _tell_held(pod: HeldPod | None) -> str:
+def _describe_held(pod: HeldPod | None) -> str:
     if pod is None:
         return "not held"
-    return f"{_tell_amounts(pod.request, 1)} held, of job {pod.job}"
+    return f"{_describe_amounts(pod.request, 1)} held, of job {pod.job}"
 
 
 def _read(cached: Pod | None) -> PodFacts | None:
     return None if cached is None else read_counted(cached)[0]
 
 
-def _tell_pod_difference(
+def _describe_pod_difference(
     engine: Engine, key: str, fresh: PodFacts | None, counted: CountedPod
 ) -> Difference:
     some = counted.facts if fresh is None else fresh
     record = engine.record(counted.unit_key)
-    want, got = _tell_pod(fresh, counted.right_group), _tell_pod(counted.facts, counted.group)
+    want, got = (
+        _describe_pod(fresh, counted.right_group),
+        _describe_pod(counted.facts, counted.group),
+    )
     return Difference(
         kind=Kind.GONE_POD if fresh is None else Kind.UNCOUNTED_POD,
         unit="" if record is None else record.key,
@@ -259,8 +269,8 @@ def judge_charges(engine: Engine, uids: Iterable[Uid]) -> list[Difference]:
         compared = list(_compare_ledgers(engine, uid, charge))
         alike = [Difference(kind=Kind.LEDGER, uid=uid, want=w, got=g) for w, g in compared]
         if (charge is None and living.pods) or (charge is not None and charge.occupancy != living):
-            want = _tell_amounts(living.amounts, living.pods)
-            got = _tell_charge(charge)
+            want = _describe_amounts(living.amounts, living.pods)
+            got = _describe_charge(charge)
             alike.append(Difference(kind=Kind.CHARGE, uid=uid, want=want, got=got))
         if alike and usage.pods.has_living(uid):
             pod, pod_uid = min(usage.pods.pods_of(uid))
@@ -349,41 +359,41 @@ def _charge_again(engine: Engine, difference: Difference) -> Iterator[EngineFact
 # --- words ----------------------------------------------------------------------------------------
 
 
-def _tell_version(unit: QueueUnit) -> str:
+def _describe_version(unit: QueueUnit) -> str:
     return (
         f"version {unit.metadata.resource_version} ({unit.status.phase}), uid {unit.metadata.uid}"
     )
 
 
-def _tell_charge(charge: Charge | None) -> str:
+def _describe_charge(charge: Charge | None) -> str:
     if charge is None:
         return _NOTHING
-    firm = _tell_firm(charge.firm, is_firm=charge.non_preemptible)
-    return f"{_tell_amounts(charge.amounts, charge.pods)} of quota {charge.quota}{firm}"
+    firm = _describe_firm(charge.firm, is_firm=charge.non_preemptible)
+    return f"{_describe_amounts(charge.amounts, charge.pods)} of quota {charge.quota}{firm}"
 
 
-def _tell_demand(charged: tuple[str, Demand] | None) -> str:
+def _describe_demand(charged: tuple[str, Demand] | None) -> str:
     if charged is None:
         return _NOTHING
     quota, demand = charged
-    firm = _tell_firm(demand.firm, is_firm=demand.non_preemptible)
-    return f"{_tell_amounts(dict(demand.amounts))} of quota {quota}{firm}"
+    firm = _describe_firm(demand.firm, is_firm=demand.non_preemptible)
+    return f"{_describe_amounts(dict(demand.amounts))} of quota {quota}{firm}"
 
 
-def _tell_firm(part: Mapping[str, int], *, is_firm: bool) -> str:
+def _describe_firm(part: Mapping[str, int], *, is_firm: bool) -> str:
     if is_firm:
         return ", not preemptible"
-    return f", {_tell_amounts(dict(part))} of it not preemptible" if part else ""
+    return f", {_describe_amounts(dict(part))} of it not preemptible" if part else ""
 
 
-def _tell_foreign(charge: ForeignCharge | None) -> str:
+def _describe_foreign(charge: ForeignCharge | None) -> str:
     if charge is None:
         return _NOTHING
     bound = "bound" if charge.is_bound else "not bound"
-    return f"{_tell_demand((charge.quota, charge.demand))}, {bound}"
+    return f"{_describe_demand((charge.quota, charge.demand))}, {bound}"
 
 
-def _tell_pod(facts: PodFacts | None, group: str) -> str:
+def _describe_pod(facts: PodFacts | None, group: str) -> str:
     if facts is None:
         return "not counted"
     bound = "bound" if facts.bound else "not bound"
@@ -392,10 +402,10 @@ def _tell_pod(facts: PodFacts | None, group: str) -> str:
         whose = f"a stray of {group.removeprefix(STRAY)}"
     elif is_elsewhere(group):
         whose = f"elsewhere, of unit {group.removeprefix(ELSEWHERE)}"
-    return f"{_tell_amounts(facts.request)}, {bound}, {whose}"
+    return f"{_describe_amounts(facts.request)}, {bound}, {whose}"
 
 
-def _tell_amounts(amounts: Amounts, pods: int | None = None) -> str:
+def _describe_amounts(amounts: Amounts, pods: int | None = None) -> str:
     shown = sorted(format_amounts(amounts).items())
     counts = [] if pods is None else [f"{pods} pod{'' if pods == 1 else 's'}"]
     return ", ".join([*(f"{resource} {text}" for resource, text in shown), *counts]) or _NOTHING

@@ -50,7 +50,7 @@ be asked again; `queue_due_at` returns the same at any time::
     declare an end                           (`Backfill.again_seconds`)
 
 *Shells.* Two times stand in no object and are kept where they are needed. A reserved unit names its
-inactive checks once they have been inactive for `ACTIVITY_SECONDS` (`activity_told_at`). A unit
+inactive checks once they have been inactive for `ACTIVITY_SECONDS` (`activity_reported_at`). A unit
 whose admission the server refuses stands aside for `cycles.dequeue_cycle.ASIDE`.
 
 *Pods.* One of no unit that no scheduler has tried to bind is stuck after
@@ -80,7 +80,7 @@ from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.check_facts import read_check_facts
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.engine.unmanaged_units import is_asked_for, is_awaited
+from queue_scheduler.engine.unmanaged_units import is_awaited, requires_write
 from shared_api.evictions import (
     BACKOFF,
     RUNNING_TIMEOUT_SECONDS,
@@ -203,7 +203,7 @@ def requeue_at(unit: QueueUnit, now: datetime, rng: random.Random | None = None)
     return now + timedelta(seconds=seconds)
 
 
-def activity_told_at(since: float) -> float:
+def activity_reported_at(since: float) -> float:
     """Return when a unit reports which checks are inactive; seconds of the monotonic clock.
 
     Args:
@@ -285,7 +285,7 @@ def _waits_for_nodes(engine: Engine, record: CachedUnit) -> bool:
 def _waits_for_pods(unit: QueueUnit) -> bool:
     if is_managed_by_controllers(unit):
         return False
-    return is_awaited(unit) and not is_asked_for(unit)
+    return is_awaited(unit) and not requires_write(unit)
 
 
 def queue_due_at(engine: Engine, name: str) -> float | None:

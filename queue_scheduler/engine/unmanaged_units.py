@@ -24,10 +24,10 @@ def is_concerned(unit: QueueUnit) -> bool:
     """Return whether the scheduler must act on a unit that has no controllers."""
     if is_managed_by_controllers(unit) or not occupies_quota(unit):
         return False
-    return is_asked_for(unit) or is_awaited(unit)
+    return requires_write(unit) or is_awaited(unit)
 
 
-def is_asked_for(unit: QueueUnit) -> bool:
+def requires_write(unit: QueueUnit) -> bool:
     """Return whether the object of an admitted unit requires a write."""
     return is_leaving(unit) or unit.spec.active is False or is_running(unit)
 

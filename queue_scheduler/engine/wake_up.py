@@ -87,16 +87,16 @@ class WakeUp:
             for domain in plugin.stirred_domains():
                 self._offer(plugin, domain)
         wakes = turns.take_wakes()
-        if not backfill.unreviewed or self._can_be_asked(self._reviewer):
+        if not backfill.unreviewed or self._is_eligible(self._reviewer):
             return wakes
         # All are reviewed whichever queue is asked next, so one of them is called. If all rest
         # after an error, each is asked when its rest is over.
-        self._reviewer = next(filter(self._can_be_asked, backfill.unreviewed), "")
+        self._reviewer = next(filter(self._is_eligible, backfill.unreviewed), "")
         if self._reviewer in {"", *wakes}:
             return wakes
         return (*wakes, self._reviewer)
 
-    def _can_be_asked(self, name: str) -> bool:
+    def _is_eligible(self, name: str) -> bool:
         return name in self._units.queues and self._turns.backs_off_until(name) is None
 
     def review(self, asked: str, moment: Moment) -> None:

@@ -96,7 +96,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
         self._problems_may_differ = False
         self._uids: dict[str, Uid] = {}
         self._namespaces: dict[str, frozenset[str]] = {}
-        self._tell_capacity()
+        self._report_capacity()
 
     # --- mapping ------------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
         if pressing is None:
             pressing = PressingPods(self._find_pressing(tree_id, refusal.resource))
             self._pressing[tree_id, refusal.resource] = pressing
-        return pressing.tell(info.unit.metadata.namespace, self.asked_by(info).job)
+        return pressing.describe(info.unit.metadata.namespace, self.question_of(info).job)
 
     def _find_pressing(self, tree_id: str, resource: str) -> Iterator[PressingPod]:
         trees, ledger = self.quotas.trees, self.quotas.ledger
@@ -276,7 +276,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
             moved = sorted({*moved, *(took ^ self.quotas.takers_of(meta.name))})
         if moved or names:
             for key, pod in self._foreign.items():
-                self._tell_foreign(key, pod)
+                self._charge_foreign(key, pod)
         if required != self._required_in(meta.name):
             names |= {meta.name}
         return (
@@ -314,13 +314,13 @@ class ElasticQuotaPlugin(QuotaPlugin):
     def _change_capacity(self, change: Callable[[], None]) -> None:
         before = self._capacity.shapes()
         change()
-        self._tell_capacity()
+        self._report_capacity()
         if self._unbound and before != self._capacity.shapes():
             self._pressing.clear()
             for key in self._unbound:
-                self._tell_foreign(key, self._foreign[key])
+                self._charge_foreign(key, self._foreign[key])
 
-    def _tell_capacity(self) -> None:
+    def _report_capacity(self) -> None:
         self.quotas.on_capacity(self._total())
 
     def _total(self) -> Amounts | None:
@@ -341,7 +341,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
             self._unbound.pop(key, None)
         else:
             self._unbound[key] = None
-        self._tell_foreign(key, pod)
+        self._charge_foreign(key, pod)
 
     def charge_of_foreign(self, pod: ForeignPod) -> ForeignCharge:
         """Return what koord-scheduler charges for a pod that no unit stands for."""

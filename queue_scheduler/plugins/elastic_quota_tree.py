@@ -30,7 +30,7 @@ from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode, QuotaSettings
 from queue_scheduler.quota.quota_tree_spec import parse_tree
 from queue_scheduler.quota.tree_node_lookup import TreeNodeLookup, short_name
-from queue_scheduler.quota.tree_queue_names import said_node
+from queue_scheduler.quota.tree_queue_names import named_node
 from queue_scheduler.quota_cache.reclaim import LentUsage
 from queue_scheduler.quota_plugin import QuotaPlugin
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
@@ -224,7 +224,7 @@ class ElasticQuotaTreePlugin(QuotaPlugin):
 
     def on_queue(self, queue: Queue) -> tuple[str, ...]:
         """Take which node a queue says it belongs to; return names of facts that changed."""
-        return self._nodes.put_queue(queue.metadata.name, said_node(queue))
+        return self._nodes.put_queue(queue.metadata.name, named_node(queue))
 
     def on_queue_gone(self, name: str) -> tuple[str, ...]:
         """Take a deleted queue; return names of facts that changed."""

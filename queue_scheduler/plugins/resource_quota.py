@@ -108,7 +108,7 @@ class ResourceQuotaPlugin(QuotaPlugin):
 
     def class_key(self, unit: QueueUnit) -> Hashable:
         """Return how many pods the unit asks for: they count in addition to quota and amounts."""
-        return _count_asked(unit)
+        return _count_requested(unit)
 
     def demand_of(self, info: QueueUnitInfo) -> Demand:
         """Return the unit's amounts and its pods."""
@@ -173,7 +173,7 @@ class ResourceQuotaPlugin(QuotaPlugin):
             return () if is_same else (f"quota/{after}", f"namespace/{namespace}")
         for key, pod in self._foreign.items():
             if pod.namespace == namespace:
-                self._tell_foreign(key, pod)
+                self._charge_foreign(key, pod)
         names = tuple(f"quota/{quota}" for quota in sorted({before, after} - {""}))
         return (f"namespace/{namespace}", *names)
 
@@ -184,7 +184,7 @@ class ResourceQuotaPlugin(QuotaPlugin):
             self.quotas.on_foreign(key, "", None)
             return
         self._foreign[key] = pod
-        self._tell_foreign(key, pod)
+        self._charge_foreign(key, pod)
 
     def charge_of_foreign(self, pod: ForeignPod) -> ForeignCharge | None:
         """Return what a pod that no unit stands for counts in the quota of its namespace.
@@ -233,7 +233,7 @@ class ResourceQuotaPlugin(QuotaPlugin):
         return twin
 
 
-def _count_asked(unit: QueueUnit) -> int:
+def _count_requested(unit: QueueUnit) -> int:
     """Return how many pods a unit asks for (`UnitDemand.pods`)."""
     pod_sets = unit.spec.pod_set
     return sum(pod_set.count for pod_set in pod_sets) if pod_sets else 1

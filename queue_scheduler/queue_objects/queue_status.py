@@ -120,10 +120,10 @@ def judge_queue(engine: Engine, queue: SchedulingQueue) -> tuple[bool, str, str]
         return False, "UnknownPolicy", message
     if options.problems:
         return False, "UnreadableAnnotation", "; ".join(options.problems)
-    return _judge_checks(api_object, engine.units.checks) or (True, READY, _tell_order(queue))
+    return _judge_checks(api_object, engine.units.checks) or (True, READY, _describe_order(queue))
 
 
-def _tell_order(queue: SchedulingQueue) -> str:
+def _describe_order(queue: SchedulingQueue) -> str:
     order = "units are admitted in order"
     if not queue.options.backfill or queue.is_backfilling:
         return order

@@ -21,7 +21,7 @@ from queue_scheduler.queue_objects.queue_reconciler import (
 )
 from queue_scheduler.queueing.managed_queues import is_managed, is_of_node
 from queue_scheduler.quota.quota_tree_spec import parse_tree
-from queue_scheduler.quota.tree_queue_names import TreeQueueNames, said_node
+from queue_scheduler.quota.tree_queue_names import TreeQueueNames, named_node
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.queue import Queue
@@ -83,7 +83,7 @@ class TreeQueues:
         def on_tree(old: ElasticQuotaTree | None, new: ElasticQuotaTree | None) -> None:
             # Of all trees: another tree may count now.
             for tree in (old, new, *self._trees.list()):
-                for name in _Nodes(tree).queues.name_all(self._said).values():
+                for name in _Nodes(tree).queues.name_all(self._named_node).values():
                     reconcile(name)
 
         return on_tree
@@ -95,9 +95,11 @@ class TreeQueues:
 
         def on_queue(old: Queue | None, new: Queue | None) -> None:
             some = new or old
-            if some is None or (old and new and said_node(old) == said_node(new)):
+            if some is None or (old and new and named_node(old) == named_node(new)):
                 return
-            for name in self._nodes().queues.name_rivals(some.metadata.name, self._said).values():
+            for name in (
+                self._nodes().queues.name_rivals(some.metadata.name, self._named_node).values()
+            ):
                 reconcile(name)
 
         return on_queue
@@ -150,12 +152,12 @@ class TreeQueues:
 
     def _path_of(self, name: str, nodes: _Nodes) -> str | None:
         """Return the node whose queue has that name."""
-        rivals = nodes.queues.name_rivals(name, self._said)
+        rivals = nodes.queues.name_rivals(name, self._named_node)
         return next((path for path, queue in rivals.items() if queue == name), None)
 
-    def _said(self, name: str) -> str | None:
+    def _named_node(self, name: str) -> str | None:
         queue = self._find_queue(name)
-        return None if queue is None else said_node(queue)
+        return None if queue is None else named_node(queue)
 
     def _nodes(self) -> _Nodes:
         tree = min(self._trees.list(), key=_age, default=None)

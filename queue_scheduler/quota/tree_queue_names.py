@@ -39,7 +39,7 @@ SaidNode = Callable[[str], str | None]
 None: there is no such queue."""
 
 
-def said_node(queue: Queue) -> str:
+def named_node(queue: Queue) -> str:
     """Return the path of the node that a queue says it belongs to, or ""."""
     return read_annotation(queue.metadata.annotations, QUOTA_FULLNAME) or ""
 

@@ -7,9 +7,9 @@ at any moment, and it may as well be deleted. So what is promised must hold both
   would count them twice. Where they ask for more than the demand, the rest goes on claiming.
 * without any claim.
 
-Grounds are compared with what the tree divides now, all claims included. So those of a refusal
-that was found without the own claims say by how much (`Grounds.relief`). A refusal that was found
-without any claim has no grounds: its waiter is asked again at each change on its resource.
+A basis is compared with what the tree divides now, all claims included. So that of a refusal
+that was found without the own claims says by how much (`RuntimeBasis.relief`). A refusal that was
+found without any claim has no basis: its waiter is asked again at each change on its resource.
 """
 
 from __future__ import annotations
@@ -44,29 +44,29 @@ def check_beside_claims(
     """
     with beside_own(node, items, own, forget):
         refusal = check()
-        asked = _asked_now(refusal, node)
+        asked = _request_now(refusal, node)
     if refusal is not None:
-        return _relieved(refusal, _asked_now(refusal, node) - asked)
+        return _relieved(refusal, _request_now(refusal, node) - asked)
     with _without_claims(node.tree, forget):
         refusal = check()
-    return None if refusal is None else replace(refusal, grounds=None)
+    return None if refusal is None else replace(refusal, basis=None)
 
 
-def _asked_now(refusal: Refusal | None, node: NodeUsage) -> int:
-    """Return what the asker in a refusal's grounds is asked for now; 0: it has no grounds."""
-    if refusal is None or refusal.grounds is None:
+def _request_now(refusal: Refusal | None, node: NodeUsage) -> int:
+    """Return what the asker in a refusal's basis is asked for now; 0: it has no basis."""
+    if refusal is None or refusal.basis is None:
         return 0
-    name = refusal.grounds.asker
+    name = refusal.basis.asker
     asker = next(each for each in node.chain if each.name == name)
     return asker.asked.get(refusal.resource, 0)
 
 
 def _relieved(refusal: Refusal, relief: int) -> Refusal:
     """Return a refusal that was found while the asker was asked for this much less."""
-    grounds = refusal.grounds
-    if grounds is None or not relief:
+    basis = refusal.basis
+    if basis is None or not relief:
         return refusal
-    return replace(refusal, grounds=replace(grounds, more=grounds.more - relief, relief=relief))
+    return replace(refusal, basis=replace(basis, more=basis.more - relief, relief=relief))
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode
 from queue_scheduler.quota_cache.limit_checks import (
     check_overused,
-    over_min_unasked,
+    over_min_unrequested,
     refuse,
     room,
 )
@@ -80,7 +80,7 @@ def _over_sums(
     if not is_runtime:
         return
     if demand.non_preemptible and not is_tree:
-        yield from over_min_unasked(node, items)
+        yield from over_min_unrequested(node, items)
     unasked = check_overused(node, items)
     if unasked is not None and not unasked.requested:
         yield unasked

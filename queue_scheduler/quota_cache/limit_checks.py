@@ -98,10 +98,10 @@ def check_non_preemptible(node: NodeUsage, items: Items) -> Refusal | None:
             if limit is not None and used + amount > limit:
                 reason = Reason.NON_PREEMPTIBLE_OVER_MIN
                 return refuse(reason, each.name, key, limit, used, amount)
-    return None if is_tree else next(over_min_unasked(node, items), None)
+    return None if is_tree else next(over_min_unrequested(node, items), None)
 
 
-def over_min_unasked(node: NodeUsage, items: Items) -> Iterator[Refusal]:
+def over_min_unrequested(node: NodeUsage, items: Items) -> Iterator[Refusal]:
     """Yield a refusal for each resource not asked for whose non-preemptible part exceeds min.
 
     So it is after min was lowered, or where pods are not held by the queue.

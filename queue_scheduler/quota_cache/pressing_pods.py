@@ -48,7 +48,7 @@ class PressingPods:
             self._count += 1
             self._of.setdefault(pod.name.partition("/")[0], []).append(pod)
 
-    def tell(self, namespace: str, job: Uid) -> tuple[str, ...]:
+    def describe(self, namespace: str, job: Uid) -> tuple[str, ...]:
         """Return the largest in a namespace, and how many others there are, in words.
 
         Args:

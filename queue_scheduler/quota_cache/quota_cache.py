@@ -293,7 +293,7 @@ class QuotaCache:
         node = self._trees.nodes.get(quota)
         if self._protected.refresh(quota, node) and node is not None:
             for waiting in self._waiting.borrowers(node.tree.tree.tree_id, quota):
-                self._waiting.mark_doubtful(waiting)
+                self._waiting.mark_for_recheck(waiting)
 
     def wait(
         self,
@@ -375,20 +375,22 @@ class QuotaCache:
             changes = tree.changes
             if not (changes.touched or changes.keys or changes.is_room_freed):
                 continue
-            doubtful: list[Waiting] = []
+            to_recheck: list[Waiting] = []
             for node in changes.touched:
                 self._waiting.mark_due(tree_id, node)
-                doubtful += self._waiting.borrowers(tree_id, node)
+                to_recheck += self._waiting.borrowers(tree_id, node)
             for key in changes.keys:
                 scopes = self._waiting.refused_by_runtime(tree_id, key)
                 if scopes:
-                    doubtful += map(self._waiting.entry_of, trees.doubtful(tree, key, scopes))
+                    to_recheck += map(
+                        self._waiting.entry_of, trees.waiters_to_recheck(tree, key, scopes)
+                    )
             if changes.is_entitled_anew:
-                doubtful += self._waiting.borrowers(tree_id)
+                to_recheck += self._waiting.borrowers(tree_id)
             elif changes.is_room_freed:
-                doubtful += self._waiting.owners(tree_id)
-            for waiting in doubtful:
-                self._waiting.mark_doubtful(waiting)
+                to_recheck += self._waiting.owners(tree_id)
+            for waiting in to_recheck:
+                self._waiting.mark_for_recheck(waiting)
             changes.settle()
 
     def _is_enabled(self, waiting: Waiting) -> bool:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from queue_scheduler.decision import Grounds, Reason, Refusal
+from queue_scheduler.decision import Reason, Refusal, RuntimeBasis
 from queue_scheduler.quota.runtime_division import TOLERATED
 from queue_scheduler.quota.water_filling import WaterFilling
 from queue_scheduler.quota_cache.admission_record import Runtimes
@@ -105,29 +105,29 @@ class RuntimeCheck:
     def check(self, node: NodeUsage, items: Items) -> Refusal | None:
         """Return why koord-scheduler could refuse the pods of these amounts, or None."""
         self._forget_divisions()
-        doubtful: list[tuple[str, int]] = []
+        undecided: list[tuple[str, int]] = []
         for key, amount in items:
-            if self._is_doubtful(node, key, amount):
-                doubtful.append((key, amount))
+            if self._is_undecided(node, key, amount):
+                undecided.append((key, amount))
         asked = {key for key, _ in items}
         for key, amount in node.used.items():
-            if amount > 0 and key not in asked and self._is_doubtful(node, key, 0):
-                doubtful.append((key, 0))
+            if amount > 0 and key not in asked and self._is_undecided(node, key, 0):
+                undecided.append((key, 0))
         seeds = may_usage_be_unseeded(node)
         if seeds:
             for key, amount in node.reserve.items():
-                if amount and key not in asked and self._is_doubtful(node, key, 0):
-                    doubtful.append((key, 0))
-        return self._check_doubtful(node, doubtful, seeds=seeds) if doubtful else None
+                if amount and key not in asked and self._is_undecided(node, key, 0):
+                    undecided.append((key, 0))
+        return self._check_undecided(node, undecided, seeds=seeds) if undecided else None
 
     def check_resource(self, node: NodeUsage, key: str, amount: int) -> Refusal | None:
         """Return the refusal on one resource alone: a cheap way to re-check a waiter."""
         self._forget_divisions()
-        if not self._is_doubtful(node, key, amount):
+        if not self._is_undecided(node, key, amount):
             return None
-        return self._check_doubtful(node, [(key, amount)], seeds=may_usage_be_unseeded(node))
+        return self._check_undecided(node, [(key, amount)], seeds=may_usage_be_unseeded(node))
 
-    def _is_doubtful(self, node: NodeUsage, key: str, amount: int) -> bool:
+    def _is_undecided(self, node: NodeUsage, key: str, amount: int) -> bool:
         """Return whether some quota may get less than it asks for; note where that was divided."""
         coverage = self.plain.coverage(node, key, amount)
         if coverage is Coverage.DIVIDED:
@@ -177,14 +177,14 @@ class RuntimeCheck:
         """Forget all levels: the sums have changed without the tree's clock moving."""
         self.levels.forget()
 
-    def _check_doubtful(self, node: NodeUsage, doubtful: Items, *, seeds: bool) -> Refusal | None:
+    def _check_undecided(self, node: NodeUsage, undecided: Items, *, seeds: bool) -> Refusal | None:
         """Divide for these resources; `seeds`: q may be unseeded, J its first pod.
 
         Then the min of q counts as its request on resources that J does not take, too. The contract
         checks the limits of all resources before it checks which quotas are hurt; here the first
         resource that fails decides, which refuses the same demands, sooner.
         """
-        for key, amount, memory in self._assumptions(doubtful):
+        for key, amount, memory in self._assumptions(undecided):
             levels = self.levels.descend(node, key, amount, memory)
             breach = self._over_limit(levels[-1], key, amount)
             if breach is None:
@@ -194,22 +194,20 @@ class RuntimeCheck:
                 if breach is None:
                     breach = self._hurt(levels, key, amount, memory)
             if breach is not None:
-                grounds = self._find_grounds(levels, breach, key, amount, memory)
+                basis = self._find_basis(levels, breach, key, amount, memory)
                 is_rounded = _is_lost_by_rounding(levels, breach)
-                return msgspec.structs.replace(
-                    breach.refusal, grounds=grounds, is_rounded=is_rounded
-                )
+                return msgspec.structs.replace(breach.refusal, basis=basis, is_rounded=is_rounded)
         return None
 
-    def _assumptions(self, doubtful: Items) -> Iterator[tuple[str, int, Memory]]:
+    def _assumptions(self, undecided: Items) -> Iterator[tuple[str, int, Memory]]:
         """Yield these amounts with each state that koord-scheduler may be in."""
-        for key, amount in doubtful:
+        for key, amount in undecided:
             for memory in self._memories if amount or key not in TOLERATED else self._exact:
                 yield key, amount, memory
 
-    def _find_grounds(
+    def _find_basis(
         self, levels: list[Level], breach: LevelRefusal, key: str, amount: int, memory: Memory
-    ) -> Grounds | None:
+    ) -> RuntimeBasis | None:
         """Return what the refusal follows from."""
         level, subject = breach.level, breach.beside
         had: int | None = breach.had
@@ -232,7 +230,7 @@ class RuntimeCheck:
         if number + 1 < len(levels):
             below = levels[number + 1]
             more = below.limited_after - below.child.limited.get(key, 0)
-        return Grounds(
+        return RuntimeBasis(
             scope=next(
                 level.parent.name for level in levels if level is breach.level or not level.is_plain
             ),

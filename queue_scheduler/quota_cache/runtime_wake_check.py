@@ -3,20 +3,20 @@
 The walk (`runtime_check`) divides level by level, each with what the one above grants. So what it
 finds below a quota s depends on what is charged below s, on what s gets with the demand J and
 without it, and on what the next quota on J's way down asks for. A change elsewhere can only matter
-through what s gets. That is why a refusal has `Grounds`: s, and what it got.
+through what s gets. That is why a refusal has `RuntimeBasis`: s, and what it got.
 
 After a change most quotas get the same as before, though rounding shifts single units at every
 level. So only waiters whose scope contains the change are considered; the scope begins at the
 highest level that is not plain, since a plain level passes no change on. Of these, a waiter is in
 doubt if something was charged below its subject (or asker), or if its subject gets another amount.
-The second question is asked once for all waiters with equal grounds.
+The second question is asked once for all waiters with an equal basis.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 
-from queue_scheduler.decision import Grounds
+from queue_scheduler.decision import RuntimeBasis
 from queue_scheduler.quota_cache.chain_levels import would_ask
 from queue_scheduler.quota_cache.level_division import Grants, Memory
 from queue_scheduler.quota_cache.runtime_check import RuntimeCheck
@@ -24,12 +24,14 @@ from queue_scheduler.quota_cache.runtime_wake_index import Groups, Scopes
 from queue_scheduler.quota_cache.tree_usage import NodeUsage, TreeUsage
 
 
-def find_doubtful(tree: TreeUsage, walk: RuntimeCheck, key: str, scopes: Scopes) -> list[Hashable]:
+def find_waiters_to_recheck(
+    tree: TreeUsage, walk: RuntimeCheck, key: str, scopes: Scopes
+) -> list[Hashable]:
     """Return the waiters for a runtime that what was charged since the last `settle` may enable.
 
     `scopes` are the waiters for this resource; there is at least one.
     """
-    doubtful: list[Hashable] = []
+    to_recheck: list[Hashable] = []
     most = max(scope.most for scope in scopes.values())
     is_root_plain = walk.plain.is_root_plain(key, most)
     for name, scope in scopes.items():
@@ -40,17 +42,17 @@ def find_doubtful(tree: TreeUsage, walk: RuntimeCheck, key: str, scopes: Scopes)
             charged = _find_charged(tree, groups)
             now = tree.changes.clock
             untouched = [
-                grounds
-                for grounds, seen in groups.items()
-                if grounds and _may_fall(seen.values(), charged.get(grounds), now)
+                basis
+                for basis, seen in groups.items()
+                if basis and _may_fall(seen.values(), charged.get(basis), now)
             ]
             if untouched:
                 siblings = _Siblings(tree, walk, parent, key, memory, is_root_plain=is_root_plain)
-                charged.update((grounds, now) for grounds in siblings.fallen(untouched))
+                charged.update((basis, now) for basis in siblings.fallen(untouched))
             for changed, charged_at in charged.items():
                 seen = groups[changed].items()
-                doubtful += [waiter for waiter, seen_at in seen if seen_at < charged_at]
-    return doubtful
+                to_recheck += [waiter for waiter, seen_at in seen if seen_at < charged_at]
+    return to_recheck
 
 
 def _is_quiet(
@@ -66,19 +68,19 @@ def _is_quiet(
     return walk.plain.is_plain_above(scope, key, most)
 
 
-def _find_charged(tree: TreeUsage, groups: Groups) -> dict[Grounds | None, int]:
-    """Return the grounds below whose quotas something was charged, and when."""
+def _find_charged(tree: TreeUsage, groups: Groups) -> dict[RuntimeBasis | None, int]:
+    """Return the bases below whose quotas something was charged, and when."""
     changes = tree.changes
-    charged: dict[Grounds | None, int] = {}
-    for grounds in groups:
-        if grounds is None:
+    charged: dict[RuntimeBasis | None, int] = {}
+    for basis in groups:
+        if basis is None:
             charged[None] = changes.clock
             continue
-        charged_at = changes.charged_at(grounds.asker)
-        if grounds.subject != grounds.asker:
-            charged_at = max(charged_at, changes.charged_at(grounds.subject))
+        charged_at = changes.charged_at(basis.asker)
+        if basis.subject != basis.asker:
+            charged_at = max(charged_at, changes.charged_at(basis.subject))
         if charged_at > changes.settled_at:
-            charged[grounds] = charged_at
+            charged[basis] = charged_at
     return charged
 
 
@@ -119,38 +121,38 @@ class _Siblings:
         # By how much more the parent is asked for with a demand: what it then has.
         self._totals: dict[int, int | None] = {}
 
-    def fallen(self, all_grounds: Iterable[Grounds]) -> Iterator[Grounds]:
-        """Return the grounds that no longer stand, by what the subject gets now.
+    def fallen(self, bases: Iterable[RuntimeBasis]) -> Iterator[RuntimeBasis]:
+        """Return the bases that no longer stand, by what the subject gets now.
 
         They are about these children, and a waiter has seen all that was charged below these.
         """
-        for grounds in all_grounds:
-            asker = self._tree.nodes[grounds.asker]
-            stands = self._is_same if grounds.needs is None else self._is_short
-            if not stands(grounds, asker):
-                yield grounds
+        for basis in bases:
+            asker = self._tree.nodes[basis.asker]
+            stands = self._is_same if basis.needs is None else self._is_short
+            if not stands(basis, asker):
+                yield basis
 
-    def _is_same(self, grounds: Grounds, asker: NodeUsage) -> bool:
+    def _is_same(self, basis: RuntimeBasis, asker: NodeUsage) -> bool:
         """Return whether the subject gets the same amounts, with and without the demand."""
-        if self._got(grounds, asker) != grounds.had:
+        if self._got(basis, asker) != basis.had:
             return False
-        return self._gets(asker, grounds.more, grounds.subject) == grounds.has
+        return self._gets(asker, basis.more, basis.subject) == basis.has
 
-    def _is_short(self, grounds: Grounds, asker: NodeUsage) -> bool:
+    def _is_short(self, basis: RuntimeBasis, asker: NodeUsage) -> bool:
         """Return whether the subject gets less than it needs, because of the demand."""
-        needs = grounds.needs or 0
-        if self._gets(asker, grounds.more, grounds.subject) >= needs:
+        needs = basis.needs or 0
+        if self._gets(asker, basis.more, basis.subject) >= needs:
             return False
-        return grounds.subject == grounds.asker or needs <= self._got(grounds, asker)
+        return basis.subject == basis.asker or needs <= self._got(basis, asker)
 
-    def _got(self, grounds: Grounds, asker: NodeUsage) -> int:
+    def _got(self, basis: RuntimeBasis, asker: NodeUsage) -> int:
         """Return what the subject gets without the demand."""
-        if grounds.relief:
-            return self._gets(asker, -grounds.relief, grounds.subject)
+        if basis.relief:
+            return self._gets(asker, -basis.relief, basis.subject)
         if self._before is None:
             self._find_total(0)
         assert self._before is not None
-        return self._before.get(grounds.subject, 0)
+        return self._before.get(basis.subject, 0)
 
     def _gets(self, asker: NodeUsage, more: int, subject: str) -> int:
         """Return what one of the children gets if the asker is asked for this much more."""

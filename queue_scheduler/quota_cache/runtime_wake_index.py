@@ -1,7 +1,7 @@
 """Waiters that were refused by runtimes, indexed so that a change finds those it may enable.
 
 Indexed by resource, since resources are divided independently; by scope, the part of the tree on
-which the refusal depends; and by grounds: waiters with equal grounds are in doubt together.
+which the refusal depends; and by basis: waiters with an equal basis are in doubt together.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Final, TypeAlias
 
-from queue_scheduler.decision import Grounds, Refusal
+from queue_scheduler.decision import Refusal, RuntimeBasis
 from queue_scheduler.quota_cache.level_division import USUAL, Memory
 
 Family: TypeAlias = tuple[str, Memory]
-"""Grounds about children of one quota, by what is assumed of koord-scheduler."""
+"""Bases about children of one quota, by what is assumed of koord-scheduler."""
 
 NO_FAMILY: Final[Family] = ("", USUAL)
 
-Groups: TypeAlias = dict[Grounds | None, dict[Hashable, int]]
-"""Waiters by grounds, each with the tree's clock at its refusal."""
+Groups: TypeAlias = dict[RuntimeBasis | None, dict[Hashable, int]]
+"""Waiters by basis, each with the tree's clock at its refusal."""
 
 
 class Scope:
     """The waiters of one scope.
 
-    `most` is at least the largest sum of `Grounds.more` and `relief` among them.
+    `most` is at least the largest sum of `RuntimeBasis.more` and `relief` among them.
     """
 
     __slots__ = ("families", "most")
@@ -37,7 +37,7 @@ class Scope:
         """Return an independent copy."""
         copy = Scope()
         copy.families = {
-            family: {grounds: dict(waiters) for grounds, waiters in groups.items()}
+            family: {basis: dict(waiters) for basis, waiters in groups.items()}
             for family, groups in self.families.items()
         }
         copy.most = self.most
@@ -45,7 +45,7 @@ class Scope:
 
 
 Scopes: TypeAlias = Mapping[str, Scope]
-"""By the name of the scope's quota; waiters without grounds are under ""."""
+"""By the name of the scope's quota; waiters without a basis are under ""."""
 
 NO_SCOPES: Scopes = {}
 
@@ -69,30 +69,30 @@ class RuntimeWakeIndex:
 
     def add(self, waiter: Hashable, tree_id: str, refusal: Refusal, seen_at: int) -> None:
         """Add a waiter that was refused at this reading of the tree's clock."""
-        grounds = refusal.grounds
+        basis = refusal.basis
         scopes = self._by_key.setdefault((tree_id, refusal.resource), {})
-        name = "" if grounds is None else grounds.scope
+        name = "" if basis is None else basis.scope
         scope = scopes.get(name)
         if scope is None:
             scope = scopes[name] = Scope()
-        groups = scope.families.setdefault(_family(grounds), {})
-        groups.setdefault(grounds, {})[waiter] = seen_at
-        if grounds is not None:
-            scope.most = max(scope.most, grounds.more + grounds.relief)
+        groups = scope.families.setdefault(_family(basis), {})
+        groups.setdefault(basis, {})[waiter] = seen_at
+        if basis is not None:
+            scope.most = max(scope.most, basis.more + basis.relief)
 
     def remove(self, waiter: Hashable, tree_id: str, refusal: Refusal) -> None:
         """Forget a waiter that was added with this refusal."""
-        grounds = refusal.grounds
+        basis = refusal.basis
         scopes = self._by_key[tree_id, refusal.resource]
-        name = "" if grounds is None else grounds.scope
+        name = "" if basis is None else basis.scope
         families = scopes[name].families
-        groups = families[_family(grounds)]
-        waiters = groups[grounds]
+        groups = families[_family(basis)]
+        waiters = groups[basis]
         del waiters[waiter]
         if not waiters:
-            del groups[grounds]
+            del groups[basis]
             if not groups:
-                del families[_family(grounds)]
+                del families[_family(basis)]
                 if not families:
                     del scopes[name]
 
@@ -101,7 +101,7 @@ class RuntimeWakeIndex:
         return self._by_key.get((tree_id, resource), NO_SCOPES)
 
 
-def _family(grounds: Grounds | None) -> Family:
-    if grounds is None:
+def _family(basis: RuntimeBasis | None) -> Family:
+    if basis is None:
         return NO_FAMILY
-    return grounds.parent, Memory(grounds.unseeded, grounds.unrefreshed, grounds.exact)
+    return basis.parent, Memory(basis.unseeded, basis.unrefreshed, basis.exact)

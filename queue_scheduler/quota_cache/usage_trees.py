@@ -44,7 +44,7 @@ from queue_scheduler.quota_cache.quota_ledger import (
     QuotaLedger,
 )
 from queue_scheduler.quota_cache.runtime_check import RuntimeCheck
-from queue_scheduler.quota_cache.runtime_wake_check import find_doubtful
+from queue_scheduler.quota_cache.runtime_wake_check import find_waiters_to_recheck
 from queue_scheduler.quota_cache.runtime_wake_index import Scopes
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage
 from shared_api.resource_list import Amounts
@@ -310,9 +310,9 @@ class UsageTrees:
             return room_beside(protected, node, key, asking)
         return room(node.tree, node, reason, key, asking)
 
-    def doubtful(self, tree: TreeUsage, key: str, scopes: Scopes) -> list[Hashable]:
+    def waiters_to_recheck(self, tree: TreeUsage, key: str, scopes: Scopes) -> list[Hashable]:
         """Return the waiters refused by runtimes that what was charged may enable."""
-        return find_doubtful(tree, self.walks[tree.tree.tree_id], key, scopes)
+        return find_waiters_to_recheck(tree, self.walks[tree.tree.tree_id], key, scopes)
 
 
 def build_usage_trees(

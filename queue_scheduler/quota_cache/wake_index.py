@@ -1,14 +1,14 @@
 """Which waiters wait for which limit, so that a change wakes only those that it may enable.
 
-A waiter is a class of refused units. It is *enabled* if it would pass `check` now, and *doubtful*
-if only another check can tell. How long a refusal holds depends on its kind:
+A waiter is a class of refused units. It is *enabled* if it would pass `check` now, and *to be
+re-checked* if only another check can tell. How long a refusal holds depends on its kind:
 
 * **sums** (max, min, the nodes' total): used + need > limit stays true until that very sum falls or
   that limit rises. Kept by node, rule, resource and need, and for each need in the order of ranks:
   so the first waiter whose need is within the room is found by one lookup per distinct need.
 * **guarantee**: a sum as well: what is left at a node beside what is protected there. It also ends
   for the waiters of a quota that no longer borrows. An owner is not refused for its own protected
-  demand, so its room differs from that of the others: it is doubtful whenever room is freed.
+  demand, so its room differs from that of the others: it is re-checked whenever room is freed.
 * **runtime**: resources are divided independently, so an answer depends only on the
   demands and the total of one resource in one tree, and rarely on all of them
   (`runtime_wake_index`).
@@ -96,8 +96,8 @@ class WakeIndex:
     """All waiters, by what they wait for, and those that are woken and not yet taken."""
 
     __slots__ = (
-        "_borrowers", "_by_runtime", "_by_sum", "_domains", "_doubtful", "_due", "_next",
-        "_owners", "_queues", "_stale", "_waiting", "_wholes", "_woken",
+        "_borrowers", "_by_runtime", "_by_sum", "_domains", "_due", "_next",
+        "_owners", "_queues", "_stale", "_to_recheck", "_waiting", "_wholes", "_woken",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -115,10 +115,10 @@ class WakeIndex:
         # Waiters for one node compete for it, so all of them are in one domain.
         self._domains: dict[LimitNode, str] = {}
         self._due: dict[str, dict[LimitNode, None]] = {}
-        # Woken and doubtful waiters, with their numbers, and the heap of both per domain,
+        # Woken waiters and those to re-check, with their numbers, and the heap of both per domain,
         # which still has entries of waiters that left.
         self._woken: dict[Hashable, int] = {}
-        self._doubtful: dict[Hashable, int] = {}
+        self._to_recheck: dict[Hashable, int] = {}
         self._queues: dict[str, list[WaiterEntry]] = {}
 
     def fork(self) -> WakeIndex:
@@ -141,7 +141,7 @@ class WakeIndex:
         copy._domains = dict(self._domains)
         copy._due = {domain: dict(nodes) for domain, nodes in self._due.items()}
         copy._woken = dict(self._woken)
-        copy._doubtful = dict(self._doubtful)
+        copy._to_recheck = dict(self._to_recheck)
         copy._queues = {domain: list(entries) for domain, entries in self._queues.items()}
         return copy
 
@@ -166,7 +166,7 @@ class WakeIndex:
 
     def keep(self, waiting: Waiting) -> None:
         """Move a waiter to another limit; it keeps its position."""
-        self._doubtful.pop(waiting.waiter, None)
+        self._to_recheck.pop(waiting.waiter, None)
         self._drop_from_index(self._waiting[waiting.waiter])
         self._put(waiting)
 
@@ -177,7 +177,7 @@ class WakeIndex:
             if whole is not None:
                 self.remove(whole)
         self._woken.pop(waiter, None)
-        self._doubtful.pop(waiter, None)
+        self._to_recheck.pop(waiter, None)
         waiting = self._waiting.pop(waiter, None)
         if waiting is not None:
             self._drop_from_index(waiting)
@@ -273,10 +273,10 @@ class WakeIndex:
         if node in self._by_sum:
             self._due.setdefault(self._domains[node], {})[node] = None
 
-    def mark_doubtful(self, waiting: Waiting) -> None:
+    def mark_for_recheck(self, waiting: Waiting) -> None:
         """Mark a waiter for re-checking; it is verified when it is first in its domain."""
-        if waiting.waiter not in self._doubtful:
-            self._doubtful[waiting.waiter] = waiting.number
+        if waiting.waiter not in self._to_recheck:
+            self._to_recheck[waiting.waiter] = waiting.number
             self._queue_for_check(waiting, waiting.domain)
 
     def wake_all(self, *, domains_differ: bool = False) -> None:
@@ -295,7 +295,7 @@ class WakeIndex:
     def _queue_for_check(self, waiting: Waiting, domain: str) -> None:
         queue = self._queues.setdefault(domain, [])
         heapq.heappush(queue, (waiting.rank, waiting.number, waiting.waiter))
-        if len(queue) > 2 * (len(self._woken) + len(self._doubtful)) + SLACK:
+        if len(queue) > 2 * (len(self._woken) + len(self._to_recheck)) + SLACK:
             _drop_stale(queue, self._is_queued)
 
     def stirred(self) -> list[str]:
@@ -345,7 +345,7 @@ class WakeIndex:
         return firsts
 
     def _is_queued(self, entry: WaiterEntry) -> bool:
-        return entry[1] in {self._woken.get(entry[2]), self._doubtful.get(entry[2])}
+        return entry[1] in {self._woken.get(entry[2]), self._to_recheck.get(entry[2])}
 
     def _settle(self, domain: str, node: LimitNode) -> None:
         due = self._due[domain]

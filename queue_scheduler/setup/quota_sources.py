@@ -86,7 +86,7 @@ class QuotaSources:
 
     def settings_of(self, kind: ResourceType[Any]) -> InformerSettings:
         """Return the settings of a kind's informer, also for ElasticQuotas."""
-        return InformerSettings(if_missing=self._say_if_missing(kind))
+        return InformerSettings(if_missing=self._missing_note(kind))
 
     def checks(self, quotas: SharedInformer[ElasticQuota]) -> dict[str, Check]:
         """Return the checks for `/readyz` of these kinds and of ElasticQuotas.
@@ -106,11 +106,11 @@ class QuotaSources:
             ok, detail = informer.check_synced()
             if ok or probe.may_be_served():
                 return ok, detail
-            return True, f"{kind.kind} is not served here; {self._say_if_missing(kind)}"
+            return True, f"{kind.kind} is not served here; {self._missing_note(kind)}"
 
         return check
 
-    def _say_if_missing(self, kind: ResourceType[Any]) -> str:
+    def _missing_note(self, kind: ResourceType[Any]) -> str:
         if kind is ELASTIC_QUOTAS and not self.are_elastic:
             return NOT_NEEDED
         return NO_QUOTAS if len(_KEEPERS & self._plugins) == 1 else SOME_QUOTAS

@@ -33,7 +33,7 @@ from queue_scheduler.engine.check_facts import (
     is_with_checks,
     read_check_facts,
 )
-from queue_scheduler.engine.deadlines import activity_told_at, checks_end_at, is_due
+from queue_scheduler.engine.deadlines import activity_reported_at, checks_end_at, is_due
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.unit_controllers.unit_reconciler import (
     RequeueAfter,
@@ -128,7 +128,7 @@ class AdmissionCheckCycle:
 
     def on_queue(self, old: Queue | None, new: Queue | None) -> None:
         """Reconcile all units when a queue lists other checks; the engine must know already."""
-        if _asked_of(old) != _asked_of(new):
+        if _check_settings(old) != _check_settings(new):
             self._reconciler.add_all()
 
     def on_admission_check(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
@@ -178,7 +178,7 @@ class AdmissionCheckCycle:
         """Wait, and write which inactive checks hold the unit once that has lasted a while."""
         status = build_inactivity(unit, verdict.inactive, rfc3339(self._clock.now()))
         if status is not None:
-            until_told = activity_told_at(since) - self._clock.monotonic()
+            until_told = activity_reported_at(since) - self._clock.monotonic()
             if until_told <= 0:
                 return SendStatus(unit, status)
             self._outdated_since[unit.metadata.key] = since
@@ -206,7 +206,7 @@ def _find_with_checks(engine: Engine) -> list[str]:
     return [key for key, record in engine.units.records.items() if is_with_checks(record)]
 
 
-def _asked_of(queue: Queue | None) -> tuple[object, ...]:
+def _check_settings(queue: Queue | None) -> tuple[object, ...]:
     """Return the settings of a queue that are about checks, to be compared."""
     if queue is None:
         return ((), None, None)

@@ -24,7 +24,7 @@ from queue_scheduler.cache.pod_accounting import has_pods
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.engine.deadlines import is_due, pods_end_at
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.engine.unmanaged_units import is_asked_for, is_concerned, is_leaving
+from queue_scheduler.engine.unmanaged_units import is_concerned, is_leaving, requires_write
 from queue_scheduler.unit_controllers.unit_reconciler import (
     Result,
     SendStatus,
@@ -102,7 +102,7 @@ class UnitEvictions:
         if unit is None or not is_concerned(unit):
             return None
         now = self._clock.now()
-        if is_asked_for(unit):
+        if requires_write(unit):
             return SendStatus(unit, self._build_status(unit, now))
         until = pods_end_at(unit, now)
         if not is_due(until, now):

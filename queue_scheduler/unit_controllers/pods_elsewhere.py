@@ -58,7 +58,7 @@ class PodsElsewhere:
         self._report = access.report
         self._clock = clock
         self._sweep_at = 0.0
-        self._reconciler = UnitReconciler(access, self._reconcile, _find_told)
+        self._reconciler = UnitReconciler(access, self._reconcile, _find_units)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Reconcile a unit whose condition may be over; the engine must have it already."""
@@ -98,10 +98,12 @@ class PodsElsewhere:
             "conditions": [condition_body(each) for each in conditions],
             "lastUpdateTime": now,
         }
-        return SendStatus(unit, status, lambda written: self._tell(written, wanted), _condition_of)
+        return SendStatus(
+            unit, status, lambda written: self._record_event(written, wanted), _condition_of
+        )
 
-    def _tell(self, unit: QueueUnit, told: Condition) -> None:
-        if told.status != "True":
+    def _record_event(self, unit: QueueUnit, condition: Condition) -> None:
+        if condition.status != "True":
             return
         meta = unit.metadata
         self._report(
@@ -110,7 +112,7 @@ class PodsElsewhere:
                 key=meta.key,
                 uid=meta.uid,
                 reason=PODS_ELSEWHERE,
-                note=told.message,
+                note=condition.message,
             )
         )
 
@@ -144,7 +146,7 @@ def _take_moved(engine: Engine) -> list[str]:
     return engine.units.usage.pods.moved.take_units()
 
 
-def _find_told(engine: Engine) -> list[str]:
+def _find_units(engine: Engine) -> list[str]:
     moved = engine.units.usage.pods.moved
     return [
         key
@@ -155,5 +157,5 @@ def _find_told(engine: Engine) -> list[str]:
 
 
 def _condition_of(status: QueueUnitStatus) -> object:
-    told = find_condition(status.conditions, PODS_ELSEWHERE)
-    return None if told is None else (told.status, told.message)
+    condition = find_condition(status.conditions, PODS_ELSEWHERE)
+    return None if condition is None else (condition.status, condition.message)

@@ -75,7 +75,7 @@ class UnitControllers:
         run(growth.step)
         self._parts.units.add_handler(growth.on_queue_unit)
 
-    def tell_of_pods_elsewhere(self) -> None:
+    def report_pods_elsewhere(self) -> None:
         """Tell of living pods that name another quota than their unit."""
         run, access = self._access("pods-elsewhere")
         told = PodsElsewhere(access, self._parts.clock)

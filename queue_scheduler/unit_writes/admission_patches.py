@@ -43,7 +43,7 @@ def build_dequeue_patch(unit: QueueUnit, decision: Dequeue, now: Timestamp) -> d
         unit = note_awaited(unit, decision.queue, now)
     if decision.unrequested:
         unit = note_nothing_requested(unit, decision, now)
-    message = _tell_admission(decision)
+    message = _admission_message(decision)
     status = status_of_move(unit, decision.to, writer=Writer.SCHEDULER, now=now, message=message)
     if decision.to is Phase.SCHED_READY:
         status |= request_nodes(unit)
@@ -93,7 +93,7 @@ def note_nothing_requested(unit: QueueUnit, decision: Dequeue, now: Timestamp) -
     return replace(unit, status=replace(unit.status, conditions=conditions))
 
 
-def _tell_admission(decision: Dequeue) -> str:
+def _admission_message(decision: Dequeue) -> str:
     place = f"through queue {decision.queue}, charged to quota {decision.quota}"
     if decision.to is Phase.SCHED_READY:
         return ASKED_FOR_NODES

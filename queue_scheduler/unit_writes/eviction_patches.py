@@ -127,11 +127,11 @@ def build_eviction_status(
     runs = runs_whole(unit)
     return {
         **build_request(unit, reason, message, now),
-        "admissions": [_asked_back(each, runs=runs) for each in unit.status.admissions],
+        "admissions": [_reclaim_request(each, runs=runs) for each in unit.status.admissions],
     }
 
 
-def _asked_back(admission: Admission, *, runs: bool) -> dict[str, Any]:
+def _reclaim_request(admission: Admission, *, runs: bool) -> dict[str, Any]:
     wanted = admission.replicas if runs else max(0, admission.replicas - admission.running)
     return {**admission_body(admission), "reclaimState": {"replicas": wanted}}
 

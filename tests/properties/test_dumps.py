@@ -82,7 +82,7 @@ def admitted_on(engine: Engine) -> dict[str, object]:
 def refusals(engine: Engine) -> Iterator[tuple[str, str, Refusal, int | None]]:
     for queue in engine.queues:
         for head, refusal, at in queue.asleep():
-            yield queue.name, unit_key(head), replace(refusal, grounds=None), at
+            yield queue.name, unit_key(head), replace(refusal, basis=None), at
 
 
 def explanations(engine: Engine, moment: Moment) -> Iterator[tuple[object, ...]]:

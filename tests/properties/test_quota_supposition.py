@@ -46,9 +46,9 @@ class Question:
         return quotas.check(self.quota, self.demand)
 
 
-def without_grounds(refusal: Refusal | None) -> Refusal | None:
-    """Drop the grounds of a refusal, which matter only to the units it makes wait."""
-    return None if refusal is None else msgspec.structs.replace(refusal, grounds=None)
+def without_basis(refusal: Refusal | None) -> Refusal | None:
+    """Drop the basis of a refusal, which matters only to the units it makes wait."""
+    return None if refusal is None else msgspec.structs.replace(refusal, basis=None)
 
 
 @settings(max_examples=100, deadline=None)
@@ -66,7 +66,7 @@ def test_a_supposition_is_answered_as_if_it_were_true(seed: int, kind: type[Stor
     question = Question(story)
     got = question.suppose(story.quotas)
     want = question.carry_out(story.quotas)
-    assert without_grounds(got) == without_grounds(want), question.__dict__
+    assert without_basis(got) == without_basis(want), question.__dict__
 
 
 @settings(max_examples=100, deadline=None)

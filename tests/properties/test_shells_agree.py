@@ -19,10 +19,10 @@ from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge
 from queue_scheduler.engine.drained_queues import find_to_ask
 from queue_scheduler.engine.growth import has_grown
 from queue_scheduler.engine.unmanaged_units import (
-    is_asked_for,
     is_concerned,
     is_leaving,
     is_running,
+    requires_write,
 )
 from shared_api.objects.queue_unit import (
     Admission,
@@ -98,7 +98,7 @@ def test_a_leaving_unit_is_neither_granted_more_nor_let_go_on(unit: QueueUnit) -
 def test_units_go_on_from_reserved_and_grow_or_run_in_other_phases(unit: QueueUnit) -> None:
     assert not goes_on(unit) or phase_of(unit) is Phase.RESERVED
     assert not (has_grown(unit) or is_running(unit)) or phase_of(unit) is not Phase.RESERVED
-    assert not is_leaving(unit) or is_asked_for(unit)
+    assert not is_leaving(unit) or requires_write(unit)
 
 
 @given(units())

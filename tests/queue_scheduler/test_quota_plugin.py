@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from queue_scheduler.decision import Grounds, Reason, Refusal
+from queue_scheduler.decision import Reason, Refusal, RuntimeBasis
 from queue_scheduler.framework.extension_points import Plugin
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
@@ -24,7 +24,7 @@ from tests.queue_scheduler.quota_source_kit import (
     tree_plugin,
 )
 
-GROUNDS = Grounds(
+BASIS = RuntimeBasis(
     scope="", parent="", asker="a", more=1, subject="a", had=0, has=1,
     unseeded=False, unrefreshed=False,
 )  # fmt: skip
@@ -143,7 +143,7 @@ def test_the_first_query_of_a_fork_builds_no_tree(
         (Reason.OVER_QUOTA_MAX, {"limit": 4, "used": 3, "requested": 2}, None),
         (Reason.OVER_QUOTA_MAX, {"limit": 4, "requested": 5}, Reason.EXCEEDS_QUOTA),
         (Reason.OVER_PARENT_MAX, {"limit": 4, "requested": 5}, Reason.EXCEEDS_QUOTA),
-        (Reason.OVER_RUNTIME, {"limit": 4, "requested": 5, "grounds": GROUNDS}, None),
+        (Reason.OVER_RUNTIME, {"limit": 4, "requested": 5, "basis": BASIS}, None),
         (Reason.OVER_PARENT_MAX, {"limit": 1, "used": 1, "requested": 1, "resource": MAX_JOBS},
          Reason.OVER_MAX_JOBS),
     ],
@@ -155,7 +155,7 @@ def test_users_get_their_own_reason_and_nothing_is_lost(
     told = put_for_users(refusal, "kube-system")
     assert told.reason is (reason or kind)
     assert told.kind is kind
-    assert (told.quota_namespace, told.grounds) == ("kube-system", refusal.grounds)
+    assert (told.quota_namespace, told.basis) == ("kube-system", refusal.basis)
 
 
 def test_a_refusal_that_users_get_unchanged_stays_one_object() -> None:

@@ -183,10 +183,10 @@ class TestWhoseQuota:
 
 def test_foreign_pods_are_passed_on(usage: Usage, recorder: Recorder) -> None:
     usage.pods.on_pod(build_pod("p", quota="a"))
-    usage.tell_foreign()
+    usage.report_foreign()
     assert list(recorder.foreign) == ["ns/p"]
     usage.pods.on_pod_gone(build_pod("p"))
-    usage.tell_foreign()
+    usage.report_foreign()
     assert not recorder.foreign
 
 

@@ -15,7 +15,7 @@ from queue_scheduler.engine.deadlines import (
     DueAt,
     Timeouts,
     Timer,
-    activity_told_at,
+    activity_reported_at,
     backoff_ends_at,
     checks_end_at,
     granted_at,
@@ -213,7 +213,7 @@ def test_a_requeued_unit_waits_longer_each_time(count: int, asked: int | None, w
 
 
 def test_inactive_checks_are_named_after_half_a_minute() -> None:
-    assert activity_told_at(5.0) == 5.0 + ACTIVITY_SECONDS == 35.0
+    assert activity_reported_at(5.0) == 5.0 + ACTIVITY_SECONDS == 35.0
 
 
 @pytest.mark.parametrize(

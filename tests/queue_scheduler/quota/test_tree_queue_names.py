@@ -8,7 +8,7 @@ from itertools import permutations
 
 import pytest
 
-from queue_scheduler.quota.tree_queue_names import MAX_NAME, TreeQueueNames, said_node
+from queue_scheduler.quota.tree_queue_names import MAX_NAME, TreeQueueNames, named_node
 from shared_api.testing.object_builders import queue
 
 SLASH, DASH = "root/a/b", "root/a-b"
@@ -117,10 +117,10 @@ def test_the_first_node_keeps_the_plain_name(arrivals: tuple[str, ...]) -> None:
 def test_a_queue_names_its_node_under_both_names_of_the_annotation() -> None:
     for prefix in ("koord-queue", "kube-queue"):
         assert (
-            said_node(queue("q", metadata={"annotations": {f"{prefix}/quota-fullname": "r"}}))
+            named_node(queue("q", metadata={"annotations": {f"{prefix}/quota-fullname": "r"}}))
             == "r"
         )
-    assert said_node(queue("q")) == ""
+    assert named_node(queue("q")) == ""
 
 
 def test_the_plain_name_beside_a_hashed_one() -> None:

@@ -35,52 +35,52 @@ def let_wait(quotas: QuotaCache, quota: str, amount: int) -> Refusal:
     demand = Demand({"x": amount})
     refusal = quotas.check(quota, demand)
     assert refusal is not None
-    assert refusal.grounds is not None
+    assert refusal.basis is not None
     quotas.wait(quota, quota, demand, refusal)
     return refusal
 
 
-def doubtful(quotas: QuotaCache) -> list[object]:
+def to_recheck(quotas: QuotaCache) -> list[object]:
     """Return the waiters that would be asked again, without settling."""
     tree = quotas.trees.trees[""]
     scopes = quotas._waiting.refused_by_runtime("", "x")  # noqa: SLF001 - who is asked is not told
-    return list(quotas.trees.doubtful(tree, "x", scopes))
+    return list(quotas.trees.waiters_to_recheck(tree, "x", scopes))
 
 
 def test_a_unit_that_would_take_from_others_waits_for_its_own_branch() -> None:
     quotas = half_up_quotas(capacity=700)
     refusal = let_wait(quotas, "pa", 1)
     assert (refusal.reason, refusal.other) == (Reason.HURTS_OTHERS, "pc")
-    assert refusal.grounds is not None
-    assert (refusal.grounds.scope, refusal.grounds.subject) == ("p", "p")
+    assert refusal.basis is not None
+    assert (refusal.basis.scope, refusal.basis.subject) == ("p", "p")
     # Elsewhere, while the root has plenty.
     quotas.charge("three", "ra", Demand({"x": 90}))
-    assert doubtful(quotas) == []
+    assert to_recheck(quotas) == []
     assert take_woken(quotas) == []
     # The root gets tight, and p gets less; then again what it got.
     quotas.charge("four", "rb", Demand({"x": 10}))
-    assert doubtful(quotas) == ["pa"]
+    assert to_recheck(quotas) == ["pa"]
     quotas.release("four")
-    assert doubtful(quotas) == []
+    assert to_recheck(quotas) == []
     assert take_woken(quotas) == []
     quotas.on_foreign("two", "pc", None)
-    assert doubtful(quotas) == ["pa"]
+    assert to_recheck(quotas) == ["pa"]
     assert take_woken(quotas) == ["pa"]
 
 
 def test_a_level_in_between_that_gets_tight_is_checked_again() -> None:
     quotas = half_up_quotas(above="o", above_max=700)
     refusal = let_wait(quotas, "pa", 1)
-    assert refusal.grounds is not None
+    assert refusal.basis is not None
     # While nothing is booked beside p, o loses nothing.
-    assert (refusal.grounds.scope, refusal.grounds.subject) == ("p", "p")
+    assert (refusal.basis.scope, refusal.basis.subject) == ("p", "p")
     quotas.charge("three", "ra", Demand({"x": 90}))
-    assert doubtful(quotas) == []
+    assert to_recheck(quotas) == []
     quotas.charge("four", "rb", Demand({"x": 10}))
-    assert doubtful(quotas) == ["pa"]
+    assert to_recheck(quotas) == ["pa"]
 
 
-def test_waiters_with_the_same_grounds_are_in_doubt_together() -> None:
+def test_waiters_with_the_same_basis_are_in_doubt_together() -> None:
     quotas = half_up_quotas()
     demand = Demand({"x": 1})
     for number in range(3):
@@ -91,10 +91,10 @@ def test_waiters_with_the_same_grounds_are_in_doubt_together() -> None:
     (groups,) = scope.families.values()
     assert list(groups.values()) == [dict.fromkeys(range(3), 0)]
     quotas.charge("three", "pb", Demand({"x": 1}))
-    assert doubtful(quotas) == [0, 1, 2]
+    assert to_recheck(quotas) == [0, 1, 2]
 
 
-def test_a_waiter_keeps_its_grounds() -> None:
+def test_a_waiter_keeps_its_basis() -> None:
     # With another reason for users, and after other queries.
     quotas = half_up_quotas()
     demand = Demand({"x": 1})
@@ -104,7 +104,7 @@ def test_a_waiter_keeps_its_grounds() -> None:
     told = replace(refusal, reason=Reason.OVER_MAX_JOBS, told_of=refusal.reason)
     quotas.wait("w", "pa", demand, told)
     quotas.charge("three", "ra", Demand({"x": 1}))
-    assert doubtful(quotas) == []
+    assert to_recheck(quotas) == []
 
 
 def test_a_parent_that_is_over_elsewhere_is_within_the_scope() -> None:
@@ -135,9 +135,9 @@ def test_a_waiter_since_a_charge_of_its_quota_is_woken_by_a_release_elsewhere() 
     quotas.charge("own", "a", Demand({"x": 2}))
     refusal = let_wait(quotas, "a", 4)
     assert (refusal.reason, refusal.quota) == (Reason.OVER_RUNTIME, "a")
-    assert "a" not in doubtful(quotas), "it has seen the charge"
+    assert "a" not in to_recheck(quotas), "it has seen the charge"
     quotas.release("elsewhere")
-    assert "a" in doubtful(quotas)
+    assert "a" in to_recheck(quotas)
     assert "a" in take_woken(quotas)
 
 
@@ -157,10 +157,10 @@ def test_a_share_that_changes_and_stays_too_small_is_no_reason_to_ask() -> None:
     refusal = let_wait(quotas, "a", 800)
     assert (refusal.reason, refusal.limit) == (Reason.OVER_RUNTIME, 500)
     quotas.release("c1")
-    assert doubtful(quotas) == [], "it would get 600 now"
+    assert to_recheck(quotas) == [], "it would get 600 now"
     assert take_woken(quotas) == []
     quotas.charge("d1", "d", Demand({"x": 100}))
-    assert doubtful(quotas) == []
+    assert to_recheck(quotas) == []
     quotas.release("d1")
     quotas.on_capacity({"x": 1100})
     assert take_woken(quotas) == ["a"]
@@ -172,11 +172,11 @@ def test_a_sibling_that_would_be_hurt_as_before_is_no_reason_to_ask() -> None:
     refusal = let_wait(quotas, "a", 400)
     assert (refusal.reason, refusal.other) == (Reason.HURTS_OTHERS, "b")
     quotas.charge("c1", "c", Demand({"x": 100}))
-    assert doubtful(quotas) == [], "b would get a little less than before"
+    assert to_recheck(quotas) == [], "b would get a little less than before"
     quotas.charge("d2", "d", Demand({"x": 200}))
-    assert doubtful(quotas) == []
+    assert to_recheck(quotas) == []
     quotas.on_foreign("pods", "d", {"x": 300})
-    assert doubtful(quotas) == ["a"], "b lacks already what it uses: it cannot be hurt"
+    assert to_recheck(quotas) == ["a"], "b lacks already what it uses: it cannot be hurt"
 
 
 def test_a_job_beside_its_own_held_pods_is_asked_where_they_fit() -> None:
@@ -189,11 +189,11 @@ def test_a_job_beside_its_own_held_pods_is_asked_where_they_fit() -> None:
     demand = Demand({"x": 800}, job=job)
     refusal = quotas.check("a", demand)
     assert refusal is not None
-    assert refusal.grounds is not None
-    assert (refusal.grounds.more, refusal.grounds.relief) == (0, 800)
+    assert refusal.basis is not None
+    assert (refusal.basis.more, refusal.basis.relief) == (0, 800)
     quotas.wait("w", "a", demand, refusal)
     quotas.charge("d1", "d", Demand({"x": 100}))
-    assert doubtful(quotas) == []
+    assert to_recheck(quotas) == []
     assert take_woken(quotas) == []
     quotas.release("d1")
     quotas.release("b3")
@@ -211,6 +211,6 @@ def test_a_sibling_that_own_held_pods_would_hurt_is_compared_without_them() -> N
     assert (refusal.reason, refusal.other) == (Reason.HURTS_OTHERS, "b")
     quotas.wait("w", "a", demand, refusal)
     quotas.charge("c1", "c", Demand({"x": 100}))
-    assert doubtful(quotas) == []
+    assert to_recheck(quotas) == []
     quotas.release("b6")
     assert take_woken(quotas) == ["w"]

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from queue_scheduler.decision import Grounds, Reason, Refusal
+from queue_scheduler.decision import Reason, Refusal, RuntimeBasis
 from queue_scheduler.quota_cache.level_division import USUAL
 from queue_scheduler.quota_cache.runtime_wake_index import RuntimeWakeIndex
 
 
 def refused(more: int = 1, *, scope: str = "o", has: int = 7) -> Refusal:
-    grounds = Grounds(
+    basis = RuntimeBasis(
         scope=scope,
         parent="p",
         asker="a",
@@ -17,10 +17,10 @@ def refused(more: int = 1, *, scope: str = "o", has: int = 7) -> Refusal:
         unseeded=False,
         unrefreshed=False,
     )
-    return Refusal(reason=Reason.OVER_RUNTIME, quota="q", resource="x", grounds=grounds)
+    return Refusal(reason=Reason.OVER_RUNTIME, quota="q", resource="x", basis=basis)
 
 
-def test_waiters_with_the_same_grounds_are_found_together() -> None:
+def test_waiters_with_the_same_basis_are_found_together() -> None:
     waiters = RuntimeWakeIndex()
     first, second = refused(), refused(more=3)
     waiters.add("a", "", first, 4)
@@ -31,7 +31,7 @@ def test_waiters_with_the_same_grounds_are_found_together() -> None:
     assert list(scopes) == ["o", "other"]
     assert scopes["o"].most == 3
     family = scopes["o"].families["p", USUAL]
-    assert family == {first.grounds: {"a": 4, "c": 6}, second.grounds: {"b": 5}}
+    assert family == {first.basis: {"a": 4, "c": 6}, second.basis: {"b": 5}}
     assert waiters.refused_on("", "y") == {}
     assert waiters.refused_on("tree", "x") == {}
 

@@ -98,14 +98,14 @@ def test_an_owner_is_not_measured_by_the_room_of_others() -> None:
     room = room_of(replace(refused, is_owner=True))
     assert take(room, 100) == []
     assert [one.waiter for one in room.owners("")] == ["a"]
-    room.mark_doubtful(room.owners("")[0])
+    room.mark_for_recheck(room.owners("")[0])
     assert take_due(room, 0) == ["a"]
 
 
 def test_waiters_in_doubt_are_verified_in_turn_and_no_further_than_needed() -> None:
     room = room_of(*(waiting(name, 1, rank) for rank, name in enumerate("abcd")))
     for one in room.waiting():
-        room.mark_doubtful(one)
+        room.mark_for_recheck(one)
     asked: list[object] = []
 
     def verify(one: Waiting) -> bool:
@@ -136,7 +136,7 @@ def test_stale_entries_do_not_pile_up() -> None:
     room = room_of(waiting("stays", 1, 1))
     for turn in range(1000):
         room.add(waiting("restless", 1, 9 if turn % 2 else 2))
-        room.mark_doubtful(room.waiting()[-1])
+        room.mark_for_recheck(room.waiting()[-1])
     [rules] = room._by_sum.values()  # noqa: SLF001 - no answer shows how much is kept
     [needs] = rules.values()
     heaps = (*needs.values(), *room._queues.values())  # noqa: SLF001 - the same
