@@ -55,7 +55,7 @@ from queue_controllers.watches.cluster_context import (
     WhileServed,
 )
 from queue_controllers.watches.event_lookup import EventReader
-from queue_controllers.watches.informers import InformerFactory, tell_of_unreadable
+from queue_controllers.watches.informers import InformerFactory, unreadable_recorder
 from queue_controllers.watches.job_sizes import JobSizes
 from queue_controllers.watches.job_trimming import JobTrimmer
 from queue_controllers.watches.kind_election import KindTurn, take_turns
@@ -395,8 +395,8 @@ class Controllers:
             self._pods.add_handler(server.on_pod)
         if self.reservations is not None:
             self._units.add_handler(self.reservations.on_unit)
-        tell = tell_of_unreadable(self._events, QUEUE_UNITS.api_version, QUEUE_UNITS.kind)
-        self._units.add_undecodable_handler(tell)
+        recorder = unreadable_recorder(self._events, QUEUE_UNITS.api_version, QUEUE_UNITS.kind)
+        self._units.add_undecodable_handler(recorder)
 
     def _run(self, name: str, step: Step) -> LoopThread:
         thread = self._host.spawn(name, step)
@@ -690,7 +690,7 @@ def _follow(
     """Connect a server to the events of a new informer."""
     kind = server.adapter.kind
     informer.add_handler(server.on_job)
-    informer.add_undecodable_handler(tell_of_unreadable(parts.events, kind.api_version, kind.kind))
+    informer.add_undecodable_handler(unreadable_recorder(parts.events, kind.api_version, kind.kind))
 
 
 def _build_reservations(

@@ -173,8 +173,10 @@ def _standing_of(
 
 def _find_problems(view: JobView, job: JobFacts) -> tuple[Problem, ...]:
     """Return what events would report about the job if none had been recorded yet."""
-    untold = msgspec.structs.replace(view.memory, reported_events=frozenset(), blocking_message="")
-    decision = decide(msgspec.structs.replace(view, memory=untold))
+    silent_memory = msgspec.structs.replace(
+        view.memory, reported_events=frozenset(), blocking_message=""
+    )
+    decision = decide(msgspec.structs.replace(view, memory=silent_memory))
     found = [
         Problem(each.reason, each.message)
         for each in decision.actions

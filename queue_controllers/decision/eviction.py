@@ -220,7 +220,7 @@ def _carry_out(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
             return Decision(memory=view.memory)  # the watch event of its end triggers a reconcile
         memory = msgspec.structs.replace(view.memory, evicting=True)
         return Decision(
-            actions=(suspend_job(view, job), _tell_eviction(view, job, unit)), memory=memory
+            actions=(suspend_job(view, job), _eviction_event(view, job, unit)), memory=memory
         )
     if not state.stopped:
         return wait_until_stopped(view, state)
@@ -229,14 +229,14 @@ def _carry_out(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
     silent = is_silent(view, state)
     freed = _complete(unit, view.settings, view.moment, jitter=view.jitter, silent=silent)
     # A job that was suspended when its eviction was requested has no event about it yet.
-    told = () if view.memory.evicting else (_tell_eviction(view, job, unit),)
+    events = () if view.memory.evicting else (_eviction_event(view, job, unit),)
     # Nor has it got the pods back that its release did not let run.
     resize = plan_restoration(job)
     restored = () if resize is None else (ResizeJob(resize=resize),)
-    return Decision(actions=(*restored, freed, *told), memory=view.memory)
+    return Decision(actions=(*restored, freed, *events), memory=view.memory)
 
 
-def _tell_eviction(view: JobView, job: JobFacts, unit: QueueUnit) -> RecordJobEvent:
+def _eviction_event(view: JobView, job: JobFacts, unit: QueueUnit) -> RecordJobEvent:
     """Return the event that says why the job is stopped, and how it continues."""
     evicted = _eviction_of(unit)
     it = "It" if job.suspended else "It keeps its quota until its pods are gone, then it"
@@ -394,7 +394,7 @@ def _follow_deactivation(view: JobView, job: JobFacts, unit: QueueUnit) -> Decis
         return _reach_limit(view, job, unit)
     if is_being_evicted(unit):
         return None  # return to this when it is free
-    before, said = unit.metadata.annotations[mark], _said(job)
+    before, said = unit.metadata.annotations[mark], _active_mark(job)
     if unit.spec.active is not False or (said != before and read_active(job)):
         return _activate(view, unit, mark)
     if said != before:
@@ -437,7 +437,7 @@ def _is_limit(view: JobView, count: int) -> bool:
 
 def _deactivate(view: JobView, job: JobFacts, unit: QueueUnit, mark: str) -> Decision:
     """Make a unit inactive for the reason that the mark names."""
-    body = {"metadata": {"annotations": {mark: _said(job)}}, "spec": {"active": False}}
+    body = {"metadata": {"annotations": {mark: _active_mark(job)}}, "spec": {"active": False}}
     return Decision(actions=(PatchUnit(unit=unit, body=body),), memory=view.memory)
 
 
@@ -468,7 +468,7 @@ def _activate(view: JobView, unit: QueueUnit, mark: str) -> Decision:
     return Decision(actions=(PatchUnit(unit=unit, body=body), event), memory=view.memory)
 
 
-def _said(job: JobFacts) -> str:
+def _active_mark(job: JobFacts) -> str:
     return job.metadata.annotations.get(ACTIVE, "")[:MAX_MARK_CHARS]
 
 

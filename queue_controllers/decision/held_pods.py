@@ -52,7 +52,7 @@ BEYOND_SECONDS: Final = 2.0
 """How long a pod waits so before it is reported: growth is mostly granted within a second, and two
 writes for each pod that a set is scaled up by would say nothing."""
 
-MAX_RESOURCES_TOLD: Final = 4
+MAX_RESOURCES_LISTED: Final = 4
 """How many resources of a pod are compared in a message: pods seldom ask for more."""
 
 NO_GRANT: Final = Grant(count=0, per_pod={})
@@ -133,12 +133,12 @@ def follow_beyond(
     now = view.moment.monotonic
     since = now if view.memory.beyond_since is None else view.memory.beyond_since
     memory = msgspec.structs.replace(view.memory, beyond_since=since)
-    said = find_condition(unit.status.conditions, PODS_BEYOND_GRANT)
-    is_told = said is not None and said.status == "True"
-    if not is_told and (rest := since + BEYOND_SECONDS - now) > 0:
+    condition = find_condition(unit.status.conditions, PODS_BEYOND_GRANT)
+    is_reported = condition is not None and condition.status == "True"
+    if not is_reported and (rest := since + BEYOND_SECONDS - now) > 0:
         return BeyondDecision(memory=memory, requeue_after_seconds=rest)
     message = describe_beyond(unit, beyond)
-    if is_told and said is not None and said.message == message:
+    if is_reported and condition is not None and condition.message == message:
         return BeyondDecision(memory=memory)
     wanted = Condition(type=PODS_BEYOND_GRANT, status="True", reason=BEYOND_GRANT, message=message)
     event = RecordJobEvent(
@@ -184,25 +184,25 @@ def build_larger_demand(
         if each.name in recorded
     ):
         return {}
-    said = (msgspec.structs.replace(each, count=known[each.name].count) for each in shown)
-    return body_of_demand(tuple(said), unit)
+    pod_sets = (msgspec.structs.replace(each, count=known[each.name].count) for each in shown)
+    return body_of_demand(tuple(pod_sets), unit)
 
 
 def _is_to_follow(pod_set: JobPodSet, known: PodSet, grant: Grant, *, is_larger: bool) -> bool:
     """Return whether what the unit says of a set is to become what the set's pods request."""
-    said = exceeds(read_requests(known.template.spec), grant.per_pod)
-    if not is_larger and not said:
+    excess = exceeds(read_requests(known.template.spec), grant.per_pod)
+    if not is_larger and not excess:
         return False  # mostly
     asks = exceeds(read_requests(pod_set.template.spec), grant.per_pod)
     if asks:
         return is_larger and asks_differently(pod_set, known)
-    return said
+    return excess
 
 
 def asks_differently(pod_set: JobPodSet, known: PodSet) -> bool:
     """Return whether pods of a set request other amounts than the unit says of them."""
-    wanted, said = pod_set.template.spec, known.template.spec
-    return asks_more(pod_set, known) or exceeds(read_requests(said), read_requests(wanted))
+    wanted, spec = pod_set.template.spec, known.template.spec
+    return asks_more(pod_set, known) or exceeds(read_requests(spec), read_requests(wanted))
 
 
 # --- words ----------------------------------------------------------------------------------------
@@ -236,11 +236,14 @@ def _difference(this: BeyondGrant) -> str:
     if asked is None or granted is None:
         return "its requests cannot be parsed"
     excess = [key for key in sorted(asked) if asked[key] > granted.get(key, 0)]
-    said = [_of_resource(key, asked[key], granted.get(key, 0)) for key in excess]
-    if len(said) > MAX_RESOURCES_TOLD:
-        said = [*said[:MAX_RESOURCES_TOLD], f"{len(said) - MAX_RESOURCES_TOLD} more resources"]
+    excesses = [_of_resource(key, asked[key], granted.get(key, 0)) for key in excess]
+    if len(excesses) > MAX_RESOURCES_LISTED:
+        excesses = [
+            *excesses[:MAX_RESOURCES_LISTED],
+            f"{len(excesses) - MAX_RESOURCES_LISTED} more resources",
+        ]
     whose = f"each pod of set {name}" if grant.count else "pods of its shape"
-    return f"it asks for more than was granted for {whose}: {', '.join(said)}"
+    return f"it asks for more than was granted for {whose}: {', '.join(excesses)}"
 
 
 def _of_resource(resource: str, asked: int, granted: int) -> str:

@@ -56,7 +56,7 @@ def read_active(job: JobFacts) -> bool | None:
     return _read(job, ACTIVE, _bool, None)
 
 
-def says_true(text: str) -> bool:
+def is_true_text(text: str) -> bool:
     """Return whether this value of the active annotation asks for the job to be active."""
     return text in TRUE_TEXTS
 
@@ -103,21 +103,21 @@ def unreadable_annotations(job: JobFacts) -> dict[str, str]:
                 read(text)
         except ValueError as error:
             found = next(each for each in spellings(key) if each in job.metadata.annotations)
-            troubles[key] = _told(found, text, str(error), instead)
+            troubles[key] = _ignored_warning(found, text, str(error), instead)
     if unread := why_unreadable(job.metadata.annotations):
         note = job.metadata.annotations[POD_SET_UPDATES]
         what = f"a note of the controllers ({unread})"
-        troubles[POD_SET_UPDATES] = _told(POD_SET_UPDATES, note, what, _TEMPLATES_COUNT)
+        troubles[POD_SET_UPDATES] = _ignored_warning(POD_SET_UPDATES, note, what, _TEMPLATES_COUNT)
     for wanted in (each.wanted_parallelism for each in job.pod_sets):
         if wanted is None:
             continue
         why = why_no_minimum(job.metadata.annotations, wanted)
         if why is not None:
-            troubles[MIN_PARALLELISM] = _told(*why, INSTEAD)
+            troubles[MIN_PARALLELISM] = _ignored_warning(*why, INSTEAD)
     return troubles
 
 
-def _told(key: str, text: str, what: str, instead: str) -> str:
+def _ignored_warning(key: str, text: str, what: str, instead: str) -> str:
     shown = text if len(text) <= MAX_SHOWN_CHARS else text[:MAX_SHOWN_CHARS] + "..."
     return f"{IGNORED_ANNOTATION}{key} is ignored: {shown!r} is not {what}; {instead}"
 
@@ -128,7 +128,7 @@ def _told(key: str, text: str, what: str, instead: str) -> str:
 def how_to_activate(unit: QueueUnit) -> str:
     """Return what to do to have an inactive unit wait in the queue again."""
     marks = (unit.metadata.annotations.get(each, "") for each in DEACTIVATION_MARKS)
-    first = '"false", then ' if any(says_true(each) for each in marks) else ""
+    first = '"false", then ' if any(is_true_text(each) for each in marks) else ""
     return f'annotate the job {ACTIVE}: {first}"true"'
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from queue_controllers.decision.actions import JOB_WRITES, MARK_REFUSED, MarkJob
 from queue_controllers.decision.grants import granted_size
-from queue_controllers.decision.job_ownership import says_it_is_queued
+from queue_controllers.decision.job_ownership import is_marked_queued
 from queue_controllers.decision.job_view import Decision, JobView
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.queue_unit_phases import RELEASED_PHASES, phase_of
@@ -29,7 +29,7 @@ def with_mark(view: JobView, job: JobFacts, decision: Decision) -> Decision:
     """
     if view.unit is None and job.why_not_suspendable:
         return without_mark(view, job, decision)  # it is left alone
-    if job.marked or job.kind.held_by_gates or says_it_is_queued(job.metadata, view.context):
+    if job.marked or job.kind.held_by_gates or is_marked_queued(job.metadata, view.context):
         return decision
     granted, runs = None, False
     if not job.suspended and view.unit is not None and phase_of(view.unit) in RELEASED_PHASES:

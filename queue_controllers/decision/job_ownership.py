@@ -69,7 +69,7 @@ class Rule(StrEnum):
     OWNER_IS_HELD = "OwnerIsHeld"
 
 
-class _Ground(NamedTuple):
+class _Match(NamedTuple):
     """The rule by which a job belongs to something, and its reason."""
 
     rule: Rule
@@ -172,24 +172,24 @@ def is_queued_by_labels(
     return _why_managed(meta, kind, context, settings, has_unit=False) is not None
 
 
-def _whose_else(job: JobFacts, context: ClusterContext, settings: JobSettings) -> _Ground | None:
+def _whose_else(job: JobFacts, context: ClusterContext, settings: JobSettings) -> _Match | None:
     """Return what else the job says that it belongs to; None for nothing."""
     if (whose := _excluded_by_labels(job.metadata, job.kind, context, settings)) is not None:
         return whose
     if job.foreign_manager:
-        return _Ground(Rule.MANAGED_BY_OTHER, f"spec.managedBy is {job.foreign_manager}")
+        return _Match(Rule.MANAGED_BY_OTHER, f"spec.managedBy is {job.foreign_manager}")
     return None
 
 
 def _excluded_by_labels(
     meta: ObjectMeta, kind: JobKind, context: ClusterContext, settings: JobSettings
-) -> _Ground | None:
+) -> _Match | None:
     if meta.namespace in settings.excluded_namespaces:
-        return _Ground(Rule.NAMESPACE_EXCLUDED, f"namespace {meta.namespace} is never managed")
+        return _Match(Rule.NAMESPACE_EXCLUDED, f"namespace {meta.namespace} is never managed")
     # Pods may get the label, empty, from Kueue's webhook.
     named = kind.held_by_gates and KUEUE_QUEUE_NAME in meta.labels
     if context.leaves_to_kueue and (named or meta.labels.get(KUEUE_QUEUE_NAME)):
-        return _Ground(Rule.LEFT_TO_KUEUE, "it belongs to Kueue")
+        return _Match(Rule.LEFT_TO_KUEUE, "it belongs to Kueue")
     return None
 
 
@@ -314,7 +314,7 @@ def queue_of_job(job: JobFacts, quota: str) -> str:
     return read_queue_name(job.metadata.labels, job.metadata.annotations) or quota
 
 
-def says_it_is_queued(meta: ObjectMeta, context: ClusterContext) -> bool:
+def is_marked_queued(meta: ObjectMeta, context: ClusterContext) -> bool:
     """Return whether a job or the label of its namespace says that it is the queue's.
 
     The chart's policies read the same; what else makes a job the queue's they cannot see.
@@ -335,23 +335,23 @@ def _why_managed(
     settings: JobSettings,
     *,
     has_unit: bool,
-) -> _Ground | None:
+) -> _Match | None:
     """Return the rule by which the queue manages a job; None if none does."""
     if has_unit or read_annotation(meta.annotations, RELEASED_AT):
-        return _Ground(Rule.IN_QUEUE, "it is in the queue already")
+        return _Match(Rule.IN_QUEUE, "it is in the queue already")
     if kind.held_by_gates:
         # On any pod the quota's label, and a namespace's quota, concern koord-scheduler.
-        return _Ground(Rule.GATED_PODS, "its pods wait at the queue's gate, or name its queue")
+        return _Match(Rule.GATED_PODS, "its pods wait at the queue's gate, or name its queue")
     if settings.manage is Manage.ALL:
-        return _Ground(Rule.EVERY_JOB, "every job is managed")
+        return _Match(Rule.EVERY_JOB, "every job is managed")
     if _names_queue_or_quota(meta):
-        return _Ground(Rule.NAMES_QUEUE_OR_QUOTA, "it names a queue or quota")
+        return _Match(Rule.NAMES_QUEUE_OR_QUOTA, "it names a queue or quota")
     if meta.annotations.get(SUSPEND) == "true":
-        return _Ground(Rule.SUSPEND_ANNOTATION, f"it is annotated {SUSPEND}")
+        return _Match(Rule.SUSPEND_ANNOTATION, f"it is annotated {SUSPEND}")
     namespace = meta.namespace
     if read_annotation(context.namespace_labels, MANAGED_NAMESPACE) == "true":
         why = f"namespace {namespace} is labelled {MANAGED_NAMESPACE}"
-        return _Ground(Rule.NAMESPACE_LABEL, why)
+        return _Match(Rule.NAMESPACE_LABEL, why)
     if settings.manage is Manage.NAMESPACE_QUOTA and context.quotas.quota_of_namespace(namespace):
-        return _Ground(Rule.NAMESPACE_QUOTA, f"namespace {namespace} has a quota")
+        return _Match(Rule.NAMESPACE_QUOTA, f"namespace {namespace} has a quota")
     return None

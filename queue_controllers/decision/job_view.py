@@ -99,7 +99,7 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """What they said."""
     suspended_at: tuple[float, ...] = ()
     """When a released job was found suspended by others (monotonic), newest last."""
-    refusal_told: str = ""
+    reported_refusal: str = ""
     """What the last event said of pods without a node, "" once they have one: the unit may drop it
     for a moment, as its first pod runs."""
     running_since: float | None = None

@@ -132,7 +132,7 @@ def with_admitted(job: JobFacts, admitted: list[TemplateAfterAdmission]) -> JobF
     return msgspec.structs.replace(
         job,
         pod_sets=pod_sets,
-        template_differences=_told(job.pod_sets, admitted),
+        template_differences=_describe_differences(job.pod_sets, admitted),
         pods_refused=next(refusals, "")[:MAX_REFUSAL_CHARS],
     )
 
@@ -156,7 +156,9 @@ def apply_admission_to_pod_set(
     return admitted
 
 
-def _told(pod_sets: tuple[JobPodSet, ...], admitted: list[TemplateAfterAdmission]) -> str:
+def _describe_differences(
+    pod_sets: tuple[JobPodSet, ...], admitted: list[TemplateAfterAdmission]
+) -> str:
     """Return in one line what differs, "" for nothing; with names if there are several pod sets."""
     lines = [
         f"pod set {pod_set.name}: {line}" if len(pod_sets) > 1 else line

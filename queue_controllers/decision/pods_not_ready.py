@@ -138,14 +138,14 @@ def judge_pods(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
     patience = patience_with(job.kind)
     patience = min(patience, timeout or patience)
     if passed < patience:
-        status = _say(view, unit, None)
+        status = _status_of(view, unit, None)
         return PodsVerdict(memory=memory, status=status, requeue_after_seconds=patience - passed)
-    if not _says(unit, NO_PODS, NO_POD):
+    if not _has_reported(unit, NO_PODS, NO_POD):
         if _may_ask(view, since):
             return PodsVerdict(memory=memory, asks_why=True)
         then = f". If none comes within {timeout:g} s, it gives its quota back" if timeout else ""
         trouble = PodsTrouble(NO_PODS, NO_POD, f"{memory.why or NO_EVENT}{then}")
-        return PodsVerdict(memory=memory, status=_say(view, unit, trouble))
+        return PodsVerdict(memory=memory, status=_status_of(view, unit, trouble))
     if timeout and passed >= timeout:
         return PodsVerdict(memory=memory, late=_why_late(unit, timeout))
     rest = timeout - passed if timeout else None
@@ -182,12 +182,12 @@ def _without_since(view: JobView, job: JobFacts, unit: QueueUnit) -> tuple[JobMe
     memory, now = view.memory, view.moment.wall
     if memory.without_pods_since is not None:
         return memory, memory.without_pods_since
-    since, is_known = now, _says(unit, NO_PODS, NO_POD) or memory.first_release is not None
+    since, is_known = now, _has_reported(unit, NO_PODS, NO_POD) or memory.first_release is not None
     if is_known and not memory.has_seen_pods:
         times = (job.released_at, read_time(unit.status.last_allocate_time))
         since = last_past(times, view.moment) or now
     memory = msgspec.structs.replace(
-        memory, has_seen_pods=False, without_pods_since=since, refusal_told=""
+        memory, has_seen_pods=False, without_pods_since=since, reported_refusal=""
     )
     return memory, since
 
@@ -202,10 +202,10 @@ def _may_ask(view: JobView, since: datetime) -> bool:
 
 
 def _why_late(unit: QueueUnit, timeout: float) -> str:
-    said = find_condition(unit.status.conditions, PODS_READY)
-    text = "" if said is None else said.message
-    _, found, detail = text.partition(f"{NO_POD}: ")
-    why = detail.partition(". If none comes within")[0] if found else NO_EVENT
+    condition = find_condition(unit.status.conditions, PODS_READY)
+    text = "" if condition is None else condition.message
+    _, separator, detail = text.partition(f"{NO_POD}: ")
+    why = detail.partition(". If none comes within")[0] if separator else NO_EVENT
     return f"Backoff since no pod of it exists {timeout:g} s after its release: {why}"
 
 
@@ -220,16 +220,16 @@ def _judge_placement(view: JobView, unit: QueueUnit, state: JobState) -> PodsVer
         without_pods_since=None,
     )
     trouble, rest = _find_refusal(view)
-    status = _say(view, unit, trouble)
+    status = _status_of(view, unit, trouble)
     if trouble is None or not status:
         words = "" if trouble is None else trouble.words
-        memory = msgspec.structs.replace(memory, refusal_told=words)
+        memory = msgspec.structs.replace(memory, reported_refusal=words)
         return PodsVerdict(memory=memory, status=status, requeue_after_seconds=rest)
-    untold = trouble if trouble.words != memory.refusal_told else None
-    return PodsVerdict(memory=memory, status=status, refusal=untold)
+    new_refusal = trouble if trouble.words != memory.reported_refusal else None
+    return PodsVerdict(memory=memory, status=status, refusal=new_refusal)
 
 
-def with_refusal_told(decision: Decision, pods: PodsVerdict) -> Decision:
+def with_refusal_event(decision: Decision, pods: PodsVerdict) -> Decision:
     """Return a decision that writes the verdict's status, with the event that says the same.
 
     It comes after that write, which keeps another process from recording it again.
@@ -238,7 +238,7 @@ def with_refusal_told(decision: Decision, pods: PodsVerdict) -> Decision:
     if refusal is None:
         return decision
     event = RecordJobEvent(reason=refusal.reason, message=refusal.message, type=EventType.WARNING)
-    memory = msgspec.structs.replace(decision.memory, refusal_told=refusal.words)
+    memory = msgspec.structs.replace(decision.memory, reported_refusal=refusal.words)
     return msgspec.structs.replace(decision, actions=(*decision.actions, event), memory=memory)
 
 
@@ -258,17 +258,17 @@ def _find_refusal(view: JobView) -> tuple[PodsTrouble | None, float | None]:
 # --- the condition ------------------------------------------------------------------------------
 
 
-def _says(unit: QueueUnit, reason: str, words: str) -> bool:
+def _has_reported(unit: QueueUnit, reason: str, words: str) -> bool:
     """Return whether the unit says this of its pods already."""
-    said = find_condition(unit.status.conditions, PODS_READY)
-    if said is None:
+    condition = find_condition(unit.status.conditions, PODS_READY)
+    if condition is None:
         return False
-    if said.reason == WAITED_FOR and said.status == "False":
-        return said.message.partition(SEPARATOR)[2].startswith(words)
-    return said.reason == reason and said.message.startswith(words)
+    if condition.reason == WAITED_FOR and condition.status == "False":
+        return condition.message.partition(SEPARATOR)[2].startswith(words)
+    return condition.reason == reason and condition.message.startswith(words)
 
 
-def _say(view: JobView, unit: QueueUnit, trouble: PodsTrouble | None) -> dict[str, Any]:
+def _status_of(view: JobView, unit: QueueUnit, trouble: PodsTrouble | None) -> dict[str, Any]:
     """Return the part of a status that says what is wrong, or that nothing is any more."""
     wanted = _wanted_condition(unit, trouble)
     if wanted is None:
@@ -279,22 +279,22 @@ def _say(view: JobView, unit: QueueUnit, trouble: PodsTrouble | None) -> dict[st
 
 
 def _wanted_condition(unit: QueueUnit, trouble: PodsTrouble | None) -> Condition | None:
-    if trouble is not None and _says(unit, trouble.reason, trouble.words):
+    if trouble is not None and _has_reported(unit, trouble.reason, trouble.words):
         return None
-    said = find_condition(unit.status.conditions, PODS_READY)
-    if said is not None and said.reason == WAITED_FOR and said.status == "False":
-        waits, _, before = said.message.partition(SEPARATOR)
+    condition = find_condition(unit.status.conditions, PODS_READY)
+    if condition is not None and condition.reason == WAITED_FOR and condition.status == "False":
+        waits, _, before = condition.message.partition(SEPARATOR)
         if trouble is None and not before:
             return None
         message = waits if trouble is None else f"{waits}{SEPARATOR}{trouble.message}"
-        return msgspec.structs.replace(said, message=message)
+        return msgspec.structs.replace(condition, message=message)
     runs = phase_of(unit) is Phase.RUNNING
     status = "True" if runs else "False"
     if trouble is not None:
         return Condition(
             type=PODS_READY, status=status, reason=trouble.reason, message=trouble.message
         )
-    if said is None or said.reason not in {NO_PODS, PODS_UNSCHEDULABLE}:
+    if condition is None or condition.reason not in {NO_PODS, PODS_UNSCHEDULABLE}:
         return None
     reason, message = (PODS_RUNNING, RUN) if runs else (PODS_PENDING, PENDING)
     return Condition(type=PODS_READY, status=status, reason=reason, message=message)

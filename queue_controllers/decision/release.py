@@ -309,9 +309,13 @@ def plan_updates(
     names = {each.name for each in job.pod_sets}
     for check, update in wanted:
         if not job.takes_updates:
-            return UpdateConflict(_said(check, f"changes pods, which no {job.kind.kind} takes"))
+            return UpdateConflict(
+                _check_message(check, f"changes pods, which no {job.kind.kind} takes")
+            )
         if update.name not in names:
-            return UpdateConflict(_said(check, f"changes pod set {update.name}: it has none"))
+            return UpdateConflict(
+                _check_message(check, f"changes pod set {update.name}: it has none")
+            )
     added: dict[str, AddedParts] = {}
     updates: dict[str, TemplateUpdate] = {}
     for pod_set in (each for each in job.pod_sets if each.has_template):
@@ -336,7 +340,7 @@ def _left_out(job: JobFacts, wanted: list[tuple[str, PodSetUpdate]]) -> str:
     for check, update in wanted:
         if update.name in others and update != PodSetUpdate(name=update.name):
             what = f"changes pod set {update.name}, whose template the job does not state"
-            return _said(check, f"{what}: its pods start without that")
+            return _check_message(check, f"{what}: its pods start without that")
     return ""
 
 
@@ -345,7 +349,7 @@ def _wanted(unit: QueueUnit) -> list[tuple[str, PodSetUpdate]]:
     return [(each.name, update) for each in checks for update in each.pod_set_updates]
 
 
-def _said(check: str, what: str) -> str:
+def _check_message(check: str, what: str) -> str:
     return f"Admission check {check} {what}"
 
 
@@ -391,7 +395,7 @@ class _Merger:
                 new[key] = (value, check)
             elif other != value:
                 what = f"wants {kind} {key} of pod set {self._name} to be {_shown(value)}"
-                self.conflicts.append(_said(check, f"{what}, and {whose} {_shown(other)}"))
+                self.conflicts.append(_check_message(check, f"{what}, and {whose} {_shown(other)}"))
 
     def added(self) -> AddedParts:
         """Return what the template has by the checks alone."""

@@ -38,7 +38,7 @@ from queue_controllers.decision.pending import wait_for_old_pods
 from queue_controllers.decision.pods_not_ready import (
     judge_pods,
     wants_no_pods,
-    with_refusal_told,
+    with_refusal_event,
 )
 from queue_controllers.decision.queue_unit_builder import (
     POD_SETS_HASH,
@@ -113,7 +113,7 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         # reconcile.
         status |= pods.status | _running_into_status(view, job, unit, state)
         followed = _follow_counts(view, unit, status, requeue_after)
-        return with_refusal_told(followed, pods)
+        return with_refusal_event(followed, pods)
     if state.state is not State.RUNNING and not wants_no_pods(job):
         wake, wake_in = plan_operator_wakeup(view, job, state)
         if wake:
@@ -122,7 +122,7 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         status |= pods.status
         # Keep since when one ran: of a job of short pods no two reconciles need find one that runs.
         followed = _follow_counts(view, unit, status, requeue_after, stays_seconds=COUNT_SECONDS)
-        return with_refusal_told(followed, pods)
+        return with_refusal_event(followed, pods)
     return _write_running(view, job, unit, status)
 
 

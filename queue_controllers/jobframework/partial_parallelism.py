@@ -64,7 +64,7 @@ def write_note(released_parallelism: int, wanted: int) -> str:
 
 def read_min_parallelism(annotations: Mapping[str, str], wanted: int) -> int | None:
     """Return the minimum number of pods; None without a number from 1 to those that it wants."""
-    text = _said(annotations)[1] if annotations else ""
+    text = _min_parallelism_text(annotations)[1] if annotations else ""
     least = read_int32(text, None)
     return least if least is not None and 1 <= least <= wanted else None
 
@@ -74,7 +74,7 @@ def why_no_minimum(annotations: Mapping[str, str], wanted: int) -> tuple[str, st
 
     An empty annotation counts as absent.
     """
-    key, text = _said(annotations)
+    key, text = _min_parallelism_text(annotations)
     if not text or read_min_parallelism(annotations, wanted) is not None:
         return None
     least = read_int32(text, None)
@@ -83,7 +83,7 @@ def why_no_minimum(annotations: Mapping[str, str], wanted: int) -> tuple[str, st
     return key, text, f"at most its parallelism, {wanted}"
 
 
-def _said(annotations: Mapping[str, str]) -> tuple[str, str]:
+def _min_parallelism_text(annotations: Mapping[str, str]) -> tuple[str, str]:
     """Return the minimum parallelism as it is written, with its key; "" without one."""
     text = read_annotation(annotations, MIN_PARALLELISM)
     if text:

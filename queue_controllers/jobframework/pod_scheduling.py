@@ -106,9 +106,9 @@ def kept_status(pod: Pod) -> PodStatus:
     """Return the status of a pod as it is cached; equal ones are mostly one object."""
     status = pod.status
     if status.phase == "Pending" and isinstance(status, ReadPodStatus):
-        found = _read(pod, status.conditions)
-        if found is not None:
-            return KeptPodStatus(phase="Pending", unschedulable=found)
+        refusal = _read(pod, status.conditions)
+        if refusal is not None:
+            return KeptPodStatus(phase="Pending", unschedulable=refusal)
     if isinstance(status, KeptPodStatus) and status.unschedulable is not None:
         return status
     return _STATUSES.get(status.phase) or KeptPodStatus(phase=status.phase)
@@ -159,20 +159,20 @@ def _cut_refusal(text: str) -> str:
 
     Then as many of the amounts of these resources as there is room for.
     """
-    found = _REFUSAL.match(text)
-    if found is None or len(text) <= MAX_MESSAGE_CHARS:
+    match = _REFUSAL.match(text)
+    if match is None or len(text) <= MAX_MESSAGE_CHARS:
         return _cut(text)
-    what, quota, lacking = found["what"], found["quota"], found["lacking"]
+    what, quota, lacking = match["what"], match["quota"], match["lacking"]
     label = "quotaNameTopo" if quota.startswith("[") else "quotaName"
-    said = f"{what}, {label}: {quota}, exceedDimensions: [{lacking}]"
-    if len(said) > MAX_MESSAGE_CHARS:
+    shortened = f"{what}, {label}: {quota}, exceedDimensions: [{lacking}]"
+    if len(shortened) > MAX_MESSAGE_CHARS:
         return _shortest_refusal(what, quota, lacking)
-    for each in found["amounts"].split(", "):
-        more = f"{said}, {_amounts_of(each, lacking.split())}"
+    for each in match["amounts"].split(", "):
+        more = f"{shortened}, {_amounts_of(each, lacking.split())}"
         if len(more) > MAX_MESSAGE_CHARS:
             break
-        said = more
-    return said
+        shortened = more
+    return shortened
 
 
 def _shortest_refusal(what: str, quota: str, lacking: str) -> str:

@@ -172,27 +172,27 @@ class Submissions:
         Raises:
             ManifestError: There are too many jobs.
         """
-        found: dict[tuple[int, int], Submission | Document] = {}
+        parts: dict[tuple[int, int], Submission | Document] = {}
         groups: dict[tuple[str, str, str], Submission] = {}
         for document in self._documents:
             try:
                 for number, each in enumerate(self._read(document)):
-                    found[document.number, number] = each
+                    parts[document.number, number] = each
                     if isinstance(each, Submission) and not each.adapter.kind.has_object:
-                        self._join(each, groups, found, (document.number, number))
+                        self._join(each, groups, parts, (document.number, number))
             except ApiFailure as failure:
                 wrong = FieldError(*_place_of(str(failure)))
                 broken = msgspec.structs.replace(document, errors=(wrong,))
-                found[document.number, 0] = broken
-        if len(found) > MAX_UNITS:
-            raise ManifestError(f"it makes {len(found)} jobs, at most {MAX_UNITS} are tried")
-        return (each for _, each in sorted(found.items(), key=lambda pair: pair[0]))
+                parts[document.number, 0] = broken
+        if len(parts) > MAX_UNITS:
+            raise ManifestError(f"it makes {len(parts)} jobs, at most {MAX_UNITS} are tried")
+        return (each for _, each in sorted(parts.items(), key=lambda pair: pair[0]))
 
     def _join(
         self,
         part: Submission,
         groups: dict[tuple[str, str, str], Submission],
-        found: dict[tuple[int, int], Submission | Document],
+        parts: dict[tuple[int, int], Submission | Document],
         place: tuple[int, int],
     ) -> None:
         """Make one job of the pods of a group that are read so far, in the place of the last."""
@@ -206,10 +206,10 @@ class Submissions:
                 adapter=adapter,
                 job=adapter.gather(meta.name, (*before.job.pods, *part.job.pods)),
             )
-            found[place] = part
-            for other, each in list(found.items()):
+            parts[place] = part
+            for other, each in list(parts.items()):
                 if each is before:
-                    del found[other]
+                    del parts[other]
         groups[key] = part
 
     def _read(self, document: Document) -> Iterator[Submission | Document]:
@@ -268,8 +268,8 @@ def _names_queue(meta: Json) -> bool:
 
 
 def _texts(value: object) -> Mapping[str, str]:
-    found = value if isinstance(value, dict) else {}
-    return {key: text for key, text in found.items() if isinstance(text, str)}
+    mapping = value if isinstance(value, dict) else {}
+    return {key: text for key, text in mapping.items() if isinstance(text, str)}
 
 
 def _pods_of(document: Document) -> Iterator[Json]:
@@ -329,7 +329,7 @@ def _decode(object_type: type[Any], body: Json) -> Any:  # noqa: ANN401 - of any
 
 def _place_of(words: str) -> tuple[str, str]:
     """Return the field and the message of what a decoder says ("... - at `$.spec.replicas`")."""
-    said, _, where = words.rpartition(" - at `$")
-    if not said:
+    problem, _, where = words.rpartition(" - at `$")
+    if not problem:
         return "", words
-    return where.rstrip("`").lstrip("."), said.partition(": ")[2] or said
+    return where.rstrip("`").lstrip("."), problem.partition(": ")[2] or problem

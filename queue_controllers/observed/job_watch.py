@@ -141,14 +141,14 @@ class JobWatch:
 
         Pods that are gone, and had ended before, are read once more: their job has ended.
         """
-        found = self._read_pods(name) if name.kind in self._groups else self._read_object(name)
-        if found is None:
+        reading = self._read_pods(name) if name.kind in self._groups else self._read_object(name)
+        if reading is None:
             self._left_out.discard(name)
-        elif found.unknown and found.node_since and name not in self._left_out:
+        elif reading.unknown and reading.node_since and name not in self._left_out:
             self._left_out.add(name)
-            why = found.unknown
+            why = reading.unknown
             log.warning("a job that runs is left out", kind=name.kind, job=name.key, why=why)
-        return found
+        return reading
 
     def _read_object(self, name: JobName) -> ObservedJob | None:
         jobs = self._jobs.get(name.kind)  # a record may have kinds that are not followed any more
@@ -169,8 +169,8 @@ class JobWatch:
             return None
         self._note(name)  # at the next look it is not there
         job = groups.gather(name.key, gone)
-        found = self._read(name, job, job.pods)
-        return found if found is not None and found.outcome else None
+        reading = self._read(name, job, job.pods)
+        return reading if reading is not None and reading.outcome else None
 
     def _read(
         self,
@@ -317,11 +317,13 @@ def find_kinds(kinds: Sequence[str]) -> dict[str, GenericJob[Any]]:
     Raises:
         FlagError: A kind is not known, or only this queue's gate tells its pods from others.
     """
-    found = find_extensions()
-    known = {key: each for key, each in found.items() if not each.kind.held_by_gates} | POD_JOBS
+    extensions = find_extensions()
+    known = {
+        key: each for key, each in extensions.items() if not each.kind.held_by_gates
+    } | POD_JOBS
     others = [key for key in kinds if key not in known]
     if others or not kinds:
-        gated = ", ".join(key for key in others if key in found)
+        gated = ", ".join(key for key in others if key in extensions)
         why = "not known"
         if gated:
             why = "not followed: only this queue's gate tells such pods from others"

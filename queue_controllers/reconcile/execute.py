@@ -142,11 +142,11 @@ class Executor(Generic[JobT]):
         """
         match action:
             case RecordJobEvent():
-                tell(self._events, action, *self._about(job, action.pod))
+                record_event(self._events, action, *self._about(job, action.pod))
                 if EventType(action.type.value) is EventType.WARNING:
                     self._log(action, job.metadata)
             case RecordUnitEvent():
-                tell(self._events, action, QUEUE_UNITS, action.unit.metadata)
+                record_event(self._events, action, QUEUE_UNITS, action.unit.metadata)
             case _:
                 if not self.may_write():
                     raise NotLeadingError
@@ -435,7 +435,7 @@ def _mark(job: ObjectMeta, granted: int | None) -> dict[str, str | None]:
     return {MARKED_UID: job.uid, GRANTED_COUNT: None if granted is None else str(granted)}
 
 
-def tell(
+def record_event(
     events: EventSink,
     action: RecordJobEvent | RecordUnitEvent,
     kind: JobKind | ResourceType[Any],

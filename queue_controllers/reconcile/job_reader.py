@@ -136,9 +136,9 @@ class JobReader(Generic[JobT]):
 
         What `lookups` raise is passed on.
         """
-        found = self._read(job, unit, lookups)
-        whole = self._with_other(found, lookups)
-        return found if whole is None else self._read(whole, unit, lookups)
+        read = self._read(job, unit, lookups)
+        whole = self._with_other(read, lookups)
+        return read if whole is None else self._read(whole, unit, lookups)
 
     def _read(self, job: JobT, unit: QueueUnit | None, lookups: Lookups) -> ReadJob[JobT]:
         adapter, namespace = self._adapter, job.metadata.namespace
@@ -164,12 +164,12 @@ class JobReader(Generic[JobT]):
             )
         return ReadJob(job, unit, facts, context, ownership)
 
-    def _with_other(self, found: ReadJob[JobT], lookups: Lookups) -> JobT | None:
+    def _with_other(self, read: ReadJob[JobT], lookups: Lookups) -> JobT | None:
         """Return the job with what another object says about it; None if nothing is added."""
-        adapter, facts, job = self._needs_other, found.facts, found.job
+        adapter, facts, job = self._needs_other, read.facts, read.job
         if adapter is None or facts.status.outcome is not None:
             return None
-        if facts.unknown_demand in {"", AWAITS_PREVIEW} or not found.ownership.managed:
+        if facts.unknown_demand in {"", AWAITS_PREVIEW} or not read.ownership.managed:
             return None
         wanted = adapter.other_of(job)
         other = None if wanted is None else lookups.others(job.metadata, wanted)
@@ -201,26 +201,26 @@ class JobReader(Generic[JobT]):
     def _pods_of(self, kind: JobKind, job: ObjectMeta, unit: QueueUnit | None) -> list[Pod]:
         return self._sources.pods(kind, job, "" if unit is None else unit.metadata.key)
 
-    def view(self, found: ReadJob[JobT], memory: JobMemory, lost: LostUnit | None) -> JobView:
+    def view(self, read: ReadJob[JobT], memory: JobMemory, lost: LostUnit | None) -> JobView:
         """Return what a decision about the job is made by.
 
         Args:
-            found: The job, as `read` returned it.
+            read: The job, as `JobReader.read` returned it.
             memory: What is remembered of it.
             lost: What a unit of it that has vanished said, if it counts.
         """
-        unit, meta, sources = found.unit, found.job.metadata, self._sources
+        unit, meta, sources = read.unit, read.job.metadata, self._sources
         taken = False
         if unit is None:
-            name, _ = choose_unit_name(found.facts, is_taken=False)
+            name, _ = choose_unit_name(read.facts, is_taken=False)
             taken = is_name_taken(sources.units, meta.namespace, name)
-        asked = self._settings.report_unqueued_jobs and not found.ownership.managed
+        asked = self._settings.report_unqueued_jobs and not read.ownership.managed
         return JobView(
-            job=found.facts,
+            job=read.facts,
             unit=unit,
-            pods=self._count_pods(found),
-            ownership=found.ownership,
-            context=found.context,
+            pods=self._count_pods(read),
+            ownership=read.ownership,
+            context=read.context,
             settings=self._settings,
             memory=memory,
             lost=lost,
@@ -230,9 +230,9 @@ class JobReader(Generic[JobT]):
             moment=Moment(monotonic=sources.clock.monotonic(), wall=sources.clock.now()),
         )
 
-    def _count_pods(self, found: ReadJob[JobT]) -> PodCounts:
-        adapter, job, unit = self._adapter, found.job, found.unit
-        names = [pod_set.name for pod_set in found.facts.pod_sets]
+    def _count_pods(self, read: ReadJob[JobT]) -> PodCounts:
+        adapter, job, unit = self._adapter, read.job, read.unit
+        names = [pod_set.name for pod_set in read.facts.pod_sets]
 
         def pod_set_of(pod: Pod) -> str:
             return pod_set_of_pod(adapter, pod, names)

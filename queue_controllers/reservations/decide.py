@@ -103,7 +103,7 @@ def decide_reservations(view: ReservationView) -> ReservationDecision:
     if unit is None or unit.metadata.deletion_timestamp is not None:
         return _delete(view.reservations)
     mine, others = _of_this_attempt(view.reservations, unit)
-    if phase_of(unit) is not Phase.SCHED_READY and _is_told_not_served(unit):
+    if phase_of(unit) is not Phase.SCHED_READY and _is_marked_not_served(unit):
         over = Condition(type=NOT_SERVED, status="False", reason="Settled")
         return ReservationDecision(actions=(set_condition(unit, over, view.moment),))
     match phase_of(unit):
@@ -129,7 +129,7 @@ def has_part(unit: QueueUnit | None) -> bool:
     """Return whether a unit needs a reconcile, for its phase or for another program's condition."""
     if unit is None:
         return False
-    return phase_of(unit) in _PHASES_WITH_PART or _is_told_not_served(unit)
+    return phase_of(unit) in _PHASES_WITH_PART or _is_marked_not_served(unit)
 
 
 _PHASES_WITH_PART: Final = frozenset({Phase.SCHED_READY, Phase.SCHED_SUCCEED, Phase.SCHED_FAILED})
@@ -169,15 +169,15 @@ def _reserve(
 
 def _succeed(view: ReservationView, unit: QueueUnit, message: str) -> ReservationDecision:
     moved = _move(view, unit, Phase.SCHED_SUCCEED, message)
-    told = RecordUnitEvent(unit=unit, reason=NOT_RESERVED, message=message)
-    return ReservationDecision(actions=(moved, told))
+    event = RecordUnitEvent(unit=unit, reason=NOT_RESERVED, message=message)
+    return ReservationDecision(actions=(moved, event))
 
 
 def _fail(view: ReservationView, unit: QueueUnit, message: str) -> ReservationDecision:
     moved = fail_unit(view, unit, message)
     note = f"koord-scheduler has no nodes for all of its pods now, its turn comes again: {message}"
-    told = RecordJobEvent(reason=NO_NODES, message=note, type=EventType.WARNING)
-    return ReservationDecision(actions=(moved, told))
+    event = RecordJobEvent(reason=NO_NODES, message=note, type=EventType.WARNING)
+    return ReservationDecision(actions=(moved, event))
 
 
 def _wait_for_kind(view: ReservationView, unit: QueueUnit) -> ReservationDecision:
@@ -185,15 +185,15 @@ def _wait_for_kind(view: ReservationView, unit: QueueUnit) -> ReservationDecisio
     message = (
         "The API server has no Reservations (scheduling.koordinator.sh): no nodes can be asked for"
     )
-    if not _is_told_not_served(unit):
+    if not _is_marked_not_served(unit):
         missing = Condition(type=NOT_SERVED, status="True", reason="CrdMissing", message=message)
         noted = set_condition(unit, missing, view.moment, message=message)
-        told = RecordUnitEvent(
+        event = RecordUnitEvent(
             unit=unit, reason=NOT_SERVED, message=message, type=EventType.WARNING
         )
         heard = RecordJobEvent(reason=NOT_SERVED, message=message, type=EventType.WARNING)
         return ReservationDecision(
-            actions=(noted, told, heard), requeue_after_seconds=NOT_SERVED_SECONDS
+            actions=(noted, event, heard), requeue_after_seconds=NOT_SERVED_SECONDS
         )
     since = _not_served_since(unit)
     waited = 0.0 if since is None else (view.moment.wall - since).total_seconds()
@@ -207,9 +207,9 @@ def _not_served_since(unit: QueueUnit) -> datetime | None:
 
     The condition may be left over from an earlier attempt: each one has its own minute.
     """
-    found = (find_condition(unit.status.conditions, each) for each in (NOT_SERVED, ADMITTED))
-    said = [each.last_transition_time for each in found if each is not None]
-    times = (read_time(each) for each in (*said, unit.status.last_allocate_time))
+    conditions = (find_condition(unit.status.conditions, each) for each in (NOT_SERVED, ADMITTED))
+    changed = [each.last_transition_time for each in conditions if each is not None]
+    times = (read_time(each) for each in (*changed, unit.status.last_allocate_time))
     return max((time for time in times if time is not None), default=None)
 
 
@@ -220,7 +220,7 @@ def fail_unit(view: ReservationView, unit: QueueUnit, message: str) -> PatchUnit
 
 def _move(view: ReservationView, unit: QueueUnit, to: Phase, message: str) -> PatchUnitStatus:
     conditions = unit.status.conditions
-    if _is_told_not_served(unit):
+    if _is_marked_not_served(unit):
         over = Condition(type=NOT_SERVED, status="False", reason="Settled")
         conditions = with_condition(conditions, over, now=view.moment.stamp)
     changed = msgspec.structs.replace(
@@ -232,7 +232,7 @@ def _move(view: ReservationView, unit: QueueUnit, to: Phase, message: str) -> Pa
     return PatchUnitStatus(unit=unit, status=dict(status))
 
 
-def _is_told_not_served(unit: QueueUnit) -> bool:
+def _is_marked_not_served(unit: QueueUnit) -> bool:
     return is_condition_true(unit.status.conditions, NOT_SERVED)
 
 
@@ -296,11 +296,11 @@ def judge_reservations(reservations: Iterable[Reservation], attempt: int) -> Res
     refused: list[str] = []
     is_open = False
     for reservation in sorted(reservations, key=lambda each: each.metadata.name):
-        said = judge_reservation(reservation, attempt)
-        if said is None:
+        verdict = judge_reservation(reservation, attempt)
+        if verdict is None:
             is_open = True
-        elif said.status != "True":
-            refused.append(f"{reservation.metadata.name}: {said.message or said.reason}")
+        elif verdict.status != "True":
+            refused.append(f"{reservation.metadata.name}: {verdict.message or verdict.reason}")
     if is_open:
         return ReservationResult(Answer.OPEN)
     if refused:

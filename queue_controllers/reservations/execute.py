@@ -22,7 +22,7 @@ from queue_controllers.decision.actions import (
     RecordUnitEvent,
 )
 from queue_controllers.jobframework.generic_job import JobFacts, PodOwner
-from queue_controllers.reconcile.execute import EventSink, NotLeadingError, tell
+from queue_controllers.reconcile.execute import EventSink, NotLeadingError, record_event
 from queue_controllers.reservations.decide import CreateReservations, DeleteReservations
 from queue_controllers.reservations.node_blacklist import Blacklist, BlacklistError, read_blacklist
 from queue_controllers.reservations.reservation_builder import (
@@ -113,9 +113,9 @@ class ReservationExecutor:
         """
         match action:
             case RecordUnitEvent():
-                tell(self._events, action, QUEUE_UNITS, action.unit.metadata)
+                record_event(self._events, action, QUEUE_UNITS, action.unit.metadata)
             case RecordJobEvent() if job is not None:
-                tell(self._events, action, job.kind, job.metadata)
+                record_event(self._events, action, job.kind, job.metadata)
             case PatchUnitStatus():
                 self._patch_status(action)
             case DeleteReservations():
@@ -131,10 +131,10 @@ class ReservationExecutor:
     ) -> None:
         blacklist = self._find_blacklist()
         if blacklist.unread:
-            said = RecordJobEvent(
+            event = RecordJobEvent(
                 reason=BLACKLIST_UNREAD, message=blacklist.unread, type=EventType.WARNING
             )
-            tell(self._events, said, job.kind, job.metadata)
+            record_event(self._events, event, job.kind, job.metadata)
         for planned in action.planned:
             body = build_reservation(
                 planned,

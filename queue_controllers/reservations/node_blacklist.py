@@ -41,7 +41,7 @@ class _Report(msgspec.Struct, frozen=True):
     last_update: datetime | None = msgspec.field(name="lastUpdateTimestamp", default=None)
 
 
-MAX_TOLD: Final = 3
+MAX_LISTED: Final = 3
 """How many entries that cannot be parsed are reported: the first ones show what is wrong."""
 
 _reports_decoder: Final = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
@@ -75,7 +75,7 @@ def read_blacklist(text: str, now: datetime, keep_seconds: float) -> Blacklist:
         if node and (now - moment).total_seconds() < keep_seconds
     ]
     newest = sorted(bad, key=lambda node: (last[node], node))[-MAX_NODES:]
-    return Blacklist(nodes=tuple(sorted(newest)), unread=_tell_unread(unread))
+    return Blacklist(nodes=tuple(sorted(newest)), unread=_list_unread(unread))
 
 
 def _read_reports(
@@ -105,11 +105,11 @@ def _is_too_far_ahead(report: _Report, now: datetime, ahead_seconds: float) -> b
     return moment is not None and (moment - now).total_seconds() > ahead_seconds
 
 
-def _tell_unread(unread: Mapping[str, str]) -> str:
-    told = [f"{node}: {why}" for node, why in sorted(unread.items())[:MAX_TOLD]]
-    if len(unread) > MAX_TOLD:
-        told.append(f"and {len(unread) - MAX_TOLD} more")
-    return "; ".join(told)
+def _list_unread(unread: Mapping[str, str]) -> str:
+    lines = [f"{node}: {why}" for node, why in sorted(unread.items())[:MAX_LISTED]]
+    if len(unread) > MAX_LISTED:
+        lines.append(f"and {len(unread) - MAX_LISTED} more")
+    return "; ".join(lines)
 
 
 def _last_of(reports: Iterable[_Report]) -> datetime:

@@ -113,12 +113,12 @@ class InformerFactory:
 UNREADABLE: Final = "Unreadable"
 
 
-def tell_of_unreadable(
+def unreadable_recorder(
     recorder: EventRecorder, api_version: str, kind: str
 ) -> Callable[[DecodeFailure], None]:
     """Return the handler that records events on objects of a kind that cannot be decoded."""
 
-    def tell(failure: DecodeFailure) -> None:
+    def record(failure: DecodeFailure) -> None:
         regarding = ObjectReference(api_version, kind, failure.name, failure.namespace, failure.uid)
         note = f"It cannot be read: {failure.error}"
         recorder.record(
@@ -131,4 +131,4 @@ def tell_of_unreadable(
             )
         )
 
-    return tell
+    return record

@@ -159,10 +159,10 @@ class Remembered(Generic[_KeyT, _ValueT]):
     def get(self, key: _KeyT) -> _ValueT | None:
         """Return the value, None if it is not remembered."""
         young, old = self._generations
-        found = young.values.get(key)
-        if found is None and (found := old.values.get(key)) is not None:
-            self._put(key, *found)
-        return None if found is None else found[0]
+        entry = young.values.get(key)
+        if entry is None and (entry := old.values.get(key)) is not None:
+            self._put(key, *entry)
+        return None if entry is None else entry[0]
 
     def put(self, key: _KeyT, value: _ValueT) -> None:
         """Remember the value."""
@@ -237,23 +237,23 @@ class OwnerReader:
             kind = self._kind_of(owner, now)
             if kind.resource_type is None:
                 return Above() if kind.is_hidden else Above(missing=NO_SUCH_KIND)
-            found = self._client.get(kind.resource_type, namespace, owner.name)
+            fetched = self._client.get(kind.resource_type, namespace, owner.name)
         except NotFound:
             return Above(missing=NO_SUCH_OBJECT)
         except Forbidden:
             log.warning("owners of this kind may not be read", kind=owner.kind)
             self._remember_kind(owner, _Kind(None, now + BELIEVED_SECONDS, is_hidden=True))
             return Above()
-        if found.metadata.uid != owner.uid:
+        if fetched.metadata.uid != owner.uid:
             return Above(missing=NO_SUCH_OBJECT)
-        above = found.metadata.controller_owner
+        above = fetched.metadata.controller_owner
         return Above(owner=above if above is not None and _is_possible(above) else None)
 
     def _kind_of(self, owner: OwnerReference, now: float) -> _Kind:
         known = self._kinds.get((owner.api_version, owner.kind))
         if known is None or known.believed_until <= now:
-            found = _Kind(self._discover(owner), now + BELIEVED_SECONDS)
-            return self._remember_kind(owner, found)
+            served = _Kind(self._discover(owner), now + BELIEVED_SECONDS)
+            return self._remember_kind(owner, served)
         return known
 
     def _discover(self, owner: OwnerReference) -> ResourceType[OnlyMetadata] | None:
@@ -433,8 +433,8 @@ class OwnerJudge:
         facts = read_facts(adapter, above, held_by_annotation=False)
         made = adapter.child_of(above, child.kind, child.name)
         unit = find_units(self._units, adapter.kind, above.metadata.key, facts.uid).own
-        said = OwnerJob(facts=facts, makes=adapter.makes, child=made, unit=unit)
-        return judge_child(job, child, said)
+        parent = OwnerJob(facts=facts, makes=adapter.makes, child=made, unit=unit)
+        return judge_child(job, child, parent)
 
     def _read(
         self,

@@ -37,14 +37,14 @@ class RelatedObjectClient(Protocol):
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    found: Any
+    content: Any
     generation: int
     """That of the job."""
     believed_until: float
 
     def counts_for(self, job: ObjectMeta, other: OtherObject, now: float) -> bool:
         if other.generation:  # it is watched
-            meta = self.found.metadata
+            meta = self.content.metadata
             return bool(meta.uid == other.uid and meta.generation >= other.generation)
         return self.generation == job.generation and now < self.believed_until
 
@@ -69,22 +69,22 @@ class RelatedObjectReader:
         now = self._clock.monotonic()
         answer = self._answers.get(job.uid)
         if answer is not None and answer.counts_for(job, other, now):
-            return answer.found
+            return answer.content
         try:
-            found = self._read(job, other)
+            content = self._read(job, other)
         except ApiFailure:
             if answer is None:
                 raise
-            found = None
-        if found is None:
-            return None if answer is None else answer.found
-        self._answers.put(job.uid, _Answer(found, job.generation, now + BELIEVED_SECONDS))
-        return found
+            content = None
+        if content is None:
+            return None if answer is None else answer.content
+        self._answers.put(job.uid, _Answer(content, job.generation, now + BELIEVED_SECONDS))
+        return content
 
     def recall(self, job: ObjectMeta, other: OtherObject) -> Any | None:  # noqa: ANN401 - of any kind
         """Return the object as it was read last, None if it never was; sends no request."""
         answer = self._answers.get(job.uid)
-        return None if answer is None else answer.found
+        return None if answer is None else answer.content
 
     def _read(self, job: ObjectMeta, other: OtherObject) -> Any | None:  # noqa: ANN401 - of any kind
         resource_type = ResourceType(
@@ -96,13 +96,13 @@ class RelatedObjectReader:
             object_type=other.object_type,
         )
         try:
-            found = self._client.get(resource_type, job.namespace, other.name)
+            content = self._client.get(resource_type, job.namespace, other.name)
         except NotFound:
             return None
         except Forbidden:
             log.warning("objects of this kind may not be read", kind=other.kind)
             return None
         if not other.is_child:
-            return found
-        owner = found.metadata.controller_owner
-        return found if owner is not None and owner.uid == job.uid else None
+            return content
+        owner = content.metadata.controller_owner
+        return content if owner is not None and owner.uid == job.uid else None

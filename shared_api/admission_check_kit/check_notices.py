@@ -79,7 +79,9 @@ class CheckNotices:
         unit_reference = ObjectReference(
             QUEUE_UNITS.api_version, QUEUE_UNITS.kind, meta.name, meta.namespace, meta.uid
         )
-        self._tell(unit_reference, reason, f"Admission check {state.name}: {state.message}")
+        self._record_warning(
+            unit_reference, reason, f"Admission check {state.name}: {state.message}"
+        )
 
     def on_activity(self, check: AdmissionCheck, activity: Activity) -> None:
         """Write an event on a check that is not active, with the reason."""
@@ -87,13 +89,13 @@ class CheckNotices:
             return
         meta, kind = check.metadata, ADMISSION_CHECK_VERSIONS[0]
         check_reference = ObjectReference(kind.api_version, kind.kind, meta.name, "", meta.uid)
-        self._tell(check_reference, activity.reason, activity.message)
+        self._record_warning(check_reference, activity.reason, activity.message)
 
     def on_error(self) -> None:
         """Count a reconcile that failed."""
         self.errors.inc()
 
-    def _tell(self, regarding: ObjectReference, reason: str, note: str) -> None:
+    def _record_warning(self, regarding: ObjectReference, reason: str, note: str) -> None:
         self._events.record(
             Event(
                 regarding=regarding,

@@ -170,7 +170,7 @@ class UnitChecks:
         if unit is None:
             self._unconfirmed.pop(key, None)
         else:
-            self._tell_found(unit)
+            self._report_confirmed(unit)
             for state in unit.status.admission_checks:
                 check = self._own_check(state.name)
                 if check is not None:
@@ -245,9 +245,9 @@ class UnitChecks:
             QUEUE_UNITS, meta.namespace, meta.name, body, subresource="status", lane=lane
         )
         self._units.note_written(written)
-        self._tell_found(written)
+        self._report_confirmed(written)
 
-    def _tell_found(self, unit: QueueUnit) -> None:
+    def _report_confirmed(self, unit: QueueUnit) -> None:
         """Report the states that were sent last, if a newer version of the unit has them.
 
         The controller of a check is the only writer of its state.

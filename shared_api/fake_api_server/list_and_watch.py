@@ -103,7 +103,7 @@ class ReadPath:
         """
         predicate = _predicate(resource, query)
         limit = _whole_number(query.get("limit", ""))
-        version, start = self._asked_version(query, has_limit=limit > 0)
+        version, start = self._requested_version(query, has_limit=limit > 0)
         table = self._storage.table(resource.table_key)
         snapshot = in_namespace(table.snapshot(version), namespace)
         if start is not None:
@@ -112,7 +112,7 @@ class ReadPath:
             return ListPage(snapshot, version)
         return _cut(snapshot, predicate, limit, version)
 
-    def _asked_version(self, query: Query, *, has_limit: bool) -> tuple[int, ObjectKey | None]:
+    def _requested_version(self, query: Query, *, has_limit: bool) -> tuple[int, ObjectKey | None]:
         """Return the version to list at, and the key to continue after."""
         asked, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
         if token := query.get("continue", ""):

@@ -50,7 +50,7 @@ from shared_api.fake_api_server.patching import (
     strategic_merge_patch,
 )
 from shared_api.fake_api_server.resource_registry import ResourceRegistry, ServedResource
-from shared_api.fake_api_server.response_formats import AnswerWriter, asked_form
+from shared_api.fake_api_server.response_formats import AnswerWriter, requested_form
 from shared_api.fake_api_server.watch_stream import FakeStream
 from shared_api.fake_api_server.writes import (
     BodyChange,
@@ -106,7 +106,7 @@ def parse_target(path: str) -> Target | None:
             return None
 
 
-class AskedRequest(msgspec.Struct, frozen=True):
+class ParsedRequest(msgspec.Struct, frozen=True):
     """A parsed request."""
 
     request: Request
@@ -117,7 +117,7 @@ class AskedRequest(msgspec.Struct, frozen=True):
     target: Target | None
 
 
-def take_apart(request: Request) -> AskedRequest:
+def take_apart(request: Request) -> ParsedRequest:
     """Parse the path, query, and headers of a request."""
     query = dict(request.query)
     headers = {name.lower(): value for name, value in request.headers}
@@ -135,7 +135,7 @@ def take_apart(request: Request) -> AskedRequest:
         user_agent=headers.get("user-agent", ""),
     )
     content_type = headers.get("content-type", JSON).partition(";")[0].strip()
-    return AskedRequest(request, info, query, headers.get("accept", JSON), content_type, target)
+    return ParsedRequest(request, info, query, headers.get("accept", JSON), content_type, target)
 
 
 def _verb(method: str, target: Target, query: Mapping[str, str]) -> str:
@@ -179,14 +179,16 @@ class RequestRouter:
 
     # ---------------------------------------------------------------------- the two ways in
 
-    def answer(self, asked: AskedRequest) -> Response:
+    def answer(self, asked: ParsedRequest) -> Response:
         """Process a request and return the answer, including refusals."""
         try:
             return self._answer(asked)
         except RequestFailed as refused:
             return refusal(refused)
 
-    def open_watch(self, asked: AskedRequest, on_close: Callable[[FakeStream], None]) -> FakeStream:
+    def open_watch(
+        self, asked: ParsedRequest, on_close: Callable[[FakeStream], None]
+    ) -> FakeStream:
         """Open a watch; `on_close` is called once with the stream when it is over.
 
         Raises:
@@ -196,7 +198,7 @@ class RequestRouter:
         writer = self._writer(resource, asked)
         return self._reads.watch(resource, asked.info, asked.query, writer, on_close)
 
-    def _answer(self, asked: AskedRequest) -> Response:
+    def _answer(self, asked: ParsedRequest) -> Response:
         path = asked.request.path
         if asked.request.method == "GET":
             if path.partition("/verbose")[0] in _HEALTH:
@@ -217,7 +219,7 @@ class RequestRouter:
             raise no_such_path()
         return self._carry_out(resource, asked)
 
-    def _carry_out(self, resource: ServedResource, asked: AskedRequest) -> Response:
+    def _carry_out(self, resource: ServedResource, asked: ParsedRequest) -> Response:
         match asked.info.verb:
             case "get":
                 key = (asked.info.namespace, asked.info.name)
@@ -240,7 +242,7 @@ class RequestRouter:
 
     # ------------------------------------------------------------------------------ writes
 
-    def _create(self, resource: ServedResource, asked: AskedRequest) -> Response:
+    def _create(self, resource: ServedResource, asked: ParsedRequest) -> Response:
         if asked.info.name:
             raise method_not_allowed()
         if asked.content_type != JSON:
@@ -252,7 +254,7 @@ class RequestRouter:
         stored = self._writes.create(resource, asked.info.namespace, body, options)
         return self._object(resource, asked, stored, HTTPStatus.CREATED)
 
-    def _update(self, resource: ServedResource, asked: AskedRequest) -> Response:
+    def _update(self, resource: ServedResource, asked: ParsedRequest) -> Response:
         if asked.content_type != JSON:
             raise unsupported_media_type([JSON], asked.content_type)
         body = _object_body(asked.request.body)
@@ -266,7 +268,7 @@ class RequestRouter:
         )
         return self._object(resource, asked, stored)
 
-    def _patch(self, resource: ServedResource, asked: AskedRequest) -> Response:
+    def _patch(self, resource: ServedResource, asked: ParsedRequest) -> Response:
         stored = self._writes.update(
             resource,
             (asked.info.namespace, asked.info.name),
@@ -276,7 +278,7 @@ class RequestRouter:
         )
         return self._object(resource, asked, stored)
 
-    def _delete(self, resource: ServedResource, asked: AskedRequest) -> Response:
+    def _delete(self, resource: ServedResource, asked: ParsedRequest) -> Response:
         options = _delete_options(asked)
         deleted = self._writes.delete(resource, (asked.info.namespace, asked.info.name), options)
         if not deleted.is_gone or resource.graceful:
@@ -287,7 +289,7 @@ class RequestRouter:
         status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
         return _json(HTTPStatus.OK, _encode({**status, "details": details}))
 
-    def _delete_all(self, resource: ServedResource, asked: AskedRequest) -> Response:
+    def _delete_all(self, resource: ServedResource, asked: ParsedRequest) -> Response:
         options = _delete_options(asked)
         page = self._reads.list_page(resource, asked.info.namespace, asked.query)
         for stored in page.objects:
@@ -296,7 +298,7 @@ class RequestRouter:
 
     # ----------------------------------------------------------------------------- private
 
-    def _resource(self, asked: AskedRequest) -> ServedResource:
+    def _resource(self, asked: ParsedRequest) -> ServedResource:
         target = asked.target
         if target is None:
             raise no_such_path()
@@ -312,15 +314,15 @@ class RequestRouter:
             raise method_not_allowed()
         return resource
 
-    def _writer(self, resource: ServedResource, asked: AskedRequest) -> AnswerWriter:
-        form = asked_form(asked.accept)
+    def _writer(self, resource: ServedResource, asked: ParsedRequest) -> AnswerWriter:
+        form = requested_form(asked.accept)
         include = asked.query.get("includeObject", "")
         return AnswerWriter(resource, form, include, self._now())
 
     def _object(
         self,
         resource: ServedResource,
-        asked: AskedRequest,
+        asked: ParsedRequest,
         stored: StoredObject,
         status: HTTPStatus = HTTPStatus.OK,
     ) -> Response:
@@ -420,7 +422,7 @@ def _is_dry_run(text: str) -> bool:
     return bool(text)
 
 
-def _delete_options(asked: AskedRequest) -> DeleteOptions:
+def _delete_options(asked: ParsedRequest) -> DeleteOptions:
     """Return the options in the body, or else in the query."""
     body = _object_body(asked.request.body) if asked.request.body else {}
     preconditions = body.get("preconditions") or {}

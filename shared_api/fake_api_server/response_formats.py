@@ -21,7 +21,7 @@ Form: TypeAlias = Literal["object", "table", "metadata"]
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def asked_form(accept: str) -> Form:
+def requested_form(accept: str) -> Form:
     """Return the first supported form of an Accept header; "object" if there is none."""
     for clause in accept.split(","):
         if "as=Table" in clause:

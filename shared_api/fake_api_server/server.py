@@ -50,7 +50,7 @@ from shared_api.fake_api_server.list_and_watch import ReadPath
 from shared_api.fake_api_server.object_storage import HISTORY_CHANGES, ChangeObserver, ObjectStorage
 from shared_api.fake_api_server.open_watches import OpenWatches
 from shared_api.fake_api_server.request_router import (
-    AskedRequest,
+    ParsedRequest,
     RequestRouter,
     refusal,
     take_apart,
@@ -240,7 +240,7 @@ class FakeApiServer:
     def _answer_directly(self, request: Request) -> Response:
         return self._carry_out(take_apart(request))
 
-    def _carry_out(self, asked: AskedRequest) -> Response:
+    def _carry_out(self, asked: ParsedRequest) -> Response:
         with self._lock:
             response = self._router.answer(asked)
             if self._collects_garbage and self._collector.has_work:

@@ -464,9 +464,9 @@ class SharedInformer(Generic[T]):
             if is_finding and self._observer is not None:
                 self._observer.on_finding()
             for handler in self._handlers:
-                self._tell(handler, old, new)
+                self._call_handler(handler, old, new)
 
-    def _tell(self, handler: Handler[T], old: T | None, new: T | None) -> None:
+    def _call_handler(self, handler: Handler[T], old: T | None, new: T | None) -> None:
         try:
             handler(old, new)
         except Exception as error:  # noqa: BLE001 - the other handlers must still be called
@@ -483,7 +483,7 @@ class SharedInformer(Generic[T]):
         while self._joining:
             handler = self._joining[0]
             for known in self.store.seen_by_handlers():
-                self._tell(handler, None, known)
+                self._call_handler(handler, None, known)
             self._handlers.append(handler)
             self._joining.popleft()  # last: has_synced must not be true before
 

@@ -43,11 +43,11 @@ def read_every_header(head: bytes, client: Client | None = None) -> Request:
         dict(seen.lines),
         client,
         lines=tuple(seen.lines),
-        keep_alive=parser.get_http_version() == "1.1" and not _says_close(seen.lines),
+        keep_alive=parser.get_http_version() == "1.1" and not _wants_close(seen.lines),
     )
 
 
-def _says_close(lines: list[tuple[str, str]]) -> bool:
+def _wants_close(lines: list[tuple[str, str]]) -> bool:
     # The parser itself has forgotten it at the end of the message.
     options = ",".join(value for name, value in lines if name == "connection").split(",")
     return "close" in {each.strip().lower() for each in options}
