@@ -94,7 +94,7 @@ def replay(  # noqa: PLR0913 - the options of the command, by their names
                 for other, each in (compare_quotas or {}).items()
             }
             worlds = _worlds(world, (policy, *compare), others)
-            runs = [(label, play(each, jobs, settings, _untold)) for label, each in worlds]
+            runs = [(label, play(each, jobs, settings, _ignore_progress)) for label, each in worlds]
             runs[0] = (name or runs[0][0], runs[0][1])
         except (TraceError, FlagError, ConfigurationError, OSError) as error:
             # What was handed in as values has a name, and no folder.
@@ -118,7 +118,7 @@ def _worlds(
         yield name, with_fields(world, policy=policies[0], objects=objects)
 
 
-def _untold(_share: float) -> None:
+def _ignore_progress(_share: float) -> None:
     """Report no progress."""
 
 

@@ -19,16 +19,16 @@ from fastapi import FastAPI, Request
 from queue_insight.debug_api.engine_state import State
 from queue_insight.debug_api.explanations import Explanations
 from queue_insight.forecast.all_units import Forecast, Settings, Times, UnitForecast
-from queue_insight.forecast.renewals import Renewal, Renewals
-from queue_insight.forecast.run_times import RunTimeModel
-from queue_insight.forecast.untold import (
+from queue_insight.forecast.no_forecast import (
     LEAST_RUNS,
+    NoForecast,
     Outlook,
-    Untold,
     never_as_is,
     not_known_yet,
-    why_untold,
+    why_no_forecast,
 )
+from queue_insight.forecast.renewals import Renewal, Renewals
+from queue_insight.forecast.run_times import RunTimeModel
 from queue_insight.insight.explain import Explanation, Verdict
 from queue_insight.insight.finished_run import FinishedRun
 from queue_scheduler.cache.unit_state import CachedUnit
@@ -111,9 +111,9 @@ class NewUnitsView(View):
     units: dict[str, NewUnitView]
 
 
-def without_times(view: NewUnitView, untold: Untold) -> NewUnitView:
+def without_times(view: NewUnitView, no_forecast: NoForecast) -> NewUnitView:
     """Return a forecast that says why no times are told."""
-    return view.model_copy(update=_untold_fields(untold))
+    return view.model_copy(update=_no_forecast_fields(no_forecast))
 
 
 def view_new_units(
@@ -214,7 +214,7 @@ def _unknown(_key: str) -> None:
     return None
 
 
-class Telling(NamedTuple):
+class ForecastScope(NamedTuple):
     """Of which units times are told.
 
     Attributes:
@@ -230,18 +230,18 @@ class Telling(NamedTuple):
     refusal: Callable[[str], Refusal | None] = _unknown
 
 
-def telling(
+def forecast_scope(
     shared: EngineReader, explanations: Explanations, least_runs: int = LEAST_RUNS
-) -> Telling:
+) -> ForecastScope:
     """Return of which units of an engine times are told; `explanations`: of the same engine."""
-    return Telling(
+    return ForecastScope(
         least_runs,
         lambda key: standing_of(explanations.explain(key)),
         lambda key: shared.ask(Engine.refusal_of, key),
     )
 
 
-class _Place(NamedTuple):
+class _WaitingUnit(NamedTuple):
     uid: str
     namespace: str
     name: str
@@ -254,9 +254,9 @@ class _Last(NamedTuple):
     """The last forecast, with the units that waited then."""
 
     forecast: Forecast
-    by_key: dict[str, _Place]
-    by_uid: dict[str, _Place]
-    by_queue: dict[str, list[_Place]]
+    by_key: dict[str, _WaitingUnit]
+    by_uid: dict[str, _WaitingUnit]
+    by_queue: dict[str, list[_WaitingUnit]]
     coverage: dict[str, float]
     coverage_of_day: float | None
 
@@ -296,7 +296,7 @@ class Forecasts:
         settings: How forecasts are made.
         since: From when on arrivals are known.
         pace: How often they are renewed.
-        telling: Of which units times are told.
+        forecast_scope: Of which units times are told.
     """
 
     def __init__(
@@ -307,11 +307,11 @@ class Forecasts:
         settings: Settings,
         since: datetime,
         pace: Pace = Pace(),  # noqa: B008 - it cannot be changed
-        telling: Telling = Telling(),  # noqa: B008 - the same
+        forecast_scope: ForecastScope = ForecastScope(),  # noqa: B008 - the same
     ) -> None:
         self._state = state
         self._clock = clock
-        self._pace, self._telling = pace, telling
+        self._pace, self._scope = pace, forecast_scope
         self._seed = settings.seed
         self._renewals = Renewals(model, settings, since.timestamp())
         self._runs: deque[FinishedRun] = deque()
@@ -374,7 +374,7 @@ class Forecasts:
         engine, moment, _ = going.renewal
         found = self._renewals.end(
             going.renewal,
-            lambda record: self._why_untold(engine.refusal_of(record.key), record) is None,
+            lambda record: self._why_no_forecast(engine.refusal_of(record.key), record) is None,
         )
         calibration, epoch = self._renewals.calibration, moment.wall.timestamp()
         by_key, by_queue = _index(engine, found, self._renewals.runs_like)
@@ -384,8 +384,8 @@ class Forecasts:
         worked = going.worked + self._clock.monotonic() - began
         return max(self._pace.least_rest_seconds, REST_SHARE * worked - going.rested)
 
-    def _why_untold(self, refusal: Refusal | None, record: CachedUnit) -> Untold | None:
-        return why_untold(refusal, self._renewals.runs_like(record), self._telling.least_runs)
+    def _why_no_forecast(self, refusal: Refusal | None, record: CachedUnit) -> NoForecast | None:
+        return why_no_forecast(refusal, self._renewals.runs_like(record), self._scope.least_runs)
 
     def coverage(self) -> dict[str, float]:
         """Return which share of units started by the p90 that was told, by horizon."""
@@ -406,10 +406,12 @@ class Forecasts:
         """Return the start of a unit; `refusal`: why it waits now."""
         last = self._last
         place = None if last is None else last.by_uid.get(uid)
-        least = self._telling.least_runs
-        untold = why_untold(refusal, least if place is None else place.similar_runs, least)
-        if untold is not None:
-            return Start(none=untold.brief)
+        least = self._scope.least_runs
+        no_forecast = why_no_forecast(
+            refusal, least if place is None else place.similar_runs, least
+        )
+        if no_forecast is not None:
+            return Start(none=no_forecast.brief)
         if last is None or place is None:
             return Start()
         wall = last.forecast.moment.wall
@@ -423,7 +425,7 @@ class Forecasts:
                 yet.
         """
         key = f"{namespace}/{name}"
-        standing = self._telling.standing(key)
+        standing = self._scope.standing(key)
         blocked = None if standing is None else _blocked(standing)
         if standing is not None and blocked is not None:
             return self._view_blocked(namespace, name, standing, blocked)
@@ -448,7 +450,7 @@ class Forecasts:
             offset=offset,
             limit=limit,
             units=[
-                self._view(last, place, self._telling.refusal(f"{place.namespace}/{place.name}"))
+                self._view(last, place, self._scope.refusal(f"{place.namespace}/{place.name}"))
                 for place in places[offset : offset + limit]
             ],
         )
@@ -466,12 +468,12 @@ class Forecasts:
         age = (self._clock.now() - last.forecast.moment.wall).total_seconds()
         return max(0.0, age)
 
-    def _view(self, last: _Last, place: _Place, refusal: Refusal | None) -> ForecastView:
+    def _view(self, last: _Last, place: _WaitingUnit, refusal: Refusal | None) -> ForecastView:
         found = last.forecast
-        wall, least = found.moment.wall, self._telling.least_runs
-        untold = why_untold(refusal, place.similar_runs, least)
+        wall, least = found.moment.wall, self._scope.least_runs
+        no_forecast = why_no_forecast(refusal, place.similar_runs, least)
         return ForecastView(
-            **_view_outlook(found.units[place.uid], wall, self._clock.now(), untold),
+            **_view_outlook(found.units[place.uid], wall, self._clock.now(), no_forecast),
             namespace=place.namespace,
             name=place.name,
             queue=place.queue,
@@ -484,17 +486,17 @@ class Forecasts:
         )
 
     def _view_blocked(
-        self, namespace: str, name: str, standing: Standing, blocked: Untold
+        self, namespace: str, name: str, standing: Standing, blocked: NoForecast
     ) -> ForecastView:
         """Return that a unit does not start as things are, which no forecast is needed for."""
         place = None if self._last is None else self._last.by_key.get(f"{namespace}/{name}")
         return ForecastView(
-            **_untold_fields(blocked),
+            **_no_forecast_fields(blocked),
             namespace=namespace,
             name=name,
             queue=standing.queue,
             similar_runs=0 if place is None else place.similar_runs,
-            needed_runs=self._telling.least_runs,
+            needed_runs=self._scope.least_runs,
             sample=0,
             seed=self._seed,
             computed_at=rfc3339(self._clock.now()),
@@ -502,7 +504,7 @@ class Forecasts:
         )
 
 
-def _blocked(standing: Standing) -> Untold | None:
+def _blocked(standing: Standing) -> NoForecast | None:
     return never_as_is(standing.refusal.reason.value, stable_message(standing.refusal))
 
 
@@ -541,11 +543,11 @@ def _index(
     engine: Engine,
     found: Forecast,
     runs_like: Callable[[CachedUnit], int],
-) -> tuple[dict[str, _Place], dict[str, list[_Place]]]:
+) -> tuple[dict[str, _WaitingUnit], dict[str, list[_WaitingUnit]]]:
     """Return the units that wait, by key, and by queue in its order."""
-    by_key: dict[str, _Place] = {}
-    by_queue: dict[str, list[_Place]] = {}
-    for place in _places(engine, found, runs_like):
+    by_key: dict[str, _WaitingUnit] = {}
+    by_queue: dict[str, list[_WaitingUnit]] = {}
+    for place in _waiting_units(engine, found, runs_like):
         by_key[f"{place.namespace}/{place.name}"] = place
         by_queue.setdefault(place.queue, []).append(place)
     for places in by_queue.values():
@@ -553,14 +555,14 @@ def _index(
     return by_key, by_queue
 
 
-def _places(
+def _waiting_units(
     engine: Engine, found: Forecast, runs_like: Callable[[CachedUnit], int]
-) -> Iterator[_Place]:
+) -> Iterator[_WaitingUnit]:
     for record in engine.units.records.values():
         info = record.info
         if record.uid in found.units and info is not None:
             meta = record.unit.metadata
-            yield _Place(
+            yield _WaitingUnit(
                 record.uid,
                 meta.namespace,
                 meta.name,
@@ -571,11 +573,11 @@ def _places(
 
 
 def _view_outlook(
-    unit: UnitForecast, wall: datetime, now: datetime, untold: Untold | None
+    unit: UnitForecast, wall: datetime, now: datetime, no_forecast: NoForecast | None
 ) -> dict[str, Any]:
     """Return the fields of `OutlookView` but for the numbers of runs; `wall`: of the forecast."""
-    if untold is not None:
-        return _untold_fields(untold)
+    if no_forecast is not None:
+        return _no_forecast_fields(no_forecast)
     return {
         **_view_times(unit.told, wall, now),
         "without_arrivals": TimesView(**_view_times(unit.without_arrivals, wall, now)),
@@ -584,12 +586,12 @@ def _view_outlook(
     }
 
 
-def _untold_fields(untold: Untold) -> dict[str, Any]:
+def _no_forecast_fields(no_forecast: NoForecast) -> dict[str, Any]:
     return {
         **dict(NO_TIMES),
         "without_arrivals": NO_TIMES,
-        "outlook": untold.outlook,
-        "no_times": untold.text,
+        "outlook": no_forecast.outlook,
+        "no_times": no_forecast.text,
     }
 
 

@@ -28,6 +28,6 @@ def caller_of(request: Request) -> str:
     return address_key("" if request.client is None else request.client.host)
 
 
-def told_caller(request: Request) -> str:
+def caller_named_by_scheduler(request: Request) -> str:
     """Return who asks, as the scheduler tells the insight program; "": it does not say."""
     return request.headers.get(CALLER, "")

@@ -18,7 +18,7 @@ from queue_insight.debug_api.forecast_routes import NewUnitsView, NewUnitView, w
 from queue_insight.debug_api.question_budget import QuestionBudget
 from queue_insight.debug_api.question_caller import caller_of
 from queue_insight.debug_api.try_views import TriedJob, TryView, view_tried, without_others
-from queue_insight.forecast.untold import never_as_is
+from queue_insight.forecast.no_forecast import never_as_is
 from queue_scheduler.engine.engine import Engine
 from shared_api.access_review import ResourceRight
 from shared_api.debug_api.access import MAX_NAMESPACES, check_right, may_read_for
@@ -185,8 +185,8 @@ def _forecast_of(job: TriedJob, found: NewUnitView | None) -> NewUnitView | None
     """Return the forecast of a job; of one that never starts as it is, that it does not."""
     blockers = [] if job.explanation is None else job.explanation.blockers
     lasting = (never_as_is(each.reason, each.message) for each in blockers)
-    untold = next(filter(None, lasting), None)
-    return found if found is None or untold is None else without_times(found, untold)
+    no_forecast = next(filter(None, lasting), None)
+    return found if found is None or no_forecast is None else without_times(found, no_forecast)
 
 
 def add_try_route(

@@ -278,7 +278,7 @@ def view_what_if(found: AtOnce, *, leader: bool) -> WhatIfView:
         spared_count=len(found.spared),
         unread=[
             f"edits[{number}].{path}"
-            for number, told in enumerate(found.told)
+            for number, told in enumerate(found.applied)
             for path in told.unread
         ],
         without_plugins=list(found.without_plugins),
@@ -406,7 +406,7 @@ EngineSource = Callable[[], State]
 class Horizons(Protocol):
     """Plays horizons."""
 
-    def why_untold(self) -> str:
+    def why_no_forecast(self) -> str:
         """Return why nothing is told over a time yet; "": it is."""
         ...
 
@@ -483,7 +483,7 @@ class WhatIfAnswers:
         """Return why a horizon is not played; "": it is."""
         if seconds is None:
             return NOT_ASKED
-        return NO_HORIZON if self._horizons is None else self._horizons.why_untold()
+        return NO_HORIZON if self._horizons is None else self._horizons.why_no_forecast()
 
 
 Forward = Callable[[Request, PostedBody], WhatIfView]

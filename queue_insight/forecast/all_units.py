@@ -158,7 +158,7 @@ class Sampling:
             moment=moment,
             seed=self._settings.seed,
             sample=len(busy),
-            units={uid: _tell(uid, busy, quiet, moment, adjustment) for uid in uids},
+            units={uid: _forecast_unit(uid, busy, quiet, moment, adjustment) for uid in uids},
         )
 
 
@@ -183,7 +183,7 @@ def never() -> bool:
     return False
 
 
-def _tell(
+def _forecast_unit(
     uid: str,
     busy: Sequence[Path],
     quiet: Sequence[Path],

@@ -51,7 +51,7 @@ CLOSE: Final = 1e-9
 LEVELS: Final = (LOW, MIDDLE, HIGH)
 
 
-class _Told(msgspec.Struct, gc=False):
+class _Forecast(msgspec.Struct, gc=False):
     """A forecast: what the paths said, what users were told, and how long the wait was.
 
     `told` is None if users were told nothing. A wait of None is open.
@@ -66,7 +66,7 @@ class _Moment(msgspec.Struct):
     """The forecasts of one horizon that were made at one time."""
 
     now: float
-    told: list[_Told]
+    told: list[_Forecast]
 
 
 class Calibration:
@@ -74,7 +74,7 @@ class Calibration:
 
     def __init__(self) -> None:
         self._recent: tuple[deque[_Moment], ...] = tuple(deque(maxlen=KEPT) for _ in HORIZON_NAMES)
-        self._open: dict[object, tuple[_Moment, _Told]] = {}
+        self._open: dict[object, tuple[_Moment, _Forecast]] = {}
 
     def add(self, key: object, now: float, raw: Wait, told: Wait | None = None) -> bool:
         """Note a forecast, and return whether it is followed up.
@@ -95,7 +95,7 @@ class Calibration:
             kept.append(_Moment(now, []))
         elif now != kept[-1].now or len(kept[-1].told) >= AT_ONCE:
             return False
-        each = _Told(raw, told)
+        each = _Forecast(raw, told)
         kept[-1].told.append(each)
         self._open[key] = kept[-1], each
         return True

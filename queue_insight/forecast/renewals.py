@@ -86,7 +86,7 @@ class Renewals:
 
         Args:
             renewal: What was begun.
-            is_told: Returns whether users are told the times of a unit (``untold``).
+            is_told: Returns whether users are told the times of a unit (``no_forecast``).
         """
         found = renewal.sampling.summarize(self.calibration)
         self._follow(renewal, found, is_told)

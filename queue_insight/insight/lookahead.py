@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from queue_insight.insight.explain import Verdict, are_final
 from queue_insight.insight.question import Deciding, Question, find_deciding
-from queue_insight.insight.trials import Edit, SpentError, decide_until_rest, end, told
+from queue_insight.insight.trials import Edit, SpentError, decide_until_rest, end, replacement
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.decision import Dequeue, Moment, Reason, Refusal, Trait, reasons_with
 from queue_scheduler.engine.engine import Engine
@@ -106,7 +106,7 @@ def look_ahead(question: Question) -> Lookahead:
     if Reason.IN_BACKOFF in question.reasons:
         record = question.record
         status = replace(record.unit.status, phase=Phase.ENQUEUED.value)
-        first = (told(replace(record.unit, status=status), record),)
+        first = (replacement(replace(record.unit, status=status), record),)
     elif question.explanation.verdict is Verdict.HELD:
         return Lookahead(course=Course.HELD)
     return _Run(question, first).follow()
@@ -170,23 +170,23 @@ class _Run:
     def follow(self) -> Lookahead:
         """End units until the unit starts, or nothing moves."""
         try:
-            starts = self._tell(self._first)
+            starts = self._apply(self._first)
             while not starts:
                 key = self._find_next()
                 if key is None and self._without_pods:
-                    return self._say(self._why_not())
+                    return self._result(self._why_not())
                 if key is not None and self._ended == MAX_ENDS:
-                    return self._say(Course.TOO_FAR)
+                    return self._result(Course.TOO_FAR)
                 starts = self._end_pods() if key is None else self._end(key)
         except SpentError:
-            return self._say(Course.TOO_FAR)
-        return self._say(Course.AFTER_OTHER_PODS if self._without_pods else Course.STARTS)
+            return self._result(Course.TOO_FAR)
+        return self._result(Course.AFTER_OTHER_PODS if self._without_pods else Course.STARTS)
 
     @property
     def _ended(self) -> int:
         return self._admitted + sum(self._started.values())
 
-    def _say(self, course: Course) -> Lookahead:
+    def _result(self, course: Course) -> Lookahead:
         return Lookahead(
             course=course,
             admitted=self._admitted,
@@ -234,7 +234,7 @@ class _Run:
             self._started[key] = True
         else:
             self._admitted += 1
-        return self._tell((end((key,)),))
+        return self._apply((end((key,)),))
 
     def _end_pods(self) -> bool:
         """End all pods, those of no unit included; return whether the unit starts."""
@@ -242,7 +242,7 @@ class _Run:
         wakes = [self._engine.forget_pod(key) for key in list(self._engine.units.usage.pods)]
         return self._decide(name for names in wakes for name in names)
 
-    def _tell(self, edits: Iterable[Edit]) -> bool:
+    def _apply(self, edits: Iterable[Edit]) -> bool:
         return self._decide([name for edit in edits for name in edit(self._engine)])
 
     def _decide(self, queues: Iterable[str]) -> bool:

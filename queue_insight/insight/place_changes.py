@@ -17,7 +17,7 @@ from queue_insight.insight.change import (
     patch_owner,
 )
 from queue_insight.insight.question import Question
-from queue_insight.insight.trials import Edit, edit_spec, told
+from queue_insight.insight.trials import Edit, edit_spec, replacement
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Mapped
@@ -201,12 +201,12 @@ def _other_queues(question: Question) -> Iterator[Change]:
     """Yield queues in which the unit would start, charged to the same quota."""
     engine, unit = question.engine, question.record.unit
 
-    def moved() -> Iterator[_Place]:
+    def moved() -> Iterator[_Destination]:
         for queue in sorted(engine.queues, key=lambda each: each.length):
             if queue.name == question.record.queue_name or queue.options.is_stopped:
                 continue
             label, text = {QUEUE_NAME: queue.name}, f"Move it to queue {queue.name}."
-            place = _Place(ChangeKind.QUEUE, _in_queue(unit, queue.name), label, text)
+            place = _Destination(ChangeKind.QUEUE, _in_queue(unit, queue.name), label, text)
             mapped = engine.plugins.map_unit(place.unit, engine.queues)
             if not isinstance(mapped, Mapped) or mapped.queue != queue.name:
                 continue
@@ -214,10 +214,10 @@ def _other_queues(question: Question) -> Iterator[Change]:
                 return  # its quota is the same in every queue
             yield place
 
-    return _try_places(question, moved())
+    return _try_destinations(question, moved())
 
 
-class _Place(NamedTuple):
+class _Destination(NamedTuple):
     """Another place for the unit: the unit there, the labels that put it there, and a sentence."""
 
     kind: ChangeKind
@@ -226,13 +226,13 @@ class _Place(NamedTuple):
     text: str
 
 
-def _try_places(question: Question, places: Iterable[_Place]) -> Iterator[Change]:
+def _try_destinations(question: Question, places: Iterable[_Destination]) -> Iterator[Change]:
     """Yield the first places in which the unit starts."""
     found = 0
     for place in islice(places, MAX_PLACES):
         if found == MAX_NAMED:
             return
-        edit = told(place.unit, question.record)
+        edit = replacement(place.unit, question.record)
         outcome = question.trials.attempt(edit)
         if outcome.starts:
             found += 1
@@ -259,7 +259,7 @@ def _other_quotas(question: Question) -> Iterator[Change]:
     own = "" if record.info is None else record.info.quota
     namespace = record.unit.metadata.namespace
 
-    def charged() -> Iterator[_Place]:
+    def charged() -> Iterator[_Destination]:
         for each in _leaf_quotas(engine):
             if each.quota == own or not _is_for(engine, each, namespace):
                 continue
@@ -269,9 +269,9 @@ def _other_quotas(question: Question) -> Iterator[Change]:
                 continue
             if _would_pass(question, each.quota):
                 text = f"Charge it to quota {each.quota}."
-                yield _Place(ChangeKind.QUOTA, unit, {each.key: each.label}, text)
+                yield _Destination(ChangeKind.QUOTA, unit, {each.key: each.label}, text)
 
-    return _try_places(question, charged())
+    return _try_destinations(question, charged())
 
 
 class _Leaf(NamedTuple):

@@ -168,7 +168,7 @@ def _shrink(question: Question, found: Found) -> Found:
     """Return smaller amounts that still suffice, one resource after the other, by bisection."""
     if question.trials.left <= RESERVE or _is_least(question, found):
         return found
-    for limit, key in _places(found.raises):
+    for limit, key in _raised_amounts(found.raises):
         low, high = 0, found.raises[limit][key]
         while high - low > 1 and question.trials.left > RESERVE:
             middle = (low + high) // 2
@@ -190,11 +190,11 @@ def _is_least(question: Question, found: Found) -> bool:
         _attempt(
             question, _with(found.raises, limit, key, found.raises[limit][key] - 1), found.base
         ).starts
-        for limit, key in _places(found.raises)
+        for limit, key in _raised_amounts(found.raises)
     )
 
 
-def _places(raises: Raises) -> Iterator[tuple[Limit, str]]:
+def _raised_amounts(raises: Raises) -> Iterator[tuple[Limit, str]]:
     for limit, more in raises.items():
         for key in sorted(more):
             yield limit, key

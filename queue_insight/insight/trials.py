@@ -126,7 +126,7 @@ class Trials:
         if not self._trials:
             raise SpentError
         self._trials -= 1
-        return self._tell(self._engine.fork(), edits)
+        return self._apply(self._engine.fork(), edits)
 
     def proceed(self, outcome: Outcome, *edits: Edit) -> Outcome:
         """Return what follows from more changes where the unit has not started.
@@ -137,9 +137,9 @@ class Trials:
         Raises:
             SpentError: There are no decisions left.
         """
-        return self._tell(outcome.engine, edits)
+        return self._apply(outcome.engine, edits)
 
-    def _tell(self, engine: Engine, edits: tuple[Edit, ...]) -> Outcome:
+    def _apply(self, engine: Engine, edits: tuple[Edit, ...]) -> Outcome:
         return self._run(engine, [name for edit in edits for name in edit(engine)])
 
     def _run(self, engine: Engine, queues: Iterable[str]) -> Outcome:
@@ -212,10 +212,10 @@ def decide_until_rest(
 
 def edit_spec(record: CachedUnit, spec: QueueUnitSpec) -> Edit:
     """Return the edit that replaces a unit's spec."""
-    return told(replace(record.unit, spec=spec), record)
+    return replacement(replace(record.unit, spec=spec), record)
 
 
-def told(unit: QueueUnit, record: CachedUnit) -> Edit:
+def replacement(unit: QueueUnit, record: CachedUnit) -> Edit:
     """Return the edit that replaces a unit by this version of it."""
     version = str(record.version + 1)
     newer = replace(unit, metadata=replace(unit.metadata, resource_version=version))
@@ -226,10 +226,10 @@ def end(keys: Iterable[str]) -> Edit:
     """Return the edit that ends admitted units with all their pods."""
     ended = tuple(keys)
 
-    def tell(engine: Engine) -> tuple[str, ...]:
+    def edit(engine: Engine) -> tuple[str, ...]:
         return tuple(name for key in ended for name in _leave(engine, key, Phase.SUCCEED))
 
-    return tell
+    return edit
 
 
 def let_leave(engine: Engine, keys: Iterable[str]) -> Iterator[str]:
@@ -252,4 +252,4 @@ def _leave(engine: Engine, key: str, phase: Phase) -> Iterator[str]:
     for pod in engine.units.usage.known.pods_of(record.unit):
         yield from engine.forget_pod(pod)
     status = replace(record.unit.status, phase=phase.value, admissions=(), conditions=())
-    yield from told(replace(record.unit, status=status), record)(engine)
+    yield from replacement(replace(record.unit, status=status), record)(engine)

@@ -238,7 +238,7 @@ class VirtualCluster:
             if record.state in {UnitState.ASSUMED, UnitState.CONFLICT}:
                 # The write is lost with its process: the unit is decided again, first of all.
                 unit = with_status(record.unit, {}, self._next_version())
-                self._tell(unit)
+                self._update(unit)
             elif record.unit.status.phase == Phase.RUNNING:
                 ready = find_condition(record.unit.status.conditions, PODS_READY)
                 since = read_past(ready.last_transition_time if ready else None, self.wall)
@@ -260,7 +260,7 @@ class VirtualCluster:
             unit.metadata, resource_version=version, creation_timestamp=rfc3339(self.wall)
         )
         unit = replace(unit, metadata=metadata)
-        self._tell(unit)
+        self._update(unit)
         self._report(EventKind.ARRIVED, unit)
         self._next_arrival()
 
@@ -514,11 +514,11 @@ class VirtualCluster:
     def _write(self, unit: QueueUnit, status: dict[str, object]) -> QueueUnit:
         """Merge a status, tell the engine, and plan what follows; return the unit after it."""
         written = with_status(unit, status, self._next_version())
-        self._tell(written)
+        self._update(written)
         self._plan_by(written.metadata.key)
         return written
 
-    def _tell(self, unit: QueueUnit) -> None:
+    def _update(self, unit: QueueUnit) -> None:
         self._wake(self.engine.on_queue_unit(unit))
 
     def _report(

@@ -37,7 +37,7 @@ from queue_insight.debug_api.insight_views import (
     RecordView,
 )
 from queue_insight.debug_api.question_budget import QuestionBudget
-from queue_insight.debug_api.question_caller import told_caller
+from queue_insight.debug_api.question_caller import caller_named_by_scheduler
 from queue_insight.debug_api.what_if_routes import WhatIfAnswers, add_what_if
 from queue_insight.insight.finished_run import FinishedRun
 from queue_insight.insight_program.horizons import Horizons
@@ -195,7 +195,7 @@ class TimedApi:
         """Why a unit waits."""
         answers = ExplainAnswers(self._state(at), self._questions)
         if changes:
-            return answers.explain_with_changes(namespace, name, told_caller(request))
+            return answers.explain_with_changes(namespace, name, caller_named_by_scheduler(request))
         return answers.explain(namespace, name)
 
     def quotas(self, at: At = None) -> views.QuotaTreePage:
@@ -225,9 +225,9 @@ class NewUnitsApi:
         with self._budget.spend(caller):
             return self._horizons.foresee(self._state(), units)
 
-    def told(self, request: Request, body: Units) -> NewUnitsView:
+    def forecast_new_units(self, request: Request, body: Units) -> NewUnitsView:
         """When units start that are submitted now."""
-        return self.answer(body, told_caller(request))
+        return self.answer(body, caller_named_by_scheduler(request))
 
 
 def build_answer_app(
@@ -254,7 +254,7 @@ def build_answer_app(
     timed, turns = TimedApi(sources, questions), AnswerTurns(sources.clock)
 
     def in_turn(answer: Callable[..., object]) -> Callable[..., object]:
-        return turns.in_turn(answer, lambda request, _: told_caller(request))
+        return turns.in_turn(answer, lambda request, _: caller_named_by_scheduler(request))
 
     get = app.get
     get("/debug/insight")(state.insight)
@@ -266,6 +266,6 @@ def build_answer_app(
     get("/debug/quotas")(in_turn(timed.quotas))
     get(FINISHED_RUNS)(runs.finished_runs)
     add_forecast_routes(app, forecasts, open_access)
-    add_what_if(app, what_if.answer, open_access, caller_of=told_caller)
-    app.post(NEW_UNITS)(new_units.told)
+    add_what_if(app, what_if.answer, open_access, caller_of=caller_named_by_scheduler)
+    app.post(NEW_UNITS)(new_units.forecast_new_units)
     return app

@@ -62,7 +62,7 @@ class FittingWatch:
         self._next = 0
         # Replaced as a whole, so that readers in other threads need no lock.
         self._fitting: dict[Uid, _Fitting] = {}
-        self._told: set[Uid] = set()
+        self._logged: set[Uid] = set()
 
     def count(self) -> float:
         """Return how many units fitted when they were last looked at."""
@@ -81,7 +81,7 @@ class FittingWatch:
             return ROUND_SECONDS
         if state.number != self._number:
             self._look(state)
-        self._tell()
+        self._log_stuck()
         return ROUND_SECONDS
 
     def _look(self, state: State) -> None:
@@ -112,10 +112,10 @@ class FittingWatch:
             self._on_error()
             return False
 
-    def _tell(self) -> None:
+    def _log_stuck(self) -> None:
         """Log each unit once that has fitted for long."""
         late = self._clock.monotonic() - TOLD_SECONDS
         stuck = {uid: each.unit for uid, each in self._fitting.items() if each.since <= late}
-        for uid in stuck.keys() - self._told:
+        for uid in stuck.keys() - self._logged:
             log.warning("a unit waits, and nothing keeps it from starting", unit=stuck[uid])
-        self._told = set(stuck)
+        self._logged = set(stuck)

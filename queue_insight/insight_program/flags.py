@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from queue_insight.api_registration.api_service import HTTPS_PORT, ServiceReference
-from queue_insight.forecast.untold import LEAST_RUNS
+from queue_insight.forecast.no_forecast import LEAST_RUNS
 from queue_insight.page.networks import Networks, read_networks
 from queue_insight.record.record_limits import DEFAULT_BYTES
 from shared_api.durations import DurationError, parse_seconds

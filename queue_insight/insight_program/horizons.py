@@ -18,10 +18,10 @@ from queue_insight.forecast.all_units import Settings, forecast
 from queue_insight.forecast.arrivals import LEAST_SECONDS
 from queue_insight.forecast.calibration import Calibration
 from queue_insight.forecast.learned import Learned
+from queue_insight.forecast.no_forecast import LEAST_RUNS, not_known_yet
 from queue_insight.forecast.paths import DrawnRuns
 from queue_insight.forecast.run_times import PRIOR_MEDIAN, RunTimeModel
 from queue_insight.forecast.traits import Traits, traits_of_record
-from queue_insight.forecast.untold import LEAST_RUNS, not_known_yet
 from queue_insight.insight.finished_run import FinishedRun
 from queue_insight.insight.virtual_cluster import Arrival, RunSeconds
 from queue_insight.what_if.edit import Edit
@@ -75,7 +75,7 @@ class DrawnPaths:
             for record in state.engine.units.records.values()
             if record.info is not None
         }
-        self.basis = _say_basis(learned, state.moment)
+        self.basis = _describe_basis(learned, state.moment)
 
     def paths(self) -> Iterator[_DrawnPath]:
         """Return the paths."""
@@ -107,7 +107,7 @@ class _DrawnPath:
         return self._source.arrivals(self._number)
 
 
-def _say_basis(learned: Learned, moment: Moment) -> str:
+def _describe_basis(learned: Learned, moment: Moment) -> str:
     runs = (
         f"run times like those of {learned.count} runs that have ended"
         if learned.count
@@ -116,14 +116,14 @@ def _say_basis(learned: Learned, moment: Moment) -> str:
     )
     known = learned.seconds_known(moment)
     arrivals = (
-        f"arrivals like those of the last {_say_span(known)}"
+        f"arrivals like those of the last {_describe_span(known)}"
         if known >= LEAST_SECONDS
         else "no arrivals, as none are known yet"
     )
     return f"{runs}; {arrivals}"
 
 
-def _say_span(seconds: float) -> str:
+def _describe_span(seconds: float) -> str:
     return f"{seconds / HOUR:.1f} hours" if seconds >= 2 * HOUR else f"{seconds / 60:.0f} minutes"
 
 
@@ -168,15 +168,15 @@ class Horizons:
             finally:
                 self._turn.release()
 
-    def why_untold(self) -> str:
+    def why_no_forecast(self) -> str:
         """Return why nothing is told over a time yet; "": it is.
 
         A horizon is about all units, so the runs of all kinds count.
         """
         with self._turn:
             self._read()
-            untold = not_known_yet(self._learned.count, self._least_runs)
-        return "" if untold is None else untold.text
+            no_forecast = not_known_yet(self._learned.count, self._least_runs)
+        return "" if no_forecast is None else no_forecast.text
 
     def answer(
         self, state: State, edits: Sequence[Edit], horizon_seconds: float, seed: int

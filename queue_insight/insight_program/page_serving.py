@@ -15,7 +15,7 @@ from queue_insight.page.page_server import PageServer, Tls
 from queue_insight.page.renewed_certificate import RenewedCertificate
 from queue_insight.page.sessions import Sessions
 from queue_insight.page.sources import PageSources
-from queue_insight.page.tls_acceptor import Places
+from queue_insight.page.tls_acceptor import HandshakeLimits
 from shared_api.access_review import AccessReviewer
 from shared_api.debug_api.access import LOCAL_HOSTS
 from shared_api.debug_api.server import check_address, is_loopback
@@ -85,11 +85,11 @@ def _open_tls(flags: PageFlags) -> Tls | None:
     if context is None:
         return None
     certificate = RenewedCertificate(context, flags.tls_certificate, flags.tls_key)
-    return Tls(certificate, Places(shared=flags.trusted_proxies))
+    return Tls(certificate, HandshakeLimits(shared=flags.trusted_proxies))
 
 
 def _connections() -> int:
     """Return how many connections the process has room for, beside those of its other ports."""
-    handshakes = Places().in_all + Places().waiting
+    handshakes = HandshakeLimits().in_all + HandshakeLimits().waiting
     left = raise_open_files(CONNECTIONS + handshakes) - RESERVED - sum(WANTED.values()) - handshakes
     return max(LEAST_CONNECTIONS, min(CONNECTIONS, left))

@@ -89,7 +89,7 @@ class EngineRecorder:
 
     def step(self) -> float:
         """Write what has come; return how many seconds to rest."""
-        until = self._told_until()
+        until = self._recorded_until()
         rest = self._writer.step(0.0 if until is None else until.timestamp())
         problem = self._writer.problem
         if problem and problem != self._told:
@@ -101,7 +101,7 @@ class EngineRecorder:
             self._until = until
         return rest
 
-    def _told_until(self) -> datetime | None:
+    def _recorded_until(self) -> datetime | None:
         """Return up to when this was told every call; None: that is not known now."""
         # Read before what has come is written: what comes meanwhile may be written or not.
         followed = self._engine.followed

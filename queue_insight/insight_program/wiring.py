@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 
 from queue_insight.debug_api.engine_state import State
 from queue_insight.debug_api.explanations import Explanations
-from queue_insight.debug_api.forecast_routes import Forecasts, Pace, telling
+from queue_insight.debug_api.forecast_routes import Forecasts, Pace, forecast_scope
 from queue_insight.debug_api.insight_views import RecordView
 from queue_insight.debug_api.question_budget import QuestionBudget
 from queue_insight.debug_api.what_if_routes import WhatIfAnswers
@@ -149,7 +149,7 @@ class Insight:
             Settings(),
             since,
             Pace(flags.forecast_seconds, calls=self._last_call),
-            telling(
+            forecast_scope(
                 self._engine,
                 Explanations(self._engine, self._clock.now),
                 flags.least_runs,

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from queue_insight.debug_api.answers import Answers
 from queue_insight.debug_api.engine_state import State
 from queue_insight.debug_api.explanations import Explanations
-from queue_insight.debug_api.forecast_routes import Forecasts, Pace, telling
+from queue_insight.debug_api.forecast_routes import Forecasts, Pace, forecast_scope
 from queue_insight.debug_api.question_budget import QuestionBudget
 from queue_insight.debug_api.what_if_routes import WhatIfAnswers, WhatIfQuestion
 from queue_insight.forecast.all_units import Settings
@@ -164,7 +164,9 @@ class OfflineAnswers:
             Settings(),
             since=self._known_since(),
             pace=Pace(budget_seconds=FOREVER),
-            telling=telling(self._shared, Explanations(self._shared, self._clock.now)),
+            forecast_scope=forecast_scope(
+                self._shared, Explanations(self._shared, self._clock.now)
+            ),
         )
         for run in self._loaded.dump.runs:
             forecasts.learn(run)

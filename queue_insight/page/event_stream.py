@@ -70,7 +70,7 @@ class Streams:
         """How many are open."""
         return self._count
 
-    def check_places(self) -> None:
+    def check_capacity(self) -> None:
         """Check that there is a place for one more stream.
 
         Raises:
@@ -83,11 +83,11 @@ class Streams:
         """Send events to a visitor until it may not read any more."""
         self._count += 1
         try:
-            await self._tell(visitor, last_id, send)
+            await self._stream(visitor, last_id, send)
         finally:
             self._count -= 1
 
-    async def _tell(self, visitor: Visitor, last_id: str, send: Send) -> None:
+    async def _stream(self, visitor: Visitor, last_id: str, send: Send) -> None:
         await self._look()
         changes, reader = self._changes, visitor
         place = changes.last if not last_id else changes.place_of(last_id)
@@ -210,7 +210,7 @@ def add_events(app: FastAPI, streams: Streams, identify: Callable[[Request], Vis
 
     async def events(request: Request) -> Response:
         visitor = await run_in_threadpool(identify, request)
-        streams.check_places()
+        streams.check_capacity()
         return EventStream(streams, visitor, request.headers.get("last-event-id", ""))
 
     form = answers_with(EventStream.media_type)

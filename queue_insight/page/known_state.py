@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from queue_insight.page.sources import AskedState, PageSources
+from queue_insight.page.sources import EngineAtTime, PageSources
 from queue_insight.page.units_to_act_on import (
     UnitGroup,
     find_pods_not_running,
@@ -137,7 +137,7 @@ class KnownStates:
         return self.of_now() if moment is None else read_state(self._sources.at(moment), 0)
 
 
-def read_state(state: AskedState, number: int) -> KnownState:
+def read_state(state: EngineAtTime, number: int) -> KnownState:
     """Return what a state of the engine is."""
     engine = state.shared.fork()
     waiting, users = _count(engine)

@@ -69,7 +69,7 @@ from queue_insight.page.quota_history import QuotaHistory
 from queue_insight.page.quota_view import QuotaPage, show_quota
 from queue_insight.page.sessions import Sessions
 from queue_insight.page.shared_answers import SharedAnswers, T
-from queue_insight.page.sources import AskedState, PageSources
+from queue_insight.page.sources import EngineAtTime, PageSources
 from queue_insight.page.static_files import read_files, static_routes
 from queue_insight.page.unit_view import UnitPage, check_namespace, show_unit
 from queue_insight.page.visitors import LocalVisitors, Visitor, Visitors
@@ -243,7 +243,7 @@ class Pages:
         return self._encode(visitor, current, (name, query), build)
 
     def _units(
-        self, asked: AskedState, current: KnownState | None, name: str
+        self, asked: EngineAtTime, current: KnownState | None, name: str
     ) -> tuple[UnitFacts, ...]:
         """Return the units of a queue.
 

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 
 from queue_insight.page.bounded_connection import KEEP_SECONDS, BoundedConnection, Line
 from queue_insight.page.renewed_certificate import RenewedCertificate
-from queue_insight.page.tls_acceptor import Places, TlsAcceptor
+from queue_insight.page.tls_acceptor import HandshakeLimits, TlsAcceptor
 from shared_api.process.connection_gate import Observer
 from shared_api.process.loop_thread import Step
 
@@ -40,7 +40,7 @@ class Tls(NamedTuple):
     """
 
     certificate: RenewedCertificate
-    places: Places = Places()
+    places: HandshakeLimits = HandshakeLimits()
 
 
 class PageServer:

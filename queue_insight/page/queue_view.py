@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from queue_insight.debug_api.forecast_routes import Start
 from queue_insight.page.overview import QueueRow
-from queue_insight.page.sources import AskedState
+from queue_insight.page.sources import EngineAtTime
 from queue_insight.page.visitors import Visitor
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.debug_api import views
@@ -104,7 +104,7 @@ SORTS: Final[dict[str, Callable[[UnitFacts], object]]] = {
 }
 
 
-def read_units(state: AskedState, name: str) -> tuple[UnitFacts, ...]:
+def read_units(state: EngineAtTime, name: str) -> tuple[UnitFacts, ...]:
     """Return the pending units of a queue in order, then those on hold.
 
     Raises:
@@ -117,7 +117,7 @@ def read_units(state: AskedState, name: str) -> tuple[UnitFacts, ...]:
     return (*snapshots.page(name, 0, EVERY).units, *snapshots.held(queue))
 
 
-def read_unqueued(state: AskedState, keys: Iterable[str]) -> tuple[UnitFacts, ...]:
+def read_unqueued(state: EngineAtTime, keys: Iterable[str]) -> tuple[UnitFacts, ...]:
     """Return the units of these keys that are on hold, in this order."""
     snapshots = Snapshots(state.shared, state.now)
     units = snapshots.units((key, 0) for key in keys)

@@ -14,7 +14,7 @@ from queue_scheduler.cycles.engine_reader import EngineReader
 from shared_api.process.clock import Clock
 
 
-class AskedState(Protocol):
+class EngineAtTime(Protocol):
     """An engine to ask, and the time that its answers are about."""
 
     @property
@@ -57,7 +57,7 @@ class PageSources(NamedTuple):
         questions: How much computing questions may take; None: there is a budget of the page's own.
     """
 
-    at: Callable[[datetime | None], AskedState]
+    at: Callable[[datetime | None], EngineAtTime]
     number: Callable[[], int]
     insight: Callable[[], InsightView]
     log: Callable[[str], LogView]

@@ -43,7 +43,7 @@ _GONE: Final = (BlockingIOError, InterruptedError, ConnectionAbortedError)
 log = structlog.get_logger("page")
 
 
-class Places(NamedTuple):
+class HandshakeLimits(NamedTuple):
     """How many handshakes may be unfinished.
 
     Attributes:
@@ -86,7 +86,7 @@ class TlsAcceptor:
         connect: Callable[[], asyncio.Protocol],
         listener: socket.socket,
         certificate: RenewedCertificate,
-        places: Places,
+        places: HandshakeLimits,
         observe: Observer,
     ) -> None:
         self._loop = asyncio.get_running_loop()

@@ -113,7 +113,7 @@ def _replay(options: Options, err: TextIO, clock: Clock) -> Json:
         start_seconds=options.start_seconds,
         stop_seconds=options.stop_seconds,
     )
-    _tell_skipped(options.trace, trace, err)
+    _describe_skipped(options.trace, trace, err)
     count = 1 + len(others) + (MARGINS if options.marginal else 0)
     progress = Progress(err, clock, count)
     runs: list[tuple[str, Outcome]] = []
@@ -201,10 +201,10 @@ def _margins(
             return
 
 
-def _tell_skipped(path: Path, trace: Trace, err: TextIO) -> None:
-    told = ", ".join(f"{count} where {why}" for why, count in trace.skipped.items())
-    if told:
-        err.write(f"{path}: rows that are left out: {told}\n")
+def _describe_skipped(path: Path, trace: Trace, err: TextIO) -> None:
+    counts = ", ".join(f"{count} where {why}" for why, count in trace.skipped.items())
+    if counts:
+        err.write(f"{path}: rows that are left out: {counts}\n")
 
 
 # --- what is shown ------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def report_lines(report: Json) -> Iterator[str]:
             yield _row(f"  {tenant}", waits)
     yield ""
     for a_run in report["runs"]:
-        yield from _tell_run(a_run)
+        yield from _run_lines(a_run)
     for margin in report["marginal"]:
         saved = margin["savedWaitHours"]
         effect = f"{abs(saved):.1f} h {'less' if saved >= 0 else 'longer'}"
@@ -241,7 +241,7 @@ def _row(name: str, waits: Json) -> str:
     return f"{name:<24}{waits['jobs']:>9} {share:>12.0%}{cells}"
 
 
-def _tell_run(a_run: Json) -> Iterator[str]:
+def _run_lines(a_run: Json) -> Iterator[str]:
     name = a_run["name"]
     ended = seconds_in_words(a_run["seconds"])
     yield f"{name}: ended after {ended}, {a_run['evictions']} evictions"

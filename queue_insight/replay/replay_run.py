@@ -18,7 +18,12 @@ from queue_insight.insight.virtual_cluster import (
     VirtualCluster,
 )
 from queue_insight.replay.jobs import Job, Trace
-from queue_insight.replay.replayed_world import UnitMaker, World, build_engine, check_places
+from queue_insight.replay.replayed_world import (
+    UnitMaker,
+    World,
+    build_engine,
+    check_quotas_and_queues,
+)
 from queue_insight.replay.tally import Chain, Life, Tally, step_of
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
@@ -35,7 +40,7 @@ LOOKS: Final = 1000
 TOLD_EVERY: Final = 200
 """Events between two reports of progress."""
 
-Told = Callable[[float], None]
+OnProgress = Callable[[float], None]
 """Takes which share of a replay is done, from 0 to 1."""
 
 
@@ -78,33 +83,38 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         return list(self.tally.lives.values())
 
 
-def replay(world: World, trace: Trace, settings: Settings, told: Told) -> Outcome:
+def replay(world: World, trace: Trace, settings: Settings, on_progress: OnProgress) -> Outcome:
     """Play a trace.
 
     Args:
         world: Quotas, queues and settings.
         trace: The jobs.
         settings: How it is played.
-        told: Takes the progress.
+        on_progress: Takes the progress.
 
     Raises:
         TraceError: A job has no quota or no queue.
         ConfigurationError: The plugins cannot be built.
     """
     engine, maker = build_engine(world), UnitMaker(settings.default_quota)
-    check_places(engine, trace.jobs, maker, settings.path)
-    return _Replay(engine, maker, trace, settings, told).run()
+    check_quotas_and_queues(engine, trace.jobs, maker, settings.path)
+    return _Replay(engine, maker, trace, settings, on_progress).run()
 
 
 class _Replay:
     def __init__(
-        self, engine: Engine, maker: UnitMaker, trace: Trace, settings: Settings, told: Told
+        self,
+        engine: Engine,
+        maker: UnitMaker,
+        trace: Trace,
+        settings: Settings,
+        on_progress: OnProgress,
     ) -> None:
         self._engine = engine
         self._maker = maker
         self._jobs: Sequence[Job] = trace.jobs
         self._zero = trace.jobs[0].submit
-        self._told = told
+        self._on_progress = on_progress
         self._events = 0
         span = trace.jobs[-1].submit - self._zero
         self._step = step_of(span)
@@ -124,7 +134,7 @@ class _Replay:
         limits = {view.name: view.max for view in self._engine.plugins.view_quotas()}
         self._look()
         self._cluster.run()
-        self._told(1.0)
+        self._on_progress(1.0)
         never: dict[str, int] = {}
         for key in self._engine.units.records:
             refusal = self._engine.refusal_of(key)
@@ -154,7 +164,7 @@ class _Replay:
         if event.kind in {EventKind.ARRIVED, EventKind.FINISHED}:
             self._events += 1
             if self._events % TOLD_EVERY == 0:
-                self._told(self._events / (2 * len(self._jobs)))
+                self._on_progress(self._events / (2 * len(self._jobs)))
 
     def _look(self) -> None:
         """Look at what waits, now and again until nothing is left to happen."""

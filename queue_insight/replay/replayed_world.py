@@ -242,7 +242,9 @@ class UnitMaker:
         return template
 
 
-def check_places(engine: Engine, jobs: Sequence[Job], maker: UnitMaker, path: str) -> None:
+def check_quotas_and_queues(
+    engine: Engine, jobs: Sequence[Job], maker: UnitMaker, path: str
+) -> None:
     """Check that every job has a quota and a queue.
 
     Raises:

@@ -93,14 +93,14 @@ def score_worlds(
             names = ", ".join(known)
             raise TraceError(f"--policies {name}: there is no such policy; known: {names}")
     worlds = [_World(*each) for each in product(options.loads, options.policies, options.declared)]
-    told = progress(len(worlds))
+    bar = progress(len(worlds))
     found = []
     try:
         for world in worlds:
-            told.start(world.text)
-            found.append(_score_world(trace, world, seed, options, new_model(), told.show))
+            bar.start(world.text)
+            found.append(_score_world(trace, world, seed, options, new_model(), bar.show))
     finally:
-        told.end()
+        bar.end()
     return found
 
 
@@ -120,7 +120,7 @@ def _score_world(
     seed: int,
     options: ScoreOptions,
     model: RunTimeModel,
-    told: Callable[[float], None],
+    on_progress: Callable[[float], None],
 ) -> Json:
     load, policy, declared = world
     built = build_scored_world(trace, load=load, policy=policy, declared=declared, seed=seed)
@@ -130,7 +130,7 @@ def _score_world(
         forecasts=options.forecasts,
         is_oracle=options.oracle,
     )
-    questions = ScoredReplay(built, asking, model, told).run()
+    questions = ScoredReplay(built, asking, model, on_progress).run()
     errors = [abs(each.raw.p50 - (each.true or 0.0)) for each in questions]
     return {
         **world._asdict(),

@@ -116,7 +116,7 @@ class ScoredReplay:
         scored: The world, and the jobs.
         asking: What is asked.
         model: Learns run times; new.
-        told: Takes which share is done.
+        on_progress: Takes which share is done.
 
     Attributes:
         questions: All questions so far, in order.
@@ -127,14 +127,14 @@ class ScoredReplay:
         scored: ScoredWorld,
         asking: Asking,
         model: RunTimeModel,
-        told: Callable[[float], None] = lambda _: None,
+        on_progress: Callable[[float], None] = lambda _: None,
     ) -> None:
         self.questions: list[Question] = []
         self._scored = scored
         self._jobs: Sequence[Job] = scored.trace.jobs
         self._asking = asking
         self._model = model
-        self._told = told
+        self._on_progress = on_progress
         self._zero = self._jobs[0].submit
         self._span = self._jobs[-1].submit - self._zero
         self._maker = UnitMaker()
@@ -159,10 +159,10 @@ class ScoredReplay:
         for place, now in enumerate(moments):
             self._cluster.run(now)
             self._ask(is_deep=place % DEEP_EVERY == 0)
-            self._told(place / len(moments))
+            self._on_progress(place / len(moments))
         while self._open and self._cluster.agenda.next_at < inf:
             self._cluster.run(self._cluster.agenda.now + 86_400.0)
-        self._told(1.0)
+        self._on_progress(1.0)
         return self.questions
 
     # --- the walk -----------------------------------------------------------------------------
@@ -266,7 +266,7 @@ class ScoredReplay:
 
     def _ask(self, *, is_deep: bool) -> None:
         moment = Moment(self._cluster.agenda.now, self._cluster.wall)
-        places = self._places()
+        places = self._positions()
         asked = self._pick(places, is_deep=is_deep)
         uids: set[str] = {record.uid for record in asked}
         raws = self._forecast(moment, uids)
@@ -300,7 +300,7 @@ class ScoredReplay:
     def _job_of(self, uid: str) -> Job:
         return self._jobs[int(uid)]
 
-    def _places(self) -> dict[str, int]:
+    def _positions(self) -> dict[str, int]:
         """Return the places of all jobs that wait, by uid; the first one of a queue has 1."""
         lines: dict[str, list[CachedUnit]] = {}
         for record in self._engine.units.records.values():

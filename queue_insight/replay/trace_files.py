@@ -51,7 +51,7 @@ def read_trace(path: Path, form: str = "") -> tuple[str, Trace]:
     reader = _find_reader(path, text, form)
     trace = reader.read(str(path), io.StringIO(text, newline=""))
     if not trace.jobs:
-        raise TraceError(f"{path}: it has no job{_tell_skipped(trace)}")
+        raise TraceError(f"{path}: it has no job{_describe_skipped(trace)}")
     return reader.name, trace
 
 
@@ -79,9 +79,9 @@ def _decode(path: Path, data: bytes) -> str:
         raise TraceError(f"{path}, line {line}: it is not UTF-8 text") from error
 
 
-def _tell_skipped(trace: Trace) -> str:
-    told = ", ".join(f"{count} where {why}" for why, count in trace.skipped.items())
-    return f"; rows that are none: {told}" if told else ""
+def _describe_skipped(trace: Trace) -> str:
+    counts = ", ".join(f"{count} where {why}" for why, count in trace.skipped.items())
+    return f"; rows that are none: {counts}" if counts else ""
 
 
 def _find_reader(path: Path, text: str, form: str) -> TraceReader:

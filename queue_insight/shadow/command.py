@@ -15,7 +15,7 @@ from queue_insight.shadow.folder import RecordError, read_lines
 from queue_insight.shadow.given_objects import Given, read_given
 from queue_insight.shadow.lines import Header, JobSeen, Line, ObjectGone, ObjectSeen
 from queue_insight.shadow.numbers import Compared
-from queue_insight.shadow.places import Places
+from queue_insight.shadow.quota_mapping import QuotaMapping
 from queue_insight.shadow.report import build_html, build_report, report_lines, to_bytes
 from queue_insight.shadow.story import JobStory, Story, read_story
 from queue_scheduler.configuration import KoordQueueConfiguration, load_configuration
@@ -75,7 +75,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     configuration: KoordQueueConfiguration | None = None
-    places: Places = Places()
+    places: QuotaMapping = QuotaMapping()
     policy: str = ""
     objects: tuple[dict[str, object], ...] | None = None
 

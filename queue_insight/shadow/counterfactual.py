@@ -39,7 +39,7 @@ from queue_insight.shadow.lines import (
     ObjectGone,
     ObjectSeen,
 )
-from queue_insight.shadow.places import Places
+from queue_insight.shadow.quota_mapping import QuotaMapping
 from queue_insight.shadow.story import JobStory, Run
 from queue_scheduler.configuration import KoordQueueConfiguration
 from queue_scheduler.decision import Moment
@@ -118,14 +118,14 @@ class Counterfactual:
     def __init__(
         self,
         world: World,
-        places: Places,
+        places: QuotaMapping,
         began: float,
         jobs: Mapping[str, JobStory],
         on_start: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.fates: dict[str, Fate] = {}
         self._world = world
-        self._places = places
+        self._mapping = places
         self._began = began
         self._jobs = jobs
         self._on_start = on_start
@@ -182,13 +182,13 @@ class Counterfactual:
         cluster = self._cluster
         match found:
             case Node():
-                cluster.tell(lambda engine: engine.on_node(found))
+                cluster.apply(lambda engine: engine.on_node(found))
             case Queue():
                 policy = self._world.policy or found.spec.queue_policy
                 queue = replace(found, spec=replace(found.spec, queue_policy=policy))
-                cluster.tell(lambda engine: engine.on_queue(queue))
+                cluster.apply(lambda engine: engine.on_queue(queue))
             case _:
-                cluster.tell(lambda engine: engine.on_quota(found))
+                cluster.apply(lambda engine: engine.on_quota(found))
                 self._make_queues(found)
         self._on_objects()
 
@@ -198,7 +198,7 @@ class Counterfactual:
         known = {queue.name for queue in self.engine.queues}
         for queue in find_queues(world):
             if queue.metadata.name not in known:
-                self._cluster.tell(partial(Engine.on_queue, queue=queue))
+                self._cluster.apply(partial(Engine.on_queue, queue=queue))
 
     def _drop(self, kind: str, key: str) -> None:
         gone = self._objects.pop((kind, key), None)
@@ -207,11 +207,11 @@ class Counterfactual:
             case None:
                 return
             case Node():
-                cluster.tell(lambda engine: engine.on_node_gone(gone.metadata.name))
+                cluster.apply(lambda engine: engine.on_node_gone(gone.metadata.name))
             case Queue():
-                cluster.tell(lambda engine: engine.on_queue_gone(gone.metadata.name))
+                cluster.apply(lambda engine: engine.on_queue_gone(gone.metadata.name))
             case _:
-                cluster.tell(lambda engine: engine.on_quota_gone(gone))
+                cluster.apply(lambda engine: engine.on_quota_gone(gone))
         self._on_objects()
 
     def _on_objects(self) -> None:
@@ -219,9 +219,9 @@ class Counterfactual:
         self._quotas = frozenset(self.engine.plugins.list_quotas())
         stand_in = stand_in_for_nodes(self._objects.values())
         if stand_in is None:
-            self._cluster.tell(lambda engine: engine.on_node_gone(STAND_IN))
+            self._cluster.apply(lambda engine: engine.on_node_gone(STAND_IN))
         else:
-            self._cluster.tell(lambda engine: engine.on_node(stand_in))
+            self._cluster.apply(lambda engine: engine.on_node(stand_in))
 
     def _see(self, line: JobSeen) -> None:
         key = self._keys.get(line.uid)
@@ -250,7 +250,7 @@ class Counterfactual:
         created = rfc3339(datetime.fromtimestamp(line.submitted, UTC))
         meta = replace(unit.metadata, uid=Uid(line.uid), creation_timestamp=created)
         unit = replace(unit, metadata=meta)
-        return self._places.place(unit, line.kueue_queue, self._quotas.__contains__)
+        return self._mapping.place(unit, line.kueue_queue, self._quotas.__contains__)
 
     def _end(self, uid: str) -> None:
         key = self._keys.get(uid)
@@ -299,7 +299,7 @@ class Counterfactual:
 class _Cluster(VirtualCluster):
     """A virtual cluster that is told what happens as it happens."""
 
-    def tell(self, what: Callable[[Engine], tuple[str, ...]]) -> None:
+    def apply(self, what: Callable[[Engine], tuple[str, ...]]) -> None:
         """Tell the engine something that is not about units."""
         self._wake(what(self.engine))
 
@@ -307,7 +307,7 @@ class _Cluster(VirtualCluster):
         """Take a new unit that waits."""
         meta = replace(unit.metadata, resource_version=str(self._next_version()))
         unit = replace(unit, metadata=meta)
-        self._tell(unit)
+        self._update(unit)
         self._report(EventKind.ARRIVED, unit)
 
     def adopt(self, unit: QueueUnit, since: datetime) -> None:
@@ -315,7 +315,7 @@ class _Cluster(VirtualCluster):
         status = {"admissions": _admissions_of(unit), "conditions": [condition_body(_ADOPTED)]}
         admitted = with_status(unit, status, self._next_version())
         running = with_status(admitted, build_running(admitted, since), self._next_version())
-        self._tell(running)
+        self._update(running)
         self._started[unit.metadata.key] = self.agenda.at(since)
         self._plan_by(unit.metadata.key)
 
@@ -330,7 +330,7 @@ class _Cluster(VirtualCluster):
             labels=unit.metadata.labels,
             annotations=unit.metadata.annotations,
         )
-        self._tell(replace(record.unit, metadata=meta, spec=unit.spec))
+        self._update(replace(record.unit, metadata=meta, spec=unit.spec))
         self._plan_by(key)
 
     def plan_anew(self, key: str) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from queue_insight.replay.jobs import TraceError
 from queue_insight.replay.quota_files import read_documents
 from queue_insight.shadow.counterfactual import KINDS, convert_object
-from queue_insight.shadow.places import Places
+from queue_insight.shadow.quota_mapping import QuotaMapping
 from shared_api.objects.meta import ObjectMeta, WireStruct
 from shared_api.objects.priority_class import PriorityClass
 
@@ -32,7 +32,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     bodies: tuple[dict[str, Any], ...] = ()
-    places: Places | None = None
+    places: QuotaMapping | None = None
 
 
 def read_given(path: Path) -> Given:
@@ -42,13 +42,13 @@ def read_given(path: Path) -> Given:
         TraceError: It cannot be read, or has another kind, or an object that is wrong.
     """
     bodies: list[dict[str, Any]] = []
-    said: list[Places] = []
+    said: list[QuotaMapping] = []
     for place, body in read_documents(path):
         kind = body.get("kind")
         try:
             if kind == PLACES:
                 own = {key: value for key, value in body.items() if key not in _OF_OBJECTS}
-                said.append(msgspec.convert(own, Places))
+                said.append(msgspec.convert(own, QuotaMapping))
             elif kind == LOCAL_QUEUE:
                 said.insert(0, _place_of(msgspec.convert(body, _LocalQueue)))
             elif kind in PRIORITY_CLASSES:
@@ -76,15 +76,15 @@ class _LocalQueue(WireStruct, frozen=True):
     spec: _LocalQueueSpec = _LocalQueueSpec()
 
 
-def _place_of(queue: _LocalQueue) -> Places:
-    return Places(kueue_queues={queue.metadata.key: queue.spec.cluster_queue})
+def _place_of(queue: _LocalQueue) -> QuotaMapping:
+    return QuotaMapping(kueue_queues={queue.metadata.key: queue.spec.cluster_queue})
 
 
-def _priority_of(given: PriorityClass) -> Places:
-    return Places(priorities={given.metadata.name: given.value})
+def _priority_of(given: PriorityClass) -> QuotaMapping:
+    return QuotaMapping(priorities={given.metadata.name: given.value})
 
 
-def _join(said: Iterable[Places]) -> Places:
+def _join(said: Iterable[QuotaMapping]) -> QuotaMapping:
     """Return all of these as one; the later ones count."""
     queues: dict[str, str] = {}
     namespaces: dict[str, str] = {}
@@ -93,7 +93,7 @@ def _join(said: Iterable[Places]) -> Places:
         queues |= each.kueue_queues
         namespaces |= each.namespaces
         priorities |= each.priorities
-    return Places(kueue_queues=queues, namespaces=namespaces, priorities=priorities)
+    return QuotaMapping(kueue_queues=queues, namespaces=namespaces, priorities=priorities)
 
 
 _OF_OBJECTS: Final = frozenset({"kind", "apiVersion", "metadata"})

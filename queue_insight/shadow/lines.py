@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from queue_insight.shadow.places import Places
+from queue_insight.shadow.quota_mapping import QuotaMapping
 
 FORMAT: Final = 1
 """The version of the lines; a reader refuses others."""
@@ -41,7 +41,7 @@ class Header(_Line, frozen=True, kw_only=True, tag_field="type", tag="header"):
     format: int
     version: str
     configuration: dict[str, Any] | None = None
-    places: Places = Places()
+    places: QuotaMapping = QuotaMapping()
     kinds: tuple[str, ...] = ()
 
 

@@ -85,20 +85,20 @@ def to_bytes(report: Json) -> bytes:
 
 def report_lines(report: Json) -> Iterator[str]:
     """Yield the most important numbers as lines."""
-    yield from _tell_record(report["record"])
+    yield from _record_lines(report["record"])
     yield ""
     columns = "".join(f"{name:>12}" for name in ("mean", "median", "p90", "max"))
     yield f"{'WAITS':<32}{'jobs':>8}{columns}"
-    yield from _tell_waits("all", report["waits"]["all"])
+    yield from _wait_lines("all", report["waits"]["all"])
     for queue, waits in report["waits"]["byQueue"].items():
-        yield from _tell_waits(f"queue {queue or '(none)'}", waits)
+        yield from _wait_lines(f"queue {queue or '(none)'}", waits)
     yield ""
-    yield from _tell_use(report["use"])
+    yield from _use_lines(report["use"])
     yield f"{'ORDER INVERSIONS':<40}{REAL:>12}{SHADOW:>12}"
     for queue, pairs in (("all", report["inversions"]["all"]), *_queues(report["inversions"])):
         yield f"{queue:<40}{pairs[REAL]:>12}{pairs[SHADOW]:>12}"
     yield ""
-    yield from _tell_jobs(report["jobs"])
+    yield from _job_lines(report["jobs"])
 
 
 def _queues(found: Json) -> Iterator[tuple[str, Json]]:
@@ -106,7 +106,7 @@ def _queues(found: Json) -> Iterator[tuple[str, Json]]:
         yield f"queue {queue or '(none)'}", each
 
 
-def _tell_record(record: Json) -> Iterator[str]:
+def _record_lines(record: Json) -> Iterator[str]:
     yield f"{record['jobs']} jobs from {record['from']} to {record['until']}"
     if record["ranBefore"]:
         many = record["ranBefore"]
@@ -118,7 +118,7 @@ def _tell_record(record: Json) -> Iterator[str]:
         yield f"nothing was watched from {gap['from']} to {gap['until']}"
 
 
-def _tell_waits(name: str, waits: Json) -> Iterator[str]:
+def _wait_lines(name: str, waits: Json) -> Iterator[str]:
     for side in (REAL, SHADOW):
         found = waits[side]
         cells = "".join(
@@ -134,7 +134,7 @@ def _tell_waits(name: str, waits: Json) -> Iterator[str]:
             yield f"  {waits[key]} {words}, and are not in these numbers"
 
 
-def _tell_use(use: Json) -> Iterator[str]:
+def _use_lines(use: Json) -> Iterator[str]:
     if not use:
         return
     yield f"{'USE OF QUOTAS':<40}{REAL:>12}{SHADOW:>12}"
@@ -144,7 +144,7 @@ def _tell_use(use: Json) -> Iterator[str]:
     yield ""
 
 
-def _tell_jobs(jobs: Sequence[Json]) -> Iterator[str]:
+def _job_lines(jobs: Sequence[Json]) -> Iterator[str]:
     new = [each for each in jobs if not each["ranBefore"]]
     if not new:
         return
@@ -152,7 +152,7 @@ def _tell_jobs(jobs: Sequence[Json]) -> Iterator[str]:
     widest = max(len("JOB"), *(len(each["job"]) for each in ranked))
     yield f"{'JOB':<{widest}}  {'submitted':<21}{'really waited':>14}{'would wait':>14}"
     for each in ranked:
-        cells = "".join(f"{_tell_wait(each[key]):>14}" for key in ("waitSeconds", _WOULD))
+        cells = "".join(f"{_wait_in_words(each[key]):>14}" for key in ("waitSeconds", _WOULD))
         why = f"  {each['why']}" if each["why"] else ""
         yield f"{each['job']:<{widest}}  {each['submitted']:<21}{cells}{why}"
     if len(new) > len(ranked):
@@ -170,7 +170,7 @@ def _difference(job: Json) -> float:
     return abs(float(real) - float(shadow))
 
 
-def _tell_wait(seconds: float | None) -> str:
+def _wait_in_words(seconds: float | None) -> str:
     return "not started" if seconds is None else seconds_in_words(seconds)
 
 

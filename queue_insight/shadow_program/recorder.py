@@ -25,7 +25,7 @@ from queue_insight.shadow.lines import (
     ObjectGone,
     ObjectSeen,
 )
-from queue_insight.shadow.places import Places
+from queue_insight.shadow.quota_mapping import QuotaMapping
 from queue_insight.shadow.story import Story, key_of, read_story
 from queue_insight.shadow_program.flags import ShadowFlags
 from queue_insight.shadow_program.job_watch import JobName, JobWatch, ObservedJob
@@ -155,7 +155,7 @@ class Recorder:
             format=FORMAT,
             version=VERSION,
             configuration=None if configuration is None else msgspec.to_builtins(configuration),
-            places=self._places,
+            places=self._mapping,
             kinds=self._flags.kinds,
         )
         for line in (header, *self._changes_of_objects(self._all_objects(), now)):
@@ -164,7 +164,7 @@ class Recorder:
         first, rest = split([*before, *added])
         world = build_world([each.body for each in first], configuration, "")
         played = Counterfactual(
-            world, self._places, self._story.began, self._story.jobs, self._on_start
+            world, self._mapping, self._story.began, self._story.jobs, self._on_start
         )
         for line in rest:
             played.add(line)
@@ -177,8 +177,8 @@ class Recorder:
         return played
 
     @property
-    def _places(self) -> Places:
-        return self._given.places or Places()
+    def _mapping(self) -> QuotaMapping:
+        return self._given.places or QuotaMapping()
 
     def _all_objects(self) -> Objects:
         """Return all objects that count, and those of the record that are gone."""

@@ -27,7 +27,7 @@ from queue_controllers.manifests.verdicts import (
 )
 from queue_insight.insight.changes import Changes, find_changes
 from queue_insight.insight.explain import Explanation, explain, needs_fork
-from queue_insight.insight.trials import SpentError, Trials, never_late, told
+from queue_insight.insight.trials import SpentError, Trials, never_late, replacement
 from queue_insight.what_if.apply import apply_edits
 from queue_insight.what_if.edit import PATCH, Edit, EditError
 from queue_scheduler.cache.unit_state import CachedUnit
@@ -221,7 +221,7 @@ class TryOut:
         if not patch:
             return record.unit
         unit = msgspec.convert(merged(msgspec.to_builtins(record.unit), patch), QueueUnit)
-        told(unit, record)(self._engine)
+        replacement(unit, record)(self._engine)
         after = self._engine.record(unit.metadata.key)
         assert after is not None, "the unit was told"
         return after.unit

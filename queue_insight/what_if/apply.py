@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from queue_insight.what_if.cost import check_cost
-from queue_insight.what_if.edit import Edit, EditError, FieldError, Told
+from queue_insight.what_if.edit import AppliedEdit, Edit, EditError, FieldError
 from queue_insight.what_if.object_edits import (
     edit_elastic_quota,
     edit_node,
@@ -20,14 +20,14 @@ from queue_scheduler.engine.engine import Engine
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.resource_quota import ResourceQuota
 
-_Tell = Callable[[Engine, Edit, datetime], Told]
+_Apply = Callable[[Engine, Edit, datetime], AppliedEdit]
 
 
-def _at_any_time(tell: Callable[[Engine, Edit], Told]) -> _Tell:
-    return lambda engine, edit, _: tell(engine, edit)
+def _at_any_time(apply: Callable[[Engine, Edit], AppliedEdit]) -> _Apply:
+    return lambda engine, edit, _: apply(engine, edit)
 
 
-_KINDS: Final[Mapping[str, tuple[str, _Tell]]] = {
+_KINDS: Final[Mapping[str, tuple[str, _Apply]]] = {
     "Queue": ("scheduling.x-k8s.io/v1alpha1", _at_any_time(edit_queue)),
     "ElasticQuota": ("scheduling.sigs.k8s.io/v1alpha1", edit_elastic_quota),
     "ElasticQuotaTree": ("scheduling.sigs.k8s.io/v1beta1", edit_quota(ElasticQuotaTree)),
@@ -40,7 +40,7 @@ KINDS: Final = (*_KINDS, _UNIT)
 """What can be edited."""
 
 
-def apply_edits(engine: Engine, edits: Iterable[Edit], wall: datetime) -> tuple[Told, ...]:
+def apply_edits(engine: Engine, edits: Iterable[Edit], wall: datetime) -> tuple[AppliedEdit, ...]:
     """Tell an engine of edits, each on top of those before it; return what was told of each.
 
     Args:
@@ -54,16 +54,16 @@ def apply_edits(engine: Engine, edits: Iterable[Edit], wall: datetime) -> tuple[
     """
     edits = tuple(edits)
     check_cost(engine, edits)
-    told = []
+    applied = []
     for number, edit in enumerate(edits):
         try:
-            told.append(_apply(engine, edit, wall))
+            applied.append(_apply(engine, edit, wall))
         except FieldError as error:
             raise EditError(number, error) from error
-    return tuple(told)
+    return tuple(applied)
 
 
-def _apply(engine: Engine, edit: Edit, wall: datetime) -> Told:
+def _apply(engine: Engine, edit: Edit, wall: datetime) -> AppliedEdit:
     if edit.kind == "PriorityClass":
         text = "units have their priority as a number: patch spec.priority of a QueueUnit"
         raise FieldError("kind", text)
@@ -78,9 +78,9 @@ def _apply(engine: Engine, edit: Edit, wall: datetime) -> Told:
     if edit.kind == _UNIT:
         _check_version(edit, _KINDS["Queue"][0])
         return edit_unit(engine, edit, wall)
-    version, tell = _KINDS[edit.kind]
+    version, apply = _KINDS[edit.kind]
     _check_version(edit, version)
-    return tell(engine, edit, wall)
+    return apply(engine, edit, wall)
 
 
 def _check_alone(edit: Edit, field: str, kind: str) -> None:

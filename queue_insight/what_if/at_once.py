@@ -21,7 +21,7 @@ from queue_insight.insight.trials import (
     let_requeue,
 )
 from queue_insight.what_if.apply import apply_edits
-from queue_insight.what_if.edit import Edit, Told
+from queue_insight.what_if.edit import AppliedEdit, Edit
 from queue_scheduler.cache.admitted_units import runs_whole
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.decision import Moment, Preempt, Refusal
@@ -102,7 +102,7 @@ class AtOnce(msgspec.Struct, frozen=True, kw_only=True):
     """What edits change at this moment; units are in the order of their names, starts as they come.
 
     Attributes:
-        told: What the engine was told of each edit.
+        applied: What became of each edit.
         started: Units that start because of the edits.
         refused: Units that wait for another reason, or would have started.
         evicted: Units that leave because of the edits.
@@ -111,7 +111,7 @@ class AtOnce(msgspec.Struct, frozen=True, kw_only=True):
         without_plugins: Plugins that could not be asked, since they cannot be forked.
     """
 
-    told: tuple[Told, ...]
+    applied: tuple[AppliedEdit, ...]
     started: tuple[Start, ...]
     refused: tuple[Wait, ...]
     evicted: tuple[Eviction, ...]
@@ -133,15 +133,15 @@ def answer_at_once(engine: Engine, edits: Iterable[Edit], moment: Moment) -> AtO
     """
     twin = engine.fork()
     edited = _Copy(twin, moment)
-    told = apply_edits(twin, edits, moment.wall)
-    for each in told:
+    applied = apply_edits(twin, edits, moment.wall)
+    for each in applied:
         edited.let_leave(each.stranded, NODE_GONE)
         edited.let_requeue(each.requeued)
     plain = _Copy(engine, moment)
     is_complete = plain.come_to_rest() and edited.come_to_rest()
     started, refused = _compare(plain, edited)
     return AtOnce(
-        told=told,
+        applied=applied,
         started=tuple(started),
         refused=tuple(refused),
         evicted=tuple(
@@ -275,17 +275,17 @@ def _compare_wait(before: Engine, after: Engine, record: CachedUnit) -> Wait | N
     key = record.key
     if record.state is UnitState.ENDED:
         return None
-    refusal, told = after.refusal_of(key), before.refusal_of(key)
+    refusal, refusal_before = after.refusal_of(key), before.refusal_of(key)
     would_start = _occupies(before.record(key))
     is_known = before.record(key) is not None
-    if is_known and not would_start and _essence(refusal) == _essence(told):
+    if is_known and not would_start and _essence(refusal) == _essence(refusal_before):
         return None
     return Wait(
         unit=key,
         queue=record.queue_name,
         quota=_quota_of(record),
         refusal=refusal,
-        before=told,
+        before=refusal_before,
         would_start=would_start,
     )
 

@@ -60,7 +60,7 @@ class EditError(ValueError):
         self.number, self.field, self.text = number, error.field, error.text
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class AppliedEdit(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine was told of an edit.
 
     Attributes:

@@ -75,9 +75,9 @@ def answer_horizon(
     """
     end_pauses(engine)
     edited = engine.fork()
-    for told in apply_edits(edited, edits, moment.wall):
-        _ask_back(edited, told.stranded, BACKOFF_TIMEOUT, moment)
-        _ask_back(edited, told.requeued, REQUEUE_REQUESTED, moment)
+    for applied in apply_edits(edited, edits, moment.wall):
+        _ask_back(edited, applied.stranded, BACKOFF_TIMEOUT, moment)
+        _ask_back(edited, applied.requeued, REQUEUE_REQUESTED, moment)
     player = _Player(moment, seconds, is_over)
     before, after = [], []
     for path in source.paths():

@@ -109,7 +109,7 @@ class PathTally:
         self._held: dict[str, tuple[float, Amounts]] = {}
         self._used: dict[str, float] = {}
         self._completed: dict[str, int] = {}
-        self._places: dict[str, tuple[str, ...]] = {}
+        self._keys_by_unit: dict[str, tuple[str, ...]] = {}
         self._cluster: VirtualCluster | None = None
 
     def begin(self, cluster: VirtualCluster) -> None:
@@ -119,7 +119,7 @@ class PathTally:
             charge = cluster.engine.charge_of(record.uid)
             if record.occupies:
                 self._seen.add(record.uid)
-                self._places[record.uid] = _places(cluster.engine, record.key)
+                self._keys_by_unit[record.uid] = _measure_keys(cluster.engine, record.key)
                 if charge is not None:
                     self._held[record.uid] = (cluster.agenda.now, charge.amounts)
 
@@ -136,7 +136,7 @@ class PathTally:
                     amounts = add(amounts, grant.amounts) if amounts else grant.amounts
                 self._held[uid] = (event.now, amounts)
                 places = (f"queue/{event.decision.queue}", f"quota/{event.decision.quota}")
-                self._places[uid] = places
+                self._keys_by_unit[uid] = places
                 if uid not in self._seen:
                     self._seen.add(uid)
                     self._wait(places, event.now - _created(cluster, event.unit))
@@ -144,7 +144,7 @@ class PathTally:
                 self._release(uid, event.now)
             case EventKind.FINISHED:
                 self._release(uid, event.now)
-                for place in ("", *self._places.get(uid, ())):
+                for place in ("", *self._keys_by_unit.get(uid, ())):
                     self._completed[place] = self._completed.get(place, 0) + 1
             case _:
                 pass
@@ -167,7 +167,7 @@ class PathTally:
         for queue in cluster.engine.queues:
             for record in cluster.engine.waiting(queue.name):
                 if record.uid not in self._seen:
-                    self._wait(_places(cluster.engine, record.key), inf)
+                    self._wait(_measure_keys(cluster.engine, record.key), inf)
         numbers: dict[Name, float] = {}
         for place, waits in self._waits.items():
             waits.sort()
@@ -180,7 +180,7 @@ class PathTally:
         return numbers
 
 
-def _places(engine: Engine, key: str) -> tuple[str, ...]:
+def _measure_keys(engine: Engine, key: str) -> tuple[str, ...]:
     record = engine.record(key)
     info = None if record is None else record.info
     return () if info is None else (f"queue/{info.queue}", f"quota/{info.quota}")

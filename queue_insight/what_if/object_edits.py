@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from queue_insight.insight.limit_edits import NodeCopies
 from queue_insight.insight.queue_source import find_source
-from queue_insight.what_if.edit import PATCH, Edit, FieldError, Told
+from queue_insight.what_if.edit import PATCH, AppliedEdit, Edit, FieldError
 from queue_insight.what_if.validation import check_patch, decode, find_unread
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.managed_queues import differences, statement
@@ -99,7 +99,7 @@ def _known(thing: ThingT | None, edit: Edit) -> ThingT:
 # --- queues ---------------------------------------------------------------------------------------
 
 
-def edit_queue(engine: Engine, edit: Edit) -> Told:
+def edit_queue(engine: Engine, edit: Edit) -> AppliedEdit:
     """Tell an engine of an edited queue.
 
     Raises:
@@ -110,10 +110,10 @@ def edit_queue(engine: Engine, edit: Edit) -> Told:
         raise FieldError("namespace", f"queues are in {queue.metadata.namespace!r}")
     if not has_patch(edit):
         engine.on_queue_gone(_known(queue, edit).metadata.name)
-        return Told()
+        return AppliedEdit()
     after, unread = patched(edit, queue, Queue)
     put_queue(engine, after, "spec.queuePolicy", "metadata.annotations")
-    return Told(unread=unread)
+    return AppliedEdit(unread=unread)
 
 
 def put_queue(engine: Engine, queue: Queue, policy: str, options: str) -> None:
@@ -147,25 +147,25 @@ def put_queue(engine: Engine, queue: Queue, policy: str, options: str) -> None:
 
 def edit_quota(
     kind: type[QuotaT],
-) -> Callable[[Engine, Edit, datetime], Told]:
+) -> Callable[[Engine, Edit, datetime], AppliedEdit]:
     """Return the function that tells an engine of an edited quota, or source of quotas.
 
     It takes the time at which a quota is created: of two of one name the older counts.
     """
 
-    def tell(engine: Engine, edit: Edit, wall: datetime) -> Told:
+    def apply(engine: Engine, edit: Edit, wall: datetime) -> AppliedEdit:
         quota = _find(engine.objects.of_kind(kind), edit)
         if not has_patch(edit):
             engine.on_quota_gone(_known(quota, edit))
-            return Told()
+            return AppliedEdit()
         after, unread = patched(edit, quota, kind, rfc3339(wall))
         engine.on_quota(after)
-        return Told(unread=unread)
+        return AppliedEdit(unread=unread)
 
-    return tell
+    return apply
 
 
-def edit_elastic_quota(engine: Engine, edit: Edit, wall: datetime) -> Told:
+def edit_elastic_quota(engine: Engine, edit: Edit, wall: datetime) -> AppliedEdit:
     """Tell an engine of an edited ElasticQuota, and let its queue follow what that states.
 
     Of an edit that changes nothing of that, the queue is left as earlier edits have it. No queue is
@@ -175,15 +175,15 @@ def edit_elastic_quota(engine: Engine, edit: Edit, wall: datetime) -> Told:
         FieldError: The edit is wrong, or a setting that the quota states for its queue.
     """
     before = _source_of(engine, edit.name)
-    told = edit_quota(ElasticQuota)(engine, edit, wall)
+    applied = edit_quota(ElasticQuota)(engine, edit, wall)
     queue, source = engine.queues.queue(edit.name), _source_of(engine, edit.name)
     if queue is None or source is None:
-        return told
+        return applied
     if before is None or statement(before) != statement(source):
         body = merged(msgspec.to_builtins(queue), differences(source, queue))
         policy = f"metadata.labels[{QUEUE_POLICY}]"
         put_queue(engine, decode(body, Queue), policy, "metadata.annotations")
-    return told
+    return applied
 
 
 def _source_of(engine: Engine, name: str) -> ElasticQuota | None:
@@ -205,7 +205,7 @@ def _find(things: Iterator[QuotaT], edit: Edit) -> QuotaT | None:
 # --- nodes ----------------------------------------------------------------------------------------
 
 
-def edit_node(engine: Engine, edit: Edit) -> Told:
+def edit_node(engine: Engine, edit: Edit) -> AppliedEdit:
     """Tell an engine of an edited node, of one that is gone with its pods, or of copies of it.
 
     Raises:
@@ -219,23 +219,23 @@ def edit_node(engine: Engine, edit: Edit) -> Told:
         return _remove(engine, _known(node, edit))
     after, unread = patched(edit, node, Node)
     engine.on_node(after)
-    return Told(unread=unread)
+    return AppliedEdit(unread=unread)
 
 
-def _add_copies(engine: Engine, node: Node, count: int, nodes: Mapping[str, Node]) -> Told:
+def _add_copies(engine: Engine, node: Node, count: int, nodes: Mapping[str, Node]) -> AppliedEdit:
     if count < 0:
         raise FieldError("copies", "must be a positive number")
     name = node.metadata.name
     before = sum(each.startswith(f"{name}/") for each in nodes)
     NodeCopies(like=node, count=count, first=before).edit(engine)
-    return Told()
+    return AppliedEdit()
 
 
-def _remove(engine: Engine, node: Node) -> Told:
+def _remove(engine: Engine, node: Node) -> AppliedEdit:
     stranded: dict[str, None] = {}
     for pod, unit in engine.units.usage.pods.pods_on(node.metadata.name):
         engine.forget_pod(pod)
         if unit:
             stranded[unit] = None
     engine.on_node_gone(node.metadata.name)
-    return Told(stranded=tuple(stranded))
+    return AppliedEdit(stranded=tuple(stranded))

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from queue_insight.what_if.edit import PATCH, Edit, FieldError, Told
+from queue_insight.what_if.edit import PATCH, AppliedEdit, Edit, FieldError
 from queue_insight.what_if.object_edits import put_queue
 from queue_scheduler.engine.engine import Engine
 from shared_api.durations import DurationError, parse_duration
@@ -51,7 +51,7 @@ FIXED: Final = frozenset(
 _WORDS: Final = {bool: "true or false", str: "a string", int: "a whole number"}
 
 
-def edit_settings(engine: Engine, edit: Edit) -> Told:
+def edit_settings(engine: Engine, edit: Edit) -> AppliedEdit:
     """Tell an engine of settings for all queues, and of those of the configuration.
 
     Raises:
@@ -73,7 +73,7 @@ def edit_settings(engine: Engine, edit: Edit) -> Told:
             _refuse(name)
     for queue in [each.api_object for each in engine.queues]:
         put_queue(engine, _changed(queue, annotations, policy), POLICY, _first(annotations))
-    return Told()
+    return AppliedEdit()
 
 
 def _refuse(name: str) -> None:

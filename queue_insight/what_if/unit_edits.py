@@ -6,15 +6,15 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from queue_insight.insight.trials import end, told
-from queue_insight.what_if.edit import PATCH, Edit, FieldError, Told
+from queue_insight.insight.trials import end, replacement
+from queue_insight.what_if.edit import PATCH, AppliedEdit, Edit, FieldError
 from queue_insight.what_if.object_edits import has_patch, patched
 from queue_scheduler.engine.engine import Engine
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
 from shared_api.timestamps import rfc3339
 
 
-def edit_unit(engine: Engine, edit: Edit, wall: datetime) -> Told:
+def edit_unit(engine: Engine, edit: Edit, wall: datetime) -> AppliedEdit:
     """Tell an engine of an edited unit, of one that ends with all its pods, or of one that is gone.
 
     The pods of a deleted unit stay charged, as in a cluster.
@@ -31,12 +31,12 @@ def edit_unit(engine: Engine, edit: Edit, wall: datetime) -> Told:
         if not record.occupies:
             raise FieldError("end" if edit.end else "requeue", f"{key} is not admitted")
         if not edit.end:
-            return Told(requeued=(key,))
+            return AppliedEdit(requeued=(key,))
         end((key,))(engine)
-        return Told()
+        return AppliedEdit()
     if record is not None and not has_patch(edit):
         engine.on_queue_unit_gone(record.unit)
-        return Told()
+        return AppliedEdit()
     if not edit.namespace:
         raise FieldError("namespace", "is required")
     before = None if record is None else record.unit
@@ -50,8 +50,8 @@ def edit_unit(engine: Engine, edit: Edit, wall: datetime) -> Told:
         after = replace(after, metadata=replace(after.metadata, resource_version="1"))
         engine.on_queue_unit(after)
     else:
-        told(after, record)(engine)
-    return Told(unread=unread)
+        replacement(after, record)(engine)
+    return AppliedEdit(unread=unread)
 
 
 def _check_job(before: QueueUnit | None, after: QueueUnit) -> None:

@@ -17,7 +17,7 @@ from koord_queue.checks.rights import rights_of_program
 from koord_queue.cli.check import check
 from queue_controllers import configuration as controllers_configuration
 from queue_insight.api_registration.api_service import NAME as API_SERVICE
-from queue_insight.forecast.untold import LEAST_RUNS
+from queue_insight.forecast.no_forecast import LEAST_RUNS
 from queue_insight.insight_program.flags import InsightFlags, parse_insight_flags
 from queue_insight.scheduler_additions import InsightAddition
 from queue_scheduler import configuration as scheduler_configuration

@@ -15,9 +15,9 @@ from queue_insight.debug_api.forecast_routes import (
     QUIET_REST_SECONDS,
     REST_SHARE,
     Forecasts,
+    ForecastScope,
     Pace,
     Start,
-    Telling,
     add_forecast_routes,
     without_others,
 )
@@ -47,7 +47,7 @@ class Desk:
             self.model,
             Settings(paths=3, seconds=1000.0, seed=5),
             EPOCH,
-            telling=Telling(least_runs=0),
+            forecast_scope=ForecastScope(least_runs=0),
         )
 
 

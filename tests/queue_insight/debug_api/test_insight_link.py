@@ -27,7 +27,7 @@ from queue_insight.debug_api.answers import Answers
 from queue_insight.debug_api.app import build_whole_app
 from queue_insight.debug_api.insight_link import GONE, InsightLink
 from queue_insight.debug_api.insight_views import LogEntryView, LogView, log_without_others
-from queue_insight.debug_api.question_caller import told_caller
+from queue_insight.debug_api.question_caller import caller_named_by_scheduler
 from queue_insight.dump.codec import decode_dump
 from queue_insight.insight.finished_run import FinishedRun
 from queue_insight.insight_feed import http_over_socket
@@ -378,7 +378,7 @@ def test_the_insight_program_is_told_who_asks(kit: ShellKit, tmp_path: Path) -> 
     told: list[str] = []
 
     def answer(request: Request) -> Response:
-        told.append(told_caller(request))
+        told.append(caller_named_by_scheduler(request))
         return JSONResponse({"detail": "busy"}, 429, {"Retry-After": "7"})
 
     with answering(tmp_path, answer), asking(kit, tmp_path) as client:
@@ -398,7 +398,7 @@ def test_slow_answers_leave_threads_for_those_about_now(kit: ShellKit, tmp_path:
     may_end, asked = Event(), list[str]()
 
     def answer(request: Request) -> Response:
-        asked.append(told_caller(request))
+        asked.append(caller_named_by_scheduler(request))
         assert may_end.wait(60.0)
         return JSONResponse({"detail": "no"}, 503)
 

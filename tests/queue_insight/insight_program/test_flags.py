@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from queue_insight.forecast.untold import LEAST_RUNS
+from queue_insight.forecast.no_forecast import LEAST_RUNS
 from queue_insight.insight_program.flags import parse_insight_flags
 from shared_api.program_flags import FlagError
 

@@ -92,7 +92,7 @@ def test_units_arrive_on_both_sides_as_they_have_before() -> None:
 )
 def test_over_a_time_nothing_is_told_before_so_many_runs(runs: int, want: str) -> None:
     found = build(*(ended(number, quota=f"q{number}") for number in range(runs, 0, -1)))
-    assert found.why_untold() == want
+    assert found.why_no_forecast() == want
 
 
 def test_a_short_time_is_said_in_minutes() -> None:

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from queue_insight.debug_api.engine_state import NoStateError, State
 from queue_insight.debug_api.explanations import Explanations
-from queue_insight.debug_api.forecast_routes import Forecasts, telling
+from queue_insight.debug_api.forecast_routes import Forecasts, forecast_scope
 from queue_insight.debug_api.insight_views import InsightView, LogEntryView, LogView, RecordView
 from queue_insight.debug_api.question_budget import QuestionBudget
 from queue_insight.debug_api.what_if_routes import WhatIfAnswers
@@ -67,9 +67,9 @@ class PageWorld:
         self.registry = CollectorRegistry()
         model = load_run_time_model()
         now = clock.now()
-        told = telling(shared, Explanations(shared, clock.now), least_runs)
+        told = forecast_scope(shared, Explanations(shared, clock.now), least_runs)
         settings = Settings(paths=2)
-        self.forecasts = Forecasts(self._state, clock, model(), settings, now, telling=told)
+        self.forecasts = Forecasts(self._state, clock, model(), settings, now, forecast_scope=told)
         self._horizons = Horizons(model(), now, SystemClock(), least_runs=least_runs)
 
     def sources(self) -> PageSources:

@@ -14,7 +14,7 @@ from queue_insight.page import tls_acceptor
 from queue_insight.page.networks import read_networks
 from queue_insight.page.page_server import Tls
 from queue_insight.page.renewed_certificate import RenewedCertificate
-from queue_insight.page.tls_acceptor import Places
+from queue_insight.page.tls_acceptor import HandshakeLimits
 from shared_api.process.clock import SystemClock
 from shared_api.process.connection_gate import Outcome
 from tests.queue_insight.page.page_kit import PATIENCE_SECONDS, served_page
@@ -53,7 +53,7 @@ class Port:
 
 
 @contextmanager
-def port_with(kit: ShellKit, places: Places) -> Iterator[Port]:
+def port_with(kit: ShellKit, places: HandshakeLimits) -> Iterator[Port]:
     outcomes: list[Outcome] = []
     certificate = RenewedCertificate(server_context(), CERTIFICATE, KEY)
     with ExitStack() as opened:
@@ -78,7 +78,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_silent_connections_take_no_place(kit: ShellKit) -> None:
-    with port_with(kit, Places(in_all=1, of_address=1)) as port:
+    with port_with(kit, HandshakeLimits(in_all=1, of_address=1)) as port:
         silent = [port.connect() for _ in range(20)]
         assert port.answers()
         assert all(is_open(each) for each in silent)
@@ -86,7 +86,7 @@ def test_silent_connections_take_no_place(kit: ShellKit) -> None:
 
 
 def test_of_many_that_wait_those_of_the_address_with_most_go(kit: ShellKit) -> None:
-    with port_with(kit, Places(waiting=3)) as port:
+    with port_with(kit, HandshakeLimits(waiting=3)) as port:
         other = port.connect("127.0.0.2")
         own = [port.connect() for _ in range(4)]
         until(lambda: [is_open(each) for each in own] == [False, False, True, True])
@@ -95,7 +95,7 @@ def test_of_many_that_wait_those_of_the_address_with_most_go(kit: ShellKit) -> N
 
 
 def test_a_flood_of_ready_connections_keeps_nobody_out(kit: ShellKit) -> None:
-    with port_with(kit, Places(in_all=4, of_address=2, waiting=8)) as port:
+    with port_with(kit, HandshakeLimits(in_all=4, of_address=2, waiting=8)) as port:
         for _ in range(20):
             port.stall("127.0.0.2")
             sleep(0.02)  # each has spoken before the next one comes
@@ -104,7 +104,7 @@ def test_a_flood_of_ready_connections_keeps_nobody_out(kit: ShellKit) -> None:
 
 
 def test_a_flood_of_silent_connections_keeps_nobody_out(kit: ShellKit) -> None:
-    with port_with(kit, Places(in_all=4, of_address=2, waiting=8)) as port:
+    with port_with(kit, HandshakeLimits(in_all=4, of_address=2, waiting=8)) as port:
         for _ in range(200):
             port.connect()
         assert port.answers()
@@ -113,7 +113,7 @@ def test_a_flood_of_silent_connections_keeps_nobody_out(kit: ShellKit) -> None:
 
 @pytest.mark.usefixtures("_soon")
 def test_an_address_takes_places_from_itself_only(kit: ShellKit) -> None:
-    with port_with(kit, Places(in_all=8, of_address=2)) as port:
+    with port_with(kit, HandshakeLimits(in_all=8, of_address=2)) as port:
         other = port.stall("127.0.0.2")
         own = [port.stall() for _ in range(2)]
         assert port.answers()
@@ -124,7 +124,7 @@ def test_an_address_takes_places_from_itself_only(kit: ShellKit) -> None:
 
 @pytest.mark.usefixtures("_soon")
 def test_all_addresses_together_have_so_many_places(kit: ShellKit) -> None:
-    with port_with(kit, Places(in_all=3, of_address=2)) as port:
+    with port_with(kit, HandshakeLimits(in_all=3, of_address=2)) as port:
         stalled = []
         for last in range(2, 5):
             stalled.append(port.stall(f"127.0.0.{last}"))
@@ -135,7 +135,7 @@ def test_all_addresses_together_have_so_many_places(kit: ShellKit) -> None:
 
 @pytest.mark.usefixtures("_soon")
 def test_a_place_that_nobody_needs_is_not_taken(kit: ShellKit) -> None:
-    with port_with(kit, Places(in_all=2, of_address=2)) as port:
+    with port_with(kit, HandshakeLimits(in_all=2, of_address=2)) as port:
         stalled = port.stall()
         sleep(0.5)
         assert port.answers()
@@ -145,7 +145,7 @@ def test_a_place_that_nobody_needs_is_not_taken(kit: ShellKit) -> None:
 @pytest.mark.usefixtures("_soon")
 def test_trusted_proxies_take_all_places(kit: ShellKit) -> None:
     shared = read_networks(["127.0.0.2/31"])
-    with port_with(kit, Places(in_all=6, of_address=2, shared=shared)) as port:
+    with port_with(kit, HandshakeLimits(in_all=6, of_address=2, shared=shared)) as port:
         behind = [port.stall("127.0.0.2") for _ in range(5)]
         assert port.answers()
         assert all(is_open(each) for each in behind)
@@ -156,7 +156,7 @@ def test_trusted_proxies_take_all_places(kit: ShellKit) -> None:
 
 
 def test_of_those_that_are_ready_the_address_with_the_fewest_comes_first(kit: ShellKit) -> None:
-    with port_with(kit, Places(in_all=3, of_address=3)) as port:
+    with port_with(kit, HandshakeLimits(in_all=3, of_address=3)) as port:
         busy = [port.stall("127.0.0.2") for _ in range(3)]
         sleep(0.1)
         waiting = port.stall("127.0.0.2")
@@ -171,7 +171,7 @@ def test_of_those_that_are_ready_the_address_with_the_fewest_comes_first(kit: Sh
 
 
 def test_finished_handshakes_take_no_place(kit: ShellKit) -> None:
-    with port_with(kit, Places(in_all=1, of_address=1)) as port:
+    with port_with(kit, HandshakeLimits(in_all=1, of_address=1)) as port:
         assert [port.answers() for _ in range(5)] == [True] * 5
         assert port.outcomes == []
 
@@ -180,7 +180,7 @@ def test_who_is_late_or_speaks_no_tls_is_counted(
     kit: ShellKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tls_acceptor, "SECONDS", 0.2)
-    with port_with(kit, Places()) as port:
+    with port_with(kit, HandshakeLimits()) as port:
         late = [port.connect(), port.stall()]
         until(lambda: port.outcomes == [Outcome.LATE] * 2)
         assert not any(is_open(each) for each in late)

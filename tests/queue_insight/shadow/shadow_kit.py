@@ -22,7 +22,7 @@ from queue_insight.shadow.lines import (
     Line,
     ObjectSeen,
 )
-from queue_insight.shadow.places import Places
+from queue_insight.shadow.quota_mapping import QuotaMapping
 from shared_api.testing.object_builders import elastic_quota_body, queue_unit_body
 from shared_api.testing.virtual_clock import EPOCH
 
@@ -48,11 +48,11 @@ class Desk:
         places: Which quota jobs have that name none.
     """
 
-    def __init__(self, folder: Path, cpu: int = 2, places: Places | None = None) -> None:
+    def __init__(self, folder: Path, cpu: int = 2, places: QuotaMapping | None = None) -> None:
         self.folder = folder
         self.out, self.err = io.StringIO(), io.StringIO()
         self.lines: list[Line] = [
-            Header(at=BEGAN, format=FORMAT, version="1", places=places or Places())
+            Header(at=BEGAN, format=FORMAT, version="1", places=places or QuotaMapping())
         ]
         if cpu:
             self.object(0, quota("team", cpu))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from queue_insight.shadow.lines import Header, ObjectGone
-from queue_insight.shadow.places import Places
+from queue_insight.shadow.quota_mapping import QuotaMapping
 from queue_insight.shadow.report import DRAWN
 from shared_api.testing.object_builders import queue_body
 from shared_api.well_known_labels import KUEUE_PRIORITY_CLASS
@@ -146,7 +146,7 @@ def test_a_quota_that_comes_later_gets_its_queue(tmp_path: Path) -> None:
 
 
 def test_places_say_the_quota_of_jobs_that_name_none(tmp_path: Path) -> None:
-    places = Places(kueue_queues={"default/main": "team"}, namespaces={"default": "rest"})
+    places = QuotaMapping(kueue_queues={"default/main": "team"}, namespaces={"default": "rest"})
     desk = Desk(tmp_path, places=places)
     desk.object(0, quota("rest", 2))
     desk.object(0, quota("batch", 2))
@@ -165,7 +165,7 @@ def test_places_say_the_quota_of_jobs_that_name_none(tmp_path: Path) -> None:
 
 
 def test_a_priority_class_of_kueue_counts(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, places=Places(priorities={"urgent": 9}))
+    desk = Desk(tmp_path, places=QuotaMapping(priorities={"urgent": 9}))
     desk.job("runs", 0)
     desk.job("first", 1)
     desk.job("urgent", 2, metadata={"labels": {KUEUE_PRIORITY_CLASS: "urgent"}})

@@ -8,7 +8,7 @@ import pytest
 
 from queue_insight.replay.jobs import TraceError
 from queue_insight.shadow.given_objects import read_given
-from queue_insight.shadow.places import Places
+from queue_insight.shadow.quota_mapping import QuotaMapping
 
 QUEUES = """
 kind: ShadowPlaces
@@ -36,7 +36,7 @@ def test_local_queues_say_their_quota_unless_the_user_says_another(tmp_path: Pat
     path.write_text(QUEUES)
     given = read_given(path)
     queues = {"a/main": "research", "b/main": "own"}
-    want = Places(kueue_queues=queues, namespaces={"c": "rest"}, priorities={"urgent": 900})
+    want = QuotaMapping(kueue_queues=queues, namespaces={"c": "rest"}, priorities={"urgent": 900})
     assert given.places == want
     (body,) = given.bodies
     assert body["metadata"]["uid"] == "ElasticQuota/kq/research"

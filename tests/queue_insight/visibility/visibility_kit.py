@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from queue_insight.debug_api.engine_state import State
 from queue_insight.debug_api.explanations import Explanations
-from queue_insight.debug_api.forecast_routes import Forecasts, telling
+from queue_insight.debug_api.forecast_routes import Forecasts, forecast_scope
 from queue_insight.forecast.all_units import Settings
 from queue_insight.forecast.model_loading import load_run_time_model
 from queue_insight.visibility.app import build_visibility_app
@@ -87,7 +87,7 @@ class Desk:
             load_run_time_model()(),
             Settings(paths=2),
             self.clock.now(),
-            telling=telling(self.shared, explanations, least_runs=0),
+            forecast_scope=forecast_scope(self.shared, explanations, least_runs=0),
         )
         self._count = 0
 

@@ -237,7 +237,7 @@ def test_paths_that_are_not_read_are_named() -> None:
     cordon = Edit(kind="Node", name="n1", patch={"spec": {"unschedulable": True}})
     status = unit("new", patch={"kind": "QueueUnit", "status": {"phase": "Running"}})
     found = ask(cluster, cordon, status)
-    assert [each.unread for each in found.told] == [("patch.spec",), ("patch.status",)]
+    assert [each.unread for each in found.applied] == [("patch.spec",), ("patch.status",)]
 
 
 def test_an_answer_is_incomplete_when_its_decisions_are_spent(

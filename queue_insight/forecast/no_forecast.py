@@ -31,7 +31,7 @@ class Outlook(StrEnum):
     """It does not start until a user changes the unit, its quota or its queue."""
 
 
-class Untold(NamedTuple):
+class NoForecast(NamedTuple):
     """Why no times are told of a unit.
 
     Attributes:
@@ -45,7 +45,7 @@ class Untold(NamedTuple):
     text: str
 
 
-def why_untold(refusal: Refusal | None, runs: int, least: int) -> Untold | None:
+def why_no_forecast(refusal: Refusal | None, runs: int, least: int) -> NoForecast | None:
     """Return why no times are told of a unit that waits; None: they are.
 
     Args:
@@ -59,17 +59,17 @@ def why_untold(refusal: Refusal | None, runs: int, least: int) -> Untold | None:
     return blocked or not_known_yet(runs, least)
 
 
-def never_as_is(reason: str, message: str) -> Untold | None:
+def never_as_is(reason: str, message: str) -> NoForecast | None:
     """Return that a unit does not start as things are; None: its reason may end by itself."""
     if not reason_to_act(reason):
         return None
     text = f"does not start as things are: {message} ({reason})"
-    return Untold(Outlook.NEVER_AS_IS, "not as things are", text)
+    return NoForecast(Outlook.NEVER_AS_IS, "not as things are", text)
 
 
-def not_known_yet(runs: int, least: int) -> Untold | None:
+def not_known_yet(runs: int, least: int) -> NoForecast | None:
     """Return that too few runs have ended; None: there are enough."""
     if runs >= least:
         return None
     text = f"not known yet: {runs} of {least} runs"
-    return Untold(Outlook.NOT_KNOWN_YET, text, text)
+    return NoForecast(Outlook.NOT_KNOWN_YET, text, text)

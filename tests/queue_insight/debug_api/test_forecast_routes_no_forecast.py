@@ -10,10 +10,10 @@ from queue_insight.debug_api.engine_state import State
 from queue_insight.debug_api.explanations import Explanations
 from queue_insight.debug_api.forecast_routes import (
     Forecasts,
+    ForecastScope,
     Standing,
     Start,
-    Telling,
-    telling,
+    forecast_scope,
 )
 from queue_insight.forecast.all_units import Settings
 from queue_insight.forecast.calibration import FEW
@@ -48,7 +48,7 @@ class Desk:
             ExactModel(),
             Settings(paths=2, seconds=9000.0),
             EPOCH,
-            telling=Telling(least_runs, self.standings.get, self._refusal),
+            forecast_scope=ForecastScope(least_runs, self.standings.get, self._refusal),
         )
 
     def _refusal(self, key: str) -> Refusal | None:
@@ -168,7 +168,7 @@ def test_coverage_is_of_what_was_told(*, least_runs: int, is_told: bool) -> None
 
 def test_the_standing_of_a_unit_is_read_from_the_engine(kit: ShellKit) -> None:
     """A unit that has not been considered, and never starts, is known not to."""
-    told = telling(kit.shared, Explanations(kit.shared, kit.clock.now))
+    told = forecast_scope(kit.shared, Explanations(kit.shared, kit.clock.now))
     kit.add_unit("runs", cpu=3)
     kit.dequeue()
     kit.add_unit("waits", cpu=2)

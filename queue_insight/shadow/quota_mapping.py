@@ -28,7 +28,9 @@ from shared_api.well_known_labels import (
 )
 
 
-class Places(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class QuotaMapping(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
     """Which quota jobs have that name none.
 
     Attributes:

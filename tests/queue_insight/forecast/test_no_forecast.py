@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from queue_insight.forecast.untold import Outlook, never_as_is, not_known_yet, why_untold
+from queue_insight.forecast.no_forecast import Outlook, never_as_is, not_known_yet, why_no_forecast
 from queue_scheduler.decision import Reason, Refusal
 from shared_api.waiting_reasons import NEEDS_ACTION
 
@@ -31,7 +31,7 @@ FULL = Refusal(reason=Reason.OVER_QUOTA_MAX, quota="a", resource="cpu")
     ],
 )
 def test_why_no_times_are_told(refusal: Refusal | None, runs: int, want: Outlook | None) -> None:
-    found = why_untold(refusal, runs, 5)
+    found = why_no_forecast(refusal, runs, 5)
     assert (None if found is None else found.outlook) == want
 
 
