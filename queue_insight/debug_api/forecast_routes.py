@@ -415,7 +415,9 @@ class Forecasts:
         if last is None or place is None:
             return Start()
         wall = last.forecast.moment.wall
-        return Start(_moment(last.forecast.units[uid].told.start.p50, wall, self._clock.now()))
+        return Start(
+            _moment(last.forecast.units[uid].calibrated.start.p50, wall, self._clock.now())
+        )
 
     def of_unit(self, namespace: str, name: str) -> ForecastView:
         """Return when a unit starts.
@@ -579,7 +581,7 @@ def _view_outlook(
     if no_forecast is not None:
         return _no_forecast_fields(no_forecast)
     return {
-        **_view_times(unit.told, wall, now),
+        **_view_times(unit.calibrated, wall, now),
         "without_arrivals": TimesView(**_view_times(unit.without_arrivals, wall, now)),
         "outlook": Outlook.TIMES,
         "no_times": "",

@@ -59,12 +59,12 @@ class UnitForecast(msgspec.Struct, frozen=True, gc=False):
     """What is told of one unit.
 
     Attributes:
-        told: With arrivals, calibrated.
+        calibrated: With arrivals, as users are told.
         raw: What the paths with arrivals say.
         without_arrivals: If nothing arrived any more.
     """
 
-    told: Times
+    calibrated: Times
     raw: Wait
     without_arrivals: Times
 
@@ -191,7 +191,7 @@ def _forecast_unit(
     adjustment: Adjustment,
 ) -> UnitForecast:
     raw = waits_of(uid, [path.starts for path in busy], moment)
-    told = adjustment.adjust(raw)
+    calibrated = adjustment.adjust(raw)
     end = _middle_of(uid, [path.ends for path in busy], moment)
     # The calibrated start may be later than the end that the paths saw.
     ran = end - raw.p50 if raw.p50 < inf else inf
@@ -199,7 +199,7 @@ def _forecast_unit(
         waits_of(uid, [path.starts for path in quiet], moment),
         _middle_of(uid, [path.ends for path in quiet], moment),
     )
-    return UnitForecast(Times(told, max(end, told.p50 + ran)), raw, without)
+    return UnitForecast(Times(calibrated, max(end, calibrated.p50 + ran)), raw, without)
 
 
 def waits_of(uid: str, paths: Sequence[Mapping[str, float]], moment: Moment) -> Wait:

@@ -54,11 +54,11 @@ LEVELS: Final = (LOW, MIDDLE, HIGH)
 class _Forecast(msgspec.Struct, gc=False):
     """A forecast: what the paths said, what users were told, and how long the wait was.
 
-    `told` is None if users were told nothing. A wait of None is open.
+    `published` is None if users were told nothing. A wait of None is open.
     """
 
     raw: Wait
-    told: Wait | None
+    published: Wait | None
     wait: float | None = None
 
 
@@ -66,7 +66,7 @@ class _Moment(msgspec.Struct):
     """The forecasts of one horizon that were made at one time."""
 
     now: float
-    told: list[_Forecast]
+    forecasts: list[_Forecast]
 
 
 class Calibration:
@@ -76,7 +76,7 @@ class Calibration:
         self._recent: tuple[deque[_Moment], ...] = tuple(deque(maxlen=KEPT) for _ in HORIZON_NAMES)
         self._open: dict[object, tuple[_Moment, _Forecast]] = {}
 
-    def add(self, key: object, now: float, raw: Wait, told: Wait | None = None) -> bool:
+    def add(self, key: object, now: float, raw: Wait, published: Wait | None = None) -> bool:
         """Note a forecast, and return whether it is followed up.
 
         It is not if another moment was shortly before, or this one has enough in its horizon. If
@@ -87,31 +87,31 @@ class Calibration:
             now: When it was made, in seconds; the same for all of one moment, and never earlier
                 than before.
             raw: What the paths said.
-            told: What users were told; None: nothing, so that it counts for corrections alone.
+            published: What users were told; None: nothing, so that it counts for corrections alone.
         """
         horizon = horizon_of(raw.p50)
         kept = self._recent[horizon]
         if not kept or now >= kept[-1].now + SPACING[horizon]:
             kept.append(_Moment(now, []))
-        elif now != kept[-1].now or len(kept[-1].told) >= AT_ONCE:
+        elif now != kept[-1].now or len(kept[-1].forecasts) >= AT_ONCE:
             return False
-        each = _Forecast(raw, told)
-        kept[-1].told.append(each)
+        each = _Forecast(raw, published)
+        kept[-1].forecasts.append(each)
         self._open[key] = kept[-1], each
         return True
 
     def come_true(self, key: object, wait: float) -> None:
         """Note how long the wait was, in seconds from the forecast; unknown keys are ignored."""
-        found = self._open.pop(key, None)
-        if found is not None:
-            found[1].wait = wait
+        entry = self._open.pop(key, None)
+        if entry is not None:
+            entry[1].wait = wait
 
     def forget(self, key: object) -> None:
         """Leave a forecast out whose unit will never start; unknown keys are ignored."""
-        found = self._open.pop(key, None)
-        if found is not None:
-            moment, told = found
-            moment.told[:] = [each for each in moment.told if each is not told]
+        entry = self._open.pop(key, None)
+        if entry is not None:
+            moment, forecast = entry
+            moment.forecasts[:] = [each for each in moment.forecasts if each is not forecast]
 
     def at(self, now: float) -> Adjustment:
         """Return what is told at a time, in the seconds that `add` counts."""
@@ -123,12 +123,12 @@ class Calibration:
         Counted are forecasts whose p90 has passed, whether their unit has started or not: to count
         those that have started would favor short waits. A horizon with few is left out.
         """
-        found: dict[int, list[bool]] = {}
+        outcomes: dict[int, list[bool]] = {}
         for horizon, is_in_time in self._outcomes(-inf, now):
-            found.setdefault(horizon, []).append(is_in_time)
+            outcomes.setdefault(horizon, []).append(is_in_time)
         return {
             HORIZON_NAMES[horizon]: sum(hits) / len(hits)
-            for horizon, hits in sorted(found.items())
+            for horizon, hits in sorted(outcomes.items())
             if len(hits) >= FEW
         }
 
@@ -140,11 +140,11 @@ class Calibration:
     def _outcomes(self, since: float, now: float) -> Iterator[tuple[int, bool]]:
         """Yield the horizon of each forecast whose p90 was in this time, and whether it held."""
         for moment in (moment for kept in self._recent for moment in kept):
-            for each in moment.told:
-                told = each.told
-                if told is not None and since < moment.now + told.p90 <= now:
-                    is_in_time = each.wait is not None and each.wait <= told.p90
-                    yield horizon_of(told.p50), is_in_time
+            for each in moment.forecasts:
+                published = each.published
+                if published is not None and since < moment.now + published.p90 <= now:
+                    is_in_time = each.wait is not None and each.wait <= published.p90
+                    yield horizon_of(published.p50), is_in_time
 
 
 def _level_of(wait: Wait, level: float) -> float:
@@ -175,8 +175,8 @@ class Adjustment:
 
     def _find(self, horizon: int) -> tuple[float, ...]:
         """Return the logarithms of the factors; none if no forecast has come true."""
-        moments = [moment for moment in self._recent[horizon] if moment.told]
-        known = sum(any(told.wait is not None for told in moment.told) for moment in moments)
+        moments = [moment for moment in self._recent[horizon] if moment.forecasts]
+        known = sum(any(each.wait is not None for each in moment.forecasts) for moment in moments)
         if not known:
             return ()
         part = known / (known + BELIEVED)
@@ -186,13 +186,13 @@ class Adjustment:
         """Return the quantile of the ratios' logarithms, with the same weight for each moment."""
         ratios, weights = [], []
         for moment in moments:
-            for told in moment.told:
-                said = _level_of(told.raw, level)
-                if said < inf:
-                    wait = self._now - moment.now if told.wait is None else told.wait
-                    ratio = log((wait + GRAIN_SECONDS) / (said + GRAIN_SECONDS))
-                    ratios.append((ratio, told.wait is not None))
-                    weights.append(1.0 / len(moment.told))
+            for each in moment.forecasts:
+                forecast_seconds = _level_of(each.raw, level)
+                if forecast_seconds < inf:
+                    wait = self._now - moment.now if each.wait is None else each.wait
+                    ratio = log((wait + GRAIN_SECONDS) / (forecast_seconds + GRAIN_SECONDS))
+                    ratios.append((ratio, each.wait is not None))
+                    weights.append(1.0 / len(moment.forecasts))
         return censored_quantile(ratios, level, weights)
 
 

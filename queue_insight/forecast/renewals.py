@@ -103,8 +103,8 @@ class Renewals:
         for record in waiting:
             unit = found.units[record.uid]
             each = _Followed(record.uid, record.key, epoch)
-            told = unit.told.start if is_told(record) else None
-            if self.calibration.add(each, epoch, unit.raw, told):
+            published = unit.calibrated.start if is_told(record) else None
+            if self.calibration.add(each, epoch, unit.raw, published):
                 self._followed.append(each)
 
     def _settle(self, engine: Engine, epoch: float) -> None:

@@ -163,15 +163,15 @@ class _Beliefs:
 
     def _is_by_share(self, traits: Traits) -> bool:
         key = groups_of(traits)[-1]
-        found = self._by_share.get(key)
-        if found is None:
+        by_share = self._by_share.get(key)
+        if by_share is None:
             shares = self._shares
-            found = (
+            by_share = (
                 shares.ended(traits) >= SHOWN
                 and shares.curve(traits).spread() < self._runs.curve(traits).spread()
             )
-            self._by_share[key] = found
-        return found
+            self._by_share[key] = by_share
+        return by_share
 
 
 def groups_of(traits: Traits) -> tuple[Key, ...]:
@@ -249,25 +249,25 @@ class _Curves:
 
     def curve(self, traits: Traits) -> Curve:
         """Return the estimate of the finest group."""
-        found = self._of.get(traits)
-        if found is None:
+        curve = self._of.get(traits)
+        if curve is None:
             keys = self._groups_of(traits)
-            found = self._curves.get(keys[-1])
-            if found is None:
-                found = self._curves[keys[-1]] = Curve(self._rates_of(keys))
-            self._of[traits] = found
-        return found
+            curve = self._curves.get(keys[-1])
+            if curve is None:
+                curve = self._curves[keys[-1]] = Curve(self._rates_of(keys))
+            self._of[traits] = curve
+        return curve
 
     def _rates_of(self, keys: tuple[Key, ...]) -> list[float]:
         key = keys[-1]
-        found = self._rates.get(key)
-        if found is None:
+        rates = self._rates.get(key)
+        if rates is None:
             larger = self._rates_of(keys[:-1]) if len(keys) > 1 else self._prior
             going = self._going.get(key, ())
             scale = self._scale(key)
-            found = hazards(self._groups.get(key), larger, self._borrowed, scale, going)
-            self._rates[key] = found
-        return found
+            rates = hazards(self._groups.get(key), larger, self._borrowed, scale, going)
+            self._rates[key] = rates
+        return rates
 
     def _scale(self, key: Key) -> float:
         return float(2.0 ** (-self._age / _half_life(key)))

@@ -54,7 +54,7 @@ def find_changes(
         wall: The time.
         is_late: Returns whether the answer must end with what was found.
     """
-    found: list[Change] = []
+    changes: list[Change] = []
     complete = True
     try:
         trials = Trials(engine, key, wall, is_late)
@@ -67,17 +67,17 @@ def find_changes(
         question = Question(trials=trials, engine=reader, record=record, explanation=explanation)
         for find in _FINDERS:
             for change in find(question):
-                found.append(change)  # noqa: PERF402 - what was found before it raises is kept
-        combined = find_combined_change(question, found)
+                changes.append(change)  # noqa: PERF402 - what was found before it raises is kept
+        combined = find_combined_change(question, changes)
         if combined is not None:
-            found = [combined, *(each for each in found if not is_part(each))]
+            changes = [combined, *(each for each in changes if not is_part(each))]
     except SpentError:
         complete = False
-    if any(each.sufficient and each.kind is ChangeKind.WAIT for each in found):
+    if any(each.sufficient and each.kind is ChangeKind.WAIT for each in changes):
         # A unit that just waits would be told that nothing is left for it.
-        found = [each for each in found if each.practical]
-    found.sort(key=lambda each: (not each.sufficient, each.kind is ChangeKind.WAIT))
-    return Changes(found=tuple(found), are_complete=complete)
+        changes = [each for each in changes if each.practical]
+    changes.sort(key=lambda each: (not each.sufficient, each.kind is ChangeKind.WAIT))
+    return Changes(found=tuple(changes), are_complete=complete)
 
 
 def _starts_by_itself(trials: Trials) -> Change:

@@ -14,7 +14,7 @@ from queue_insight.insight.change import Change, ChangeKind, count_of, merge_pat
 from queue_insight.insight.limit_edits import name_raise, nodes_for, raise_limits
 from queue_insight.insight.question import Question
 from queue_insight.insight.raise_search import (
-    Found,
+    SufficientRaises,
     edits_of,
     find_raises,
     of_quotas,
@@ -41,7 +41,7 @@ def find_combined_change(question: Question, found: Sequence[Change]) -> Change 
     edits = tuple(edit for each in base for edit in each.edits)
     first = raisable(question, read_limits(question, question.engine))
     raises = find_raises(question, first, base=edits)
-    return _describe(question, base, raises) if isinstance(raises, Found) else None
+    return _describe(question, base, raises) if isinstance(raises, SufficientRaises) else None
 
 
 def is_part(change: Change) -> bool:
@@ -49,7 +49,7 @@ def is_part(change: Change) -> bool:
     return change.kind in {*_LIMITS, ChangeKind.SEVERAL} or bool(change.action)
 
 
-def _describe(question: Question, base: Iterable[Change], found: Found) -> Change:
+def _describe(question: Question, base: Iterable[Change], found: SufficientRaises) -> Change:
     raised = raise_limits(question.engine, of_quotas(found.raises))
     assert raised is not None, f"{found.raises} was raisable"
     actions = [each.action for each in base]

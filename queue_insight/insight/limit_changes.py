@@ -20,8 +20,8 @@ from queue_insight.insight.limit_edits import (
 )
 from queue_insight.insight.question import Question
 from queue_insight.insight.raise_search import (
-    Found,
     NotFound,
+    SufficientRaises,
     find_raises,
     raisable,
     read_limits,
@@ -47,7 +47,7 @@ def _raise(question: Question, limit: Limit, missing: Amounts) -> Change | None:
     if not raisable(question, {limit: missing}):
         return None
     found = find_raises(question, {limit: missing}, only=limit)
-    if isinstance(found, Found):
+    if isinstance(found, SufficientRaises):
         return _describe(question, found)
     text = f"Raising {name_limit(limit)} alone does not start it."
     if found is NotFound.TOO_FAR:
@@ -64,7 +64,7 @@ def _raise(question: Question, limit: Limit, missing: Amounts) -> Change | None:
     )
 
 
-def _describe(question: Question, found: Found) -> Change:
+def _describe(question: Question, found: SufficientRaises) -> Change:
     raised = raise_limits(question.engine, found.raises)
     assert raised is not None, f"{found.raises} was raisable"
     texts = [name_raise(raised, limit) for limit in raised.raises]

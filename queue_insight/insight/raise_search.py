@@ -34,7 +34,7 @@ RESERVE: Final = 50
 """Trials that a bisection leaves for other changes."""
 
 
-class Found(NamedTuple):
+class SufficientRaises(NamedTuple):
     """Raises with which the unit starts.
 
     Attributes:
@@ -68,7 +68,7 @@ def read_limits(question: Question, engine: Engine) -> Raises:
 
 def find_raises(
     question: Question, first: Raises, *, only: Limit | None = None, base: tuple[Edit, ...] = ()
-) -> Found | NotFound:
+) -> SufficientRaises | NotFound:
     """Return the least raises with which the unit starts, as far as the trials suffice.
 
     Args:
@@ -82,33 +82,33 @@ def find_raises(
     """
     try:
         with question.trials.halved():
-            found = _climb(question, first, only, base)
+            best = _climb(question, first, only, base)
     except SpentError:
         if not question.trials.left:
             raise
         return NotFound.TOO_FAR
-    return found if isinstance(found, NotFound) else _refine(question, found)
+    return best if isinstance(best, NotFound) else _refine(question, best)
 
 
-def _refine(question: Question, found: Found) -> Found:
+def _refine(question: Question, best: SufficientRaises) -> SufficientRaises:
     """Return the least raises, as far as the trials suffice."""
     try:
         with question.trials.halved():
             for step in (_drop_needless, _spare, _shrink):
-                found = step(question, found)
-            return found._replace(is_least=_is_least(question, found))
+                best = step(question, best)
+            return best._replace(is_least=_is_least(question, best))
     except SpentError:
-        return found
+        return best
 
 
 def _climb(
     question: Question, raises: Raises, only: Limit | None, base: tuple[Edit, ...]
-) -> Found | NotFound:
+) -> SufficientRaises | NotFound:
     """Return raises with which the unit starts, mostly larger than needed."""
     outcome = _attempt(question, raises, base)
     for step in range(MAX_STEPS):
         if outcome.starts:
-            return Found(raises, outcome, base)
+            return SufficientRaises(raises, outcome, base)
         need = read_limits(question, outcome.engine)
         need = raisable(question, {key: need[key] for key in need if only in {None, key}})
         if not need:
@@ -137,60 +137,60 @@ def raisable(question: Question, raises: Raises) -> Raises:
     }
 
 
-def _drop_needless(question: Question, found: Found) -> Found:
+def _drop_needless(question: Question, best: SufficientRaises) -> SufficientRaises:
     """Return the raises without limits that another one makes up for; nodes are dropped first."""
-    if len(found.raises) == 1 and not found.base:
-        return found
+    if len(best.raises) == 1 and not best.base:
+        return best
     kinds = [ChangeKind.NODES, ChangeKind.QUOTA_MIN, ChangeKind.QUOTA_MAX]
-    for limit in sorted(found.raises, key=lambda each: kinds.index(each.kind)):
-        fewer = {each: more for each, more in found.raises.items() if each != limit}
-        found = _better(question, found, fewer)
-    return found
+    for limit in sorted(best.raises, key=lambda each: kinds.index(each.kind)):
+        fewer = {each: more for each, more in best.raises.items() if each != limit}
+        best = _better(question, best, fewer)
+    return best
 
 
-def _spare(question: Question, found: Found) -> Found:
+def _spare(question: Question, best: SufficientRaises) -> SufficientRaises:
     """Return the raises without what is left under the limits when the unit has started."""
-    left = {limit: _left(found, limit) for limit in found.raises}
+    left = {limit: _left(best, limit) for limit in best.raises}
     if not any(any(each.values()) for each in left.values()):
-        return found
+        return best
     less = {
         limit: {key: max(1, amount - left[limit][key]) for key, amount in more.items()}
-        for limit, more in found.raises.items()
+        for limit, more in best.raises.items()
     }
-    return _better(question, found, less)
+    return _better(question, best, less)
 
 
-def _left(found: Found, limit: Limit) -> Amounts:
-    return {key: left_under(found.outcome.engine, limit, key) for key in found.raises[limit]}
+def _left(best: SufficientRaises, limit: Limit) -> Amounts:
+    return {key: left_under(best.outcome.engine, limit, key) for key in best.raises[limit]}
 
 
-def _shrink(question: Question, found: Found) -> Found:
+def _shrink(question: Question, best: SufficientRaises) -> SufficientRaises:
     """Return smaller amounts that still suffice, one resource after the other, by bisection."""
-    if question.trials.left <= RESERVE or _is_least(question, found):
-        return found
-    for limit, key in _raised_amounts(found.raises):
-        low, high = 0, found.raises[limit][key]
+    if question.trials.left <= RESERVE or _is_least(question, best):
+        return best
+    for limit, key in _raised_amounts(best.raises):
+        low, high = 0, best.raises[limit][key]
         while high - low > 1 and question.trials.left > RESERVE:
             middle = (low + high) // 2
-            tried = _better(question, found, _with(found.raises, limit, key, middle))
-            low, high = (low, middle) if tried is not found else (middle, high)
-            found = tried
-    return found
+            tried = _better(question, best, _with(best.raises, limit, key, middle))
+            low, high = (low, middle) if tried is not best else (middle, high)
+            best = tried
+    return best
 
 
-def _better(question: Question, found: Found, raises: Raises) -> Found:
+def _better(question: Question, best: SufficientRaises, raises: Raises) -> SufficientRaises:
     """Return these raises if the unit starts with them, otherwise those that were found."""
-    outcome = _attempt(question, raises, found.base)
-    return found._replace(raises=raises, outcome=outcome) if outcome.starts else found
+    outcome = _attempt(question, raises, best.base)
+    return best._replace(raises=raises, outcome=outcome) if outcome.starts else best
 
 
-def _is_least(question: Question, found: Found) -> bool:
+def _is_least(question: Question, best: SufficientRaises) -> bool:
     """Return whether the unit does not start with one grain less of any resource."""
     return not any(
         _attempt(
-            question, _with(found.raises, limit, key, found.raises[limit][key] - 1), found.base
+            question, _with(best.raises, limit, key, best.raises[limit][key] - 1), best.base
         ).starts
-        for limit, key in _raised_amounts(found.raises)
+        for limit, key in _raised_amounts(best.raises)
     )
 
 

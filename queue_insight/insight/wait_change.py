@@ -15,23 +15,23 @@ _NOT_PROVED: Final = frozenset({Course.TOO_FAR, Course.UNKNOWN})
 
 def find_wait(question: Question) -> Iterator[Change]:
     """Yield whether the unit starts if nothing is changed."""
-    found = look_ahead(question)
+    ahead = look_ahead(question)
     yield Change(
         kind=ChangeKind.WAIT,
-        description=_describe(question, found),
-        sufficient=found.course is Course.STARTS,
-        verified=found.course not in _NOT_PROVED,
+        description=_describe(question, ahead),
+        sufficient=ahead.course is Course.STARTS,
+        verified=ahead.course not in _NOT_PROVED,
         minimal=False,
-        ends=found.ends,
-        also_starts=found.also if found.course is Course.STARTS else (),
+        ends=ahead.ends,
+        also_starts=ahead.also if ahead.course is Course.STARTS else (),
     )
 
 
-def _describe(question: Question, found: Lookahead) -> str:
-    match found.course:
+def _describe(question: Question, ahead: Lookahead) -> str:
+    match ahead.course:
         case Course.STARTS:
-            return _describe_start(question, found)
-        case Course.NEVER if found.ends:
+            return _describe_start(question, ahead)
+        case Course.NEVER if ahead.ends:
             return (
                 "Waiting alone does not help: it would not start if all units had ended that are "
                 "admitted, or start before it."
@@ -45,11 +45,11 @@ def _describe(question: Question, found: Lookahead) -> str:
                 "Waiting for admitted units alone does not help: pods that belong to none of them "
                 "use what it needs."
             )
-        case Course.TOO_FAR if not found.ends:
+        case Course.TOO_FAR if not ahead.ends:
             return "It is not known whether waiting helps: there was no time to try it."
         case Course.TOO_FAR:
             return (
-                f"It waits for more than {count_of(found.ends, 'unit')} to end; it was not tried "
+                f"It waits for more than {count_of(ahead.ends, 'unit')} to end; it was not tried "
                 "what follows then."
             )
         case Course.UNKNOWN:
@@ -59,20 +59,20 @@ def _describe(question: Question, found: Lookahead) -> str:
             )
 
 
-def _describe_start(question: Question, found: Lookahead) -> str:
+def _describe_start(question: Question, ahead: Lookahead) -> str:
     first = "It waits"
     if Reason.IN_BACKOFF in question.reasons:
         until = question.explanation.blockers[0].detail
         first = f"It is tried again at {until}" if until else "It is tried again"
-    if not found.ends:
+    if not ahead.ends:
         return f"{first}, and then starts."
-    if not found.started:
-        what = count_of(found.ends, "admitted unit")
-        return f"{first}, and starts when {what} {_has(found.ends)} ended."
-    before = "starts" if found.started == 1 else "start"
+    if not ahead.started:
+        what = count_of(ahead.ends, "admitted unit")
+        return f"{first}, and starts when {what} {_has(ahead.ends)} ended."
+    before = "starts" if ahead.started == 1 else "start"
     return (
-        f"{first}, and starts when {count_of(found.ends, 'unit')} {_has(found.ends)} ended: "
-        f"{found.admitted} admitted now, {found.started} that {before} before it."
+        f"{first}, and starts when {count_of(ahead.ends, 'unit')} {_has(ahead.ends)} ended: "
+        f"{ahead.admitted} admitted now, {ahead.started} that {before} before it."
     )
 
 

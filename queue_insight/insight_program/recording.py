@@ -57,7 +57,7 @@ class EngineRecorder:
         self._now = now
         self._writer = RecordWriter(path, now, limit_bytes=limit_bytes)
         self._log = DecisionLog()
-        self._told = ""
+        self._reported = ""
         self._until: datetime | None = None
         self._since: datetime | None = None  # `Followed.since` of what is recorded
 
@@ -92,11 +92,11 @@ class EngineRecorder:
         until = self._recorded_until()
         rest = self._writer.step(0.0 if until is None else until.timestamp())
         problem = self._writer.problem
-        if problem and problem != self._told:
+        if problem and problem != self._reported:
             log.error("nothing is recorded now; it is tried again", problem=problem)
-        elif self._told and not problem:
+        elif self._reported and not problem:
             log.info("recording goes on")
-        self._told = problem
+        self._reported = problem
         if not problem and until is not None:
             self._until = until
         return rest

@@ -36,11 +36,11 @@ class Tls(NamedTuple):
 
     Attributes:
         certificate: What it is served with.
-        places: How many handshakes may be unfinished.
+        limits: How many handshakes may be unfinished.
     """
 
     certificate: RenewedCertificate
-    places: HandshakeLimits = HandshakeLimits()
+    limits: HandshakeLimits = HandshakeLimits()
 
 
 class PageServer:

@@ -77,7 +77,7 @@ class TlsAcceptor:
         connect: Makes the protocol of a connection.
         listener: The socket of the port, listening; its owner closes it.
         certificate: What connections are served with.
-        places: How many handshakes may be unfinished.
+        limits: How many handshakes may be unfinished.
         observe: Called with the outcome of each connection that never became one.
     """
 
@@ -86,14 +86,14 @@ class TlsAcceptor:
         connect: Callable[[], asyncio.Protocol],
         listener: socket.socket,
         certificate: RenewedCertificate,
-        places: HandshakeLimits,
+        limits: HandshakeLimits,
         observe: Observer,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._connect = connect
         self._listener = listener
         self._certificate = certificate
-        self._places = places
+        self._limits = limits
         self._observe = observe
         self._is_closed = False
         # The oldest first.
@@ -144,7 +144,7 @@ class TlsAcceptor:
         accepted.settimeout(0)
         self._silent[accepted] = _Arrival(address, self._loop.time())
         self._loop.add_reader(accepted, self._on_first_byte, accepted)
-        if len(self._silent) + len(self._ready) > self._places.waiting:
+        if len(self._silent) + len(self._ready) > self._limits.waiting:
             # Silent ones first, of the same address: one that is ready speaks TLS, perhaps.
             arrivals = self._silent | self._ready
             victim = find_victim(arrivals, lambda each: arrivals[each].address)
@@ -163,19 +163,19 @@ class TlsAcceptor:
 
     def _find_next(self) -> socket.socket | None:
         """Return the next connection that has a place; None: none has."""
-        if not self._ready or len(self._unfinished) >= self._places.in_all:
+        if not self._ready or len(self._unfinished) >= self._limits.in_all:
             return None
         begun = Counter(each.address for each in self._unfinished.values())
         able = (
             accepted
             for accepted, each in self._ready.items()
-            if begun[each.address] < self._places.of_address or self._is_shared(each.address)
+            if begun[each.address] < self._limits.of_address or self._is_shared(each.address)
         )
         # The oldest of those whose address has the fewest.
         return min(able, key=lambda each: begun[self._ready[each].address], default=None)
 
     def _is_shared(self, address: str) -> bool:
-        return is_within(address, self._places.shared)
+        return is_within(address, self._limits.shared)
 
     def _begin(self, accepted: socket.socket, address: str) -> None:
         made: list[asyncio.Protocol] = []
@@ -212,9 +212,9 @@ class TlsAcceptor:
     def _end_one_for(self, address: str, until: float) -> None:
         """End the oldest handshake whose place an address needs, if it began until then."""
         own = [task for task, each in self._unfinished.items() if each.address == address]
-        if len(own) >= self._places.of_address and not self._is_shared(address):
+        if len(own) >= self._limits.of_address and not self._is_shared(address):
             oldest = own[0]
-        elif len(self._unfinished) >= self._places.in_all:
+        elif len(self._unfinished) >= self._limits.in_all:
             oldest = next(iter(self._unfinished))
         else:
             return

@@ -98,8 +98,8 @@ def unpickle(data: bytes, names: AllowedNames, budget: Budget) -> object:
     else:
         raise CheckpointError("it has too many operations")
     budget.operations -= count
-    (found,) = reading.stack
-    return found
+    (engine,) = reading.stack
+    return engine
 
 
 class _Reading:
@@ -129,9 +129,9 @@ class _Reading:
     def take_marked(self) -> list[Any]:
         """Return what is above the last mark, and take it away."""
         mark = self.marks.pop()
-        found = self.stack[mark:]
+        items = self.stack[mark:]
         del self.stack[mark:]
-        return found
+        return items
 
 
 # Each operation gets the place after its opcode, and returns that of the next one.
@@ -384,10 +384,10 @@ def _reduce(reading: _Reading, place: int) -> int:
     arguments = reading.stack.pop()
     if type(arguments) is not tuple:
         raise CheckpointError("a call without arguments")
-    found, is_new = reading.names.call(reading.stack[-1], arguments)
+    made, is_new = reading.names.call(reading.stack[-1], arguments)
     if is_new:
-        reading.made[id(found)] = found
-    reading.stack[-1] = found
+        reading.made[id(made)] = made
+    reading.stack[-1] = made
     return place
 
 
@@ -406,9 +406,9 @@ def _new_named(reading: _Reading, place: int) -> int:
 
 def _make(reading: _Reading, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> None:
     reading.budget.take_objects()
-    found = reading.names.new(reading.stack[-1], arguments, named)
-    reading.made[id(found)] = found
-    reading.stack[-1] = found
+    made = reading.names.new(reading.stack[-1], arguments, named)
+    reading.made[id(made)] = made
+    reading.stack[-1] = made
 
 
 def _build(reading: _Reading, place: int) -> int:
@@ -442,15 +442,15 @@ _METHODS: Final[dict[type, frozenset[str]]] = {}
 
 def _methods_of(cls: type) -> frozenset[str]:
     """Return the names of what objects of a class do, which no state may replace."""
-    found = _METHODS.get(cls)
-    if found is None:
-        found = _METHODS[cls] = frozenset(
+    methods = _METHODS.get(cls)
+    if methods is None:
+        methods = _METHODS[cls] = frozenset(
             name
             for each in cls.__mro__
             for name, value in vars(each).items()
             if isinstance(value, FunctionType | classmethod | staticmethod | property)
         )
-    return found
+    return methods
 
 
 def _set_slots(target: object, slots: dict[str, Any]) -> None:

@@ -43,23 +43,23 @@ def score(questions: Iterable[Question]) -> Json:
     quick = [each for each in asked if each.total < QUICK_SECONDS]
     horizons = {}
     for index, name in enumerate(HORIZON_NAMES):
-        horizons[name] = _score_some([q for q in slow if horizon_of(q.told.p50) == index])
+        horizons[name] = _score_some([q for q in slow if horizon_of(q.calibrated.p50) == index])
     horizons[ALL] = _score_some(slow)
-    told = sum(each.told.p50 < QUICK_SECONDS for each in quick)
-    return {"horizons": horizons, "underAMinute": {"n": len(quick), "toldSo": told}}
+    small_count = sum(each.calibrated.p50 < QUICK_SECONDS for each in quick)
+    return {"horizons": horizons, "underAMinute": {"n": len(quick), "toldSo": small_count}}
 
 
 def _score_some(questions: Sequence[Question]) -> Json:
-    found: Json = {"n": len(questions), "moments": len({each.now for each in questions})}
+    scores: Json = {"n": len(questions), "moments": len({each.now for each in questions})}
     if not questions:
-        return found
-    found["forecast"] = _scores(questions, lambda each: each.told)
-    found["uncalibrated"] = _scores(questions, lambda each: each.raw)
+        return scores
+    scores["forecast"] = _scores(questions, lambda each: each.calibrated)
+    scores["uncalibrated"] = _scores(questions, lambda each: each.raw)
     for name in CONTROLS:
         answered = [each for each in questions if each.controls.get(name) is not None]
         if answered:
-            found[name] = _against(answered, name)
-    return found
+            scores[name] = _against(answered, name)
+    return scores
 
 
 def _against(questions: Sequence[Question], name: str) -> Json:
@@ -68,16 +68,16 @@ def _against(questions: Sequence[Question], name: str) -> Json:
         assert wait is not None, "only those that it answered"
         return wait
 
-    found = _scores(questions, of_control)
-    ours = _scores(questions, lambda each: each.told)["pinball"]
-    skill = 1 - ours / found["pinball"] if found["pinball"] else 0.0
-    return {**found, "n": len(questions), "skill": round(skill, 3)}
+    scores = _scores(questions, of_control)
+    ours = _scores(questions, lambda each: each.calibrated)["pinball"]
+    skill = 1 - ours / scores["pinball"] if scores["pinball"] else 0.0
+    return {**scores, "n": len(questions), "skill": round(skill, 3)}
 
 
 def _scores(questions: Sequence[Question], read: Callable[[Question], Wait]) -> Json:
     true = [min(each.true or 0.0, WEEK) for each in questions]
-    said = [_within_week(read(each)) for each in questions]
-    pairs = list(zip(true, said, strict=True))
+    forecasts = [_within_week(read(each)) for each in questions]
+    pairs = list(zip(true, forecasts, strict=True))
     mean_wait = mean(true)
     errors = [abs(wait.p50 - is_so) for is_so, wait in pairs]
     return {
@@ -99,8 +99,8 @@ def _within_week(wait: Wait) -> Wait:
 def _pinball(true: float, wait: Wait) -> float:
     """Return the mean loss of the three quantiles; the smallest when they are right."""
     losses = (
-        (level * (true - said) if true >= said else (1 - level) * (said - true))
-        for level, said in ((LOW, wait.p10), (MIDDLE, wait.p50), (HIGH, wait.p90))
+        (level * (true - forecast) if true >= forecast else (1 - level) * (forecast - true))
+        for level, forecast in ((LOW, wait.p10), (MIDDLE, wait.p50), (HIGH, wait.p90))
     )
     return sum(losses) / 3
 
@@ -127,5 +127,5 @@ def score_lines(scores: Json) -> Iterator[str]:
             f"{skills[0]:>16}{skills[1]:>10}{skills[2]:>10}"
         )
     quick = scores["underAMinute"]
-    said = f"waited less than a minute in all; {quick['toldSo']} were told so"
-    yield f"{'<1min':<8}{quick['n']:>6}  {said}"
+    text = f"waited less than a minute in all; {quick['toldSo']} were told so"
+    yield f"{'<1min':<8}{quick['n']:>6}  {text}"

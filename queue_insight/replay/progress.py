@@ -29,7 +29,7 @@ class Progress:
         self._runs = runs
         self._is_terminal = out.isatty()
         self._began = clock.monotonic()
-        self._told = self._began
+        self._shown_at = self._began
         self._number = 0
         self._name = ""
 
@@ -42,9 +42,9 @@ class Progress:
         """Take which share of this run is done, from 0 to 1."""
         now = self._clock.monotonic()
         pause = BAR_SECONDS if self._is_terminal else LINE_SECONDS
-        if now - self._told < pause:
+        if now - self._shown_at < pause:
             return
-        self._told = now
+        self._shown_at = now
         done = (self._number - 1 + share) / self._runs
         text = f"{self._number} of {self._runs} ({self._name})"
         if done >= SOON:

@@ -87,7 +87,7 @@ class Question(msgspec.Struct, kw_only=True):
         now: When it is asked, in seconds of the trace.
         age: For how long it has waited.
         raw: What the paths say.
-        told: What is told, calibrated.
+        calibrated: What users are told.
         controls: What the controls say; None: nothing.
         is_scored: Whether it counts.
         true: How much longer it waited; None: not known yet.
@@ -98,7 +98,7 @@ class Question(msgspec.Struct, kw_only=True):
     now: float
     age: float
     raw: Wait
-    told: Wait
+    calibrated: Wait
     controls: dict[str, Wait | None]
     is_scored: bool
     true: float | None = None
@@ -272,7 +272,7 @@ class ScoredReplay:
         raws = self._forecast(moment, uids)
         limits = self._by_limits(moment, uids)
         adjustment = self._calibration.at(moment.now)
-        told = {uid: adjustment.adjust(raw) for uid, raw in raws.items()}
+        calibrated = {uid: adjustment.adjust(raw) for uid, raw in raws.items()}
         for record in asked:
             tenant = self._job_of(record.uid).tenant
             age = moment.now - (self._job_of(record.uid).submit - self._zero)
@@ -285,7 +285,7 @@ class ScoredReplay:
                     now=moment.now,
                     age=age,
                     raw=raw,
-                    told=told[record.uid],
+                    calibrated=calibrated[record.uid],
                     controls={
                         "last200": self._by_waits(tenant, age),
                         "declared": limits.get(record.uid),

@@ -177,19 +177,19 @@ class Counterfactual:
                 pass
 
     def _put(self, body: dict[str, object]) -> None:
-        found = convert_object(body)
-        self._objects[key_of_object(found)] = found
+        changed = convert_object(body)
+        self._objects[key_of_object(changed)] = changed
         cluster = self._cluster
-        match found:
+        match changed:
             case Node():
-                cluster.apply(lambda engine: engine.on_node(found))
+                cluster.apply(lambda engine: engine.on_node(changed))
             case Queue():
-                policy = self._world.policy or found.spec.queue_policy
-                queue = replace(found, spec=replace(found.spec, queue_policy=policy))
+                policy = self._world.policy or changed.spec.queue_policy
+                queue = replace(changed, spec=replace(changed.spec, queue_policy=policy))
                 cluster.apply(lambda engine: engine.on_queue(queue))
             case _:
-                cluster.apply(lambda engine: engine.on_quota(found))
-                self._make_queues(found)
+                cluster.apply(lambda engine: engine.on_quota(changed))
+                self._make_queues(changed)
         self._on_objects()
 
     def _make_queues(self, quota: Quota) -> None:
@@ -370,16 +370,16 @@ def build_world(
         configuration: The scheduler's; None: the plugins that the quotas need.
         policy: The policy of all queues; "": each has its own.
     """
-    found = [convert_object(body) for body in objects]
-    stand_in = stand_in_for_nodes(found)
-    if configuration is None and all(isinstance(each, Node | Queue) for each in found):
+    present = [convert_object(body) for body in objects]
+    stand_in = stand_in_for_nodes(present)
+    if configuration is None and all(isinstance(each, Node | Queue) for each in present):
         # Quotas may come later, and then need a plugin that has them.
         configuration = KoordQueueConfiguration()
-    nodes = tuple(each for each in found if isinstance(each, Node))
+    nodes = tuple(each for each in present if isinstance(each, Node))
     return World(
         objects=Objects(
-            quotas=tuple(each for each in found if not isinstance(each, Node | Queue)),
-            queues=tuple(each for each in found if isinstance(each, Queue)),
+            quotas=tuple(each for each in present if not isinstance(each, Node | Queue)),
+            queues=tuple(each for each in present if isinstance(each, Queue)),
             nodes=nodes if stand_in is None else (stand_in,),
         ),
         configuration=configuration,
@@ -411,9 +411,9 @@ def stand_in_for_nodes(objects: Iterable[Quota | Node | Queue]) -> Node | None:
     )
 
 
-def key_of_object(found: Quota | Node | Queue) -> tuple[str, str]:
+def key_of_object(changed: Quota | Node | Queue) -> tuple[str, str]:
     """Return kind and key of an object."""
-    return type(found).__name__, found.metadata.key
+    return type(changed).__name__, changed.metadata.key
 
 
 def amounts_of(unit: QueueUnit) -> Amounts:
@@ -428,9 +428,9 @@ def amounts_of(unit: QueueUnit) -> Amounts:
 
 
 def _admissions_of(unit: QueueUnit) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = []
+    assignments: list[dict[str, object]] = []
     for pod_set in unit.spec.pod_set:
         alone = replace(unit, spec=replace(unit.spec, pod_set=(pod_set,)))
         amounts = dict(format_amounts(amounts_of(alone)))
-        found.append({"name": pod_set.name, "replicas": pod_set.count, "resources": amounts})
-    return found
+        assignments.append({"name": pod_set.name, "replicas": pod_set.count, "resources": amounts})
+    return assignments

@@ -48,8 +48,8 @@ def _unit_start(unit: PendingUnit, now: datetime) -> str:
     return unit.status.no_start or _until(unit.status.start_p50, now)
 
 
-def _forecast_start(told: UnitForecast, now: datetime) -> str:
-    return told.status.no_times or _until(told.status.start_p50, now)
+def _forecast_start(unit: UnitForecast, now: datetime) -> str:
+    return unit.status.no_times or _until(unit.status.start_p50, now)
 
 
 def _age(unit: PendingUnit, now: datetime) -> str:
@@ -105,19 +105,19 @@ COLUMNS: Final = (
 
 EXPLANATION_COLUMNS: Final = (
     _NAME,
-    _Column("Verdict", lambda told, _: told.status.verdict, "Where the unit stands."),
-    _Column("Summary", lambda told, _: told.status.summary, "What keeps it there."),
+    _Column("Verdict", lambda unit, _: unit.status.verdict, "Where the unit stands."),
+    _Column("Summary", lambda unit, _: unit.status.summary, "What keeps it there."),
 )
 
 FORECAST_COLUMNS: Final = (
     _NAME,
     _Column("Starts In", _forecast_start, "The median, or why no times are told."),
-    _Column("Earliest", lambda told, now: _until(told.status.start_p10, now), "One of ten."),
-    _Column("Latest", lambda told, now: _until(told.status.start_p90, now), "Nine of ten."),
-    _Column("Ends In", lambda told, now: _until(told.status.end_p50, now), "The median."),
+    _Column("Earliest", lambda unit, now: _until(unit.status.start_p10, now), "One of ten."),
+    _Column("Latest", lambda unit, now: _until(unit.status.start_p90, now), "Nine of ten."),
+    _Column("Ends In", lambda unit, now: _until(unit.status.end_p50, now), "The median."),
     _Column(
         "Age",
-        lambda told, _: human_duration(told.status.age_seconds),
+        lambda unit, _: human_duration(unit.status.age_seconds),
         "Since the forecast was made.",
     ),
 )

@@ -46,7 +46,7 @@ class Claims:
         self._find_unit = find_unit
         self._room = room
         # Of jobs with claims: the keys that plugins know, and the units; by unit, the job.
-        self._told: dict[Uid, tuple[str, ...]] = {}
+        self._claimed_keys: dict[Uid, tuple[str, ...]] = {}
         self._units: dict[Uid, tuple[Uid, ...]] = {}
         self._job_of: dict[Uid, Uid] = {}
 
@@ -70,7 +70,7 @@ class Claims:
         """Yield, once, the claims that may have changed, by key; None: it is gone."""
         for job in self.held.take_changed():
             claims = self._claims_of(job)
-            for key in self._told.get(job, ()):
+            for key in self._claimed_keys.get(job, ()):
                 if key not in claims:
                     yield key, None
             self._remember(job, claims)
@@ -94,7 +94,7 @@ class Claims:
         """Return an independent copy over copies of the other parts."""
         twin = Claims(plugins, pods, find_unit, room)
         twin.held = self.held.fork()
-        twin._told, twin._units = dict(self._told), dict(self._units)
+        twin._claimed_keys, twin._units = dict(self._claimed_keys), dict(self._units)
         twin._job_of = dict(self._job_of)
         return twin
 
@@ -134,12 +134,12 @@ class Claims:
                 yield unit.metadata.uid
 
     def _remember(self, job: Uid, claims: Mapping[str, ForeignPod]) -> None:
-        self._told.pop(job, None)
+        self._claimed_keys.pop(job, None)
         for uid in self._units.pop(job, ()):
             self._job_of.pop(uid, None)
         if not claims:
             return
-        self._told[job] = tuple(claims)
+        self._claimed_keys[job] = tuple(claims)
         units = {uid: None for pod in claims.values() for uid in self._units_in(job, pod.namespace)}
         self._units[job] = tuple(units)
         for uid in units:

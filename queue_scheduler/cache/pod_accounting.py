@@ -200,9 +200,9 @@ class PodAccounting:
             self._by_unit_key.setdefault(facts.unit_key, {})[key] = None
         if facts.owner:
             self._by_owner.setdefault(facts.owner, {})[key] = None
-        found, unit_key = self._find_group(facts)
-        group = self._settled(facts, before, found)
-        self._join(key, group, unit_key if group == found else "")
+        current, unit_key = self._find_group(facts)
+        group = self._settled(facts, before, current)
+        self._join(key, group, unit_key if group == current else "")
         return problem
 
     def on_pod_gone(self, pod: Pod) -> None:
@@ -253,10 +253,10 @@ class PodAccounting:
         facts = counted if fresh is None else fresh
         if facts is None:
             return CountedPod(None, "", "", "")
-        found, unit_key = self._find_group(facts)
+        current, unit_key = self._find_group(facts)
         is_same = counted is not None and counted.uid == facts.uid
-        right = self._settled(facts, group if is_same else "", found)
-        if right != found:
+        right = self._settled(facts, group if is_same else "", current)
+        if right != current:
             unit_key = self._unit_key_of.get(right, "")
         return CountedPod(counted, group, right, unit_key)
 
@@ -348,20 +348,20 @@ class PodAccounting:
             return _group_in(unit, facts), unit.metadata.key
         return group_of_strays(facts.unit_key, facts.labels) if facts.unit_key else "", ""
 
-    def _settled(self, facts: PodFacts, before: Group, found: Group) -> Group:
-        """Return the group of a pod that was in `before`, and is in `found` by its object.
+    def _settled(self, facts: PodFacts, before: Group, current: Group) -> Group:
+        """Return the group of a pod that was in `before`, and is in `current` by its object.
 
         A pod of a unit, even of one that is gone, does not become foreign. But if its unit is in
         another quota by now, it is charged where its own labels say, as after a restart.
         """
-        is_unit = bool(found) and not is_stray(found)
+        is_unit = bool(current) and not is_stray(current)
         was_unit = bool(before) and not is_stray(before)
         if not was_unit or is_unit:
-            return found
+            return current
         if is_elsewhere(before):
-            return found or group_elsewhere(unit_of_group(before), facts.labels)
+            return current or group_elsewhere(unit_of_group(before), facts.labels)
         named = self._unit(facts.unit_key) if facts.unit_key else None
-        return found if named is not None and named.metadata.uid == before else before
+        return current if named is not None and named.metadata.uid == before else before
 
     def _regroup_pods_of(self, unit: QueueUnit) -> None:
         if not self._pods:
@@ -375,11 +375,11 @@ class PodAccounting:
     def _regroup(self, key: str) -> None:
         facts = self._pods[key]
         group = self._group_of[key]
-        found, unit_key = self._find_group(facts)
-        settled = self._settled(facts, group, found)
+        current, unit_key = self._find_group(facts)
+        settled = self._settled(facts, group, current)
         if settled != group:
             self._leave(key, facts)
-            self._join(key, settled, unit_key if settled == found else "")
+            self._join(key, settled, unit_key if settled == current else "")
 
     def _join(self, key: str, group: Group, unit_key: str) -> None:
         """Add a pod to a group; `unit_key` is the key of the group's unit, "" if it is gone."""

@@ -113,10 +113,10 @@ _ON_HOLD: Final = frozenset({UnitState.ON_HOLD})
 
 def judge_units(engine: Engine, keys: Iterable[str], caches: Caches) -> list[Difference]:
     """Return what differs of these units."""
-    found: list[Difference] = []
+    differences: list[Difference] = []
     for key in keys:
-        found += _judge_unit(engine, key, caches.unit(key))
-    return found
+        differences += _judge_unit(engine, key, caches.unit(key))
+    return differences
 
 
 def _judge_unit(engine: Engine, key: str, cached: QueueUnit | None) -> list[Difference]:
@@ -183,19 +183,19 @@ def _quota_plugins(engine: Engine) -> Iterator[QuotaPlugin]:
 
 def judge_pods(engine: Engine, keys: Iterable[str], caches: Caches) -> list[Difference]:
     """Return what differs of these pods, and of what is charged for those without a unit."""
-    found: list[Difference] = []
+    differences: list[Difference] = []
     left: dict[Uid, None] = {}
     for key in keys:
         cached = caches.pod(key)
-        found += _judge_held(engine, key, cached)
+        differences += _judge_held(engine, key, cached)
         fresh = _read(cached)
         counted = engine.units.usage.pods.find(key, fresh)
         if counted.facts != fresh or counted.group != counted.right_group:
-            found.append(_describe_pod_difference(engine, key, fresh, counted))
-        found += _judge_foreign(engine, key, counted)
+            differences.append(_describe_pod_difference(engine, key, fresh, counted))
+        differences += _judge_foreign(engine, key, counted)
         if counted.group and engine.record(counted.unit_key) is None:
             left[Uid(counted.group)] = None
-    return found + judge_charges(engine, left)
+    return differences + judge_charges(engine, left)
 
 
 def _judge_foreign(engine: Engine, key: str, counted: CountedPod) -> Iterator[Difference]:
@@ -262,7 +262,7 @@ def _describe_pod_difference(
 
 def judge_charges(engine: Engine, uids: Iterable[Uid]) -> list[Difference]:
     """Return what differs of charges of uids that are of no unit: living pods alone are charged."""
-    found: list[Difference] = []
+    differences: list[Difference] = []
     usage = engine.units.usage
     for uid in uids:
         charge, living = usage.charge_of(uid), usage.pods.living(uid)
@@ -275,8 +275,8 @@ def judge_charges(engine: Engine, uids: Iterable[Uid]) -> list[Difference]:
         if alike and usage.pods.has_living(uid):
             pod, pod_uid = min(usage.pods.pods_of(uid))
             alike = [msgspec.structs.replace(each, pod=pod, pod_uid=pod_uid) for each in alike]
-        found += alike
-    return found
+        differences += alike
+    return differences
 
 
 def list_charged(engine: Engine) -> list[Uid]:

@@ -153,10 +153,10 @@ def _take_all(lent: Lent, members: Sequence[Candidate]) -> bool:
 
 
 def _by_kind(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
-    found: dict[Hashable, list[Candidate]] = {}
+    alike: dict[Hashable, list[Candidate]] = {}
     for one in candidates:
-        found.setdefault(one.kind, []).append(one)
-    return list(found.values())
+        alike.setdefault(one.kind, []).append(one)
+    return list(alike.values())
 
 
 def _of_use(source: Iterable[Candidate], lent: Lent, read: list[Candidate]) -> Iterator[Candidate]:
@@ -178,10 +178,10 @@ def _choose(
     is_enough: IsEnough,
     may_be_enough: Callable[[], bool],
 ) -> tuple[Candidate, ...]:
-    found = _find_enough(source, is_some_enough, may_be_enough)
-    place = {one.uid: number for number, one in enumerate(found)}
+    enough = _find_enough(source, is_some_enough, may_be_enough)
+    place = {one.uid: number for number, one in enumerate(enough)}
     kept: list[Candidate] = []
-    rest = found
+    rest = enough
     while rest:
         needed = _shortest(kept, rest, is_some_enough)
         if not needed:
@@ -199,12 +199,12 @@ def _find_enough(
     source: Iterator[Candidate], is_some_enough: IsSomeEnough, may_be_enough: Callable[[], bool]
 ) -> list[Candidate]:
     """Return a prefix that is enough, at most twice as long as the shortest; or []."""
-    found: list[Candidate] = []
-    while batch := list(islice(source, max(1, len(found)))):
-        found += batch
-        if is_some_enough((), found):
-            return found
-        if len(found) == FEW and not may_be_enough():
+    prefix: list[Candidate] = []
+    while batch := list(islice(source, max(1, len(prefix)))):
+        prefix += batch
+        if is_some_enough((), prefix):
+            return prefix
+        if len(prefix) == FEW and not may_be_enough():
             return []
     return []
 

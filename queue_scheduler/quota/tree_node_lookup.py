@@ -50,7 +50,7 @@ class TreeNodeLookup:
         self._names = TreeQueueNames(())
         self._queues: dict[str, str] = {}
         # The node that each existing queue says it belongs to.
-        self._said: dict[str, str] = {}
+        self._named_nodes: dict[str, str] = {}
         self._by_short: dict[str, tuple[str, ...]] = {}
         self._of_namespaces: dict[str, str] = {}
         self._available: dict[str, frozenset[str]] = {}
@@ -77,7 +77,7 @@ class TreeNodeLookup:
         before = self._answers(self._asked)
         known = self._queues.keys()
         self._names = TreeQueueNames(nodes)
-        self._queues = self._names.name_all(self._said.get)
+        self._queues = self._names.name_all(self._named_nodes.get)
         by_short: dict[str, list[str]] = {}
         for path in self._queues:
             by_short.setdefault(short_name(path), []).append(path)
@@ -88,19 +88,19 @@ class TreeNodeLookup:
         came_or_went = sorted(known ^ self._queues.keys())
         return (*self._differing(before), *(f"quota/{path}" for path in came_or_went))
 
-    def put_queue(self, name: str, said: str | None) -> tuple[str, ...]:
+    def put_queue(self, name: str, node: str | None) -> tuple[str, ...]:
         """Take the node that a queue says it belongs to; None: there is no such queue.
 
         Returns:
             Names of facts, as `put` does, including the nodes whose queue has changed.
         """
-        if self._said.get(name) == said:
+        if self._named_nodes.get(name) == node:
             return ()
-        if said is None:
-            del self._said[name]
+        if node is None:
+            del self._named_nodes[name]
         else:
-            self._said[name] = said
-        named = self._names.name_rivals(name, self._said.get)
+            self._named_nodes[name] = node
+        named = self._names.name_rivals(name, self._named_nodes.get)
         differing = [path for path, queue in named.items() if self._queues[path] != queue]
         if not differing:
             return ()
@@ -127,7 +127,7 @@ class TreeNodeLookup:
         twin._queues = self._queues
         twin._by_short = self._by_short
         twin._of_namespaces = self._of_namespaces
-        twin._said = dict(self._said)
+        twin._named_nodes = dict(self._named_nodes)
         twin._available = dict(self._available)
         twin._asked = {namespace: dict(labels) for namespace, labels in self._asked.items()}
         return twin

@@ -42,7 +42,7 @@ thousand units; each of them has its event and its condition."""
 
 FOLD_SECONDS: Final = 60.0
 
-MAX_TOLD: Final = 10_000
+MAX_NOTICES: Final = 10_000
 """Notices that wait for the next step; above it the oldest are lost, as in the event recorder."""
 
 ACTION: Final = "Schedule"
@@ -149,11 +149,11 @@ class EventReporter:
         self._may_write = may_write
         self._log = NoticeLog(clock)
         # Added to by any thread, taken from by the step.
-        self._told: deque[Notice] = deque(maxlen=MAX_TOLD)
+        self._notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
 
     def report(self, notice: Notice) -> None:
         """Have a notice written at the next step. From any thread."""
-        self._told.append(notice)
+        self._notices.append(notice)
 
     def step(self) -> float:
         """Write the notices; return how many seconds to rest.
@@ -163,8 +163,8 @@ class EventReporter:
         if self._may_write():
             for notice in self._shared.ask(Engine.take_notices):
                 self._pass_on(notice)
-            while self._told:
-                self._pass_on(self._told.popleft())
+            while self._notices:
+                self._pass_on(self._notices.popleft())
             self._log.fold()
         return POLL_SECONDS
 

@@ -74,7 +74,7 @@ class UndecodableObjects:
         self._may_write = may_write
         self._clock = clock
         self._due = due
-        self._told: dict[tuple[str, str], tuple[str, str]] = {}  # -> (uid, error)
+        self._reported: dict[tuple[str, str], tuple[str, str]] = {}  # -> (uid, error)
 
     def on_undecodable(self, kind: str) -> Callable[[DecodeFailure], None]:
         """Return the handler of one kind, for its informer."""
@@ -107,17 +107,19 @@ class UndecodableObjects:
 
     def _forget_readable(self) -> None:
         """Forget objects that can be read or are gone: they are reported if they break again."""
-        if self._told:
+        if self._reported:
             there = {(kind, key) for kind, cache in self._caches.items() for key in cache()}
-            self._told = {place: said for place, said in self._told.items() if place in there}
+            self._reported = {
+                place: said for place, said in self._reported.items() if place in there
+            }
 
     def _inspect(self, kind: str, key: str) -> None:
         failure = self._caches[kind]().get(key)
         if failure is None:
             return
         said = (failure.uid, failure.error)
-        if self._told.get((kind, key)) != said:
-            self._told[kind, key] = said
+        if self._reported.get((kind, key)) != said:
+            self._reported[kind, key] = said
             note = f"this {kind} cannot be read and is not acted upon: {failure.error}"
             self._events.record(kind, key, failure.uid, UNREADABLE, note, warning=True)
         if kind in CONDITION_OF:

@@ -43,7 +43,7 @@ def test_the_engine_decides_who_starts_when() -> None:
     """Four cores: the first four have 700 seconds left, then four start, then the last."""
     town = town_at(300.0)
     found = ask(town, Exact())
-    got = {name: found.units[uid_of(town[0], name)].told for name in ("j4", "j7", "j8")}
+    got = {name: found.units[uid_of(town[0], name)].calibrated for name in ("j4", "j7", "j8")}
     assert {name: times.start.p50 for name, times in got.items()} == {
         "j4": 700.0,
         "j7": 700.0,
@@ -64,15 +64,15 @@ def test_runs_that_go_on_are_asked_for_with_what_they_have_run() -> None:
 def test_beyond_the_horizon_there_is_no_time() -> None:
     town = town_at(300.0)
     found = ask(town, Exact(), seconds=1000.0)
-    assert found.units[uid_of(town[0], "j4")].told.start.p90 == 700.0
-    last = found.units[uid_of(town[0], "j8")].told
+    assert found.units[uid_of(town[0], "j4")].calibrated.start.p90 == 700.0
+    last = found.units[uid_of(town[0], "j8")].calibrated
     assert last.start == Wait(inf, inf, inf)
     assert last.end_p50 == inf
 
 
 def test_quantiles_are_of_the_paths() -> None:
     town = town_at(300.0)
-    wait = ask(town, Exact(spread=1.0), paths=40).units[uid_of(town[0], "j4")].told.start
+    wait = ask(town, Exact(spread=1.0), paths=40).units[uid_of(town[0], "j4")].calibrated.start
     assert 700.0 < wait.p10 < wait.p50 < wait.p90 < 1700.0
 
 
@@ -83,7 +83,7 @@ def test_arrivals_of_higher_priority_push_back_and_are_told_apart() -> None:
     history = ArrivalHistory(past, epoch - 1.5 * DAY)
     unit = ask((engine, moment), Exact(), history).units[uid_of(engine, "j8")]
     assert unit.without_arrivals.start.p50 == 1700.0
-    assert unit.told.start.p50 == 3700.0, "eight that arrive go first"
+    assert unit.calibrated.start.p50 == 3700.0, "eight that arrive go first"
 
 
 def test_the_state_is_not_changed() -> None:

@@ -96,7 +96,7 @@ def test_what_was_told_is_followed_up_and_not_what_the_paths_said(
     noted = Noted(found.calibration.add)
     monkeypatch.setattr(found.calibration, "add", noted)
     units = ask(found, (engine, moment)).units
-    assert noted.told == [(unit.raw, unit.told.start) for unit in noted.of(units)]
+    assert noted.told == [(unit.raw, unit.calibrated.start) for unit in noted.of(units)]
     assert all(raw.p90 < told.p90 for raw, told in noted.told)
 
 

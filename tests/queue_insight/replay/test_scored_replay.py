@@ -57,7 +57,11 @@ def test_a_forecast_does_not_know_what_comes_after_it() -> None:
     changed_at = world.trace.jobs[middle].submit - world.trace.jobs[0].submit
     asking = replace(LEARNED, begin=0.2)
     one, two = (
-        [(each.number, each.now, each.told) for each in ask(some, asking) if each.now < changed_at]
+        [
+            (each.number, each.now, each.calibrated)
+            for each in ask(some, asking)
+            if each.now < changed_at
+        ]
         for some in (world, other)
     )
     assert len(one) >= 10
@@ -104,8 +108,8 @@ def test_the_same_seed_gives_the_same_forecasts() -> None:
 
 def test_quantiles_of_a_forecast_are_in_order() -> None:
     for question in ask(build(), LEARNED):
-        told: Wait = question.told
-        assert 0 <= told.p10 <= told.p50 <= told.p90, question
+        calibrated: Wait = question.calibrated
+        assert 0 <= calibrated.p10 <= calibrated.p50 <= calibrated.p90, question
 
 
 def test_moments_are_spread_over_the_jobs_that_wait() -> None:
