@@ -63,7 +63,7 @@ class BeyondGrant(msgspec.Struct, frozen=True, kw_only=True):
 
     pod: HeldPod
     asked: Amounts | None
-    """What it requests; None: that cannot be parsed."""
+    """What it requests, or None if that cannot be parsed."""
     grant: Grant
     """What was granted to its set."""
 
@@ -77,7 +77,7 @@ class SortedPods(msgspec.Struct, frozen=True, kw_only=True):
     """The held pods of an admitted job."""
 
     may_start: dict[Uid, str] = {}
-    """Those that the grant covers, and the pod set of each."""
+    """The pods that the grant covers, and the pod set of each."""
     beyond: tuple[BeyondGrant, ...] = ()
     """The others."""
 

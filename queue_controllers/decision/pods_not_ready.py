@@ -47,7 +47,7 @@ NO_PODS_SECONDS: Final = 10.0
 the first within a second, and reports at once if it may not."""
 
 SLOW_NO_PODS_SECONDS: Final = 60.0
-"""The same where something else is set up before the first pod."""
+"""How long, in seconds, where something else is set up before the first pod."""
 
 POD_CREATION_SECONDS: Final = 300.0
 """How long a job may have no pod before it gives its quota back, unless a setting says otherwise;
@@ -100,7 +100,7 @@ class PodsVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def first_requeue_seconds(kind: JobKind) -> float | None:
-    """Return in how many seconds after its release a job is checked for pods; None: never.
+    """Return how many seconds after its release a job is checked for pods, or None for never.
 
     Mostly the event of its first pod comes before that, and no reconcile is added.
     """

@@ -56,7 +56,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         number: Its place in the manifest, from 1.
-        adapter: The extension of its kind; None: no known one.
+        adapter: The extension of its kind, or None if no extension knows the kind.
         body: The object, without what only the API server sets.
         errors: What is wrong with it; then no job is read of it.
     """
@@ -157,7 +157,7 @@ class Submissions:
         self._now = now
 
     def others(self, namespace: str, wanted: OtherObject) -> Any | None:  # noqa: ANN401 - of any kind
-        """Return an object of the manifest that describes a job's pods; None: it has none such."""
+        """Return an object of the manifest that describes a job's pods, or None."""
         names = (wanted.group, wanted.kind, namespace, wanted.name)
         for each in self._documents:
             if (each.group, each.kind, each.namespace, each.name) == names:

@@ -46,7 +46,7 @@ OWN_CHOICE: Final = ("job",)
 """The kinds that are followed if no others are named: those that every cluster has."""
 
 MOST_GONE: Final = 1024
-"""Of how many jobs pods are kept that are gone: a replica that does not lead never looks."""
+"""How many jobs have pods kept that are gone: a replica that does not lead never looks."""
 
 log = structlog.get_logger("job_watch")
 
@@ -137,7 +137,7 @@ class JobWatch:
         ]
 
     def read(self, name: JobName) -> ObservedJob | None:
-        """Return a job as it is now; None: it is gone, or does not count.
+        """Return a job as it is now, or None if it is gone, or does not count.
 
         Pods that are gone, and had ended before, are read once more: their job has ended.
         """

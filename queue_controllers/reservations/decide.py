@@ -82,7 +82,7 @@ class ReservationView(msgspec.Struct, frozen=True, kw_only=True):
     reservations: tuple[Reservation, ...] = ()
     """All that name the unit, by its key or by its uid, of any attempt."""
     planned: tuple[PlannedReservation, ...] | None = None
-    """Those that there should be in this attempt; None while the job is not known."""
+    """The reservations that this attempt should have, or None while the job is not known."""
     why_none: str = ""
     """Why no nodes can be reserved for a job of this kind; "" if they can."""
     is_served: bool = True

@@ -103,7 +103,7 @@ class _Answer(msgspec.Struct, frozen=True):
 
 class _Kind(msgspec.Struct, frozen=True):
     resource_type: ResourceType[OnlyMetadata] | None
-    """None: not served, or not to be read."""
+    """The kind as the server has it, or None if it is not served, or may not be read."""
     believed_until: float
     is_hidden: bool = False
     """It may not be read."""
@@ -480,7 +480,7 @@ class OwnersOf:
 
 
 class RecalledOwners:
-    """The same from what this process has read for its reconcilers; sends no request.
+    """Answers from what this process has read for its reconcilers; sends no request.
 
     Its methods raise `NotReadError` if nothing was read.
     """

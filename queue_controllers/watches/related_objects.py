@@ -39,7 +39,7 @@ class RelatedObjectClient(Protocol):
 class _Answer(msgspec.Struct, frozen=True):
     content: Any
     generation: int
-    """That of the job."""
+    """The generation of the job for which it was read."""
     believed_until: float
 
     def counts_for(self, job: ObjectMeta, other: OtherObject, now: float) -> bool:

@@ -178,7 +178,8 @@ class Start(NamedTuple):
     """When a unit starts, for a row of a list.
 
     Attributes:
-        p50: Its median start, RFC 3339; None: it is not told, or beyond the horizon.
+        p50: Its median start, RFC 3339, or None if there is no forecast, or it is beyond the
+            horizon.
         none: Why no start is told, in a few words; "": it is, or there is no forecast of it.
     """
 
@@ -199,7 +200,7 @@ class Standing(NamedTuple):
 
 
 def standing_of(found: Explanation | None) -> Standing | None:
-    """Return why a unit waits; None: it does not, it is its turn, or there is no such unit.
+    """Return why a unit waits, or None if it does not, has its turn, or does not exist.
 
     A reason that needs action counts before others, which may stand before it and end.
     """
@@ -215,10 +216,10 @@ def _unknown(_key: str) -> None:
 
 
 class ForecastScope(NamedTuple):
-    """Of which units times are told.
+    """Which units have forecasts.
 
     Attributes:
-        least_runs: Of those of whose kind so many runs have ended.
+        least_runs: Units of whose kind at least so many runs have ended.
         standing: Returns why a unit (`namespace/name`) waits now, be it in no queue; None: it does
             not. A forecast is minutes old, and a unit may have been corrected since.
         refusal: Returns why a unit of a list was refused last; that costs less, and is not known
@@ -233,7 +234,7 @@ class ForecastScope(NamedTuple):
 def forecast_scope(
     shared: EngineReader, explanations: Explanations, least_runs: int = LEAST_RUNS
 ) -> ForecastScope:
-    """Return of which units of an engine times are told; `explanations`: of the same engine."""
+    """Return which units of an engine have forecasts; `explanations` are of the same engine."""
     return ForecastScope(
         least_runs,
         lambda key: standing_of(explanations.explain(key)),
@@ -296,7 +297,7 @@ class Forecasts:
         settings: How forecasts are made.
         since: From when on arrivals are known.
         pace: How often they are renewed.
-        forecast_scope: Of which units times are told.
+        forecast_scope: Which units have forecasts.
     """
 
     def __init__(
@@ -393,12 +394,12 @@ class Forecasts:
         return {} if last is None else last.coverage
 
     def coverage_of_day(self) -> float | None:
-        """Return the same of all whose p90 has passed within a day; None: there are too few."""
+        """Return that share among all whose p90 has passed within a day, or None if few."""
         last = self._last
         return None if last is None else last.coverage_of_day
 
     def age_seconds(self) -> float | None:
-        """Return how old the last forecast is; None: there is none."""
+        """Return the age of the last forecast in seconds, or None without one."""
         last = self._last
         return None if last is None else self._age_of(last)
 
@@ -607,7 +608,7 @@ def _view_times(times: Times, wall: datetime, now: datetime) -> dict[str, str | 
 
 
 def _moment(seconds: float, wall: datetime, now: datetime) -> str | None:
-    """Return a time; None: beyond the horizon.
+    """Return a time as RFC 3339, or None if it is beyond the horizon.
 
     A forecast is minutes old when it is read. The unit waits, so a time that has passed is now.
     """

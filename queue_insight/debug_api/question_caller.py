@@ -29,5 +29,5 @@ def caller_of(request: Request) -> str:
 
 
 def caller_named_by_scheduler(request: Request) -> str:
-    """Return who asks, as the scheduler tells the insight program; "": it does not say."""
+    """Return the caller that the scheduler names to the insight program, "" if it names none."""
     return request.headers.get(CALLER, "")

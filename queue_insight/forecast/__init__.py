@@ -7,7 +7,7 @@ Read in this order:
 3. ``run_times``: how long runs last, learned from ``traits`` of those that ended; ``survival``: the
    estimate behind it; ``model_loading``: the one of an installed package. ``arrivals``: what is
    still to come.
-4. ``no_forecast``: of which units no times are told, and why.
+4. ``no_forecast``: which units have no forecast, and why.
 5. ``renewals``: one forecast after the other. ``calibration``: corrects them by those that have
    come true; ``quantiles``.
 

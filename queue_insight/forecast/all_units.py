@@ -36,10 +36,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How a forecast is made.
 
     Attributes:
-        seed: Of all that is drawn.
+        seed: Seed of all random numbers.
         paths: How many paths are played, unless the time is over before.
         seconds: The horizon.
-        only: The uids of the units that are of interest; None: all that wait.
+        only: The uids of the units that are of interest, or None for all that wait.
     """
 
     seed: int = 0
@@ -56,7 +56,7 @@ class Times(msgspec.Struct, frozen=True, gc=False):
 
 
 class UnitForecast(msgspec.Struct, frozen=True, gc=False):
-    """What is told of one unit.
+    """The forecast of one unit.
 
     Attributes:
         calibrated: With arrivals, as users are told.
@@ -74,7 +74,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         moment: The time of the state.
-        seed: Of all that was drawn.
+        seed: Seed of all random numbers.
         sample: How many paths were played; fewer than asked for if the time was over.
         units: All units that wait, by uid.
     """

@@ -45,7 +45,7 @@ higher by a fifth, and higher than without any correction)."""
 FEW: Final = 20
 """Forecasts that must have come true before a share of them is told."""
 GRAIN_SECONDS: Final = 60.0
-"""Is added to both sides of a ratio: below a minute nobody minds."""
+"""Added to both sides of a ratio, in seconds: errors of less than a minute do not matter."""
 CLOSE: Final = 1e-9
 """By how much sums of weights may differ from what they should be."""
 LEVELS: Final = (LOW, MIDDLE, HIGH)
@@ -83,11 +83,12 @@ class Calibration:
         all were, those of each minute would push out the ones that have not come true yet.
 
         Args:
-            key: Of the forecast, for `come_true`.
+            key: Identifies the forecast for `come_true` and `forget`.
             now: When it was made, in seconds; the same for all of one moment, and never earlier
                 than before.
             raw: What the paths said.
-            published: What users were told; None: nothing, so that it counts for corrections alone.
+            published: What users were told, or None if nothing: then it counts for corrections
+                alone.
         """
         horizon = horizon_of(raw.p50)
         kept = self._recent[horizon]
@@ -133,7 +134,7 @@ class Calibration:
         }
 
     def coverage_between(self, since: float, now: float) -> float | None:
-        """Return the same share of all forecasts whose p90 was in a time; None: there are few."""
+        """Return that share among all forecasts whose p90 was in a time, or None if few."""
         hits = [is_in_time for _, is_in_time in self._outcomes(since, now)]
         return sum(hits) / len(hits) if len(hits) >= FEW else None
 

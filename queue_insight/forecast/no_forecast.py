@@ -1,4 +1,4 @@
-"""Of which units no times are told, and why: the one rule of all that shows forecasts. Pure.
+"""Which units have no forecast, and why: the one rule of all that shows forecasts. Pure.
 
 A forecast of a unit that never starts would only say "later than the horizon", and one that is made
 before runs of the kind have ended is the model's prior. The model itself has no such threshold: it
@@ -46,12 +46,12 @@ class NoForecast(NamedTuple):
 
 
 def why_no_forecast(refusal: Refusal | None, runs: int, least: int) -> NoForecast | None:
-    """Return why no times are told of a unit that waits; None: they are.
+    """Return why a unit that waits has no forecast, or None if it has one.
 
     Args:
-        refusal: Why it waits now; None: that is not known, or it is its turn.
+        refusal: Why it waits now, or None if that is not known, or it is its turn.
         runs: How many runs of its kind have ended.
-        least: From how many on times are told.
+        least: How many runs a forecast needs.
     """
     if refusal is None:
         return not_known_yet(runs, least)
@@ -60,7 +60,7 @@ def why_no_forecast(refusal: Refusal | None, runs: int, least: int) -> NoForecas
 
 
 def never_as_is(reason: str, message: str) -> NoForecast | None:
-    """Return that a unit does not start as things are; None: its reason may end by itself."""
+    """Return that a unit does not start as things are, or None if its reason may end by itself."""
     if not reason_to_act(reason):
         return None
     text = f"does not start as things are: {message} ({reason})"
@@ -68,7 +68,7 @@ def never_as_is(reason: str, message: str) -> NoForecast | None:
 
 
 def not_known_yet(runs: int, least: int) -> NoForecast | None:
-    """Return that too few runs have ended; None: there are enough."""
+    """Return that too few runs have ended, or None if there are enough."""
     if runs >= least:
         return None
     text = f"not known yet: {runs} of {least} runs"

@@ -39,11 +39,11 @@ of the logarithm of the next run time in the first six weeks of the public Phill
 are worse by less than 3 %."""
 
 SLOW_DAYS: Final = 14.0
-"""After which a run counts half; of 5 and 14, found in the same way."""
+"""Age at which a run counts half; the better of 5 and 14, measured in the same way."""
 
 FAST_DAYS: Final = 0.5
-"""The same in the group of the newest: with 0.25 the loss is lower by 1 %, with 1 higher by 3 %,
-and without that group by 18 %."""
+"""Age at which a run counts half in the group of the newest: with 0.25 the loss is lower by 1 %,
+with 1 higher by 3 %, and without that group by 18 %."""
 
 PRIOR_MEDIAN: Final = 1200.0
 PRIOR_SIGMA: Final = 2.0

@@ -46,7 +46,7 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
 def find_changes(
     engine: Engine, key: str, wall: datetime, is_late: Callable[[], bool] = never_late
 ) -> Changes | None:
-    """Return what would start a unit now; None: it is unknown, or does not wait.
+    """Return what would start a unit now, or None if it is unknown, or does not wait.
 
     Args:
         engine: A fork; it must not be used afterwards.

@@ -74,7 +74,7 @@ def find_raises(
     Args:
         question: The unit.
         first: What is missing at first, by limits that can be raised.
-        only: The one limit that may be raised; None: any that turns out to be in the way.
+        only: The one limit that may be raised, or None for any that is in the way.
         base: Changes that are made with them.
 
     Raises:
@@ -209,7 +209,7 @@ def _attempt(question: Question, raises: Raises, base: tuple[Edit, ...]) -> Outc
 
 
 def edits_of(question: Question, raises: Raises) -> tuple[Edit, ...]:
-    """Return raises as an engine is told of them."""
+    """Return the edits that apply raises to an engine."""
     edits: tuple[Edit, ...] = ()
     for limit, more in raises.items():
         if limit.kind is ChangeKind.NODES and any(more.values()):

@@ -47,7 +47,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         engine: The fork, at rest, or as it was when the unit started. For reading, and for
-            questions that may change it: nobody else uses it.
+            questions that may change it: nothing else uses it.
         starts: Whether the unit starts.
         also: The units that start before it, `namespace/name`, in that order; if it does not start,
             all that start.

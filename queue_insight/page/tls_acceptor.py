@@ -7,7 +7,7 @@ The server of the framework's loop bounds them by time only: a client that opens
 sends nothing would hold descriptors without end, and one that opens hundreds at once would have the
 loop at work on all of them, beside those that are served. Here an address has a bounded number of
 handshakes at once, and so have all together. Further connections wait, which costs a descriptor and
-no work. One that sends nothing takes no place, so silent clients keep out nobody. Of those that are
+no work. One that sends nothing takes no place, so silent clients keep no one out. Of those that are
 ready, one comes first whose address has the fewest handshakes.
 """
 
@@ -47,8 +47,8 @@ class HandshakeLimits(NamedTuple):
     """How many handshakes may be unfinished.
 
     Attributes:
-        in_all: Of all addresses together.
-        of_address: Of one address.
+        in_all: The limit for all addresses together.
+        of_address: The limit for one address.
         waiting: How many connections may be silent, or wait for a place.
         shared: The networks whose addresses stand for many visitors, such as those of an Ingress:
             for them only `in_all` counts, since before the handshake nothing tells whose connection
@@ -162,7 +162,7 @@ class TlsAcceptor:
             self._begin(accepted, self._ready.pop(accepted).address)
 
     def _find_next(self) -> socket.socket | None:
-        """Return the next connection that has a place; None: none has."""
+        """Return the next connection that has a place, or None if none has."""
         if not self._ready or len(self._unfinished) >= self._limits.in_all:
             return None
         begun = Counter(each.address for each in self._unfinished.values())

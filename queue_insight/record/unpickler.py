@@ -34,16 +34,16 @@ from queue_insight.record.checkpoint_error import CheckpointError
 PROTOCOL: Final = 5
 
 MAX_OPERATIONS: Final = 60_000_000
-"""Of one checkpoint: a unit has some 130, so it may have 450,000 units."""
+"""Operations in one checkpoint: a unit has some 130, so it may have 450,000 units."""
 MAX_OBJECTS: Final = 10_000_000
-"""Of one checkpoint, without texts: a unit has some 22."""
+"""Objects in one checkpoint, without texts: a unit has some 22."""
 MAX_KEY_DEPTH: Final = 100
 """Tuples in tuples of one key: Python hashes each within the one before, on the stack of C."""
 MAX_KEY_PARTS: Final = 1_000_000
 """Values in one key, counted as often as they occur. The largest keys are classes of units and
 shapes of pods: an object as large as etcd takes can name 100,000 resources."""
 MAX_KEYS_PARTS: Final = 200_000_000
-"""Of all keys of one checkpoint, each of which is looked at."""
+"""Values in all keys of one checkpoint, each of which is looked at."""
 SMALL_KEY: Final = 1 << 60
 """Of numbers above it any number can have the same hash. Demands are bounded below it
 (`unit_demand.MAX_AMOUNT`), sums of them are not."""
@@ -87,7 +87,7 @@ def unpickle(data: bytes, names: AllowedNames, budget: Budget) -> object:
 
     Raises:
         CheckpointError: It does what no checkpoint does, or takes more than the budget.
-        Exception: Of any kind: it is damaged.
+        Exception: It is damaged; any exception may be raised.
     """
     reading, operations = _Reading(data, names, budget), _OPERATIONS
     place = count = 0

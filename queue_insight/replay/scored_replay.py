@@ -58,8 +58,8 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked.
 
     Attributes:
-        seed: Of the questions and the paths.
-        paths: Of each forecast.
+        seed: Seed of the random numbers of questions and paths.
+        paths: How many paths each forecast has.
         forecasts: About how many are scored; a quarter more only calibrate.
         per_moment: How many jobs at most are asked about at one moment.
         begin: From which part of the trace on, from 0 to 1; before that it is only learned.
@@ -82,15 +82,15 @@ class Question(msgspec.Struct, kw_only=True):
     """One job at one moment.
 
     Attributes:
-        number: Of the job.
+        number: The number of the job in the trace.
         tenant: Its tenant.
         now: When it is asked, in seconds of the trace.
         age: For how long it has waited.
         raw: What the paths say.
         calibrated: What users are told.
-        controls: What the controls say; None: nothing.
+        controls: What the controls say, or None if they say nothing.
         is_scored: Whether it counts.
-        true: How much longer it waited; None: not known yet.
+        true: How many more seconds it waited, or None if that is not known yet.
     """
 
     number: int
@@ -168,7 +168,7 @@ class ScoredReplay:
     # --- the walk -----------------------------------------------------------------------------
 
     def _choose(self) -> list[float]:
-        """Return when is asked, in order: when jobs are submitted that wait.
+        """Return the times at which forecasts are requested: when waiting jobs are submitted.
 
         Each such job has the same chance, and the chosen are spread evenly over them, so that few
         are of the same hours. Which jobs wait is seen in a walk without questions.

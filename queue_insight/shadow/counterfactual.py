@@ -93,7 +93,7 @@ class Fate(msgspec.Struct, kw_only=True):
 
     @property
     def started(self) -> float | None:
-        """When it starts first; None: it does not."""
+        """When it starts first, or None if it does not."""
         return self.runs[0].start if self.runs else None
 
 
@@ -297,7 +297,7 @@ class Counterfactual:
 
 
 class _Cluster(VirtualCluster):
-    """A virtual cluster that is told what happens as it happens."""
+    """A virtual cluster to which events are applied as they happen."""
 
     def apply(self, what: Callable[[Engine], tuple[str, ...]]) -> None:
         """Tell the engine something that is not about units."""
@@ -367,7 +367,7 @@ def build_world(
 
     Args:
         objects: Those that are there then.
-        configuration: The scheduler's; None: the plugins that the quotas need.
+        configuration: The scheduler's, or None for the plugins that the quotas need.
         policy: The policy of all queues; "": each has its own.
     """
     present = [convert_object(body) for body in objects]
@@ -388,7 +388,7 @@ def build_world(
 
 
 def objects_of(world: World) -> Iterator[Quota | Node | Queue]:
-    """Yield the objects that somebody has created: not the stand-in for nodes."""
+    """Yield the objects that users have created, without the stand-in for nodes."""
     objects = world.objects
     yield from objects.quotas
     yield from objects.queues
@@ -396,7 +396,7 @@ def objects_of(world: World) -> Iterator[Quota | Node | Queue]:
 
 
 def stand_in_for_nodes(objects: Iterable[Quota | Node | Queue]) -> Node | None:
-    """Return a node that has as much as the quotas without a parent; None: there are nodes.
+    """Return a node as large as the quotas without a parent, or None if there are nodes.
 
     Where nothing is known of nodes, quotas are not divided for want of them.
     """

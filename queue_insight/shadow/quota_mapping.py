@@ -31,7 +31,7 @@ from shared_api.well_known_labels import (
 class QuotaMapping(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
-    """Which quota jobs have that name none.
+    """The quota of jobs that name none.
 
     Attributes:
         kueue_queues: Quotas by LocalQueue: `namespace/name`, or `name` in all namespaces.

@@ -135,7 +135,7 @@ def build_table(
     Args:
         columns: Those of their kind.
         shown: The rows.
-        metadata: Of the page.
+        metadata: The metadata of the page.
         now: The time, for ages.
         include: What each row has of its object: one of `INCLUDES`.
     """

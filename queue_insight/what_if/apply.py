@@ -41,7 +41,7 @@ KINDS: Final = (*_KINDS, _UNIT)
 
 
 def apply_edits(engine: Engine, edits: Iterable[Edit], wall: datetime) -> tuple[AppliedEdit, ...]:
-    """Tell an engine of edits, each on top of those before it; return what was told of each.
+    """Apply edits to an engine, each on top of those before it; return what became of each.
 
     Args:
         engine: A fork.

@@ -85,8 +85,8 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
         unit: `namespace/name`.
         queue: Its queue.
         quota: Its quota; "": it is mapped to none.
-        refusal: Why it waits; None: it has no turn.
-        before: Why it waits without the edits; None: it does not wait, or has no turn.
+        refusal: Why it waits, or None if it has no turn.
+        before: Why it waits without the edits, or None if it does not wait, or has no turn.
         would_start: Whether it starts without the edits.
     """
 

@@ -18,9 +18,9 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
         namespace: Its namespace; "" if it has none, or its name is unique.
         name: Its name; an unknown one creates it.
         patch: A JSON merge patch; None deletes the object. Unset with `copies` and `end`.
-        copies: Of a node: how many like it are added.
-        end: Of a unit: whether its job ends, with all pods.
-        requeue: Of a unit: whether it is evicted, and waits again.
+        copies: How many nodes like it are added; for nodes alone.
+        end: Whether its job ends, with all pods; for units alone.
+        requeue: Whether it is evicted, and waits again; for units alone.
     """
 
     kind: str
@@ -61,7 +61,7 @@ class EditError(ValueError):
 
 
 class AppliedEdit(msgspec.Struct, frozen=True, kw_only=True):
-    """What an engine was told of an edit.
+    """What became of an edit that was applied to an engine.
 
     Attributes:
         unread: Paths in the patch that the scheduler does not read: they change nothing.

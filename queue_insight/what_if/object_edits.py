@@ -56,9 +56,9 @@ def patched(
 
     Args:
         edit: An edit with a patch.
-        known: The object before; None: it is created.
+        known: The object before, or None if it is created.
         kind: Its type.
-        created: When it is created; None: that does not matter.
+        created: When it is created, or None if that does not matter.
 
     Raises:
         FieldError: The API server would not accept the patch.
@@ -148,7 +148,7 @@ def put_queue(engine: Engine, queue: Queue, policy: str, options: str) -> None:
 def edit_quota(
     kind: type[QuotaT],
 ) -> Callable[[Engine, Edit, datetime], AppliedEdit]:
-    """Return the function that tells an engine of an edited quota, or source of quotas.
+    """Return the function that applies an edited quota, or source of quotas, to an engine.
 
     It takes the time at which a quota is created: of two of one name the older counts.
     """
@@ -166,9 +166,9 @@ def edit_quota(
 
 
 def edit_elastic_quota(engine: Engine, edit: Edit, wall: datetime) -> AppliedEdit:
-    """Tell an engine of an edited ElasticQuota, and let its queue follow what that states.
+    """Apply an edited ElasticQuota to an engine, and let its queue follow what that states.
 
-    Of an edit that changes nothing of that, the queue is left as earlier edits have it. No queue is
+    If the edit changes nothing of that, the queue is left as earlier edits have it. No queue is
     made or deleted with a quota.
 
     Raises:

@@ -109,7 +109,7 @@ class KnownPods:
     # --- what plugins are told ----------------------------------------------------------------
 
     def take_changed(self) -> Iterator[tuple[str, ForeignPod | None]]:
-        """Yield, once, what has changed of foreign pods and of claims, by key; None: it is gone."""
+        """Yield each changed foreign pod or claim once, by key, with None for one that is gone."""
         for key, facts in self.of_units.take_changed_foreign():
             self.untried.put(key, facts)
             yield key, None if facts is None else self._as_foreign(key, facts)
@@ -121,7 +121,7 @@ class KnownPods:
         return [(key, self.foreign_pod(key, self.of_units.find(key, None))) for key in late]
 
     def foreign_pod(self, key: str, counted: CountedPod) -> ForeignPod | None:
-        """Return what plugins are told under a key; None: nothing.
+        """Return the foreign pod that plugins know under a key, or None.
 
         Args:
             key: `namespace/name` of a pod, or the key of a group of held pods.
@@ -133,7 +133,7 @@ class KnownPods:
         return None if counted.group else self._as_foreign(key, facts)
 
     def _as_foreign(self, key: str, facts: PodFacts) -> ForeignPod:
-        """Return what plugins are told of a pod, at the stage that time has brought it to."""
+        """Return a pod as plugins know it, at the stage that time has brought it to."""
         return ForeignPod(
             name=key,
             namespace=facts.namespace,

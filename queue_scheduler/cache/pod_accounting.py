@@ -107,7 +107,7 @@ class CountedPod(NamedTuple):
     """What is counted under the name of a pod.
 
     Attributes:
-        facts: What is kept of it; None: it is not counted.
+        facts: What is kept of it, or None if it is not counted.
         group: The group that it is in.
         right_group: The group that it belongs to.
         unit_key: The key of the unit of `right_group`; "": that is gone, or there is none.
@@ -157,7 +157,7 @@ class PodAccounting:
 
         Args:
             unit: The unit as it is now.
-            before: Its previous object; None: it is new.
+            before: Its previous object, or None if it is new.
         """
         if before is None or not _has_same_owners(before, unit):
             if before is not None:
@@ -180,7 +180,7 @@ class PodAccounting:
 
         Args:
             pod: The pod.
-            of: Of a new pod, the unit that it was of before that was gone; NO_UID: none is known.
+            of: The unit that a new pod belonged to before that unit was gone, or NO_UID.
         """
         key = pod.metadata.key
         facts, problem = read_counted(pod)
@@ -247,7 +247,7 @@ class PodAccounting:
     def find(self, key: str, fresh: PodFacts | None) -> CountedPod:
         """Return what is counted under `namespace/name`, and where a pod of that name belongs.
 
-        `fresh`: what should be counted, by the pod's newest object; None: what is counted.
+        `fresh`: what should be counted by the pod's newest object, or None for what is counted.
         """
         counted, group = self._pods.get(key), self._group_of.get(key, "")
         facts = counted if fresh is None else fresh
@@ -429,7 +429,7 @@ def read_stage(pod: Pod) -> PodStage:
 
 
 def read_counted(pod: Pod) -> tuple[PodFacts | None, str | None]:
-    """Return what is counted of a pod, and what is wrong with its requests; None: nothing.
+    """Return what is counted of a pod, or None, and what is wrong with its requests.
 
     A pod that has ended is not counted, nor one that is held by the queue's gate (`held_pods`).
     Requests that cannot be read count as none.

@@ -86,7 +86,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Caches(NamedTuple):
-    """Reads the caches by `namespace/name`; None: there is no such object."""
+    """Read the caches by `namespace/name`; they return None if there is no such object."""
 
     unit: Callable[[str], QueueUnit | None]
     pod: Callable[[str], Pod | None]
@@ -285,7 +285,7 @@ def list_charged(engine: Engine) -> list[Uid]:
 
 
 def list_in_ledgers(engine: Engine, nth: int) -> list[Uid] | None:
-    """Return the uids that the nth plugin with quotas has charged; None: there is none."""
+    """Return the uids that the nth plugin with quotas has charged, or None without a plugin."""
     plugin = next(islice(_quota_plugins(engine), nth, None), None)
     return None if plugin is None else cast("list[Uid]", plugin.quotas.ledger.owners())
 
@@ -313,7 +313,7 @@ def list_foreign(engine: Engine) -> list[str]:
 def find_repair(engine: Engine, difference: Difference, caches: Caches) -> list[EngineFact]:
     """Return what to tell the engine so that it places the unit of a difference again.
 
-    Nothing if it no longer differs. It must be told in the same hold of the engine's lock.
+    Nothing if it no longer differs. It must be reported in the same hold of the engine's lock.
     """
     match difference.kind:
         case Kind.UNCOUNTED_POD | Kind.GONE_POD:

@@ -65,7 +65,8 @@ IsEnough = Callable[[Sequence[Candidate]], bool]
 """Returns whether the unit would start if nothing were charged for these."""
 
 IsSomeEnough = Callable[[Sequence[Candidate], Sequence[Candidate]], bool]
-"""The same for all of the first, together with those of the second that may go with them."""
+"""Returns whether it would start without all of the first, and those of the second that may go
+with them."""
 
 FEW: Final = 64
 """After this many that are not enough, ask first whether all would be: in most cases not."""
@@ -88,7 +89,7 @@ def choose_victims(
         is_enough: Must be False for no units: else there is no need to ask.
         may_be_enough: Returns whether the unit would start if nothing were charged for all
             candidates, or for more than these; asked once at most.
-        lent: Which units may go together; None: all of them.
+        lent: Which units may go together, or None if all may.
     """
     may_be_enough = cache(may_be_enough)
     source = iter(candidates)

@@ -35,7 +35,7 @@ class PressingPod(NamedTuple):
 
 
 class PressingPods:
-    """Those that press one resource of one tree.
+    """The pods that press one resource of one tree.
 
     Args:
         pods: All of them.
