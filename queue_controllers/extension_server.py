@@ -111,7 +111,7 @@ class ExtensionServer(Generic[JobT]):
         synced = informer is not None and informer.has_synced()
         was_open, self._open = self._open, synced and self._may_decide()
         if self._open and not was_open:
-            # Keys that came before were dropped.
+            # Keys that came before were dropped; these are not, since `_open` is already set.
             log.info("deciding about jobs", extension=self.name, jobs=len(self._jobs))
             self.enqueue_all()
         due = self.queue.start_due()
@@ -171,6 +171,7 @@ class ExtensionServer(Generic[JobT]):
             return
         informer = self.watch.informer
         # Others may come late to this process: what they are now is not how they were created.
+        # Noted before the key is queued, since a worker may take it at once.
         if old is None and informer is not None and informer.is_creation():
             self.reconciler.on_creation(new.metadata)
         pause = pause_of_job(self.adapter, old, new)
@@ -184,6 +185,8 @@ class ExtensionServer(Generic[JobT]):
         if unit is None or not (key := self._key_of_unit(unit)):
             return
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            # Before the key is queued: that reconcile may create a unit, and must ask the server
+            # first whether the job is still there.
             self.reconciler.on_unit_gone(self._key_of_unit(old), old)
         pause = pause_of_unit(old, new)
         was_seen = new is not None and self.reconciler.has_reconciled_unit(key, new.metadata)

@@ -78,7 +78,7 @@ class WrittenObjects(Protocol[_ObjectT_contra]):
     """The cache that receives this process's own writes."""
 
     def note_written(self, written: _ObjectT_contra) -> bool:
-        """Store the object that the API server returned."""
+        """Store the object that the API server returned: the next reconcile reads it there."""
         ...
 
 
@@ -193,6 +193,7 @@ class Executor(Generic[JobT]):
             annotations |= _mark(job.metadata, None)
         elif MARKED_UID in job.metadata.annotations:
             annotations |= NO_MARK
+        # By the uid alone: an edit in between must not keep the job running.
         metadata: dict[str, Any] = {"uid": job.metadata.uid}
         if annotations:
             metadata["annotations"] = annotations
@@ -215,6 +216,7 @@ class Executor(Generic[JobT]):
             patches.append(self._resized(action.resize, job, annotations))
         changes_templates = bool(action.stamps or action.updates)
         meta = self._unlock_templates(job) if changes_templates else job.metadata
+        # By the version as well: a job that was edited since may ask for more than was granted.
         metadata = {
             "uid": meta.uid,
             "resourceVersion": meta.resource_version,
@@ -390,7 +392,7 @@ class Executor(Generic[JobT]):
         there = self.read_unit(namespace, own.metadata.name)
         if there is None or there.metadata.uid != own.metadata.uid:
             return False  # the cache is behind, and its watch event will come
-        guard = meta.resource_version
+        guard = meta.resource_version  # if it was admitted meanwhile, it is the one that counts
         try:
             self._client.delete(QUEUE_UNITS, namespace, meta.name, uid=meta.uid, version=guard)
         except NotFound:

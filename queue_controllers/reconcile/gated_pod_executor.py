@@ -178,7 +178,10 @@ class GatedPodExecutor(Executor[PodGroup]):
         self._groups.note_written(written)
 
     def _check_lead(self) -> None:
-        """Raise NotLeadingError unless a write that begins now ends while this process leads."""
+        """Raise NotLeadingError unless a write that begins now ends while this process leads.
+
+        Called before each pod: the writes of a large job may take longer than the lease lasts.
+        """
         if not self.may_write():
             raise NotLeadingError
 

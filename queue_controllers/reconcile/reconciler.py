@@ -325,6 +325,8 @@ class JobReconciler(Generic[JobT]):
         try:
             self._try(key)
         finally:
+            # In this order: whoever notes a change after this look finds the key given up, and
+            # takes its change back (`judges_itself`).
             self._at_work.discard(key)
             self._judge_changes(key)
 
@@ -408,9 +410,12 @@ class JobReconciler(Generic[JobT]):
     def _reconcile(self, key: str) -> None:
         try:
             for _ in range(MAX_RECONCILES):
+                # Before the caches are read: a reconcile that fails must leave no version behind
+                # whose watch events would be skipped.
                 self._reconciled.pop(key, None)
                 job, units = self._reader.find(key)
                 if units.own is not None:
+                    # It looked like an orphan while the cache of jobs was behind that of units.
                     self._orphan_since.pop(units.own.metadata.uid, None)
                 if job is None or not self._reconcile_once(key, job, units.own):
                     return
@@ -448,6 +453,7 @@ class JobReconciler(Generic[JobT]):
             return True
         wanted = sum(each.count for each in found.facts.pod_sets)
         due = None
+        # Not `own`, but the unit as this reconcile has left it: its writes are in the cache.
         if own is not None and (unit := self._units.get(own.metadata.key)) is not None:
             due = counts_due(view, unit, self._memories.get(meta.uid, NOTHING_KNOWN))
         self._reconciled[key] = _Reconciled(seen.job, seen.unit, wanted, due)
