@@ -72,11 +72,11 @@ def set_priority(target: Target, number: int | None) -> Answer:
     job, unit = _writable(target, "priority"), target.unit
     if job is None:
         return _set_priority_of_unit(target, number)
-    said = job.metadata.annotations.get(PRIORITY)
-    before = read_int32(said, None)
+    annotation = job.metadata.annotations.get(PRIORITY)
+    before = read_int32(annotation, None)
     wanted = None if number is None else str(number)
     undo = _again("priority", target, ("--reset",) if before is None else ("--to", str(before)))
-    if said == wanted and (number is None or unit.spec.priority == number):
+    if annotation == wanted and (number is None or unit.spec.priority == number):
         return Already(said="already so")
     if number is None:
         edit: Json = {"patch": {}}  # what the PriorityClass says, the controllers know
@@ -127,8 +127,8 @@ def move(target: Target, queue: str, known: Queue | None = None) -> Answer:
     """
     job, unit = _writable(target, "queue"), target.unit
     before = unit.spec.queue
-    said = job if job is not None else AnyObject(metadata=unit.metadata)
-    named = read_queue_name(said.metadata.labels, said.metadata.annotations)
+    labeled = job if job is not None else AnyObject(metadata=unit.metadata)
+    named = read_queue_name(labeled.metadata.labels, labeled.metadata.annotations)
     if named == queue and before == queue:
         return Already(said=f"already in queue {queue}")
     label: Json = {"metadata": {"labels": {QUEUE_NAME: queue}}}
@@ -170,7 +170,7 @@ def hold(target: Target) -> Answer:
             "`requeue` has it wait again; `deactivate` stops it until it is activated.",
         )
     on_unit = is_held(unit)
-    if on_unit and (job is None or _says_held(job)):
+    if on_unit and (job is None or _is_marked_held(job)):
         return Already(said="already held")
     patch: Json = {"metadata": {"annotations": {BLOCK_FOR_TEST: HELD}}}
     return Change(
@@ -191,8 +191,8 @@ def release(target: Target) -> Answer:
         CommandError: It has ended, or its pods say it.
     """
     job, unit = _writable(target, "hold"), target.unit
-    said = unit.metadata if job is None else job.metadata
-    keys = [key for key in spellings(BLOCK_FOR_TEST) if key in said.annotations]
+    meta = unit.metadata if job is None else job.metadata
+    keys = [key for key in spellings(BLOCK_FOR_TEST) if key in meta.annotations]
     if not keys:
         return Already(said="not held")
     patch: Json = {"metadata": {"annotations": dict.fromkeys(keys)}}
@@ -214,7 +214,7 @@ def is_held(unit: QueueUnit) -> bool:
     return read_annotation(unit.metadata.annotations, BLOCK_FOR_TEST) == HELD
 
 
-def _says_held(job: AnyObject) -> bool:
+def _is_marked_held(job: AnyObject) -> bool:
     return read_annotation(job.metadata.annotations, BLOCK_FOR_TEST) == HELD
 
 
@@ -278,8 +278,8 @@ def _wants_active(job: AnyObject) -> bool | None:
 
 def _mark_of(unit: QueueUnit) -> str | None:
     """Return what the job's annotation said when the controllers deactivated the unit, or None."""
-    found = (unit.metadata.annotations.get(mark) for mark in DEACTIVATION_MARKS)
-    return next((each for each in found if each is not None), None)
+    marks = (unit.metadata.annotations.get(mark) for mark in DEACTIVATION_MARKS)
+    return next((each for each in marks if each is not None), None)
 
 
 # --- back to waiting ------------------------------------------------------------------------------

@@ -107,12 +107,12 @@ def _who_may_name(facts: Facts) -> str:
         for each in schedulers
         for container in containers_of(each)
     }
-    if not flags or LISTED in flags or _says_listed(facts):
+    if not flags or LISTED in flags or _is_listed_in_file(facts):
         return ""
     return f"; any namespace may name each (quotaNamespaces is {QuotaNamespaces.OPEN})"
 
 
-def _says_listed(facts: Facts) -> bool:
+def _is_listed_in_file(facts: Facts) -> bool:
     """Return whether a configuration file of the installation says so."""
     texts = (
         text for each in facts.config_maps.items for text in (part(each, "data") or {}).values()

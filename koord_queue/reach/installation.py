@@ -42,7 +42,7 @@ _ADMISSION: Final = "admissionregistration.k8s.io"
 _AUTHORIZATION: Final = "authorization.k8s.io"
 
 
-class Asked(Protocol):
+class ServerReader(Protocol):
     """The API server, as `reach.cluster` has it."""
 
     answered_at: str
@@ -85,7 +85,7 @@ class Installation:
 
     def __init__(
         self,
-        cluster: Asked,
+        cluster: ServerReader,
         system_namespace: str,
         namespace: str,
         server: NamedServer | None = None,

@@ -17,30 +17,30 @@ def patch_lines(patch: dict[str, Any]) -> Iterator[str]:
     """
     for name, fields in patch.items():
         if name == "metadata":
-            yield from _tell_metadata(fields)
+            yield from _metadata_lines(fields)
         elif name == "status":
-            yield from _tell_status(fields)
+            yield from _status_lines(fields)
         else:
-            yield from _tell_fields(name, fields)
+            yield from _field_lines(name, fields)
 
 
-def _tell_metadata(metadata: dict[str, Any]) -> Iterator[str]:
+def _metadata_lines(metadata: dict[str, Any]) -> Iterator[str]:
     for group, entries in metadata.items():
         if group in _NAMED:
             for key, value in entries.items():
                 yield f"{_NAMED[group]} {key}: {_value(value)}"
 
 
-def _tell_status(status: dict[str, Any]) -> Iterator[str]:
+def _status_lines(status: dict[str, Any]) -> Iterator[str]:
     for each in status.get("conditions", ()):
         if each.get("message") == status.get("message"):
             yield f"condition {each['type']}: {each['status']}, reason {each['reason']}"
 
 
-def _tell_fields(path: str, value: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON
+def _field_lines(path: str, value: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON
     if isinstance(value, dict):
         for name, inner in value.items():
-            yield from _tell_fields(f"{path}.{name}", inner)
+            yield from _field_lines(f"{path}.{name}", inner)
     else:
         yield f"{path}: {_value(value)}"
 

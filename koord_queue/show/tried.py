@@ -22,7 +22,7 @@ def tried_lines(answer: Tried, wall: Wall, *, shows_all: bool = False) -> Iterat
     for number, job in enumerate(answer.jobs):
         if number:
             yield BLANK
-        yield from _tell_job(job, wall, shows_all=shows_all)
+        yield from _job_lines(job, wall, shows_all=shows_all)
     if answer.no_forecast:
         yield BLANK
         yield Line(f"No forecast: {answer.no_forecast}", "dim")
@@ -33,7 +33,7 @@ def tried_lines(answer: Tried, wall: Wall, *, shows_all: bool = False) -> Iterat
         yield Line("Defaults and webhooks of the API server are not in this answer.", "dim")
 
 
-def _tell_job(job: TriedJob, wall: Wall, *, shows_all: bool) -> Iterator[Line]:
+def _job_lines(job: TriedJob, wall: Wall, *, shows_all: bool) -> Iterator[Line]:
     name = f"{job.namespace}/{job.name}" if job.namespace else job.name
     yield Line(f"{job.kind} {name}: {job.summary}", _style_of(job))
     for each in job.errors:
@@ -41,7 +41,7 @@ def _tell_job(job: TriedJob, wall: Wall, *, shows_all: bool) -> Iterator[Line]:
         yield Line(f"error: {field}{each.message}", "bad", indent=2, hang=2)
     for warning in job.warnings:
         yield Line(f"{warning.reason}: {warning.message}", "warn", indent=2, hang=2)
-    yield from _tell_unit(job)
+    yield from _unit_lines(job)
     if job.explanation is not None:
         yield from blocker_lines(job.explanation, shows_all=shows_all)
     if job.forecast is not None:
@@ -54,7 +54,7 @@ def _tell_job(job: TriedJob, wall: Wall, *, shows_all: bool) -> Iterator[Line]:
         )
 
 
-def _tell_unit(job: TriedJob) -> Iterator[Line]:
+def _unit_lines(job: TriedJob) -> Iterator[Line]:
     if not job.unit:
         return
     where = f"unit {job.unit}, quota {job.quota or 'none'}, priority {job.priority}"
