@@ -18,7 +18,6 @@ from shared_api.client.resource_types import OnlyMetadata
 from shared_api.informer.indexed_store import ApiObject, IndexedStore
 from shared_api.informer.shared_informer import SharedInformer
 from shared_api.objects.limit_range import LimitRange
-from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.priority_class import PriorityClass
 from shared_api.objects.runtime_class import RuntimeClass
 
@@ -135,15 +134,7 @@ class AdmissionCaches:
 
 def slim_account(account: OnlyMetadata, _before: OnlyMetadata | None = None) -> OnlyMetadata:
     """Return an account as it is kept: there are one or more in each namespace."""
-    meta = account.metadata
-    return OnlyMetadata(
-        metadata=ObjectMeta(
-            name=meta.name,
-            namespace=meta.namespace,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-        )
-    )
+    return OnlyMetadata(metadata=account.metadata.identity())
 
 
 def namespace_index(found: LimitRange) -> tuple[str, ...]:

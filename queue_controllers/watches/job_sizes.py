@@ -20,7 +20,6 @@ from shared_api.client.resource_client import ResourceType
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.informer.kind_watch import POLL_SECONDS, KindWatch
 from shared_api.informer.shared_informer import SharedInformer
-from shared_api.objects.meta import ObjectMeta
 
 Check = Callable[[], tuple[bool, str]]
 
@@ -130,15 +129,7 @@ class JobSizes:
 
 def slim_size(found: Any, _before: Any | None = None) -> Any:  # noqa: ANN401 - of any kind
     """Return an object as it is kept: there may be very many that no queue knows of."""
-    meta = found.metadata
-    kept = ObjectMeta(
-        name=meta.name,
-        namespace=meta.namespace,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-        generation=meta.generation,
-    )
-    return msgspec.structs.replace(found, metadata=kept)
+    return msgspec.structs.replace(found, metadata=found.metadata.identity())
 
 
 def _is_forbidden(watch: KindWatch[Any]) -> bool:

@@ -38,7 +38,6 @@ from shared_api.informer.shared_informer import (
 from shared_api.leader_warmup import LeaderWarmup
 from shared_api.local_program import Check
 from shared_api.objects.admission_check import AdmissionCheck
-from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
 from shared_api.process.clock import Clock
 from shared_api.process.loop_thread import LoopThread, Step, stop_all
@@ -361,14 +360,8 @@ def slim_unit(unit: QueueUnit, _before: QueueUnit | None) -> QueueUnit:
     """Return a unit without checks stripped of fields that are not read; most units have none."""
     if unit.status.admission_checks:
         return unit
-    meta = unit.metadata
-    bare = ObjectMeta(
-        name=meta.name,
-        namespace=meta.namespace,
-        uid=meta.uid,
-        resource_version=meta.resource_version,
-    )
-    return QueueUnit(metadata=bare, status=QueueUnitStatus(phase=unit.status.phase))
+    status = QueueUnitStatus(phase=unit.status.phase)
+    return QueueUnit(metadata=unit.metadata.identity(), status=status)
 
 
 def _check_names(unit: QueueUnit) -> tuple[str, ...]:

@@ -78,6 +78,16 @@ class ObjectMeta(WireStruct, frozen=True):
                 return owner
         return None
 
+    def identity(self) -> ObjectMeta:
+        """Return its names, uid, version and generation alone: what is kept of many objects."""
+        return ObjectMeta(
+            name=self.name,
+            namespace=self.namespace,
+            uid=self.uid,
+            resource_version=self.resource_version,
+            generation=self.generation,
+        )
+
 
 class Condition(WireStruct, frozen=True):
     """A `metav1.Condition`."""
