@@ -16,7 +16,7 @@ waiters; the next question builds the trees again, so many changes in a row cost
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -494,23 +494,9 @@ class QuotaCache:
         """Return the tree of a quota; "" is the default tree."""
         return self.trees.node_of_unit(name).tree.tree.tree_id
 
-    def quota_of_pod(self, labels: Mapping[str, str], namespace: str) -> str:
-        """Return the quota that koord-scheduler charges a pod to; if it names none, the default."""
-        return self._names().quota_of_pod(labels, namespace)
-
-    def may_name(self, quota: str, namespace: str, listed: Collection[str]) -> bool:
-        """Return whether what is in a namespace may name a quota (`QuotaNames.may_name`)."""
-        return self._names().may_name(quota, namespace, listed)
-
-    def takers_of(self, quota: str) -> frozenset[str]:
-        """Return the namespaces that a quota itself lets name it: its own, and those it lists."""
-        return self._names().takers.get(quota, frozenset())
-
-    def quota_of_namespace(self, namespace: str) -> str:
-        """Return the quota of jobs in a namespace, or "": the default quota never counts."""
-        return self._names().quota_of_namespace(namespace)
-
-    def _names(self) -> QuotaNames:
+    @property
+    def by_name(self) -> QuotaNames:
+        """Which quota a pod, a unit or a namespace belongs to; another object after an edit."""
         # Not part of the trees: while quotas and pods arrive alternately, only names are needed.
         if self._lookup is None:
             self._lookup = build_quota_names(

@@ -206,7 +206,7 @@ def quotas_of(vector: Json) -> QuotaCache:
             pod = step["pod"]
             quotas.on_foreign(
                 pod["name"],
-                quotas.quota_of_pod({QUOTA_NAME: pod["quota"]}, ""),
+                quotas.by_name.quota_of_pod({QUOTA_NAME: pod["quota"]}, ""),
                 parse_amounts(pod["req"]),
                 stage=PodStage.BOUND if pod["node"] else PodStage.PENDING,
                 non_preemptible=pod["np"],

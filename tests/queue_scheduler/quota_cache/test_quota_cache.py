@@ -206,10 +206,11 @@ def test_views_show_the_amounts_of_a_quota() -> None:
 def test_pods_and_namespaces_find_their_quota() -> None:
     quotas = new_quotas()
     quotas.on_quota(build_quota("b", annotations={QUOTA_NAMESPACES: '["ns1"]'}))
-    assert quotas.quota_of_pod({QUOTA_NAME: "a"}, "ns1") == "a"
-    assert quotas.quota_of_pod({}, "ns1") == "b"
-    assert quotas.quota_of_pod({}, "elsewhere") == DEFAULT_QUOTA
-    assert (quotas.quota_of_namespace("ns1"), quotas.quota_of_namespace("elsewhere")) == ("b", "")
+    names = quotas.by_name
+    assert names.quota_of_pod({QUOTA_NAME: "a"}, "ns1") == "a"
+    assert names.quota_of_pod({}, "ns1") == "b"
+    assert names.quota_of_pod({}, "elsewhere") == DEFAULT_QUOTA
+    assert (names.quota_of_namespace("ns1"), names.quota_of_namespace("elsewhere")) == ("b", "")
 
 
 def test_special_objects_give_their_max_and_get_no_name() -> None:
