@@ -18,6 +18,7 @@ from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import unit_key
 from queue_scheduler.preemption.nomination import Nomination
+from queue_scheduler.queueing.queue_questions import refused_classes
 from queue_scheduler.quota_cache.admission_record import AdmissionRecord
 from shared_api.objects.meta import Uid
 
@@ -32,7 +33,7 @@ def read_beyond_objects(engine: Engine) -> BeyondObjects:
         asleep=tuple(
             Asleep(unit=unit_key(head), refusal=refusal, at=at)
             for queue in engine.queues
-            for head, refusal, at in queue.asleep()
+            for head, refusal, at in refused_classes(queue)
         ),
         kept_rooms=tuple(_read_room(key, each) for key, each in rounds.nominations.by_key.items()),
         spent=tuple(rounds.nominations.spent),
@@ -110,7 +111,9 @@ def put_beyond_objects(engine: Engine, beyond: BeyondObjects, moment: Moment) ->
     for asleep in beyond.asleep:
         record = engine.record(asleep.unit)
         queue = None if record is None else engine.queues.find(record.queue_name)
-        if record is None or record.info is None or queue is None or not queue.has(record.info):
+        if record is None or record.info is None or queue is None:
+            continue
+        if record.info not in queue.pending:
             continue
         if engine.admission.let_sleep(queue, record.info, asleep.refusal, asleep.at, moment):
             engine.units.changed_queues[queue.name] = None

@@ -63,8 +63,8 @@ def _admit(
         quota=info.quota,
         grants=build_grants(_granted(record, info)),
         to=record.to or Phase.DEQUEUED,
-        checks=() if queue is None else needed_checks(queue.api_object, unit),
-        is_waited_for=queue is not None and queue.options.waits_for_pods,
+        checks=() if queue is None else needed_checks(queue.rules.api_object, unit),
+        is_waited_for=queue is not None and queue.rules.options.waits_for_pods,
         unrequested=engine.plugins.find_unrequested(info),
     )
     patch = build_dequeue_patch(unit, decision, rfc3339(moment.wall))

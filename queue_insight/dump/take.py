@@ -96,10 +96,11 @@ def _read_checks(engine: Engine) -> Checks:
 
 def _read_queue(queue: SchedulingQueue) -> Queue:
     """Return a queue whose status says what is in force, as a new process reads it."""
+    rules = queue.rules
     status = QueueStatus(
-        policy_in_force=queue.policy.name, stop_policy_in_force=queue.options.stop.value
+        policy_in_force=rules.policy.name, stop_policy_in_force=rules.options.stop.value
     )
-    return replace(queue.api_object, status=status)
+    return replace(rules.api_object, status=status)
 
 
 def _read_unit(unit: QueueUnit) -> SalvagedUnit:

@@ -16,6 +16,7 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Loan, Reclaimer
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, unit_key
 from queue_scheduler.preemption.candidates import Kept
+from queue_scheduler.queueing.queue_questions import class_heads
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_decision import AppliedLimit
 
@@ -85,7 +86,7 @@ def describe_admitted(engine: Engine, key: str, wall: datetime) -> Admitted | No
         loan=engine.plugins.loan_of(record.uid),
         kept=kept,
         kept_until=None if kept is None else protection.until(record, kept),
-        queue_preempts=queue is not None and queue.lets_evict,
+        queue_preempts=queue is not None and queue.rules.lets_evict,
         is_in_reach=queue is not None and search.may_be_preempted(queue, record),
     )
 
@@ -107,7 +108,7 @@ def find_evictors(engine: Engine, key: str, wall: datetime) -> tuple[tuple[Evict
     pending = (
         (queue, info)
         for queue in sorted(engine.queues, key=lambda each: each.name)
-        if not queue.options.is_stopped
+        if not queue.rules.is_stopped
         for info in _heads(engine, queue)
         if engine.rounds.search.reaches(queue, info, record)
     )
@@ -123,6 +124,6 @@ def find_evictors(engine: Engine, key: str, wall: datetime) -> tuple[tuple[Evict
 def _heads(engine: Engine, queue: SchedulingQueue) -> list[QueueUnitInfo]:
     """Return the first unit of each class of a queue, in order."""
     records: list[CachedUnit] = [
-        engine.units.records[unit_key(key)] for key in sorted(queue.heads())
+        engine.units.records[unit_key(key)] for key in sorted(class_heads(queue))
     ]
     return [record.info for record in records if record.info is not None]

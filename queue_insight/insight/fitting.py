@@ -8,6 +8,7 @@ from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import unit_key
+from queue_scheduler.queueing.queue_questions import class_heads
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 
 
@@ -15,7 +16,7 @@ def heads_of_classes(engine: Engine) -> Iterator[tuple[SchedulingQueue, CachedUn
     """Yield the first unit of each class of each queue: what is true of it stands for the class."""
     records = engine.units.records
     for queue in engine.queues:
-        for place in queue.heads():
+        for place in class_heads(queue):
             yield queue, records[unit_key(place)]
 
 

@@ -26,6 +26,7 @@ from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.decision import Dequeue, Moment, Reason, Refusal, Trait, reasons_with
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.queueing.queue_questions import class_heads
 from queue_scheduler.quota.resource_quota_spec import PODS
 from queue_scheduler.quota_plugin import QuotaPlugin
 from shared_api.queue_unit_phases import Phase
@@ -153,7 +154,7 @@ class _Run:
         self._key, self._first = question.key, first
         self._engine = question.trials.copy()
         self._moment = Moment(0.0, question.trials.wall)
-        classes = sum(1 for queue in self._engine.queues for _ in queue.heads())
+        classes = sum(1 for queue in self._engine.queues for _ in class_heads(queue))
         self._cost = 1 + classes // CLASSES_PER_STEP
         self._left = MAX_STEPS
         self._is_late = question.trials.is_late

@@ -110,9 +110,9 @@ def _levels(question: Question) -> list[int]:
     info, queue, record = question.info, question.queue, question.record
     if info is None or queue is None or record.is_lowered:
         return []  # the ceiling of its queue counts already
-    if not (queue.lets_evict or _would_pass(question, info.quota)):
+    if not (queue.rules.lets_evict or _would_pass(question, info.quota)):
         return []  # it does not fit, wherever it stands
-    ceiling = queue.options.max_priority
+    ceiling = queue.rules.options.max_priority
     units = question.engine.units
     unit = record.unit
     raised = replace(unit, spec=replace(unit.spec, priority=info.priority + 1))
@@ -120,14 +120,14 @@ def _levels(question: Question) -> list[int]:
         return []  # its queue does not order by priority
     ahead = islice(question.engine.waiting(queue.name), MAX_READ)
     others = {each.priority for each in ahead if each.priority >= info.priority}
-    if queue.lets_evict:
+    if queue.rules.lets_evict:
         others |= {
             each.priority
             for each in units.records.values()
             if each.occupies and each.queue_name == queue.name
         }
     levels = {level for each in others for level in (each, each + 1) if level > info.priority}
-    levels |= {queue.options.priority_threshold} - set(range(info.priority + 1))
+    levels |= {queue.rules.options.priority_threshold} - set(range(info.priority + 1))
     most = MAX_PRIORITY if ceiling is None else ceiling
     return sorted(level for level in levels if level <= most)
 
@@ -202,8 +202,8 @@ def _other_queues(question: Question) -> Iterator[Change]:
     engine, unit = question.engine, question.record.unit
 
     def moved() -> Iterator[_Destination]:
-        for queue in sorted(engine.queues, key=lambda each: each.length):
-            if queue.name == question.record.queue_name or queue.options.is_stopped:
+        for queue in sorted(engine.queues, key=lambda each: each.pending.length):
+            if queue.name == question.record.queue_name or queue.rules.options.is_stopped:
                 continue
             label, text = {QUEUE_NAME: queue.name}, f"Move it to queue {queue.name}."
             place = _Destination(ChangeKind.QUEUE, _in_queue(unit, queue.name), label, text)

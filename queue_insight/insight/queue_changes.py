@@ -52,10 +52,10 @@ def find_queue_changes(question: Question) -> Iterator[Change]:
     """Yield changes of the unit's queue, its checks and its quota's policy that start it."""
     queue = question.queue
     if queue is not None:
-        yield from _resume(question, queue.api_object)
-        yield from _other_options(question, queue.api_object)
-        yield from _look_deeper(question, queue.api_object)
-        yield from _preempt(question, queue.api_object)
+        yield from _resume(question, queue.rules.api_object)
+        yield from _other_options(question, queue.rules.api_object)
+        yield from _look_deeper(question, queue.rules.api_object)
+        yield from _preempt(question, queue.rules.api_object)
     yield from _reclaim(question)
     yield from _activate_checks(question)
 
@@ -230,7 +230,7 @@ def _preempt(question: Question, queue: Queue) -> Iterator[Change]:
     """Yield the switch with which the unit evicts others of its queue, if that is enough."""
     scheduling_queue = question.queue
     assert scheduling_queue is not None, "the queue was found"
-    options, name = scheduling_queue.options, queue.metadata.name
+    options, name = scheduling_queue.rules.options, queue.metadata.name
     if options.preempts and options.preempts_running:
         return
     if not _would_evict(question, scheduling_queue):
@@ -247,12 +247,12 @@ def _preempt(question: Question, queue: Queue) -> Iterator[Change]:
 
 def _would_evict(question: Question, queue: SchedulingQueue) -> bool:
     """Return whether the unit would find victims if its queue preempted; without a trial."""
-    info, options = question.info, queue.options
+    info, options = question.info, queue.rules.options
     if info is None or question.explanation.verdict is not Verdict.WAITING:
         return True
-    queue.options = replace(options, preempts=True, preempts_running=True)
+    queue.set_options(replace(options, preempts=True, preempts_running=True))
     found = question.engine.admission.would_evict(queue, info, question.trials.wall)
-    queue.options = options
+    queue.set_options(options)
     return found is not None and bool(found.victims)
 
 

@@ -41,7 +41,7 @@ def _parts(engine: Engine) -> Iterator[object]:
     yield sorted((uid, usage.charge_of(uid)) for uid in usage)
     turns = engine.units.queues.turns
     for queue in sorted(engine.queues, key=lambda each: each.name):
-        yield (queue.name, turns.standing_of(queue.name), list(queue.in_order()))
+        yield (queue.name, turns.standing_of(queue.name), list(queue.pending.in_order()))
     nominated = engine.rounds.nominations.by_key
     yield [(key, nominated[key].until, nominated[key].tries) for key in sorted(nominated)]
     for plugin in engine.plugins.plugins:

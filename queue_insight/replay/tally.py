@@ -137,10 +137,10 @@ class Tally:
             return
         found = self.blocked.setdefault(int(now // self._step), {})
         for queue in self._engine.queues:
-            if not queue.length:
+            if not queue.pending.length:
                 continue
             firsts: dict[str, tuple[OrderKey, Refusal]] = {}
-            for head, refusal in queue.last_refusals():
+            for head, refusal in queue.pending.refused_in_order():
                 record = self._engine.units.records[unit_key(head)]
                 quota = "" if record.info is None else record.info.quota
                 if quota not in firsts or head < firsts[quota][0]:

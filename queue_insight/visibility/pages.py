@@ -102,7 +102,7 @@ def count_by_namespace(engine: Engine, queue: str) -> Counter[str]:
 def _in_order(engine: Engine, name: str, line: _Line) -> Iterator[tuple[str, int]]:
     queue = engine.queues.find(name)
     if queue is not None and line.pending:
-        for position, place in enumerate(queue.in_order(), 1):
+        for position, place in enumerate(queue.pending.in_order(), 1):
             key = unit_key(place)
             if key in line.pending:
                 yield key, position

@@ -129,15 +129,15 @@ def put_queue(engine: Engine, queue: Queue, policy: str, options: str) -> None:
         FieldError: A setting is unknown, or cannot be read: the last valid one would stay in force.
     """
     before = engine.queues.find(queue.metadata.name)
-    known = () if before is None else before.options.problems
-    named_before = "" if before is None else before.api_object.spec.queue_policy
+    known = () if before is None else before.rules.options.problems
+    named_before = "" if before is None else before.rules.api_object.spec.queue_policy
     engine.on_queue(queue)
     found = engine.queues.find(queue.metadata.name)
     assert found is not None, "the queue was told"
     named = queue.spec.queue_policy
-    if named and named not in {named_before, found.policy.name}:
+    if named and named not in {named_before, found.rules.policy.name}:
         raise FieldError(f"{PATCH}.{policy}", f"queue policy {named!r} is unknown")
-    for problem in found.options.problems:
+    for problem in found.rules.options.problems:
         if problem not in known:
             raise FieldError(f"{PATCH}.{options}", problem)
 

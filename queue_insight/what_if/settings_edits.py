@@ -71,7 +71,7 @@ def edit_settings(engine: Engine, edit: Edit) -> AppliedEdit:
             annotations[key] = _as_text(_read(name, value, kind))
         else:
             _refuse(name)
-    for queue in [each.api_object for each in engine.queues]:
+    for queue in [each.rules.api_object for each in engine.queues]:
         put_queue(engine, _changed(queue, annotations, policy), POLICY, _first(annotations))
     return AppliedEdit()
 

@@ -84,7 +84,7 @@ class RecordBuilder:
 
     def place_in(self, queue: SchedulingQueue, unit: QueueUnit) -> OrderKey:
         """Return the position of a unit in a queue; the `info` of an admitted one may lack it."""
-        return self._place_in(queue, queue.bounded(unit))
+        return self._place_in(queue, queue.rules.bounded(unit))
 
     def _why_not_adopted(self, unit: QueueUnit) -> Refusal | None:
         """Return why an adopted unit is not charged to the quota that it names; None: it is.
@@ -163,7 +163,7 @@ class RecordBuilder:
         """Build what plugins get; of an admitted unit, `known` is reused if it still holds."""
         meta = unit.metadata
         queue = self._queues.find(mapped.queue)
-        bounded = unit if queue is None else queue.bounded(unit)
+        bounded = unit if queue is None else queue.rules.bounded(unit)
         priority = bounded.spec.priority
         non_preemptible = meta.labels.get(PREEMPTIBLE) == "false" or (
             self._plugins.has_own_labels
@@ -183,13 +183,14 @@ class RecordBuilder:
         keys = self._plugins.class_keys(unit)
         class_key: ClassKey = (mapped.quota, shape_of(demand), non_preemptible, *keys)
         if queue is not None:
-            if queue.options.is_strict:
+            rules = queue.rules
+            if rules.options.is_strict:
                 class_key = (*class_key, priority)  # lower ones are held back
-            if queue.is_backfilling:
+            if rules.is_backfilling:
                 # A unit that waits for checks passes no head, however early it would end.
-                checks = bool(needed_checks(queue.api_object, unit))
+                checks = bool(needed_checks(rules.api_object, unit))
                 class_key = BackfillKey(class_key, remaining_seconds(unit), checks)
-            class_key, demand = queue.share(class_key, demand)
+            class_key, demand = queue.pending.share(class_key, demand)
         return QueueUnitInfo(
             key=meta.key,
             uid=meta.uid,
@@ -204,4 +205,5 @@ class RecordBuilder:
         )
 
     def _place_in(self, queue: SchedulingQueue, bounded: QueueUnit) -> OrderKey:
-        return queue.place(bounded, self._plugins.order_key(bounded, queue.api_object))
+        rules = queue.rules
+        return rules.place(bounded, self._plugins.order_key(bounded, rules.api_object))

@@ -121,7 +121,7 @@ class UnitCache:
     def pending_count(self, queue_name: str) -> int:
         """Return how many units are pending in a queue, or on hold for it."""
         queue = self.queues.find(queue_name)
-        return (queue.length if queue is not None else 0) + self.held.total(queue_name)
+        return (queue.pending.length if queue is not None else 0) + self.held.total(queue_name)
 
     # --- placing ------------------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ class UnitCache:
 
     def pull_out(self, queue: SchedulingQueue) -> list[str]:
         """Take all units out of a queue; return their keys, to be placed again."""
-        keys = [unit_key(key) for key in queue.in_order()]
+        keys = [unit_key(key) for key in queue.pending.in_order()]
         for key in keys:
             record = self.records[key]
             self.leave(record)
@@ -223,7 +223,7 @@ class UnitCache:
                 for queue_name in self.queues.queues_of(value):
                     queue = self.queues.find(queue_name)
                     assert queue is not None, f"{queue_name} has units of {value} and no line"
-                    keys.update({unit_key(key): None for key in queue.in_order(value)})
+                    keys.update({unit_key(key): None for key in queue.pending.in_order(value)})
             elif kind == "namespace":
                 namespaces.add(value)
         if namespaces:
@@ -254,7 +254,7 @@ class UnitCache:
             self.admitted.add(record)
             self.usage.pods.moved.note_admitted(record.uid, key)
             queue = self.queues.find(info.queue)
-            if queue is None or not queue.counts_admitted:
+            if queue is None or not queue.rules.counts_admitted:
                 return
             if queue.count_admitted(admitted_unit(record)):
                 self.changed_queues[info.queue] = None
@@ -279,12 +279,14 @@ class UnitCache:
         elif state is UnitState.ADMITTED or state is UnitState.ASSUMED:
             self.admitted.remove(record)
             queue = self.queues.find(info.queue)
-            if queue is not None and queue.counts_admitted and queue.uncount_admitted(info.uid):
+            if queue is None or not queue.rules.counts_admitted:
+                return
+            if queue.uncount_admitted(info.uid):
                 self.changed_queues[info.queue] = None
 
     def set_options(self, queue: SchedulingQueue, options: QueueOptions) -> None:
         """Set the options of a queue; if they now depend on admitted units, count these."""
-        before = queue.options
+        before = queue.rules.options
         self.queues.set_options(queue, options)
         if before.max_priority != options.max_priority:
             self.bound_again(queue.name)
@@ -307,7 +309,7 @@ class UnitCache:
             bounded = replace(record, info=replace(info, priority=priority))
             self.records[key] = bounded
             self.admitted.replace(record, bounded)
-        if queue is not None and queue.counts_admitted:
+        if queue is not None and queue.rules.counts_admitted:
             queue.recount_admitted(self._admitted_through(queue.name))
 
     def _admitted_through(self, queue_name: str) -> Iterator[AdmittedUnit]:
@@ -317,7 +319,7 @@ class UnitCache:
 
     def _priority_in(self, queue_name: str, unit: QueueUnit) -> int:
         queue = self.queues.find(queue_name)
-        return (unit if queue is None else queue.bounded(unit)).spec.priority
+        return (unit if queue is None else queue.rules.bounded(unit)).spec.priority
 
     def forget_admission(self, key: str, uid: Uid) -> None:
         """Forget what an admitted unit was admitted on, since it was not by that decision."""
@@ -374,7 +376,7 @@ class UnitCache:
                 is_known = record.state is UnitState.CONFLICT or info.priority == priority
                 assert is_known, f"{record.key} has priority {info.priority}, should be {priority}"
         self.fact_waits.validate({key: each.waits_for for key, each in self.records.items()})
-        lengths = Counter({queue.name: queue.length for queue in self.queues})
+        lengths = Counter({queue.name: queue.pending.length for queue in self.queues})
         assert counts[UnitState.WAITING] == lengths, "pending units differ"
         assert not counts[UnitState.DETACHED], "units were pulled out and forgotten"
         self.held.validate(self.records.values())

@@ -20,7 +20,7 @@ def is_in_place(units: UnitCache, record: CachedUnit) -> bool:
     info = record.info
     if record.state is UnitState.WAITING:
         queue = None if info is None else units.queues.find(info.queue)
-        return queue is not None and info is not None and queue.has(info)
+        return queue is not None and info is not None and info in queue.pending
     if record.occupies and info is not None:
         return info.key in units.admitted
     return record.state is not UnitState.DETACHED

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import count, islice
+from operator import itemgetter
 from typing import Final
 
 import msgspec
@@ -24,7 +25,14 @@ from queue_scheduler.engine.backfill import Promise
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import OrderKey, unit_key
 from queue_scheduler.preemption.candidates import FoundVictims
+from queue_scheduler.queueing.pending_classes import PendingClasses
 from queue_scheduler.queueing.queue_options import QueueOptions
+from queue_scheduler.queueing.queue_questions import (
+    queue_head,
+    refusal_of,
+    refused_at,
+    refused_classes,
+)
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
@@ -79,7 +87,7 @@ class QueueSnapshot(msgspec.Struct, frozen=True):
         quotas: See `quotas_of_queue`.
         pending: Number of units that are pending or on hold.
         admitted: Number of units that occupy quota.
-        head: The first pending unit that may start (`SchedulingQueue.head`).
+        head: The first pending unit that may start (`queue_head`).
         refusal: Of the refused unit nearest to the front, or else of a unit on hold. If the queue
             is stopped, it says so.
         refused_at: When the refusal was found, in seconds since the epoch; None: it is current.
@@ -151,13 +159,13 @@ class Snapshots:
 
     def page(self, name: str, offset: int, limit: int) -> QueuePage:
         """Return a page of a queue's pending units; empty if there is no such queue."""
-        queue = self._shared.ask(_copy_queue, name)
-        if queue is None:
+        pending = self._shared.ask(_copy_pending, name)
+        if pending is None:
             return QueuePage((), 0, has_more=False)
-        keys = map(unit_key, islice(queue.in_order(), offset, offset + limit))
+        keys = map(unit_key, islice(pending.in_order(), offset, offset + limit))
         units = self.units(zip(keys, count(offset + 1)))
         waiting = tuple(unit for unit in units if _waits_in(unit.record, name))
-        return QueuePage(waiting, queue.length, has_more=queue.length > offset + limit)
+        return QueuePage(waiting, pending.length, has_more=pending.length > offset + limit)
 
     def units(self, places: Iterable[tuple[str, int]]) -> Iterator[UnitFacts]:
         """Yield the units of these keys and positions that exist, read in batches.
@@ -217,7 +225,7 @@ def quotas_of_queue(queue: Queue, used: Iterable[str], known: Container[str]) ->
 
 def quotas_of_units(engine: Engine, queue: SchedulingQueue) -> list[str]:
     """Return the quotas of the units that wait in a queue or were admitted through it."""
-    return [*queue.quotas(), *engine.units.admitted.quotas_of(queue.name)]
+    return [*queue.pending.by_quota, *engine.units.admitted.quotas_of(queue.name)]
 
 
 _PAST_FILTERS: Final = reasons_with(Trait.PAST_FILTERS)
@@ -230,8 +238,8 @@ def _refusal_now(engine: Engine, key: str) -> Refusal | None:
     queue = None if info is None else engine.queues.find(info.queue)
     if record is None or info is None or queue is None or record.state is not UnitState.WAITING:
         return None
-    last = queue.refusal_of(info)
-    if queue.slept_since(info) is None:
+    last = refusal_of(queue, info)
+    if refused_at(queue, info) is None:
         return engine.plugins.with_pods(info, last)
     refusal = engine.admission.why_refused(info)
     if refusal is None and last.reason not in _PAST_FILTERS:
@@ -248,7 +256,7 @@ def _find_victims(engine: Engine, key: str, wall: datetime) -> WouldPreempt | No
     found = engine.admission.would_evict(queue, info, wall)
     if found is not None and found.victims:
         return WouldPreempt(is_enabled=True, found=found)
-    queue.options = replace(queue.options, preempts=True)
+    queue.set_options(replace(queue.rules.options, preempts=True))
     found = engine.admission.would_evict(queue, info, wall)
     if found is None or not found.victims:
         return None
@@ -263,39 +271,37 @@ def _quota_names(engine: Engine) -> tuple[str, ...]:
     return engine.plugins.list_quotas()
 
 
-def _copy_queue(engine: Engine, name: str) -> SchedulingQueue | None:
+def _copy_pending(engine: Engine, name: str) -> PendingClasses | None:
     queue = engine.queues.find(name)
-    return queue.copy() if queue is not None else None
+    return queue.pending.copy() if queue is not None else None
 
 
 def _read_queue(engine: Engine, name: str) -> QueueSnapshot | None:
     queue = engine.queues.find(name)
     if queue is None:
         return None
-    head = None if (place := queue.head()) is None else _read_head(engine, queue, place)
-    refusal, refused_at = None, None
-    if queue.options.is_stopped:
+    head = None if (place := queue_head(queue)) is None else _read_head(engine, queue, place)
+    rules, refusal, at = queue.rules, None, None
+    if rules.is_stopped:
         refusal = Refusal(reason=Reason.STOPPED_QUEUE, other=name)
-    elif (
-        refused := min(queue.last_refusals(), default=None, key=lambda pair: pair[0])
-    ) is not None:
-        refusal, refused_at = refused[1], _refused_at(engine, unit_key(refused[0]))
+    elif refused := min(refused_classes(queue), default=None, key=itemgetter(0)):
+        refusal, at = refused[1], refused[2] or 0
     return QueueSnapshot(
-        queue=queue.api_object,
-        policy=queue.policy.name,
-        options=queue.options,
+        queue=rules.api_object,
+        policy=rules.policy.name,
+        options=rules.options,
         quotas=quotas_of_units(engine, queue),
         pending=engine.units.pending_count(name),
         admitted=engine.units.admitted.count(name),
         head=head,
         refusal=refusal,
-        refused_at=refused_at,
+        refused_at=at,
         held=engine.units.fact_waits.keys(f"queue/{name}"),
     )
 
 
 def _read_head(engine: Engine, queue: SchedulingQueue, place: OrderKey) -> UnitFacts | None:
-    return _read_unit(engine, unit_key(place), queue.count_before(place) + 1)
+    return _read_unit(engine, unit_key(place), queue.pending.count_before(place) + 1)
 
 
 def _read_units(engine: Engine, places: Sequence[tuple[str, int]]) -> list[UnitFacts]:
@@ -323,7 +329,7 @@ def _refused_at(engine: Engine, key: str) -> int | None:
     if record is None or record.state is not UnitState.WAITING or record.info is None:
         return None
     queue = engine.queues.find(record.info.queue)
-    return None if queue is None else queue.slept_since(record.info)
+    return None if queue is None else refused_at(queue, record.info)
 
 
 def _read_unit_with_position(engine: Engine, key: str) -> UnitFacts | None:
@@ -331,7 +337,7 @@ def _read_unit_with_position(engine: Engine, key: str) -> UnitFacts | None:
     position = 0
     if record is not None and record.state is UnitState.WAITING and record.info is not None:
         queue = engine.queues.find(record.info.queue)
-        position = queue.count_before(record.info.order_key) + 1 if queue is not None else 0
+        position = 0 if queue is None else queue.pending.count_before(record.info.order_key) + 1
     unit = _read_unit(engine, key, position)
     if unit is None or unit.refusal is not None:
         return unit

@@ -524,7 +524,7 @@ def view_upstream_quotas(engine: Engine) -> UpstreamQuotas:
     uses = {view.name: QuotaUse.of(view) for view in engine.plugins.view_quotas()}
 
     def uses_of(queue: SchedulingQueue) -> dict[str, QuotaUse]:
-        names = quotas_of_queue(queue.api_object, quotas_of_units(engine, queue), uses)
+        names = quotas_of_queue(queue.rules.api_object, quotas_of_units(engine, queue), uses)
         # What a queue of all quotas takes is in `uses` already, sorted.
         return uses if ALL_QUOTAS in names else {name: uses[name] for name in names if name in uses}
 

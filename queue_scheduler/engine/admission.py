@@ -28,6 +28,7 @@ from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand, at_least
 from queue_scheduler.preemption.candidates import FoundVictims
 from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
+from queue_scheduler.queueing.queue_questions import refusals_by_order
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 
 Rejection: TypeAlias = tuple[Refusal, Plugin | None]
@@ -61,7 +62,7 @@ class UnitAdmission:
         refusal, by = rejection
         if by is not None:
             return self._refuse(queue, info, refusal, by, moment)
-        number = queue.refuse(info, refusal, moment.seconds)
+        number = queue.pending.refuse(info, refusal, moment.seconds)
         if self._backfill.is_its_own(refusal):
             again = self._backfill.again_seconds(queue, info, moment.seconds)
             if again is not None:
@@ -70,7 +71,7 @@ class UnitAdmission:
         # It fits, but the room is kept for another unit, or its queue waits for a unit in flight.
         self._rounds.wait((queue.name, number), refusal)
         preempt = None
-        if not queue.is_backfilling or self._may_evict_behind(queue, info, moment):
+        if not queue.rules.is_backfilling or self._may_evict_behind(queue, info, moment):
             preempt = self._rounds.displace(queue, info, refusal, moment)
         return self._report(queue, info, refusal, preempt)
 
@@ -87,7 +88,7 @@ class UnitAdmission:
     ) -> Refusal | None:
         """Return why a unit that the plugins let pass may not start yet, or None."""
         delay = None
-        if queue.is_backfilling:
+        if queue.rules.is_backfilling:
             delay = self._backfill.check(queue, info, moment.seconds)
         if delay is None and (queue.in_flight or not self._rounds.is_idle):
             return self._rounds.hold_up(queue, info, moment)
@@ -128,7 +129,7 @@ class UnitAdmission:
 
     def _is_held_up(self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment) -> bool:
         """Return whether a unit that the plugins let pass may not start; registers nothing."""
-        if queue.is_backfilling and self._backfill.delays(queue, info, moment.seconds):
+        if queue.rules.is_backfilling and self._backfill.delays(queue, info, moment.seconds):
             return True
         return self._rounds.hold_up(queue, info, moment) is not None
 
@@ -140,12 +141,12 @@ class UnitAdmission:
         by: Plugin,
         moment: Moment,
     ) -> Refused | Preempt:
-        number = queue.refuse(info, refusal, moment.seconds)
+        number = queue.pending.refuse(info, refusal, moment.seconds)
         self._plugins.wait((queue.name, number), info, refusal, by)
         if self._backfill.waiting:
             self._backfill.on_refused(queue, info)
         preempt = None
-        if not queue.is_backfilling or self._may_evict_behind(queue, info, moment):
+        if not queue.rules.is_backfilling or self._may_evict_behind(queue, info, moment):
             preempt = self._rounds.evict(queue, info, refusal, moment)
         return self._report(queue, info, refusal, preempt)
 
@@ -188,7 +189,7 @@ class UnitAdmission:
         held_up = None if refused is not None else self._find_held_up(queue, info, moment)
         if refused is None and held_up is None:
             return False
-        number = queue.refuse(info, said, at)
+        number = queue.pending.refuse(info, said, at)
         waiter = (queue.name, number)
         if refused is not None:
             self._plugins.wait(waiter, info, *refused)
@@ -231,25 +232,25 @@ class UnitAdmission:
         if found and info.demand.least is not None:
             info = at_least(info)
             found = [replace(each, is_least=True) for each in self._plugins.every_refusal(info)]
-        if queue.options.is_stopped:
+        if queue.rules.is_stopped:
             return [
                 Refusal(reason=Reason.STOPPED_QUEUE, quota=info.quota, other=queue.name),
                 *found,
             ]
-        if queue.is_backfilling:
+        if queue.rules.is_backfilling:
             delay = self._backfill.why_delayed(queue, info, moment.seconds)
             found += [] if delay is None else [delay]
         held_up = None if self._rounds.is_idle else self._rounds.hold_up(queue, info, moment)
         if held_up is not None and held_up.reason is not Reason.WAITING_FOR_PODS_RUNNING:
             found.append(held_up)
-        return [*found, *queue.refusals_by_order(info)]
+        return [*found, *refusals_by_order(queue, info)]
 
     def would_evict(
         self, queue: SchedulingQueue, info: QueueUnitInfo, wall: datetime
     ) -> FoundVictims | None:
         """Return the units that a pending unit would evict now; None: none, or it needs none."""
         seconds = int(wall.timestamp())
-        if queue.is_backfilling and self._backfill.is_behind(queue, info, seconds):
+        if queue.rules.is_backfilling and self._backfill.is_behind(queue, info, seconds):
             return None
         return self._rounds.would_evict(queue, info, wall)
 

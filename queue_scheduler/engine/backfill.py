@@ -47,12 +47,12 @@ from queue_scheduler.framework.extension_points import Supposed, Waiter
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import (
     BackfillKey,
-    ClassKey,
     OrderKey,
     QueueUnitInfo,
     at_least,
     unit_key,
 )
+from queue_scheduler.queueing.class_queue import UnitClass
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
@@ -180,7 +180,7 @@ class Backfill:
         head = self._find_delayed(queue, info, wall)
         if head is None:
             return None
-        self._note_waiting(queue, queue.class_number(info), head.place)
+        self._note_waiting(queue, queue.pending.class_of(info).number, head.place)
         return self._refuse(info, head)
 
     @staticmethod
@@ -218,7 +218,7 @@ class Backfill:
         behind = self._find_behind(queue, info, wall)
         if behind is None:
             return False
-        self._note_waiting(queue, queue.class_number(info), behind[0].place)
+        self._note_waiting(queue, queue.pending.class_of(info).number, behind[0].place)
         return True
 
     def again_seconds(
@@ -299,7 +299,7 @@ class Backfill:
 
     def _find_heads(self, queue: SchedulingQueue, info: QueueUnitInfo) -> Iterator[_Head]:
         """Iterate over the refused units before this one that compete with it, in order."""
-        for place, last in queue.refused_in_order():
+        for place, last in queue.pending.refused_in_order():
             if place >= info.order_key:
                 return
             head = self._info(place)
@@ -309,7 +309,7 @@ class Backfill:
             least = at_least(head)
             refusal = self._check_again(least) or last
             if may_fit_one_day(refusal):
-                yield _Head(queue.class_number(head), least, refusal)
+                yield _Head(queue.pending.class_of(head).number, least, refusal)
 
     def _check_again(self, head: QueueUnitInfo) -> Refusal | None:
         """Return why a unit with a recorded refusal does not fit now.
@@ -414,11 +414,11 @@ class Backfill:
             review = _Review(queue, wall, may_evict, found)
             behind = {number: head for head, numbers in heads.items() for number in numbers}
             for number in sorted(behind):
-                asleep = queue.asleep_as(number)
-                if asleep is None:
+                unit_class = queue.pending.numbered.get(number)
+                if unit_class is None or unit_class.refusal is None:
                     continue
                 try:
-                    waits_on = self._waits_on(review, number, behind[number], *asleep)
+                    waits_on = self._waits_on(review, unit_class, behind[number])
                 except Exception:  # noqa: BLE001 - raised again when the unit is asked
                     # Here it would keep all queues from deciding, and lose who waits.
                     waits_on = False
@@ -426,26 +426,16 @@ class Backfill:
                     found.woken.append((name, number))
         return found
 
-    def _waits_on(
-        self,
-        review: _Review,
-        number: int,
-        head: _Place,
-        place: OrderKey,
-        key: ClassKey,
-        refusal: Refusal,
-    ) -> bool:
-        """Return whether a class need not be asked; note behind which head it waits then.
+    def _waits_on(self, review: _Review, unit_class: UnitClass, head: _Place) -> bool:
+        """Return whether a refused class need not be asked; note behind which head it waits then.
 
         Args:
             review: What is known of its queue.
-            number: Its number.
+            unit_class: The class.
             head: The head that it waited behind.
-            place: The position of its first unit.
-            key: Its key.
-            refusal: Why it waits.
         """
-        if not self.is_its_own(refusal):
+        key, place, refusal = unit_class.key, unit_class.head, unit_class.refusal
+        if place is None or refusal is None or not self.is_its_own(refusal):
             return False
         asked = key.asked if isinstance(key, BackfillKey) else key
         answer, first = review.answers.get(asked, (None, None))
@@ -453,9 +443,11 @@ class Backfill:
             answer, first = self._ask_filters(review, self._info(place))
             review.answers[asked] = answer, first
         if answer is _Answer.MISFIT and first == head:
-            self._note_waiting(review.queue, number, head)
+            self._note_waiting(review.queue, unit_class.number, head)
             return True
-        return answer is _Answer.FIT and self._still_delays(review, number, self._info(place))
+        if answer is not _Answer.FIT:
+            return False
+        return self._still_delays(review, unit_class.number, self._info(place))
 
     def _ask_filters(self, review: _Review, info: QueueUnitInfo) -> tuple[_Answer, _Place | None]:
         """Return what the filters say of a unit, and the first head before it."""
@@ -494,7 +486,9 @@ class Backfill:
     def _are_in_place(self, name: str, heads: dict[_Place, dict[int, None]]) -> bool:
         """Return whether the heads are where they were; a woken head comes before its waiters."""
         queue = self._units.queues.find(name)
-        return queue is not None and all(queue.head_of(number) == place for number, place in heads)
+        if queue is None:
+            return False
+        return all(queue.pending.head_of(number) == place for number, place in heads)
 
     # --- questions ----------------------------------------------------------------------------
 
@@ -531,7 +525,7 @@ class Backfill:
 
 def runs_at_once(queue: SchedulingQueue, unit: QueueUnit) -> bool:
     """Return whether a unit may run as soon as it has quota; otherwise its end is unknown."""
-    return not (queue.options.is_strict or needed_checks(queue.api_object, unit))
+    return not (queue.rules.options.is_strict or needed_checks(queue.rules.api_object, unit))
 
 
 def may_fit_one_day(refusal: Refusal) -> bool:

@@ -27,7 +27,7 @@ def find_drained(engine: Engine) -> frozenset[str]:
     return frozenset(
         queue.name
         for queue in engine.queues
-        if queue.options.stop is StopPolicy.HOLD_AND_DRAIN
+        if queue.rules.options.stop is StopPolicy.HOLD_AND_DRAIN
         and engine.units.admitted.count(queue.name)
     )
 
@@ -35,4 +35,4 @@ def find_drained(engine: Engine) -> frozenset[str]:
 def is_drained(engine: Engine, record: CachedUnit) -> bool:
     """Return whether a unit is evicted because its queue is drained."""
     queue = None if record.info is None else engine.queues.find(record.info.queue)
-    return queue is not None and queue.options.stop is StopPolicy.HOLD_AND_DRAIN
+    return queue is not None and queue.rules.options.stop is StopPolicy.HOLD_AND_DRAIN

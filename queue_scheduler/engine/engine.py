@@ -62,6 +62,7 @@ from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo, unit_key
 from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
 from queue_scheduler.queueing.queue_policies import QueuePolicy
+from queue_scheduler.queueing.queue_questions import refusal_of
 from queue_scheduler.queueing.queue_set import QueueSet
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.queueing.strict_mode import NOT_STRICT, StrictMode
@@ -361,8 +362,8 @@ class Engine:
         assert info is not None, f"{record.key} is decided without a demand"
         # A queue that was offered a turn and refused keeps its place; only a start counts.
         self._turns.served(queue.name)
-        checks = needed_checks(queue.api_object, unit)
-        strict = queue.options.is_strict
+        checks = needed_checks(queue.rules.api_object, unit)
+        strict = queue.rules.options.is_strict
         to = phase_after(checks, self.phase_when_admitted(info) if strict else Phase.DEQUEUED)
         decided = CachedUnit(
             unit=unit,
@@ -392,7 +393,7 @@ class Engine:
             grants=build_grants(asked.demand),
             to=to,
             checks=checks,
-            is_waited_for=queue.options.waits_for_pods,
+            is_waited_for=queue.rules.options.waits_for_pods,
             unrequested=unrequested,
             wake=wake,
         )
@@ -587,7 +588,7 @@ class Engine:
             return Refusal(reason=Reason.WRITE_FAILED, detail="its admission was not written")
         if record.state is not UnitState.WAITING or queue is None or record.info is None:
             return None
-        return self._plugins.with_pods(record.info, queue.refusal_of(record.info))
+        return self._plugins.with_pods(record.info, refusal_of(queue, record.info))
 
     @property
     def growths(self) -> Growths:
@@ -605,7 +606,7 @@ class Engine:
     def waiting(self, queue_name: str) -> Iterator[CachedUnit]:
         """Yield the pending units of a queue lazily, in order."""
         queue = self._units.queues.find(queue_name)
-        keys: Iterable[OrderKey] = queue.in_order() if queue is not None else ()
+        keys: Iterable[OrderKey] = queue.pending.in_order() if queue is not None else ()
         return (self._units.records[unit_key(key)] for key in keys)
 
     def charge_of(self, uid: Uid) -> Charge | None:

@@ -27,6 +27,7 @@ from queue_scheduler.framework.queue_unit_info import (
     UnitDemand,
     unit_key,
 )
+from queue_scheduler.queueing.queue_questions import refusal_of
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.evictions import is_losing_quota
 from shared_api.objects.queue_unit import Admission, QueueUnit
@@ -125,18 +126,18 @@ class Growths:
         rivals = (
             (queue, other)
             for queue in self._units.queues
-            if not queue.options.is_stopped
-            for other in queue.quotas()
+            if not queue.rules.is_stopped
+            for other in queue.pending.by_quota
             if other == quota or not domains.isdisjoint(self._plugins.domains(other))
         )
         return next((key for queue, other in rivals for key in self._hopeful(queue, other)), "")
 
     def _hopeful(self, queue: SchedulingQueue, quota: str) -> Iterator[str]:
         """Yield the units of a queue that may start one day."""
-        for place in queue.in_order(quota):
+        for place in queue.pending.in_order(quota):
             info = self._units.records[unit_key(place)].info
             assert info is not None, f"{unit_key(place)} is pending without a demand"
-            if may_fit_one_day(queue.refusal_of(info)):
+            if may_fit_one_day(refusal_of(queue, info)):
                 yield info.key
 
 

@@ -61,8 +61,8 @@ class QueueState:
         current = self._units.queues.find(name)
         policy = self._policy_for(queue, current)
         again: list[str] = []
-        is_new = current is None or current.policy is not policy
-        if is_new or (current is not None and places_differently(current.api_object, queue)):
+        is_new = current is None or current.rules.policy is not policy
+        if is_new or (current is not None and places_differently(current.rules.api_object, queue)):
             waiting = self._units.pull_out(current) if current is not None else []
             again = [*waiting, *self._units.fact_waits.keys(f"queue/{name}")]
         rank = self._plugins.rank(queue)
@@ -108,8 +108,8 @@ class QueueState:
     def _place_again_for(self, check: str) -> None:
         again: list[str] = []
         for queue in self._units.queues:
-            if lists_check(queue.api_object, check):
-                again += [unit_key(key) for key in queue.in_order()]
+            if lists_check(queue.rules.api_object, check):
+                again += [unit_key(key) for key in queue.pending.in_order()]
                 again += self._units.fact_waits.keys(f"queue/{queue.name}")
         self._units.place_again(again)
 
@@ -135,15 +135,15 @@ class QueueState:
             return policy
         # After a restart, the status says which policy the previous process had in force.
         recorded = self._policies.get(queue.status.policy_in_force, PRIORITY)
-        last_good = current.policy if current is not None else recorded
-        if current is None or current.api_object.spec.queue_policy != name:
+        last_good = current.rules.policy if current is not None else recorded
+        if current is None or current.rules.api_object.spec.queue_policy != name:
             note = f"queue policy {name!r} is unknown; {last_good.name} stays in force"
             self._notice(queue, "UnknownPolicy", note)
         return last_good
 
     def _read_options(self, queue: Queue, current: SchedulingQueue | None) -> QueueOptions:
         """Return what the queue asks for; values that cannot be read keep their last valid ones."""
-        before = current.options if current is not None else recorded_options(queue)
+        before = current.rules.options if current is not None else recorded_options(queue)
         options = read_options(queue, before)
         for problem in options.problems:
             if problem not in before.problems:

@@ -70,7 +70,7 @@ class WakeUp:
     def _wake_class(self, waiter: Waiter) -> SchedulingQueue | None:
         """Return the queue of a class that slept, and is awake now; else None."""
         queue = self._units.queues.find(waiter[0])
-        return queue if queue is not None and queue.wake(waiter[1]) else None
+        return queue if queue is not None and queue.pending.wake(waiter[1]) else None
 
     def pass_on(self) -> tuple[str, ...]:
         """Update the turns and offer freed capacity; return the queues to ask."""
@@ -174,8 +174,10 @@ class WakeUp:
 
     def wake_all(self, queue: SchedulingQueue) -> None:
         """Wake every class of a queue."""
-        for number in queue.wake_all():
-            self._plugins.stop_waiting((queue.name, number))
+        pending = queue.pending
+        for number in [*pending.numbered]:
+            if pending.wake(number):
+                self._plugins.stop_waiting((queue.name, number))
         self._units.changed_queues[queue.name] = None
 
     def fork(

@@ -26,6 +26,7 @@ from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.preemption.victim_selection import Candidate, choose_victims
 from queue_scheduler.queueing.queue_policies import creation_order
+from queue_scheduler.queueing.queue_questions import would_keep_from_turn
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.objects.meta import Timestamp, Uid, find_condition
 from shared_api.objects.queue_unit import QueueUnit
@@ -113,7 +114,7 @@ class VictimCandidates:
 
     def may_evict(self, queue: SchedulingQueue, info: QueueUnitInfo) -> bool:
         """Return whether a unit's queue or quota lets it evict others at all."""
-        if queue.lets_evict:
+        if queue.rules.lets_evict:
             return True
         for plugin in self._plugins.reclaiming:  # noqa: SIM110 - no generator: all refused are asked
             if plugin.reclaim_terms(info):
@@ -126,8 +127,8 @@ class VictimCandidates:
 
     def may_be_preempted(self, queue: SchedulingQueue, record: CachedUnit) -> bool:
         """Return whether its queue lets units of higher priority evict an admitted unit."""
-        spares_it = runs_whole(record.unit) and not queue.options.preempts_running
-        return queue.lets_evict and (not spares_it or record.uid in queue.in_flight)
+        spares_it = runs_whole(record.unit) and not queue.rules.options.preempts_running
+        return queue.rules.lets_evict and (not spares_it or record.uid in queue.in_flight)
 
     def reaches(self, queue: SchedulingQueue, info: QueueUnitInfo, record: CachedUnit) -> bool:
         """Return whether an admitted unit is among those that a pending unit may evict.
@@ -135,7 +136,7 @@ class VictimCandidates:
         Whether it is chosen, or kept, is not asked.
         """
         sources = [batches for _, batches in self._sources(queue, info)]
-        if queue.in_flight and queue.lets_evict:
+        if queue.in_flight and queue.rules.lets_evict:
             sources.append(self._of_queue(queue, info, running=True))
         bucket = bucket_of(record)
         return any(
@@ -157,7 +158,7 @@ class VictimCandidates:
             return False
         is_owed, borrows = not self._borrows(info), self._borrows(other)
         is_lower = other.priority < info.priority
-        if queue.lets_evict and is_lower and (is_owed or borrows):
+        if queue.rules.lets_evict and is_lower and (is_owed or borrows):
             return True
         return (
             is_owed
@@ -208,7 +209,7 @@ class VictimCandidates:
     ) -> FoundVictims:
         """Return the units in flight in a queue that waits for pods, if the unit may evict them."""
         look = _Look(self._units, queue, info, wall, self.protect_seconds)
-        batches = self._of_queue(queue, info, running=True) if queue.lets_evict else ()
+        batches = self._of_queue(queue, info, running=True) if queue.rules.lets_evict else ()
         candidates = [one for bucket, keys in batches for one in look.candidates(bucket, keys)]
         victims = [look.victim(one) for one in candidates if one.uid in queue.in_flight]
         if len(victims) < len(queue.in_flight):
@@ -225,8 +226,9 @@ class VictimCandidates:
         """
         for batches in self._of_quotas(info):
             yield RECLAIMED, batches
-        if queue.lets_evict:
-            yield PREEMPTED, self._of_queue(queue, info, running=queue.options.preempts_running)
+        rules = queue.rules
+        if rules.lets_evict:
+            yield PREEMPTED, self._of_queue(queue, info, running=rules.options.preempts_running)
 
     def _of_queue(self, queue: SchedulingQueue, info: QueueUnitInfo, *, running: bool) -> Batches:
         buckets = self._units.admitted.of_queue(queue.name)
@@ -362,7 +364,7 @@ class _Look:
         ]
         ordered.sort(reverse=True)
         # Mostly none: a place costs as much as all else that is asked of a candidate.
-        any_returns = not self._queue.asks_past_refused
+        any_returns = not self._queue.rules.asks_past_refused
         for since, _, key in ordered:
             record = records[key]
             if self._may_go(record) and not (any_returns and self._returns_in_front(record)):
@@ -414,7 +416,7 @@ class _Look:
         if info.queue != queue.name:
             return False
         place = self._units.builder.place_in(queue, record.unit)
-        if queue.would_keep_from_turn(place, info.quota, self._info, self._before):
+        if would_keep_from_turn(queue, place, info.quota, self._info, self._before):
             return True
         self._before += place < self._info.order_key
         return False

@@ -136,7 +136,7 @@ class PreemptionRounds:
             self._ask_again(queue, info, moment.now + REST_SECONDS)
             return None
         waiter, releases = _waiter(queue, info), self._count_releases()
-        who = info.uid, info.priority, queue.options
+        who = info.uid, info.priority, queue.rules.options
         if own is None and self.waiters.has_searched(waiter, who, moment.now, releases):
             return None
         found = self.search.find(queue, info, gone, moment.wall)
@@ -341,7 +341,7 @@ class PreemptionRounds:
                 continue
             if self._comes_before(info, record):
                 continue
-            if queue.options.waits_for_pods and record.info.queue == queue.name:
+            if queue.rules.options.waits_for_pods and record.info.queue == queue.name:
                 # The queue would wait for this unit's pods, whatever quota they are charged to.
                 return room_for(record.info, Refusal(reason=Reason.WAITING, quota=info.quota))
             if not nomination.domains & domains:
@@ -454,4 +454,4 @@ class PreemptionRounds:
 
 
 def _waiter(queue: SchedulingQueue, info: QueueUnitInfo) -> Waiter:
-    return queue.name, queue.class_number(info)
+    return queue.name, queue.pending.class_of(info).number

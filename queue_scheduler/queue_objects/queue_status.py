@@ -24,6 +24,7 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.queue_options import StopPolicy
+from queue_scheduler.queueing.queue_rules import QueueRules
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.refusal_texts import queue_message
 from shared_api.backoff import Backoff
@@ -95,8 +96,8 @@ def read_figures(engine: Engine, name: str, *, max_items: int) -> QueueFigures |
         pending=engine.units.pending_count(name),
         admitted=engine.units.admitted.count(name),
         items=items,
-        policy=queue.policy.name,
-        stop=queue.options.stop.value,
+        policy=queue.rules.policy.name,
+        stop=queue.rules.options.stop.value,
         ready=ready,
         reason=reason,
         message=message,
@@ -105,9 +106,9 @@ def read_figures(engine: Engine, name: str, *, max_items: int) -> QueueFigures |
 
 def judge_queue(engine: Engine, queue: SchedulingQueue) -> tuple[bool, str, str]:
     """Return the status, reason and message of a queue's condition `Ready`."""
-    api_object = queue.api_object
+    rules = queue.rules
+    api_object, options = rules.api_object, rules.options
     policy = api_object.spec.queue_policy
-    options = queue.options
     if options.is_stopped:
         message = "; ".join((_STOPPED[options.stop], *options.problems))
         return False, "Stopped", message
@@ -115,19 +116,19 @@ def judge_queue(engine: Engine, queue: SchedulingQueue) -> tuple[bool, str, str]
     refusal = engine.plugins.why_not_ready(api_object)
     if refusal is not None:
         return False, refusal.reason.value, queue_message(refusal)
-    if policy and policy != queue.policy.name:
-        message = f"policy {policy!r} is unknown; {queue.policy.name} stays in force"
+    if policy and policy != rules.policy.name:
+        message = f"policy {policy!r} is unknown; {rules.policy.name} stays in force"
         return False, "UnknownPolicy", message
     if options.problems:
         return False, "UnreadableAnnotation", "; ".join(options.problems)
-    return _judge_checks(api_object, engine.units.checks) or (True, READY, _describe_order(queue))
+    return _judge_checks(api_object, engine.units.checks) or (True, READY, _describe_order(rules))
 
 
-def _describe_order(queue: SchedulingQueue) -> str:
+def _describe_order(rules: QueueRules) -> str:
     order = "units are admitted in order"
-    if not queue.options.backfill or queue.is_backfilling:
+    if not rules.options.backfill or rules.is_backfilling:
         return order
-    return f"{order}; policy {queue.policy.name} does not backfill"
+    return f"{order}; policy {rules.policy.name} does not backfill"
 
 
 def _judge_checks(queue: Queue, checks: KnownChecks) -> tuple[bool, str, str] | None:
@@ -359,4 +360,6 @@ def _log_once(writing: _Writing, outcome: Outcome[Any]) -> None:
 def _read_queue(engine: Engine, name: str) -> tuple[Queue, float] | None:
     """Return a queue, and the fewest seconds between two writes of its status; None: it is gone."""
     queue = engine.queues.find(name)
-    return None if queue is None else (queue.api_object, queue.options.status_interval_seconds)
+    if queue is None:
+        return None
+    return queue.rules.api_object, queue.rules.options.status_interval_seconds

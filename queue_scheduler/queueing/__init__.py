@@ -5,8 +5,10 @@ Read in this order:
 1. ``pending_order``: one total order of keys, cheap to change and to copy.
 2. ``queue_policies``: Priority, Block, FIFO, Intelligent: the order, and what a refused unit does
    to those behind it.
-3. ``scheduling_queue``: one queue: its pending units (``class_queue``), and its options
-   (``queue_options``); ``strict_mode``: queues that ask for nodes before a unit may start.
+3. ``scheduling_queue``: one queue, and which unit is next. It has its rules (``queue_rules``: a
+   value, with its ``queue_options``) and its pending units (``pending_classes``, by quota in
+   ``class_queue``); ``strict_mode``: queues that ask for nodes before a unit may start.
+   ``queue_questions``: why its units are pending.
 4. ``fair_order``, ``turns``: which queue has its turn; ``queue_set``: all queues.
 5. ``managed_queues``: what a queue has from the ElasticQuota that it was made for.
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo
 from queue_scheduler.queueing.fair_order import Rank
+from queue_scheduler.queueing.pending_classes import PendingClasses
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.queue_policies import QueuePolicy
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -44,7 +45,7 @@ class QueueSet:
     def queue(self, name: str) -> Queue | None:
         """Return the Queue object of that name, or None (`QueueDirectory`)."""
         queue = self._queues.get(name)
-        return queue.api_object if queue is not None else None
+        return queue.rules.api_object if queue is not None else None
 
     # --- queues come and go -------------------------------------------------------------------
 
@@ -52,21 +53,22 @@ class QueueSet:
         """Add a queue, or replace its object; for a new policy it must have no pending units."""
         name = queue.metadata.name
         current = self._queues.get(name)
-        is_other_policy = current is None or current.policy is not policy
+        is_other_policy = current is None or current.rules.policy is not policy
         if current is None:
             current = self._queues[name] = SchedulingQueue(queue, policy)
         else:
             current.renew(queue, policy)
         if self.turns.put(name, rank, is_other_policy=is_other_policy):
-            self.changed_heads.update(dict.fromkeys(current.quotas()))
+            self.changed_heads.update(dict.fromkeys(current.pending.by_quota))
         return current
 
     def set_options(self, queue: SchedulingQueue, options: QueueOptions) -> None:
         """Set the options of a queue; in a stopped one, no unit is the first of its quota."""
-        was_stopped, depth = queue.options.is_stopped, queue.depth
-        queue.options = options
-        if was_stopped != options.is_stopped or depth != queue.depth:
-            self.changed_heads.update(dict.fromkeys(queue.quotas()))
+        before = queue.rules
+        queue.set_options(options)
+        after = queue.rules
+        if (before.is_stopped, before.depth) != (after.is_stopped, after.depth):
+            self.changed_heads.update(dict.fromkeys(queue.pending.by_quota))
 
     def may_start(self, name: str) -> bool:
         """Return whether a queue is not stopped; that also concerns its admitted units.
@@ -74,12 +76,13 @@ class QueueSet:
         A queue that does not exist is not stopped.
         """
         queue = self._queues.get(name)
-        return queue is None or not queue.options.is_stopped
+        return queue is None or not queue.rules.is_stopped
 
     def remove(self, name: str) -> None:
         """Forget a queue without pending units."""
         queue = self._queues.pop(name)
-        assert queue.length == 0, f"queue {name} removed with {queue.length} pending units"
+        length = queue.pending.length
+        assert length == 0, f"queue {name} removed with {length} pending units"
         self.turns.remove(name)
 
     # --- units come and go --------------------------------------------------------------------
@@ -87,31 +90,35 @@ class QueueSet:
     def enqueue(self, info: QueueUnitInfo) -> int | None:
         """Add a unit to its queue; return the number of its class if that is woken by it."""
         queue = self._queues[info.queue]
-        band = queue.first_band
-        woken = queue.add(info)
-        if queue.first_band != band:
+        pending = queue.pending
+        band = pending.first_band
+        woken = pending.add(info)
+        if pending.first_band != band:
             # Units of a later band than the first could not start even if they fitted.
-            self.changed_heads.update(dict.fromkeys(queue.quotas()))
+            self.changed_heads.update(dict.fromkeys(pending.by_quota))
         queues = self._queues_of_quota.setdefault(info.quota, {})
         if info.queue not in queues:
             queues[info.queue] = None
             self.turns.on_quotas_changed(info.queue)
         self.changed_heads[info.quota] = None
-        if queue.depth is not None:
-            self._note_depth(queue, queue.depth)
+        depth = queue.rules.depth
+        if depth is not None:
+            self._note_depth(pending, depth)
         return woken
 
     def withdraw(self, info: QueueUnitInfo) -> int | None:
         """Remove a unit from its queue; return the number of its class if that is empty now."""
         queue = self._queues[info.queue]
-        band = queue.first_band
-        emptied = queue.remove(info)
+        pending = queue.pending
+        band = pending.first_band
+        emptied = pending.remove(info)
         self.changed_heads[info.quota] = None
-        if queue.first_band != band:
-            self.changed_heads.update(dict.fromkeys(queue.quotas()))
-        if queue.depth:
-            self._note_depth(queue, queue.depth - 1)
-        if emptied is not None and queue.first_of(info.quota) is None:
+        if pending.first_band != band:
+            self.changed_heads.update(dict.fromkeys(pending.by_quota))
+        depth = queue.rules.depth
+        if depth:
+            self._note_depth(pending, depth - 1)
+        if emptied is not None and info.quota not in pending.by_quota:
             queues = self._queues_of_quota[info.quota]
             del queues[info.queue]
             self.turns.on_quotas_changed(info.queue)
@@ -119,14 +126,15 @@ class QueueSet:
                 del self._queues_of_quota[info.quota]
         return emptied
 
-    def _note_depth(self, queue: SchedulingQueue, position: int) -> None:
+    def _note_depth(self, pending: PendingClasses, position: int) -> None:
         """Note the quota whose first unit has just moved beyond a queue's depth, or within it."""
-        if queue.length <= position or queue.has_one_quota:
+        if pending.length <= position or len(pending.by_quota) == 1:
             return  # the quota of the unit that came or left is noted anyway
-        moved = queue.at(position)
-        quota = next((name for name in queue.quotas() if queue.first_of(name) == moved), None)
-        if quota is not None:
-            self.changed_heads[quota] = None
+        moved = pending.at(position)
+        for quota, of_quota in pending.by_quota.items():
+            if of_quota.first() == moved:
+                self.changed_heads[quota] = None
+                return
 
     def quotas(self) -> Collection[str]:
         """Return the quotas that have pending units in any queue."""
@@ -166,7 +174,7 @@ class QueueSet:
         of_quota: dict[str, set[str]] = {}
         for name, queue in self._queues.items():
             queue.validate()
-            for quota in queue.quotas():
+            for quota in queue.pending.by_quota:
                 of_quota.setdefault(quota, set()).add(name)
         known = {quota: set(names) for quota, names in self._queues_of_quota.items()}
         assert known == of_quota, f"queues of quotas: {known}, should be {of_quota}"

@@ -162,7 +162,8 @@ class Turns:
         """Return the place of a class (queue, number), by its queue's turn and its first unit."""
         name, number = waiter
         turn = self._turns[name]
-        return (turn.rank, turn.served, name, turn.generation, self._queues[name].head_of(number))
+        head = self._queues[name].pending.head_of(number)
+        return (turn.rank, turn.served, name, turn.generation, head)
 
     def first_place(self, domain: str) -> PlaceInTurns | None:
         """Return the place of the unit that is decided next in a domain, or None."""
@@ -232,8 +233,8 @@ class Turns:
     # --- inside -------------------------------------------------------------------------------
 
     def _find_competes(self, name: str, domains: Domains) -> frozenset[str]:
-        quotas = self._queues[name].quotas()
-        return frozenset[str]().union(*(domains(quota) for quota in quotas))
+        quotas = self._queues[name].pending.by_quota
+        return frozenset[str]().union(*map(domains, quotas))
 
     def _touch(self, changed: frozenset[str]) -> None:
         # Sorted: the order of a frozenset differs from process to process.

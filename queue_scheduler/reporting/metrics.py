@@ -27,6 +27,7 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue, Preempt, Reason, Refused
 from queue_scheduler.engine.audit import Kind
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.queueing.queue_questions import count_by_reason
 from queue_scheduler.quota.quota_view import QuotaView
 from shared_api.metrics import CounterOfObjects
 from shared_api.objects.meta import Uid
@@ -288,7 +289,7 @@ def _read_queue(engine: Engine, name: str) -> QueueFigure | None:
     queue = engine.queues.find(name)
     if queue is None:
         return None
-    pending = Tally(queue.count_by_reason())
+    pending = Tally(count_by_reason(queue))
     pending.update(engine.units.held.by_reason(name))
     return QueueFigure(name, pending, engine.units.admitted.count(name))
 

@@ -42,7 +42,7 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice, Reason, Refusal, Trait, reasons_with
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import unit_key
-from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.queueing.pending_classes import PendingClasses
 from queue_scheduler.refusal_texts import stable_message
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.client.resource_types import QUEUE_UNITS
@@ -253,29 +253,30 @@ class PendingReasonWriter:
         come to the front of their queue are included.
         """
         before = self._first
-        keys, queues = self._shared.ask(self._take_changed)
+        keys, copies = self._shared.ask(self._take_changed)
         keys.extend(sorted(self._first - before))
-        for queue in queues:
-            keys.extend(map(unit_key, queue.in_order()))
+        for pending in copies:
+            keys.extend(map(unit_key, pending.in_order()))
         return keys
 
-    def _take_changed(self, engine: Engine) -> tuple[list[str], list[SchedulingQueue]]:
+    def _take_changed(self, engine: Engine) -> tuple[list[str], list[PendingClasses]]:
         """Return keys of units, and copies of queues, which are then read without the lock."""
         keys = list(engine.units.held_lately)
         engine.units.held_lately.clear()
         before, self._swept = self._swept, {}
         fronts, self._fronts = self._fronts, {}
         first: set[str] = set()
-        queues = []
+        copies = []
         for queue in engine.queues:
-            front = [*map(unit_key, islice(queue.in_order(), FIRST_UNITS))]
+            pending = queue.pending
+            front = [*map(unit_key, islice(pending.in_order(), FIRST_UNITS))]
             first.update(_staying(engine, fronts.get(queue.name, []), front))
             self._fronts[queue.name] = front
-            self._swept[queue.name] = queue.reasons_version
-            if before.get(queue.name) != queue.reasons_version:
-                queues.append(queue.copy())
+            self._swept[queue.name] = pending.reasons_version
+            if before.get(queue.name) != pending.reasons_version:
+                copies.append(pending.copy())
         self._first = frozenset(first)
-        return keys, queues
+        return keys, copies
 
     def _consider(self, key: str) -> None:
         self._report(key, _Rank.AT_ONCE)

@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import unit_key
+from queue_scheduler.queueing.queue_questions import queue_head
 from queue_scheduler.reporting.metrics import PER_QUESTION
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.process.clock import Clock
@@ -101,6 +102,6 @@ def _read_queue(engine: Engine, name: str) -> _Found | None:
     queue = engine.queues.find(name)
     if queue is None:
         return None
-    place = queue.head()
+    place = queue_head(queue)
     head = NO_UID if place is None else engine.units.records[unit_key(place)].uid
-    return _Found(name, head, queue.api_object.metadata.labels)
+    return _Found(name, head, queue.rules.api_object.metadata.labels)

@@ -54,7 +54,7 @@ LIVES: Final = 5_000
 def run(*, quick: bool = False) -> list[Figure]:
     """Measure pages and memory; `quick` with a tenth of the units."""
     load = flat_load(PENDING // 10 if quick else PENDING, QUEUES)
-    pending = sum(queue.length for queue in load.engine.queues)
+    pending = sum(queue.pending.length for queue in load.engine.queues)
     pages = _pages(load, f"{pending} pending in {QUEUES} queues, {PAGE} a page; control: debug API")
     return [*pages, *_memory(load, LIVES // 10 if quick else LIVES)]
 

@@ -23,6 +23,7 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Mapped, Waiter
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
 from queue_scheduler.queueing.queue_policies import HoldsBack, bands_of
+from queue_scheduler.queueing.queue_questions import refusal_of
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
@@ -135,9 +136,9 @@ def in_line(engine: Engine) -> dict[str, list[InLine]]:
         if record.state is UnitState.WAITING and record.info is not None:
             queue = engine.queues.find(record.info.queue)
             assert queue is not None
-            place = queue.place(queue.bounded(record.unit), None)
-            reason = queue.refusal_of(record.info).reason
-            band = queue.band_of(place)
+            place = queue.rules.place(queue.rules.bounded(record.unit), None)
+            reason = refusal_of(queue, record.info).reason
+            band = queue.rules.band_of(place)
             found[queue.name].append((place, key, record.info.quota, reason, band))
     return {name: [each[1:] for each in sorted(units)] for name, units in found.items()}
 
@@ -146,17 +147,20 @@ def check_order(engine: Engine, decision: Dequeue, in_line: list[InLine]) -> Non
     """Check that a blocking band has no unit of the quota ahead; other bands, only refused ones."""
     queue = engine.queues.find(decision.queue)
     assert queue is not None
-    assert not queue.options.is_stopped, f"{decision.unit} starts in a stopped queue"
+    assert not queue.rules.options.is_stopped, f"{decision.unit} starts in a stopped queue"
     index = [key for key, *_ in in_line].index(decision.unit)
     ahead, own_band = in_line[:index], in_line[index][3]
     for key, quota, reason, band in ahead:
         assert band == own_band, f"{decision.unit} overtakes {key}, of an earlier band"
-        if not queue.is_backfilling and bands_of(queue.policy)[band] is HoldsBack.SAME_QUOTA:
+        if (
+            not queue.rules.is_backfilling
+            and bands_of(queue.rules.policy)[band] is HoldsBack.SAME_QUOTA
+        ):
             assert quota != decision.quota, f"{decision.unit} overtakes {key}"
         assert reason is not Reason.WAITING, f"{decision.unit} before {key}"
-    depth = queue.depth
+    depth = queue.rules.depth
     assert depth is None or len(ahead) < depth
-    if queue.is_backfilling:
+    if queue.rules.is_backfilling:
         _check_passing(engine, decision, ahead)
 
 
@@ -251,14 +255,14 @@ def check_nodes(engine: Engine, decision: Dequeue) -> None:
 def check_heads(engine: Engine, quotas: Quotas) -> None:
     """Check that the plugins protect the first pending unit of each quota, if it is tried."""
     first: dict[str, str] = {}
-    queues = sorted(engine.queues, key=lambda q: (-(q.api_object.spec.priority or 0), q.name))
+    queues = sorted(engine.queues, key=lambda q: (-(q.rules.api_object.spec.priority or 0), q.name))
     for queue in queues:
-        if queue.options.is_stopped:
+        if queue.rules.options.is_stopped:
             continue
         bands = set()
-        for record in islice(engine.waiting(queue.name), queue.depth):
+        for record in islice(engine.waiting(queue.name), queue.rules.depth):
             assert record.info is not None
-            bands.add(queue.band_of(record.info.order_key))
+            bands.add(queue.rules.band_of(record.info.order_key))
             if len(bands) == 1:
                 first.setdefault(record.info.quota, record.key)
     assert quotas.protected == first
@@ -268,14 +272,16 @@ def check_waiters(engine: Engine, quotas: Quotas) -> None:
     """Check that the plugin is asked to wake exactly the waiting classes."""
     asleep = set()
     for queue in engine.queues:
-        refused = {place for place, _ in queue.last_refusals()}
+        refused = {place for place, _ in queue.pending.refused_in_order()}
         infos = [record.info for record in engine.waiting(queue.name) if record.info is not None]
         numbers = {
-            queue.class_number(info)
+            queue.pending.class_of(info).number
             for info in infos
-            if queue.refusal_of(info).reason not in BACKFILLED
+            if refusal_of(queue, info).reason not in BACKFILLED
         }
-        asleep |= {(queue.name, number) for number in numbers if queue.head_of(number) in refused}
+        asleep |= {
+            (queue.name, number) for number in numbers if queue.pending.head_of(number) in refused
+        }
     assert quotas.waiters() == asleep
 
 
@@ -292,21 +298,24 @@ def decidable(engine: Engine, queue: SchedulingQueue) -> Iterator[CachedUnit]:
     """Yield the pending units that the policy offers, if all before them are refused."""
     blocked: set[str] = set()
     bands: set[int] = set()
-    if queue.in_flight or queue.options.is_stopped:
+    if queue.in_flight or queue.rules.options.is_stopped:
         return
-    depth = queue.depth
+    depth = queue.rules.depth
     for place, record in enumerate(engine.waiting(queue.name)):
         assert record.info is not None
-        quota, band = record.info.quota, queue.band_of(record.info.order_key)
+        quota, band = record.info.quota, queue.rules.band_of(record.info.order_key)
         bands.add(band)
         if len(bands) > 1:
             break
         if quota in blocked or (depth is not None and place >= depth):
             continue
-        if queue.is_backfilling and queue.refusal_of(record.info).reason in BACKFILLED:
+        if queue.rules.is_backfilling and refusal_of(queue, record.info).reason in BACKFILLED:
             continue
         yield record
-        if bands_of(queue.policy)[band] is HoldsBack.SAME_QUOTA and not queue.is_backfilling:
+        if (
+            bands_of(queue.rules.policy)[band] is HoldsBack.SAME_QUOTA
+            and not queue.rules.is_backfilling
+        ):
             blocked.add(quota)
 
 
@@ -319,7 +328,7 @@ def check_nobody_could_start(engine: Engine, quotas: Quotas, queue: SchedulingQu
     held_back: set[str] = set()
     for record in decidable(engine, queue):
         assert record.info is not None
-        refusal = queue.refusal_of(record.info)
+        refusal = refusal_of(queue, record.info)
         if refusal.reason is Reason.WAITING_FOR_NODES_OF_OTHERS:
             assert queue.requests.hold_back(counted_priority(engine, record)), record.key
             held_back.add(record.info.quota)
@@ -334,8 +343,9 @@ def check_nobody_could_start(engine: Engine, quotas: Quotas, queue: SchedulingQu
 def wake_everybody(engine: Engine) -> None:
     """Have all units asked again."""
     for queue in engine.queues:
-        for number in queue.wake_all():
-            engine.plugins.stop_waiting((queue.name, number))
+        for number in [*queue.pending.numbered]:
+            if queue.pending.wake(number):
+                engine.plugins.stop_waiting((queue.name, number))
         engine.queues.turns.refresh(queue, engine.plugins.domains)
 
 

@@ -32,7 +32,7 @@ def check_victims(engine: Engine, decision: Preempt, wall: datetime) -> None:
     assert preemptor is not None
     assert preemptor.info is not None
     assert queue is not None
-    assert not queue.options.is_stopped, f"{decision.unit} evicts for a stopped queue"
+    assert not queue.rules.options.is_stopped, f"{decision.unit} evicts for a stopped queue"
     domains = engine.plugins.domains(decision.quota)
     gone = [each.uid for each in decision.victims]
     for victim in decision.victims:
@@ -45,7 +45,7 @@ def check_victims(engine: Engine, decision: Preempt, wall: datetime) -> None:
         assert not is_being_evicted(unit), f"{victim.unit} is evicted twice"
         # A unit in flight where pods are waited for leaves for its own queue, whatever the others.
         if decision.reason == PREEMPTED or unit.metadata.uid in queue.in_flight:
-            assert queue.options.preempts, f"{queue.name} does not preempt"
+            assert queue.rules.options.preempts, f"{queue.name} does not preempt"
             assert record.info.queue == queue.name, f"{victim.unit} is of another queue"
             lower = counted_priority(engine, record) < preemptor.info.priority
             assert lower, f"{victim.unit} has no lower priority than {decision.unit}"

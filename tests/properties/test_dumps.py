@@ -24,6 +24,7 @@ from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import unit_key
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
+from queue_scheduler.queueing.queue_questions import refused_classes
 from queue_scheduler.queueing.strict_mode import StrictMode
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from tests.properties import test_engine_preemption as preemption
@@ -57,8 +58,9 @@ def forgetful(engine: Engine) -> Engine:
     """Return a copy in which every class is asked again: whether it sleeps is no state."""
     twin = engine.fork()
     for queue in twin.queues:
-        for number in queue.wake_all():
-            twin.plugins.stop_waiting((queue.name, number))
+        for number in [*queue.pending.numbered]:
+            if queue.pending.wake(number):
+                twin.plugins.stop_waiting((queue.name, number))
     return twin
 
 
@@ -81,7 +83,7 @@ def admitted_on(engine: Engine) -> dict[str, object]:
 
 def refusals(engine: Engine) -> Iterator[tuple[str, str, Refusal, int | None]]:
     for queue in engine.queues:
-        for head, refusal, at in queue.asleep():
+        for head, refusal, at in refused_classes(queue):
             yield queue.name, unit_key(head), replace(refusal, basis=None), at
 
 

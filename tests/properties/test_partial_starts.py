@@ -19,6 +19,7 @@ from queue_scheduler.decision import Dequeue, Growth
 from queue_scheduler.engine.backfill import may_fit_one_day
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand
+from queue_scheduler.queueing.queue_questions import refusal_of
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from shared_api.resource_list import Amounts
@@ -69,7 +70,7 @@ class PartialWorld(World):
         if got == steps[0]:
             return
         self.partial += 1
-        if not queue.is_backfilling:
+        if not queue.rules.is_backfilling:
             more = with_counts(info, steps[steps.index(got) - 1])
             assert before.plugins.check(more) is not None, f"{decision.unit}: {got} of {steps}"
 
@@ -98,10 +99,10 @@ class PartialWorld(World):
 
     def _check_that_nobody_waits(self, grown: QueueUnitInfo) -> None:
         for queue in self.engine.queues:
-            for waiting in () if queue.options.is_stopped else self.engine.waiting(queue.name):
+            for waiting in () if queue.rules.is_stopped else self.engine.waiting(queue.name):
                 assert waiting.info is not None
                 is_rival = waiting.info.quota == grown.quota
-                assert not (is_rival and may_fit_one_day(queue.refusal_of(waiting.info))), (
+                assert not (is_rival and may_fit_one_day(refusal_of(queue, waiting.info))), (
                     f"{grown.key} grows before {waiting.key}"
                 )
 

@@ -276,8 +276,9 @@ class Town:
         for name in NAMES:
             queue = twin.units.queues.find(name)
             assert queue is not None
-            for number in queue.wake_all():
-                twin.plugins.stop_waiting((name, number))
+            for number in [*queue.pending.numbered]:
+                if queue.pending.wake(number):
+                    twin.plugins.stop_waiting((name, number))
         for name in NAMES:
             while not isinstance(
                 decision := twin.decide_next(name, self.workers.now, self.wall), Rest

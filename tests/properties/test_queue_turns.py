@@ -75,18 +75,20 @@ class Rivals(World):
     def _limits_of(self, queue: SchedulingQueue) -> frozenset[str]:
         if self.mode is QuotaMode.RUNTIME:
             return frozenset((ROOT,))
-        return frozenset(level for quota in queue.quotas() for level in self.plugin.chain(quota))
+        return frozenset(
+            level for quota in queue.pending.by_quota for level in self.plugin.chain(quota)
+        )
 
     def _startable(self, queue: SchedulingQueue) -> Iterator[str]:
         """Yield the units that the quota cache would let start, as far as the policy looks."""
         backs_off = self.engine.queues.turns.backs_off_until(queue.name) is not None
-        if queue.in_flight or queue.options.is_stopped or backs_off:
+        if queue.in_flight or queue.rules.options.is_stopped or backs_off:
             return
-        depth, blocked, first_band = queue.depth, set[str](), -1
+        depth, blocked, first_band = queue.rules.depth, set[str](), -1
         for place, record in enumerate(self.engine.waiting(queue.name)):
             assert record.info is not None
             info = record.info
-            band = queue.band_of(info.order_key)
+            band = queue.rules.band_of(info.order_key)
             first_band = band if first_band < 0 else first_band
             if band != first_band or (depth is not None and place >= depth):
                 return
@@ -94,9 +96,9 @@ class Rivals(World):
                 continue
             if self.plugin.check(at_least(info)) is None:
                 yield info.key
-            elif queue.is_backfilling:
+            elif queue.rules.is_backfilling:
                 return  # which of the others may pass is beyond this model
-            elif bands_of(queue.policy)[band] is HoldsBack.SAME_QUOTA:
+            elif bands_of(queue.rules.policy)[band] is HoldsBack.SAME_QUOTA:
                 blocked.add(info.quota)
 
     # --- acts of its own ------------------------------------------------------------------------

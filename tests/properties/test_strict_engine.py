@@ -13,6 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.queueing.queue_questions import count_by_reason
 from queue_scheduler.queueing.strict_mode import StrictMode
 from tests.properties.engine_checks import check_waiters
 from tests.properties.engine_kit import changed, new_engine
@@ -77,7 +78,7 @@ def test_stories_come_to_the_point() -> None:
         world.come_to_rest()
         for line in world.engine.queues:
             asked += line.requests.highest is not None
-            reasons = line.count_by_reason()
+            reasons = count_by_reason(line)
             waited += any(each.name == "WAITING_FOR_NODES_OF_OTHERS" for each in reasons)
     assert asked > 5
     assert waited > 0

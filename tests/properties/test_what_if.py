@@ -114,7 +114,7 @@ def patched_queue(engine: Engine, a: int, b: int) -> Case | None:
     found = nth(list(engine.queues), a)
     if found is None:
         return None
-    queue, policy = found.api_object, ("Priority", "Block", "FIFO", "Intelligent")[b % 4]
+    queue, policy = found.rules.api_object, ("Priority", "Block", "FIFO", "Intelligent")[b % 4]
     keys = (BACKFILL, STOP_POLICY, STOP_POLICY, ENABLE_PREEMPTION)
     values = ("true", "HoldAndDrain", "None", "true")
     marks = {keys[b % 4]: values[b % 4]}
@@ -252,7 +252,7 @@ def settings_of_all(_engine: Engine, a: int, b: int) -> Case | None:
         return replace(queue, metadata=meta, spec=replace(queue.spec, queue_policy=policy))
 
     def tell(other: Engine) -> None:
-        for queue in [each.api_object for each in other.queues]:
+        for queue in [each.rules.api_object for each in other.queues]:
             other.on_queue(change(queue))
 
     return Case(Edit(kind="SchedulerSettings", patch=patch), tell)
@@ -323,7 +323,7 @@ def is_asked(engine: Engine, record: Any) -> bool:
     ):
         return False
     queue = engine.queues.find(record.queue_name)
-    is_drained = queue is not None and queue.options.stop == "HoldAndDrain"
+    is_drained = queue is not None and queue.rules.options.stop == "HoldAndDrain"
     return record.unit.spec.active is False or is_drained
 
 

@@ -112,7 +112,7 @@ class SourceEngine:
         """Return another engine with these plugins that knows the same queues and units."""
         twin = SourceEngine(*plugins)
         for queue in self.engine.queues:
-            twin.engine.on_queue(queue.api_object)
+            twin.engine.on_queue(queue.rules.api_object)
         for unit in self._units.values():
             twin._tell(unit)
         return twin

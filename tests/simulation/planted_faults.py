@@ -47,6 +47,8 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.preemption.candidates import VictimCandidates
 from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
+from queue_scheduler.queueing import scheduling_queue
+from queue_scheduler.queueing.queue_rules import QueueRules
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from queue_scheduler.unit_controllers import eviction, requeue
@@ -242,7 +244,7 @@ def backoff_never_ends(plant: Plant) -> None:
 @fault("Block and FIFO hold no unit back")
 def nobody_held_back(plant: Plant) -> None:
     def offer_of(queue: SchedulingQueue, quota: str) -> Any:
-        of_quota = queue._by_quota.get(quota)  # noqa: SLF001 - breaks it
+        of_quota = queue.pending.by_quota.get(quota)
         return None if of_quota is None else of_quota.first_awake()
 
     plant.replace(SchedulingQueue, "_offer_of", offer_of)
@@ -296,11 +298,11 @@ def evicts_again(plant: Plant) -> None:
 
 @fault("a stopped queue starts units")
 def stops_ignored(plant: Plant) -> None:
-    def derive(queue: SchedulingQueue) -> None:
-        original(queue)
-        queue._is_stopped = False  # noqa: SLF001 - breaks it
+    def build(*args: Any) -> QueueRules:
+        rules: QueueRules = original(*args)
+        return with_fields(rules, is_stopped=False)
 
-    original = plant.replace(SchedulingQueue, "_derive", derive)
+    original = plant.replace(scheduling_queue, "build_rules", build)
 
 
 @fault("an admission that its owner has given back is taken for growth")

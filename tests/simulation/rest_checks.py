@@ -31,6 +31,7 @@ from queue_scheduler.engine.deadlines import is_due, unit_timers
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.queue_options import read_options
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
+from queue_scheduler.queueing.queue_questions import refusal_of
 from shared_api.resource_list import Amounts, add
 from shared_api.well_known_labels import (
     ACTIVE,
@@ -139,7 +140,10 @@ def _nobody_lost(engine: Engine, now: float) -> list[Broken]:
 
 def _nobody_may_pass(world: World, engine: Engine) -> list[Broken]:
     """Ask all units again, in a copy, where queues backfill and no room is kept."""
-    if not any(line.is_backfilling for line in engine.queues) or engine.rounds.nominations.by_key:
+    if (
+        not any(line.rules.is_backfilling for line in engine.queues)
+        or engine.rounds.nominations.by_key
+    ):
         return []
     now, wall = world.clock.monotonic(), world.clock.now()
     twin = engine.fork()
@@ -161,7 +165,7 @@ def _rounds_end(world: World) -> list[Broken]:
     for line in engine.queues:
         for record in engine_checks.decidable(engine, line):
             assert record.info is not None
-            if line.refusal_of(record.info).reason is Reason.ROOM_FOR_PREEMPTOR:
+            if refusal_of(line, record.info).reason is Reason.ROOM_FOR_PREEMPTOR:
                 broken.append(Broken(ROUNDS_END, record.key, "room is kept from it"))
             found = engine.admission.would_evict(line, record.info, wall)
             if found is not None and found.victims:
@@ -282,7 +286,7 @@ def _remembers(world: World, engine: Engine) -> bool:
         or not is_mapped
         or _charges_elsewhere(engine, names)
         or any(
-            queue.options.max_priority != read_options(queue.api_object).max_priority
+            queue.rules.options.max_priority != read_options(queue.rules.api_object).max_priority
             for queue in engine.queues
         )
     )

@@ -33,8 +33,6 @@ LARGER: Final = {
     "Engine": "the only interface to the scheduler's state: a method for each fact and query",
     "QuotaCache": "the only interface of its package: ledger, trees and waiters get every fact of a"
     " quota, and are consistent for every query",
-    "SchedulingQueue": "the next unit is one comparison of classes, bands, depth and units in"
-    " flight; every query has the same answer",
 }
 """By name of the class: why it is not split."""
 

@@ -176,7 +176,7 @@ def test_settings_of_all_queues_are_their_annotations() -> None:
 def options_of(engine: Engine) -> Any:
     queue = engine.queues.find("a")
     assert queue is not None
-    return queue.options
+    return queue.rules.options
 
 
 def test_a_problem_that_a_queue_had_before_is_not_an_edits() -> None:

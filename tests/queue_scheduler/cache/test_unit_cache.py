@@ -114,10 +114,10 @@ def test_a_unit_that_can_stay_is_not_moved(registry: UnitCache) -> None:
     queue = registry.queues.find("a")
     assert queue is not None
     assert record.info is not None
-    number = queue.class_number(record.info)
+    number = queue.pending.class_of(record.info).number
     renewed = changed(UNIT, 2, message="x")
     assert registry.can_stay(record, renewed, 2, judge(renewed))
-    assert queue.class_number(record.info) == number
+    assert queue.pending.class_of(record.info).number == number
     got = registry.records["ns/u"]
     assert (got.unit, got.version, got.state) == (renewed, 2, UnitState.WAITING)
     assert got.info is not None
@@ -181,10 +181,10 @@ def test_a_unit_taken_out_is_placed_again(registry: UnitCache) -> None:
     assert queue is not None
     keys = registry.pull_out(queue)
     assert keys == ["ns/u2", "ns/u1", "ns/u0"]
-    assert queue.length == 0
+    assert queue.pending.length == 0
     registry.place_again(keys)
     refresh(registry)
-    assert queue.length == 3
+    assert queue.pending.length == 3
 
 
 def test_a_write_in_flight_is_not_placed_again(registry: UnitCache) -> None:

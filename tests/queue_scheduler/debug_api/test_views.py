@@ -183,7 +183,7 @@ def test_an_outdated_refusal_is_not_shown(kit: ShellKit, api: StateAnswers) -> N
     assert record is not None
     assert record.info is not None
     stale = Refusal(reason=Reason.OVER_PARENT_MAX, quota="org", resource="cpu", limit=16, used=16)
-    queue.refuse(record.info, stale, 1)
+    queue.pending.refuse(record.info, stale, 1)
     shown = api.queue_unit("default", "big").refusal
     assert shown is not None
     assert (shown.reason, shown.as_of) == ("Pending", "")

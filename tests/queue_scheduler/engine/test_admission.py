@@ -305,7 +305,7 @@ def test_victims_are_reported_for_its_least() -> None:
     assert record is not None
     assert record.info is not None
     assert queue is not None
-    queue.options = replace(queue.options, preempts=True, preempts_running=True)
+    queue.set_options(replace(queue.rules.options, preempts=True, preempts_running=True))
     found = room.engine.admission.would_evict(queue, record.info, wall_time(WALL))
     assert found is not None
     assert len(found.victims) == 1

@@ -34,7 +34,10 @@ def in_order(engine: Engine, queue: str = "a") -> list[str]:
 def bands(engine: Engine) -> dict[str, int]:
     queue = engine.queues.find("a")
     assert queue is not None
-    return {unit_key(key).partition("/")[2]: queue.band_of(key) for key in queue.in_order()}
+    return {
+        unit_key(key).partition("/")[2]: queue.rules.band_of(key)
+        for key in queue.pending.in_order()
+    }
 
 
 def priority_of(engine: Engine, unit: str) -> int:

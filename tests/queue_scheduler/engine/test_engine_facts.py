@@ -286,7 +286,7 @@ class TestUnknownPolicy:
         engine, _ = engine_of(build_queue("a", "FIFO"), build_queue("a", "Lottery"))
         queue = engine.queues.find("a")
         assert queue is not None
-        assert queue.policy.name == "FIFO"
+        assert queue.rules.policy.name == "FIFO"
 
     def test_after_a_restart_the_one_in_the_status_stays(self) -> None:
         for told, want in (("Block", "Block"), ("", "Priority"), ("Gone", "Priority")):
@@ -294,7 +294,7 @@ class TestUnknownPolicy:
             engine, _ = engine_of(replace(build_queue("a", "Lottery"), status=known))
             queue = engine.queues.find("a")
             assert queue is not None
-            assert queue.policy.name == want
+            assert queue.rules.policy.name == want
 
     def test_the_status_is_not_read_while_it_is_known(self) -> None:
         lies = QueueStatus(policy_in_force="Block")
@@ -302,7 +302,7 @@ class TestUnknownPolicy:
         engine, _ = engine_of(build_queue("a", "FIFO"), edited)
         queue = engine.queues.find("a")
         assert queue is not None
-        assert queue.policy.name == "FIFO"
+        assert queue.rules.policy.name == "FIFO"
 
     def test_it_is_reported_once(self) -> None:
         engine, _ = engine_of(build_queue("a", "Lottery"), build_queue("a", "Lottery", priority=1))
@@ -523,4 +523,4 @@ def test_a_unit_is_moved_to_the_end_of_its_queue_on_request() -> None:
 def line_of(engine: Engine) -> list[str]:
     queue = engine.units.queues.find("a")
     assert queue is not None
-    return [unit_key(key) for key in queue.in_order()]
+    return [unit_key(key) for key in queue.pending.in_order()]

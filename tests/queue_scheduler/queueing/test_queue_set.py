@@ -31,8 +31,8 @@ def test_a_new_object_keeps_the_pending_units() -> None:
     queues = set_of("q")
     queues.enqueue(info("u", "q"))
     queue = queues.put(build_queue("q", priority=7), PRIORITY, (-7,))
-    assert queue.length == 1
-    assert queue.api_object.spec.priority == 7
+    assert queue.pending.length == 1
+    assert queue.rules.api_object.spec.priority == 7
 
 
 def test_a_policy_is_not_changed_under_waiting_units() -> None:
@@ -85,14 +85,14 @@ class TestFirstWaiting:
         queues = set_of("q")
         queues.enqueue(info("u1", "q"))
         queues.enqueue(info("u2", "q"))
-        line_of(queues, "q").refuse(info("u1", "q"), NO)
+        line_of(queues, "q").pending.refuse(info("u1", "q"), NO)
         assert queues.first_waiting("a") == info("u1", "q").order_key
 
     def test_beyond_the_depth_no_unit_is_tried_so_none_is_first(self) -> None:
         """Each unit that moves across the depth is noted, whichever unit came or went."""
         queues = set_of("q")
         queue = line_of(queues, "q")
-        queues.set_options(queue, replace(queue.options, max_depth=2))
+        queues.set_options(queue, replace(queue.rules.options, max_depth=2))
         told: dict[str, object] = {}
 
         def follow() -> None:
@@ -100,8 +100,10 @@ class TestFirstWaiting:
             told.update({quota: queues.first_waiting(quota) for quota in queues.changed_heads})
             queues.changed_heads.clear()
             for quota in "abc":
-                first = next(iter(queue.in_order(quota)), None)
-                is_tried = first is not None and queue.count_before(first) < (queue.depth or 0)
+                first = next(iter(queue.pending.in_order(quota)), None)
+                is_tried = first is not None and queue.pending.count_before(first) < (
+                    queue.rules.depth or 0
+                )
                 assert told.get(quota) == (first if is_tried else None), quota
 
         units = [info(f"u{n}", "q", quota) for n, quota in enumerate("aabbcc")]
@@ -109,9 +111,9 @@ class TestFirstWaiting:
             for number in order:
                 queues.enqueue(units[number])
                 follow()
-            queues.set_options(queue, replace(queue.options, max_depth=3))
+            queues.set_options(queue, replace(queue.rules.options, max_depth=3))
             follow()
-            queues.set_options(queue, replace(queue.options, max_depth=2))
+            queues.set_options(queue, replace(queue.rules.options, max_depth=2))
             follow()
             for number in order:
                 queues.withdraw(units[number])

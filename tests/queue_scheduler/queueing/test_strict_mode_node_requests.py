@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from queue_scheduler.decision import Dequeue, Reason, WriteFailure
+from queue_scheduler.queueing.queue_questions import count_by_reason
 from queue_scheduler.queueing.strict_mode import StrictMode
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import Phase
@@ -87,7 +88,7 @@ def test_a_unit_of_lower_priority_waits_for_the_verdict(cluster: StrictCluster) 
     assert cluster.reason("low") is Reason.WAITING_FOR_NODES_OF_OTHERS
     queue = cluster.engine.queues.find("a")
     assert queue is not None
-    assert queue.count_by_reason() == {Reason.WAITING_FOR_NODES_OF_OTHERS: 1}
+    assert count_by_reason(queue) == {Reason.WAITING_FOR_NODES_OF_OTHERS: 1}
     assert cluster.answer("high", "SchedSucceed") == ["low"]
 
 

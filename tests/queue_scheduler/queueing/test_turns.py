@@ -48,7 +48,7 @@ def test_the_higher_rank_until_it_stops() -> None:
     queues.turns.served("q")
     queues.turns.refresh(line_of(queues, "q"), one_tree)
     assert queues.turns.queue_ahead_of("p") == "q"
-    line_of(queues, "q").refuse(info("q1", "q", "q"), NO)
+    line_of(queues, "q").pending.refuse(info("q1", "q", "q"), NO)
     queues.turns.refresh(line_of(queues, "q"), one_tree)
     assert queues.turns.queue_ahead_of("q") is None
     assert queues.turns.take_wakes() == ("p",)
@@ -142,13 +142,13 @@ def test_keys_of_two_kinds_are_never_compared(*, is_made_again: bool) -> None:
     queues, by_number = set_of("q"), info("u", "q")
     by_text = replace(by_number, order_key=("text", "ns", "u"))  # as a foreign policy has it
     queues.enqueue(by_number)
-    old = queues.turns.place_of(("q", line_of(queues, "q").class_number(by_number)))
+    old = queues.turns.place_of(("q", line_of(queues, "q").pending.class_of(by_number).number))
     queues.withdraw(by_number)
     if is_made_again:
         queues.remove("q")
     queues.put(build_queue("q"), FIFO, (0,))
     queues.enqueue(by_text)
-    new = queues.turns.place_of(("q", line_of(queues, "q").class_number(by_text)))
+    new = queues.turns.place_of(("q", line_of(queues, "q").pending.class_of(by_text).number))
     assert sorted([new, old]) == [old, new]
     queues.turns.refresh(line_of(queues, "q"), one_tree)
     assert queues.turns.first_place("tree") == new

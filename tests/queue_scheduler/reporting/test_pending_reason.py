@@ -14,7 +14,7 @@ from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.decision import Notice, Reason, Refusal
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import OrderKey
-from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.queueing.pending_classes import PendingClasses
 from queue_scheduler.reporting import pending_reason
 from queue_scheduler.reporting.pending_reason import (
     FIRST_REPORT_SECONDS,
@@ -141,16 +141,16 @@ def test_a_sweep_goes_through_queues_without_the_lock(
         is_held.pop()
         return answer
 
-    in_order = SchedulingQueue.in_order
+    in_order = PendingClasses.in_order
     seen: list[bool] = []
 
-    def noted(queue: SchedulingQueue, quota: str | None = None) -> Iterator[OrderKey]:
+    def noted(queue: PendingClasses, quota: str | None = None) -> Iterator[OrderKey]:
         for key in in_order(queue, quota):
             seen.append(bool(is_held))
             yield key
 
     monkeypatch.setattr(SharedEngine, "ask", ask)
-    monkeypatch.setattr(SchedulingQueue, "in_order", noted)
+    monkeypatch.setattr(PendingClasses, "in_order", noted)
     desk.pass_time(SWEEP_SECONDS)
     sweeps = 2
     assert sum(seen) <= sweeps * FIRST_UNITS
