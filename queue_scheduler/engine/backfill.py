@@ -283,6 +283,7 @@ class Backfill:
 
     def _note_waiting(self, queue: SchedulingQueue, number: int, head: _Place) -> None:
         if not self.waiting:
+            # While none waits, changes are not followed: those until now are no reason to review.
             self._seen_changes = self._count_changes()
         heads = self.waiting.setdefault(queue.name, {})
         heads.setdefault(head, {})[number] = None
@@ -408,6 +409,7 @@ class Backfill:
         names, self.unreviewed = sorted(self.unreviewed), {}
         for name in names:
             queue = self._units.queues.find(name)
+            # Taken out first: a class that waits on is noted again, perhaps behind another head.
             heads = self.waiting.pop(name, {})
             if queue is None:
                 continue
@@ -438,6 +440,8 @@ class Backfill:
         if place is None or refusal is None or not self.is_its_own(refusal):
             return False
         asked = key.asked if isinstance(key, BackfillKey) else key
+        # The first head before another unit is also the first before this one, if this one stands
+        # behind it. Otherwise other heads, or none, come before this one.
         answer, first = review.answers.get(asked, (None, None))
         if answer is None or first is None or first[1] >= place:
             answer, first = self._ask_filters(review, self._info(place))

@@ -111,13 +111,13 @@ class PreemptionRounds:
         if own is not None:
             gone += self.nominations.on_their_way(own)
             if not (gone or info.uid in self._writing or own.failed):
+                # Before `_has_to_wait`, which then finds its rest, and asks it again afterwards.
                 self._give_up(info.key, moment.now)
         if self._has_to_wait(queue, info, leaving, domains, moment):
             return None
         if gone and self._plugins.check_without(info, gone) is None:
-            self._hold_behind(
-                queue, info, leaving, moment
-            )  # the units that leave anyway are enough
+            # The units that leave anyway are enough.
+            self._hold_behind(queue, info, leaving, moment)
             return None
         return self._choose(queue, info, refusal, gone, moment)
 
@@ -279,6 +279,8 @@ class PreemptionRounds:
             if key != info.key:
                 self._give_up(key, now)  # it stands behind, and its victims count as gone
         self.is_idle = False
+        # Until `on_written`, no competing round opens: the victims' objects do not say yet that
+        # they leave.
         self._writing[info.uid] = domains
         self.nominations.choose(info, found.victims, domains, until)
         # The class waits for this round even if no plugin reports room: another may take the room.
@@ -300,6 +302,8 @@ class PreemptionRounds:
 
     def on_written(self, decision: Preempt, failed: tuple[Victim, ...]) -> None:
         """Take the outcome of a round's writes; victims are chosen again if some failed."""
+        # First, even if the preemptor is no longer nominated: a round that stays here would keep
+        # all others of its domains from evicting.
         self._writing.pop(decision.uid, None)
         self.is_idle = False
         self.waiters.wake_behind_rounds()
@@ -393,6 +397,7 @@ class PreemptionRounds:
 
     def take_woken(self) -> list[Waiter]:
         """Return, once, the classes whose answer may differ after the last changes."""
+        # First: nominations that end here are counted as releases, which wake their waiters now.
         self.nominations.update()
         self.waiters.wake_after(self._count_releases(), self._in_flight)
         woken = self.waiters.take_woken()

@@ -136,6 +136,7 @@ class LevelDivision:
         self, parent: NodeUsage, key: str, total: int | None, memory: Memory, grants: Grants
     ) -> None:
         """Keep a division that was computed for a charge which has now been made."""
+        # First: the charge has changed claims, which drops all divisions that are kept so far.
         known = self._find_known(parent, key)
         known.grants[self._question(known, key, total, memory, None, 0)] = grants
 
@@ -302,6 +303,7 @@ class LevelDivision:
             return pools[question]
         if len(pools) >= MAX_KNOWN:
             pools.clear()
+        # Kept if a weight does not allow a pool, so that no later question looks at all children.
         pools[question] = None
         pool = ShareGroup(tolerant=tolerant)
         names, claims = self._claims(parent, key, total, memory, None, 0)
@@ -324,6 +326,8 @@ class LevelDivision:
         elif known.changed:
             known.grants.clear()
             known.alone.clear()
+            # Taken whether or not there are pools: changes that stay would drop all of this again
+            # with every question.
             children = parent.take_claim_changes(key)
             if known.pools:
                 known.pools = {

@@ -149,6 +149,8 @@ class WakeIndex:
 
     def add(self, waiting: Waiting) -> None:
         """Add a waiter; its number is assigned here."""
+        # A waiter that is refused anew takes another number: what the heaps have under the one
+        # before is stale from now on.
         self.remove(waiting.waiter)
         self._next += 1
         self._put(msgspec.structs.replace(waiting, number=self._next))
@@ -167,6 +169,7 @@ class WakeIndex:
     def keep(self, waiting: Waiting) -> None:
         """Move a waiter to another limit; it keeps its position."""
         self._to_recheck.pop(waiting.waiter, None)
+        # By the refusal before: once it is replaced, nothing says under which limit it is indexed.
         self._drop_from_index(self._waiting[waiting.waiter])
         self._put(waiting)
 
@@ -201,6 +204,7 @@ class WakeIndex:
             rule = _rule_of(refusal)
             entries = rules.setdefault(rule, {}).setdefault(refusal.requested, [])
             heapq.heappush(entries, (waiting.rank, waiting.number, waiter))
+            # After the push: a heap that is still empty would be dropped, and the entry with it.
             if self._stale > len(self._waiting) + SLACK:
                 self._drop_stale_sums()
 
@@ -284,6 +288,7 @@ class WakeIndex:
         for waiting in list(self._waiting.values()):
             if isinstance(waiting.waiter, Whole):
                 continue  # woken with the waiter that it belongs to
+            # First: `remove` forgets woken waiters as well.
             self.remove(waiting.waiter)
             self._woken[waiting.waiter] = waiting.number
             self._queue_for_check(waiting, AT_ONCE if domains_differ else waiting.domain)
@@ -320,6 +325,8 @@ class WakeIndex:
         if self._wholes and rank_of is not None:
             rank_of = partial(_rank_of_either, rank_of)
         while True:
+            # Looked up again after each `verify`: a waiter that it rejects has moved to another
+            # limit, where others may come before it.
             candidates = self._first_due(domain, room, rank_of)
             queue = self._queues.get(domain)
             if queue is not None:
@@ -331,6 +338,7 @@ class WakeIndex:
             first = min(candidates, default=None)
             if first is None or (before is not None and before < first[0]):
                 return _of_waiter(first)
+            # Woken waiters first: they are no longer in `_waiting`.
             if first[2] in self._woken or verify(self._waiting[first[2]]):
                 return _of_waiter(first)
 
