@@ -561,7 +561,7 @@ def _index(
 def _waiting_units(
     engine: Engine, found: Forecast, runs_like: Callable[[CachedUnit], int]
 ) -> Iterator[_WaitingUnit]:
-    for record in engine.units.records.values():
+    for record in engine.units:
         info = record.info
         if record.uid in found.units and info is not None:
             meta = record.unit.metadata

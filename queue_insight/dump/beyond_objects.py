@@ -13,6 +13,7 @@ from queue_insight.dump.contents import (
     LastQuota,
     Turn,
 )
+from queue_scheduler.cache.known_units import occupying_units
 from queue_scheduler.cache.recalled_units import recall_admission, recall_quota
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
@@ -41,7 +42,7 @@ def read_beyond_objects(engine: Engine) -> BeyondObjects:
         last_quotas=tuple(_read_last_quotas(engine)),
         admitted_on=tuple(
             AdmittedOn(unit=record.key, record=record.admitted_on)
-            for record in engine.units.records.values()
+            for record in engine.units
             if isinstance(record.admitted_on, AdmissionRecord)
         ),
     )
@@ -66,7 +67,7 @@ def _read_room(key: str, nomination: Nomination) -> KeptRoom:
 
 def _read_last_quotas(engine: Engine) -> Iterator[LastQuota]:
     """Yield the quotas of admitted units that are mapped to none now, and of living pods."""
-    occupying = {each.uid: each for each in engine.units.records.values() if each.occupies}
+    occupying = {each.uid: each for each in occupying_units(engine.units)}
     for uid in engine.units.usage:
         charge, record = engine.charge_of(uid), occupying.get(uid)
         if charge is not None and (record is None or record.waits_for):
@@ -79,7 +80,7 @@ def _read_last_quotas(engine: Engine) -> Iterator[LastQuota]:
 def put_charges(engine: Engine, beyond: BeyondObjects) -> None:
     """Charge units and living pods as they were, whatever quota their objects say now."""
     units, usage = engine.units, engine.units.usage
-    occupying = {each.uid: each for each in units.records.values() if each.occupies}
+    occupying = {each.uid: each for each in occupying_units(units)}
     for each in beyond.last_quotas:
         charge, record = engine.charge_of(each.uid), occupying.get(each.uid)
         said = None if charge is None else (charge.quota, charge.non_preemptible)

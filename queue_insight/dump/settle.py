@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from queue_insight.insight.virtual_cluster import choose_again
 from queue_scheduler.cache.admission_check_rules import needed_checks
+from queue_scheduler.cache.known_units import last_version
 from queue_scheduler.cache.partial_admission import most_that
 from queue_scheduler.cache.unit_demand import build_grants
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
@@ -33,7 +34,7 @@ def settle(engine: Engine, moment: Moment) -> None:
         moment: The time.
     """
     versions = _versions(engine)
-    for record in list(engine.units.records.values()):
+    for record in list(engine.units):
         if record.state is UnitState.ASSUMED and record.info is not None:
             _admit(engine, record, record.info, next(versions), moment)
         elif record.state is UnitState.CONFLICT:
@@ -45,7 +46,7 @@ def settle(engine: Engine, moment: Moment) -> None:
 
 
 def _versions(engine: Engine) -> Iterator[int]:
-    last = max((record.version for record in engine.units.records.values()), default=0)
+    last = last_version(engine.units)
     while True:
         last += 1
         yield last

@@ -70,7 +70,7 @@ def take_dump(
         nodes=_pared(objects.of_kind(Node)),
         checks=_read_checks(engine),
         queues=_pared(_read_queue(each) for each in engine.queues),
-        units=tuple(_read_unit(record.unit) for record in engine.units.records.values()),
+        units=tuple(_read_unit(record.unit) for record in engine.units),
         pods=(*_read_pods(engine), *_read_held(engine)),
         beyond_objects=read_beyond_objects(engine),
     )
@@ -123,7 +123,7 @@ def _pared_template(template: PodTemplate) -> PodTemplate:
 
 
 def _read_pods(engine: Engine) -> Iterator[CountedPod]:
-    living = {record.uid for record in engine.units.records.values()}
+    living = {record.uid for record in engine.units}
     pods = engine.units.usage.pods
     for key in pods:
         facts, group, _, _ = pods.find(key, None)

@@ -96,7 +96,7 @@ class Learned:
 
     def _arrivals(self, engine: Engine) -> Iterator[PastArrival]:
         seen: set[str] = set()
-        for record in engine.units.records.values():
+        for record in engine.units:
             created = read_time(record.unit.metadata.creation_timestamp)
             if created is not None and record.info is not None:
                 seen.add(record.uid)

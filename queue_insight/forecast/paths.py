@@ -60,13 +60,13 @@ class TakenBackError(Exception):
 def waiting_uids(engine: Engine) -> set[str]:
     """Return the units that wait in a queue."""
     states = {UnitState.WAITING, UnitState.CONFLICT}
-    return {record.uid for record in engine.units.records.values() if record.state in states}
+    return {record.uid for record in engine.units if record.state in states}
 
 
 def find_running(engine: Engine, moment: Moment) -> list[Running]:
     """Return the units whose pods run."""
     found = []
-    for record in engine.units.records.values():
+    for record in engine.units:
         unit = record.unit
         if unit.status.phase == Phase.RUNNING:
             ready = find_condition(unit.status.conditions, PODS_READY)

@@ -97,8 +97,8 @@ class Renewals:
     def _follow(
         self, renewal: Renewal, found: Forecast, is_told: Callable[[CachedUnit], bool]
     ) -> None:
-        epoch, records = renewal.moment.wall.timestamp(), renewal.engine.units.records
-        waiting = [record for record in records.values() if record.uid in found.units]
+        epoch = renewal.moment.wall.timestamp()
+        waiting = [record for record in renewal.engine.units if record.uid in found.units]
         waiting.sort(key=lambda record: uniform(self._settings.seed, int(epoch), record.uid))
         for record in waiting:
             unit = found.units[record.uid]

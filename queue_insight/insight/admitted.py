@@ -11,10 +11,10 @@ from typing import Final
 
 import msgspec
 
-from queue_scheduler.cache.unit_state import CachedUnit
+from queue_scheduler.cache.known_units import unit_at
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Loan, Reclaimer
-from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, unit_key
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.preemption.candidates import Kept
 from queue_scheduler.queueing.queue_questions import class_heads
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -123,7 +123,5 @@ def find_evictors(engine: Engine, key: str, wall: datetime) -> tuple[tuple[Evict
 
 def _heads(engine: Engine, queue: SchedulingQueue) -> list[QueueUnitInfo]:
     """Return the first unit of each class of a queue, in order."""
-    records: list[CachedUnit] = [
-        engine.units.records[unit_key(key)] for key in sorted(class_heads(queue))
-    ]
+    records = (unit_at(engine.units, key) for key in sorted(class_heads(queue)))
     return [record.info for record in records if record.info is not None]

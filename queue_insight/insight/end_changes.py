@@ -17,6 +17,7 @@ from queue_insight.insight.change import Change, ChangeKind, count_of
 from queue_insight.insight.lookahead import competes_with, expected_order
 from queue_insight.insight.question import Question, find_deciding
 from queue_insight.insight.trials import Outcome, end
+from queue_scheduler.cache.known_units import occupying_units
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
 
@@ -82,8 +83,8 @@ def _find_candidates(question: Question, info: QueueUnitInfo) -> list[_Candidate
     competes = competes_with(engine, info)
     found = (
         _Candidate(place(record), record.key, record)
-        for record in engine.units.records.values()
-        if record.occupies and competes(record)
+        for record in occupying_units(engine.units)
+        if competes(record)
     )
     return nsmallest(MAX_ENDS, found, key=lambda each: each.ends)
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from queue_scheduler.cache.known_units import unit_at
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.framework.queue_unit_info import unit_key
 from queue_scheduler.queueing.queue_questions import class_heads
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 
 
 def heads_of_classes(engine: Engine) -> Iterator[tuple[SchedulingQueue, CachedUnit]]:
     """Yield the first unit of each class of each queue: what is true of it stands for the class."""
-    records = engine.units.records
     for queue in engine.queues:
         for place in class_heads(queue):
-            yield queue, records[unit_key(place)]
+            yield queue, unit_at(engine.units, place)
 
 
 def fits_now(engine: Engine, queue: SchedulingQueue, record: CachedUnit, moment: Moment) -> bool:

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from queue_insight.insight.explain import Verdict, are_final
 from queue_insight.insight.question import Deciding, Question, find_deciding
 from queue_insight.insight.trials import Edit, SpentError, decide_until_rest, end, replacement
+from queue_scheduler.cache.known_units import occupying_units
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.decision import Dequeue, Moment, Reason, Refusal, Trait, reasons_with
 from queue_scheduler.engine.engine import Engine
@@ -162,8 +163,7 @@ class _Run:
         # Units that start in this copy, and whether they have ended.
         self._started: dict[str, bool] = {}
         place = expected_order(self._engine, int(question.trials.wall.timestamp()))
-        records = self._engine.units.records.values()
-        running = sorted((each for each in records if each.occupies), key=place)
+        running = sorted(occupying_units(self._engine.units), key=place)
         # In the order in which they end.
         self._running = dict.fromkeys(each.key for each in running)
         self._without_pods = False

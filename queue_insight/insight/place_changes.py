@@ -18,6 +18,7 @@ from queue_insight.insight.change import (
 )
 from queue_insight.insight.question import Question
 from queue_insight.insight.trials import Edit, edit_spec, replacement
+from queue_scheduler.cache.known_units import occupying_units
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Mapped
@@ -122,9 +123,7 @@ def _levels(question: Question) -> list[int]:
     others = {each.priority for each in ahead if each.priority >= info.priority}
     if queue.rules.lets_evict:
         others |= {
-            each.priority
-            for each in units.records.values()
-            if each.occupies and each.queue_name == queue.name
+            each.priority for each in occupying_units(units) if each.queue_name == queue.name
         }
     levels = {level for each in others for level in (each, each + 1) if level > info.priority}
     levels |= {queue.rules.options.priority_threshold} - set(range(info.priority + 1))

@@ -44,6 +44,7 @@ from queue_scheduler.cache.admission_check_rules import (
     Withdraw,
     entries_of,
 )
+from queue_scheduler.cache.known_units import last_version
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.decision import Dequeue, Moment, Preempt, Reason, Refusal, Rest, Victim
 from queue_scheduler.engine.check_facts import CheckFacts, read_check_facts
@@ -207,8 +208,7 @@ class VirtualCluster:
         self._started: dict[str, float] = {}
         self._asking: dict[str, None] = {}
         self._alarms: dict[str, float] = {}
-        records = engine.units.records.values()
-        self._version = max((record.version for record in records), default=0)
+        self._version = last_version(engine.units)
         self._take_over()
         self._next_arrival()
 
@@ -234,7 +234,7 @@ class VirtualCluster:
 
     def _take_over(self) -> None:
         """Plan what follows from the engine's state, and settle what was in flight."""
-        for record in list(self.engine.units.records.values()):
+        for record in list(self.engine.units):
             if record.state in {UnitState.ASSUMED, UnitState.CONFLICT}:
                 # The write is lost with its process: the unit is decided again, first of all.
                 unit = with_status(record.unit, {}, self._next_version())
@@ -245,7 +245,7 @@ class VirtualCluster:
                 self._started[record.key] = self.agenda.at(since or self.wall)
         for key, uid, victims in self.engine.rounds.open_writes():
             self._wake(choose_again(self.engine, key, uid, victims))
-        for record in list(self.engine.units.records.values()):
+        for record in list(self.engine.units):
             self._plan(record)
         self._wake(queue.name for queue in self.engine.queues)
 

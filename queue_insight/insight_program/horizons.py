@@ -72,7 +72,7 @@ class DrawnPaths:
         self._history = learned.history(state.engine, state.moment)
         self._traits: dict[str, Traits] = {
             record.uid: traits_of_record(record)
-            for record in state.engine.units.records.values()
+            for record in state.engine.units
             if record.info is not None
         }
         self.basis = _describe_basis(learned, state.moment)

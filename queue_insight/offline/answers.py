@@ -21,6 +21,7 @@ from queue_insight.forecast.model_loading import load_run_time_model
 from queue_insight.insight_program.horizons import Horizons
 from queue_insight.offline.errors import AnswerError
 from queue_insight.offline.load import Loaded
+from queue_scheduler.cache.known_units import in_key_order, units_by_key
 from queue_scheduler.cycles.engine_reader import OwnEngine
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.parameters import MAX_PAGE
@@ -98,10 +99,10 @@ class OfflineAnswers:
 
     def jobs(self) -> Iterator[OwnedUnit]:
         """Yield all units with their jobs, by name."""
-        for key, record in sorted(self._loaded.engine.units.records.items()):
-            namespace, _, name = key.partition("/")
+        for record in in_key_order(self._loaded.engine.units):
+            meta = record.unit.metadata
             job = record.unit.spec.consumer_ref or ConsumerReference()
-            yield OwnedUnit(namespace, name, job.kind, job.api_version, job.name)
+            yield OwnedUnit(meta.namespace, meta.name, job.kind, job.api_version, job.name)
 
     def explain(self, namespace: str, name: str, *, changes: bool = False) -> bytes:
         """Return why a unit waits; `changes`: also what would start it.
@@ -133,7 +134,8 @@ class OfflineAnswers:
 
     def units(self) -> bytes:
         """Return the list of all units, by name."""
-        found = (self._snapshots.unit(key) for key in sorted(self._loaded.engine.units.records))
+        known = in_key_order(self._loaded.engine.units)
+        found = (self._snapshots.unit(record.key) for record in known)
         return _list_of(views.view_unit(unit, None) for unit in found if unit is not None)
 
     def queues(self) -> bytes:
@@ -175,7 +177,7 @@ class OfflineAnswers:
         return forecasts
 
     def _check(self, key: str) -> None:
-        records = self._loaded.engine.units.records
+        records = units_by_key(self._loaded.engine.units)
         if key not in records:
             similar = get_close_matches(key, records, MOST_SIMILAR)
             meant = f"; similar: {', '.join(similar)}" if similar else ""

@@ -16,6 +16,7 @@ from queue_insight.page.units_to_act_on import (
     find_units_to_act_on,
     find_unqueued,
 )
+from queue_scheduler.cache.known_units import units_by_key
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.cycles.engine_reader import OwnEngine
 from queue_scheduler.debug_api import views
@@ -155,14 +156,14 @@ def read_state(state: EngineAtTime, number: int) -> KnownState:
         to_act=find_units_to_act_on(engine),
         not_running=find_pods_not_running(engine),
         unqueued=find_unqueued(engine),
-        records=engine.units.records,
+        records=units_by_key(engine.units),
     )
 
 
 def _count(engine: Engine) -> tuple[dict[str, dict[str, Waiting]], dict[str, Users]]:
     waiting: dict[str, dict[str, Waiting]] = {}
     users: dict[str, Users] = {}
-    for record in engine.units.records.values():
+    for record in engine.units:
         meta = record.unit.metadata
         is_pending = record.state in _PENDING
         if record.info is not None:

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from queue_scheduler.cache.known_units import units_by_key
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.engine.engine import Engine
 from shared_api.objects.meta import find_condition, is_condition_true
@@ -39,17 +40,17 @@ def find_units_to_act_on(engine: Engine) -> tuple[UnitGroup, ...]:
     """
     found: dict[str, list[str]] = {}
     reasons = _Reasons(engine)
-    for key, record in engine.units.records.items():
+    for record in engine.units:
         reason = reasons.of(record)
         if reason:
-            found.setdefault(reason, []).append(key)
+            found.setdefault(reason, []).append(record.key)
     return _groups_of(found, is_admitted=False)
 
 
 def find_pods_not_running(engine: Engine) -> tuple[tuple[str, Ready], ...]:
     """Return the admitted units whose pods do not run, and what their conditions say of that."""
-    found = ((key, _read_ready(each)) for key, each in engine.units.records.items())
-    return tuple((key, ready) for key, ready in found if ready is not None)
+    found = ((each, _read_ready(each)) for each in engine.units)
+    return tuple((each.key, ready) for each, ready in found if ready is not None)
 
 
 def find_long_without_pods(
@@ -115,7 +116,7 @@ def find_unqueued(engine: Engine) -> tuple[str, ...]:
     return tuple(
         sorted(
             key
-            for key, record in engine.units.records.items()
+            for key, record in units_by_key(engine.units).items()
             if record.state is UnitState.ON_HOLD and key not in shown
         )
     )

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from queue_scheduler.cache.known_units import in_key_order
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.quota_plugin import QuotaPlugin
@@ -35,8 +36,7 @@ def digest(engine: Engine) -> str:
 
 def _parts(engine: Engine) -> Iterator[object]:
     """Yield the parts of the state, in an order that does not depend on the process."""
-    records = engine.units.records
-    yield [_unit(engine, records[key]) for key in sorted(records)]
+    yield [_unit(engine, record) for record in in_key_order(engine.units)]
     usage = engine.units.usage
     yield sorted((uid, usage.charge_of(uid)) for uid in usage)
     turns = engine.units.queues.turns

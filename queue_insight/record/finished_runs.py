@@ -38,7 +38,7 @@ class FinishedRuns:
         """
         self._runs = {
             record.key: _Run(record, _ready_since(record))
-            for record in engine.units.records.values()
+            for record in engine.units
             if _is_admitted(record)
         }
 

@@ -136,8 +136,8 @@ class _Replay:
         self._cluster.run()
         self._on_progress(1.0)
         never: dict[str, int] = {}
-        for key in self._engine.units.records:
-            refusal = self._engine.refusal_of(key)
+        for record in self._engine.units:
+            refusal = self._engine.refusal_of(record.key)
             why = "" if refusal is None else full_message(refusal)
             never[why] = never.get(why, 0) + 1
         return Outcome(

@@ -303,7 +303,7 @@ class ScoredReplay:
     def _positions(self) -> dict[str, int]:
         """Return the places of all jobs that wait, by uid; the first one of a queue has 1."""
         lines: dict[str, list[CachedUnit]] = {}
-        for record in self._engine.units.records.values():
+        for record in self._engine.units:
             if record.state is UnitState.WAITING and record.info is not None:
                 lines.setdefault(self._job_of(record.uid).tenant, []).append(record)
         found: dict[str, int] = {}
@@ -316,7 +316,7 @@ class ScoredReplay:
         """Return jobs of each range of places in turns."""
         now, seed = int(self._cluster.agenda.now), self._asking.seed
         shelves: list[list[CachedUnit]] = [[] for _ in range(len(PLACES) + 1)]
-        for record in self._engine.units.records.values():
+        for record in self._engine.units:
             if (place := places.get(record.uid)) is not None:
                 shelves[bisect_right(PLACES, place)].append(record)
         if not is_deep and any(shelves[:-1]):

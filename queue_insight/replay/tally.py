@@ -16,9 +16,10 @@ import msgspec
 from queue_insight.insight.virtual_cluster import Event, EventKind
 from queue_insight.replay.jobs import Job
 from queue_insight.replay.series import Series
+from queue_scheduler.cache.known_units import unit_at
 from queue_scheduler.decision import Dequeue, Refusal
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.framework.queue_unit_info import OrderKey, unit_key
+from queue_scheduler.framework.queue_unit_info import OrderKey
 from shared_api.resource_list import Amounts, add
 
 HOUR: Final = 3600.0
@@ -141,7 +142,7 @@ class Tally:
                 continue
             firsts: dict[str, tuple[OrderKey, Refusal]] = {}
             for head, refusal in queue.pending.refused_in_order():
-                record = self._engine.units.records[unit_key(head)]
+                record = unit_at(self._engine.units, head)
                 quota = "" if record.info is None else record.info.quota
                 if quota not in firsts or head < firsts[quota][0]:
                     firsts[quota] = (head, refusal)

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from queue_insight.visibility.queries import Selection
+from queue_scheduler.cache.known_units import units_by_key
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import unit_key
@@ -72,7 +73,7 @@ def _select(engine: Engine, selection: Selection) -> dict[str, _Line]:
     # A call for each of 100,000 units takes as long as the page: most are left out before it.
     namespace, only_queue = selection.only("metadata.namespace"), selection.only("spec.queue")
     prefix = "" if namespace is None else f"{namespace}/"
-    for key, record in engine.units.records.items():
+    for key, record in units_by_key(engine.units).items():
         if not key.startswith(prefix) or record.state not in SHOWN:
             continue
         queue = record.queue_name
@@ -93,8 +94,8 @@ def _select(engine: Engine, selection: Selection) -> dict[str, _Line]:
 def count_by_namespace(engine: Engine, queue: str) -> Counter[str]:
     """Return how many units wait in a queue, by their namespaces."""
     return Counter(
-        key.partition("/")[0]
-        for key, record in engine.units.records.items()
+        record.unit.metadata.namespace
+        for record in engine.units
         if record.queue_name == queue and record.state in SHOWN
     )
 

@@ -17,6 +17,7 @@ from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from queue_insight.visibility.statuses import StatusError, bad_request
+from queue_scheduler.cache.known_units import units_by_key
 from queue_scheduler.engine.engine import Engine
 from shared_api.process.clock import Clock
 
@@ -72,7 +73,8 @@ class KeptSnapshots:
         name = secrets.token_bytes(_ID_BYTES)
         until = self._clock.monotonic() + KEPT_SECONDS
         with self._lock:
-            self._kept[name] = _Kept(engine, user, until, len(engine.units.records))
+            count = len(units_by_key(engine.units))
+            self._kept[name] = _Kept(engine, user, until, count)
             self._make_room(user)
         return name
 

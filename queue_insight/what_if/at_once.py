@@ -23,6 +23,7 @@ from queue_insight.insight.trials import (
 from queue_insight.what_if.apply import apply_edits
 from queue_insight.what_if.edit import AppliedEdit, Edit
 from queue_scheduler.cache.admitted_units import runs_whole
+from queue_scheduler.cache.known_units import in_key_order
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.decision import Moment, Preempt, Refusal
 from queue_scheduler.engine.drained_queues import is_drained
@@ -230,7 +231,7 @@ class _Copy:
 
 def _find_leaving(engine: Engine) -> Iterator[tuple[CachedUnit, str]]:
     """Yield admitted units that are asked to leave because they are inactive, or drained."""
-    for record in engine.units.records.values():
+    for record in engine.units:
         if record.state is UnitState.ADMITTED and not is_being_evicted(record.unit):
             if record.unit.spec.active is False:
                 yield record, DEACTIVATED
@@ -262,8 +263,8 @@ def _compare(plain: _Copy, edited: _Copy) -> tuple[list[Start], list[Wait]]:
                     before=before.refusal_of(key),
                 )
             )
-    for key, record in sorted(after.units.records.items()):
-        if key not in edited.evicted and not record.occupies:
+    for record in in_key_order(after.units):
+        if not record.occupies and record.key not in edited.evicted:
             wait = _compare_wait(before, after, record)
             if wait is not None:
                 refused.append(wait)

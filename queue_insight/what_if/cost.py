@@ -58,7 +58,7 @@ class _Costs:
     """Counts the objects that an edit goes through."""
 
     def __init__(self, engine: Engine) -> None:
-        units = Counter(record.queue_name for record in engine.units.records.values())
+        units = Counter(record.queue_name for record in engine.units)
         queues = sum(1 for _ in engine.queues)
         quotas = _count_quotas(engine)
         nodes = sum(1 for _ in engine.objects.of_kind(Node)) // NODES_OF_ONE

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from queue_insight.insight.virtual_cluster import Event, EventKind, VirtualCluster
+from queue_scheduler.cache.known_units import occupying_units
 from queue_scheduler.decision import Dequeue
 from queue_scheduler.engine.engine import Engine
 from shared_api.objects.queue_unit import QueueUnit
@@ -115,13 +116,12 @@ class PathTally:
     def begin(self, cluster: VirtualCluster) -> None:
         """Note what is used now."""
         self._cluster = cluster
-        for record in cluster.engine.units.records.values():
+        for record in occupying_units(cluster.engine.units):
+            self._seen.add(record.uid)
+            self._keys_by_unit[record.uid] = _measure_keys(cluster.engine, record.key)
             charge = cluster.engine.charge_of(record.uid)
-            if record.occupies:
-                self._seen.add(record.uid)
-                self._keys_by_unit[record.uid] = _measure_keys(cluster.engine, record.key)
-                if charge is not None:
-                    self._held[record.uid] = (cluster.agenda.now, charge.amounts)
+            if charge is not None:
+                self._held[record.uid] = (cluster.agenda.now, charge.amounts)
 
     def on_event(self, event: Event) -> None:
         """Take an event of the cluster."""

@@ -14,7 +14,7 @@ Read in this order:
 4. ``record_builder``: the record that follows from a unit's object.
 5. ``unit_cache``: all units, moved from state to state; ``admitted_units``, ``units_on_hold`` and
    ``gone_units``: those of one state; ``unit_repair``: placed again, whatever is kept of one;
-   ``recalled_units``: what another process knew of them.
+   ``recalled_units``: what another process knew of them; ``known_units``: what is asked about all.
 6. ``admission_check_rules``: what the states of a unit's admission checks add up to.
 
 Not here: the order of pending units (``queue_scheduler.queueing``), and whether one fits

@@ -74,7 +74,8 @@ class UnitCache:
     """The units, by `namespace/name`.
 
     Attributes:
-        records: All units by key; written here, read everywhere.
+        records: All units by key; written here. What is outside the engine iterates over the cache,
+            or asks `known_units`.
         queues: The queues, with their pending units.
         usage: What is charged for units.
         charges: Charges units by their records.
@@ -117,6 +118,9 @@ class UnitCache:
         self.records, self.queues, self.checks, self.usage = records, queues, checks, usage
         self.builder = RecordBuilder(self._plugins, queues, checks, self._queue_namespace)
         self.charges = UnitCharges(self._plugins, usage, records)
+
+    def __iter__(self) -> Iterator[CachedUnit]:
+        return iter(self.records.values())
 
     def pending_count(self, queue_name: str) -> int:
         """Return how many units are pending in a queue, or on hold for it."""

@@ -163,4 +163,4 @@ class SharedEngine:
 
 
 def _copy_records(engine: Engine) -> tuple[CachedUnit, ...]:
-    return tuple(engine.units.records.values())
+    return tuple(engine.units)

@@ -359,9 +359,9 @@ def _staying(engine: Engine, before: list[str], front: list[str]) -> list[str]:
     """
     if before == front:
         return front
-    records, known = engine.units.records, frozenset(before)
-    waiting = (records[key].state in _PENDING for key in before if key in records)
-    left = len(before) - sum(waiting)
+    known = frozenset(before)
+    records = (engine.record(key) for key in before)
+    left = sum(record is None or record.state not in _PENDING for record in records)
     if left < QUICK_STARTS:
         return front
     return [key for place, key in enumerate(front) if place >= left or key in known]

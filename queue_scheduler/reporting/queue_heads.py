@@ -13,9 +13,9 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from queue_scheduler.cache.known_units import unit_at
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.framework.queue_unit_info import unit_key
 from queue_scheduler.queueing.queue_questions import queue_head
 from queue_scheduler.reporting.metrics import PER_QUESTION
 from shared_api.objects.meta import NO_UID, Uid
@@ -103,5 +103,5 @@ def _read_queue(engine: Engine, name: str) -> _Found | None:
     if queue is None:
         return None
     place = queue_head(queue)
-    head = NO_UID if place is None else engine.units.records[unit_key(place)].uid
+    head = NO_UID if place is None else unit_at(engine.units, place).uid
     return _Found(name, head, queue.rules.api_object.metadata.labels)

@@ -203,7 +203,7 @@ class AdmissionCheckCycle:
 
 
 def _find_with_checks(engine: Engine) -> list[str]:
-    return [key for key, record in engine.units.records.items() if is_with_checks(record)]
+    return [record.key for record in engine.units if is_with_checks(record)]
 
 
 def _check_settings(queue: Queue | None) -> tuple[object, ...]:

@@ -122,8 +122,8 @@ class UnitEvictions:
 
 def _find_concerned(engine: Engine) -> list[str]:
     return [
-        key
-        for key, record in engine.units.records.items()
+        record.key
+        for record in engine.units
         if record.state is UnitState.ADMITTED and is_concerned(record.unit)
     ]
 

@@ -117,8 +117,7 @@ class NodeTimeouts:
 
 
 def _find_asking(engine: Engine) -> list[str]:
-    records = engine.units.records
-    return [key for key, record in records.items() if phase_of(record.unit) in _ASKING]
+    return [record.key for record in engine.units if phase_of(record.unit) in _ASKING]
 
 
 def _find_unit(engine: Engine, key: str) -> tuple[QueueUnit, str | None] | None:

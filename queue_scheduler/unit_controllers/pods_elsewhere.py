@@ -149,8 +149,8 @@ def _take_moved(engine: Engine) -> list[str]:
 def _find_units(engine: Engine) -> list[str]:
     moved = engine.units.usage.pods.moved
     return [
-        key
-        for key, record in engine.units.records.items()
+        record.key
+        for record in engine.units
         if moved.groups_of(record.uid)
         or is_condition_true(record.unit.status.conditions, PODS_ELSEWHERE)
     ]

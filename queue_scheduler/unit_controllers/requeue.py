@@ -72,9 +72,7 @@ class BackoffRequeue:
 
 def _find_in_backoff(engine: Engine) -> list[str]:
     return [
-        key
-        for key, record in engine.units.records.items()
-        if record.unit.status.phase == Phase.TIMEOUT_BACKOFF
+        record.key for record in engine.units if record.unit.status.phase == Phase.TIMEOUT_BACKOFF
     ]
 
 

@@ -117,7 +117,7 @@ def _growing_record(engine: Engine, growth: Growth) -> CachedUnit | None:
 
 
 def _find_grown(engine: Engine) -> list[str]:
-    return [key for key, record in engine.units.records.items() if has_grown(record.unit)]
+    return [record.key for record in engine.units if has_grown(record.unit)]
 
 
 def build_growth_status(growth: Growth, now: Timestamp) -> dict[str, Any]:
