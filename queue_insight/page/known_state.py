@@ -63,6 +63,7 @@ class KnownState(msgspec.Struct, frozen=True):
         leader: Whether the replica decides.
         queues: All queues, by name, with everything that is known.
         trees: The quota trees, likewise.
+        missing_quotas: Which plugins have quotas that are not among the trees, as text.
         waiting: The pending units, by queue and namespace.
         users: The namespaces whose units are in its amounts, by quota.
         to_act: The units that wait until a user acts, by reason.
@@ -76,6 +77,7 @@ class KnownState(msgspec.Struct, frozen=True):
     leader: bool
     queues: tuple[views.QueueView, ...]
     trees: tuple[views.QuotaNodeView, ...]
+    missing_quotas: tuple[str, ...]
     waiting: dict[str, dict[str, Waiting]]
     users: dict[str, Users]
     to_act: tuple[UnitGroup, ...]
@@ -151,6 +153,7 @@ def read_state(state: EngineAtTime, number: int) -> KnownState:
         leader=state.is_leader,
         queues=tuple(map(views.view_queue, queues)),
         trees=tuple(quotas.items),
+        missing_quotas=tuple(quotas.problems),
         waiting=waiting,
         users=users,
         to_act=find_units_to_act_on(engine),

@@ -30,6 +30,7 @@ class PageProblem(View):
 
     Of units that need a user `kind` is `Units`, and `name` is their reason; `units` are the first
     of those that the visitor may read, `namespace/name`, and `more_units` counts the rest of these.
+    Of a plugin that does not show its quotas `kind` and `name` are `Quotas` and `of a plugin`.
     """
 
     severity: Severity
@@ -116,6 +117,7 @@ def show_overview(
         *(_problems_of_program(insight) if is_of_now else ()),
         *(problem for group in groups for problem in _problems_of_units(group, visitor)),
         *(problem for queue in queues for problem in _problems_of_queue(queue)),
+        *map(_problem_of_plugin, state.missing_quotas),
         *(problem for quota in quotas for problem in _problems_of_quota(quota)),
     ]
     return Overview(
@@ -237,6 +239,16 @@ def _problems_of_queue(queue: QueueRow) -> Iterator[PageProblem]:
             message=f"The queue is stopped ({queue.stop_policy}), and {queue.pending} wait in it.",
             next=f"Let units start: koord-queue resume {queue.name}",
         )
+
+
+def _problem_of_plugin(text: str) -> PageProblem:
+    return PageProblem(
+        severity="warning",
+        kind="Quotas",
+        name="of a plugin",
+        message=text,
+        next="Its quotas are not shown here. Implement what is missing in the plugin.",
+    )
 
 
 def _problems_of_quota(quota: QuotaNode) -> Iterator[PageProblem]:

@@ -1,0 +1,71 @@
+"""Problems of queues, quotas and plugins stand in the views that are about these, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.plugins.priority import Priority
+from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
+from shared_api.testing.object_builders import queue
+from shared_api.testing.virtual_clock import VirtualClock
+from tests.queue_insight.page.page_kit import Browser, PageWorld, browser
+from tests.queue_insight.page.rendering_kit import Element, draw, elements
+from tests.queue_scheduler.framework.test_extension_points_quotas import HiddenQuotas
+from tests.queue_scheduler.shell_kit import ShellKit
+
+HOSTILE = "<img src=x>"
+
+
+@pytest.fixture
+def client(kit: ShellKit) -> Iterator[Browser]:
+    """The page of a queue and a quota, each with an annotation that cannot be read."""
+    meta = {"annotations": {"koord-queue/max-depth": HOSTILE}, "resourceVersion": "99"}
+    kit.shared.tell(Engine.on_queue, queue("team", policy="Priority", metadata=meta))
+    policy = {"koord-queue/reclaim-policy": HOSTILE}
+    kit.add_quota("org", 4, metadata={"annotations": policy})
+    with browser(PageWorld(kit.shared, kit.clock)) as found:
+        yield found
+
+
+def problems(drawn: Element) -> list[Element]:
+    return [each for each in elements(drawn) if "problem" in each["class"].split()]
+
+
+@pytest.mark.parametrize(
+    ("view", "name", "path"),
+    [
+        pytest.param("queue/Queue", "team", "/page/queues/team", id="of a queue"),
+        pytest.param("quota/Quota", "org", "/page/quotas/org", id="of a quota"),
+    ],
+)
+def test_problems_of_an_object_are_in_its_view(
+    client: Browser, tmp_path: Path, view: str, name: str, path: str
+) -> None:
+    drawn = draw(client, tmp_path, view, path, name=name)
+    (problem,) = problems(drawn)
+    assert (problem["tag"], HOSTILE in problem["text"]) == ("p", True)
+    assert all(each["tag"] != "img" for each in elements(drawn))
+
+
+def test_problems_of_all_are_in_the_overview(client: Browser, tmp_path: Path) -> None:
+    found = problems(draw(client, tmp_path, "overview/Overview", "/page/overview"))
+    heads = [f"{kind} {name}" for kind, name in (("ElasticQuota", "org"), ("Queue", "team"))]
+    for head in heads:
+        (problem,) = (each for each in found if head in each["text"])
+        assert HOSTILE in problem["text"]
+
+
+def test_a_plugin_that_does_not_show_its_quotas_is_in_the_overview(tmp_path: Path) -> None:
+    engine = Engine(PluginRunner([HiddenQuotas(), Priority()]), BUILT_IN_POLICIES)
+    world = PageWorld(SharedEngine(engine, lambda _: None), VirtualClock())
+    with browser(world) as client:
+        drawn = draw(client, tmp_path, "overview/Overview", "/page/overview")
+    (problem,) = problems(drawn)
+    assert problem["class"] == "problem warning"
+    assert "plugin HiddenQuotas does not show its quotas" in problem["text"]
