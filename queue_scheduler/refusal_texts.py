@@ -60,7 +60,9 @@ _STABLE: Final[dict[Reason, str]] = {
     Reason.GUARANTEE_OF_OTHERS: (
         "would borrow {resource} that a waiting unit within the min of {other} needs"
     ),
-    Reason.ROOM_FOR_PREEMPTOR: "would take {resource} that units were evicted for: {detail}",
+    Reason.ROOM_FOR_PREEMPTOR: (
+        "would take {resource} that units were evicted for: {other} waits for it"
+    ),
     Reason.NO_CAPACITY: "needs more {resource} than the nodes have",
     Reason.BROKEN_CHAIN: "quota {quota} cannot be used: its parents, min or max are not valid",
     Reason.UNKNOWN_QUOTA: "quota {quota} does not exist",
@@ -166,6 +168,8 @@ def queue_message(refusal: Refusal) -> str:
 
 _BEHIND: Final = reasons_with(Trait.OTHER_UNIT)
 """Reasons that are about another unit."""
+NAMES_UNIT: Final = _BEHIND | {Reason.ROOM_FOR_PREEMPTOR}
+"""Reasons whose text names another unit (`Refusal.other`)."""
 
 
 def full_message(refusal: Refusal) -> str:

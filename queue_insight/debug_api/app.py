@@ -24,10 +24,9 @@ from fastapi import FastAPI, Query, Request
 from pydantic import AwareDatetime
 from starlette.routing import Route
 
-from queue_insight.debug_api import forecast_routes
 from queue_insight.debug_api.answers import Answers
 from queue_insight.debug_api.dump_routes import add_dump_route
-from queue_insight.debug_api.explain_views import ExplainView, explain_without_others
+from queue_insight.debug_api.explain_views import ExplainView
 from queue_insight.debug_api.forecast_routes import (
     NEW_UNITS,
     ForecastView,
@@ -35,12 +34,13 @@ from queue_insight.debug_api.forecast_routes import (
     QueueForecastView,
 )
 from queue_insight.debug_api.insight_link import InsightLink
-from queue_insight.debug_api.insight_views import InsightView, LogView, log_without_others
+from queue_insight.debug_api.insight_views import InsightView, LogView
 from queue_insight.debug_api.question_caller import caller_of
 from queue_insight.debug_api.try_routes import Foresee, add_try_route
 from queue_insight.debug_api.what_if_routes import WhatIfView, add_what_if
 from queue_scheduler.debug_api.additions import ViewT
 from queue_scheduler.debug_api.app import build_app
+from queue_scheduler.debug_api.hiding import hide
 from queue_scheduler.debug_api.parameters import DEFAULT_PAGE, At, Limit, Name, Offset
 from shared_api.debug_api.access import may_read_for
 from shared_api.debug_api.debug_app import problems
@@ -144,7 +144,7 @@ def _add_explain(app: FastAPI, answers: Answers, link: InsightLink, access: Guar
                 if changes
                 else answers.explain(namespace, name)
             )
-        return explain_without_others(view, may_read_for(access, request))
+        return hide(view, may_read_for(access, request))
 
 
 def _foresee(link: InsightLink) -> Foresee:
@@ -172,7 +172,7 @@ def _add_log(app: FastAPI, link: InsightLink, access: Guard) -> None:
         may_read = may_read_for(access, request)
         if unit and not may_read(unit.partition("/")[0]):
             raise QuestionError(Code.PERMISSION_DENIED, "units of that namespace may not be read")
-        return log_without_others(link.ask(request, LogView), may_read)
+        return hide(link.ask(request, LogView), may_read)
 
 
 def _add_forecasts(app: FastAPI, answers: Answers, link: InsightLink, access: Guard) -> None:
@@ -197,4 +197,4 @@ def _add_forecasts(app: FastAPI, answers: Answers, link: InsightLink, access: Gu
         if not view.total:
             # The last forecast does not say whether a queue is empty, or not there.
             answers.state.check_queue(name)
-        return forecast_routes.without_others(view, may_read_for(access, request))
+        return hide(view, may_read_for(access, request))

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from queue_insight.insight.admitted import Admitted, Evictor
 from queue_insight.insight.change import Change, Patch
 from queue_insight.insight.changes import Changes
-from queue_insight.insight.explain import Explanation
+from queue_insight.insight.explain import Explanation, Verdict
 from queue_insight.insight.explanation_texts import (
     spared_texts,
-    summarize,
     unknown_admission_text,
 )
 from queue_scheduler.cache.unit_state import CachedUnit
-from queue_scheduler.debug_api.views import (
-    OF_OTHERS,
-    RefusalView,
-    quota_of,
-    reader_of,
-    view_refusal,
-    without_name,
-)
+from queue_scheduler.debug_api.hiding import OfUnit, Owner, Sentence, with_sentences
+from queue_scheduler.debug_api.views import RefusalView, quota_of, view_refusal
 from queue_scheduler.quota.quota_decision import AppliedLimit, Borrowed
 from queue_scheduler.refusal_texts import pods_message
 from shared_api.debug_api.views import FieldsOf, View
@@ -86,7 +78,7 @@ class EvictorView(View):
     `reason`: `Preempted` for its queue, `Reclaimed` for its quota.
     """
 
-    namespace: str
+    namespace: Annotated[str, Owner()]
     name: str
     queue: str
     quota: str
@@ -114,7 +106,7 @@ class EvictionView(View):
     by_queue: bool
     reclaimers: list[ReclaimerView]
     spared: list[SparedView]
-    units: list[EvictorView]
+    units: Annotated[list[EvictorView], OfUnit(counted="others")]
     others: int = 0
     """How many such units are in namespaces that the caller may not read."""
     has_more: bool = False
@@ -165,13 +157,39 @@ class ChangeView(View):
     minimal: bool = _of_change(lambda each: each.minimal)
     practical: bool = _of_change(lambda each: each.practical)
     ends: int = _of_change(lambda each: each.ends, default=0)
-    also_starts: list[str] = _of_change(lambda each: list(each.also_starts[:MAX_LISTED]))
+    also_starts: Annotated[list[str], OfUnit(counted="other_starts")] = _of_change(
+        lambda each: list(each.also_starts[:MAX_LISTED])
+    )
     other_starts: int = _of_change(lambda each: len(each.also_starts[MAX_LISTED:]), default=0)
     patches: list[PatchView] = _of_change(
         lambda each: [PatchView.of(patch) for patch in each.patches]
     )
-    units: list[str] = _of_change(lambda each: list(each.units[:MAX_LISTED]))
+    units: Annotated[list[str], OfUnit(counted="other_units")] = _of_change(
+        lambda each: list(each.units[:MAX_LISTED])
+    )
     other_units: int = _of_change(lambda each: len(each.units[MAX_LISTED:]), default=0)
+
+
+def summarize(view: ExplainView) -> str:
+    """Return in one sentence where a unit stands, and what keeps it there."""
+    if view.verdict == Verdict.FINISHED:
+        return "Its job has ended."
+    if view.verdict == Verdict.ADMITTED:
+        names = ", ".join(view.checks)
+        waits = f"admission checks are not ready: {names}" if names else view.pods_not_ready
+        rest = f"; {waits}" if waits else ""
+        return f"It is admitted: queue {view.queue}, quota {view.quota or 'no quota'}{rest}."
+    start = "It is on hold"
+    if view.verdict == Verdict.WAITING:
+        place = f", at position {view.position}" if view.position else ""
+        start = f"It waits in queue {view.queue}{place}"
+    if not view.blockers:
+        return f"{start}, and starts when it is its turn."
+    why = view.blockers[0].message
+    more = len(view.blockers) - 1
+    rest = f" ({more} more {'reason' if more == 1 else 'reasons'})" if more else ""
+    never = ". Waiting does not help" if view.never_starts else ""
+    return f"{start}: {why}{rest}{never}."
 
 
 class ExplainView(View):
@@ -188,11 +206,13 @@ class ExplainView(View):
     """
 
     leader: bool
-    namespace: str = _of_explanation(lambda each: each.record.unit.metadata.namespace)
+    namespace: Annotated[str, Owner()] = _of_explanation(
+        lambda each: each.record.unit.metadata.namespace
+    )
     name: str = _of_explanation(lambda each: each.record.unit.metadata.name)
     verdict: str = _of_explanation(lambda each: each.verdict.value)
     never_starts: bool = _of_explanation(lambda each: each.never_starts)
-    summary: str = _of_explanation(summarize)
+    summary: Annotated[str, Sentence(summarize)] = _of_explanation(lambda _: "")
     queue: str = _of_explanation(lambda each: each.record.queue_name)
     quota: str = _of_explanation(lambda each: quota_of(each.record))
     position: int = _of_explanation(lambda each: each.position)
@@ -213,7 +233,7 @@ def view_explanation(
 ) -> ExplainView:
     """Return why a unit waits; `admitted`: of an admitted one."""
     shown = None if admitted is None else view_admitted(explanation.record, admitted)
-    return ExplainView.of(explanation, leader=leader, admitted=shown)
+    return with_sentences(ExplainView.of(explanation, leader=leader, admitted=shown))
 
 
 def view_admitted(record: CachedUnit, admitted: Admitted) -> AdmittedView:
@@ -285,36 +305,3 @@ def with_changes(view: ExplainView, changes: Changes | None) -> ExplainView:
     found = [] if changes is None else [ChangeView.of(each) for each in changes.found]
     complete = changes is None or changes.are_complete
     return view.model_copy(update={"changes": found, "changes_complete": complete})
-
-
-def explain_without_others(view: ExplainView, may_read: Callable[[str], bool]) -> ExplainView:
-    """Return a view that names no unit of a namespace that its reader may not read."""
-    is_open, text = reader_of(view.namespace, may_read), view.summary
-    for blocker in view.blockers:
-        if not is_open(blocker.other):
-            text = text.replace(blocker.other, OF_OTHERS)
-    blockers = [each if is_open(each.other) else without_name(each) for each in view.blockers]
-    shown: dict[str, Any] = {"summary": text, "blockers": blockers}
-    shown["changes"] = view.changes and [
-        _change_without_others(each, is_open) for each in view.changes
-    ]
-    if view.admitted is not None:
-        shown["admitted"] = _without_evictors(view.admitted, is_open)
-    return view.model_copy(update=shown)
-
-
-def _without_evictors(admitted: AdmittedView, is_open: Callable[[str], bool]) -> AdmittedView:
-    units = admitted.eviction.units
-    named = [each for each in units if is_open(f"{each.namespace}/{each.name}")]
-    changes = {"units": named, "others": len(units) - len(named)}
-    return admitted.model_copy(update={"eviction": admitted.eviction.model_copy(update=changes)})
-
-
-def _change_without_others(change: ChangeView, is_open: Callable[[str], bool]) -> ChangeView:
-    starts, units = filter(is_open, change.also_starts), filter(is_open, change.units)
-    shown = {"also_starts": list(starts), "units": list(units)}
-    hidden = {
-        "other_starts": change.other_starts + len(change.also_starts) - len(shown["also_starts"]),
-        "other_units": change.other_units + len(change.units) - len(shown["units"]),
-    }
-    return change.model_copy(update={**shown, **hidden})

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from math import isfinite
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 from fastapi import FastAPI, Request
@@ -33,6 +33,7 @@ from queue_insight.insight.explain import Explanation, Verdict
 from queue_insight.insight.finished_run import FinishedRun
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.cycles.engine_reader import EngineReader
+from queue_scheduler.debug_api.hiding import OfUnit, Owner, hide
 from queue_scheduler.debug_api.parameters import DEFAULT_PAGE, Limit, Name, Offset
 from queue_scheduler.decision import Refusal
 from queue_scheduler.engine.engine import Engine
@@ -151,7 +152,7 @@ class ForecastView(OutlookView):
     ended by themselves in the last eight days.
     """
 
-    namespace: str
+    namespace: Annotated[str, Owner()]
     name: str
     queue: str
     sample: int
@@ -170,7 +171,7 @@ class QueueForecastView(View):
     total: int
     offset: int
     limit: int
-    units: list[ForecastView]
+    units: Annotated[list[ForecastView], OfUnit(counted="others")]
     others: int = 0
 
 
@@ -511,12 +512,6 @@ def _blocked(standing: Standing) -> NoForecast | None:
     return never_as_is(standing.refusal.reason.value, stable_message(standing.refusal))
 
 
-def without_others(view: QueueForecastView, may_read: Callable[[str], bool]) -> QueueForecastView:
-    """Return a view that names no unit of a namespace that its reader may not read."""
-    shown = [unit for unit in view.units if may_read(unit.namespace)]
-    return view.model_copy(update={"units": shown, "others": len(view.units) - len(shown)})
-
-
 def add_forecast_routes(app: FastAPI, forecasts: Forecasts, access: Guard) -> None:
     """Add the routes; the caller has put `access` before all of them."""
     get = app.get
@@ -532,9 +527,7 @@ def add_forecast_routes(app: FastAPI, forecasts: Forecasts, access: Guard) -> No
 
         Units of namespaces that the caller may not read are counted, and not named.
         """
-        return without_others(
-            forecasts.of_queue(name, offset, limit), may_read_for(access, request)
-        )
+        return hide(forecasts.of_queue(name, offset, limit), may_read_for(access, request))
 
     get("/debug/queueunits/{namespace}/{name}/forecast", responses=problems(404, 503))(
         unit_forecast

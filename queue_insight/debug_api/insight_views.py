@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
+from queue_scheduler.debug_api.hiding import OfUnit, Owner, Sentence
 from shared_api.debug_api.views import View
 
 
@@ -44,6 +44,11 @@ class FinishedRunsView(View):
     runs: list[dict[str, Any]]
 
 
+def _message_of(entry: LogEntryView) -> str:
+    """Return the message of a decision; "" if its unit is hidden."""
+    return entry.message if entry.unit else ""
+
+
 class LogEntryView(View):
     """One decision: a unit was admitted, grew, has others evicted, or is refused for a new reason.
 
@@ -55,12 +60,12 @@ class LogEntryView(View):
     time: datetime
     number: int
     kind: str
-    unit: str
+    unit: Annotated[str, Owner(stays=True)]
     queue: str
     quota: str
     reason: str
-    message: str
-    victims: list[str]
+    message: Annotated[str, Sentence(_message_of)]
+    victims: Annotated[list[str], OfUnit(counted="others")]
     others: int = 0
 
 
@@ -69,22 +74,3 @@ class LogView(View):
 
     items: list[LogEntryView]
     cursor: int | None = None
-
-
-def log_without_others(view: LogView, may_read: Callable[[str], bool]) -> LogView:
-    """Return a page that names no unit of a namespace that its reader may not read."""
-
-    def is_open(unit: str) -> bool:
-        return may_read(unit.partition("/")[0])
-
-    def shown(entry: LogEntryView) -> LogEntryView:
-        victims = [each for each in entry.victims if is_open(each)]
-        changes: dict[str, object] = {
-            "victims": victims,
-            "others": len(entry.victims) - len(victims),
-        }
-        if not is_open(entry.unit):
-            changes |= {"unit": "", "message": ""}
-        return entry.model_copy(update=changes)
-
-    return view.model_copy(update={"items": [shown(entry) for entry in view.items]})

@@ -17,8 +17,9 @@ from queue_insight.debug_api.explanations import MAX_TRYING
 from queue_insight.debug_api.forecast_routes import NewUnitsView, NewUnitView, without_times
 from queue_insight.debug_api.question_budget import QuestionBudget
 from queue_insight.debug_api.question_caller import caller_of
-from queue_insight.debug_api.try_views import TriedJob, TryView, view_tried, without_others
+from queue_insight.debug_api.try_views import TriedJob, TryView, view_tried
 from queue_insight.forecast.no_forecast import never_as_is
+from queue_scheduler.debug_api.hiding import hide
 from queue_scheduler.engine.engine import Engine
 from shared_api.access_review import ResourceRight
 from shared_api.debug_api.access import MAX_NAMESPACES, check_right, may_read_for
@@ -216,7 +217,7 @@ def add_try_route(
             defaulted=defaulted,
             foresee=foresee,
         )
-        return without_others(view, may_read_for(access, request))
+        return hide(view, may_read_for(access, request))
 
     app.post(
         "/debug/try",

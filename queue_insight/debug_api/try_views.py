@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
 
 from queue_insight.debug_api.explain_views import (
     MAX_LISTED,
     ExplainView,
-    explain_without_others,
     view_explanation,
     with_changes,
 )
 from queue_insight.debug_api.forecast_routes import NewUnitView
-from queue_scheduler.debug_api.views import quantities, reader_of
+from queue_scheduler.debug_api.hiding import OfUnit, Owner, Sentence, with_sentences
+from queue_scheduler.debug_api.views import quantities
 from shared_api.debug_api.views import View
 from shared_api.objects.queue_unit import PodSet, QueueUnit
 from shared_api.pod_requests import pod_requests
@@ -52,6 +52,35 @@ class TriedError(View):
     message: str
 
 
+def summarize(view: TriedJob) -> str:
+    """Return in one or two sentences what becomes of a job."""
+    wrong = "; ".join(f"{each.field}: {each.message}" for each in view.errors if each.field)
+    act = "updated" if view.reason == "NoJob" else "created"
+    first = f"It could not be {act}: {wrong}. " if wrong else ""
+    if not view.unit:
+        return f"{first or view.message + '. '}".strip()
+    if view.exists:
+        first = "It exists already. "
+        if view.phase in {Phase.SUCCEED, Phase.FAILED}:
+            return f"{first}It has ended."
+        if view.starts_now is None and view.explanation is None:
+            return f"{first}It has been admitted{f' in queue {view.queue}' if view.queue else ''}."
+    if view.starts_now:
+        ahead = len(view.also_starts) + view.other_starts
+        victims = len(view.evicts) + view.other_units
+        after = [
+            *([f"after {_count(ahead, 'unit')} that {_verb(ahead)} before it"] if ahead else ()),
+            *([f"when {_count(victims, 'unit')} {_are(victims)} evicted"] if victims else ()),
+        ]
+        rest = f", {' and '.join(after)}" if after else ""
+        place = f"in queue {view.queue}" if view.queue else "without a queue"
+        return f"{first}It would start now {place}{rest}."
+    said = "" if view.explanation is None else view.explanation.summary
+    if view.starts_now is None:
+        return f"{first}Whether it starts now is not known: too many units start before it. {said}"
+    return f"{first}It would not start now. {said}"
+
+
 class TriedJob(View):
     """One job of the manifest, or an object that is none.
 
@@ -71,7 +100,7 @@ class TriedJob(View):
     documents: list[int]
     api_version: str
     kind: str
-    namespace: str
+    namespace: Annotated[str, Owner(is_asked=True)]
     name: str
     extension: str
     enabled: str = "unknown"
@@ -93,11 +122,11 @@ class TriedJob(View):
     request: dict[str, str]
     position: int
     starts_now: bool | None = None
-    also_starts: list[str]
+    also_starts: Annotated[list[str], OfUnit(counted="other_starts")]
     other_starts: int
-    evicts: list[str]
+    evicts: Annotated[list[str], OfUnit(counted="other_units")]
     other_units: int
-    summary: str
+    summary: Annotated[str, Sentence(summarize)]
     explanation: ExplainView | None = None
     forecast: NewUnitView | None = None
 
@@ -153,7 +182,7 @@ def view_tried(tried: Tried, *, leader: bool) -> TriedJob:
         explanation=explanation,
         **_describe_unit(unit or QueueUnit(), tried),
     )
-    return view.model_copy(update={"summary": summarize(view)})
+    return with_sentences(view)
 
 
 def _describe_unit(unit: QueueUnit, tried: Tried) -> dict[str, Any]:
@@ -197,35 +226,6 @@ def _sum_of(pod_sets: Iterable[PodSet]) -> Amounts:
     return total
 
 
-def summarize(view: TriedJob) -> str:
-    """Return in one or two sentences what becomes of a job."""
-    wrong = "; ".join(f"{each.field}: {each.message}" for each in view.errors if each.field)
-    act = "updated" if view.reason == "NoJob" else "created"
-    first = f"It could not be {act}: {wrong}. " if wrong else ""
-    if not view.unit:
-        return f"{first or view.message + '. '}".strip()
-    if view.exists:
-        first = "It exists already. "
-        if view.phase in {Phase.SUCCEED, Phase.FAILED}:
-            return f"{first}It has ended."
-        if view.starts_now is None and view.explanation is None:
-            return f"{first}It has been admitted{f' in queue {view.queue}' if view.queue else ''}."
-    if view.starts_now:
-        ahead = len(view.also_starts) + view.other_starts
-        victims = len(view.evicts) + view.other_units
-        after = [
-            *([f"after {_count(ahead, 'unit')} that {_verb(ahead)} before it"] if ahead else ()),
-            *([f"when {_count(victims, 'unit')} {_are(victims)} evicted"] if victims else ()),
-        ]
-        rest = f", {' and '.join(after)}" if after else ""
-        place = f"in queue {view.queue}" if view.queue else "without a queue"
-        return f"{first}It would start now {place}{rest}."
-    said = "" if view.explanation is None else view.explanation.summary
-    if view.starts_now is None:
-        return f"{first}Whether it starts now is not known: too many units start before it. {said}"
-    return f"{first}It would not start now. {said}"
-
-
 def _count(number: int, what: str) -> str:
     return f"1 {what}" if number == 1 else f"{number} {what}s"
 
@@ -236,26 +236,3 @@ def _verb(number: int) -> str:
 
 def _are(number: int) -> str:
     return "is" if number == 1 else "are"
-
-
-def without_others(view: TryView, may_read: Callable[[str], bool]) -> TryView:
-    """Return an answer that names no unit of a namespace that its reader may not read."""
-    jobs = [_job_without_others(each, may_read) for each in view.jobs]
-    return view.model_copy(update={"jobs": jobs})
-
-
-def _job_without_others(view: TriedJob, may_read: Callable[[str], bool]) -> TriedJob:
-    is_open = reader_of(view.namespace, may_read)
-    starts = [key for key in view.also_starts if is_open(key)]
-    evicts = [key for key in view.evicts if is_open(key)]
-    told = view.explanation
-    shown = view.model_copy(
-        update={
-            "also_starts": starts,
-            "other_starts": view.other_starts + len(view.also_starts) - len(starts),
-            "evicts": evicts,
-            "other_units": view.other_units + len(view.evicts) - len(evicts),
-            "explanation": None if told is None else explain_without_others(told, may_read),
-        }
-    )
-    return shown.model_copy(update={"summary": summarize(shown)})

@@ -20,7 +20,8 @@ from queue_insight.what_if.at_once import AtOnce, Eviction, Start, Wait, answer_
 from queue_insight.what_if.edit import Edit, EditError
 from queue_insight.what_if.horizon import Horizon
 from queue_insight.what_if.measures import COMPLETED, Comparison, Spread
-from queue_scheduler.debug_api.views import OF_OTHERS, RefusalView, may_sum, view_refusal
+from queue_scheduler.debug_api.hiding import OF_OTHERS, OfUnit, Owner, SumOf, hide
+from queue_scheduler.debug_api.views import RefusalView, view_refusal
 from queue_scheduler.decision import Moment, Refusal
 from shared_api.debug_api.access import MayRead, may_read_for
 from shared_api.debug_api.debug_app import problems
@@ -128,7 +129,7 @@ class StartedView(View):
     only have to wait for its turn.
     """
 
-    unit: str = _of_start(lambda each: each.unit)
+    unit: Annotated[str, Owner()] = _of_start(lambda each: each.unit)
     queue: str = _of_start(lambda each: each.queue)
     quota: str = _of_start(lambda each: each.quota)
     before: RefusalView | None = _of_start(lambda each: _view(each.before))
@@ -141,7 +142,7 @@ class RefusedView(View):
     it starts, or keeps its place.
     """
 
-    unit: str = _of_wait(lambda each: each.unit)
+    unit: Annotated[str, Owner()] = _of_wait(lambda each: each.unit)
     queue: str = _of_wait(lambda each: each.queue)
     quota: str = _of_wait(lambda each: each.quota)
     refusal: RefusalView | None = _of_wait(lambda each: _view(each.refusal))
@@ -156,11 +157,11 @@ class EvictedView(View):
     `Deactivated`, `RequeueRequested` or `NodeGone`. `lost_hours` is how long its pods have run.
     """
 
-    unit: str = _of_eviction(lambda each: each.unit)
+    unit: Annotated[str, Owner()] = _of_eviction(lambda each: each.unit)
     queue: str = _of_eviction(lambda each: each.queue)
     quota: str = _of_eviction(lambda each: each.quota)
     reason: str = _of_eviction(lambda each: each.reason)
-    for_unit: str = _of_eviction(lambda each: each.by)
+    for_unit: Annotated[str, OfUnit(hidden=OF_OTHERS)] = _of_eviction(lambda each: each.by)
     lost_hours: float = _of_eviction(lambda each: _hours(each.lost_seconds))
 
 
@@ -250,10 +251,10 @@ class WhatIfView(View):
     refused_count: int
     evicted: list[EvictedView]
     evicted_count: int
-    lost_hours: float | None
+    lost_hours: Annotated[float | None, SumOf("evicted")]
     """How long the pods of all evicted units have run in vain; null if it would tell about units of
     one or two namespaces that the caller may not read."""
-    spared: list[str]
+    spared: Annotated[list[str], OfUnit()]
     spared_count: int
     unread: list[str]
     without_plugins: list[str]
@@ -339,49 +340,6 @@ def _round(value: float | None) -> float | None:
 
 def _hours(seconds: int) -> float:
     return round(seconds / HOUR, 3)
-
-
-# --- whom it names --------------------------------------------------------------------------------
-
-
-def what_if_without_others(view: WhatIfView, may_read: MayRead) -> WhatIfView:
-    """Return an answer that names no unit of a namespace that its reader may not read."""
-
-    def is_open(key: str) -> bool:
-        namespace, slash, _ = key.partition("/")
-        return not slash or may_read(namespace)
-
-    def shown(refusal: RefusalView | None) -> RefusalView | None:
-        if refusal is None or is_open(refusal.other):
-            return refusal
-        message = refusal.message.replace(refusal.other, OF_OTHERS)
-        return refusal.model_copy(update={"other": "", "message": message})
-
-    hidden = (each.unit for each in view.evicted if not is_open(each.unit))
-    may_sum_up = may_sum(unit.partition("/")[0] for unit in hidden)
-    return view.model_copy(
-        update={
-            "lost_hours": view.lost_hours if may_sum_up else None,
-            "started": [
-                each.model_copy(update={"before": shown(each.before)})
-                for each in view.started
-                if is_open(each.unit)
-            ],
-            "refused": [
-                each.model_copy(
-                    update={"refusal": shown(each.refusal), "before": shown(each.before)}
-                )
-                for each in view.refused
-                if is_open(each.unit)
-            ],
-            "evicted": [
-                each if is_open(each.for_unit) else each.model_copy(update={"for_unit": OF_OTHERS})
-                for each in view.evicted
-                if is_open(each.unit)
-            ],
-            "spared": [key for key in view.spared if is_open(key)],
-        }
-    )
 
 
 def refuse_edits_of_others(question: WhatIfQuestion, may_read: MayRead) -> None:
@@ -520,7 +478,7 @@ def add_what_if(
             view = _forward(forward, request, body)
         else:
             view = answer(question, caller_of(request))
-        return what_if_without_others(view, may_read)
+        return hide(view, may_read)
 
     app.post(
         PATH,

@@ -1,43 +1,13 @@
-"""Explanations as text: where a unit stands, and why an admitted one is not evicted.
-
-The reasons in them are worded by `queue_scheduler.refusal_texts`.
-"""
+"""Why an admitted unit is not evicted, and why it is not known what it was admitted on, as text."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from queue_insight.insight.admitted import Admitted
-from queue_insight.insight.explain import Explanation, Verdict
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.preemption.candidates import Kept
-from queue_scheduler.refusal_texts import full_message, pods_message
 from shared_api.timestamps import rfc3339
-
-
-def summarize(explanation: Explanation) -> str:
-    """Return in one sentence where a unit stands, and what keeps it there."""
-    record, info = explanation.record, explanation.record.info
-    if explanation.verdict is Verdict.FINISHED:
-        return "Its job has ended."
-    if explanation.verdict is Verdict.ADMITTED:
-        quota = info.quota if info is not None and info.quota else "no quota"
-        names = ", ".join(explanation.open_checks)
-        waits = f"admission checks are not ready: {names}" if names else pods_message(record.unit)
-        rest = f"; {waits}" if waits else ""
-        return f"It is admitted: queue {record.queue_name}, quota {quota}{rest}."
-    start = "It is on hold"
-    if explanation.verdict is Verdict.WAITING:
-        place = f", at position {explanation.position}" if explanation.position else ""
-        start = f"It waits in queue {record.queue_name}{place}"
-    if not explanation.blockers:
-        return f"{start}, and starts when it is its turn."
-    why = full_message(explanation.blockers[0])
-    more = len(explanation.blockers) - 1
-    rest = f" ({more} more {'reason' if more == 1 else 'reasons'})" if more else ""
-    never = ". Waiting does not help" if explanation.never_starts else ""
-    return f"{start}: {why}{rest}{never}."
-
 
 _KEPT: Final[dict[Kept, str]] = {
     Kept.NOT_PREEMPTIBLE: "it may not be preempted: a label of it says so",

@@ -1,7 +1,7 @@
 """The amounts of quotas that a visitor may see.
 
 What a quota uses is a sum over units. Where units of one or two namespaces that the visitor may not
-read are in it, the sum would tell about these (`debug_api.views.may_sum`), so it is left out. And
+read are in it, the sum would tell about these (`debug_api.hiding.may_sum`), so it is left out. And
 since a parent's sum minus those of its other children is the sum of the child that is left out, a
 parent's is left out with it.
 """
@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from queue_insight.page.known_state import FOREIGN, Users
 from queue_insight.page.visitors import Visitor
-from queue_scheduler.debug_api.views import QuotaNodeView, may_sum
+from queue_scheduler.debug_api.hiding import may_sum
+from queue_scheduler.debug_api.views import QuotaNodeView
 
 SUMS: Final = (
     "used",

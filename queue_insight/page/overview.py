@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -14,6 +14,7 @@ from queue_insight.page.known_state import KnownState, Waiting
 from queue_insight.page.units_to_act_on import UnitGroup, find_long_without_pods
 from queue_insight.page.visitors import Visitor
 from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.hiding import OfUnit, hide
 from queue_scheduler.decision import Reason
 from shared_api.debug_api.views import View
 from shared_api.timestamps import read_time
@@ -38,7 +39,7 @@ class PageProblem(View):
     name: str
     message: str
     next: str = ""
-    units: list[str] = Field(default_factory=list)
+    units: Annotated[list[str], OfUnit()] = Field(default_factory=list)
     more_units: int = 0
 
 
@@ -152,8 +153,7 @@ def show_queue(
         "admissions_per_hour": rate,
     }
     if not visitor.reads_all:
-        shown = views.queue_without_others(queue, visitor.may_read)
-        head = shown.head
+        head = hide(queue, visitor.may_read).head
         fields |= {"head": head, "last_refusal": None if head is None else head.refusal}
     return QueueRow(**fields)
 

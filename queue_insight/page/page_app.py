@@ -36,7 +36,7 @@ from starlette.types import ASGIApp
 from queue_insight.debug_api.answer_turns import NOW, AnswerTurns
 from queue_insight.debug_api.engine_state import NoStateError
 from queue_insight.debug_api.explain_answers import ExplainAnswers
-from queue_insight.debug_api.explain_views import ExplainView, explain_without_others
+from queue_insight.debug_api.explain_views import ExplainView
 from queue_insight.debug_api.forecast_routes import Start
 from queue_insight.debug_api.question_budget import QuestionBudget
 from queue_insight.debug_api.what_if_routes import PATH as WHAT_IF_PATH
@@ -44,7 +44,6 @@ from queue_insight.debug_api.what_if_routes import (
     WhatIfQuestion,
     WhatIfView,
     refuse_edits_of_others,
-    what_if_without_others,
 )
 from queue_insight.page.browser_guard import BrowserGuard
 from queue_insight.page.caller_bound import CallerBound
@@ -73,6 +72,7 @@ from queue_insight.page.sources import EngineAtTime, PageSources
 from queue_insight.page.static_files import read_files, static_routes
 from queue_insight.page.unit_view import UnitPage, check_namespace, show_unit
 from queue_insight.page.visitors import LocalVisitors, Visitor, Visitors
+from queue_scheduler.debug_api.hiding import hide
 from queue_scheduler.debug_api.parameters import DEFAULT_PAGE, At, Limit, Name, Offset
 from queue_scheduler.debug_api.snapshots import UnitFacts
 from queue_scheduler.debug_api.state_answers import StateAnswers
@@ -163,7 +163,9 @@ class Pages:
     def _encode(
         self, visitor: Visitor, state: KnownState | None, key: Hashable, build: Callable[[], View]
     ) -> Response:
-        """Return an answer, computed once for all visitors who may read everything.
+        """Return an answer without what is hidden from its visitor.
+
+        It is computed once for all visitors who may read everything.
 
         Args:
             visitor: Who asks.
@@ -173,7 +175,8 @@ class Pages:
         """
 
         def encoded() -> bytes:
-            return build().model_dump_json(by_alias=True).encode()
+            shown = hide(build(), visitor.may_read)
+            return shown.model_dump_json(by_alias=True).encode()
 
         if state is None or not visitor.reads_all:
             content = encoded()
@@ -211,7 +214,7 @@ class Pages:
                 total=total,
                 offset=query.offset,
                 limit=query.limit,
-                units=show_units(page, visitor, self._start_of(at)),
+                units=show_units(page, self._start_of(at)),
                 others=others,
             )
 
@@ -236,7 +239,7 @@ class Pages:
                 total=total,
                 offset=query.offset,
                 limit=query.limit,
-                units=show_units(page, visitor, self._start_of(at)),
+                units=show_units(page, self._start_of(at)),
                 others=others,
             )
 
@@ -271,7 +274,7 @@ class Pages:
         state = self.states.of_now() if at is None else None
 
         def build() -> UnitPage:
-            return show_unit(self._sources, visitor, namespace, name, at)
+            return show_unit(self._sources, namespace, name, at)
 
         return self._encode(visitor, state, (namespace, name, "unit"), build)
 
@@ -282,7 +285,7 @@ class Pages:
         known = StateAnswers(state.shared, lambda: state.is_leader, state.now)
         answers = ExplainAnswers(known, self._budget)
         found = answers.explain_with_changes(namespace, name, user_key(visitor.user))
-        return explain_without_others(found, visitor.may_read)
+        return hide(found, visitor.may_read)
 
     def quota(self, visitor: Visitor, name: str, at: At) -> QuotaPage:
         """One quota."""
@@ -301,7 +304,8 @@ class Pages:
         known = self.states.at(at)
         units = self._units(self._sources.at(at), known if at is None else None, name)
         found, _, _ = select(units, query, visitor)
-        return encode_csv(show_units(found, visitor, self._start_of(at)))
+        rows = show_units(found, self._start_of(at))
+        return encode_csv(hide(each, visitor.may_read) for each in rows)
 
     def what_if(self, visitor: Visitor, body: PostedBody) -> WhatIfView:
         """What edits would change.
@@ -315,7 +319,7 @@ class Pages:
         question = read_json(body, WhatIfQuestion)
         refuse_edits_of_others(question, visitor.may_read)
         found = self._sources.what_if(question, user_key(visitor.user))
-        return what_if_without_others(found, visitor.may_read)
+        return hide(found, visitor.may_read)
 
 
 class Login(NamedTuple):

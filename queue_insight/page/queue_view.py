@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from queue_insight.debug_api.forecast_routes import Start
 from queue_insight.page.overview import QueueRow
@@ -12,6 +12,7 @@ from queue_insight.page.sources import EngineAtTime
 from queue_insight.page.visitors import Visitor
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.hiding import OfUnit
 from queue_scheduler.debug_api.snapshots import Snapshots, UnitFacts
 from shared_api.debug_api.views import View
 from shared_api.question_errors import Code, QuestionError
@@ -45,7 +46,7 @@ class QueueContent(View):
     total: int
     offset: int
     limit: int
-    units: list[UnitRow]
+    units: Annotated[list[UnitRow], OfUnit(counted="others")]
     others: int = 0
 
 
@@ -60,7 +61,7 @@ class UnqueuedContent(View):
     total: int
     offset: int
     limit: int
-    units: list[UnitRow]
+    units: Annotated[list[UnitRow], OfUnit(counted="others")]
     others: int = 0
 
 
@@ -140,22 +141,13 @@ def select(
     return page, len(found), len(units) - len(readable)
 
 
-def show_units(
-    units: Iterable[UnitFacts], visitor: Visitor, start_of: Callable[[UnitFacts], Start]
-) -> list[UnitRow]:
-    """Return units as a visitor may see them, who may read their namespaces.
-
-    Args:
-        units: The units.
-        visitor: Who is shown them.
-        start_of: Returns when a unit starts.
-    """
-    return [_show_unit(each, visitor, start_of(each)) for each in units]
+def show_units(units: Iterable[UnitFacts], start_of: Callable[[UnitFacts], Start]) -> list[UnitRow]:
+    """Return units with their starts, of which nothing is hidden yet."""
+    return [_show_unit(each, start_of(each)) for each in units]
 
 
-def _show_unit(unit: UnitFacts, visitor: Visitor, start: Start) -> UnitRow:
-    shown = views.without_others(views.view_unit(unit), visitor.may_read)
-    return UnitRow(**dict(shown), starts=start.p50, no_start=start.none)
+def _show_unit(unit: UnitFacts, start: Start) -> UnitRow:
+    return UnitRow(**dict(views.view_unit(unit)), starts=start.p50, no_start=start.none)
 
 
 def _sorted(units: list[UnitFacts], sort: str) -> list[UnitFacts]:

@@ -7,9 +7,9 @@ from typing import Final
 
 from queue_insight.debug_api.engine_state import NoStateError
 from queue_insight.debug_api.explain_answers import explain_unit
-from queue_insight.debug_api.explain_views import ExplainView, explain_without_others
+from queue_insight.debug_api.explain_views import ExplainView
 from queue_insight.debug_api.forecast_routes import ForecastView
-from queue_insight.debug_api.insight_views import LogEntryView, log_without_others
+from queue_insight.debug_api.insight_views import LogEntryView
 from queue_insight.page.sources import PageSources
 from queue_insight.page.visitors import Visitor
 from queue_scheduler.debug_api import views
@@ -35,10 +35,8 @@ class UnitPage(View):
     log: list[LogEntryView] | None
 
 
-def show_unit(
-    sources: PageSources, visitor: Visitor, namespace: str, name: str, at: datetime | None
-) -> UnitPage:
-    """Return one unit, which the visitor may read.
+def show_unit(sources: PageSources, namespace: str, name: str, at: datetime | None) -> UnitPage:
+    """Return one unit, with everything that is known.
 
     Raises:
         QuestionError: NOT_FOUND: it is unknown.
@@ -46,15 +44,13 @@ def show_unit(
     """
     state = sources.at(at)
     answers = StateAnswers(state.shared, lambda: state.is_leader, state.now)
-    unit = answers.queue_unit(namespace, name)
-    explain = explain_unit(answers, namespace, name)
     return UnitPage(
         leader=state.is_leader,
         state_at=state.state_at,
-        unit=views.without_others(unit, visitor.may_read),
-        explain=explain_without_others(explain, visitor.may_read),
+        unit=answers.queue_unit(namespace, name),
+        explain=explain_unit(answers, namespace, name),
         forecast=None if at is not None else _forecast(sources, namespace, name),
-        log=_log(sources, visitor, f"{namespace}/{name}", at),
+        log=_log(sources, f"{namespace}/{name}", at),
     )
 
 
@@ -76,11 +72,9 @@ def _forecast(sources: PageSources, namespace: str, name: str) -> ForecastView |
         return None
 
 
-def _log(
-    sources: PageSources, visitor: Visitor, unit: str, at: datetime | None
-) -> list[LogEntryView] | None:
+def _log(sources: PageSources, unit: str, at: datetime | None) -> list[LogEntryView] | None:
     try:
-        found = log_without_others(sources.log(unit), visitor.may_read)
+        found = sources.log(unit)
     except NoStateError:
         return None
     items = [each for each in found.items if at is None or each.time <= at]

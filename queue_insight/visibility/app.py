@@ -30,8 +30,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from queue_insight.debug_api.answers import Answers
-from queue_insight.debug_api.explain_views import explain_without_others
-from queue_insight.debug_api.try_views import without_others as try_without_others
 from queue_insight.visibility import discovery, openapi
 from queue_insight.visibility.caller import CALLER, GROUP, VERSION, Caller, Rights
 from queue_insight.visibility.formats import answer, answer_json, wants_table
@@ -66,6 +64,7 @@ from queue_insight.visibility.tables import (
     ShownT,
     build_table,
 )
+from queue_scheduler.debug_api.hiding import hide
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.engine.engine import Engine
 from shared_api.access_review import ResourceRight
@@ -173,7 +172,7 @@ class _Pages:
             if with_changes
             else self._answers.explain(*unit)
         )
-        told = explain_without_others(told, self._may_read(caller))
+        told = hide(told, self._may_read(caller))
         view = UnitExplanation(metadata=_meta_of(request), status=told)
         return self._answer_one(request, EXPLANATION_COLUMNS, view, as_table=as_table)
 
@@ -203,7 +202,7 @@ class _Pages:
             defaulted=is_set(flags, "defaulted"),
             foresee=self._sources.foresee,
         )
-        shown = try_without_others(told, self._may_read(caller))
+        shown = hide(told, self._may_read(caller))
         metadata = ObjectMetaView(namespace=request.path_params["namespace"])
         return answer(Try(metadata=metadata, status=shown), HTTPStatus.CREATED)
 

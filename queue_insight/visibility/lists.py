@@ -21,8 +21,9 @@ from queue_insight.visibility.resources import (
 from queue_insight.visibility.snapshots import KeptSnapshots, ListScope
 from queue_insight.visibility.statuses import not_found
 from queue_scheduler.cycles.engine_reader import EngineReader, OwnEngine
+from queue_scheduler.debug_api.hiding import hide
 from queue_scheduler.debug_api.snapshots import Snapshots, UnitFacts
-from queue_scheduler.debug_api.views import view_unit, without_others
+from queue_scheduler.debug_api.views import view_unit
 from queue_scheduler.decision import Refusal
 from queue_scheduler.engine.engine import Engine
 
@@ -118,7 +119,7 @@ class UnitLists:
 
     def show(self, unit: UnitFacts, may_read: MayRead) -> PendingUnit:
         """Return a unit as an object that names no unit of a namespace that may not be read."""
-        view = without_others(view_unit(unit), may_read)
+        view = hide(view_unit(unit), may_read)
         return PendingUnit.build(view, self._start_of(unit.record.uid, unit.refusal))
 
     def _read(self, engine: Engine, places: Iterable[tuple[str, int]]) -> Iterable[UnitFacts]:

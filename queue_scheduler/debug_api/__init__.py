@@ -3,7 +3,7 @@
 Read in this order:
 
 1. ``snapshots``: what is copied under the engine's lock; ``views`` and ``queue_views``: that ->
-   answers.
+   answers; ``hiding``: what a reader is not shown of them, by marks on their fields.
 2. ``state_answers``: these answers, one at a time.
 3. ``app``: the routes, in FastAPI; plain ``def``, never ``async def``; ``parameters``: what they
    are asked with; ``additions``: what others add to them.

@@ -24,6 +24,7 @@ from starlette.routing import Route
 
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.additions import Additions, NoAdditions
+from queue_scheduler.debug_api.hiding import hide
 from queue_scheduler.debug_api.parameters import DEFAULT_PAGE, At, Limit, Name, Offset
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from shared_api.debug_api.access import may_read_for
@@ -75,7 +76,7 @@ def _add_pages(app: FastAPI, state: StateAnswers, additions: Additions, access: 
             view = state.queues(offset, limit)
         else:
             view = additions.answer_past(request, views.QueuePage)
-        shown = views.page_without_others(view, may_read_for(access, request))
+        shown = hide(view, may_read_for(access, request))
         return Response(state.queue_views.encode(shown), media_type="application/json")
 
     @app.get("/debug/queues/{name}", responses=problems(404, 429))
@@ -94,7 +95,7 @@ def _add_pages(app: FastAPI, state: StateAnswers, additions: Additions, access: 
             view = state.queue(name, offset, limit)
         else:
             view = additions.answer_past(request, views.QueueDetail)
-        return views.detail_without_others(view, may_read_for(access, request))
+        return hide(view, may_read_for(access, request))
 
     @app.get("/debug/quotas", responses=problems(429))
     def quotas(request: Request, at: At = None) -> views.QuotaTreePage:
@@ -147,4 +148,4 @@ def _add_units(app: FastAPI, state: StateAnswers, additions: Additions, access: 
             view = state.queue_unit(namespace, name)
         else:
             view = additions.answer_past(request, views.UnitView)
-        return views.without_others(view, may_read_for(access, request))
+        return hide(view, may_read_for(access, request))

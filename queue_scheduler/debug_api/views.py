@@ -7,14 +7,15 @@ how it is read from the facts. Amounts are canonical quantities.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from pydantic_core import to_json
 
 from queue_scheduler.cache.unit_demand import InvalidDemandError, build_demand
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
+from queue_scheduler.debug_api.hiding import OF_OTHERS, OfUnit, Owner, Sentence, SumOf
 from queue_scheduler.debug_api.snapshots import (
     QueueSnapshot,
     UnitFacts,
@@ -22,27 +23,20 @@ from queue_scheduler.debug_api.snapshots import (
     quotas_of_queue,
     quotas_of_units,
 )
-from queue_scheduler.decision import Refusal, Trait, Victim, reasons_with
+from queue_scheduler.decision import Reason, Refusal, Trait, Victim, reasons_with
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_view import QuotaView
-from queue_scheduler.refusal_texts import full_message, pods_message
+from queue_scheduler.refusal_texts import NAMES_UNIT, full_message, pods_message
 from shared_api.debug_api.views import FieldsOf, View
 from shared_api.objects.queue_unit import ConsumerReference, QueueUnit
-from shared_api.quantity import format_alike, format_amount
+from shared_api.quantity import amount, format_alike, format_amount
 from shared_api.resource_list import Amounts
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import ALL_QUOTAS
 
 BEHIND: Final = reasons_with(Trait.BACKFILL)
 """Reasons of units that wait so as not to delay another unit."""
-
-
-OF_OTHERS: Final = "a unit of another namespace"
-"""In place of a name."""
-
-LEAST_SUMMED: Final = 3
-"""Over fewer namespaces of others nothing is summed up: the sum would tell about one of them."""
 
 
 class _RefusedAmounts(NamedTuple):
@@ -69,6 +63,25 @@ _of_queue = FieldsOf[QueueSnapshot]()
 _of_quota = FieldsOf[QuotaView]()
 
 
+def _message_of(view: RefusalView) -> str:
+    """Return the message of a refusal; it is made anew if the unit that it names is hidden."""
+    if view.other or view.reason not in NAMES_UNIT:
+        return view.message
+    numbers = (view.limit, view.used, view.requested)
+    limit, used, requested = (amount(view.resource, each or 0) for each in numbers)
+    refusal = Refusal(
+        reason=Reason(view.reason),
+        quota=view.quota,
+        quota_namespace=view.quota_namespace,
+        resource=view.resource,
+        limit=limit,
+        used=used,
+        requested=requested,
+        other=OF_OTHERS,
+    )
+    return full_message(refusal)
+
+
 class RefusalView(View):
     """Why a unit waits: the reason, the numbers, and both in words.
 
@@ -77,7 +90,9 @@ class RefusalView(View):
     """
 
     reason: str = _of_refusal(lambda each: each.refusal.reason.value)
-    message: str = _of_refusal(lambda each: full_message(each.refusal))
+    message: Annotated[str, Sentence(_message_of)] = _of_refusal(
+        lambda each: full_message(each.refusal)
+    )
     quota: str = _of_refusal(lambda each: each.refusal.quota, default="")
     quota_namespace: str = _of_refusal(lambda each: each.refusal.quota_namespace, default="")
     resource: str = _of_refusal(lambda each: each.refusal.resource, default="")
@@ -85,7 +100,7 @@ class RefusalView(View):
     used: str = _of_refusal(lambda each: each.amounts.used, default="")
     requested: str = _of_refusal(lambda each: each.amounts.requested, default="")
     missing: str = _of_refusal(lambda each: each.amounts.missing, default="")
-    other: str = _of_refusal(lambda each: each.refusal.other, default="")
+    other: Annotated[str, OfUnit()] = _of_refusal(lambda each: each.refusal.other, default="")
     as_of: str = _of_refusal(lambda each: _moment(each.at) if each.at else "", default="")
 
 
@@ -100,7 +115,7 @@ class ConsumerView(View):
 class VictimView(View):
     """A unit that would be evicted; `lost_seconds` is how long its pods have run."""
 
-    namespace: str = _of_victim(lambda each: each.unit.partition("/")[0])
+    namespace: Annotated[str, Owner()] = _of_victim(lambda each: each.unit.partition("/")[0])
     name: str = _of_victim(lambda each: each.unit.partition("/")[2])
     priority: int = _of_victim(lambda each: each.priority)
     lost_seconds: int = _of_victim(lambda each: each.lost_seconds)
@@ -116,12 +131,12 @@ class WouldPreemptView(View):
 
     enabled: bool = _of_would(lambda would: would.is_enabled)
     reason: str = _of_would(lambda would: would.found.reason)
-    victims: list[VictimView] = _of_would(
+    victims: Annotated[list[VictimView], OfUnit(counted="others")] = _of_would(
         lambda would: [VictimView.of(each) for each in would.found.victims]
     )
     others: int = 0
     """How many further victims are in namespaces that the caller may not read."""
-    others_lost_seconds: int | None = 0
+    others_lost_seconds: Annotated[int | None, SumOf("victims", hidden="lost_seconds")] = 0
     """How long the pods of those have run, added up; null if they are of one or two namespaces."""
 
 
@@ -159,7 +174,7 @@ class UnitView(View):
     `would_preempt` is only in the answer about one waiting unit, if evictions would help.
     """
 
-    namespace: str = _of_unit(lambda each: each.unit.metadata.namespace)
+    namespace: Annotated[str, Owner()] = _of_unit(lambda each: each.unit.metadata.namespace)
     name: str = _of_unit(lambda each: each.unit.metadata.name)
     uid: str = _of_unit(lambda each: each.record.uid)
     job: ConsumerView = _of_unit(lambda each: _view_job(each.unit))
@@ -194,7 +209,7 @@ class UnitView(View):
         lambda each: _view_refusal_or_none(each.refusal, each.refused_at)
     )
     pods_not_ready: str = _of_unit(lambda each: pods_message(each.unit))
-    backfill_behind: str = _of_unit(lambda each: _unit_ahead(each.refusal))
+    backfill_behind: Annotated[str, OfUnit()] = _of_unit(lambda each: _unit_ahead(each.refusal))
     promised_start: str = _of_unit(
         lambda each: "" if each.promise is None else _moment(each.promise.at)
     )
@@ -256,14 +271,14 @@ class QueueDetail(View):
     queue: QueueView
     offset: int
     limit: int
-    units: list[UnitView]
+    units: Annotated[list[UnitView], OfUnit(counted="others")]
     others: int = 0
 
 
 class UpstreamUnit(View):
     """One pending unit, under upstream's path."""
 
-    namespace: str = _of_unit(lambda each: each.unit.metadata.namespace)
+    namespace: Annotated[str, Owner()] = _of_unit(lambda each: each.unit.metadata.namespace)
     name: str = _of_unit(lambda each: each.unit.metadata.name)
     job: ConsumerView = _of_unit(lambda each: _view_job(each.unit))
     priority: int = _of_unit(lambda each: each.record.priority)
@@ -381,90 +396,6 @@ def _view_pod_sets(unit: QueueUnit, *, is_charged: bool, has_ended: bool) -> lis
             )
         )
     return found
-
-
-def without_others(view: UnitView, may_read: Callable[[str], bool]) -> UnitView:
-    """Return a view that names no unit of a namespace that its reader may not read."""
-    is_open = reader_of(view.namespace, may_read)
-    changes: dict[str, Any] = {}
-    if view.would_preempt is not None:
-        changes["would_preempt"] = _without_victims(view.would_preempt, is_open)
-    refusal = view.refusal
-    if refusal is not None and not is_open(refusal.other):
-        changes["refusal"] = without_name(refusal)
-    if not is_open(view.backfill_behind):
-        changes["backfill_behind"] = ""
-    return view.model_copy(update=changes) if changes else view
-
-
-def queue_without_others(view: QueueView, may_read: Callable[[str], bool]) -> QueueView:
-    """Return a view that names no unit of a namespace that its reader may not read."""
-    head, refusal = view.head, view.last_refusal
-    shown = head is not None and may_read(head.namespace)
-    is_open = reader_of("", may_read)
-    told = {
-        "head": without_others(head, may_read) if head is not None and shown else None,
-        "last_refusal": refusal
-        if refusal is None or is_open(refusal.other)
-        else without_name(refusal),
-    }
-    if told["head"] is head and told["last_refusal"] is refusal:
-        return view  # of which `QueueViews` has the JSON
-    return view.model_copy(update=told)
-
-
-def page_without_others(view: QueuePage, may_read: Callable[[str], bool]) -> QueuePage:
-    """Return a page that names no unit of a namespace that its reader may not read."""
-    items = [queue_without_others(each, may_read) for each in view.items]
-    return view.model_copy(update={"items": items})
-
-
-def detail_without_others(view: QueueDetail, may_read: Callable[[str], bool]) -> QueueDetail:
-    """Return a queue with those units of its page whose namespaces its reader may read."""
-    units = [without_others(each, may_read) for each in view.units if may_read(each.namespace)]
-    changes = {
-        "queue": queue_without_others(view.queue, may_read),
-        "units": units,
-        "others": len(view.units) - len(units),
-    }
-    return view.model_copy(update=changes)
-
-
-def reader_of(own: str, may_read: Callable[[str], bool]) -> Callable[[str], bool]:
-    """Return which `namespace/name` a reader of the namespace `own` may see."""
-
-    def is_open(key: str) -> bool:
-        namespace, slash, _ = key.partition("/")
-        return not slash or namespace == own or may_read(namespace)
-
-    return is_open
-
-
-def may_sum(hidden: Iterable[str]) -> bool:
-    """Return whether a reader may see a sum over units of namespaces that are hidden from it.
-
-    A sum over one or two would be what only their readers may know. Their number is shown: it says
-    that something is left out.
-    """
-    return not 0 < len(set(hidden)) < LEAST_SUMMED
-
-
-def without_name(refusal: RefusalView) -> RefusalView:
-    """Return a refusal that does not name the other unit that it is about."""
-    message = refusal.message.replace(refusal.other, OF_OTHERS)
-    return refusal.model_copy(update={"other": "", "message": message})
-
-
-def _without_victims(would: WouldPreemptView, is_open: Callable[[str], bool]) -> WouldPreemptView:
-    named = [each for each in would.victims if is_open(f"{each.namespace}/{each.name}")]
-    hidden = [each for each in would.victims if each not in named]
-    lost = sum(each.lost_seconds for each in hidden)
-    changes = {
-        "victims": named,
-        "others": len(hidden),
-        "others_lost_seconds": lost if may_sum(each.namespace for each in hidden) else None,
-    }
-    return would.model_copy(update=changes)
 
 
 def _moment(seconds: int) -> str:

@@ -261,8 +261,7 @@ def unseen_of(asked: Mapping[tuple[str, Uid], str], records: Mapping[str, Cached
 
 def room_for(nominated: QueueUnitInfo, refusal: Refusal) -> Refusal:
     """Return the refusal of a unit that would take the room kept for the nominated one."""
-    detail = f"{nominated.key} waits for it"
-    return replace(refusal, reason=Reason.ROOM_FOR_PREEMPTOR, other=nominated.key, detail=detail)
+    return replace(refusal, reason=Reason.ROOM_FOR_PREEMPTOR, other=nominated.key)
 
 
 def comes_before(info: QueueUnitInfo, record: CachedUnit | None) -> bool:

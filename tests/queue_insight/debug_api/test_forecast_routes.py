@@ -19,11 +19,11 @@ from queue_insight.debug_api.forecast_routes import (
     Pace,
     Start,
     add_forecast_routes,
-    without_others,
 )
 from queue_insight.forecast import paths
 from queue_insight.forecast.all_units import Settings
 from queue_insight.insight.finished_run import FinishedRun
+from queue_scheduler.debug_api.hiding import hide
 from queue_scheduler.decision import Moment
 from shared_api.question_errors import Code, QuestionError
 from shared_api.testing.virtual_clock import EPOCH, VirtualClock
@@ -128,9 +128,9 @@ def test_a_queue_is_told_in_its_order_and_by_pages(desk: Desk) -> None:
 def test_units_of_others_are_counted_and_not_named(desk: Desk) -> None:
     renew(desk.forecasts)
     page = desk.forecasts.of_queue("a", 0, 9)
-    got = without_others(page, lambda namespace: namespace != "ns")
+    got = hide(page, lambda namespace: namespace != "ns")
     assert (got.units, got.others, got.total) == ([], 5, 5)
-    assert without_others(page, lambda namespace: namespace == "ns") == page
+    assert hide(page, lambda namespace: namespace == "ns") == page
 
 
 def test_a_renewal_ends_with_its_budget(desk: Desk) -> None:

@@ -26,15 +26,17 @@ from queue_insight.debug_api import app, insight_link, what_if_routes
 from queue_insight.debug_api.answers import Answers
 from queue_insight.debug_api.app import build_whole_app
 from queue_insight.debug_api.insight_link import GONE, InsightLink
-from queue_insight.debug_api.insight_views import LogEntryView, LogView, log_without_others
+from queue_insight.debug_api.insight_views import LogEntryView, LogView
 from queue_insight.debug_api.question_caller import caller_named_by_scheduler
 from queue_insight.dump.codec import decode_dump
 from queue_insight.insight.finished_run import FinishedRun
 from queue_insight.insight_feed import http_over_socket
 from queue_insight.insight_feed.messages import ANSWERS_SOCKET
 from queue_insight.insight_program.answer_server import AnswerServer
+from queue_scheduler.debug_api import app as state_app
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.additions import OFF
+from queue_scheduler.debug_api.hiding import hide
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from shared_api.caller_shares import token_key
 from shared_api.debug_api.access import open_access
@@ -153,12 +155,12 @@ def test_units_that_the_caller_may_not_read_are_taken_out_here(
     kit.add_unit("a")
     filtered: list[str] = []
 
-    def without_others(view: views.UnitView, may_read: object) -> views.UnitView:
+    def taken_out(view: views.UnitView, may_read: object) -> views.UnitView:
         assert callable(may_read)
         filtered.append(view.name)
         return view
 
-    monkeypatch.setattr(views, "without_others", without_others)
+    monkeypatch.setattr(state_app, "hide", taken_out)
     with asking(kit, tmp_path) as client:
         now = client.get("/debug/queueunits/default/a")
     with (
@@ -169,22 +171,25 @@ def test_units_that_the_caller_may_not_read_are_taken_out_here(
     assert filtered == ["a", "a"]
 
 
-def test_the_log_names_no_units_of_namespaces_that_may_not_be_read() -> None:
-    def entry(unit: str) -> LogEntryView:
-        return LogEntryView(
-            time=datetime(2026, 11, 1, tzinfo=UTC),
-            number=1,
-            kind="Evicts",
-            unit=unit,
-            queue="team",
-            quota="team",
-            reason="OverQuotaMax",
-            message="needs more cpu",
-            victims=["own/v", "other/v"],
-        )
+def entry(unit: str, reason: str, **more: object) -> LogEntryView:
+    told: dict[str, Any] = {"message": "needs more cpu", "victims": [], **more}
+    at = datetime(2026, 11, 1, tzinfo=UTC)
+    return LogEntryView(
+        time=at,
+        number=1,
+        kind="Refused",
+        unit=unit,
+        queue="team",
+        quota="team",
+        reason=reason,
+        **told,
+    )
 
-    page = LogView(items=[entry("own/a"), entry("other/b")], cursor=7)
-    shown = log_without_others(page, lambda namespace: namespace == "own")
+
+def test_the_log_names_no_units_of_namespaces_that_may_not_be_read() -> None:
+    victims = ["own/v", "other/v"]
+    items = [entry(unit, "OverQuotaMax", victims=victims) for unit in ("own/a", "other/b")]
+    shown = hide(LogView(items=items, cursor=7), lambda namespace: namespace == "own")
     assert [(each.unit, each.message) for each in shown.items] == [
         ("own/a", "needs more cpu"),
         ("", ""),

@@ -21,8 +21,8 @@ from queue_insight.debug_api.app import build_whole_app
 from queue_insight.debug_api.insight_link import InsightLink
 from queue_insight.debug_api.question_budget import QuestionBudget
 from queue_insight.insight_program import wiring
+from queue_scheduler.debug_api.hiding import OF_OTHERS
 from queue_scheduler.debug_api.state_answers import StateAnswers
-from queue_scheduler.debug_api.views import OF_OTHERS
 from queue_scheduler.decision import Rest
 from queue_scheduler.engine.engine import Engine
 from shared_api.access_review import AccessReviewer, ResourceRight, ReviewResult, Right

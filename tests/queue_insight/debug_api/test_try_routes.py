@@ -16,9 +16,12 @@ from queue_insight.debug_api.app import build_whole_app
 from queue_insight.debug_api.forecast_routes import NewUnitsView
 from queue_insight.debug_api.question_budget import QuestionBudget
 from queue_insight.debug_api.try_routes import NOT_IN_TIME
-from queue_insight.debug_api.try_views import TryView, without_others
+from queue_insight.debug_api.try_views import TryView
 from queue_scheduler.debug_api.additions import OFF
+from queue_scheduler.debug_api.hiding import hide
 from queue_scheduler.debug_api.state_answers import StateAnswers
+from queue_scheduler.debug_api.views import view_refusal
+from queue_scheduler.decision import Reason, Refusal
 from shared_api.access_review import AccessReviewer
 from shared_api.caller_shares import token_key
 from shared_api.debug_api.access import MAX_NAMESPACES, ReviewedAccess, open_access
@@ -349,7 +352,7 @@ def test_units_of_others_are_counted_and_not_named(client: httpx.Client) -> None
     view = TryView.model_validate(ask(client, manifest()).json())
     keys = ["default/a", "labs/b", "labs/c"]
     named = view.jobs[0].model_copy(update={"also_starts": keys, "evicts": keys})
-    shown = without_others(view.model_copy(update={"jobs": [named]}), lambda _: False)
+    shown = hide(view.model_copy(update={"jobs": [named]}), lambda _: False)
     (job,) = shown.jobs
     assert (job.also_starts, job.other_starts) == (["default/a"], 2)
     assert (job.evicts, job.other_units) == (["default/a"], 2)
@@ -385,12 +388,12 @@ def test_the_explanation_names_no_units_of_others(client: httpx.Client) -> None:
     view = TryView.model_validate(ask(client, manifest(cpu="2")).json())
     (job,) = view.jobs
     assert job.explanation is not None
-    blocker = job.explanation.blockers[0].model_copy(update={"other": "labs/b"})
+    blocker = view_refusal(Refusal(reason=Reason.BEHIND_REFUSED_UNIT, other="labs/b"))
     told = {"blockers": [blocker], "summary": "It waits behind labs/b."}
     named = job.model_copy(update={"explanation": job.explanation.model_copy(update=told)})
-    shown = without_others(view.model_copy(update={"jobs": [named]}), lambda _: False)
+    shown = hide(view.model_copy(update={"jobs": [named]}), lambda _: False)
     assert "labs/b" not in shown.model_dump_json()
-    assert shown.jobs[0].summary.startswith("It would not start now. It waits behind")
+    assert shown.jobs[0].summary.startswith("It would not start now. It waits in queue team")
 
 
 def test_a_spent_budget_is_said(busy: ShellKit) -> None:

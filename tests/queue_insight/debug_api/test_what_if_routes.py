@@ -17,8 +17,8 @@ from queue_insight.debug_api.answers import Answers
 from queue_insight.debug_api.app import build_whole_app
 from queue_insight.debug_api.question_budget import QuestionBudget
 from queue_scheduler.debug_api.additions import OFF
+from queue_scheduler.debug_api.hiding import OF_OTHERS, hide
 from queue_scheduler.debug_api.state_answers import StateAnswers
-from queue_scheduler.debug_api.views import OF_OTHERS
 from queue_scheduler.engine.engine import Engine
 from shared_api.access_review import AccessReviewer, ReviewResult, Right
 from shared_api.caller_shares import token_key
@@ -221,7 +221,7 @@ def test_units_of_others_are_counted_and_not_named(full: ShellKit) -> None:
 
 def test_whom_a_unit_leaves_for_is_not_named_either(full: ShellKit) -> None:
     view = view_of(full)
-    shown = what_if_routes.what_if_without_others(view, lambda namespace: namespace == "mine")
+    shown = hide(view, lambda namespace: namespace == "mine")
     assert [each.for_unit for each in shown.evicted] == [OF_OTHERS]
     assert shown.spared == ["mine/kept"]
     assert shown.lost_hours == view.lost_hours, "all that leave may be read"

@@ -8,8 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from queue_insight.debug_api.answers import Answers
-from queue_insight.debug_api.explain_views import AdmittedView, explain_without_others
+from queue_insight.debug_api.explain_views import AdmittedView
 from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.debug_api.hiding import hide
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.decision import Dequeue, WriteFailure
 from shared_api.objects.meta import Condition
@@ -196,11 +197,11 @@ def test_units_of_others_are_counted_and_not_named() -> None:
         cpu = len(namespace) // 2
         times.put(build_unit("mine", "owner", queue="q", cpu=cpu, namespace=namespace))
     told = api_of(times).explain("ns", "u")
-    shown = explain_without_others(told, lambda _: False).admitted
+    shown = hide(told, lambda _: False).admitted
     assert shown is not None
     assert [each.namespace for each in shown.eviction.units] == ["ns"]
     assert shown.eviction.others == 1
-    assert explain_without_others(told, lambda _: True) == told
+    assert hide(told, lambda _: True) == told
 
 
 def test_a_unit_that_waits_is_not_admitted() -> None:

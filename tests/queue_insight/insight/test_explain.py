@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from queue_insight.debug_api.answers import Answers
-from queue_insight.debug_api.explain_views import ExplainView, explain_without_others
+from queue_insight.debug_api.explain_views import ExplainView
 from queue_insight.insight.explain import scarcest_first
+from queue_scheduler.debug_api.hiding import OF_OTHERS, hide
 from queue_scheduler.debug_api.state_answers import StateAnswers
-from queue_scheduler.debug_api.views import OF_OTHERS
 from queue_scheduler.decision import Reason, Refusal
 from shared_api.well_known_labels import MAX_DEPTH, STOP_POLICY
 from tests.properties.engine_kit import wall_time
@@ -183,10 +183,10 @@ def test_units_of_others_are_not_named_to_strangers(kit: ShellKit, api: Answers)
     kit.decide()
     told = api.explain("default", "run").model_copy(update={"namespace": "theirs"})
     assert "default/huge" in told.summary
-    shown = explain_without_others(told, lambda namespace: namespace != "default")
+    shown = hide(told, lambda namespace: namespace != "default")
     assert "huge" not in shown.model_dump_json()
     assert OF_OTHERS in shown.summary
-    assert explain_without_others(told, lambda _: True) == told
+    assert hide(told, lambda _: True) == told
 
 
 def test_changes_are_answered_where_they_are_asked_for(kit: ShellKit, api: Answers) -> None:
@@ -221,7 +221,7 @@ def test_units_of_other_namespaces_are_counted_in_changes(kit: ShellKit, api: An
     assert ended.units == ["default/run"]
     change = ended.model_copy(update={"units": ["default/run", "other/secret"]})
     view = told.model_copy(update={"changes": [change]})
-    shown = explain_without_others(view, lambda namespace: namespace == "default")
+    shown = hide(view, lambda namespace: namespace == "default")
     assert shown.changes is not None
     assert (shown.changes[0].units, shown.changes[0].other_units) == (["default/run"], 1)
     assert "secret" not in shown.model_dump_json()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from queue_insight.debug_api.explain_views import view_explanation
 from queue_insight.insight.admitted import Admitted
 from queue_insight.insight.explain import Explanation, Verdict
 from queue_insight.insight.explanation_texts import (
     NOT_NOTED,
     spared_texts,
-    summarize,
     unknown_admission_text,
 )
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
@@ -34,7 +34,9 @@ def test_the_condition_and_the_explanation_say_the_same(reason: Reason) -> None:
     record = CachedUnit(unit=unit, version=1, state=UnitState.ON_HOLD, hold=refusal)
     held = Explanation(record=record, verdict=Verdict.HELD, position=0, blockers=(refusal,))
     assert [each["message"] for each in written["conditions"]] == [written["message"]]
-    assert summarize(held).startswith(f"It is on hold: {written['message']}")
+    assert view_explanation(held, leader=True).summary.startswith(
+        f"It is on hold: {written['message']}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,7 +53,7 @@ def test_the_condition_and_the_explanation_say_the_same(reason: Reason) -> None:
 def test_the_first_reason_is_told_and_the_others_are_counted(count: int, want: str) -> None:
     blockers = (Refusal(reason=Reason.STOPPED_QUEUE, other="q"),) * count
     held = Explanation(record=RECORD, verdict=Verdict.HELD, position=0, blockers=blockers)
-    assert summarize(held) == want
+    assert view_explanation(held, leader=True).summary == want
 
 
 @pytest.mark.parametrize("kept", Kept)

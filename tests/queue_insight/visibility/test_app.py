@@ -13,7 +13,7 @@ import pytest
 from queue_insight.debug_api.engine_state import NoStateError
 from queue_insight.visibility.openapi import BASE
 from queue_insight.visibility.statuses import RETRY_SECONDS
-from queue_scheduler.debug_api.views import OF_OTHERS
+from queue_scheduler.debug_api.hiding import OF_OTHERS
 from queue_scheduler.engine.engine import Engine
 from shared_api.testing.object_builders import job_body
 from shared_api.well_known_labels import QUOTA_NAME

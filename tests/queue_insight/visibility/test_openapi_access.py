@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from queue_insight.visibility.openapi import BASE, document_v3
-from queue_scheduler.debug_api.views import OF_OTHERS
+from queue_scheduler.debug_api.hiding import OF_OTHERS
 from shared_api.testing.object_builders import job_body
 from shared_api.well_known_labels import QUOTA_NAME
 from tests.queue_insight.debug_api.drawn_requests import values

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.hiding import hide
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.engine.engine import Engine
 from shared_api.testing.object_builders import elastic_quota, queue
@@ -90,10 +90,10 @@ def test_the_view_of_a_queue_that_stays_as_it_is_is_built_once(
 def test_units_of_other_namespaces_are_not_in_the_text(kit: ShellKit, api: StateAnswers) -> None:
     kit.add_unit("secret", cpu=3)
     page = api.queues()
-    hidden = views.page_without_others(page, lambda _: False)
+    hidden = hide(page, lambda _: False)
     assert b"secret" in api.queue_views.encode(page)
     assert b"secret" not in api.queue_views.encode(hidden)
-    assert b"secret" in api.queue_views.encode(views.page_without_others(page, lambda _: True))
+    assert b"secret" in api.queue_views.encode(hide(page, lambda _: True))
 
 
 def test_queues_that_are_gone_are_forgotten(kit: ShellKit, api: StateAnswers) -> None:

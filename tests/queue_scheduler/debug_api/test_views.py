@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.hiding import OF_OTHERS, hide
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine.engine import Engine
@@ -298,9 +299,9 @@ def test_upstreams_paths_have_content(api: StateAnswers) -> None:
 @pytest.mark.parametrize(
     ("readable", "head", "message"),
     [
-        pytest.param({"default", "labs"}, "big", "behind labs/b", id="all"),
-        pytest.param({"default"}, "big", f"behind {views.OF_OTHERS}", id="not the refusal's other"),
-        pytest.param({"labs"}, None, "behind labs/b", id="not the head's"),
+        pytest.param({"default", "labs"}, "big", ": labs/b", id="all"),
+        pytest.param({"default"}, "big", f": {OF_OTHERS}", id="not the refusal's other"),
+        pytest.param({"labs"}, None, ": labs/b", id="not the head's"),
     ],
 )
 def test_a_queue_names_no_units_of_others(
@@ -308,12 +309,12 @@ def test_a_queue_names_no_units_of_others(
 ) -> None:
     queue = api.queue("team").queue
     assert queue.last_refusal is not None
-    changes = {"other": "labs/b", "message": "behind labs/b"}
-    named = queue.model_copy(update={"last_refusal": queue.last_refusal.model_copy(update=changes)})
-    shown = views.queue_without_others(named, readable.__contains__)
+    refusal = views.view_refusal(Refusal(reason=Reason.BEHIND_REFUSED_UNIT, other="labs/b"))
+    named = queue.model_copy(update={"last_refusal": refusal})
+    shown = hide(named, readable.__contains__)
     assert (shown.head and shown.head.name) == head
     assert shown.last_refusal is not None
-    assert shown.last_refusal.message == message
+    assert shown.last_refusal.message.endswith(message)
 
 
 def test_a_deleted_quota_leaves_its_queues_without_it(busy: ShellKit, api: StateAnswers) -> None:
@@ -474,9 +475,7 @@ class TestWithoutOthers:
             for where, lost in places
         ]
         would = views.WouldPreemptView(enabled=True, reason="Preempted", victims=victims)
-        seen = views.without_others(
-            self.view(api, kit, would_preempt=would), lambda where: where == "labs"
-        )
+        seen = hide(self.view(api, kit, would_preempt=would), lambda where: where == "labs")
         assert seen.would_preempt is not None
         assert [each.namespace for each in seen.would_preempt.victims] == ["default", "labs"]
         assert (seen.would_preempt.others, seen.would_preempt.others_lost_seconds) == (2, None)
@@ -492,23 +491,29 @@ class TestWithoutOthers:
             for where in ("labs", *hidden)
         ]
         would = views.WouldPreemptView(enabled=True, reason="Preempted", victims=victims)
-        seen = views.without_others(
-            self.view(api, kit, would_preempt=would), lambda where: where == "labs"
-        )
+        seen = hide(self.view(api, kit, would_preempt=would), lambda where: where == "labs")
         assert seen.would_preempt is not None
         assert (seen.would_preempt.others, seen.would_preempt.others_lost_seconds) == (
             len(hidden),
             want,
         )
 
-    @pytest.mark.parametrize(("other", "is_named"), [("secret/b", False), ("team", True)])
+    @pytest.mark.parametrize(
+        ("reason", "other", "is_named"),
+        [
+            (Reason.WOULD_DELAY_HEAD, "secret/b", False),
+            (Reason.ROOM_FOR_PREEMPTOR, "secret/b", False),
+            (Reason.HURTS_OTHERS, "team", True),
+        ],
+    )
     def test_the_unit_ahead(
-        self, kit: ShellKit, api: StateAnswers, other: str, is_named: bool
+        self, kit: ShellKit, api: StateAnswers, reason: Reason, other: str, *, is_named: bool
     ) -> None:
-        refusal = views.RefusalView(reason="R", message=f"waits behind {other}", other=other)
-        view = self.view(api, kit, refusal=refusal, backfill_behind=other)
-        seen = views.without_others(view, lambda _: False)
+        refusal = Refusal(reason=reason, other=other, resource="cpu", limit=3000, used=2500)
+        view = self.view(api, kit, refusal=views.view_refusal(refusal), backfill_behind=other)
+        seen = hide(view, lambda _: False)
         assert (other in seen.model_dump_json()) is is_named
         assert seen.refusal is not None
-        assert (seen.refusal.message == "waits behind a unit of another namespace") is not is_named
-        assert views.without_others(view, lambda _: True) == view
+        anonymous = views.view_refusal(msgspec.structs.replace(refusal, other=OF_OTHERS))
+        assert (seen.refusal.message == anonymous.message) is not is_named
+        assert hide(view, lambda _: True) is view

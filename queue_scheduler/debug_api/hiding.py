@@ -1,0 +1,206 @@
+"""Hides units of namespaces that the reader of an answer may not read.
+
+Fields that name a unit are marked where a view declares them, and `hide` goes by the marks alone:
+
+- `Owner`: the unit that a view is about. In a list, or where null is allowed, a view about a hidden
+  unit is left out.
+- `OfUnit`: another unit, or a list of units.
+- `Sentence`: a text that may name units. It is built from the other fields, after these are hidden.
+- `SumOf`: a sum over units.
+
+An answer about one unit is not hidden as a whole: its route has checked the right to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, get_args
+
+from shared_api.debug_api.views import View
+
+ViewT = TypeVar("ViewT", bound=View)
+MayRead = Callable[[str], bool]
+"""Returns whether the reader may read the units of a namespace."""
+
+OF_OTHERS: Final = "a unit of another namespace"
+"""In place of a name."""
+
+LEAST_SUMMED: Final = 3
+"""Over fewer namespaces of others nothing is summed up: the sum would tell about one of them."""
+
+
+class Owner(NamedTuple):
+    """The unit that a view is about: `namespace/name`, or the namespace alone.
+
+    Attributes:
+        is_asked: The reader has asked about it by name, with a right of its own: it is not hidden.
+        stays: The view is shown without its unit, which is then "".
+    """
+
+    is_asked: bool = False
+    stays: bool = False
+
+
+class OfUnit(NamedTuple):
+    """A unit as `namespace/name`, or a list of such, or of views of units.
+
+    Anything without a slash is no unit, and is shown.
+
+    Attributes:
+        hidden: What a name is replaced by; names in a list are left out.
+        counted: The field that counts what is left out of a list; "": none does.
+    """
+
+    hidden: str = ""
+    counted: str = ""
+
+
+class Sentence(NamedTuple):
+    """A text that `build` makes of the other fields of its view."""
+
+    build: Callable[[Any], str]
+
+
+class SumOf(NamedTuple):
+    """A sum over the units of a list; null if it would tell about units that are hidden.
+
+    Attributes:
+        units: The field with the list.
+        hidden: What is summed up, over the units that are left out; "": the sum is over all, and
+            is shown as it is.
+    """
+
+    units: str
+    hidden: str = ""
+
+
+Mark: TypeAlias = Owner | OfUnit | Sentence | SumOf
+
+
+def hide(answer: ViewT, may_read: MayRead) -> ViewT:
+    """Return an answer that names no unit of a namespace that its reader may not read.
+
+    It is the same object if nothing is hidden.
+    """
+    return _Reader(may_read).show(answer, is_asked=True)
+
+
+def may_sum(hidden: Iterable[str]) -> bool:
+    """Return whether a reader may see a sum over units of namespaces that are hidden from it.
+
+    A sum over one or two would be what only their readers may know. Their number is shown: it says
+    that something is left out.
+    """
+    return not 0 < len(set(hidden)) < LEAST_SUMMED
+
+
+def with_sentences(view: ViewT) -> ViewT:
+    """Return a view with its sentences built from the other fields."""
+    texts = {
+        name: mark.build(view) for name, mark in marked(type(view)) if isinstance(mark, Sentence)
+    }
+    return _changed(view, texts)
+
+
+@cache
+def marked(view: type[View]) -> tuple[tuple[str, Mark | None], ...]:
+    """Return the marked fields of a view, and those with other views, whose mark may be None."""
+    return tuple(
+        (name, mark)
+        for name, field in view.model_fields.items()
+        for mark in [next((each for each in field.metadata if isinstance(each, Mark)), None)]
+        if mark is not None or any(views_in(field.annotation))
+    )
+
+
+def views_in(annotation: object) -> Iterator[type[View]]:
+    """Yield the views that a value of a type may have in it."""
+    if isinstance(annotation, type) and issubclass(annotation, View):
+        yield annotation
+    for each in get_args(annotation):
+        yield from views_in(each)
+
+
+class _Reader(NamedTuple):
+    """Who reads an answer.
+
+    Attributes:
+        may_read: Returns whether it may read the units of a namespace.
+        asked: The namespace of the unit that it has asked about; None: it has asked about none.
+    """
+
+    may_read: MayRead
+    asked: str | None = None
+
+    def show(self, view: ViewT, *, is_asked: bool = False) -> ViewT:
+        """Return a view without what is hidden; `is_asked`: it is about what was asked for."""
+        name, owner = _owner_of(type(view))
+        reader = self
+        changes: dict[str, Any] = {}
+        if is_asked or owner.is_asked:
+            reader = self._replace(asked=_namespace_of(view) or self.asked)
+        elif owner.stays and not self.sees(view):
+            changes[name] = ""
+        for field, mark in marked(type(view)):
+            changes |= reader.changes_of(view, field, mark)
+        return with_sentences(_changed(view, changes))
+
+    def changes_of(self, view: View, name: str, mark: Mark | None) -> dict[str, Any]:
+        """Return what one field is to be, and what counts that which is left out of it."""
+        value = getattr(view, name)
+        match mark, value:
+            case SumOf(units, amount), _:
+                left_out = [each for each in getattr(view, units) if not self.sees(each)]
+                if not may_sum(str(_namespace_of(each)) for each in left_out):
+                    return {name: None}
+                return {name: sum(getattr(each, amount) for each in left_out)} if amount else {}
+            case OfUnit(hidden), str():
+                return {} if self.sees(value) else {name: hidden}
+            case ((OfUnit() | None), list()):
+                shown = [self._show_item(each) for each in value if self.keeps(each)]
+                changes: dict[str, Any] = {name: shown}
+                if isinstance(mark, OfUnit) and mark.counted:
+                    count = getattr(view, mark.counted) + len(value) - len(shown)
+                    changes[mark.counted] = count
+                return changes
+            case _, View():
+                return {name: self.show(value) if self.keeps(value) else None}
+            case _:
+                return {}
+
+    def keeps(self, unit: str | View) -> bool:
+        """Return whether a unit, or a view of one, is not left out of a list."""
+        if isinstance(unit, View) and any(_owner_of(type(unit))[1]):
+            return True
+        return self.sees(unit)
+
+    def sees(self, unit: str | View) -> bool:
+        """Return whether it may see a unit, or a view of one; what is of no unit is seen by all."""
+        namespace = _namespace_of(unit)
+        return namespace in (None, self.asked) or self.may_read(namespace)
+
+    def _show_item(self, item: str | View) -> str | View:
+        return self.show(item) if isinstance(item, View) else item
+
+
+@cache
+def _owner_of(view: type[View]) -> tuple[str, Owner]:
+    """Return the field with the unit that a view is about; "" if it is about none."""
+    found = ((name, mark) for name, mark in marked(view) if isinstance(mark, Owner))
+    return next(found, ("", Owner()))
+
+
+def _namespace_of(unit: str | View) -> str | None:
+    """Return the namespace of a unit, or of the unit that a view is about; None: it is of none."""
+    if isinstance(unit, str):
+        namespace, slash, _ = unit.partition("/")
+        return namespace if slash else None
+    name, _ = _owner_of(type(unit))
+    return str(getattr(unit, name)).partition("/")[0] if name else None
+
+
+def _changed(view: ViewT, changes: dict[str, Any]) -> ViewT:
+    """Return a view with changes; the same one if they change nothing."""
+    real = {name: value for name, value in changes.items() if getattr(view, name) != value}
+    return view.model_copy(update=real) if real else view
