@@ -12,8 +12,9 @@ class LogEntry(Answer, frozen=True):
     """One decision: a unit was admitted, grew, has others evicted, or is refused for a new reason.
 
     `number` counts the calls of the scheduler's engine. `quota` is, of a refusal, the one whose
-    limit it is. `unit` and `message` are "" if the caller may not read the unit's namespace;
-    `others` counts the victims that are not named for that reason.
+    limit it is. `other` is the unit that the message names, for example the one ahead. `unit` and
+    `message` are "" if the caller may not read the unit's namespace; `others` counts the victims
+    that are not named for that reason.
     """
 
     time: str = ""
@@ -24,6 +25,7 @@ class LogEntry(Answer, frozen=True):
     quota: str = ""
     reason: str = ""
     message: str = ""
+    other: str = ""
     victims: tuple[str, ...] = ()
     others: int = 0
 

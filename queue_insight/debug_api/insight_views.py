@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from queue_scheduler.debug_api.hiding import OfUnit, Owner, Sentence
+from queue_scheduler.debug_api.hiding import OF_OTHERS, OfUnit, Owner, Sentence
+from queue_scheduler.decision import Reason, Refusal
+from queue_scheduler.refusal_texts import NAMES_UNIT, full_message
 from shared_api.debug_api.views import View
 
 
@@ -45,16 +47,22 @@ class FinishedRunsView(View):
 
 
 def _message_of(entry: LogEntryView) -> str:
-    """Return the message of a decision; "" if its unit is hidden."""
-    return entry.message if entry.unit else ""
+    """Return the message of a decision; it is made anew if the unit that it names is hidden."""
+    if not entry.unit:
+        return ""
+    if entry.other or entry.reason not in NAMES_UNIT:
+        return entry.message
+    refusal = Refusal(reason=Reason(entry.reason), quota=entry.quota, other=OF_OTHERS)
+    return full_message(refusal)
 
 
 class LogEntryView(View):
     """One decision: a unit was admitted, grew, has others evicted, or is refused for a new reason.
 
     `number` counts the calls of the scheduler's engine. `quota` is, of a refusal, the one whose
-    limit it is. `unit` and `message` are "" if the caller may not read the unit's namespace;
-    `others` counts the victims that are not named for that reason.
+    limit it is. `other` is the unit that the message names, for example the one ahead. `unit` and
+    `message` are "" if the caller may not read the unit's namespace; `others` counts the victims
+    that are not named for that reason.
     """
 
     time: datetime
@@ -65,6 +73,7 @@ class LogEntryView(View):
     quota: str
     reason: str
     message: Annotated[str, Sentence(_message_of)]
+    other: Annotated[str, OfUnit()] = ""
     victims: Annotated[list[str], OfUnit(counted="others")]
     others: int = 0
 

@@ -132,6 +132,7 @@ def _view_entry(entry: LogEntry) -> LogEntryView:
         quota=entry.quota,
         reason=entry.reason,
         message=entry.message,
+        other=entry.other,
         victims=list(entry.victims),
     )
 

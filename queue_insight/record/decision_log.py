@@ -15,7 +15,7 @@ import msgspec
 from queue_scheduler.cycles.engine_call import EngineCall
 from queue_scheduler.decision import Dequeue, Growth, Preempt, Refused
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.refusal_texts import full_message
+from queue_scheduler.refusal_texts import NAMES_UNIT, full_message
 
 MAX_KNOWN: Final = 200_000
 """Units whose last refusal is remembered, at some 200 bytes; above that, all are forgotten."""
@@ -43,6 +43,7 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         quota: Its quota; of a refusal, the one whose limit it is.
         reason: Why; "" for an admission.
         message: The same in words, with numbers.
+        other: The unit that `message` names, such as the one ahead; "": it names none.
         victims: The units to evict.
     """
 
@@ -55,6 +56,7 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     quota: str = ""
     reason: str = ""
     message: str = ""
+    other: str = ""
     victims: tuple[str, ...] = ()
 
 
@@ -95,6 +97,7 @@ class DecisionLog:
             quota=refusal.quota or entry.quota,
             reason=answer.reason if isinstance(answer, Preempt) else refusal.reason.value,
             message=full_message(refusal),
+            other=refusal.other if refusal.reason in NAMES_UNIT else "",
             victims=tuple(v.unit for v in answer.victims) if isinstance(answer, Preempt) else (),
         )
 

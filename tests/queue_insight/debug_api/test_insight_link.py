@@ -36,7 +36,7 @@ from queue_insight.insight_program.answer_server import AnswerServer
 from queue_scheduler.debug_api import app as state_app
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.additions import OFF
-from queue_scheduler.debug_api.hiding import hide
+from queue_scheduler.debug_api.hiding import OF_OTHERS, hide
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from shared_api.caller_shares import token_key
 from shared_api.debug_api.access import open_access
@@ -81,6 +81,8 @@ FORECASTS: dict[str, Any] = {
     "units": [FORECAST | {"namespace": "other"}, FORECAST | {"namespace": "mine"}],
     "others": 0,
 }
+
+ANONYMOUS = f"would delay a unit before it that does not fit yet: {OF_OTHERS}"
 
 Handler = Callable[[Request], Response]
 
@@ -196,6 +198,22 @@ def test_the_log_names_no_units_of_namespaces_that_may_not_be_read() -> None:
     ]
     assert [(each.victims, each.others) for each in shown.items] == [(["own/v"], 1)] * 2
     assert shown.cursor == 7
+
+
+@pytest.mark.parametrize(
+    ("unit", "other", "message"),
+    [
+        pytest.param("own/a", "own/b", "waits behind own/b", id="its own"),
+        pytest.param("own/a", "other/b", ANONYMOUS, id="of another namespace"),
+        pytest.param("own/a", "", ANONYMOUS, id="not kept, by an earlier version"),
+        pytest.param("other/a", "own/b", "", id="a hidden unit behind its own"),
+    ],
+)
+def test_a_message_of_the_log_names_no_unit_of_others(unit: str, other: str, message: str) -> None:
+    told = entry(unit, "WouldDelayHead", other=other, message=f"waits behind {other or 'other/b'}")
+    (shown,) = hide(LogView(items=[told]), lambda namespace: namespace == "own").items
+    assert shown.message == message
+    assert "other" not in f"{shown.unit} {shown.other} {shown.message}".replace(ANONYMOUS, "")
 
 
 @pytest.mark.parametrize(("namespace", "want"), [("own", 503), ("other", 403)])
