@@ -97,29 +97,66 @@ def may_sum(hidden: Iterable[str]) -> bool:
 
 def with_sentences(view: ViewT) -> ViewT:
     """Return a view with its sentences built from the other fields."""
-    texts = {
-        name: mark.build(view) for name, mark in marked(type(view)) if isinstance(mark, Sentence)
-    }
-    return _changed(view, texts)
+    texts = {name: build(view) for name, build in _plan_of(type(view)).sentences}
+    return _changed(view, texts) if texts else view
 
 
-@cache
-def marked(view: type[View]) -> tuple[tuple[str, Mark | None], ...]:
-    """Return the marked fields of a view, and those with other views, whose mark may be None."""
-    return tuple(
-        (name, mark)
+def marks_of(view: type[View]) -> dict[str, Mark]:
+    """Return the marks of a view's fields."""
+    return {
+        name: mark
         for name, field in view.model_fields.items()
-        for mark in [next((each for each in field.metadata if isinstance(each, Mark)), None)]
-        if mark is not None or any(views_in(field.annotation))
-    )
+        for mark in field.metadata
+        if isinstance(mark, Mark)
+    }
 
 
 def views_in(annotation: object) -> Iterator[type[View]]:
-    """Yield the views that a value of a type may have in it."""
+    """Yield the views that a value of a type may have in it, without those within them."""
     if isinstance(annotation, type) and issubclass(annotation, View):
         yield annotation
     for each in get_args(annotation):
         yield from views_in(each)
+
+
+class _Plan(NamedTuple):
+    """What there is to hide in a view.
+
+    Attributes:
+        unit: The field with the unit that it is about; "": it is about none.
+        owner: That field's mark.
+        fields: Fields with units, sums or views; the mark of one with views may be None.
+        sentences: Fields, each with what builds it.
+    """
+
+    unit: str
+    owner: Owner
+    fields: tuple[tuple[str, OfUnit | SumOf | None], ...]
+    sentences: tuple[tuple[str, Callable[[Any], str]], ...]
+
+
+@cache
+def _plan_of(view: type[View]) -> _Plan:
+    unit, owner = "", Owner()
+    fields: list[tuple[str, OfUnit | SumOf | None]] = []
+    sentences = []
+    marks = marks_of(view)
+    for name, field in view.model_fields.items():
+        below = views_in(field.annotation)
+        has_marks = (bool(marks) if each is view else _has_marks(each) for each in below)
+        mark = marks.get(name)
+        if isinstance(mark, Owner):
+            unit, owner = name, mark
+        elif isinstance(mark, Sentence):
+            sentences.append((name, mark.build))
+        elif mark is not None or any(has_marks):
+            fields.append((name, mark))
+    return _Plan(unit, owner, tuple(fields), tuple(sentences))
+
+
+def _has_marks(view: type[View]) -> bool:
+    plan = _plan_of(view)
+    return bool(plan.unit or plan.fields or plan.sentences)
 
 
 class _Reader(NamedTuple):
@@ -135,60 +172,49 @@ class _Reader(NamedTuple):
 
     def show(self, view: ViewT, *, is_asked: bool = False) -> ViewT:
         """Return a view without what is hidden; `is_asked`: it is about what was asked for."""
-        name, owner = _owner_of(type(view))
-        reader = self
+        plan, reader = _plan_of(type(view)), self
         changes: dict[str, Any] = {}
-        if is_asked or owner.is_asked:
-            reader = self._replace(asked=_namespace_of(view) or self.asked)
-        elif owner.stays and not self.sees(view):
-            changes[name] = ""
-        for field, mark in marked(type(view)):
-            changes |= reader.changes_of(view, field, mark)
+        if is_asked or plan.owner.is_asked:
+            reader = _Reader(self.may_read, _namespace_of(view) or self.asked)
+        elif plan.owner.stays and not self.sees(view):
+            changes[plan.unit] = ""
+        for name, mark in plan.fields:
+            changes |= reader.changes_of(view, name, mark)
         return with_sentences(_changed(view, changes))
 
-    def changes_of(self, view: View, name: str, mark: Mark | None) -> dict[str, Any]:
+    def changes_of(self, view: View, name: str, mark: OfUnit | SumOf | None) -> dict[str, Any]:
         """Return what one field is to be, and what counts that which is left out of it."""
-        value = getattr(view, name)
-        match mark, value:
-            case SumOf(units, amount), _:
-                left_out = [each for each in getattr(view, units) if not self.sees(each)]
-                if not may_sum(str(_namespace_of(each)) for each in left_out):
+        match mark, getattr(view, name):
+            case SumOf(units, amount), value:
+                hidden = [each for each in getattr(view, units) if not self.sees(each)]
+                if not may_sum(str(_namespace_of(each)) for each in hidden):
                     return {name: None}
-                return {name: sum(getattr(each, amount) for each in left_out)} if amount else {}
-            case OfUnit(hidden), str():
-                return {} if self.sees(value) else {name: hidden}
-            case ((OfUnit() | None), list()):
-                shown = [self._show_item(each) for each in value if self.keeps(each)]
-                changes: dict[str, Any] = {name: shown}
-                if isinstance(mark, OfUnit) and mark.counted:
-                    count = getattr(view, mark.counted) + len(value) - len(shown)
-                    changes[mark.counted] = count
-                return changes
-            case _, View():
-                return {name: self.show(value) if self.keeps(value) else None}
-            case _:
+                return {name: sum(getattr(each, amount) for each in hidden) if amount else value}
+            case _, None | "" | []:
                 return {}
+            case OfUnit(instead), str() as unit:
+                return {} if self.sees(unit) else {name: instead}
+            case _, View() as below:
+                return {name: self.show(below) if self.keeps(below) else None}
+            case _, list() as rows:
+                kept = [each for each in rows if self.keeps(each)]
+                changes: dict[str, Any] = {}
+                if isinstance(mark, OfUnit) and mark.counted:
+                    changes[mark.counted] = getattr(view, mark.counted) + len(rows) - len(kept)
+                shown = [self.show(each) if isinstance(each, View) else each for each in kept]
+                return {name: shown, **changes}
+            case _, value:
+                raise TypeError(f"{type(view).__name__}.{name}: what units are in {value!r}?")
 
     def keeps(self, unit: str | View) -> bool:
         """Return whether a unit, or a view of one, is not left out of a list."""
-        if isinstance(unit, View) and any(_owner_of(type(unit))[1]):
-            return True
-        return self.sees(unit)
+        owner = _plan_of(type(unit)).owner if isinstance(unit, View) else Owner()
+        return owner.is_asked or owner.stays or self.sees(unit)
 
     def sees(self, unit: str | View) -> bool:
         """Return whether it may see a unit, or a view of one; what is of no unit is seen by all."""
         namespace = _namespace_of(unit)
-        return namespace in (None, self.asked) or self.may_read(namespace)
-
-    def _show_item(self, item: str | View) -> str | View:
-        return self.show(item) if isinstance(item, View) else item
-
-
-@cache
-def _owner_of(view: type[View]) -> tuple[str, Owner]:
-    """Return the field with the unit that a view is about; "" if it is about none."""
-    found = ((name, mark) for name, mark in marked(view) if isinstance(mark, Owner))
-    return next(found, ("", Owner()))
+        return namespace is None or namespace == self.asked or self.may_read(namespace)
 
 
 def _namespace_of(unit: str | View) -> str | None:
@@ -196,7 +222,7 @@ def _namespace_of(unit: str | View) -> str | None:
     if isinstance(unit, str):
         namespace, slash, _ = unit.partition("/")
         return namespace if slash else None
-    name, _ = _owner_of(type(unit))
+    name = _plan_of(type(unit)).unit
     return str(getattr(unit, name)).partition("/")[0] if name else None
 
 

@@ -66,8 +66,8 @@ def reads_a(namespace: str) -> bool:
     return namespace == "a"
 
 
-def row(unit: str, **more: str) -> Row:
-    return with_sentences(Row(unit=unit, **more))
+def row(unit: str, *, ahead: str = "", by: str = "") -> Row:
+    return with_sentences(Row(unit=unit, ahead=ahead, by=by))
 
 
 def test_views_of_hidden_units_are_left_out_and_counted() -> None:
