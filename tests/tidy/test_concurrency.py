@@ -77,6 +77,7 @@ ASYNC_PLACES: dict[str, str] = {
     "tests/benchmarks/page_viewers.py": "200 open pages in one process",
     "shared_api/debug_api/app_server.py": "an application is a coroutine (ASGI)",
     "tests/shared_api/debug_api/test_app_server.py": "it plays applications",
+    "tests/properties/hidden_world.py": "it asks applications without a socket",
     "shared_api/debug_api/json_body.py": "Starlette's body of a request can only be awaited",
 }
 

@@ -1,0 +1,390 @@
+"""A random state of units of several namespaces, behind all doors that answer about it.
+
+Whatever only objects of namespaces have that the visitor may not read is a random word, which no
+answer to the visitor may have in it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable
+from datetime import datetime
+from http import HTTPStatus
+from itertools import count
+from typing import Any, Final, NamedTuple, cast
+
+import anyio
+import httpx
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from queue_insight.debug_api.answers import Answers
+from queue_insight.debug_api.app import build_whole_app
+from queue_insight.debug_api.engine_state import State
+from queue_insight.debug_api.explanations import Explanations
+from queue_insight.debug_api.forecast_routes import Forecasts, forecast_scope
+from queue_insight.debug_api.insight_link import InsightLink
+from queue_insight.debug_api.insight_views import InsightView, LogView, RecordView
+from queue_insight.debug_api.question_budget import QuestionBudget
+from queue_insight.debug_api.what_if_routes import WhatIfAnswers
+from queue_insight.forecast.all_units import Settings
+from queue_insight.forecast.model_loading import load_run_time_model
+from queue_insight.insight_program.answer_app import (
+    LogApi,
+    NewUnitsApi,
+    RunsApi,
+    StateApi,
+    build_answer_app,
+)
+from queue_insight.insight_program.followed_engine import Followed
+from queue_insight.insight_program.horizons import Horizons
+from queue_insight.insight_program.sources import Source, Sources
+from queue_insight.page.page_app import build_page_api
+from queue_insight.page.page_metrics import PageMetrics
+from queue_insight.page.sources import PageSources
+from queue_insight.page.visitors import Visitor
+from queue_insight.record.decision_log import DecisionLog, LogEntry
+from queue_insight.record.log_query import LogPage, LogQuery
+from queue_insight.visibility.app import build_visibility_app
+from queue_insight.visibility.caller import CALLER, GROUP, AccessVerdict, Caller
+from queue_insight.visibility.snapshots import KeptSnapshots
+from queue_insight.visibility.sources import VisibilitySources
+from queue_scheduler.cycles.engine_call import EngineCall
+from queue_scheduler.cycles.shared_engine import SharedEngine
+from queue_scheduler.debug_api.state_answers import StateAnswers
+from queue_scheduler.decision import Moment, Rest
+from queue_scheduler.engine.engine import Engine
+from shared_api.access_review import AccessReviewer, ResourceRight, ReviewResult, Right
+from shared_api.debug_api.access import ReviewedAccess
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.process import http_exchange
+from shared_api.testing.object_builders import (
+    elastic_quota,
+    pod_set,
+    queue,
+    queue_unit_body,
+    to_struct,
+    with_status,
+)
+from shared_api.testing.virtual_clock import VirtualClock
+from shared_api.well_known_labels import (
+    BACKFILL,
+    ENABLE_PREEMPTION,
+    MAX_DEPTH,
+    PREEMPT_RUNNING,
+    QUOTA_NAME,
+    WAIT_FOR_PODS_RUNNING,
+)
+from tests.queue_insight.forecast.forecast_kit import renew
+from tests.queue_insight.insight_kit import new_engine
+
+Json = dict[str, Any]
+
+MINE: Final = "mine"
+"""The one namespace that the visitor may read."""
+QUEUES: Final = ("lab", "team")
+"""Queues, and their quotas, which all namespaces share."""
+VISITOR, READER_OF_ALL = "ann", "root"
+LOCAL: Final = "http://localhost"
+AT: Final = "2026-11-01T10:00:00Z"
+OPTIONS: Final = (
+    BACKFILL, ENABLE_PREEMPTION, PREEMPT_RUNNING, WAIT_FOR_PODS_RUNNING,
+)  # fmt: skip
+
+
+class HiddenWorld:
+    """The objects, and an engine that has decided about them.
+
+    Attributes:
+        clock: The time.
+        shared: The engine.
+        words: What only objects have that the visitor may not read.
+        mine: Names of the visitor's units.
+        log: What was decided, in order.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._rng = random.Random(seed)
+        self.clock = VirtualClock()
+        self.shared = SharedEngine(new_engine(), lambda _: None)
+        self.words: set[str] = set()
+        self.mine: list[str] = []
+        self.log: list[LogEntry] = []
+        self._version = count(1)
+        self._fill()
+
+    def _fill(self) -> None:
+        rng, tell = self._rng, self.shared.tell
+        for name in QUEUES:
+            switches = {each: "true" for each in OPTIONS if rng.random() < 0.6}
+            if rng.random() < 0.2:
+                switches[MAX_DEPTH] = "2"
+            tell(Engine.on_quota, elastic_quota(name, max={"cpu": 8}))
+            policy = rng.choice(("Priority", "Priority", "Block", "FIFO"))
+            tell(Engine.on_queue, queue(name, policy=policy, metadata={"annotations": switches}))
+        others = [self._word() for _ in range(rng.choice((1, 2, 4)))]
+        for _ in range(rng.randint(4, 14)):
+            self._put(MINE if rng.random() < 0.4 else rng.choice(others))
+        self._decide()
+        for name in QUEUES:  # small units behind a large one, as a rule of another namespace
+            ahead, behind = rng.sample((MINE, *others * 3), 2)
+            self._put(ahead, name, cpu=6, priority=10)
+            for _ in range(rng.randint(1, 3)):
+                self._put(rng.choice((MINE, MINE, behind)), name, cpu=1)
+        self._decide()
+
+    def _word(self) -> str:
+        word = f"w{self._rng.getrandbits(40):010x}"
+        self.words.add(word)
+        return word
+
+    def _put(self, namespace: str, queue: str = "", cpu: int = 0, priority: int = 0) -> None:
+        rng, version = self._rng, next(self._version)
+        is_mine = namespace == MINE
+        name = f"own-{version}" if is_mine else self._word()
+        if is_mine:
+            self.mine.append(name)
+
+        def said(text: str) -> str:
+            return text if is_mine else self._word()
+
+        cpu = cpu or rng.choice((1, 2, 3, 3, 5, 6, 9))
+        quota = queue or rng.choice((*QUEUES * 3, said("no-such-quota")))
+        body = queue_unit_body(
+            name,
+            namespace=namespace,
+            quota=quota,
+            metadata={
+                "uid": said(f"uid-{version}"),
+                "resourceVersion": str(version),
+                "creationTimestamp": f"2026-11-01T09:00:{version:02}Z",
+                "labels": {"user": said("me"), QUOTA_NAME: quota},
+                "annotations": {"note": said("mine")},
+            },
+            podSet=[pod_set(said("main"), requests={"cpu": cpu})],
+            priority=priority or rng.choice((0, 0, 5, 9)),
+            active=rng.random() < 0.9,
+            consumerRef={
+                "apiVersion": "batch/v1", "kind": "Job", "name": said(name), "uid": said("j"),
+            },
+            maximumExecutionTimeSeconds=rng.choice((None, 60, 6000)),
+        )  # fmt: skip
+        if not queue and cpu < 4 and quota in QUEUES and rng.random() < 0.3:
+            name_of_set = body["spec"]["podSet"][0]["name"]
+            grant = {"name": name_of_set, "replicas": 1, "running": 1, "resources": {"cpu": cpu}}
+            ready = {
+                "type": "PodsReady", "status": "False", "reason": "PodsUnschedulable",
+                "message": said("no node"), "lastTransitionTime": "2026-11-01T09:00:00Z",
+            }  # fmt: skip
+            admitted = {**ready, "type": "Admitted", "status": "True", "reason": "Admitted"}
+            conditions = [admitted, ready] if rng.random() < 0.5 else [admitted]
+            body = with_status(body, phase="Running", admissions=[grant], conditions=conditions)
+        self.shared.tell(Engine.on_queue_unit, to_struct(QueueUnit, body))
+
+    def _decide(self) -> None:
+        """Let both queues decide until they rest, and keep what they decide."""
+        clock, log = self.clock, DecisionLog()
+        for name in QUEUES:
+            for number in range(60):
+                answer = self.shared.decide_next(name, clock.monotonic(), clock.now())
+                if isinstance(answer, Rest):
+                    break
+                call = EngineCall(number, clock.now().timestamp(), "decide_next")
+                entry = log.entry_of(call, answer, self.shared.fork())
+                if entry is not None:
+                    self.log.append(entry)
+                clock.advance(0.1)
+
+    def state(self) -> State:
+        """Return a copy of the engine."""
+        return State(self.shared.fork(), Moment(self.clock.monotonic(), self.clock.now()))
+
+    def source(self, _at: datetime | None) -> Source:
+        """Return the engine; it is the same at all times."""
+        return Source(self.shared, self.clock.now(), is_leader=True, now=self.clock.now)
+
+    def read_log(self, query: LogQuery) -> LogPage:
+        """Return what was decided."""
+        entries = (each for each in reversed(self.log) if query.unit in ("", each.unit))
+        return LogPage(entries=tuple(entries), cursor=None)
+
+
+class _Sources(Sources):
+    """The world, at all times the same."""
+
+    def __init__(self, world: HiddenWorld) -> None:
+        self.clock = world.clock
+        self._world = world
+
+    def at(self, moment: datetime | None) -> Source:
+        return self._world.source(moment)
+
+    def log(self, query: LogQuery) -> LogPage:
+        return self._world.read_log(query)
+
+    def followed(self) -> Followed:
+        now = self.clock.now()
+        return Followed(number=1, state_at=now, is_leader=True, since=now)
+
+
+class AppClient:
+    """Asks an application in this thread, without a socket.
+
+    Args:
+        app: The application.
+        reader: Who asks.
+    """
+
+    def __init__(self, app: ASGIApp, reader: str = "") -> None:
+        self._app = app
+        self._headers = {"authorization": reader}
+
+    def send(self, method: str, path: str, **more: Any) -> httpx.Response:
+        """Send a request; return the answer."""
+
+        async def ask() -> httpx.Response:
+            transport = httpx.ASGITransport(cast("Any", self._app))
+            async with httpx.AsyncClient(
+                transport=transport, base_url="http://localhost"
+            ) as client:
+                return await client.request(method, path, **{"headers": self._headers, **more})
+
+        return anyio.run(ask)
+
+
+class _Link(InsightLink):
+    """Asks the insight program without a socket."""
+
+    def __init__(self, client: AppClient, clock: VirtualClock) -> None:
+        super().__init__(None, clock)
+        self._client = client
+
+    def _answer(self, request: http_exchange.Request) -> http_exchange.Answer:
+        got = self._client.send(
+            request.method, request.target, content=request.body, headers=dict(request.headers)
+        )
+        headers = tuple(got.headers.items())
+        return http_exchange.Answer(got.status_code, got.content, headers=headers)
+
+
+class _Rights(AccessReviewer):
+    """The visitor has every right on paths and in its namespace, the reader of all has all."""
+
+    def __init__(self) -> None:
+        """Need nothing."""
+
+    def judge(self, authorization: str, right: Right) -> ReviewResult:
+        is_elsewhere = isinstance(right, ResourceRight) and right.namespace != MINE
+        may = authorization == READER_OF_ALL or not is_elsewhere
+        return ReviewResult(HTTPStatus.OK if may else HTTPStatus.FORBIDDEN, "no", 0.0)
+
+    def known_user(self, authorization: str) -> str:
+        return authorization
+
+    def may(
+        self, caller: Caller, verb: str, resource: str, subresource: str = "",
+        namespace: str = "", name: str = "", group: str = GROUP,
+    ) -> AccessVerdict:  # fmt: skip
+        del verb, resource, subresource, name, group
+        may = caller.user == READER_OF_ALL or namespace == MINE
+        return AccessVerdict(HTTPStatus.OK if may else HTTPStatus.FORBIDDEN, "no")
+
+
+class _Identify:
+    """An ASGI middleware that takes the caller from the header Authorization."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        who = dict(scope.get("headers", ())).get(b"authorization", b"").decode()
+        scope.setdefault("state", {})[CALLER] = Caller(who)
+        return self._app(scope, receive, send)
+
+
+def identify(_visitors: object, request: Request) -> Visitor:
+    """Return who asks the page, by the header Authorization."""
+    who = request.headers["authorization"]
+    reads_all = who == READER_OF_ALL
+    return Visitor(who, reads_all, lambda space: reads_all or space == MINE, lambda _: None)
+
+
+class Doors(NamedTuple):
+    """The applications that answer about a world."""
+
+    debug: FastAPI
+    page: FastAPI
+    visibility: Starlette
+
+
+def open_doors(world: HiddenWorld) -> Doors:
+    """Return the applications, with the insight program behind the debug API."""
+    clock, budget = world.clock, QuestionBudget(world.clock)
+    model = load_run_time_model()
+    explanations = Explanations(world.shared, clock.now)
+    forecasts = Forecasts(
+        world.state,
+        clock,
+        model(),
+        Settings(paths=2),
+        clock.now(),
+        forecast_scope=forecast_scope(world.shared, explanations, 0),
+    )
+    renew(forecasts)
+    horizons = Horizons(model(), clock.now(), clock, least_runs=0)
+    sources = _Sources(world)
+    what_if = WhatIfAnswers(world.state, lambda: True, budget, horizons)
+    new_units = NewUnitsApi(world.state, horizons, budget)
+    insight = build_answer_app(
+        sources,
+        StateApi(sources, lambda: True, lambda: RecordView(state="off"), clock),
+        forecasts,
+        what_if,
+        new_units,
+        RunsApi(tuple),
+        budget,
+    )
+    state = StateAnswers(world.shared, lambda: True, clock.now)
+    answers = Answers(state, budget=budget)
+    access = ReviewedAccess(_Rights())
+    debug = build_whole_app(answers, access, (), "0", _Link(AppClient(insight), clock))
+    page = build_page_api(
+        _page_sources(world, forecasts, what_if, budget), None, PageMetrics(CollectorRegistry())
+    )
+    visible = VisibilitySources(
+        world.shared, lambda: None, lambda: True, clock, forecasts, KeptSnapshots(clock),
+        questions=budget,
+    )  # fmt: skip
+    visibility = cast("Starlette", build_visibility_app(visible, _Rights()))
+    visibility.add_middleware(_Identify)
+    return Doors(debug, page, visibility)
+
+
+def _page_sources(
+    world: HiddenWorld, forecasts: Forecasts, what_if: WhatIfAnswers, budget: QuestionBudget
+) -> PageSources:
+    def insight() -> InsightView:
+        now = world.clock.now()
+        return InsightView(
+            connected=True, number=1, state_at=now, age_seconds=0.0, following_since=now,
+            leader=True, record=RecordView(state="off"),
+        )  # fmt: skip
+
+    def log(unit: str) -> LogView:
+        return LogApi(_Sources(world)).log(unit=unit)
+
+    return PageSources(
+        at=world.source,
+        number=count().__next__,
+        insight=insight,
+        log=log,
+        forecasts=forecasts,
+        what_if=what_if.answer,
+        admissions_per_hour=lambda _: None,
+        clock=world.clock,
+        kept_seconds=0.0,
+        questions=budget,
+    )
