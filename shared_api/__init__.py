@@ -20,7 +20,7 @@ Read in this order:
    tools that both programs run on.
 7. ``process``: clocks, the one loop that runs steps on a thread, probes, logs; ``metrics``.
 8. ``program``: start, leader election and shutdown of a program; ``program_flags``: the flags that
-   both have; ``upstream_flags``: those that are accepted and have no effect; ``access_review``: who
+   both have; ``upstream_flags``: those that are accepted and have no effect; ``authorization``: who
    may read their metrics and answers; ``debug_api``: how these are served; ``question_errors``: why
    a question has no answer; ``version``: of both.
 9. ``crds``: writes the files under crds/ from the types, by ``crd_schema``.

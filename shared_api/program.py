@@ -21,7 +21,8 @@ from typing import Final, Protocol
 
 import structlog
 
-from shared_api.access_review import AccessReviewer, PathRight
+from shared_api.authorization.authorizer import Authorizer, Policy
+from shared_api.authorization.rights import PathRight
 from shared_api.client.connection_settings import SettingsError
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.http_transport import HttpTransport
@@ -52,10 +53,15 @@ from shared_api.process.probes import Authorize
 from shared_api.program_flags import ProgramFlags
 from shared_api.version import VERSION
 
-REVIEW_QPS: Final = 20.0
-REVIEW_BURST: Final = 40
-"""Rate limit of requests that identify readers, two per reader and path and minute: enough for a
-page of dashboards, and a twenty-fifth of what the work may send by default."""
+READERS: Final = Policy(allowed_seconds=60.0, refused_seconds=5.0, failed_seconds=5.0)
+"""How readers of metrics and of the debug API are authorized (Kueue's dashboard backend uses the
+same times)."""
+
+REVIEW_QPS: Final = 2 * READERS.new_tokens_per_second
+REVIEW_BURST: Final = 2 * READERS.new_tokens_at_once
+"""Rate limit of reviews of readers, of one token and one right per path a minute: enough for a page
+of dashboards, and less than a tenth of what the work may send by default. New tokens have half of
+it, so that who makes up tokens keeps no known reader waiting."""
 
 log = structlog.get_logger("program")
 
@@ -146,7 +152,7 @@ class Program(LocalProgram):
         # A separate budget: clients with random tokens must not use up that of the work, or cause
         # the server to hold it.
         reviews = FlowControl(REVIEW_QPS, REVIEW_BURST, self.clock)
-        self.reviewer = AccessReviewer(self._build_client(reviews), self.clock)
+        self.authorizer = Authorizer(self._build_client(reviews), self.clock, READERS)
         self._work: Work | None = None
         self._elector: LeaderElector | None = None
         self._election: LoopThread | None = None
@@ -215,10 +221,11 @@ class Program(LocalProgram):
         return self._judge_reader if self.flags.metrics_secure else None
 
     def _judge_reader(self, path: str, headers: Mapping[str, str]) -> HTTPStatus:
-        return self.reviewer.judge(headers.get("authorization", ""), PathRight(path)).status
+        authorization = headers.get("authorization", "")
+        return self.authorizer.judge_bearer(authorization, PathRight(path)).status
 
     def _user_of(self, authorization: str) -> str:
-        return self.reviewer.known_user(authorization)
+        return self.authorizer.known_user(authorization)
 
     def _more_ready_checks(self) -> Mapping[str, Check]:
         return {"leadership": lambda: (True, f"leader: {self.leadership.holder() or 'none'}")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 
-from shared_api.access_review import AccessReviewer
+from shared_api.authorization.authorizer import Authorizer
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
 from shared_api.client.transport import Transport
@@ -13,6 +13,7 @@ from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.leader_election import Leadership
 from shared_api.metrics import SharedMetrics
 from shared_api.process.loop_thread import LoopThread, Step
+from shared_api.program import READERS
 from shared_api.testing.virtual_clock import VirtualClock
 
 
@@ -68,7 +69,7 @@ class HostParts:
         self.client = ResourceClient(
             wire, flow=self.flow, clock=clock, rng=self.rng, observer=self.metrics.rest_client
         )
-        self.reviewer = AccessReviewer(self.client, clock)
+        self.authorizer = Authorizer(self.client, clock, READERS)
         self.leadership = leadership
         self.identity = identity
         self.component = component

@@ -24,7 +24,7 @@ from queue_controllers.decision.owners import NotReadError
 from queue_controllers.extension_server import ExtensionServer
 from queue_controllers.jobframework.generic_job import JobFacts, JobKind
 from queue_controllers.reconcile.job_reader import Lookups, find_units
-from shared_api.access_review import ResourceRight, Right, TokenOnly
+from shared_api.authorization.rights import ResourceRight, Right, TokenOnly
 from shared_api.client.errors import DecodeFailure
 from shared_api.client.resource_types import PODS
 from shared_api.debug_api.access import right_on_path

@@ -13,9 +13,9 @@ from typing import Final
 import structlog
 
 from queue_insight.api_registration.api_service import NAME, ApiServices
-from queue_insight.api_registration.trouble_log import TroubleLog
 from shared_api.client.errors import ApiFailure, Conflict, Forbidden, NotFound
 from shared_api.process.clock import Clock
+from shared_api.process.trouble_log import TroubleLog
 
 LOOK_SECONDS: Final = 10.0
 """Between two looks: one request for one object."""
@@ -39,7 +39,7 @@ class VisibilityGuard:
         self._clock = clock
         self._patience = patience_seconds
         self._down_since: float | None = None
-        self._trouble = TroubleLog()
+        self._trouble = TroubleLog("visibility")
 
     def step(self) -> float:
         """Look once; delete the APIService if it has been unavailable for too long."""

@@ -20,7 +20,7 @@ from queue_insight.dump.codec import encode_dump
 from queue_insight.dump.take import take_dump
 from queue_insight.insight.finished_run import FinishedRun
 from queue_scheduler.engine.settings import EngineSettings
-from shared_api.access_review import list_units_in
+from shared_api.authorization.rights import list_units_in
 from shared_api.debug_api.access import EVERYWHERE, check_right
 from shared_api.debug_api.debug_app import problems
 from shared_api.debug_api.router_group import Guard

@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.requests import Request
 
-from shared_api.access_review import bearer_token
+from shared_api.authorization.caller import bearer_token
 from shared_api.caller_shares import address_key, token_key, user_key
 
 CALLER: Final = "koord-queue-caller"

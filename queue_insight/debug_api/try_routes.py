@@ -21,7 +21,7 @@ from queue_insight.debug_api.try_views import TriedJob, TryView, view_tried
 from queue_insight.forecast.no_forecast import never_as_is
 from queue_scheduler.debug_api.hiding import hide
 from queue_scheduler.engine.engine import Engine
-from shared_api.access_review import ResourceRight
+from shared_api.authorization.rights import ResourceRight
 from shared_api.debug_api.access import MAX_NAMESPACES, check_right, may_read_for
 from shared_api.debug_api.debug_app import problems
 from shared_api.debug_api.json_body import (

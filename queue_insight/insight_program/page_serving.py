@@ -9,6 +9,7 @@ import structlog
 
 from queue_insight.insight_program.api_connection import connect
 from queue_insight.insight_program.flags import PAGE_FLAG, PageFlags
+from queue_insight.page.login import VISITORS
 from queue_insight.page.page_app import Login, build_page_app
 from queue_insight.page.page_metrics import PageMetrics
 from queue_insight.page.page_server import PageServer, Tls
@@ -16,7 +17,7 @@ from queue_insight.page.renewed_certificate import RenewedCertificate
 from queue_insight.page.sessions import Sessions
 from queue_insight.page.sources import PageSources
 from queue_insight.page.tls_acceptor import HandshakeLimits
-from shared_api.access_review import AccessReviewer
+from shared_api.authorization.authorizer import Authorizer
 from shared_api.debug_api.access import LOCAL_HOSTS
 from shared_api.debug_api.server import check_address, is_loopback
 from shared_api.local_program import LocalProgram
@@ -54,8 +55,8 @@ def open_page(
     login = None
     if not is_loopback(address):
         client = connect(program, flags.kubeconfig, flags.context, opened)
-        reviewer = AccessReviewer(client, program.clock)
-        login = Login(Sessions(program.clock), reviewer, flags.trusted_proxies)
+        authorizer = Authorizer(client, program.clock, VISITORS)
+        login = Login(Sessions(program.clock), authorizer, flags.trusted_proxies)
     hosts = frozenset(each.lower() for each in flags.hosts) or None
     if not flags.tls_certificate:
         hosts = (hosts or frozenset()) | LOCAL_HOSTS | {address.host.lower()}

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 
 from queue_insight.insight_program.api_connection import connect
 from queue_insight.insight_program.flags import ADDRESS_FLAG, VisibilityFlags
-from queue_insight.visibility.caller import Rights
+from queue_insight.visibility.caller import Judge
 from queue_insight.visibility.namespaces import namespace_reader
 from queue_insight.visibility.server import VisibilityServer
 from queue_insight.visibility.snapshots import KeptSnapshots
@@ -25,7 +25,7 @@ def open_visibility(
     program: LocalProgram,
     flags: VisibilityFlags,
     is_ready: Callable[[], bool],
-    build: Callable[[Rights, Callable[[str], Namespace | None], KeptSnapshots], ASGIApp],
+    build: Callable[[Judge, Callable[[str], Namespace | None], KeptSnapshots], ASGIApp],
     opened: ExitStack,
 ) -> VisibilityServer:
     """Open the port of the aggregated API; return its server, not yet started.
@@ -34,7 +34,7 @@ def open_visibility(
         program: The process.
         flags: The flags of the API.
         is_ready: Returns whether there is anything to answer from.
-        build: Returns the application, given the rights of callers, what reads a namespace, and the
+        build: Returns the application, given what judges callers, what reads a namespace, and the
             states that are kept; called at the first request.
         opened: Closes its connections to the API server at the end.
 
@@ -47,7 +47,7 @@ def open_visibility(
     port = listener.getsockname()[1]
     log.info("listening", flag=ADDRESS_FLAG, address=flags.address, port=port)
 
-    def build_app(rights: Rights, kept: KeptSnapshots) -> ASGIApp:
-        return build(rights, namespace_reader(client), kept)
+    def build_app(judge: Judge, kept: KeptSnapshots) -> ASGIApp:
+        return build(judge, namespace_reader(client), kept)
 
     return VisibilityServer(program, client, listener, flags.service, is_ready, build_app)

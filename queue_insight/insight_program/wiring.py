@@ -54,7 +54,7 @@ from shared_api.program_flags import FlagError
 
 if TYPE_CHECKING:
     from queue_insight.page.page_server import PageServer
-    from queue_insight.visibility.caller import Rights
+    from queue_insight.visibility.caller import Judge
     from queue_insight.visibility.server import VisibilityServer
     from queue_insight.visibility.snapshots import KeptSnapshots
 
@@ -246,7 +246,7 @@ class Insight:
         return page, [self._program.spawn("page", page.step, unblock=page.end)]
 
     def _build_visibility_app(
-        self, rights: Rights, namespace: Callable[[str], Namespace | None], kept: KeptSnapshots
+        self, judge: Judge, namespace: Callable[[str], Namespace | None], kept: KeptSnapshots
     ) -> ASGIApp:
         from queue_insight.visibility.app import build_visibility_app  # noqa: PLC0415 - as above
         from queue_insight.visibility.sources import VisibilitySources  # noqa: PLC0415 - as above
@@ -262,7 +262,7 @@ class Insight:
             namespace=namespace,
             questions=self._questions,
         )
-        return build_visibility_app(sources, rights)
+        return build_visibility_app(sources, judge)
 
     def _state(self) -> State:
         """Return the state for a question.

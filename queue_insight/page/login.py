@@ -20,7 +20,11 @@ from queue_insight.page.networks import Networks, is_within
 from queue_insight.page.page_metrics import PageMetrics
 from queue_insight.page.sessions import Session, Sessions
 from queue_insight.page.visitors import Visitor
-from shared_api.access_review import ALLOWED_SECONDS, AccessReviewer, PathRight, TokenOnly
+from shared_api.authorization.authorizer import Authorizer, Policy
+from shared_api.authorization.caller import Caller
+from shared_api.authorization.reviews import ReviewResult
+from shared_api.authorization.rights import PathRight, list_units_in
+from shared_api.client.flow_control import TokenBucket
 from shared_api.debug_api.access import EVERYWHERE, MayRead
 from shared_api.debug_api.debug_app import problems
 from shared_api.debug_api.json_body import (
@@ -52,6 +56,20 @@ MAX_ASKED: Final = 64
 REVIEWS: Final = 8
 """Logins that wait for the API server at once, on threads of their own: while it is slow, those who
 have logged in before are answered."""
+
+VISITORS: Final = Policy(
+    allowed_seconds=60.0,
+    # As long: a request asks about `MAX_ASKED` namespaces, and adds them to those of earlier ones.
+    refused_seconds=60.0,
+    failed_seconds=5.0,
+    # Namespaces of all visitors who may not read all units: 20 MB.
+    entries=50_000,
+    # A thousand sessions, the streams and the rate of logins need 30 a second.
+    new_tokens_per_second=40.0,
+    new_tokens_at_once=int(BURST_OF_ALL),
+)
+"""How visitors are authorized. How often tokens are tried is bounded by `LoginRate` as well."""
+
 MAX_TOKEN: Final = 32_768
 MAX_BODY_BYTES: Final = 65_536
 """Of a login: whoever reaches the port may send one, and a token of the longest may be escaped."""
@@ -61,6 +79,9 @@ WRONG: Final = "the token is not valid"
 
 Sent = Annotated[PostedBody, Depends(BodyReader(JSON, most=MAX_BODY_BYTES))]
 
+_NOT_REVIEWED: Final = ReviewResult(HTTPStatus.FORBIDDEN, until=math.inf)
+"""For the rest of a request that has asked about `MAX_ASKED` namespaces."""
+
 T = TypeVar("T")
 
 log = structlog.get_logger("page")
@@ -68,32 +89,6 @@ log = structlog.get_logger("page")
 
 class _Login(BaseModel):
     token: Annotated[str, Field(min_length=1, max_length=MAX_TOKEN)]
-
-
-class _Tries:
-    """Tries that are saved up.
-
-    Args:
-        burst: How many at most.
-        rate: How many a second.
-        now: Monotonic seconds.
-    """
-
-    __slots__ = ("_burst", "_left", "_rate", "_since")
-
-    def __init__(self, burst: float, rate: float, now: float) -> None:
-        self._burst, self._rate = burst, rate
-        self._left, self._since = burst, now
-
-    def seconds_to_wait(self, now: float) -> float:
-        """Return after how many seconds there is one; 0: there is one now."""
-        self._left = min(self._burst, self._left + self._rate * (now - self._since))
-        self._since = now
-        return 0.0 if self._left >= 1.0 else (1.0 - self._left) / self._rate
-
-    def spend(self) -> None:
-        """Take one; after `seconds_to_wait` has returned 0."""
-        self._left -= 1.0
 
 
 class LoginRate:
@@ -117,8 +112,8 @@ class LoginRate:
         self.metrics = metrics
         self._shared = shared
         self._lock = threading.Lock()  # guards what follows
-        self._of_all = _Tries(BURST_OF_ALL, PER_SECOND_OF_ALL, clock.monotonic())
-        self._saved: dict[str, _Tries] = {}  # by address; the one that tried last is the last
+        self._of_all = TokenBucket(PER_SECOND_OF_ALL, BURST_OF_ALL, clock.monotonic())
+        self._saved: dict[str, TokenBucket] = {}  # by address; the one that tried last is the last
 
     def spend(self, address: str) -> None:
         """Count a try.
@@ -130,17 +125,17 @@ class LoginRate:
             now, asked = self.clock.monotonic(), [self._of_all]
             if not is_within(address, self._shared):
                 asked.append(self._of_address(address, now))
-            after = math.ceil(max(each.seconds_to_wait(now) for each in asked))
+            after = math.ceil(max(each.seconds_until_token(now) for each in asked))
             if not after:
                 for each in asked:
-                    each.spend()
+                    each.take()
         if after:
             self.metrics.on_refused_login("rate")
             detail = f"too many logins; try again in {after} s"
             raise HTTPException(429, detail, headers={"Retry-After": str(after)})
 
-    def _of_address(self, address: str, now: float) -> _Tries:
-        found = self._saved.pop(address, None) or _Tries(BURST, PER_SECOND, now)
+    def _of_address(self, address: str, now: float) -> TokenBucket:
+        found = self._saved.pop(address, None) or TokenBucket(PER_SECOND, BURST, now)
         while len(self._saved) >= MAX_ADDRESSES:
             del self._saved[next(iter(self._saved))]
         self._saved[address] = found
@@ -152,15 +147,15 @@ class LoggedInVisitors:
 
     Args:
         sessions: Who has.
-        reviewer: Asks the API server; it remembers answers for a minute.
+        authorizer: Asks the API server, by the policy `VISITORS`.
         clock: The time.
     """
 
     needs_login = True
 
-    def __init__(self, sessions: Sessions, reviewer: AccessReviewer, clock: Clock) -> None:
+    def __init__(self, sessions: Sessions, authorizer: Authorizer, clock: Clock) -> None:
         self._sessions = sessions
-        self._reviewer = reviewer
+        self._authorizer = authorizer
         self._clock = clock
 
     def identify(self, request: Request) -> Visitor:
@@ -174,65 +169,70 @@ class LoggedInVisitors:
         session = self._sessions.find(number) if number else None
         if session is None:
             raise HTTPException(401, LOG_IN)
-        verdict = self._reviewer.judge(session.authorization, TokenOnly())
-        if verdict.status is HTTPStatus.UNAUTHORIZED:
+        identity = self._authorizer.identify(session.token)
+        if identity.status is HTTPStatus.UNAUTHORIZED:
             self._sessions.close(number)
             raise HTTPException(401, f"your token is not accepted any more: {LOG_IN}")
-        if verdict.status is not HTTPStatus.OK:
-            raise HTTPException(verdict.status.value, verdict.detail)
-        return self.visitor_of(session)
+        if identity.caller is None:
+            raise HTTPException(identity.status.value, identity.detail)
+        return self.visitor_of(session, identity.caller)
 
-    def visitor_of(self, session: Session) -> Visitor:
-        """Return who has a session; may wait for the API server."""
-        if self._may_list(session, EVERYWHERE):
-            return self._visitor(session, lambda _: True, reads_all=True)
-        asked: set[str] = set()
+    def visitor_of(self, session: Session, caller: Caller, *, anew: bool = False) -> Visitor:
+        """Return who has a session; may wait for the API server.
+
+        Args:
+            session: The session.
+            caller: Who has its token.
+            anew: Whether the right to read all units is reviewed, whatever is cached.
+        """
+        judge = partial(self._authorizer.judge, caller)
+
+        def refusal_of(right: PathRight) -> HTTPException | None:
+            result = judge(right)
+            if result.status is HTTPStatus.OK:
+                return None
+            return HTTPException(result.status.value, result.detail)
+
+        reads_all = judge(list_units_in(EVERYWHERE), anew=anew).status is HTTPStatus.OK
+        if reads_all:
+            return Visitor(session.user, reads_all, lambda _: True, refusal_of, session)
+        return Visitor(session.user, reads_all, self._reader_of(caller), refusal_of, session)
+
+    def _reader_of(self, caller: Caller) -> MayRead:
+        """Return what says which namespaces a caller may read, with `MAX_ASKED` reviews at most."""
+        known: dict[str, ReviewResult] = {}  # a view asks about each of its units
+        reviewed = 0
 
         def may_read(namespace: str) -> bool:
-            known = session.rights.get(namespace)
-            if known is not None and known[1] > self._clock.monotonic():
-                return known[0]
-            if len(asked) >= MAX_ASKED:
-                return False
-            asked.add(namespace)
-            return self._may_list(session, namespace)
+            nonlocal reviewed
+            result = known.get(namespace)
+            if result is None or result.until <= self._clock.monotonic():
+                right = list_units_in(namespace)
+                result = self._authorizer.known_right(caller, right)
+                if result is None and reviewed < MAX_ASKED:
+                    reviewed += 1
+                    result = self._authorizer.judge(caller, right)
+                known[namespace] = result or _NOT_REVIEWED
+            return known[namespace].status is HTTPStatus.OK
 
-        return self._visitor(session, may_read, reads_all=False)
-
-    def _visitor(self, session: Session, may_read: MayRead, *, reads_all: bool) -> Visitor:
-        def refusal_of(right: PathRight) -> HTTPException | None:
-            verdict = self._reviewer.judge(session.authorization, right)
-            if verdict.status is HTTPStatus.OK:
-                return None
-            return HTTPException(verdict.status.value, verdict.detail)
-
-        return Visitor(session.user, reads_all, may_read, refusal_of, session)
+        return may_read
 
     def recheck(self, session: Session) -> Visitor | None:
         """Return who has a session, asked of the API server; None: its token is not accepted."""
-        status, _ = self._reviewer.identify(session.token)
-        if status is HTTPStatus.UNAUTHORIZED:
-            session.ends = 0.0  # at once, whatever is still remembered of the token
-        if status is not HTTPStatus.OK:
+        identity = self._authorizer.identify(session.token, anew=True)
+        if identity.status is HTTPStatus.UNAUTHORIZED:
+            session.ends = 0.0
+        if identity.caller is None:
             return None
         session.checked = self._clock.monotonic()
-        session.rights.clear()
-        return self.visitor_of(session)
-
-    def _may_list(self, session: Session, namespace: str) -> bool:
-        known, now = session.rights.get(namespace), self._clock.monotonic()
-        if known is not None and known[1] > now:
-            return known[0]
-        may = self._reviewer.may_list_units(session.authorization, namespace)
-        session.rights[namespace] = (may, now + ALLOWED_SECONDS)
-        return may
+        return self.visitor_of(session, identity.caller, anew=True)
 
 
 def add_login(
     app: FastAPI,
     sessions: Sessions,
     visitors: LoggedInVisitors,
-    reviewer: AccessReviewer,
+    authorizer: Authorizer,
     rate: LoginRate,
 ) -> None:
     """Add the routes that begin and end a session."""
@@ -254,21 +254,22 @@ def add_login(
     ) -> dict[str, object]:
         began = clock.monotonic()
         token = read_json(body, _Login).token.strip()
-        status, user = await wait_for(partial(reviewer.identify, token))
-        if status is HTTPStatus.SERVICE_UNAVAILABLE:
+        identity = await wait_for(partial(authorizer.identify, token, anew=True))
+        if identity.status is HTTPStatus.SERVICE_UNAVAILABLE:
             metrics.on_refused_login("unavailable")
-            raise HTTPException(status.value, user)
-        if status is not HTTPStatus.OK:
+            raise HTTPException(identity.status.value, identity.detail)
+        if identity.caller is None:
             metrics.on_refused_login("token")
             await anyio.sleep(max(0.0, began + REFUSED_AFTER_SECONDS - clock.monotonic()))
             raise HTTPException(401, WRONG)
         sessions.close(request.cookies.get(COOKIE, ""))
+        user = identity.caller.user
         number, left = sessions.open(user, token)
         _set_cookie(response, number, int(left))
         session = sessions.find(number)
         reads_all = (
             session is not None
-            and (await wait_for(partial(visitors.visitor_of, session))).reads_all
+            and (await wait_for(partial(visitors.visitor_of, session, identity.caller))).reads_all
         )
         log.info("a user has logged in to the page", user=user)
         return {"user": user, "login": True, "readsAll": reads_all}

@@ -76,7 +76,8 @@ from queue_scheduler.debug_api.hiding import hide
 from queue_scheduler.debug_api.parameters import DEFAULT_PAGE, At, Limit, Name, Offset
 from queue_scheduler.debug_api.snapshots import UnitFacts
 from queue_scheduler.debug_api.state_answers import StateAnswers
-from shared_api.access_review import AccessReviewer, PathRight
+from shared_api.authorization.authorizer import Authorizer
+from shared_api.authorization.rights import PathRight
 from shared_api.caller_shares import user_key
 from shared_api.debug_api.debug_app import add_refusals, problems
 from shared_api.debug_api.json_body import (
@@ -327,12 +328,12 @@ class Login(NamedTuple):
 
     Attributes:
         sessions: Who has logged in.
-        reviewer: Asks the API server about tokens.
+        authorizer: Asks the API server about tokens and rights.
         shared: The networks whose addresses stand for many visitors.
     """
 
     sessions: Sessions
-    reviewer: AccessReviewer
+    authorizer: Authorizer
     shared: Networks = ()
 
 
@@ -372,9 +373,9 @@ def build_page_api(sources: PageSources, login: Login | None, metrics: PageMetri
     visitors: Visitors = LocalVisitors()
     recheck: LoggedInVisitors | None = None
     if login is not None:
-        visitors = recheck = LoggedInVisitors(login.sessions, login.reviewer, sources.clock)
+        visitors = recheck = LoggedInVisitors(login.sessions, login.authorizer, sources.clock)
         rate = LoginRate(sources.clock, metrics, login.shared)
-        add_login(app, login.sessions, recheck, login.reviewer, rate)
+        add_login(app, login.sessions, recheck, login.authorizer, rate)
     pages = Pages(sources)
     streams = Streams(Changes(pages.states), sources.clock, recheck)
     add_events(app, streams, visitors.identify)

@@ -29,21 +29,13 @@ class Session(msgspec.Struct, eq=False):
         user: The name of who has logged in.
         token: The token, as it was sent.
         ends: When it ends, in monotonic seconds; 0: it has been ended.
-        rights: What is known of namespaces: whether they may be read, and until when that is
-            remembered. Written by all threads that answer; each write is a single operation.
         checked: When the API server last said that the token is valid, in monotonic seconds.
     """
 
     user: str
     token: str
     ends: float
-    rights: dict[str, tuple[bool, float]] = msgspec.field(default_factory=dict)
     checked: float = 0.0
-
-    @property
-    def authorization(self) -> str:
-        """The header that the token would be sent in."""
-        return f"Bearer {self.token}"
 
 
 class Sessions:

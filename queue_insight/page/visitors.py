@@ -9,7 +9,7 @@ from fastapi import HTTPException
 from starlette.requests import Request
 
 from queue_insight.page.sessions import Session
-from shared_api.access_review import PathRight
+from shared_api.authorization.rights import PathRight
 from shared_api.debug_api.access import MayRead
 
 RefusalOf = Callable[[PathRight], HTTPException | None]

@@ -33,7 +33,7 @@ from queue_insight.what_if.edit import PATCH, Edit, EditError
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.unit_writes.applied_patches import merged
-from shared_api.access_review import ResourceRight
+from shared_api.authorization.rights import ResourceRight
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.meta import Uid

@@ -29,9 +29,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from queue_insight.api_registration.api_service import GROUP, VERSION
 from queue_insight.debug_api.answers import Answers
 from queue_insight.visibility import discovery, openapi
-from queue_insight.visibility.caller import CALLER, GROUP, VERSION, Caller, Rights
+from queue_insight.visibility.caller import CALLER, Judge
 from queue_insight.visibility.formats import answer, answer_json, wants_table
 from queue_insight.visibility.lists import UnitLists
 from queue_insight.visibility.pages import count_by_namespace
@@ -49,6 +50,7 @@ from queue_insight.visibility.resources import (
 )
 from queue_insight.visibility.snapshots import ListScope
 from queue_insight.visibility.sources import VisibilitySources
+from queue_insight.visibility.status_answers import NOT_REVIEWED, forbidden_text
 from queue_insight.visibility.statuses import (
     ERROR_HANDLERS,
     StatusError,
@@ -67,7 +69,8 @@ from queue_insight.visibility.tables import (
 from queue_scheduler.debug_api.hiding import hide
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.engine.engine import Engine
-from shared_api.access_review import ResourceRight
+from shared_api.authorization.caller import Caller
+from shared_api.authorization.rights import ResourceRight
 from shared_api.caller_shares import user_key
 from shared_api.debug_api.access import MayRead, asked_once
 from shared_api.debug_api.json_body import JSON, YAML, BodyReader, PostedBody
@@ -87,10 +90,10 @@ Sent = Annotated[PostedBody, Depends(BodyReader(JSON, YAML, ""))]
 class _Pages:
     """Answers requests about units."""
 
-    def __init__(self, sources: VisibilitySources, rights: Rights) -> None:
+    def __init__(self, sources: VisibilitySources, judge: Judge) -> None:
         clock = sources.clock
         self._sources = sources
-        self._rights = rights
+        self._judge = judge
         state = StateAnswers(sources.shared, sources.is_leader, clock.now)
         self._answers = Answers(state, sources.namespace, budget=sources.questions)
         self._lists = UnitLists(sources.shared, clock.now, sources.forecasts.start_of, sources.kept)
@@ -209,18 +212,16 @@ class _Pages:
     # --- inside -------------------------------------------------------------------------------
 
     def _may_read(self, caller: Caller) -> MayRead:
-        may = self._rights.may
         return asked_once(
-            lambda namespace: may(caller, "list", PENDING_UNITS, namespace=namespace).is_allowed
+            lambda namespace: self._judge(caller, _list_in(namespace)).status is HTTPStatus.OK
         )
 
     def _check(self, caller: Caller, right: ResourceRight) -> None:
-        verdict = self._rights.may(
-            caller, right.verb, right.resource, namespace=right.namespace, group=right.group
-        )
-        if not verdict.is_allowed:
-            reason = verdict.reason or f"{caller.user} may not {right}"
-            raise StatusError(verdict.status, reason, resource=TRIES)
+        status = self._judge(caller, right).status
+        if status is not HTTPStatus.OK:
+            is_known = status is HTTPStatus.FORBIDDEN
+            text = forbidden_text(caller, right) if is_known else NOT_REVIEWED
+            raise StatusError(status, text, resource=TRIES)
 
     def _answer_one(
         self, request: Request, columns: Columns, view: ShownT, *, as_table: bool
@@ -239,7 +240,7 @@ class _Pages:
         return answer_json(build_table(columns, shown, metadata, now, include))
 
 
-def build_visibility_app(sources: VisibilitySources, rights: Rights) -> ASGIApp:
+def build_visibility_app(sources: VisibilitySources, judge: Judge) -> ASGIApp:
     """Return the application.
 
     The server in front of it puts the identified caller into the state of each request, and lets
@@ -247,9 +248,9 @@ def build_visibility_app(sources: VisibilitySources, rights: Rights) -> ASGIApp:
 
     Args:
         sources: What it answers from.
-        rights: What callers may read beyond their request.
+        judge: Returns what callers may read beyond their request.
     """
-    pages = _Pages(sources, rights)
+    pages = _Pages(sources, judge)
     routes = [
         *_document_routes(),
         Route(f"{_BASE}/{PENDING_UNITS}", pages.everywhere),
@@ -320,6 +321,10 @@ def caller_of(request: Request) -> Caller:
     if not isinstance(caller, Caller):
         raise StatusError(HTTPStatus.UNAUTHORIZED, "the caller is not identified")
     return caller
+
+
+def _list_in(namespace: str) -> ResourceRight:
+    return ResourceRight(verb="list", group=GROUP, resource=PENDING_UNITS, namespace=namespace)
 
 
 def _meta_of(request: Request) -> ObjectMetaView:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from queue_insight.visibility.caller import GROUP, VERSION
+from queue_insight.api_registration.api_service import GROUP, VERSION
 from queue_insight.visibility.resources import API_VERSION, RESOURCES, ApiResource
 from shared_api.version import VERSION as PROGRAM_VERSION
 

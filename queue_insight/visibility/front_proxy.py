@@ -19,7 +19,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.x509.oid import NameOID
 
 from queue_insight.visibility.ca_bundle import read_certificates
-from queue_insight.visibility.caller import Caller
+from shared_api.authorization.caller import Caller
 from shared_api.process.http_exchange import Request
 from shared_api.text_decoding import TextError, decode_json
 

@@ -17,16 +17,19 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from queue_insight.visibility.access import ReviewedAccess, TokenResult
-from queue_insight.visibility.caller import CALLER, Caller
+from queue_insight.visibility.caller import CALLER
 from queue_insight.visibility.front_proxy import CertificateReader
 from queue_insight.visibility.request_attributes import RequestTarget, right_of
 from queue_insight.visibility.status_answers import (
+    NOT_REVIEWED,
     busy_answer,
     forbidden_answer,
     status_answer,
 )
-from shared_api.access_review import PathRight, bearer_token
+from shared_api.authorization.authorizer import Authorizer
+from shared_api.authorization.caller import Caller, bearer_token
+from shared_api.authorization.reviews import ReviewResult
+from shared_api.authorization.rights import PathRight
 from shared_api.caller_shares import user_key
 from shared_api.process.answer_desk import AnswerDesk, Asked, Lane, address_of, limit_places
 from shared_api.process.clock import Clock
@@ -74,7 +77,7 @@ class Gatekeeper:
     Args:
         certificates: Returns what reads client certificates; None until it is known whom the API
             server believes.
-        access: Reviews tokens and rights.
+        authorizer: Reviews tokens and rights.
         ask: The application.
         clock: The time.
         observe: Called with the status code of each answer.
@@ -83,13 +86,13 @@ class Gatekeeper:
     def __init__(
         self,
         certificates: Callable[[], CertificateReader | None],
-        access: ReviewedAccess,
+        authorizer: Authorizer,
         ask: Callable[[Request], Answer],
         clock: Clock,
         observe: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._certificates = certificates
-        self._access = access
+        self._authorizer = authorizer
         self._ask = ask
         self._clock = clock
         self._observe = observe
@@ -118,17 +121,16 @@ class Gatekeeper:
         token = bearer_token(request.headers.get("authorization", ""))
         if not token:
             return self._noted(_UNKNOWN)
-        known = self._access.known(token)
+        known = self._authorizer.known(token)
         if known is None:
             return Asked(TOKENS, address_of(request), request)
         return self._with_token(request, known)
 
     def _review_token(self, request: Request) -> Answer | Asked:
-        return self._with_token(
-            request, self._access.identify(bearer_token(request.headers.get("authorization", "")))
-        )
+        token = bearer_token(request.headers.get("authorization", ""))
+        return self._with_token(request, self._authorizer.identify(token))
 
-    def _with_token(self, request: Request, result: TokenResult) -> Answer | Asked:
+    def _with_token(self, request: Request, result: ReviewResult) -> Answer | Asked:
         if result.caller is not None:
             return _asked_by(result.caller, request)
         if result.status is HTTPStatus.SERVICE_UNAVAILABLE:
@@ -158,14 +160,13 @@ class Gatekeeper:
         right = right_of(request.method, target)
         if caller.user in AGGREGATORS and right == PathRight(target.path):
             return self._pass_on(request)
-        verdict = self._access.judge(caller, right)
-        match verdict.status:
+        match self._authorizer.judge(caller, right).status:
             case HTTPStatus.OK:
                 return self._pass_on(request)
             case HTTPStatus.FORBIDDEN:
                 return forbidden_answer(caller, right)
             case _:
-                return status_answer(HTTPStatus.SERVICE_UNAVAILABLE, verdict.reason)
+                return status_answer(HTTPStatus.SERVICE_UNAVAILABLE, NOT_REVIEWED)
 
     def _pass_on(self, request: Request) -> Answer:
         kept = {

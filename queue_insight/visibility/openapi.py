@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from pydantic.json_schema import models_json_schema
 
-from queue_insight.visibility.caller import GROUP, VERSION
+from queue_insight.api_registration.api_service import GROUP, VERSION
 from queue_insight.visibility.resources import (
     RESOURCES,
     TRIES,

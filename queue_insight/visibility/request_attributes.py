@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, unquote
 
 import msgspec
 
-from shared_api.access_review import PathRight, ResourceRight
+from shared_api.authorization.rights import PathRight, ResourceRight
 
 _VERBS: Final = {
     "POST": "create",

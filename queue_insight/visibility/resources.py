@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from pydantic import Field
 
+from queue_insight.api_registration.api_service import GROUP, VERSION
 from queue_insight.debug_api.explain_views import ExplainView
 from queue_insight.debug_api.forecast_routes import ForecastView, Start
 from queue_insight.debug_api.try_views import TryView
-from queue_insight.visibility.caller import GROUP, VERSION
 from queue_scheduler.debug_api.views import ConsumerView, RefusalView, UnitView
 from shared_api.debug_api.views import View
 

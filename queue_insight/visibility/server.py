@@ -15,8 +15,7 @@ import structlog
 from starlette.types import ASGIApp
 
 from queue_insight.api_registration.api_service import ApiServices, ServiceReference
-from queue_insight.visibility.access import ReviewedAccess
-from queue_insight.visibility.caller import Rights
+from queue_insight.visibility.caller import Judge
 from queue_insight.visibility.gatekeeper import Gatekeeper
 from queue_insight.visibility.registration import Registration
 from queue_insight.visibility.snapshots import KeptSnapshots
@@ -24,6 +23,7 @@ from queue_insight.visibility.status_answers import status_answer
 from queue_insight.visibility.tls_contexts import TlsContexts
 from queue_insight.visibility.upkeep import Upkeep
 from queue_insight.visibility.visibility_metrics import VisibilityMetrics
+from shared_api.authorization.authorizer import Authorizer, Policy
 from shared_api.client.resource_client import ResourceClient
 from shared_api.debug_api.app_server import AppServer
 from shared_api.local_program import LocalProgram
@@ -42,6 +42,10 @@ the API server as well."""
 MAX_BODY_BYTES: Final = 1_048_576
 """Longest body: an object that the API server stores has no more (etcd's limit)."""
 
+CALLERS: Final = Policy(allowed_seconds=10.0, refused_seconds=10.0, failed_seconds=1.0)
+"""How callers are authorized: the API server's own authorizer of aggregated APIs has the same
+times. A failed review is soon tried again, since the API server relies on this API."""
+
 log = structlog.get_logger("visibility")
 
 
@@ -54,7 +58,7 @@ class VisibilityServer:
         listener: The socket of the port, already listening.
         service: The Service that leads to the port.
         is_ready: Returns whether there is anything to answer from.
-        build: Returns the application, given the rights of callers and the states that it keeps;
+        build: Returns the application, given what judges callers and the states that it keeps;
             called at the first request, on a thread of the server.
     """
 
@@ -65,11 +69,11 @@ class VisibilityServer:
         listener: socket.socket,
         service: ServiceReference,
         is_ready: Callable[[], bool],
-        build: Callable[[Rights, KeptSnapshots], ASGIApp],
+        build: Callable[[Judge, KeptSnapshots], ASGIApp],
     ) -> None:
         clock = self._clock = program.clock
         metrics = VisibilityMetrics(program.metrics.registry)
-        access = ReviewedAccess(client, clock)
+        authorizer = Authorizer(client, clock, CALLERS)
         kept = self._kept = KeptSnapshots(clock)
         contexts = TlsContexts()
         domain = f"{service.name}.{service.namespace}.svc"
@@ -85,14 +89,18 @@ class VisibilityServer:
         metrics.show(self._upkeep.seconds_left)
         host, port = listener.getsockname()[:2]
         self._app = AppServer(
-            lambda: build(access, kept),
+            lambda: build(authorizer.judge, kept),
             server=(host, port),
             scheme="https",
             clock=clock,
             problem=status_answer,
         )
         keeper = Gatekeeper(
-            lambda: self._upkeep.certificates, access, self._app.ask, clock, metrics.on_answer
+            lambda: self._upkeep.certificates,
+            authorizer,
+            self._app.ask,
+            clock,
+            metrics.on_answer,
         )
         self._gate = ConnectionGate(
             listener,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Final
 
-from queue_insight.visibility.caller import GROUP, Caller
+from queue_insight.api_registration.api_service import GROUP
 from queue_insight.visibility.statuses import JSON, StatusError, encode_status
-from shared_api.access_review import PathRight, ResourceRight
+from shared_api.authorization.caller import Caller
+from shared_api.authorization.rights import PathRight, ReviewedRight
 from shared_api.process.http_exchange import Answer
 
 
@@ -21,7 +23,10 @@ def busy_answer(retry_after: int) -> Answer:
     return _answer(StatusError(HTTPStatus.TOO_MANY_REQUESTS, text, retry_after=retry_after))
 
 
-def forbidden_answer(caller: Caller, right: ResourceRight | PathRight) -> Answer:
+NOT_REVIEWED: Final = "the API server could not be asked whether this is allowed: ask again"
+
+
+def forbidden_answer(caller: Caller, right: ReviewedRight) -> Answer:
     """Return the refusal of a request whose caller has not its right."""
     text = forbidden_text(caller, right)
     if isinstance(right, PathRight) or right.group != GROUP:
@@ -35,7 +40,7 @@ def _answer(error: StatusError) -> Answer:
     return Answer(error.code.value, content, JSON, tuple(headers.items()))
 
 
-def forbidden_text(caller: Caller, right: ResourceRight | PathRight) -> str:
+def forbidden_text(caller: Caller, right: ReviewedRight) -> str:
     """Return the sentence with which the API server refuses."""
     who = f'User "{caller.user}" cannot {right.verb}'
     if isinstance(right, PathRight):

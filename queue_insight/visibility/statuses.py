@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from queue_insight.visibility.caller import GROUP
+from queue_insight.api_registration.api_service import GROUP
 from shared_api.debug_api.question_statuses import STATUSES
 from shared_api.question_errors import QuestionError
 

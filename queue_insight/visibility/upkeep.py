@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from queue_insight.api_registration.api_service import NAME
-from queue_insight.api_registration.trouble_log import TroubleLog
 from queue_insight.visibility.front_proxy import (
     CONFIG_NAME,
     CONFIG_NAMESPACE,
@@ -31,6 +30,7 @@ from shared_api.client.errors import ApiFailure, Forbidden, NotFound
 from shared_api.client.resource_client import ResourceClient
 from shared_api.client.resource_types import CONFIG_MAPS
 from shared_api.process.clock import Clock
+from shared_api.process.trouble_log import TroubleLog
 
 LOOK_SECONDS: Final = 15.0
 """Between two looks at the ConfigMap and the APIService: two small requests. They are polled, not
@@ -76,7 +76,7 @@ class Upkeep:
         self._clock = clock
         self._is_ready = is_ready
         self._owner, self._names = owner, names
-        self._trouble = TroubleLog()
+        self._trouble = TroubleLog("visibility")
         self._trust: ClientTrust | None = None
         self._certificate: ServingCertificate | None = None
         # Read by the port's threads; each change is one assignment.

@@ -80,13 +80,13 @@ class FlowControl:
         # token is reserved first and then waited for.
         self._lock = threading.Lock()
         self._held_until = dict.fromkeys(Lane, _NEVER)
-        self._buckets: Mapping[Lane, _Bucket] = {}
+        self._buckets: Mapping[Lane, TokenBucket] = {}
         if qps > 0:
             now = clock.monotonic()
             low_burst = max(1.0, burst * LOW_LANE_SHARE)
             self._buckets = {
-                Lane.NORMAL: _Bucket(qps, max(1.0, burst), now),
-                Lane.LOW: _Bucket(qps * LOW_LANE_SHARE, low_burst, now),
+                Lane.NORMAL: TokenBucket(qps, max(1.0, burst), now),
+                Lane.LOW: TokenBucket(qps * LOW_LANE_SHARE, low_burst, now),
             }
 
     def acquire(self, lane: Lane, limit_seconds: float) -> bool:
@@ -137,8 +137,14 @@ class FlowControl:
         return self._held_until[lane] - self._clock.monotonic()
 
 
-class _Bucket:
-    """A token bucket that may be in debt to waiting callers."""
+class TokenBucket:
+    """A token bucket that may be in debt to waiting callers.
+
+    Args:
+        rate: Tokens per second.
+        burst: The most tokens that are saved up; it begins with as many.
+        now: Monotonic seconds.
+    """
 
     def __init__(self, rate: float, burst: float, now: float) -> None:
         self._rate = rate

@@ -22,7 +22,8 @@ from typing import Final
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from shared_api.access_review import AccessReviewer, PathRight, Right, list_units_in
+from shared_api.authorization.authorizer import Authorizer
+from shared_api.authorization.rights import PathRight, Right, list_units_in
 
 LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """The names by which the header Host may refer to this machine."""
@@ -153,17 +154,19 @@ class ReviewedAccess:
     """Lets a caller read what the API server permits it to read; a `Guard`.
 
     Args:
-        reviewer: Asks the API server.
+        authorizer: Asks the API server.
         right_of: Returns the right that a request needs.
     """
 
-    def __init__(self, reviewer: AccessReviewer, right_of: RightOf = list_units_there) -> None:
-        self._reviewer = reviewer
+    def __init__(self, authorizer: Authorizer, right_of: RightOf = list_units_there) -> None:
+        self._authorizer = authorizer
         self._right_of = right_of
 
     def may_list(self, request: Request, namespace: str) -> bool:
         """Return whether the caller may list the units of a namespace."""
-        return self._reviewer.may_list_units(request.headers.get("authorization", ""), namespace)
+        authorization = request.headers.get("authorization", "")
+        result = self._authorizer.judge_bearer(authorization, list_units_in(namespace))
+        return result.status is HTTPStatus.OK
 
     def __call__(self, request: Request) -> None:
         """Let the request pass, or raise HTTPException."""
@@ -172,7 +175,7 @@ class ReviewedAccess:
     def require(self, request: Request, right: Right) -> None:
         """Let a request pass whose caller has this right, or raise HTTPException."""
         authorization = request.headers.get("authorization", "")
-        verdict = self._reviewer.judge(authorization, right)
-        if verdict.status is not HTTPStatus.OK:
-            raise HTTPException(verdict.status.value, verdict.detail)
-        request.state.user = self._reviewer.known_user(authorization)
+        result = self._authorizer.judge_bearer(authorization, right)
+        if result.status is not HTTPStatus.OK:
+            raise HTTPException(result.status.value, result.detail)
+        request.state.user = self._authorizer.known_user(authorization)

@@ -210,7 +210,9 @@ def open_debug_server(
         limit=limit,
         clock=program.clock,
         # All who come through a port-forward come from one address, and none has a token.
-        callers=Callers(program.reviewer.known_user, None if is_loopback(address) else OWN_PLACES),
+        callers=Callers(
+            program.authorizer.known_user, None if is_loopback(address) else OWN_PLACES
+        ),
         observe=program.metrics.ports.of_port("debug"),
     )
 
@@ -219,6 +221,6 @@ def _build_access(
     program: Program, flags: DebugFlags, address: Address, right_of: RightOf
 ) -> Guard:
     if not is_loopback(address):
-        return ReviewedAccess(program.reviewer, right_of)
+        return ReviewedAccess(program.authorizer, right_of)
     # With TLS the certificate names the valid hosts, so a rebound name is not among them.
     return open_access if flags.tls_certificate else LocalAccess((*flags.hosts, address.host))

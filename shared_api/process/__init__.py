@@ -10,7 +10,8 @@ Read in this order:
    request and its answer) and ``connection_gate`` (one listening port); ``open_files``: how many
    descriptors each port may have.
    ``local_socket``: connections between two processes of one pod.
-4. ``structured_logs``: one event with fields, as JSON or for a console.
+4. ``structured_logs``: one event with fields, as JSON or for a console; ``trouble_log``: when
+   something begins to fail, and when that ends.
 5. ``malloc_arenas``: how much freed memory threads hold back; ``freed_memory``: gives it back.
 
 Not here: what the steps do, and which of them a program has (its ``wiring``).

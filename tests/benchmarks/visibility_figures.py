@@ -62,7 +62,7 @@ def run(*, quick: bool = False) -> list[Figure]:
 def _pages(load: EngineLoad, note: str) -> list[Figure]:
     shared = SharedEngine(load.engine, lambda _: None)
     debug = build_whole_app(Answers(StateAnswers(shared, lambda: True)), open_access, (), "0.0.0")
-    app = cast("Starlette", build_visibility_app(_sources(shared), Rights()))
+    app = cast("Starlette", build_visibility_app(_sources(shared), Rights().judge))
     app.add_middleware(Identify, user=EVERYBODY)
     with served(debug) as client:
         path = f"/debug/queues/{load.queues[0]}"

@@ -49,7 +49,7 @@ from queue_insight.page.visitors import Visitor
 from queue_insight.record.decision_log import DecisionLog, LogEntry
 from queue_insight.record.log_query import LogPage, LogQuery
 from queue_insight.visibility.app import build_visibility_app
-from queue_insight.visibility.caller import CALLER, GROUP, AccessVerdict, Caller
+from queue_insight.visibility.caller import CALLER
 from queue_insight.visibility.snapshots import KeptSnapshots
 from queue_insight.visibility.sources import VisibilitySources
 from queue_scheduler.cycles.engine_call import EngineCall
@@ -57,7 +57,10 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.decision import Moment, Rest
 from queue_scheduler.engine.engine import Engine
-from shared_api.access_review import AccessReviewer, ResourceRight, ReviewResult, Right
+from shared_api.authorization.authorizer import Authorizer
+from shared_api.authorization.caller import Caller
+from shared_api.authorization.reviews import ReviewResult
+from shared_api.authorization.rights import ResourceRight, ReviewedRight, Right
 from shared_api.debug_api.access import ReviewedAccess
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process import http_exchange
@@ -270,27 +273,27 @@ class _Link(InsightLink):
         return http_exchange.Answer(got.status_code, got.content, headers=headers)
 
 
-class _Rights(AccessReviewer):
+class _Rights(Authorizer):
     """The visitor has every right on paths and in its namespace, the reader of all has all."""
 
     def __init__(self) -> None:
         """Need nothing."""
 
-    def judge(self, authorization: str, right: Right) -> ReviewResult:
-        is_elsewhere = isinstance(right, ResourceRight) and right.namespace != MINE
-        may = authorization == READER_OF_ALL or not is_elsewhere
-        return ReviewResult(HTTPStatus.OK if may else HTTPStatus.FORBIDDEN, "no", 0.0)
+    def judge_bearer(self, authorization: str, right: Right) -> ReviewResult:
+        return _judge(authorization, right)
+
+    def judge(self, caller: Caller, right: ReviewedRight, *, anew: bool = False) -> ReviewResult:
+        del anew
+        return _judge(caller.user, right)
 
     def known_user(self, authorization: str) -> str:
         return authorization
 
-    def may(
-        self, caller: Caller, verb: str, resource: str, subresource: str = "",
-        namespace: str = "", name: str = "", group: str = GROUP,
-    ) -> AccessVerdict:  # fmt: skip
-        del verb, resource, subresource, name, group
-        may = caller.user == READER_OF_ALL or namespace == MINE
-        return AccessVerdict(HTTPStatus.OK if may else HTTPStatus.FORBIDDEN, "no")
+
+def _judge(who: str, right: Right) -> ReviewResult:
+    is_elsewhere = isinstance(right, ResourceRight) and right.namespace != MINE
+    may = who == READER_OF_ALL or not is_elsewhere
+    return ReviewResult(HTTPStatus.OK if may else HTTPStatus.FORBIDDEN, "no")
 
 
 class _Identify:
@@ -358,7 +361,7 @@ def open_doors(world: HiddenWorld) -> Doors:
         world.shared, lambda: None, lambda: True, clock, forecasts, KeptSnapshots(clock),
         questions=budget,
     )  # fmt: skip
-    visibility = cast("Starlette", build_visibility_app(visible, _Rights()))
+    visibility = cast("Starlette", build_visibility_app(visible, _Rights().judge))
     visibility.add_middleware(_Identify)
     return Doors(debug, page, visibility)
 

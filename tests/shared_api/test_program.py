@@ -17,7 +17,7 @@ import httpx
 import msgspec
 import pytest
 
-from shared_api.access_review import PathRight
+from shared_api.authorization.rights import PathRight
 from shared_api.client.connection_settings import SettingsError
 from shared_api.client.flow_control import Lane
 from shared_api.exit_codes import EXIT_USAGE
@@ -261,7 +261,7 @@ def test_reviews_of_unknown_tokens_do_not_use_the_rate_of_the_work(
     def script(work: StubWork) -> None:
         program = work.program
         seen.extend(
-            program.reviewer.judge(f"Bearer {token}", PathRight("/metrics")).status
+            program.authorizer.judge_bearer(f"Bearer {token}", PathRight("/metrics")).status
             for token in "ab"
         )
         seen.append(program.flow.seconds_until(Lane.NORMAL))

@@ -13,9 +13,10 @@ import pytest
 from queue_controllers.configuration import Configuration, GeneralOptions
 from queue_controllers.debug_api.app import JobDebugApi, build_app
 from queue_controllers.debug_api.views import JobAnswer
-from shared_api.access_review import AccessReviewer
+from shared_api.authorization.authorizer import Authorizer
 from shared_api.debug_api.access import ReviewedAccess
 from shared_api.fake_api_server.faults import EVERY_TIME, Match
+from shared_api.program import READERS
 from shared_api.question_errors import Code, QuestionError
 from tests.client_kit import client_to
 from tests.follower import Follower
@@ -296,7 +297,7 @@ def guarded(world: World, rights: Rights) -> Iterator[httpx.Client]:
     world.server.reviews.allows = rights
     client = client_to(world.server, world.clock)
     api = api_of(world)
-    access = ReviewedAccess(AccessReviewer(client, world.clock), api.right_of)
+    access = ReviewedAccess(Authorizer(client, world.clock, READERS), api.right_of)
     with served(build_app(api, access, "0")) as served_client:
         yield served_client
 

@@ -15,7 +15,9 @@ from queue_insight.dump.codec import decode_dump
 from queue_scheduler.debug_api.additions import ViewT
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.engine.settings import EngineSettings
-from shared_api.access_review import AccessReviewer, ReviewResult, Right
+from shared_api.authorization.authorizer import Authorizer
+from shared_api.authorization.reviews import ReviewResult
+from shared_api.authorization.rights import Right
 from shared_api.debug_api.access import ReviewedAccess, open_access
 from shared_api.debug_api.json_body import PostedBody
 from shared_api.debug_api.router_group import Guard
@@ -67,16 +69,16 @@ def test_runs_that_cannot_be_read_are_left_out() -> None:
     assert read_finished_runs(OtherVersion()) == ()
 
 
-class Reviewer(AccessReviewer):
+class Reviewer(Authorizer):
     """Knows one user, who has these rights."""
 
     def __init__(self, *rights: str) -> None:
         self._rights = rights
 
-    def judge(self, authorization: str, right: Right) -> ReviewResult:
+    def judge_bearer(self, authorization: str, right: Right) -> ReviewResult:
         if str(right) in self._rights:
-            return ReviewResult(HTTPStatus.OK, "", 0.0)
-        return ReviewResult(HTTPStatus.FORBIDDEN, f"ann may not {right}", 0.0)
+            return ReviewResult(HTTPStatus.OK, "")
+        return ReviewResult(HTTPStatus.FORBIDDEN, f"ann may not {right}")
 
     def known_user(self, authorization: str) -> str:
         return "ann"

@@ -25,7 +25,9 @@ from queue_scheduler.debug_api.hiding import OF_OTHERS
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.decision import Rest
 from queue_scheduler.engine.engine import Engine
-from shared_api.access_review import AccessReviewer, ResourceRight, ReviewResult, Right
+from shared_api.authorization.authorizer import Authorizer
+from shared_api.authorization.reviews import ReviewResult
+from shared_api.authorization.rights import ResourceRight, Right
 from shared_api.debug_api.access import ReviewedAccess
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock, SystemClock
@@ -53,20 +55,20 @@ ANN, BOB = {"authorization": "Bearer ann"}, {"authorization": "Bearer bob"}
 """Ann has every right on paths, and on the objects of one namespace; Bob has none."""
 
 
-class Rights(AccessReviewer):
+class Rights(Authorizer):
     """Knows Ann and Bob, and asks nobody."""
 
     def __init__(self) -> None:
         """Need nothing."""
 
-    def judge(self, authorization: str, right: Right) -> ReviewResult:
+    def judge_bearer(self, authorization: str, right: Right) -> ReviewResult:
         """Return whether one request is allowed."""
         is_elsewhere = isinstance(right, ResourceRight) and right.namespace != "default"
         if authorization == ANN["authorization"] and not is_elsewhere:
-            return ReviewResult(HTTPStatus.OK, "", 0.0)
+            return ReviewResult(HTTPStatus.OK, "")
         is_known = authorization in {*ANN.values(), *BOB.values()}
         status = HTTPStatus.FORBIDDEN if is_known else HTTPStatus.UNAUTHORIZED
-        return ReviewResult(status, f"no: {right}", 0.0)
+        return ReviewResult(status, f"no: {right}")
 
     def known_user(self, authorization: str) -> str:
         """Return who asks."""

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import Request
 
 from queue_insight.debug_api.question_caller import caller_of
-from shared_api.access_review import AccessReviewer
+from shared_api.authorization.authorizer import Authorizer
 from shared_api.caller_shares import address_key, token_key, user_key
 from shared_api.debug_api.access import ReviewedAccess
+from shared_api.program import READERS
 
 if TYPE_CHECKING:
     from tests.queue_scheduler.shell_kit import ShellKit
@@ -25,7 +26,7 @@ def test_tokens_of_one_user_are_one_caller(kit: ShellKit) -> None:
     reviews = kit.server.reviews
     reviews.users |= {"one": {"username": "ann"}, "two": {"username": "ann"}}
     reviews.allows = lambda _: True
-    guard = ReviewedAccess(AccessReviewer(kit.client, kit.clock))
+    guard = ReviewedAccess(Authorizer(kit.client, kit.clock, READERS))
     asked = [request("one"), request("two")]
     for each in asked:
         guard(each)

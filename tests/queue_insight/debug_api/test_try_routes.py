@@ -22,7 +22,7 @@ from queue_scheduler.debug_api.hiding import hide
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.debug_api.views import view_refusal
 from queue_scheduler.decision import Reason, Refusal
-from shared_api.access_review import AccessReviewer
+from shared_api.authorization.authorizer import Authorizer
 from shared_api.caller_shares import token_key
 from shared_api.debug_api.access import MAX_NAMESPACES, ReviewedAccess, open_access
 from shared_api.debug_api.json_body import JSON, YAML, PostedBody
@@ -30,6 +30,7 @@ from shared_api.debug_api.router_group import Guard
 from shared_api.debug_api.server import MAX_BODY_BYTES
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.program import READERS
 from shared_api.question_errors import Code, QuestionError
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.client_kit import client_to
@@ -316,7 +317,7 @@ def guarded(busy: ShellKit, rights: Rights) -> Iterator[httpx.Client]:
     server.reviews.users["ann-token"] = {"username": "ann", "groups": []}
     server.reviews.allows = rights.allows
     api = client_to(server, clock)
-    with served(build(busy, ReviewedAccess(AccessReviewer(api, clock)))) as client:
+    with served(build(busy, ReviewedAccess(Authorizer(api, clock, READERS)))) as client:
         yield client
 
 

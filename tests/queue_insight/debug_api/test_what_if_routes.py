@@ -20,7 +20,9 @@ from queue_scheduler.debug_api.additions import OFF
 from queue_scheduler.debug_api.hiding import OF_OTHERS, hide
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.engine.engine import Engine
-from shared_api.access_review import AccessReviewer, ReviewResult, Right
+from shared_api.authorization.authorizer import Authorizer
+from shared_api.authorization.reviews import ReviewResult
+from shared_api.authorization.rights import ResourceRight, Right
 from shared_api.caller_shares import token_key
 from shared_api.debug_api.access import LocalAccess, ReviewedAccess, open_access
 from shared_api.debug_api.debug_app import build_debug_app
@@ -167,20 +169,20 @@ def test_each_kind_of_question_has_a_budget_of_its_own(
         assert client.get("/debug/queues").status_code == 200
 
 
-class Reviewer(AccessReviewer):
+class Reviewer(Authorizer):
     """Knows one user, who may list the units of some namespaces and ask the question."""
 
     def __init__(self, *namespaces: str) -> None:
         self.asked: list[str] = []
         self._namespaces = namespaces
 
-    def judge(self, authorization: str, right: Right) -> ReviewResult:
+    def judge_bearer(self, authorization: str, right: Right) -> ReviewResult:
+        if isinstance(right, ResourceRight):
+            may = right.namespace in self._namespaces
+            return ReviewResult(HTTPStatus.OK if may else HTTPStatus.FORBIDDEN)
         self.asked.append(str(right))
         known = authorization == "Bearer ann"
-        return ReviewResult(HTTPStatus.OK if known else HTTPStatus.UNAUTHORIZED, "who?", 0.0)
-
-    def may_list_units(self, authorization: str, namespace: str) -> bool:
-        return namespace in self._namespaces
+        return ReviewResult(HTTPStatus.OK if known else HTTPStatus.UNAUTHORIZED, "who?")
 
     def known_user(self, authorization: str) -> str:
         return "ann"

@@ -21,6 +21,7 @@ from queue_insight.forecast.all_units import Settings
 from queue_insight.forecast.model_loading import load_run_time_model
 from queue_insight.insight_program.horizons import Horizons
 from queue_insight.insight_program.sources import NOT_RECORDED, Source
+from queue_insight.page.login import VISITORS
 from queue_insight.page.page_app import Login, build_page_app
 from queue_insight.page.page_metrics import PageMetrics
 from queue_insight.page.page_server import PageServer, Tls
@@ -28,7 +29,7 @@ from queue_insight.page.sessions import Sessions
 from queue_insight.page.sources import PageSources
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Moment
-from shared_api.access_review import AccessReviewer
+from shared_api.authorization.authorizer import Authorizer
 from shared_api.debug_api.access import LOCAL_HOSTS
 from shared_api.process.clock import SystemClock
 from shared_api.process.connection_gate import Outcome
@@ -176,7 +177,7 @@ class LoginWorld(PageWorld):
         self.askers = {"root"}
         self.reviews.allows = self._allows
         self.sessions = Sessions(kit.clock)
-        self.login = Login(self.sessions, AccessReviewer(kit.client, kit.clock))
+        self.login = Login(self.sessions, Authorizer(kit.client, kit.clock, VISITORS))
 
     def _allows(self, spec: dict[str, Any]) -> bool:
         if "nonResourceAttributes" in spec:

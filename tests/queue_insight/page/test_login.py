@@ -10,15 +10,26 @@ from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 
 import pytest
-from fastapi import HTTPException
+from fastapi import HTTPException, Request
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from queue_insight.page.login import BURST, BURST_OF_ALL, COOKIE, MAX_BODY_BYTES, LoginRate
+from queue_insight.page.login import (
+    BURST,
+    BURST_OF_ALL,
+    COOKIE,
+    MAX_ASKED,
+    MAX_BODY_BYTES,
+    VISITORS,
+    LoggedInVisitors,
+    LoginRate,
+)
 from queue_insight.page.networks import read_networks
 from queue_insight.page.page_metrics import PageMetrics
 from queue_insight.page.sessions import MAX_OF_USER, MAX_SECONDS, MAX_SESSIONS, Sessions
-from shared_api.access_review import AccessReviewer
+from queue_insight.page.visitors import Visitor
+from shared_api.authorization.authorizer import Authorizer
+from shared_api.authorization.reviews import ReviewResult
 from shared_api.fake_api_server.faults import Match
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.queue_insight.page.page_kit import (
@@ -145,6 +156,58 @@ def test_a_revoked_token_ends_the_session_within_a_minute(
     assert client.get("/page/session").status_code == 401, "the session is gone"
 
 
+def visitor(world: LoginWorld, token: str = TENANT) -> Visitor:
+    """Return who has logged in with a token, as a request of a session of its own finds it."""
+    visitors = LoggedInVisitors(world.sessions, world.login.authorizer, world.clock)
+    number, _ = world.sessions.open("ann", token)
+    headers = [(b"cookie", f"{COOKIE}={number}".encode())]
+    return visitors.identify(Request({"type": "http", "headers": headers}))
+
+
+def test_a_right_that_is_taken_away_counts_for_a_minute_at_most(
+    world: LoginWorld, kit: ShellKit
+) -> None:
+    assert visitor(world).may_read("default")
+    kit.clock.advance(59)
+    world.readable["ann"].clear()
+    long_one = visitor(world)
+    assert long_one.may_read("default")
+    kit.clock.advance(1)
+    assert not visitor(world).may_read("default")
+    assert not long_one.may_read("default"), "as a stream of events has it"
+
+
+def test_what_one_session_has_asked_another_one_of_the_user_knows(
+    world: LoginWorld, kit: ShellKit
+) -> None:
+    visitor(world).may_read("default")
+    asked = len(kit.server.journal)
+    assert visitor(world).may_read("default")
+    assert len(kit.server.journal) == asked
+
+
+def test_a_review_that_fails_hides_a_namespace_for_seconds(
+    world: LoginWorld, kit: ShellKit
+) -> None:
+    ann = visitor(world)
+    kit.server.faults.fail(500, match=Match(plural="subjectaccessreviews"), times=1)
+    assert not ann.may_read("default")
+    kit.clock.advance(VISITORS.failed_seconds)
+    assert ann.may_read("default")
+
+
+def test_one_request_asks_about_few_namespaces_and_a_later_one_about_more(
+    world: LoginWorld, kit: ShellKit
+) -> None:
+    spaces = [f"space-{number}" for number in range(2 * MAX_ASKED)]
+    world.readable["ann"].update(spaces)
+    for readable in (MAX_ASKED, 2 * MAX_ASKED):
+        ann = visitor(world)
+        assert sum(map(ann.may_read, spaces)) == readable
+        assert sum(map(ann.may_read, spaces)) == readable, "the same within a request"
+        kit.clock.advance(20)
+
+
 def test_a_new_login_has_a_new_number(client: Browser) -> None:
     client.log_in(TENANT)
     before = client.headers["cookie"]
@@ -177,13 +240,15 @@ def test_logins_that_wait_for_the_api_server_hold_up_nobody_else(
     assert client.log_in(TENANT).status_code == 200
     may_answer, asked = threading.Event(), threading.Event()
 
-    def identify(reviewer: AccessReviewer, token: str) -> tuple[HTTPStatus, str]:
-        del reviewer, token
+    def identify(authorizer: Authorizer, token: str, *, anew: bool = False) -> ReviewResult:
+        if not anew:  # who has logged in
+            return identify_by_cache(authorizer, token)
         asked.set()
         may_answer.wait(PATIENCE_SECONDS)
-        return HTTPStatus.UNAUTHORIZED, ""
+        return ReviewResult(HTTPStatus.UNAUTHORIZED)
 
-    monkeypatch.setattr(AccessReviewer, "identify", identify)
+    identify_by_cache = Authorizer.identify
+    monkeypatch.setattr(Authorizer, "identify", identify)
     url = str(client.base_url)
     with ThreadPoolExecutor(50) as pool:
         logins = [

@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from queue_insight.insight_program.flags import PROGRAM, parse_insight_flags
-from queue_insight.visibility.caller import CALLER, Rights
+from queue_insight.visibility.caller import CALLER, Judge
 from queue_insight.visibility.server import VisibilityServer
 from queue_insight.visibility.snapshots import KeptSnapshots
 from shared_api.fake_api_server.server import FakeApiServer
@@ -153,7 +153,7 @@ def served(folder: Path, answer: Callable[[Request], Response] = echo) -> Iterat
         port = listener.getsockname()[1]
         keepers: list[KeptSnapshots] = []
 
-        def build(_rights: Rights, kept: KeptSnapshots) -> Starlette:
+        def build(_judge: Judge, kept: KeptSnapshots) -> Starlette:
             keepers.append(kept)
             return app
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from queue_insight.api_registration.api_service import GROUP
 from queue_insight.visibility import discovery
-from queue_insight.visibility.caller import GROUP
 from shared_api.version import VERSION
 
 

@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from queue_insight.visibility.caller import Caller
 from queue_insight.visibility.front_proxy import (
     CertificateReader,
     FrontProxyError,
     read_trust,
 )
+from shared_api.authorization.caller import Caller
 from shared_api.process.http_exchange import Request
 from tests.client_certificates import NOW, Identity, make_authority, sign_client
 

@@ -7,9 +7,11 @@ from itertools import chain
 
 import pytest
 
-from queue_insight.visibility.access import TOKENS_AT_ONCE, ReviewedAccess
-from queue_insight.visibility.caller import CALLER, Caller
+from queue_insight.visibility.caller import CALLER
 from queue_insight.visibility.gatekeeper import OWN_PLACES, PLACES, WAITING, Gatekeeper
+from queue_insight.visibility.server import CALLERS
+from shared_api.authorization.authorizer import Authorizer
+from shared_api.authorization.caller import Caller
 from shared_api.process.http_exchange import Answer, Request
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.client_kit import client_to
@@ -31,8 +33,8 @@ class Keeper:
         client = client_to(self.fake, self.clock)
         self.codes: list[int] = []
         self.asked: list[str] = []
-        access = ReviewedAccess(client, self.clock)
-        keeper = Gatekeeper(lambda: None, access, self.answer, self.clock, self.codes.append)
+        authorizer = Authorizer(client, self.clock, CALLERS)
+        keeper = Gatekeeper(lambda: None, authorizer, self.answer, self.clock, self.codes.append)
         self.desk = keeper.desk()
         for user in ("ann", "bob"):
             self.fake.reviews.users[f"{user}-token"] = {"username": user}
@@ -68,7 +70,7 @@ def keeper() -> Keeper:
 
 
 def test_a_user_is_one_caller_whichever_token_it_has(keeper: Keeper) -> None:
-    tokens = [f"more-{number}" for number in range(TOKENS_AT_ONCE // 2)]
+    tokens = [f"more-{number}" for number in range(CALLERS.new_tokens_at_once // 2)]
     keeper.fake.reviews.users |= {each: {"username": "ann"} for each in tokens}
     for token in tokens:
         keeper.ask(LIST, token)
@@ -116,7 +118,7 @@ def test_a_new_token_of_another_address_takes_its_place_among_made_up_ones(
 
 
 def test_made_up_tokens_spend_no_review_that_another_address_needs(keeper: Keeper) -> None:
-    for round_ in range(2 * TOKENS_AT_ONCE // HELD):
+    for round_ in range(2 * CALLERS.new_tokens_at_once // HELD):
         for number in range(HELD):
             keeper.ask(LIST, f"made-up-{round_}-{number}")
         keeper.work()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from queue_insight.visibility.request_attributes import RequestTarget, right_of
-from shared_api.access_review import PathRight, ResourceRight
+from shared_api.authorization.rights import PathRight, ResourceRight
 
 BASE = "/apis/visibility.koord-queue/v1alpha1"
 TEAM = f"{BASE}/namespaces/team"

@@ -11,19 +11,23 @@ import httpx
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from queue_insight.api_registration.api_service import GROUP
 from queue_insight.debug_api.engine_state import State
 from queue_insight.debug_api.explanations import Explanations
 from queue_insight.debug_api.forecast_routes import Forecasts, forecast_scope
 from queue_insight.forecast.all_units import Settings
 from queue_insight.forecast.model_loading import load_run_time_model
 from queue_insight.visibility.app import build_visibility_app
-from queue_insight.visibility.caller import CALLER, GROUP, AccessVerdict, Caller
+from queue_insight.visibility.caller import CALLER
 from queue_insight.visibility.openapi import BASE
 from queue_insight.visibility.snapshots import KeptSnapshots
 from queue_insight.visibility.sources import VisibilitySources
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Moment, Rest
 from queue_scheduler.engine.engine import Engine
+from shared_api.authorization.caller import Caller
+from shared_api.authorization.reviews import ReviewResult
+from shared_api.authorization.rights import ResourceRight
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.object_builders import elastic_quota, queue, queue_unit_body, to_struct
 from shared_api.testing.virtual_clock import VirtualClock
@@ -50,25 +54,16 @@ class Rights:
         self.asked: list[tuple[str, str]] = []
         self.status = HTTPStatus.OK
 
-    def may(
-        self,
-        caller: Caller,
-        verb: str,
-        resource: str,
-        subresource: str = "",
-        namespace: str = "",
-        name: str = "",
-        group: str = GROUP,
-    ) -> AccessVerdict:
+    def judge(self, caller: Caller, right: ResourceRight) -> ReviewResult:
         """Return whether a caller may do something."""
-        assert (subresource, name) == ("", "")
-        self.asked.append((verb, namespace))
+        assert (right.subresource, right.name) == ("", "")
+        self.asked.append((right.verb, right.namespace))
         if self.status is not HTTPStatus.OK:
-            return AccessVerdict(self.status, "the API server cannot be asked")
-        may = namespace in self.namespaces.get(caller.user, ()) or caller.user == EVERYBODY
-        if group != GROUP:
-            may = may and resource in self.kinds
-        return AccessVerdict(HTTPStatus.OK if may else HTTPStatus.FORBIDDEN, "" if may else "no")
+            return ReviewResult(self.status, "the API server cannot be asked")
+        may = right.namespace in self.namespaces.get(caller.user, ()) or caller.user == EVERYBODY
+        if right.group != GROUP:
+            may = may and right.resource in self.kinds
+        return ReviewResult(HTTPStatus.OK if may else HTTPStatus.FORBIDDEN, "" if may else "no")
 
 
 class Desk:
@@ -100,7 +95,7 @@ class Desk:
             self.forecasts,
             KeptSnapshots(self.clock),
         )
-        return build_visibility_app(sources, self.rights)
+        return build_visibility_app(sources, self.rights.judge)
 
     def _check_state(self) -> None:
         if self.failure is not None:

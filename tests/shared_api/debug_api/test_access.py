@@ -10,7 +10,8 @@ import pytest
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from shared_api.access_review import AccessReviewer, Right, TokenOnly
+from shared_api.authorization.authorizer import Authorizer
+from shared_api.authorization.rights import Right, TokenOnly
 from shared_api.debug_api.access import (
     MAX_NAMESPACES,
     LocalAccess,
@@ -19,6 +20,7 @@ from shared_api.debug_api.access import (
     open_access,
 )
 from shared_api.fake_api_server.server import FakeApiServer
+from shared_api.program import READERS
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.client_kit import client_to
 
@@ -104,10 +106,10 @@ def asked() -> list[dict[str, Any]]:
 
 @pytest.fixture
 def access(asked: list[dict[str, Any]]) -> ReviewedAccess:
-    return ReviewedAccess(make_reviewer(asked))
+    return ReviewedAccess(make_authorizer(asked))
 
 
-def make_reviewer(asked: list[dict[str, Any]], *, everywhere: bool = False) -> AccessReviewer:
+def make_authorizer(asked: list[dict[str, Any]], *, everywhere: bool = False) -> Authorizer:
     clock = VirtualClock()
     server = FakeApiServer(clock=clock, rng=random.Random(7))
     server.reviews.users["ann-token"] = {"username": "ann", "groups": ["staff"]}
@@ -120,8 +122,7 @@ def make_reviewer(asked: list[dict[str, Any]], *, everywhere: bool = False) -> A
         return all_of_them or where == "team" or str(path).startswith("/debug/queues")
 
     server.reviews.allows = allows
-    client = client_to(server, clock)
-    return AccessReviewer(client, clock)
+    return Authorizer(client_to(server, clock), clock, READERS)
 
 
 def status_of(access: ReviewedAccess, asked: Request) -> int:
@@ -211,7 +212,7 @@ def test_a_program_sets_the_right_that_its_requests_need(asked: list[dict[str, A
     def right_of(_request: Request) -> Right:
         return TokenOnly()
 
-    access = ReviewedAccess(make_reviewer(asked), right_of)
+    access = ReviewedAccess(make_authorizer(asked), right_of)
     assert status_of(access, request("/debug/quotas", ANN)) == 200
     assert status_of(access, request("/debug/quotas")) == 401
     assert asked == []
@@ -241,7 +242,7 @@ def test_one_answer_reviews_a_limited_number_of_namespaces(
 
 
 def test_who_may_list_all_units_costs_one_review(asked: list[dict[str, Any]]) -> None:
-    access = ReviewedAccess(make_reviewer(asked, everywhere=True))
+    access = ReviewedAccess(make_authorizer(asked, everywhere=True))
     may_read = may_read_for(access, request("/debug/queues", ANN))
     assert all(may_read(f"labs-{number}") for number in range(2 * MAX_NAMESPACES))
     assert [each["resourceAttributes"]["namespace"] for each in asked] == [""]
