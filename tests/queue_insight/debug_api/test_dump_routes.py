@@ -73,10 +73,10 @@ class Reviewer(Authorizer):
     """Knows one user, who has these rights."""
 
     def __init__(self, *rights: str) -> None:
-        self._rights = rights
+        self._granted = rights
 
     def judge_bearer(self, authorization: str, right: Right) -> ReviewResult:
-        if str(right) in self._rights:
+        if str(right) in self._granted:
             return ReviewResult(HTTPStatus.OK, "")
         return ReviewResult(HTTPStatus.FORBIDDEN, f"ann may not {right}")
 

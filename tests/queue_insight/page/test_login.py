@@ -158,6 +158,7 @@ def test_a_revoked_token_ends_the_session_within_a_minute(
 
 def visitor(world: LoginWorld, token: str = TENANT) -> Visitor:
     """Return who has logged in with a token, as a request of a session of its own finds it."""
+    assert world.login is not None
     visitors = LoggedInVisitors(world.sessions, world.login.authorizer, world.clock)
     number, _ = world.sessions.open("ann", token)
     headers = [(b"cookie", f"{COOKIE}={number}".encode())]
@@ -206,6 +207,13 @@ def test_one_request_asks_about_few_namespaces_and_a_later_one_about_more(
         assert sum(map(ann.may_read, spaces)) == readable
         assert sum(map(ann.may_read, spaces)) == readable, "the same within a request"
         kit.clock.advance(20)
+
+
+def test_results_for_many_namespaces_are_kept_until_all_are_known(world: LoginWorld) -> None:
+    spaces = [f"space-{number}" for number in range(1200)]
+    world.readable["ann"].update(spaces)
+    seen = [sum(map(visitor(world).may_read, spaces)) for _ in range(1 + 1200 // MAX_ASKED)]
+    assert seen[-1] == len(spaces)
 
 
 def test_a_new_login_has_a_new_number(client: Browser) -> None:
