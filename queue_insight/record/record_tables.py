@@ -15,12 +15,12 @@ from typing import Any, Final
 
 from queue_insight.record.record_limits import Limits
 
-SCHEMA: Final = 4
+SCHEMA: Final = 5
 """The version of the tables. A file of another version is moved aside: what it has is a history
 that no decision depends on."""
-BEFORE: Final = (2, 3)
+BEFORE: Final = (2, 3, 4)
 """The versions that are extended to this one. Their engines are forgotten, since their checkpoints
-have other names of states; decisions and runs stay."""
+have other names of states and classes; decisions and runs stay."""
 
 LOG_PAGES: Final = 1_000
 """Pages in the log of the file before SQLite copies them into the file: its own default."""
@@ -82,7 +82,7 @@ def _changes_since(version: int) -> str:
     """Return the statements that make the tables of an earlier version the present ones."""
     if version == 0:
         return _TABLES + _extension()
-    return ("" if version == 3 else _extension()) + _FORGET  # noqa: PLR2004 - a version
+    return ("" if version >= 3 else _extension()) + _FORGET  # noqa: PLR2004 - a version
 
 
 def _on(table: str, change: str) -> str:
