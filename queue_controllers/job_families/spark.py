@@ -49,7 +49,7 @@ DEFAULT_EXECUTORS: Final = 1
 _TEMPLATES_SINCE: Final = 3
 """Spark's major version that takes pod templates."""
 
-_MEMORY: Final = re.compile(r"\s*([0-9]{1,15})\s*([a-z]*)\s*", re.IGNORECASE)
+_MEMORY: Final = re.compile(r"([0-9]{1,15})\s*([a-z]*)", re.IGNORECASE)
 _FACTOR: Final = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,17}))?")
 """An overhead factor; a float64 has no more than 17 digits."""
 _BYTES: Final = {
@@ -272,7 +272,7 @@ def _read_mib(text: str, where: str) -> int:
 
 def _read_bytes(text: str, where: str, *, default_unit: str) -> int:
     """Read a size as Spark does: "512m", "2g", or a number of the default unit."""
-    match = _MEMORY.fullmatch(text)
+    match = _MEMORY.fullmatch(text.strip())
     unit = match.group(2).lower() if match else ""
     if match is None or (unit and unit not in _BYTES):
         raise SparkValueError(f"{where}: {text!r} is no size as Spark reads it, such as 512m or 2g")

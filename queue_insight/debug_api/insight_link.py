@@ -9,6 +9,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, NoReturn
+from urllib.parse import quote
 
 import msgspec
 import structlog
@@ -104,7 +105,8 @@ class InsightLink:
             body: What is sent with it; None: it is a GET.
             caller: Whose budget is charged.
         """
-        method, headers, content = "GET", {CALLER: caller}, b""
+        # Quoted: names of users have any characters. As a key it need not be read.
+        method, headers, content = "GET", {CALLER: quote(caller, safe="/:@")}, b""
         if body is not None:
             method, content = "POST", body.content
             headers["content-type"] = body.media_type

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import socket
 from typing import Final
 
@@ -21,8 +20,6 @@ RECEIVE_BYTES: Final = 65_536
 
 _LENGTHS: Final = frozenset({"content-length", "transfer-encoding"})
 """Headers that say where a body ends."""
-
-_LINE_ENDS: Final = re.compile(r"\s*[\r\n]+\s*")
 
 
 def exchange(connection: socket.socket, request: Request, clock: Clock, until: float) -> Answer:
@@ -60,13 +57,14 @@ def exchange(connection: socket.socket, request: Request, clock: Clock, until: f
 def encode_request(request: Request) -> bytes:
     """Return the bytes of a request: a GET, or a POST with a body.
 
-    A value of several lines becomes one line, so that one header never becomes two.
+    Args:
+        request: The request. Values of its headers are printable ASCII.
     """
     lines = [
         f"{request.method} {request.target} HTTP/1.1",
         "connection: close",
         "host:",  # required; empty means unknown
-        *(f"{name}: {_LINE_ENDS.sub(' ', value)}" for name, value in request.headers.items()),
+        *(f"{name}: {value}" for name, value in request.headers.items()),
         *((f"content-length: {len(request.body)}",) if request.method == "POST" else ()),
     ]
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + request.body

@@ -25,8 +25,9 @@ MAX_DEPTH: Final = 200
 """Levels that are read of an answer that is nested too deeply for the decoder, which fails near
 Python's recursion limit (1000, less the callers' frames). The structs have fewer than twenty."""
 
-_BRACKET: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]', re.DOTALL)
-"""Matches a bracket, or a whole string, so that brackets in strings do not count."""
+_BRACKET: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
+"""Matches a bracket, or a whole string, so that brackets in strings do not count. A string without
+an end is matched as well: else all that follows it is searched again from each of its quotes."""
 _OPENING: Final = (b"[", b"{")
 _CLOSING: Final = (b"]", b"}")
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from http import HTTPStatus
 from typing import Final, Literal
 from urllib.parse import unquote
@@ -48,7 +48,7 @@ _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 _TARGET: Final = re.compile(r"[!-~]+")
 _VALUE: Final = re.compile(r"[\t -~\x80-\xff]*")
-_LINE_ENDS: Final = re.compile(r"\s*[\r\n]+\s*")
+_LINE_ENDS: Final = re.compile(r"[\r\n]+")
 
 _OF_THE_CONNECTION: Final = frozenset(
     {
@@ -77,6 +77,10 @@ ENDED: Final = "the program ends"
 
 class _InvalidRequestError(ValueError):
     """The request is not valid HTTP."""
+
+
+class _FailedError(Exception):
+    """The application has raised an exception, the cause, before it answered."""
 
 
 class AppServer:
@@ -152,21 +156,22 @@ class AppServer:
         except BrokenAnswerError as error:
             log.warning("an answer broke off", path=request.target, exc_info=error)
             return self._problem(HTTPStatus.SERVICE_UNAVAILABLE, "the answer broke off: ask again")
+        except _FailedError as error:
+            log.exception("request failed", path=request.target)
+            detail = f"{type(error.__cause__).__name__} while answering; see the program's log"
+            return self._problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
 
     def _ask(self, request: Request) -> Answer:
         exchange = _Exchange(_scope(request, *self._address), request)
         until = self._clock.monotonic() + ANSWER_SECONDS
         self._wanted.set()
-        future = self._begin(exchange)
-        try:
-            future.result(until - self._clock.monotonic())
-        except CancelledError as error:
-            raise BrokenAnswerError(ENDED) from error
-        finally:
-            future.cancel()  # of one that took too long
+        self._begin(exchange)
+        # One that comes later is dropped. It is not canceled: its thread would go on all the same,
+        # and no longer count as one of those that the framework lets run at once.
+        exchange.whole.result(until - self._clock.monotonic())
         return exchange.answer()
 
-    def _begin(self, exchange: _Exchange) -> Future[None]:
+    def _begin(self, exchange: _Exchange) -> None:
         """Wait until the application runs; let it answer.
 
         Raises:
@@ -179,7 +184,7 @@ class AppServer:
             if self._running is None:
                 raise BrokenAnswerError(ENDED)
             # Under the lock: `end` comes later, and finds this answer in progress.
-            return self._running.begin(exchange)
+            self._running.begin(exchange)
 
 
 class _Running:
@@ -200,71 +205,84 @@ class _Running:
         """End `wait`; callable from any thread, while no request is begun any more."""
         self._loop.call_soon_threadsafe(self._is_over.set)  # after the starts of all answers
 
-    def begin(self, exchange: _Exchange) -> Future[None]:
+    def begin(self, exchange: _Exchange) -> None:
         """Begin an answer; callable from any thread."""
-        return asyncio.run_coroutine_threadsafe(exchange.run(self._app), self._loop)
+        asyncio.run_coroutine_threadsafe(exchange.run(self._app), self._loop)
 
 
 class _Exchange:
-    """One request as an ASGI application sees it, and the answer that it sends."""
+    """One request as an ASGI application sees it, and the answer that it sends.
+
+    Attributes:
+        whole: Is done when the whole answer is there, or none will come: then it has the error. The
+            application may still be at work, for example on a task in the background.
+    """
 
     def __init__(self, scope: Scope, request: Request) -> None:
+        self.whole: Future[None] = Future()
         self._scope = scope
         self._request = request
+        self._is_over = asyncio.Event()
         self._is_received = False
         self._status = 0
         self._headers: list[tuple[str, str]] = []
         self._parts: list[bytes] = []
         self._length = 0
-        self._is_complete = False
 
     async def run(self, app: ASGIApp) -> None:
-        """Let the application answer.
-
-        Raises:
-            BrokenAnswerError: It has not answered, or not to the end.
-        """
+        """Let the application answer."""
         failure: Exception | None = None
         try:
             await app(self._scope, self._receive, self._send)
         except Exception as error:  # noqa: BLE001 - reported below, or by the worker
             failure = error
-        if not self._is_complete:
-            msg = "the application sent no whole answer"
-            raise BrokenAnswerError(msg) from failure
-        if failure is not None:
+        except BaseException:  # it is canceled: the program ends
+            self._end(BrokenAnswerError(ENDED))
+            raise
+        if not self.whole.done():
+            is_failed = failure is not None and not self._status
+            error = _FailedError() if is_failed else BrokenAnswerError("it is not whole")
+            error.__cause__ = failure
+            self._end(error)
+        elif failure is not None:
             log.error("request failed", path=self._request.target, exc_info=failure)
 
+    def _end(self, error: Exception | None = None) -> None:
+        if not self.whole.done():
+            self.whole.set_exception(error) if error is not None else self.whole.set_result(None)
+            self._is_over.set()
+
     async def _receive(self) -> Message:
-        if self._is_received:  # what comes next is that the client goes away, which it never does
-            await asyncio.get_running_loop().create_future()
+        if self._is_received:
+            await self._is_over.wait()
+            return {"type": "http.disconnect"}
         self._is_received = True
         return {"type": "http.request", "body": self._request.body, "more_body": False}
 
     async def _send(self, message: Message) -> None:
+        if self.whole.done():
+            msg = "the answer is over"
+            raise OSError(msg)  # as the specification says of a client that has gone
         if message["type"] == "http.response.start":
-            self._status = message["status"]
             self._headers = [
                 (name.decode("latin-1"), value.decode("latin-1"))
                 for name, value in message.get("headers", ())
             ]
+            _check_headers(self._headers)
+            self._status = message["status"]
             return
         part = message.get("body", b"")
         self._length += len(part)
-        self._is_complete = not message.get("more_body", False)
-        if self._length <= MAX_ANSWER_BYTES:
-            self._parts.append(part)
-        else:
-            self._parts.clear()  # the rest is not kept, and the whole is refused
+        if self._length > MAX_ANSWER_BYTES:
+            self._parts.clear()
+            self._end(AnswerTooLargeError(MAX_ANSWER_BYTES))
+            return
+        self._parts.append(part)
+        if not message.get("more_body", False):
+            self._end()
 
     def answer(self) -> Answer:
-        """Return the whole answer, when it is complete.
-
-        Raises:
-            AnswerTooLargeError: It is longer than `MAX_ANSWER_BYTES`.
-        """
-        if self._length > MAX_ANSWER_BYTES:
-            raise AnswerTooLargeError(MAX_ANSWER_BYTES)
+        """Return the whole answer, when it is there."""
         named = {name.lower(): value for name, value in self._headers}
         has_body = self._request.method != "HEAD"
         return Answer(
@@ -287,18 +305,17 @@ def _scope(request: Request, server: tuple[str, int], scheme: str) -> Scope:
             ports, the standard library's, lets them pass.
     """
     headers = {"host": ""} | {
-        name: _LINE_ENDS.sub(" ", value)
+        name: " ".join(line.strip() for line in _LINE_ENDS.split(value))
         for name, value in request.headers.items()
         if name not in _OF_THE_CONNECTION
     }
     if request.method == "POST":
         headers["content-length"] = str(len(request.body))
-    if not (
-        _TOKEN.fullmatch(request.method)
-        and _TARGET.fullmatch(request.target)
-        and all(_TOKEN.fullmatch(name) for name in headers)
-        and all(_VALUE.fullmatch(value) for value in headers.values())
-    ):
+    try:
+        _check_headers(headers.items())
+    except ValueError as error:
+        raise _InvalidRequestError from error
+    if not (_TOKEN.fullmatch(request.method) and _TARGET.fullmatch(request.target)):
         raise _InvalidRequestError
     path, _, query = request.target.partition("?")
     return {
@@ -316,6 +333,18 @@ def _scope(request: Request, server: tuple[str, int], scheme: str) -> Scope:
         "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers.items()],
         "state": dict(request.state),
     }
+
+
+def _check_headers(headers: Iterable[tuple[str, str]]) -> None:
+    """Check that headers cannot be taken for anything else.
+
+    Raises:
+        ValueError: A name or a value has characters that HTTP does not allow there.
+    """
+    for name, value in headers:
+        if not (_TOKEN.fullmatch(name) and _VALUE.fullmatch(value)):
+            msg = f"HTTP has no such header: {name[:40]!r}: {value[:40]!r}"
+            raise ValueError(msg)
 
 
 def _problem(status: HTTPStatus, detail: str) -> Answer:

@@ -9,10 +9,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
+from itertools import repeat
 
 import anyio
 import pytest
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.requests import Request as AppRequest
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -327,8 +329,9 @@ def test_an_application_that_never_says_anything_is_an_error() -> None:
     assert answer.status == HTTPStatus.SERVICE_UNAVAILABLE
 
 
-def test_a_client_never_seems_to_go_away() -> None:
-    """The port notices it, not the application, whose answer would break off."""
+def test_a_client_goes_away_only_after_the_answer() -> None:
+    """Else the application would break its answer off; and it may wait for it afterwards."""
+    heard_last = Alarm()
 
     async def waits(scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
@@ -336,9 +339,66 @@ def test_a_client_never_seems_to_go_away() -> None:
             message = await receive()
             raise AssertionError(message)
         await PlainTextResponse("still there")(scope, receive, send)
+        assert await receive() == {"type": "http.disconnect"}
+        heard_last.set()
 
     with running(lambda: waits) as server:
         assert server.ask(get("/")).body == b"still there"
+        assert heard_last.wait(PATIENCE_SECONDS)
+
+
+def test_an_answer_does_not_wait_for_work_in_the_background() -> None:
+    go_on = threading.Event()
+
+    def app_with_work() -> Starlette:
+        work = BackgroundTask(go_on.wait, PATIENCE_SECONDS)
+        return Starlette(routes=[Route("/", lambda _: PlainTextResponse("yes", background=work))])
+
+    with running(app_with_work) as server:
+        assert server.ask(get("/")).body == b"yes"
+        go_on.set()
+
+
+def test_an_application_that_fails_before_its_answer_is_a_failure_of_the_program() -> None:
+    async def fails(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise TimeoutError("of its own")
+
+    with running(lambda: fails) as server, capture_logs() as logs:
+        answer = server.ask(get("/"))
+    assert answer.status == HTTPStatus.INTERNAL_SERVER_ERROR
+    assert json.loads(answer.body)["detail"] == (
+        "TimeoutError while answering; see the program's log"
+    )
+    assert [(each["event"], each["log_level"]) for each in logs] == [("request failed", "error")]
+
+
+def test_an_application_cannot_send_two_headers_as_one() -> None:
+    def route(_request: AppRequest) -> Response:
+        return PlainTextResponse("yes", headers={"x-it": "a\r\nset-cookie: b"})
+
+    with running(lambda: Starlette(routes=[Route("/", route)])) as server, capture_logs():
+        answer = server.ask(get("/"))
+    assert answer.status == HTTPStatus.INTERNAL_SERVER_ERROR
+    assert answer.headers == ()
+
+
+def test_a_stream_without_an_end_is_refused_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app_server, "MAX_ANSWER_BYTES", 10_000)
+
+    def route(_request: AppRequest) -> Response:
+        return StreamingResponse(repeat(b"x" * 100))
+
+    with running(lambda: Starlette(routes=[Route("/", route)])) as server, capture_logs():
+        answer = server.ask(get("/"))
+    assert answer.status == HTTPStatus.INTERNAL_SERVER_ERROR
+    assert b"larger than 10000 bytes" in answer.body
+
+
+def test_a_long_run_of_blanks_costs_little() -> None:
+    """Searched from each of its blanks, it would take minutes, and hold up all threads."""
+    with running() as server:
+        said = json.loads(server.ask(get("/heard", {"x-it": f"a{' ' * 1_000_000}b\n c"})).body)
+    assert ["x-it", f"a{' ' * 1_000_000}b c"] in said["headers"]
 
 
 def test_many_workers_ask_while_the_program_ends() -> None:
