@@ -275,14 +275,16 @@ def _read_bytes(text: str, where: str, *, default_unit: str) -> int:
     match = _MEMORY.fullmatch(text.strip())
     unit = match.group(2).lower() if match else ""
     if match is None or (unit and unit not in _BYTES):
-        raise SparkValueError(f"{where}: {text!r} is no size as Spark reads it, such as 512m or 2g")
+        raise SparkValueError(
+            f"{where}: {text[:40]!r} is no size as Spark reads it, such as 512m or 2g"
+        )
     return int(match.group(1)) * _BYTES[unit or default_unit]
 
 
 def _read_factor(text: str, where: str) -> tuple[int, int]:
     match = _FACTOR.fullmatch(text.strip())
     if match is None:
-        raise SparkValueError(f"{where}: {text!r} is no factor such as 0.2")
+        raise SparkValueError(f"{where}: {text[:40]!r} is no factor such as 0.2")
     whole, digits = match.group(1), match.group(2) or ""
     return int(whole + digits), 10 ** len(digits)
 
@@ -294,7 +296,7 @@ def _int_of(spec: SparkSpec, setting: str) -> int | None:
     try:
         return int(text)
     except ValueError as error:
-        raise SparkValueError(f"{setting}: {text!r} is no number") from error
+        raise SparkValueError(f"{setting}: {text[:40]!r} is no number") from error
 
 
 def _is_true(text: str) -> bool:

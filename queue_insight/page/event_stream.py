@@ -135,7 +135,7 @@ class Streams:
             return visitor
         if session.ends <= now:
             return None
-        if now - session.checked < AUTHORIZED_SECONDS:
+        if now - visitor.checked < AUTHORIZED_SECONDS:
             return visitor
         return await run_in_threadpool(self._recheck.recheck, session)
 

@@ -79,9 +79,6 @@ WRONG: Final = "the token is not valid"
 
 Sent = Annotated[PostedBody, Depends(BodyReader(JSON, most=MAX_BODY_BYTES))]
 
-_NOT_REVIEWED: Final = ReviewResult(HTTPStatus.FORBIDDEN, until=math.inf)
-"""For the rest of a request that has asked about `MAX_ASKED` namespaces."""
-
 T = TypeVar("T")
 
 log = structlog.get_logger("page")
@@ -175,17 +172,22 @@ class LoggedInVisitors:
             raise HTTPException(401, f"your token is not accepted any more: {LOG_IN}")
         if identity.caller is None:
             raise HTTPException(identity.status.value, identity.detail)
-        return self.visitor_of(session, identity.caller)
+        return self.visitor_of(session, identity)
 
-    def visitor_of(self, session: Session, caller: Caller, *, anew: bool = False) -> Visitor:
+    def visitor_of(
+        self, session: Session, identity: ReviewResult, *, anew: bool = False
+    ) -> Visitor:
         """Return who has a session; may wait for the API server.
 
         Args:
             session: The session.
-            caller: Who has its token.
+            identity: Of its token, which is valid.
             anew: Whether the right to read all units is reviewed, whatever is cached.
         """
+        caller = identity.caller
+        assert caller is not None, "it is valid"
         judge = partial(self._authorizer.judge, caller)
+        checked = identity.until - VISITORS.allowed_seconds
 
         def refusal_of(right: PathRight) -> HTTPException | None:
             result = judge(right)
@@ -194,9 +196,8 @@ class LoggedInVisitors:
             return HTTPException(result.status.value, result.detail)
 
         reads_all = judge(list_units_in(EVERYWHERE), anew=anew).status is HTTPStatus.OK
-        if reads_all:
-            return Visitor(session.user, reads_all, lambda _: True, refusal_of, session)
-        return Visitor(session.user, reads_all, self._reader_of(caller), refusal_of, session)
+        may_read = (lambda _: True) if reads_all else self._reader_of(caller)
+        return Visitor(session.user, reads_all, may_read, refusal_of, session, checked)
 
     def _reader_of(self, caller: Caller) -> MayRead:
         """Return what says which namespaces a caller may read, with `MAX_ASKED` reviews at most."""
@@ -212,8 +213,10 @@ class LoggedInVisitors:
                 if result is None and reviewed < MAX_ASKED:
                     reviewed += 1
                     result = self._authorizer.judge(caller, right)
-                known[namespace] = result or _NOT_REVIEWED
-            return known[namespace].status is HTTPStatus.OK
+                if result is None:
+                    return False  # a later request asks about it
+                known[namespace] = result
+            return result.status is HTTPStatus.OK
 
         return may_read
 
@@ -222,10 +225,7 @@ class LoggedInVisitors:
         identity = self._authorizer.identify(session.token, anew=True)
         if identity.status is HTTPStatus.UNAUTHORIZED:
             session.ends = 0.0
-        if identity.caller is None:
-            return None
-        session.checked = self._clock.monotonic()
-        return self.visitor_of(session, identity.caller, anew=True)
+        return None if identity.caller is None else self.visitor_of(session, identity, anew=True)
 
 
 def add_login(
@@ -269,7 +269,9 @@ def add_login(
         session = sessions.find(number)
         reads_all = (
             session is not None
-            and (await wait_for(partial(visitors.visitor_of, session, identity.caller))).reads_all
+            and (
+                await wait_for(partial(visitors.visitor_of, session, identity, anew=True))
+            ).reads_all
         )
         log.info("a user has logged in to the page", user=user)
         return {"user": user, "login": True, "readsAll": reads_all}

@@ -29,13 +29,11 @@ class Session(msgspec.Struct, eq=False):
         user: The name of who has logged in.
         token: The token, as it was sent.
         ends: When it ends, in monotonic seconds; 0: it has been ended.
-        checked: When the API server last said that the token is valid, in monotonic seconds.
     """
 
     user: str
     token: str
     ends: float
-    checked: float = 0.0
 
 
 class Sessions:
@@ -74,7 +72,7 @@ class Sessions:
                 self._end(key)
             while len(self._open) >= MAX_SESSIONS:
                 self._end(next(iter(self._open)))
-            begun = Session(user=user, token=token, ends=now + left, checked=now)
+            begun = Session(user=user, token=token, ends=now + left)
             self._open[_digest(number)] = begun
         return number, left
 

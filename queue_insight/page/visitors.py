@@ -25,6 +25,7 @@ class Visitor(NamedTuple):
         refusal_of: Returns what refuses what takes a right; None: it has the right. It may wait for
             the API server.
         session: Its login; None where there is none.
+        checked: When the API server said that its token is valid, in monotonic seconds.
     """
 
     user: str
@@ -32,6 +33,7 @@ class Visitor(NamedTuple):
     may_read: MayRead
     refusal_of: RefusalOf
     session: Session | None = None
+    checked: float = 0.0
 
 
 class Visitors(Protocol):

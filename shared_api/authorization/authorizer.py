@@ -123,6 +123,9 @@ class Authorizer:
             return known
         if not self._new_tokens.acquire(Lane.NORMAL, NEW_TOKEN_SECONDS):
             return _NO_TURN
+        known = None if anew else self.known(token)  # another request has asked meanwhile
+        if known is not None:
+            return known
         ask = partial(review_token, self._client, token)
         return self._review(TOKEN_REVIEWS, ask, self._tokens, _digest_token(token), anew=anew)
 
@@ -173,7 +176,8 @@ class Authorizer:
             detail = f"the API server could not be asked: {failure}"
             until = self._clock.monotonic() + self._policy.failed_seconds
             result = ReviewResult(HTTPStatus.SERVICE_UNAVAILABLE, detail, until)
-            if not anew:  # what is cached may still count
+            # What is cached may still count, for example of a request that came later.
+            if not anew and cache.get(digest) is None:
                 cache.put(digest, result)
             return result
         self._trouble.end(subject)

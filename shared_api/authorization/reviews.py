@@ -64,7 +64,7 @@ def review_token(client: ResourceClient, token: str) -> ReviewResult:
     user = status.get("user") or {}
     if not status.get("authenticated") or not user.get("username"):
         return ReviewResult(HTTPStatus.UNAUTHORIZED, "the token is not valid")
-    extra = {key: tuple(values) for key, values in (user.get("extra") or {}).items()}
+    extra = {key: tuple(values or ()) for key, values in (user.get("extra") or {}).items()}
     groups = tuple(user.get("groups") or ())
     caller = Caller(user["username"], user.get("uid", ""), groups, extra)
     return ReviewResult(HTTPStatus.OK, caller=caller)

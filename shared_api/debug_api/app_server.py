@@ -35,7 +35,7 @@ from shared_api.process.http_exchange import (
 )
 
 ANSWER_SECONDS: Final = 60.0
-"""Time limit of an answer: the API server alone is given 30 s to identify the reader."""
+"""Time limit of an answer: the insight program alone is given 30 s."""
 
 GRACE_SECONDS: Final = 2.0
 """Time for answers in progress when the program ends; after it they are canceled."""
@@ -241,9 +241,9 @@ class _Exchange:
             raise
         if not self.whole.done():
             is_failed = failure is not None and not self._status
-            error = _FailedError() if is_failed else BrokenAnswerError("it is not whole")
-            error.__cause__ = failure
-            self._end(error)
+            reason = _FailedError() if is_failed else BrokenAnswerError("it is not whole")
+            reason.__cause__ = failure
+            self._end(reason)
         elif failure is not None:
             log.error("request failed", path=self._request.target, exc_info=failure)
 

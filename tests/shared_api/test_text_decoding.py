@@ -92,6 +92,13 @@ def test_json_is_decoded(text: str, want: object) -> None:
     assert decode_json(text, object) == want
 
 
+def test_a_string_without_an_end_costs_little() -> None:
+    """Searched again from each of its quotes, it would take minutes, and hold up all threads."""
+    text = "[]" * MAX_DEPTH + '["' + '\\"' * 130_000
+    with pytest.raises(TextError):
+        decode_json(text, object)
+
+
 def test_as_deep_as_may_be_is_decoded() -> None:
     value: Any = decode_json(nested(MAX_DEPTH), object)
     for _ in range(MAX_DEPTH - 1):

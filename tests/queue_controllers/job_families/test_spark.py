@@ -206,6 +206,11 @@ def test_how_many_executors(spec: dict[str, Any], want: tuple[int, int]) -> None
     [
         pytest.param({"driver": {"memory": "1.5g"}}, "spec.driver.memory", id="a fraction"),
         pytest.param({"driver": {"memory": "1Gi"}}, "spec.driver.memory", id="as Kubernetes"),
+        pytest.param(
+            {"driver": {"memory": f"1{' ' * 200_000}!"}},
+            "spec.driver.memory",
+            id="searched from each of its blanks, it would take minutes",
+        ),
         pytest.param({"memoryOverheadFactor": "ten"}, "memoryOverheadFactor", id="a factor"),
         pytest.param({"memoryOverheadFactor": "-1"}, "memoryOverheadFactor", id="a negative one"),
         pytest.param(

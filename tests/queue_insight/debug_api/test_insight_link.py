@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from threading import Event
 from typing import Any
+from urllib.parse import unquote
 
 import httpx
 import msgspec
@@ -26,7 +27,7 @@ from queue_insight.debug_api import app, insight_link, what_if_routes
 from queue_insight.debug_api.answers import Answers
 from queue_insight.debug_api.app import build_whole_app
 from queue_insight.debug_api.insight_link import GONE, InsightLink
-from queue_insight.debug_api.insight_views import LogEntryView, LogView
+from queue_insight.debug_api.insight_views import InsightView, LogEntryView, LogView
 from queue_insight.debug_api.question_caller import caller_named_by_scheduler
 from queue_insight.dump.codec import decode_dump
 from queue_insight.insight.finished_run import FinishedRun
@@ -415,6 +416,21 @@ def test_the_insight_program_is_told_who_asks(kit: ShellKit, tmp_path: Path) -> 
     here = told[-1]
     assert told == [token_key("of-ann"), token_key("of-bob"), here, here]
     assert here.startswith("address/")
+
+
+def test_the_name_of_a_caller_may_have_any_characters(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    def answer(request: Request) -> Response:
+        told.append(caller_named_by_scheduler(request))
+        return JSONResponse(STATE)
+
+    names = ("user/жанна", "user/a\r\nx: b", "user/oidc:ann@example.org")
+    with answering(tmp_path, answer):
+        for name in names:
+            InsightLink(tmp_path).ask_at("/debug/insight", InsightView, caller=name)
+    assert [unquote(each) for each in told] == list(names)
+    assert told[-1] == names[-1]
 
 
 def test_slow_answers_leave_threads_for_those_about_now(kit: ShellKit, tmp_path: Path) -> None:

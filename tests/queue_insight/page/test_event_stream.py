@@ -231,6 +231,21 @@ def test_a_withdrawn_right_is_noticed(kit: ShellKit) -> None:
         assert stream.next()["units"] == []
 
 
+def test_each_stream_of_a_session_notices_a_withdrawn_right(kit: ShellKit) -> None:
+    world = LoginWorld(kit)
+    with (
+        browser(world, ROOT) as client,
+        heard(client) as first,
+        heard(client) as second,
+    ):
+        kit.add_unit("a")
+        assert first.next()["units"] == second.next()["units"] == ["default/a"]
+        world.readable["root"].clear()
+        world.clock.advance(AUTHORIZED_SECONDS)
+        kit.add_unit("b")
+        assert first.next()["units"] == second.next()["units"] == []
+
+
 def test_streams_have_limits(kit: ShellKit, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a user, whichever of its sessions has them, and of all."""
     monkeypatch.setattr(caller_bound, "OWN_REQUESTS", 2)

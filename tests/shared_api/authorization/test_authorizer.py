@@ -12,8 +12,10 @@ from structlog.testing import capture_logs
 from queue_insight.insight_program.api_connection import BURST, QPS
 from queue_insight.page.login import VISITORS
 from queue_insight.visibility.server import CALLERS
+from shared_api.authorization import authorizer
 from shared_api.authorization.authorizer import NEW_TOKEN_SECONDS, Policy
 from shared_api.authorization.caller import Caller
+from shared_api.authorization.reviews import ReviewResult
 from shared_api.authorization.rights import (
     PathRight,
     ResourceRight,
@@ -21,6 +23,7 @@ from shared_api.authorization.rights import (
     TokenOnly,
     list_units_in,
 )
+from shared_api.client.errors import ServerError
 from shared_api.fake_api_server.faults import Match
 from shared_api.fake_api_server.patching import Body
 from shared_api.fake_api_server.resource_registry import ServedResource
@@ -285,6 +288,21 @@ def test_a_right_can_be_reviewed_anew(desk: ReviewDesk) -> None:
     desk.allow(answer=False)
     assert desk.authorizer.judge(ANN, METRICS, anew=True).status is HTTPStatus.FORBIDDEN
     assert desk.judge() is HTTPStatus.FORBIDDEN
+
+
+def test_a_failure_does_not_displace_what_another_request_has_learned_meanwhile(
+    desk: ReviewDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.allow(answer=True)
+
+    def fail_late(*_: object) -> ReviewResult:
+        monkeypatch.undo()
+        assert desk.judge() is HTTPStatus.OK
+        raise ServerError(500, "late")
+
+    monkeypatch.setattr(authorizer, "review_right", fail_late)
+    assert desk.judge() is HTTPStatus.SERVICE_UNAVAILABLE
+    assert desk.judge() is HTTPStatus.OK
 
 
 @of_every_door
