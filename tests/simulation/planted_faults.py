@@ -54,9 +54,11 @@ from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from queue_scheduler.unit_controllers import eviction, requeue
 from queue_scheduler.unit_controllers.requeue import BackoffRequeue
 from shared_api.client.write_dispatcher import Unknown
+from shared_api.evictions import is_given_back, is_losing_quota
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.informer.reflector import Reflector
 from shared_api.leader_election import LeaderElector
+from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import occupies_quota
 from tests.simulation.simulated_run import Outcome, simulate
 
@@ -307,7 +309,10 @@ def stops_ignored(plant: Plant) -> None:
 
 @fault("an admission that its owner has given back is taken for growth")
 def given_back_grows(plant: Plant) -> None:
-    plant.replace(growth, "is_given_back", lambda _unit: False)
+    def is_losing(unit: QueueUnit) -> bool:
+        return is_losing_quota(unit) and not is_given_back(unit)
+
+    plant.replace(growth, "is_losing_quota", is_losing)
     plant.replace(eviction, "is_given_back", lambda _unit: False)
     plant.replace(unmanaged_units, "is_given_back", lambda _unit: False)
 
