@@ -35,6 +35,8 @@ TEXTS: Final = {
     "deep lists": "[" * 3000 + "]" * 3000,
     "never closed": "[" * LONG,
     "a long text": "x" * LONG,
+    "many quotes": "[]" * 70 + '"' + '\\"' * (LONG // 2),
+    "blanks before the end": "1" + " " * LONG + "!",
     "digits": "9" * 5000,
     "NUL": "a\0b",
     "bidi": "\u202e\u2066abc",
@@ -82,7 +84,7 @@ def deep(levels: int = 150) -> Json:
 
 
 FIELDS: Final[tuple[Any, ...]] = (
-    *(None, True, -1, 2**62, 1.5, "", "x", "9" * 5000, "\0"),
+    *(None, True, -1, 2**62, 1.5, "", "x", "9" * 5000, "1" + " " * LONG + "!", "\0"),
     *([], [None], [[]], {}, {"a": None}, deep()),
 )
 """Values of fields."""
