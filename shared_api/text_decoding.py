@@ -29,9 +29,11 @@ MAX_SHOWN: Final = 200
 PARSERS_LIMIT: Final = "exceeded maximum nesting depth"
 """What libyaml says from version 0.2.6 on, of a thousand levels."""
 
-_BRACKET: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
+BRACKET: Final = r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]'
 """Matches a bracket, or a whole string, so that brackets in strings do not count. A string without
 an end is matched as well: else all that follows it is searched again from each of its quotes."""
+
+_BRACKET: Final = re.compile(BRACKET, re.DOTALL)
 
 
 class TextError(ValueError):

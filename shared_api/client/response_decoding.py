@@ -16,7 +16,7 @@ import msgspec
 from shared_api.client.errors import DecodeFailure, MalformedAnswer, UndecodableObject
 from shared_api.client.transport import ResponseStream
 from shared_api.objects.meta import Uid
-from shared_api.text_decoding import TextError, one_line
+from shared_api.text_decoding import BRACKET, TextError, one_line
 
 T = TypeVar("T")
 ReadT = TypeVar("ReadT")
@@ -25,9 +25,7 @@ MAX_DEPTH: Final = 200
 """Levels that are read of an answer that is nested too deeply for the decoder, which fails near
 Python's recursion limit (1000, less the callers' frames). The structs have fewer than twenty."""
 
-_BRACKET: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
-"""Matches a bracket, or a whole string, so that brackets in strings do not count. A string without
-an end is matched as well: else all that follows it is searched again from each of its quotes."""
+_BRACKET: Final = re.compile(BRACKET.encode(), re.DOTALL)
 _OPENING: Final = (b"[", b"{")
 _CLOSING: Final = (b"]", b"}")
 

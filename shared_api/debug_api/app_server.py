@@ -69,10 +69,9 @@ _WRITTEN_BY_THE_PORT: Final = frozenset(
     {"connection", "content-length", "content-type", "date", "keep-alive", "transfer-encoding"}
 )
 
+_ENDED: Final = "the program ends"
+
 log = structlog.get_logger("debug_api")
-
-
-ENDED: Final = "the program ends"
 
 
 class _InvalidRequestError(ValueError):
@@ -154,7 +153,12 @@ class AppServer:
         except AnswerTooLargeError as error:
             return self._problem(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
         except BrokenAnswerError as error:
-            log.warning("an answer broke off", path=request.target, exc_info=error)
+            log.warning(
+                "an answer broke off",
+                path=request.target,
+                error=str(error),
+                exc_info=error.__cause__,  # what the application has raised; None if it ends
+            )
             return self._problem(HTTPStatus.SERVICE_UNAVAILABLE, "the answer broke off: ask again")
         except _FailedError as error:
             log.exception("request failed", path=request.target)
@@ -182,7 +186,7 @@ class AppServer:
             if not self._changed.wait_for(lambda: self._running or self._has_ended, ANSWER_SECONDS):
                 raise TimeoutError
             if self._running is None:
-                raise BrokenAnswerError(ENDED)
+                raise BrokenAnswerError(_ENDED)
             # Under the lock: `end` comes later, and finds this answer in progress.
             self._running.begin(exchange)
 
@@ -237,7 +241,7 @@ class _Exchange:
         except Exception as error:  # noqa: BLE001 - reported below, or by the worker
             failure = error
         except BaseException:  # it is canceled: the program ends
-            self._end(BrokenAnswerError(ENDED))
+            self._end(BrokenAnswerError(_ENDED))
             raise
         if not self.whole.done():
             is_failed = failure is not None and not self._status
@@ -248,9 +252,13 @@ class _Exchange:
             log.error("request failed", path=self._request.target, exc_info=failure)
 
     def _end(self, error: Exception | None = None) -> None:
-        if not self.whole.done():
-            self.whole.set_exception(error) if error is not None else self.whole.set_result(None)
-            self._is_over.set()
+        if self.whole.done():
+            return
+        if error is None:
+            self.whole.set_result(None)
+        else:
+            self.whole.set_exception(error)
+        self._is_over.set()
 
     async def _receive(self) -> Message:
         if self._is_received:
