@@ -47,9 +47,9 @@ _STABLE: Final[dict[Reason, str]] = {
     Reason.EXCEEDS_QUOTA: "asks for more {resource} than quota {quota} may have at all",
     Reason.OVER_QUOTA_MAX: "needs more {resource} than the max of quota {quota} leaves",
     Reason.OVER_PARENT_MAX: "needs more {resource} than the max of parent quota {quota} leaves",
-    Reason.OVER_RUNTIME: "needs more {resource} than quota {quota} would get at run time",
+    Reason.OVER_RUNTIME: "needs more {resource} than the runtime that quota {quota} would get",
     Reason.OVER_PARENT_RUNTIME: (
-        "needs more {resource} than parent quota {quota} would get at run time"
+        "needs more {resource} than the runtime that parent quota {quota} would get"
     ),
     Reason.OVER_MAX_JOBS: "is one job more than quota {quota} may have ({resource})",
     Reason.OVER_MIN: "needs more {resource} than the min of quota {quota} leaves",
@@ -127,8 +127,8 @@ _OVER: Final = (
 _NONE_REQUESTED: Final[dict[Reason, str]] = {
     Reason.OVER_QUOTA_MAX: _OVER % "max",
     Reason.OVER_PARENT_MAX: _OVER % "max",
-    Reason.OVER_RUNTIME: _OVER % "share at run time",
-    Reason.OVER_PARENT_RUNTIME: _OVER % "share at run time",
+    Reason.OVER_RUNTIME: _OVER % "runtime",
+    Reason.OVER_PARENT_RUNTIME: _OVER % "runtime",
     Reason.OVER_MIN: _OVER % "min",
     Reason.NON_PREEMPTIBLE_OVER_MIN: (
         "units and pods of quota {quota} that are not preemptible use more {resource} than its "

@@ -115,7 +115,7 @@ def start_in_words(times: Forecast | Times, wall: Wall) -> str:
     soon = f"in {until(times.start_p50, wall.now)}"
     if first == middle == last:
         return f"starts at about {middle} ({soon})"
-    rest = f"as likely as not by {middle} ({soon})"
+    rest = f"in half of the futures by {middle} ({soon})"
     if wall.is_past(times.start_p10):
         return f"starts {f'by {last}' if last else 'now or later'}, {rest}"
     if not last:

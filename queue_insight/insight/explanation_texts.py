@@ -52,6 +52,6 @@ def spared_texts(record: CachedUnit, admitted: Admitted) -> list[tuple[str, str]
         words = "its quota uses no more than it is guaranteed of what the unit holds"
         found.append(("WithinGuarantee", words))
     elif not admitted.reclaimers:
-        words = "no quota reclaims that is guaranteed what its quota borrows, and does not use it"
+        words = "no quota that reclaims has an unused guarantee of what its quota borrows"
         found.append(("NoQuotaReclaims", words))
     return found

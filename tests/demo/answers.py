@@ -233,7 +233,7 @@ def _times(told: Json) -> str:
     )
     if early is None or middle is None:
         return "beyond the horizon"
-    between = f"between {early} and {late or 'the horizon'}, at {middle} as likely as not"
+    between = f"between {early} and {late or 'the horizon'}, in half of the futures by {middle}"
     return f"{between}{f', and ends at {end}' if end else ''}"
 
 

@@ -129,7 +129,7 @@ def page(computed: float) -> Json:
 
 def test_a_forecast_is_told_once_it_is_new_enough() -> None:
     desk = Desk(**{"/debug/queues/q/forecast?limit=100": page(0)})
-    likely = f"at {shown(2)} as likely as not, and ends at {shown(9)}"
+    likely = f"in half of the futures by {shown(2)}, and ends at {shown(9)}"
     assert list(ask_when(desk, NOW)) == [
         "asked when a/x starts:",
         f"  Between {shown(1)} and {shown(3)}, {likely}: a forecast of 4 s ago.",

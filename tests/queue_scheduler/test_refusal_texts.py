@@ -55,8 +55,8 @@ def test_the_full_text_has_every_number_as_a_quantity() -> None:
     [
         (Reason.OVER_QUOTA_MAX, "max"),
         (Reason.OVER_PARENT_MAX, "max"),
-        (Reason.OVER_RUNTIME, "share at run time"),
-        (Reason.OVER_PARENT_RUNTIME, "share at run time"),
+        (Reason.OVER_RUNTIME, "runtime"),
+        (Reason.OVER_PARENT_RUNTIME, "runtime"),
         (Reason.OVER_MIN, "min"),
     ],
 )

@@ -236,7 +236,7 @@ class TestMessages:
         told = engine.refusal_of("ns/second")
         assert told is not None
         assert stable_message(told) == (
-            "needs more cpu than quota a would get at run time; "
+            "needs more cpu than the runtime that quota a would get; "
             "pods without a node that count: ns/big"
         )
 
