@@ -83,7 +83,7 @@ _STABLE: Final[dict[Reason, str]] = {
     Reason.REQUESTS_MISSING: "{detail}, which quota {quota} asks of every pod",
     Reason.INACTIVE: "is not active: {detail}",
     Reason.IN_BACKOFF: "waits to be tried again at {time}",
-    Reason.BLOCKED_FOR_TEST: "is held by its annotation koord-queue/block-for-test",
+    Reason.BLOCKED_FOR_TEST: "is put on hold by its annotation koord-queue/block-for-test",
     Reason.ADMISSION_CHECK_INACTIVE: "admission check {other} is not active: {detail}",
 }
 

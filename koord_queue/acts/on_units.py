@@ -171,12 +171,12 @@ def hold(target: Target) -> Answer:
         )
     on_unit = is_held(unit)
     if on_unit and (job is None or _is_marked_held(job)):
-        return Already(said="already held")
+        return Already(said="already on hold")
     patch: Json = {"metadata": {"annotations": {BLOCK_FOR_TEST: HELD}}}
     return Change(
         on=On.UNIT if job is None else On.JOB,
         patch=patch,
-        said="held",
+        said="on hold",
         undo=_again("release", target),
         edit={"patch": patch},
         is_guarded=job is None,
@@ -185,7 +185,7 @@ def hold(target: Target) -> Answer:
 
 
 def release(target: Target) -> Answer:
-    """Return how a unit that is held may start again.
+    """Return how a unit that is on hold may start again.
 
     Raises:
         CommandError: It has ended, or its pods say it.
@@ -194,7 +194,7 @@ def release(target: Target) -> Answer:
     meta = unit.metadata if job is None else job.metadata
     keys = [key for key in spellings(BLOCK_FOR_TEST) if key in meta.annotations]
     if not keys:
-        return Already(said="not held")
+        return Already(said="not on hold")
     patch: Json = {"metadata": {"annotations": dict.fromkeys(keys)}}
     # After its start, a unit keeps its annotations until it waits again.
     follows = job is not None and not occupies_quota(unit)

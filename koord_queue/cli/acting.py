@@ -114,7 +114,7 @@ class Acting:
         """Wait until a change of a job counts for its unit; return why it does not yet, or "".
 
         Raises:
-            CommandError: The unit was to be held, and has started before it was.
+            CommandError: The unit was to be put on hold, and started before that.
         """
         clock, unit, named = self._session.clock, found.unit, found.target.named
         until = clock.monotonic() + SETTLE_SECONDS
@@ -127,7 +127,7 @@ class Acting:
             if act is hold and occupies_quota(now) and not is_held(now):
                 self._take_back(found)
                 raise CommandError(
-                    f"{named} has started before it could be held, and runs on",
+                    f"{named} started before it could be put on hold, and keeps running",
                     "`requeue` has it wait again; `deactivate` stops it until it is activated.",
                 )
             if change.counts(now):

@@ -67,7 +67,7 @@ def hold(session: Session, *, targets: Sequence[str], dry_run: bool) -> None:
 @_DRY_RUN
 @options.reach
 def release(session: Session, *, targets: Sequence[str], dry_run: bool) -> None:
-    """Let jobs start again that are held."""
+    """Let jobs that are on hold start again."""
     _acting(session, dry_run=dry_run).on_units(targets, on_units.release)
 
 

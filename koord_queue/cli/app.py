@@ -55,7 +55,7 @@ SECTIONS: Final[dict[str, dict[str, Entry]]] = {
         "priority": Entry("acts", "priority", "set the priority of jobs"),
         "move": Entry("acts", "move", "move jobs to another queue"),
         "hold": Entry("acts", "hold", "keep waiting jobs from starting"),
-        "release": Entry("acts", "release", "let held jobs start again"),
+        "release": Entry("acts", "release", "let jobs on hold start again"),
         "requeue": Entry("acts", "requeue", "evict jobs that have started; they wait again"),
         "deactivate": Entry("acts", "deactivate", "stop jobs until they are activated"),
         "activate": Entry("acts", "activate", "have inactive jobs wait again"),

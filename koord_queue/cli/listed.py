@@ -11,6 +11,8 @@ from koord_queue.answers.units import Unit
 from koord_queue.reach.dump import open_dump
 from koord_queue.reach.questions import debug_pages
 from koord_queue.show.documents import show_document
+from koord_queue.show.unit_rows import ORDER
+from shared_api.lifecycle import LifecycleState
 
 if TYPE_CHECKING:
     import msgspec
@@ -21,16 +23,17 @@ UNIT_COLUMNS: Final = ("NAMESPACE", "NAME", "STATE", "QUEUE", "QUOTA", "POS", "M
 QUEUE_COLUMNS: Final = ("QUEUE", "POLICY", "PENDING", "ADMITTED", "QUOTAS")
 
 _STATES: Final = {
-    "held": "OnHold",
-    "waiting": "Waiting",
-    "conflict": "Waiting",
-    "assumed": "Starting",
+    "held": LifecycleState.ON_HOLD.cell,
+    "waiting": LifecycleState.WAITING.cell,
+    "conflict": LifecycleState.WAITING.cell,
+    "assumed": LifecycleState.RESERVED.cell,
     "admitted": "Admitted",
+    "ended": LifecycleState.FINISHED.cell,
 }
 """The scheduler's states in the words of `units`; it does not know which admitted units run."""
 
 
-_ORDER: Final = ("Admitted", "Starting", "Waiting", "OnHold")
+_ORDER: Final = tuple(dict.fromkeys([_STATES["admitted"], *ORDER]))
 """What has started, then what waits, as in `units`."""
 
 

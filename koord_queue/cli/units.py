@@ -17,7 +17,6 @@ from koord_queue.reach.resources import QUEUE_UNITS
 from koord_queue.show.documents import show_documents
 from koord_queue.show.unit_rows import (
     BY_PLACE,
-    ENDED,
     ORDERS,
     QUEUE,
     STYLES,
@@ -264,7 +263,7 @@ def _key(unit: QueueUnit) -> tuple[str, str]:
 
 def _is_wanted(unit: QueueUnit, wanted: Wanted) -> bool:
     is_of_user = wanted.user is None or unit.metadata.labels.get(USER) == wanted.user
-    return is_of_user and (UnitRow(unit).state in ENDED) == wanted.ended
+    return is_of_user and UnitRow(unit).has_ended == wanted.ended
 
 
 def _pages(session: Session, wanted: Wanted) -> Iterator[bytes]:

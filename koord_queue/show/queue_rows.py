@@ -10,9 +10,9 @@ from shared_api.objects.meta import find_condition
 from shared_api.objects.queue import READY, Queue
 
 COLUMNS: Final = ("QUEUE", "POLICY", "PENDING", "ADMITTED", "STATE", "AGE", "MESSAGE")
-STYLES: Final = {"Open": "good", "Held": "warn", "Draining": "warn", "NotReady": "bad"}
+STYLES: Final = {"Open": "good", "Stopped": "warn", "Draining": "warn", "NotReady": "bad"}
 """How a state looks on a terminal."""
-_STOPPED: Final = {"Hold": "Held", "HoldAndDrain": "Draining"}
+_STOPPED: Final = {"Hold": "Stopped", "HoldAndDrain": "Draining"}
 
 
 def state_of(queue: Queue) -> str:

@@ -2,44 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from koord_queue.answers.pending import Pending
 from koord_queue.show.times import ago, until
+from shared_api.lifecycle import LifecycleState, lifecycle_state
 from shared_api.objects.meta import Condition, find_condition
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import FINAL_PHASES, Phase
 from shared_api.well_known_labels import USER, read_quota_name
 
 COLUMNS: Final = ("NAME", "JOB", "QUEUE", "STATE", "POS", "STARTS", "AGE", "REASON")
-WIDE_COLUMNS: Final = (*COLUMNS[:-1], "PRIORITY", "QUOTA", "USER", "REASON", "MESSAGE")
-STYLES: Final = {
-    "Running": "good",
-    "Failed": "bad",
-    "OnHold": "warn",
-    "Backoff": "warn",
-    "Succeeded": "dim",
-}
-"""How a state looks on a terminal."""
-
+WIDE_COLUMNS: Final = (
+    *COLUMNS[:-1],
+    "PHASE",
+    "PRIORITY",
+    "QUOTA",
+    "USER",
+    "REASON",
+    "MESSAGE",
+)
 _QUOTA_RESERVED: Final = "QuotaReserved"
-_STATES: Final = {
-    "Enqueued": "Waiting",
-    "SchedFailed": "Waiting",
-    "Reserved": "Starting",
-    "Dequeued": "Starting",
-    "SchedReady": "Starting",
-    "SchedSucceed": "Starting",
-    "Running": "Running",
-    "TimeoutBackoff": "Backoff",
-    "Succeed": "Succeeded",
-    "Failed": "Failed",
+_RESULTS: Final[Mapping[str, str]] = {Phase.SUCCEED: "Succeeded", Phase.FAILED: "Failed"}
+"""The reason of what has finished: how."""
+_BACKOFF: Final = "Backoff"
+"""The reason of a unit that waits until it may be tried again, unless it has another."""
+STYLES: Final = {
+    LifecycleState.RUNNING.cell: "good",
+    LifecycleState.ON_HOLD.cell: "warn",
+    "Succeeded": "dim",
+    "Failed": "bad",
 }
-_ORDER: Final = ("Running", "Starting", "Waiting", "Backoff", "OnHold", "Failed", "Succeeded")
+"""How a state or a result looks on a terminal."""
+ORDER: Final = tuple(
+    state.cell
+    for state in (
+        LifecycleState.RUNNING,
+        LifecycleState.STARTING,
+        LifecycleState.RESERVED,
+        LifecycleState.WAITING,
+        LifecycleState.ON_HOLD,
+        LifecycleState.FINISHED,
+    )
+)
 """What has started, then what waits, in its order; what has ended comes last."""
-_WAITS: Final = frozenset({"Waiting", "OnHold", "Backoff"})
-ENDED: Final = frozenset({"Failed", "Succeeded"})
+_WAITS: Final = frozenset({LifecycleState.WAITING.cell, LifecycleState.ON_HOLD.cell})
 
 
 class UnitRow(NamedTuple):
@@ -55,11 +64,16 @@ class UnitRow(NamedTuple):
 
     @property
     def state(self) -> str:
-        """What it does, as one word; a phase that is unknown here is its own."""
+        """Where it stands, as one word; a phase that is unknown here is its own."""
+        is_in_queue = self.pending is None or bool(self.pending.position)
         phase = self.unit.status.phase
-        state = _STATES.get(phase, phase)
-        is_in_no_queue = self.pending is not None and not self.pending.position
-        return "OnHold" if state == "Waiting" and is_in_no_queue else state
+        state = lifecycle_state(phase, is_in_queue=is_in_queue)
+        return phase if state is None else state.cell
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its job has ended."""
+        return self.unit.status.phase in FINAL_PHASES
 
     @property
     def position(self) -> int:
@@ -68,11 +82,16 @@ class UnitRow(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """Why it waits, as one word; "" if it does not, or if that is not written."""
+        """Why it waits, or how it ended, as one word; "" if neither, or if that is not written."""
+        phase = self.unit.status.phase
+        if result := _RESULTS.get(phase):
+            return result
         if self.pending is not None and self.pending.reason:
             return self.pending.reason
         condition = self._refusal
-        return condition.reason if condition is not None else ""
+        if condition is not None:
+            return condition.reason
+        return _BACKOFF if phase == Phase.TIMEOUT_BACKOFF else ""
 
     @property
     def message(self) -> str:
@@ -111,7 +130,12 @@ class UnitRow(NamedTuple):
         if not is_wide:
             return [*cells, self.reason]
         labels = unit.metadata.labels
-        more = [str(unit.spec.priority), read_quota_name(labels) or "", labels.get(USER, "")]
+        more = [
+            unit.status.phase,
+            str(unit.spec.priority),
+            read_quota_name(labels) or "",
+            labels.get(USER, ""),
+        ]
         return [*cells, *more, self.reason, self.message]
 
 
@@ -128,7 +152,7 @@ def sort_rows(rows: Iterable[UnitRow], by: str) -> list[UnitRow]:
 
 def _by_queue(row: UnitRow) -> tuple[object, ...]:
     state = row.state
-    place = _ORDER.index(state) if state in _ORDER else len(_ORDER)
+    place = ORDER.index(state) if state in ORDER else len(ORDER)
     queue = row.unit.spec.queue if state in _WAITS else ""
     return (place, queue, row.position, *_by_age(row))
 

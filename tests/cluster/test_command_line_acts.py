@@ -196,7 +196,7 @@ def test_a_dry_run_without_a_debug_api_says_what_is_missing(cli: CommandLine) ->
     filled(cli, "unasked", "unasked-waits")
     printed = act(cli, "hold", "job/unasked-waits", "--dry-run")
     assert printed.lines == [
-        "job.batch/unasked-waits held (dry run)",
+        "job.batch/unasked-waits on hold (dry run)",
         f"  annotation {BLOCK}: true",
     ]
     assert printed.err.count("note: ") == 1

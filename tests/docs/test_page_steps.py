@@ -17,7 +17,7 @@ PAGE = """# Page
 - In a list:
 
       $ koord-queue hold job/a
-      job.batch/a held
+      job.batch/a on hold
 
 ```yaml
 # a.yaml
@@ -36,7 +36,7 @@ kind: Job
 def test_commands_and_files_are_found_in_their_order() -> None:
     assert list(steps_of(PAGE)) == [
         Command("kubectl get queues", ("NAME   AGE", "a      ...")),
-        Command("koord-queue hold job/a", ("job.batch/a held",)),
+        Command("koord-queue hold job/a", ("job.batch/a on hold",)),
         File("a.yaml", "# a.yaml\nkind: Queue\n"),
         Command("one", ()),
         Command("two", ()),

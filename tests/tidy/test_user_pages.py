@@ -9,6 +9,7 @@ import ast
 import inspect
 import json
 import random
+import re
 from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
@@ -49,7 +50,9 @@ from shared_api import well_known_labels
 from shared_api.client.errors import Invalid
 from shared_api.crds import QUEUE_UNIT
 from shared_api.fake_api_server.server import FakeApiServer
+from shared_api.lifecycle import LifecycleState, lifecycle_state
 from shared_api.objects.queue import READY
+from shared_api.queue_unit_phases import Phase
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.queue_scheduler.all_flags import parse_all_flags
 from tests.tidy.source_tree import ROOT, planted, shipped_files
@@ -68,6 +71,7 @@ from tests.tidy.user_pages import (
 
 ALL_PAGES: Final = read_pages(of_users=False)
 PAGES: Final = read_pages(of_users=True)
+COMMAND_LINE: Final = PurePosixPath("docs/command-line.md")
 TEXT: Final = "\n".join(PAGES.values())
 README: Final = PurePosixPath("README.md")
 INDEX: Final = PurePosixPath("docs/index.md")
@@ -345,6 +349,25 @@ def test_the_table_has_all_problems_of_a_quota() -> None:
 def test_the_table_has_all_standings_of_a_unit() -> None:
     told = first_cells(PAGES, "`schedulerState` of a unit")
     assert told == {state.value for state in UnitState} - {UnitState.DETACHED.value}
+
+
+def test_the_glossary_has_the_state_of_each_phase() -> None:
+    page = PAGES[PurePosixPath("docs/glossary.md")]
+    (table,) = re.findall(
+        r"^\| state \| what it means \| phase \|\n.*\n((?:\|.*\n)+)", page, re.MULTILINE
+    )
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in table.splitlines()]
+    assert [state for state, _, _ in rows] == [each.value for each in LifecycleState]
+    for state, _, phases in rows:
+        in_no_queue = state == LifecycleState.ON_HOLD
+        for phase in quoted(phases):
+            assert lifecycle_state(Phase(phase), is_in_queue=not in_no_queue) == state
+    assert {phase for _, _, phases in rows for phase in quoted(phases)} == set(Phase)
+
+
+def test_the_command_line_shows_the_states_of_the_glossary() -> None:
+    cells = first_cells({COMMAND_LINE: PAGES[COMMAND_LINE]}, "state")
+    assert cells == {each.cell for each in LifecycleState} | {"Admitted"}
 
 
 def test_the_table_has_all_reasons_of_a_queue() -> None:

@@ -175,9 +175,9 @@ ALREADY = [
     (to_priority(None), of_job(), "already so"),
     (to_priority(0), by_hand(), "already so"),
     (to_queue("day"), of_job(labels={QUEUE: "day"}), "already in queue day"),
-    (hold, of_job(said={BLOCK: "true"}, notes={BLOCK: "true"}), "already held"),
-    (hold, by_hand(notes={BLOCK: "true"}), "already held"),
-    (release, of_job(), "not held"),
+    (hold, of_job(said={BLOCK: "true"}, notes={BLOCK: "true"}), "already on hold"),
+    (hold, by_hand(notes={BLOCK: "true"}), "already on hold"),
+    (release, of_job(), "not on hold"),
     (deactivate, of_job(active=False), "already inactive"),
     (
         deactivate,

@@ -101,7 +101,9 @@ def test_every_act_has_a_row() -> None:
 
 def test_the_page_has_the_rows_of_the_table() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    lines = text.partition("## What the acts change")[2].partition("## submit")[0].splitlines()
+    lines = (
+        text.partition("## What these commands change")[2].partition("## submit")[0].splitlines()
+    )
     cells = [line.strip("|").split(" | ") for line in lines if line.startswith("| `")]
     got = [tuple(cell.strip() for cell in row) for row in cells]
     want = [(shown(row.act), row.on.value, row.changes, row.right, row.undo) for row in ROWS]

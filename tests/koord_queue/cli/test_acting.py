@@ -56,13 +56,13 @@ def notes_on(session: PlayedSession, plural: str, name: str) -> Json:
 def test_a_hold_waits_until_the_controllers_have_carried_it_over(session: PlayedSession) -> None:
     session.clock.meanwhile = lambda: carried_over(session)
     Acting(session, dry_run=False).on_units(["job/train"], hold)
-    assert session.out_text.getvalue() == "job.batch/train held\n"
+    assert session.out_text.getvalue() == "job.batch/train on hold\n"
     assert session.err_text.getvalue() == "note: to undo: koord-queue release job/train\n"
 
 
 def test_a_hold_of_a_job_that_has_just_started_is_taken_back(session: PlayedSession) -> None:
     session.clock.meanwhile = lambda: started(session, "train")
-    with pytest.raises(CommandError, match="has started before it could be held, and runs on"):
+    with pytest.raises(CommandError, match="started before it could be put on hold"):
         Acting(session, dry_run=False).on_units(["job/train"], hold)
     assert BLOCK not in notes_on(session, "jobs", "train")
 
@@ -105,9 +105,9 @@ def test_a_unit_that_keeps_changing_is_given_up(session: PlayedSession) -> None:
 def test_a_dry_run_changes_nothing_and_waits_for_nothing(session: PlayedSession) -> None:
     Acting(session, dry_run=True).on_units(["job/train", "solo"], hold)
     assert session.out_text.getvalue().splitlines() == [
-        "job.batch/train held (dry run)",
+        "job.batch/train on hold (dry run)",
         f"  annotation {BLOCK}: true",
-        "queueunit.scheduling.x-k8s.io/solo held (dry run)",
+        "queueunit.scheduling.x-k8s.io/solo on hold (dry run)",
         f"  annotation {BLOCK}: true",
     ]
     assert session.err_text.getvalue() == (

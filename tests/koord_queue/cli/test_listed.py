@@ -21,9 +21,9 @@ def test_each_state_of_the_scheduler_is_one_word(state: UnitState) -> None:
     [
         (UnitState.ON_HOLD, "OnHold"),
         (UnitState.WAITING, "Waiting"),
-        (UnitState.ASSUMED, "Starting"),
+        (UnitState.ASSUMED, "Reserved"),
         (UnitState.ADMITTED, "Admitted"),
-        (UnitState.ENDED, "Ended"),
+        (UnitState.ENDED, "Finished"),
     ],
 )
 def test_a_state_is_called_as_units_calls_it(state: UnitState, want: str) -> None:

@@ -25,7 +25,7 @@ def queue(stop: str = "", ready: str | None = "True") -> Queue:
     ("shown", "want"),
     [
         (queue(), "Open"),
-        (queue("Hold", "False"), "Held"),
+        (queue("Hold", "False"), "Stopped"),
         (queue("HoldAndDrain", "False"), "Draining"),
         (queue("None", "False"), "NotReady"),
         (queue(ready=None), "Unknown"),

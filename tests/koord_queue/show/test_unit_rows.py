@@ -10,6 +10,7 @@ import pytest
 
 from koord_queue.answers.pending import Pending, read_pending_units
 from koord_queue.show.unit_rows import COLUMNS, ORDERS, WIDE_COLUMNS, UnitRow, sort_rows, table_of
+from shared_api.lifecycle import LifecycleState
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import Phase
 
@@ -42,9 +43,7 @@ def row(
 
 def test_each_phase_has_a_state() -> None:
     states = {phase: row("a", phase.value).state for phase in Phase}
-    assert set(states.values()) == {
-        "Waiting", "Starting", "Running", "Backoff", "Succeeded", "Failed",
-    }  # fmt: skip
+    assert set(states.values()) == {each.cell for each in LifecycleState}
     assert row("a", "Dreaming").state == "Dreaming"
 
 
@@ -59,6 +58,9 @@ def test_each_phase_has_a_state() -> None:
             id="in no queue"),
         pytest.param(row("a", "Running", conditions=(REFUSED,)), ("Running", 0, "", ""),
             id="an old refusal is no reason"),
+        pytest.param(row("a", "TimeoutBackoff"), ("OnHold", 0, "Backoff", ""), id="it backs off"),
+        pytest.param(row("a", "Failed", conditions=(REFUSED,)), ("Finished", 0, "Failed", ""),
+            id="how it ended"),
     ],
 )  # fmt: skip
 def test_what_is_known_of_a_unit(unit: UnitRow, want: tuple[str, int, str, str]) -> None:
@@ -70,8 +72,8 @@ def test_cells_fit_their_headings() -> None:
     rows = [row("a", pending=start, priority=5)]
     columns, ((*cells,),) = table_of(rows, NOW, is_wide=True, has_namespaces=True)
     assert columns == ["NAMESPACE", *WIDE_COLUMNS]
-    assert cells == ["web", "a", "job/a", "team", "Waiting", "1", "10m", "11h", "5", "q", "ann",
-                     "OverQuotaMax", "full"]  # fmt: skip
+    assert cells == ["web", "a", "job/a", "team", "Waiting", "1", "10m", "11h", "Enqueued",
+                     "5", "q", "ann", "OverQuotaMax", "full"]  # fmt: skip
     columns, ((*cells,),) = table_of(rows, NOW, is_wide=False, has_namespaces=False)
     assert (columns, len(cells)) == (list(COLUMNS), len(COLUMNS))
 
