@@ -121,8 +121,8 @@ def look(job: JobFacts | None, of: QueueUnit | None = None, **more: Any) -> Deci
     return decide(JobView(job=job, unit=of, moment=more.pop("moment", NOW), **more))
 
 
-def told(actions: tuple[Action, ...]) -> list[str]:
-    """Return short names of actions: "suspend", "move Running", "tell Adopted"."""
+def action_names(actions: tuple[Action, ...]) -> list[str]:
+    """Return short names of actions: "suspend", "move Running", "event Adopted"."""
     names = []
     for action in actions:
         match action:
@@ -140,7 +140,7 @@ def told(actions: tuple[Action, ...]) -> list[str]:
                 if shown.get("Adopted") == "True" and status.get("placement"):
                     names[-1] = "adopt"
             case RecordJobEvent(reason=reason):
-                names.append(f"tell {reason}")
+                names.append(f"event {reason}")
             case _:
                 names.append(type(action).__name__)
     return names

@@ -120,7 +120,7 @@ def _run_side_by_side(group: Sequence[Step]) -> Iterator[tuple[Step, Outcome, bo
                 # Check all of them, so that each is timed by its own end.
                 [each.has_ended() for each in runs]
                 sleep(LOOK_SECONDS)
-            yield run.step, *run.tell()
+            yield run.step, *run.report()
 
 
 class _Run:
@@ -162,7 +162,7 @@ class _Run:
             self._ended = monotonic()
         return self._process.poll() is not None
 
-    def tell(self) -> tuple[Outcome, bool]:
+    def report(self) -> tuple[Outcome, bool]:
         """Print the remaining output and the result, and return the outcome."""
         if self._output is not None:
             print(f"\n{self.step.title}: {self.step.meaning}", flush=True)

@@ -235,7 +235,7 @@ class DequeueCycle:
             unit = self._read_unit(namespace, name)
         except NotFound:
             self._refusals.forget(decision)
-            self._shared.tell(Engine.on_write_failed, decision, WriteFailure.GONE)
+            self._shared.apply(Engine.on_write_failed, decision, WriteFailure.GONE)
             return None
         except ApiFailure as failure:
             log.warning("unit cannot be read yet", unit=decision.unit, error=str(failure))
@@ -250,7 +250,7 @@ class DequeueCycle:
                 self._refuse(decision, CONFLICT_WITHOUT_CHANGE, pauses=ASIDE_AFTER_CONFLICT)
             return None
         self._note_written(unit)
-        self._shared.tell(Engine.on_written, decision, unit)
+        self._shared.apply(Engine.on_written, decision, unit)
         return None
 
     def _on_outcome(self, decision: Dequeue, outcome: Outcome[Any]) -> None:
@@ -265,7 +265,7 @@ class DequeueCycle:
             case Written(object=unit):
                 self._refusals.note_admitted(decision)
                 self._note_written(unit)
-                self._shared.tell(Engine.on_written, decision, unit)
+                self._shared.apply(Engine.on_written, decision, unit)
                 if not decision.checks:
                     self._observer.on_admitted(decision.queue, waited_seconds(unit, self._clock))
             case Rejected(error=error) if not error.after_retry:
@@ -277,10 +277,10 @@ class DequeueCycle:
 
     def _take_back(self, decision: Dequeue, error: ApiError) -> None:
         if isinstance(error, Conflict):
-            self._shared.tell(Engine.on_write_failed, decision, WriteFailure.CONFLICT)
+            self._shared.apply(Engine.on_write_failed, decision, WriteFailure.CONFLICT)
             self._unsettled.add_after(decision, CONFLICT_SECONDS)
         elif isinstance(error, NotFound):
-            self._shared.tell(Engine.on_write_failed, decision, WriteFailure.GONE)
+            self._shared.apply(Engine.on_write_failed, decision, WriteFailure.GONE)
         else:
             # Invalid is about this unit; any other error may be about every unit.
             self._refuse(decision, str(error), may_be_about_all=not isinstance(error, Invalid))
@@ -303,7 +303,7 @@ class DequeueCycle:
         """Take a decision back, and let its queue rest; `why`: what the server said."""
         retry_at = self._clock.monotonic() + seconds if seconds else 0.0
         failure = WriteFailure.REFUSED if why else WriteFailure.REJECTED
-        self._shared.tell(Engine.on_write_failed, decision, failure, retry_at=retry_at, why=why)
+        self._shared.apply(Engine.on_write_failed, decision, failure, retry_at=retry_at, why=why)
 
 
 def waited_seconds(unit: QueueUnit, clock: Clock) -> float:

@@ -67,55 +67,55 @@ class EventHandlers:
     def on_queue(self, old: Queue | None, new: Queue | None) -> None:
         """Report a queue to the engine, and start or end its worker."""
         if new is not None:
-            self._shared.tell(Engine.on_queue, new)
+            self._shared.apply(Engine.on_queue, new)
             self._workers.run_for(new.metadata.name)
         elif old is not None:
-            self._shared.tell(Engine.on_queue_gone, old.metadata.name)
+            self._shared.apply(Engine.on_queue_gone, old.metadata.name)
             self._workers.end_for(old.metadata.name)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Report a unit to the engine."""
         if new is not None:
-            self._shared.tell(Engine.on_queue_unit, new, is_rewound=self._is_rewound())
+            self._shared.apply(Engine.on_queue_unit, new, is_rewound=self._is_rewound())
             # Two of three versions of a unit are started or ended ones, which wait for nothing.
             if new.status.phase not in _PAST_WAITING:
                 self._on_unit_seen(new.metadata.key)
             else:
                 self._on_unit_left(new.metadata.key)
         elif old is not None:
-            self._shared.tell(Engine.on_queue_unit_gone, old)
+            self._shared.apply(Engine.on_queue_unit_gone, old)
             self._on_unit_left(old.metadata.key)
 
     def on_admission_check(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
         """Report an AdmissionCheck to the engine."""
         if new is not None:
-            self._shared.tell(Engine.on_admission_check, new)
+            self._shared.apply(Engine.on_admission_check, new)
         elif old is not None:
-            self._shared.tell(Engine.on_admission_check_gone, old.metadata.name)
+            self._shared.apply(Engine.on_admission_check_gone, old.metadata.name)
 
     def on_quota(
         self, old: ElasticQuota | QuotaSource | None, new: ElasticQuota | QuotaSource | None
     ) -> None:
         """Report an ElasticQuota, or another object that quotas come from, to the engine."""
         if new is not None:
-            self._shared.tell(Engine.on_quota, new)
+            self._shared.apply(Engine.on_quota, new)
         elif old is not None:
-            self._shared.tell(Engine.on_quota_gone, old)
+            self._shared.apply(Engine.on_quota_gone, old)
 
     def on_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Report a pod to the engine."""
         if new is not None:
-            self._shared.tell(Engine.on_pod, new)
+            self._shared.apply(Engine.on_pod, new)
         elif old is not None:
-            self._shared.tell(Engine.on_pod_gone, old)
+            self._shared.apply(Engine.on_pod_gone, old)
 
     def on_node(self, old: Node | None, new: Node | None) -> None:
         """Report a node to the engine, unless its capacity is unchanged."""
         if new is not None:
             if old is None or _capacity_differs(old, new):
-                self._shared.tell(Engine.on_node, new)
+                self._shared.apply(Engine.on_node, new)
         elif old is not None:
-            self._shared.tell(Engine.on_node_gone, old.metadata.name)
+            self._shared.apply(Engine.on_node_gone, old.metadata.name)
 
 
 def _capacity_differs(old: Node, new: Node) -> bool:

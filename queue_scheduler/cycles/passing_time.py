@@ -29,7 +29,7 @@ class PassingTime:
         """Tell the engine the time if that changes anything; return how many seconds to rest."""
         due, now = self._shared.ask(_next_time), self._clock.now()
         if due is not None and due <= now:
-            self._shared.tell(Engine.on_time, now)
+            self._shared.apply(Engine.on_time, now)
         return LOOK_SECONDS
 
 

@@ -122,7 +122,7 @@ class PreemptionCycle:
         try:
             if isinstance(outcome, Written):
                 self._note_written(outcome.object)
-                self._shared.tell(Engine.on_queue_unit, outcome.object)
+                self._shared.apply(Engine.on_queue_unit, outcome.object)
                 note = eviction_message(decision)
                 self._report(_notice(victim.unit, victim.uid, decision.reason, note, warning=True))
             else:
@@ -136,7 +136,7 @@ class PreemptionCycle:
         failed = a_round.settle(victim, is_written=is_written)
         if failed is None:
             return
-        self._shared.tell(Engine.on_preempted, decision, failed)
+        self._shared.apply(Engine.on_preempted, decision, failed)
         written = [each for each in decision.victims if each not in failed]
         if written:
             self._observer.on_preempted(decision.queue, decision.reason, len(written))

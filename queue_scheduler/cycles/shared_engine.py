@@ -32,7 +32,7 @@ class SharedEngine:
     Args:
         engine: Must not be used directly afterwards.
         wake: Called, without the lock, with the names of queues whose workers should ask again.
-        log: Takes every call that changes the engine, in order; None: they are not recorded.
+        log: Receives every call that changes the engine, in order. None: calls are not recorded.
     """
 
     def __init__(
@@ -50,12 +50,15 @@ class SharedEngine:
 
     @property
     def changes(self) -> int:
-        """How many calls so far may have changed the engine; the same number: none has since."""
+        """How many calls may have changed the engine; equal counts mean an unchanged engine."""
         with self._lock:
             return self._changes
 
-    def tell(self, fact: Fact[P], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Report a change to the engine: `tell(Engine.on_queue_unit, unit)`."""
+    def apply(self, fact: Fact[P], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Apply a change to the engine, and wake the queues that it returns.
+
+        Example: `apply(Engine.on_queue_unit, unit)`.
+        """
         with self._lock:
             self._changes += 1
             if self._log is not None:
@@ -64,18 +67,18 @@ class SharedEngine:
         if woken:
             self._wake(woken)
 
-    def tell_found(
+    def apply_derived(
         self,
         find: Callable[Concatenate[Engine, P], Iterable[EngineFact]],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> None:
-        """Report changes that follow from what the engine knows at this moment.
+        """Compute changes from the engine's state, and apply them under the same hold of the lock.
 
         Args:
-            find: Returns them, called under the lock; it must change nothing itself.
-            args: What it gets after the engine.
-            kwargs: What it gets by name.
+            find: Returns the changes; it is called under the lock and must change nothing itself.
+            args: Its positional arguments after the engine.
+            kwargs: Its keyword arguments.
         """
         woken: dict[str, None] = {}
         with self._lock:
@@ -116,10 +119,9 @@ class SharedEngine:
     def ask(
         self, question: Callable[Concatenate[Engine, P], AnswerT], *args: P.args, **kwargs: P.kwargs
     ) -> AnswerT:
-        """Return the answer to a short question, asked under the lock.
+        """Return the result of a short read of the engine, made under the lock.
 
-        It may take what the engine keeps to be told to users, and must change nothing else: it is
-        not recorded.
+        It is not recorded, so it may change nothing but take what the engine keeps for users.
         """
         with self._lock:
             return question(self._engine, *args, **kwargs)

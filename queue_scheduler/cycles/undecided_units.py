@@ -43,7 +43,7 @@ class UndecidedUnits:
         first = self._due.retries(key) == 0
         why = f"{type(error).__name__}: {error}"[:MAX_WHY_CHARS] if first else ""
         note = why and f"It cannot be decided, and others are decided first: {why}"
-        self._shared.tell(Engine.set_aside, key, why=note)
+        self._shared.apply(Engine.set_aside, key, why=note)
         record = self._shared.ask(Engine.record, key)
         # Should a newer object have come in between, it is pending already, and stays so.
         self._versions[key] = "" if record is None else record.unit.metadata.resource_version
@@ -63,7 +63,7 @@ class UndecidedUnits:
         if version is None or record is None or record.state not in _TO_DECIDE:
             self._forget(key)
             return
-        self._shared.tell(Engine.end_aside, key, version)
+        self._shared.apply(Engine.end_aside, key, version)
         self._due.add_after(key, CHECK_SECONDS)  # it may end, or be put on hold, undecided
 
     def _forget(self, key: str) -> None:

@@ -146,7 +146,7 @@ class QueueDrain:
         match outcome:
             case Written(object=unit):
                 self._note_written(unit)
-                self._shared.tell(Engine.on_queue_unit, unit)
+                self._shared.apply(Engine.on_queue_unit, unit)
             case Rejected(error=error) if not isinstance(error, NotFound):
                 # A conflict may be a change that the watch brings; a second in a row is a failure.
                 if not isinstance(error, Conflict) or record.uid in self._failed:

@@ -338,7 +338,7 @@ class PendingReasonWriter:
         match outcome:
             case Written(object=unit):
                 self._cache.note_written(unit)
-                self._shared.tell(Engine.on_queue_unit, unit)
+                self._shared.apply(Engine.on_queue_unit, unit)
                 if refusal is not None and refusal.reason in REASONS_WITH_EVENT:
                     self._report_notice(build_notice(unit, refusal))
             case Rejected(error=Conflict() | NotFound()):

@@ -99,16 +99,16 @@ class ScaleUp:
             unit = self._read_unit(namespace, name)
         except NotFound:
             del self._pending[growth.unit]
-            self._shared.tell(Engine.on_growth_failed, growth)
+            self._shared.apply(Engine.on_growth_failed, growth)
             return False  # by then the watch has reported it
         except ApiFailure as failure:
             log.warning("unit cannot be read yet", unit=growth.unit, error=str(failure))
             return False
         if unit.metadata.resource_version == growth.resource_version:
-            self._shared.tell(Engine.on_growth_failed, growth)
+            self._shared.apply(Engine.on_growth_failed, growth)
         else:
             self._note_written(unit)
-            self._shared.tell(Engine.on_queue_unit, unit)
+            self._shared.apply(Engine.on_queue_unit, unit)
         return True
 
 

@@ -190,7 +190,7 @@ class SelfAudit:
     def _report(self, difference: Difference) -> None:
         """Report a difference that two rounds have found, and place its unit again."""
         if self._repairs:
-            self._shared.tell_found(find_repair, difference, self._caches)
+            self._shared.apply_derived(find_repair, difference, self._caches)
         self._observer.on_audit_difference(difference.kind)
         notice = _notice_of(difference, is_repaired=self._repairs)
         if notice is not None:

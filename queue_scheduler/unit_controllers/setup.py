@@ -168,7 +168,7 @@ def follow_kind(watch: KindWatch[AdmissionCheck], shared: SharedEngine) -> Step:
         rest = watch.step()
         # Only when it changes: whoever follows the engine looks again after each call.
         if watch.is_ready() and (are_served := watch.is_served()) != told:
-            shared.tell(Engine.on_admission_checks_served, are_served=are_served)
+            shared.apply(Engine.on_admission_checks_served, are_served=are_served)
             told = are_served
         return rest
 

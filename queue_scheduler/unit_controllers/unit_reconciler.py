@@ -235,7 +235,7 @@ class UnitReconciler:
         match outcome:
             case Written(object=unit):
                 self._access.note_written(unit)
-                self._access.shared.tell(Engine.on_queue_unit, unit)
+                self._access.shared.apply(Engine.on_queue_unit, unit)
                 if send.on_written is not None:
                     send.on_written(unit)
                 self._forget(key)
@@ -289,7 +289,7 @@ class UnitReconciler:
         unit = access.read_unit(known.namespace, known.name)
         if unit.metadata.resource_version != known.resource_version:
             access.note_written(unit)
-            access.shared.tell(Engine.on_queue_unit, unit)
+            access.shared.apply(Engine.on_queue_unit, unit)
         return unit
 
     def _note_conflict(self, key: str, unit: QueueUnit) -> None:

@@ -153,9 +153,9 @@ def _ask(
         key = shared.ask(_key_at, queue, place)
         time.sleep(PAUSE_SECONDS)
         began = time.perf_counter()
-        told = explanations.explain(key)
-        if told is not None:
-            view = view_explanation(told, leader=True)
+        got = explanations.explain(key)
+        if got is not None:
+            view = view_explanation(got, leader=True)
             view = with_changes(view, explanations.changes(key)) if changes else view
             view.model_dump_json()
         took.append(1e3 * (time.perf_counter() - began))

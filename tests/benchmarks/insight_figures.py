@@ -61,7 +61,7 @@ START_SECONDS: Final = 60.0
 NEVER: Final = 1 << 60
 
 
-class Told:
+class FedEngine:
     """The methods of an engine that a load calls, each through a SharedEngine."""
 
     def __init__(self, engine: Engine, calls: CallLog | None) -> None:
@@ -78,7 +78,7 @@ class Told:
 
         def call(*args: Any) -> Any:
             self._woken.clear()
-            self.shared.tell(method, *args)
+            self.shared.apply(method, *args)
             return tuple(self._woken)
 
         return call
@@ -152,9 +152,9 @@ def _told(lives: int) -> tuple[Checkpoint, list[EngineCall]]:
     clock = SystemClock()
     calls = CallLog(clock.now)
     load = flat_load(PENDING, QUEUES)
-    told = Told(load.engine, calls)
-    load.engine = cast("Engine", told)
-    number, copy = told.shared.checkpoint(starts_log=True)
+    got = FedEngine(load.engine, calls)
+    load.engine = cast("Engine", got)
+    number, copy = got.shared.checkpoint(starts_log=True)
     checkpoint = Checkpoint(number=number, wall=clock.now(), engine=freeze(copy))
     load.run(load.lives + lives, at_most_seconds=60.0)
     return checkpoint, calls.take()
@@ -245,7 +245,7 @@ def _following(lives: int, pairs: int) -> list[Figure]:
 
 def _loaded(calls: CallLog | None) -> EngineLoad:
     load = flat_load(PENDING, QUEUES)
-    load.engine = cast("Engine", Told(load.engine, calls))
+    load.engine = cast("Engine", FedEngine(load.engine, calls))
     return load
 
 
@@ -260,7 +260,7 @@ def _live(load: EngineLoad, lives: int, *, end: Callable[[], None] = lambda: Non
 def _live_with(folder: Path, lives: int) -> _Lived:
     calls = CallLog(SystemClock().now)
     load = _loaded(calls)
-    shared = cast("Told", load.engine).shared
+    shared = cast("FedEngine", load.engine).shared
     record = f"--record-dir={folder}"
     with insight_process(folder, record) as pid, feeding(folder, shared, calls) as sender:
         _until(lambda: sender.is_connected)

@@ -17,7 +17,7 @@ from queue_scheduler.engine.engine import Engine
 from shared_api.process.clock import SystemClock
 from tests.benchmarks.engine_load import flat_load
 from tests.benchmarks.figures import Figure
-from tests.benchmarks.insight_figures import Told, feeding, insight_process
+from tests.benchmarks.insight_figures import FedEngine, feeding, insight_process
 from tests.benchmarks.process_usage import Usage, usage
 from tests.waiting import until
 
@@ -49,13 +49,13 @@ def _figure(pending: int) -> Figure:
 def _measure(pending: int) -> tuple[Usage, Usage, Usage]:
     """Return what it takes when it follows, after a forecast, and with earlier states."""
     calls, load = CallLog(SystemClock().now), flat_load(pending, QUEUES)
-    told = Told(load.engine, calls)
-    load.engine = cast("Engine", told)
+    got = FedEngine(load.engine, calls)
+    load.engine = cast("Engine", got)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)
         with (
             insight_process(path, f"--record-dir={folder}") as pid,
-            feeding(path, told.shared, calls) as feed,
+            feeding(path, got.shared, calls) as feed,
             _asking(path) as client,
         ):
             until(

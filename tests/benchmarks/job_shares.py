@@ -50,8 +50,8 @@ def run(before: Path | None = None, *, quick: bool = False) -> list[Figure]:
             name = "now" if root == ROOT else "before"
             turn = _play(world, client, root, jobs, f"{name}-{pair}")
             turns[name].append(turn)
-            told = ", ".join(f"{each} {turn[each]:.3f}" for each in ("controllers", job_lives.KCM))
-            print(f"  {name}: {told} ms a job", flush=True)
+            got = ", ".join(f"{each} {turn[each]:.3f}" for each in ("controllers", job_lives.KCM))
+            print(f"  {name}: {got} ms a job", flush=True)
     return _figures({name: _medians(each) for name, each in turns.items()})
 
 

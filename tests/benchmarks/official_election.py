@@ -75,8 +75,8 @@ class _Candidate:
         """Return the monotonic time at which it was told that it leads."""
         if not self._pipe.poll(PATIENCE_SECONDS):
             raise RuntimeError("no candidate of the control leads")
-        told: float = self._pipe.recv()
-        return told
+        got: float = self._pipe.recv()
+        return got
 
     def kill(self) -> None:
         """End it as a crash would."""

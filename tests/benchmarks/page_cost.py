@@ -106,8 +106,8 @@ def _play(
     turn = Turn(starts, cores, viewing.seen)
     used = ", ".join(f"{name} {each:.3f}" for name, each in cores.items())
     p50, p99 = (percentile(starts, share) for share in (0.5, 0.99))
-    told = f"p50 {p50:.1f}, p99 {p99:.1f} ms; cores {used}; {turn.seen}"
-    print(f"  {pages} pages: {told}", flush=True)
+    got = f"p50 {p50:.1f}, p99 {p99:.1f} ms; cores {used}; {turn.seen}"
+    print(f"  {pages} pages: {got}", flush=True)
     return turn
 
 

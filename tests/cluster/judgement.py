@@ -89,7 +89,7 @@ class JobStory:
 
 
 class History:
-    """Feed it with `tell_all`; it collects in `violations` what should not have been."""
+    """Feed it with `take_all`; it collects in `violations` what should not have been."""
 
     def __init__(self) -> None:
         self.stories: dict[str, JobStory] = {}
@@ -104,16 +104,16 @@ class History:
         self._quotas: dict[str, Json] = {}
         self._unwatched: list[tuple[int, int]] = []
 
-    def tell_all(self, seen: Iterable[Seen]) -> None:
+    def take_all(self, seen: Iterable[Seen]) -> None:
         """Take in a whole history, its events in any order."""
         events = sorted(seen, key=lambda one: one.order)
         self._unwatched = [
             (each.unwatched_since, each.version) for each in events if each.unwatched_since
         ]
         for each in events:
-            self._tell(each)
+            self._take(each)
 
-    def _tell(self, seen: Seen) -> None:
+    def _take(self, seen: Seen) -> None:
         match seen.plural:
             case "elasticquotas":
                 self._on_quota(seen)

@@ -96,10 +96,10 @@ class PlayedAutoscaler:
     def give_up(self, request: Json) -> None:
         """Say that there will be no nodes."""
         if request["spec"].get("parameters", {}).get("noRetry") == "true":
-            told = ("CapacityIsNotFound", "CA could not find requested capacity")
+            got = ("CapacityIsNotFound", "CA could not find requested capacity")
         else:
-            told = ("Expired", "ProvisioningRequest is expired")
-        self._say(request, ("Failed", "True", *told))
+            got = ("Expired", "ProvisioningRequest is expired")
+        self._say(request, ("Failed", "True", *got))
 
     def expire(self, request: Json) -> None:
         """Keep the nodes no longer for pods that have not come."""

@@ -364,14 +364,14 @@ def test_a_check_that_never_answers_is_named_when_its_time_is_over(town: Town) -
     assert world.phase_of_job("half-silent") == "Reserved", "the setting is a day"
     shorter = {"metadata": {"annotations": {TIMEOUT: "1s"}}}
     world.patch_queue("half-silent", shorter)
-    told = "admission checks not Ready within 1 s of the reservation: approval"
+    got = "admission checks not Ready within 1 s of the reservation: approval"
     for job in ("silent", "half-silent"):
         unit = put_back(town, job)
         evicted = condition_of(unit, "Evicted")
-        assert (evicted["status"], evicted["message"]) == ("True", told)
+        assert (evicted["status"], evicted["message"]) == ("True", got)
         assert unit["status"].get("admissions", []) == []
         assert world.is_suspended(job)
-        assert town.event_note(job, "AdmissionCheckTimeout") == told
+        assert town.event_note(job, "AdmissionCheckTimeout") == got
     assert town.failures("approval", "timeout") == 2
     assert town.failures("capacity", "timeout") == 0
 

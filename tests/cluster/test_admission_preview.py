@@ -180,9 +180,9 @@ def test_the_demand_is_that_of_the_mutated_pods(world: QueueWorld) -> None:
     world.create_quota("batch", cpu_max=100)
     world.create_job("previewed", "batch", template=template("batch"))
     assert request_of(world, "previewed") == {"kubernetes.io/batch-cpu": "2k"}
-    told = differences(world, "previewed")
-    assert told.startswith("requests kubernetes.io/batch-cpu 2k, no cpu of container main")
-    assert "dry run" in told
+    got = differences(world, "previewed")
+    assert got.startswith("requests kubernetes.io/batch-cpu 2k, no cpu of container main")
+    assert "dry run" in got
     names = {each["metadata"]["name"] for each in pods_since(world, started)}
     assert not any(name.startswith("koord-queue-preview") for name in names)
 

@@ -127,11 +127,11 @@ def test_problems_are_named_with_their_mends(cli: CommandLine) -> None:
     kubectl("annotate", "queue", "team", *annotations, *in_system)
     world.create_unit("lost", "none-such", cpu=1)
 
-    def told() -> str:
+    def reported() -> str:
         return cli.run("check").out
 
     want = ("scaled to 0", "may not", "has no effect", "NoQuota", "Stopped", "UnreadableAnnotation")
-    until(lambda: [each for each in want if each not in told()] == [])
+    until(lambda: [each for each in want if each not in reported()] == [])
     printed = cli.run("check")
     assert printed.code == 1
     assert_golden("check-problems", printed.out)

@@ -128,11 +128,11 @@ def test_a_demand_below_the_admission(
     job.admit({"worker": admitted})
     job.run({"worker": running}, {"worker": pending})
     job.scale(Worker=demand)
-    told = [{"name": "worker", "count": given_back}] if given_back else []
+    reported = [{"name": "worker", "count": given_back}] if given_back else []
 
     def is_so() -> bool:
         status = world.unit(job.unit)["status"]
-        return bool(status.get("reclaimablePods", []) == told)
+        return bool(status.get("reclaimablePods", []) == reported)
 
     until(is_so)
     stays(is_so)
@@ -153,8 +153,8 @@ def test_ctl_8_the_reclaim_state_goes_with_the_admission(world: JobSideWorld) ->
     world.await_running("asked", 4)
     until(lambda: world.phase("asked") == "Running")
     world.patch_job("asked", {"spec": {"parallelism": 2}})
-    told = [{"name": "asked", "count": 2}]
-    until(lambda: world.unit("asked")["status"].get("reclaimablePods") == told)
+    reported = [{"name": "asked", "count": 2}]
+    until(lambda: world.unit("asked")["status"].get("reclaimablePods") == reported)
     said = world.admissions("asked")["asked"]
     assert (said["replicas"], said["reclaimState"]) == (4, asked)
     let_the_second_of_the_release_pass()

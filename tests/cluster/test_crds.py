@@ -100,8 +100,8 @@ def test_they_fit_into_client_side_apply(plane: ControlPlane) -> None:
 
 def test_kubectl_explain_describes_fields(plane: ControlPlane) -> None:
     assert "names of pod sets" not in plane.kubectl("explain", "queueunits.spec.podSet")
-    told = plane.kubectl("explain", "queueunits.spec.podSet.minCount")
-    assert "The fewest pods that the job can run with; absent: all." in told
+    reported = plane.kubectl("explain", "queueunits.spec.podSet.minCount")
+    assert "The fewest pods that the job can run with; absent: all." in reported
     assert "An order in which units" in plane.kubectl("explain", "queues.scheduling.x-k8s.io")
 
 

@@ -160,13 +160,13 @@ def test_all_that_keeps_a_unit_from_starting_is_told(
     until(lambda: world.phase("first") == "Dequeued")
     world.create_unit("second", "below", cpu=2)
 
-    def told() -> Json:
+    def reported() -> Json:
         token = world.plane.token_for(LISTER)
         answer = exposed.ask("/debug/queueunits/default/second/explain", token=token, tls=True)
         return answer.json() if answer.status_code == 200 else {}
 
-    until(lambda: len(told().get("blockers", ())) == 2)
-    answer = told()
+    until(lambda: len(reported().get("blockers", ())) == 2)
+    answer = reported()
     assert [(each["quota"], each["missing"]) for each in answer["blockers"]] == [
         ("below", "2"),
         ("above", "1"),

@@ -255,7 +255,7 @@ class Lives:
         remove_crd(plane, MPI_CRD)
         install_crds(plane, crd(SECOND.crd))
 
-    def tell(self, name: str, key: str) -> None:
+    def await_end(self, name: str, key: str) -> None:
         """Wait for the end of a life; raise its failure."""
         self._futures[name, key].result()
 
@@ -283,34 +283,34 @@ def test_the_table_has_every_kind() -> None:
 @pytest.mark.parametrize("key", BY_KEY)
 def test_whole_life(lives: Lives, key: str) -> None:
     """Each names a priority class, whose value its unit has."""
-    lives.tell("whole", key)
+    lives.await_end("whole", key)
 
 
 @pytest.mark.parametrize("key", [row.key for row in ROWS if row.ends])
 def test_one_that_fails(lives: Lives, key: str) -> None:
-    lives.tell("fails", key)
+    lives.await_end("fails", key)
 
 
 @pytest.mark.parametrize("key", BY_KEY)
 def test_one_that_is_deleted(lives: Lives, key: str) -> None:
-    lives.tell("deleted", key)
+    lives.await_end("deleted", key)
 
 
 @pytest.mark.parametrize("key", BY_KEY)
 def test_one_that_is_edited_in_the_queue(lives: Lives, key: str) -> None:
     if key == "job" and is_before(1, 36):
         pytest.skip("a Job that ran for a moment before it was suspended keeps its template there")
-    lives.tell("line", key)
+    lives.await_end("line", key)
 
 
 def test_ctl_55_one_that_grows_without_its_own_spec(lives: Lives) -> None:
     """[ctl-55] Upstream raises the unit's counts; here new pods are charged as they are created."""
-    lives.tell("autoscaled", AUTOSCALED.key)
+    lives.await_end("autoscaled", AUTOSCALED.key)
 
 
 @pytest.mark.parametrize("key", ACCOUNTS)
 def test_one_whose_service_account_is_missing(lives: Lives, key: str) -> None:
-    lives.tell("account", key)
+    lives.await_end("account", key)
 
 
 NESTED: Final = {

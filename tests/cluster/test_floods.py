@@ -53,9 +53,11 @@ def going(controlplane_binaries: Path) -> Iterator[Rounds]:
 )
 def test_a_flood_has_nobody_else_refused(going: Rounds, port: Port, user: User) -> None:
     got = going.flood(port, user, going.watch(1.0), tries=1)
-    told = "\n".join(details(got))
+    reported = "\n".join(details(got))
     seen = got.figures.flooded
-    assert got.answers.refused + got.answers.failed > 0, told  # 200 clients are more than it serves
-    assert refusals(seen) == [], told
-    assert set(seen.names()) >= SEEN, told
-    assert all(each.peak <= each.limit for each in got.figures.memory.values()), told
+    assert got.answers.refused + got.answers.failed > 0, (
+        reported
+    )  # 200 clients are more than it serves
+    assert refusals(seen) == [], reported
+    assert set(seen.names()) >= SEEN, reported
+    assert all(each.peak <= each.limit for each in got.figures.memory.values()), reported

@@ -61,7 +61,7 @@ def judge(things: Iterable[tuple[str, Json]]) -> History:
     for what, body in things:
         plural, _, is_gone = what.partition(" ")
         seen.append(Seen(next(numbers), plural, bool(is_gone), body))
-    history.tell_all(reversed(seen))  # the order of arrival is not the order of what happened
+    history.take_all(reversed(seen))  # the order of arrival is not the order of what happened
     return history
 
 
@@ -156,7 +156,7 @@ def judge_after(*unseen: tuple[tuple[str, Json], int]) -> list[str]:
         for number, thing in enumerate(BEFORE, start=1)
     ]
     history = History()
-    history.tell_all([*watched, *(unwatched(version, thing, 50) for thing, version in unseen)])
+    history.take_all([*watched, *(unwatched(version, thing, 50) for thing, version in unseen)])
     return history.violations
 
 
@@ -174,7 +174,7 @@ def test_no_order_is_judged_where_nobody_watched() -> None:
     assert judge_after((released, 60), (pod("y", "Pending", cpu="0"), 61)) == []
     outside = Seen(200, *released[:1], is_gone=False, body=released[1])
     history = History()
-    history.tell_all(
+    history.take_all(
         [
             *(Seen(n, thing[0], is_gone=False, body=thing[1]) for n, thing in enumerate(BEFORE, 1)),
             unwatched(60, unit("y", "Enqueued", cpu=1), 50),
@@ -189,7 +189,7 @@ def test_a_job_that_ran_unwatched_was_admitted_once() -> None:
     history = History()
     watched = [Seen(n, thing[0], is_gone=False, body=thing[1]) for n, thing in enumerate(BEFORE, 1)]
     ended = [pod("y", "Succeeded"), job("y", suspend=False, complete=True), unit("y", "Succeed")]
-    history.tell_all([*watched, *(unwatched(60 + n, thing, 50) for n, thing in enumerate(ended))])
+    history.take_all([*watched, *(unwatched(60 + n, thing, 50) for n, thing in enumerate(ended))])
     story = history.stories["job-y"]
     assert history.violations == []
     assert (story.admissions, story.releases, story.completions) == (1, 1, 1)

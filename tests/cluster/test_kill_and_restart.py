@@ -262,7 +262,7 @@ def test_every_job_runs_once_whatever_is_killed(controlplane_binaries: Path) -> 
         exit_codes = {name: each.exit_codes for name, each in scenario.programs.items()}
         assert scenario.insight.seen == set(INSIGHT_FAULTS)
     history = History()
-    history.tell_all(scenario.observer.seen)
+    history.take_all(scenario.observer.seen)
     gaps = scenario.observer.gaps
     assert (history.violations, errors) == ([], []), f"gaps of the observer: {gaps}"
     # Pods that the Job controller created again exceed a quota, and nobody could prevent that.

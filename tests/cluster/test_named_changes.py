@@ -134,8 +134,8 @@ def find(scheduler: ProgramProcess, job: str, kind: str) -> Json:
     """Return the sufficient change of a kind; {} while there is none."""
     if not unit_view(scheduler, job):
         return {}
-    told = debug(scheduler, f"/debug/queueunits/default/{job}/explain?changes=true")
-    found: list[Json] = [each for each in told["changes"] if each["kind"] == kind]
+    got = debug(scheduler, f"/debug/queueunits/default/{job}/explain?changes=true")
+    found: list[Json] = [each for each in got["changes"] if each["kind"] == kind]
     return found[0] if found and found[0]["sufficient"] else {}
 
 

@@ -34,7 +34,7 @@ def test_an_exceeded_quota_is_seen_on_a_real_server(controlplane_binaries: Path)
         world.api.request("DELETE", f"{UNITS.format('default')}/one")
         until(lambda: any(seen.is_gone for seen in observer.seen))
     history = History()
-    history.tell_all(observer.seen)
+    history.take_all(observer.seen)
     [violation] = history.violations
     assert violation.startswith("two takes quota small to 2000m CPU of 1000m, itself 1000m")
     assert history.used == {"small": 1000}

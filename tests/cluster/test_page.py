@@ -148,9 +148,9 @@ def test_a_revoked_token_ends_the_stream(world: QueueWorld, url: str) -> None:
             lines = answer.iter_lines()
             assert next(lines).startswith("retry: ")
             world.create_unit("next", "team", cpu=1)
-            told = json.loads(next(each for each in lines if each.startswith("data: "))[6:])
-            assert told["queues"] == ["team"]
-            assert told["units"] == []
+            got = json.loads(next(each for each in lines if each.startswith("data: "))[6:])
+            assert got["queues"] == ["team"]
+            assert got["units"] == []
             kubectl("delete", "serviceaccount", "gone")
             for _ in lines:
                 pass

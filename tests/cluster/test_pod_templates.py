@@ -105,8 +105,8 @@ def test_a_limit_range_sets_the_demand_of_jobs_without_requests(
     for number in range(3):
         world.create_job(f"d{number}", "defaulted", run_seconds="1", pod_spec=without_requests())
     assert [requested(world, f"d{number}") for number in range(3)] == ["1500m"] * 3
-    told = until(lambda: world.unit_of("d0"))["metadata"]["annotations"][DIFFERENCES]
-    assert told == "requests cpu 1500m of container main (LimitRange defaults)"
+    got = until(lambda: world.unit_of("d0"))["metadata"]["annotations"][DIFFERENCES]
+    assert got == "requests cpu 1500m of container main (LimitRange defaults)"
     most = 0
     while not all(condition_of(world.job(f"d{n}"), "Complete") for n in range(3)):
         most = max(most, sum(len(world.living_pods(f"d{n}")) for n in range(3)))
@@ -193,8 +193,8 @@ def test_a_job_waits_for_the_objects_that_its_template_names(
     until(lambda: world.quota_reserved(f"{name}-job").get("reason") == "PodsRefused")
     assert f"{kind} late does not exist" in world.quota_reserved(f"{name}-job")["message"]
     until(lambda: condition_of(world.job(f"{name}-next"), "Complete"))
-    told = until(lambda: world.event_notes(f"{name}-job").get("PodsRefused", ""))
-    assert f"{kind} late does not exist" in told
+    got = until(lambda: world.event_notes(f"{name}-job").get("PodsRefused", ""))
+    assert f"{kind} late does not exist" in got
     assert world.pods(f"{name}-job") == []
     assert quota_view(cluster.scheduler, quota)["charged"].get("cpu", "0") == "0"
     make(world, "late")
@@ -262,8 +262,8 @@ def test_a_job_is_charged_to_the_quota_of_its_pods(
     until(lambda: quota_view(cluster.scheduler, theirs)["charged"] == {"cpu": "2"})
     assert quota_view(cluster.scheduler, mine)["charged"].get("cpu", "0") == "0"
     stays(lambda: not world.pods(f"{theirs}-1"))
-    told = until(lambda: world.event_notes(f"{theirs}-0").get("QuotaDiffers", ""))
-    assert told.startswith(f"Its label names quota {mine}, and its pod template")
+    got = until(lambda: world.event_notes(f"{theirs}-0").get("QuotaDiffers", ""))
+    assert got.startswith(f"Its label names quota {mine}, and its pod template")
 
 
 # --- what no API server accepts -------------------------------------------------------------------

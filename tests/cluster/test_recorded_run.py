@@ -294,8 +294,10 @@ def test_units_are_admitted_in_the_order_of_decisions(run: Run) -> None:
     ]
     versions = [int(unit.metadata.resource_version) for _, _, unit in written]
     assert sorted(versions) == list(run.admitted)
-    for (told, _, _), version in zip(written, versions, strict=True):
-        later = [v for (_, number, _), v in zip(written, versions, strict=True) if number > told]
+    for (reported, _, _), version in zip(written, versions, strict=True):
+        later = [
+            v for (_, number, _), v in zip(written, versions, strict=True) if number > reported
+        ]
         assert version < min(later, default=version + 1)
 
 

@@ -414,8 +414,8 @@ def test_a_job_that_runs_keeps_to_its_grant(
     plane: ControlPlane, granted: str | None, spec: Json, change: Json, *, want: bool
 ) -> None:
     path = sized(plane, granted, **spec)
-    told = refusal(plane, USER, path, {"spec": change})
-    assert told == "" if want else "The queue has granted this job" in told
+    reported = refusal(plane, USER, path, {"spec": change})
+    assert reported == "" if want else "The queue has granted this job" in reported
     for user in (CONTROLLERS, BOSS):
         assert refusal(plane, user, path, {"spec": change}) == ""
 

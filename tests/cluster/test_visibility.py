@@ -124,9 +124,9 @@ def test_kubectl_knows_the_resources(cluster: Aggregated) -> None:
     ]
     assert "scheduling.x-k8s.io" in kubectl("get", "queues", "-n", "koord-queue", "-o", "name")
     until(lambda: succeeds(cluster, "explain", "pendingunits"), OWN_TIMES_SECONDS)
-    told = kubectl("explain", "pendingunits.status.refusal")
-    assert "KIND:       PendingUnit" in told
-    assert "reason\t<string> -required-" in told
+    reported = kubectl("explain", "pendingunits.status.refusal")
+    assert "KIND:       PendingUnit" in reported
+    assert "reason\t<string> -required-" in reported
     assert "jobs\t<[]TriedJob>" in kubectl("explain", "tries.status")
 
 
@@ -148,9 +148,9 @@ def test_lists_come_in_pages(cluster: Aggregated) -> None:
 def test_a_unit_is_explained_and_foreseen(cluster: Aggregated) -> None:
     kubectl = cluster.world.plane.kubectl
     of_unit = ("get", "pu", "wait-01", "-o", "json")
-    told = json.loads(kubectl(*of_unit, "--subresource=explain"))
-    assert told["kind"] == "UnitExplanation"
-    assert told["status"]["summary"].startswith("It waits in queue team, at position 3: ")
+    reported = json.loads(kubectl(*of_unit, "--subresource=explain"))
+    assert reported["kind"] == "UnitExplanation"
+    assert reported["status"]["summary"].startswith("It waits in queue team, at position 3: ")
     head, row = kubectl(*of_unit[:3], "--subresource=explain").splitlines()
     assert head.split() == ["NAME", "VERDICT", "SUMMARY"]
     assert row.split()[:2] == ["wait-01", "waiting"]

@@ -31,7 +31,7 @@ def scheduler(world: QueueWorld) -> ProgramProcess:
     return world.start_scheduler()
 
 
-def told(world: QueueWorld) -> list[str]:
+def reported(world: QueueWorld) -> list[str]:
     """Return the units of the crowd whose reason is written, by name."""
     return sorted(
         unit["metadata"]["name"]
@@ -52,9 +52,9 @@ def test_the_first_units_and_actionable_reasons_come_before_the_crowd(
         world.create_unit(name, "team", cpu=1)
     world.create_unit("lost", "nowhere", cpu=1)
     assert until(lambda: reason_of(world.unit("lost")) == "NoQuota")
-    assert until(lambda: set(names[:FIRST]) <= set(told(world)))
+    assert until(lambda: set(names[:FIRST]) <= set(reported(world)))
     most = FIRST + SPARE + PER_SECOND * (time.monotonic() - began)
-    assert len(told(world)) <= most
+    assert len(reported(world)) <= most
     # The others have reason Waiting, and the debug API has the full reason.
     last = names[-1]
     assert world.unit(last)["status"]["message"] == "Waiting"
@@ -65,7 +65,9 @@ def test_the_first_units_and_actionable_reasons_come_before_the_crowd(
 
 @pytest.mark.usefixtures("scheduler")
 def test_an_admission_does_not_wait_for_them(world: QueueWorld) -> None:
-    waits = [name for name in (f"crowd-{n:03}" for n in range(CROWD)) if name not in told(world)]
+    waits = [
+        name for name in (f"crowd-{n:03}" for n in range(CROWD)) if name not in reported(world)
+    ]
     began = time.monotonic()
     world.finish_unit("runs")
     assert until(lambda: world.phase("crowd-003") == "Dequeued")

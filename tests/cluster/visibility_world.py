@@ -96,8 +96,8 @@ def aggregated(binaries: Path, *more_flags: str) -> Iterator[Aggregated]:
                 "--leader-elect=false", follows, "--withdraw-visibility-after=1s", user=ACCOUNT
             )
             create_service(world)
-            told = (*insight_flags(sockets, free_port()), *more_flags)
-            insight = world.start_insight(*told, user=ACCOUNT)
+            got = (*insight_flags(sockets, free_port()), *more_flags)
+            insight = world.start_insight(*got, user=ACCOUNT)
             yield Aggregated(world, proxy, insight, folder, scheduler)
 
 

@@ -32,8 +32,8 @@ def test_recordings_keep_the_rules(path: Path) -> None:
 def test_the_states_of_a_recorded_job() -> None:
     lines, _ = replay(FOLDER / "job-abcde.json.gz")
     states = [line.state.state.value for line in lines]
-    told = [state for before, state in zip(["", *states], states, strict=False) if state != before]
-    assert told == [
+    got = [state for before, state in zip(["", *states], states, strict=False) if state != before]
+    assert got == [
         *("held", "released", "starting", "running", "stopping"),
         *("held", "released", "starting", "running", "starting", "finished", "gone"),
     ]

@@ -69,18 +69,18 @@ class Questions:
 
 def ask_why(ask: Asker) -> Iterator[str]:
     """Yield why a unit waits, and what would start it; nothing while none waits."""
-    told = _explain(ask)
-    if not told:
+    got = _explain(ask)
+    if not got:
         return
-    yield f"asked why {_key(told)} waits:"
-    yield f"  {told['summary']}"
-    changes = [each for each in told["changes"] if each["kind"] != WAIT]
+    yield f"asked why {_key(got)} waits:"
+    yield f"  {got['summary']}"
+    changes = [each for each in got["changes"] if each["kind"] != WAIT]
     enough = [each for each in changes if each["sufficient"]]
     starts = [each["description"] for each in enough if each.get("practical", True)]
     if starts:
         yield "  Any one of these would start it now:"
         yield from (f"  - {text}" for text in starts[:MOST_CHANGES])
-    yield from (f"  {each['description']}" for each in told["changes"] if each["kind"] == WAIT)
+    yield from (f"  {each['description']}" for each in got["changes"] if each["kind"] == WAIT)
 
 
 def ask_what_if(ask: Asker) -> Iterator[str]:
@@ -89,13 +89,13 @@ def ask_what_if(ask: Asker) -> Iterator[str]:
     if change is None:
         return
     question = {"edits": change["patches"], "horizonSeconds": HORIZON_SECONDS}
-    told = ask("/debug/what-if", question)
-    if not isinstance(told, dict) or "not known yet" in told["noHorizon"]:
+    got = ask("/debug/what-if", question)
+    if not isinstance(got, dict) or "not known yet" in got["noHorizon"]:
         return
     yield f"asked what would follow: {change['description']}"
-    evicted = f"{_count(told['evictedCount'], 'unit')} would be evicted"
-    yield f"  {_started(told)}; {evicted if told['evictedCount'] else 'none would be evicted'}."
-    horizon = told["horizon"]
+    evicted = f"{_count(got['evictedCount'], 'unit')} would be evicted"
+    yield f"  {_started(got)}; {evicted if got['evictedCount'] else 'none would be evicted'}."
+    horizon = got["horizon"]
     if horizon is not None:
         yield from _horizon(horizon)
 
@@ -105,16 +105,16 @@ def ask_try(ask: Asker) -> Iterator[str]:
     head = _head(ask)
     if head is None:
         return
-    told = ask("/debug/try", _manifest(head["namespace"], head["quota"]))
-    if isinstance(told, dict) and told["jobs"]:
+    got = ask("/debug/try", _manifest(head["namespace"], head["quota"]))
+    if isinstance(got, dict) and got["jobs"]:
         yield f"asked what would become of one more job of 1 GPU of {head['quota']}:"
-        yield f"  {told['jobs'][0]['summary']}"
+        yield f"  {got['jobs'][0]['summary']}"
 
 
 def ask_log(ask: Asker) -> Iterator[str]:
     """Yield what was decided last."""
-    told = ask(f"/debug/log?limit={MOST_DECISIONS}")
-    entries = told["items"] if isinstance(told, dict) else []
+    got = ask(f"/debug/log?limit={MOST_DECISIONS}")
+    entries = got["items"] if isinstance(got, dict) else []
     if len(entries) < MOST_DECISIONS:
         return
     yield "asked what was decided last:"
@@ -148,8 +148,8 @@ def ask_when(ask: Asker, since: datetime) -> Iterator[str]:
         return
     middle, last = units[len(units) // 2], units[-1]
     yield f"asked when {_key(middle)} starts:"
-    told = _times(middle)
-    yield f"  {told[0].upper()}{told[1:]}: a forecast of {middle['ageSeconds']:.0f} s ago."
+    got = _times(middle)
+    yield f"  {got[0].upper()}{got[1:]}: a forecast of {middle['ageSeconds']:.0f} s ago."
     if last is not middle:
         count = _count(page["total"], "unit")
         yield (
@@ -189,8 +189,8 @@ def _explain(ask: Asker) -> Json:
     head = _head(ask)
     if head is None:
         return {}
-    told = ask(f"/debug/queueunits/{head['namespace']}/{head['name']}/explain?changes=true")
-    return told if isinstance(told, dict) and told["verdict"] == "waiting" else {}
+    got = ask(f"/debug/queueunits/{head['namespace']}/{head['name']}/explain?changes=true")
+    return got if isinstance(got, dict) and got["verdict"] == "waiting" else {}
 
 
 def _is_patch(change: Json) -> bool:
@@ -208,9 +208,9 @@ def _manifest(namespace: str, quota: str) -> Json:
     }
 
 
-def _started(told: Json) -> str:
-    names = [each["unit"] for each in told["started"]][:MOST_NAMES]
-    more = told["startedCount"] - len(names)
+def _started(got: Json) -> str:
+    names = [each["unit"] for each in got["started"]][:MOST_NAMES]
+    more = got["startedCount"] - len(names)
     started = f"{', '.join(names)}{f' and {more} more' if more else ''}"
     return f"At once {started or 'nothing'} would start"
 
@@ -227,9 +227,9 @@ def _horizon(horizon: Json) -> Iterator[str]:
                 )
 
 
-def _times(told: Json) -> str:
+def _times(got: Json) -> str:
     early, middle, late, end = (
-        told[name] and _clock(told[name]) for name in ("startP10", "startP50", "startP90", "endP50")
+        got[name] and _clock(got[name]) for name in ("startP10", "startP50", "startP90", "endP50")
     )
     if early is None or middle is None:
         return "beyond the horizon"

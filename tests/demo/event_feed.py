@@ -76,12 +76,12 @@ class EventFeed:
         items, version = self._api.list_with_version(self.kind)
         found = {item["metadata"]["uid"]: item for item in items}
         for uid in [uid for uid in self._known if uid not in found]:
-            self._tell(self._known[uid], version, is_gone=True)
+            self._publish(self._known[uid], version, is_gone=True)
         for uid, item in found.items():
             version_of_item = item["metadata"]["resourceVersion"]
             known = self._known.get(uid)
             if known is None or known["metadata"]["resourceVersion"] != version_of_item:
-                self._tell(item, version_of_item, is_gone=False)
+                self._publish(item, version_of_item, is_gone=False)
         self._version = version
 
     def _read(self, stream: ResponseStream) -> None:
@@ -109,9 +109,9 @@ class EventFeed:
         body = event["object"]
         self._version = body["metadata"]["resourceVersion"]
         if event["type"] != "BOOKMARK":
-            self._tell(body, self._version, is_gone=event["type"] == "DELETED")
+            self._publish(body, self._version, is_gone=event["type"] == "DELETED")
 
-    def _tell(self, body: Json, version: str, *, is_gone: bool) -> None:
+    def _publish(self, body: Json, version: str, *, is_gone: bool) -> None:
         uid = body["metadata"]["uid"]
         if is_gone:
             self._known.pop(uid, None)

@@ -212,8 +212,8 @@ def count_writes(exposition: str) -> int:
 
 def find_port(log: str, flag: str) -> int:
     """Return the port of a flag's address, 0 until it is in the log."""
-    told = (found["port"] for found in _LISTENING.finditer(log) if found["flag"] == flag)
-    return int(next(told, ANY_PORT))
+    got = (found["port"] for found in _LISTENING.finditer(log) if found["flag"] == flag)
+    return int(next(got, ANY_PORT))
 
 
 def _is_ok(url: str) -> bool:

@@ -12,15 +12,15 @@ from tests.demo.told_events import GPU, Story, pod_body, unit_body
 
 def judge(story: Story) -> tuple[AccountBook, list[str]]:
     book = AccountBook()
-    return book, [wrong for seen in story.told for wrong in book.apply(seen)]
+    return book, [wrong for seen in story.reported for wrong in book.apply(seen)]
 
 
-def told(tell: Callable[[Story], object]) -> list[str]:
+def reported(add: Callable[[Story], object]) -> list[str]:
     story = Story()
     story.quota("root", 6)
     story.quota("team", 4, parent="root")
     story.quota("other", 4, parent="root")
-    tell(story)
+    add(story)
     return judge(story)[1]
 
 
@@ -68,7 +68,7 @@ def reserved_counts(story: Story) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tell", "want"),
+    ("add", "want"),
     [
         pytest.param(over_max, "team/b takes quota team to 5", id="max"),
         pytest.param(over_parent, "team/b takes quota root to 7", id="max of the parent"),
@@ -77,8 +77,8 @@ def reserved_counts(story: Story) -> None:
         pytest.param(reserved_counts, "takes quota team to 6", id="reserved is charged"),
     ],
 )
-def test_usage_above_max_is_detected(tell: Callable[[Story], object], want: str) -> None:
-    wrong = told(tell)
+def test_usage_above_max_is_detected(add: Callable[[Story], object], want: str) -> None:
+    wrong = reported(add)
     assert len(wrong) == 1
     assert want in wrong[0]
 
@@ -99,18 +99,18 @@ def test_a_lowered_quota_is_allowed_but_further_usage_is_not() -> None:
         lower(story)
         story.unit("b", "Dequeued", 1)
 
-    assert told(lower) == []
-    assert told(give_some_back) == []
-    assert "takes quota team to 5" in told(take_more)[0]
+    assert reported(lower) == []
+    assert reported(give_some_back) == []
+    assert "takes quota team to 5" in reported(take_more)[0]
 
 
 def test_reclaimed_pods_are_released() -> None:
     def give_back(story: Story) -> None:
         back = [{"name": "main", "count": 1}]
-        story.tell("queueunits", unit_body("a", "Running", 4, reclaimable=back))
+        story.add("queueunits", unit_body("a", "Running", 4, reclaimable=back))
         story.unit("b", "Dequeued", 4)
 
-    assert told(give_back) == []
+    assert reported(give_back) == []
 
 
 def pod_of_a_waiting_unit(story: Story) -> None:
@@ -140,17 +140,17 @@ def released_twice(story: Story) -> None:
 def second_unit(story: Story) -> None:
     story.job("a", suspend=True)
     story.unit("a", "Enqueued")
-    story.tell("queueunits", unit_body("a", "Enqueued", 1, uid="another"))
+    story.add("queueunits", unit_body("a", "Enqueued", 1, uid="another"))
 
 
 def vanished_unit(story: Story) -> None:
     story.job("a", suspend=True)
     story.unit("a", "Running")
-    story.tell("queueunits", unit_body("a", "Running", 1), is_gone=True)
+    story.add("queueunits", unit_body("a", "Running", 1), is_gone=True)
 
 
 @pytest.mark.parametrize(
-    ("tell", "want"),
+    ("add", "want"),
     [
         pytest.param(pod_of_a_waiting_unit, "before admission: team/a is Enqueued", id="a pod"),
         pytest.param(pod_without_unit, "team/a has no queue unit", id="a pod, no unit"),
@@ -160,8 +160,8 @@ def vanished_unit(story: Story) -> None:
         pytest.param(vanished_unit, "vanished while Running", id="a deleted unit"),
     ],
 )
-def test_a_wrong_order_is_detected(tell: Callable[[Story], object], want: str) -> None:
-    wrong = told(tell)
+def test_a_wrong_order_is_detected(add: Callable[[Story], object], want: str) -> None:
+    wrong = reported(add)
     assert len(wrong) == 1
     assert want in wrong[0]
 
@@ -175,13 +175,13 @@ def test_an_eviction_allows_a_second_release() -> None:
             story.job("a", suspend=True)
             story.unit("a", "TimeoutBackoff")
 
-    assert told(evict) == []
+    assert reported(evict) == []
 
 
 def test_a_pod_without_an_owner_is_ignored() -> None:
     foreign = pod_body("a", "Running", 4, name="foreign")
     del foreign["metadata"]["ownerReferences"]
-    assert told(lambda story: story.tell("pods", foreign)) == []
+    assert reported(lambda story: story.add("pods", foreign)) == []
 
 
 def never_completed(story: Story) -> None:
@@ -198,7 +198,7 @@ def too_few_pods(story: Story) -> None:
     story.job("a", suspend=True, pods=2)
     story.unit("a", "Dequeued")
     story.job("a", suspend=False, pods=2)
-    story.tell(
+    story.add(
         "jobs",
         {
             "metadata": {"namespace": "team", "name": "a", "uid": "job-a"},
@@ -210,7 +210,7 @@ def too_few_pods(story: Story) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tell", "want"),
+    ("add", "want"),
     [
         pytest.param(never_completed, "team/a completed 0 times", id="a job that waits"),
         pytest.param(unit_left_behind, "is Running, not Succeed", id="a unit that does not end"),
@@ -219,8 +219,8 @@ def too_few_pods(story: Story) -> None:
         pytest.param(lambda _: None, "1 jobs were submitted, 0 were seen", id="a lost job"),
     ],
 )
-def test_what_is_missing_at_the_end_is_reported(tell: Callable[[Story], object], want: str) -> None:
+def test_what_is_missing_at_the_end_is_reported(add: Callable[[Story], object], want: str) -> None:
     story = Story()
-    tell(story)
+    add(story)
     book, _ = judge(story)
     assert any(want in complaint for complaint in book.complaints_at_the_end(1))

@@ -75,14 +75,14 @@ def test_the_first_unit_that_waits_is_explained() -> None:
 
 
 def test_nothing_is_said_to_start_a_unit_that_no_change_starts() -> None:
-    told = {**TOLD, "changes": CHANGES[1:2]}
-    desk = Desk(**{"/debug/queueunits/a/train/explain?changes=true": told})
+    reported = {**TOLD, "changes": CHANGES[1:2]}
+    desk = Desk(**{"/debug/queueunits/a/train/explain?changes=true": reported})
     assert list(ask_why(desk)) == ["asked why a/train waits:", "  It waits."]
     assert list(ask_what_if(desk)) == []
 
 
 @pytest.mark.parametrize(
-    ("head", "told"),
+    ("head", "reported"),
     [
         pytest.param(None, None, id="no unit waits"),
         pytest.param({**HEAD, "refusal": None}, TOLD, id="it is not refused"),
@@ -90,12 +90,12 @@ def test_nothing_is_said_to_start_a_unit_that_no_change_starts() -> None:
         pytest.param(HEAD, None, id="no answer"),
     ],
 )
-def test_nothing_is_said_while_nothing_waits(head: Json | None, told: Any) -> None:
+def test_nothing_is_said_while_nothing_waits(head: Json | None, reported: Any) -> None:
     queue = {"name": "q", "head": head, "pending": 0}
     desk = Desk(
         **{
             "/debug/queues?limit=100": {"items": [queue]},
-            "/debug/queueunits/a/train/explain?changes=true": told,
+            "/debug/queueunits/a/train/explain?changes=true": reported,
         }
     )
     assert list(ask_why(desk)) == []
@@ -105,16 +105,16 @@ def test_the_patches_of_a_change_are_asked_about() -> None:
     wait = {"before": {"p50": 40.0}, "after": {"p50": 10.0}, "isClear": True}
     horizon = {"seconds": 60.0, "queues": [{"name": "q", "waitP50": wait}]}
     units = [{"unit": f"a/{name}"} for name in "xyzw"]
-    told = {"started": units, "startedCount": 4, "evictedCount": 1, "horizon": horizon}
-    told["noHorizon"] = ""
-    desk = Desk(**{"/debug/what-if": told})
+    reported = {"started": units, "startedCount": 4, "evictedCount": 1, "horizon": horizon}
+    reported["noHorizon"] = ""
+    desk = Desk(**{"/debug/what-if": reported})
     assert list(ask_what_if(desk)) == [
         "asked what would follow: Raise it.",
         "  At once a/x, a/y, a/z and 1 more would start; 1 unit would be evicted.",
         "  Within 60 s the median wait in queue q would go from 40 s to 10 s.",
     ]
     assert desk.posted[0]["edits"] == [PATCH]
-    early = {**told, "horizon": None, "noHorizon": "not known yet: 1 of 5 runs"}
+    early = {**reported, "horizon": None, "noHorizon": "not known yet: 1 of 5 runs"}
     assert list(ask_what_if(Desk(**{"/debug/what-if": early}))) == [], "it is asked again"
 
 
@@ -169,9 +169,9 @@ def test_each_question_is_answered_once() -> None:
         }
     )
     questions = Questions(desk, NOW)
-    told = [line for answer in questions.answers() for line in answer]
-    assert "  It would start now." in told
-    assert f"  {shown(0)} Refused  a/x  OverQuotaMax" in told
+    reported = [line for answer in questions.answers() for line in answer]
+    assert "  It would start now." in reported
+    assert f"  {shown(0)} Refused  a/x  OverQuotaMax" in reported
     assert list(questions.answers()) == []
     assert questions.unanswered() == ["time travel", "what-if", "forecast"]
 
@@ -179,12 +179,12 @@ def test_each_question_is_answered_once() -> None:
 def test_the_readme_shows_what_is_printed() -> None:
     desk = Desk(**{"/debug/queues/q/forecast?limit=100": page(0)})
     answers = Questions(desk, NOW).answers()
-    told = [_without_names(line) for answer in answers for line in answer]
+    reported = [_without_names(line) for answer in answers for line in answer]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     lines = readme.partition("prints the answers:\n\n")[2].partition("\n\n")[0].splitlines()
     asked = [_without_names(line.strip()) for line in lines if line.startswith("    asked ")]
     assert len(asked) >= 2
-    assert [line for line in asked if line not in told] == []
+    assert [line for line in asked if line not in reported] == []
 
 
 def _without_names(line: str) -> str:

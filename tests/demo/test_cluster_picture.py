@@ -11,7 +11,7 @@ from tests.demo.told_events import Story
 
 def picture_of(story: Story) -> ClusterPicture:
     picture = ClusterPicture(REAL_GPUS)
-    for seen in story.told:
+    for seen in story.reported:
         picture.apply(seen)
     return picture
 
@@ -41,7 +41,7 @@ def test_a_job_has_its_times() -> None:
 def test_it_is_not_settled_before_the_units_have_ended() -> None:
     story = Story()
     story.whole_life("a")
-    last = story.told.pop()
+    last = story.reported.pop()
     picture = picture_of(story)
     assert not picture.is_everything_settled()
     picture.apply(last)
@@ -53,11 +53,11 @@ def test_pods_without_a_node_are_counted_until_they_have_one() -> None:
     for name in ("a", "b"):
         story.pod(name, "Pending")
         refused = {"type": "PodScheduled", "status": "False", "message": f"no node for {name}"}
-        story.told[-1].body["status"]["conditions"] = [refused]
+        story.reported[-1].body["status"]["conditions"] = [refused]
     (row,) = picture_of(story).rows(("team",), now=9.0)
     assert (row.unplaced_pods, row.why_unplaced) == (2, "no node for a")
     story.pod("a", "Running")
-    story.tell("pods", story.told[1].body, is_gone=True)
+    story.add("pods", story.reported[1].body, is_gone=True)
     (row,) = picture_of(story).rows(("team",), now=9.0)
     assert (row.unplaced_pods, row.why_unplaced) == (0, "")
 
@@ -81,6 +81,6 @@ def test_use_is_summed_up_to_the_time_of_the_question() -> None:
 def test_a_deleted_quota_has_no_limits() -> None:
     story = Story()
     story.quota("team", 8)
-    story.tell("elasticquotas", story.told[0].body, is_gone=True)
+    story.add("elasticquotas", story.reported[0].body, is_gone=True)
     (row,) = picture_of(story).rows(("team",), now=1.0)
     assert (row.least, row.most) == (0, 0)

@@ -72,5 +72,5 @@ def test_a_long_context_is_named_by_a_variable(
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     with current(tmp_path) as cluster:
         shell = "\n".join((*cluster.preparation, f"echo {cluster.kubectl}"))
-    told = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=True)
-    assert told.stdout == f"kubectl --context {CONTEXT}\n"
+    got = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=True)
+    assert got.stdout == f"kubectl --context {CONTEXT}\n"

@@ -20,7 +20,7 @@ def busy_story() -> Story:
 def test_events_of_several_watches_are_sorted() -> None:
     story = busy_story()
     for seed in range(20):
-        mixed = list(story.told)
+        mixed = list(story.reported)
         random.Random(seed).shuffle(mixed)
         observer = Observer()
         for seen in mixed:
@@ -35,7 +35,7 @@ def test_a_late_event_changes_the_result() -> None:
     story.unit("a", "Dequeued", 2)
     story.unit("a", "Succeed", 2)
     story.unit("b", "Dequeued", 2)
-    quota, taken, freed, next_taken = story.told
+    quota, taken, freed, next_taken = story.reported
     observer = Observer(hold_seconds=0)
     for seen in (quota, taken, next_taken):
         observer.add(seen)
@@ -53,7 +53,7 @@ def test_a_late_violation_is_found_too() -> None:
     story.unit("a", "Dequeued", 2)
     story.unit("b", "Dequeued", 2)
     story.unit("b", "Succeed", 2)
-    quota, first, fault, end = story.told
+    quota, first, fault, end = story.reported
     observer = Observer(hold_seconds=0)
     for seen in (quota, first, end):
         observer.add(seen)
@@ -68,7 +68,7 @@ def test_recent_events_are_held_back_with_all_later_versions() -> None:
     story.quota("team", 1)
     story.unit("a", "Dequeued", 2)
     observer = Observer(hold_seconds=1)
-    for seen in reversed(story.told):
+    for seen in reversed(story.reported):
         observer.add(seen)
     observer.settle(now=1.5)  # the quota is of second 1, the unit of second 2
     assert observer.violations == []

@@ -15,31 +15,31 @@ class Story:
     """Builds events in order, with increasing versions and a second between two."""
 
     def __init__(self) -> None:
-        self.told: list[Seen] = []
+        self.reported: list[Seen] = []
 
-    def tell(self, plural: str, body: Json, *, is_gone: bool = False) -> Seen:
-        number = len(self.told) + 1
+    def add(self, plural: str, body: Json, *, is_gone: bool = False) -> Seen:
+        number = len(self.reported) + 1
         seen = Seen(plural=plural, body=body, is_gone=is_gone, version=number, at=float(number))
-        self.told.append(seen)
+        self.reported.append(seen)
         return seen
 
     def quota(self, name: str, most: int, *, parent: str = "") -> None:
         labels = {"quota.scheduling.koordinator.sh/parent": parent}
         spec = {"min": {GPU: "1"}, "max": {GPU: str(most)}}
-        self.tell("elasticquotas", {"metadata": {"name": name, "labels": labels}, "spec": spec})
+        self.add("elasticquotas", {"metadata": {"name": name, "labels": labels}, "spec": spec})
 
     def job(self, name: str, *, suspend: bool, done: bool = False, pods: int = 1) -> None:
         status: Json = {}
         if done:
             ended = {"type": "Complete", "status": "True"}
             status = {"conditions": [ended], "succeeded": pods}
-        self.tell("jobs", job_body(name, suspend=suspend, status=status, pods=pods))
+        self.add("jobs", job_body(name, suspend=suspend, status=status, pods=pods))
 
     def unit(self, name: str, phase: str, gpus: int = 1, *, quota: str = "team") -> None:
-        self.tell("queueunits", unit_body(name, phase, gpus, quota=quota))
+        self.add("queueunits", unit_body(name, phase, gpus, quota=quota))
 
     def pod(self, job: str, phase: str = "Running", gpus: int = 1, *, name: str = "") -> None:
-        self.tell("pods", pod_body(job, phase, gpus, name=name or f"{job}-pod"))
+        self.add("pods", pod_body(job, phase, gpus, name=name or f"{job}-pod"))
 
     def whole_life(self, name: str, gpus: int = 1) -> None:
         """Add the events of a correct life."""

@@ -93,9 +93,9 @@ class Flooding:
     def answers(self, seconds: float) -> Answers:
         """Wait for its end; return what it was answered."""
         out, _ = self._process.communicate(timeout=seconds + LATE_SECONDS)
-        told: dict[str, Any] = json.loads(out)
-        statuses = Counter({int(code): count for code, count in told["statuses"].items()})
-        return Answers(statuses, told["open"], told["cores"])
+        got: dict[str, Any] = json.loads(out)
+        statuses = Counter({int(code): count for code, count in got["statuses"].items()})
+        return Answers(statuses, got["open"], got["cores"])
 
 
 @contextmanager
@@ -115,16 +115,16 @@ def flooding(plan: Plan) -> Iterator[Flooding]:
 
 
 def _encode(plan: Plan) -> str:
-    told = plan._asdict() | {"since": plan.since.isoformat()}
-    return json.dumps(told) + "\n"
+    got = plan._asdict() | {"since": plan.since.isoformat()}
+    return json.dumps(got) + "\n"
 
 
 def _decode(text: str) -> Plan:
-    told: dict[str, Any] = json.loads(text)
-    questions = [Question(*each) for each in told["questions"]]
-    since = datetime.fromisoformat(told["since"])
-    endpoint = Endpoint(*told["endpoint"])
-    return Plan(endpoint, questions, told["seconds"], since, told["parallel"])
+    got: dict[str, Any] = json.loads(text)
+    questions = [Question(*each) for each in got["questions"]]
+    since = datetime.fromisoformat(got["since"])
+    endpoint = Endpoint(*got["endpoint"])
+    return Plan(endpoint, questions, got["seconds"], since, got["parallel"])
 
 
 class _Crowd:
@@ -174,8 +174,8 @@ def main() -> None:
     plan = _decode(sys.stdin.readline())
     os.nice(NICENESS)
     answers = _Crowd(plan).run()
-    told = {"statuses": answers.statuses, "open": answers.open, "cores": answers.cores}
-    print(json.dumps(told), flush=True)
+    got = {"statuses": answers.statuses, "open": answers.open, "cores": answers.cores}
+    print(json.dumps(got), flush=True)
     os._exit(0)  # the clients' threads wait for servers
 
 

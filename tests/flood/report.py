@@ -47,9 +47,9 @@ def details(one: Round) -> list[str]:
         f"{each.question.name} {1e3 * each.seconds:.0f} ms ({each.status})" for each in one.dearest
     )
     statuses = ", ".join(f"{code}: {n}" for code, n in sorted(one.answers.statuses.items()))
-    told = [f"    asked {asked}; answered {statuses}; cores {_cores(one.figures.flooded)}"]
-    told += [f"    FAULT {each}" for each in one.faults]
-    return told + [f"    log: {each[:300]}" for each in one.errors[:3]]
+    got = [f"    asked {asked}; answered {statuses}; cores {_cores(one.figures.flooded)}"]
+    got += [f"    FAULT {each}" for each in one.faults]
+    return got + [f"    log: {each[:300]}" for each in one.errors[:3]]
 
 
 def as_document(found: Sequence[Round]) -> list[Json]:

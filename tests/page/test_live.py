@@ -40,21 +40,21 @@ def hear_news(window: Window) -> None:
 
 def test_news_about_a_queue_refresh_its_view_and_no_other(window: Window) -> None:
     asked = asked_for(window.page, "/page/queues/vision")
-    window.tell({**NEWS, "queues": ["speech"]})
+    window.send_events({**NEWS, "queues": ["speech"]})
     window.open("/queues/vision")
     hear_news(window)
     before = len(asked)
     hear_news(window)
     assert len(asked) == before
     with window.page.expect_request("**/page/queues/vision**"):
-        window.tell({**NEWS, "queues": ["vision"]})
+        window.send_events({**NEWS, "queues": ["vision"]})
 
 
 def test_news_about_the_queue_of_a_unit_refresh_the_unit(window: Window) -> None:
     window.open("/units/default/train-1")
     hear_news(window)
     with window.page.expect_request("**/page/units/default/train-1"):
-        window.tell({**NEWS, "queues": ["vision"]})
+        window.send_events({**NEWS, "queues": ["vision"]})
 
 
 def test_news_during_a_slow_answer_are_asked_about_after_it(window: Window) -> None:
@@ -66,11 +66,11 @@ def test_news_during_a_slow_answer_are_asked_about_after_it(window: Window) -> N
     window.open("/quotas/org")
     hear_news(window)
     window.page.route("**/page/quotas/org", hold)
-    window.tell({**NEWS, "quotas": ["org"]})
+    window.send_events({**NEWS, "quotas": ["org"]})
     for _ in range(3):
         hear_news(window)
     assert len(held) == 1
-    window.tell()
+    window.send_events()
     hear_news(window)
     window.page.unroute("**/page/quotas/org")
     with window.page.expect_request("**/page/quotas/org"):
@@ -81,19 +81,19 @@ def test_the_overview_shows_what_changed(window: Window) -> None:
     window.open("/")
     window.page.get_by_role("row", name="vision Priority 300").wait_for()
     window.edit("/page/overview", lambda body: body["queues"][-1].update(pending=1234))
-    window.tell({**NEWS, "queues": ["vision"]})
+    window.send_events({**NEWS, "queues": ["vision"]})
     window.page.get_by_role("row", name="vision Priority 1,234").wait_for()
 
 
 def test_after_a_gap_everything_is_asked_for(window: Window) -> None:
     window.open("/quotas/org")
     with window.page.expect_request("**/page/quotas/org"):
-        window.tell(RESET)
+        window.send_events(RESET)
 
 
 def test_an_earlier_moment_does_not_follow_the_news(window: Window) -> None:
     window.answer("/page/units/default/train-1", {"detail": "not recorded"}, 503)
-    window.tell({**NEWS, "units": ["default/train-1"], "queues": ["vision"]})
+    window.send_events({**NEWS, "units": ["default/train-1"], "queues": ["vision"]})
     asked = asked_for(window.page, "/page/units/")
     window.open("/units/default/train-1?at=2026-11-01T10:00:00Z")
     hear_news(window)

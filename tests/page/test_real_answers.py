@@ -47,7 +47,7 @@ def test_a_unit_that_starts_is_seen_to_start(live: Window, kit: ShellKit) -> Non
     live.open("/units/default/second")
     live.sees("What keeps it from starting")
     live.page.get_by_role("status").get_by_text("Live").wait_for()
-    kit.shared.tell(Engine.on_queue_unit_gone, kit.learn("first"))
+    kit.shared.apply(Engine.on_queue_unit_gone, kit.learn("first"))
     kit.dequeue()
     live.sees("It is admitted: queue team, quota team.")
 

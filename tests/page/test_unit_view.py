@@ -72,8 +72,8 @@ def test_a_time_that_has_passed_is_not_told(window: Window) -> None:
 
 def test_a_start_that_is_overdue_may_come_at_any_moment(window: Window) -> None:
     def grow_old(body: dict[str, Any]) -> None:
-        told = _forecast(body["stateAt"]) | {"ageSeconds": 36_000.0}
-        body["forecast"] = told | {"startP90": told["startP50"]}
+        got = _forecast(body["stateAt"]) | {"ageSeconds": 36_000.0}
+        body["forecast"] = got | {"startP90": got["startP50"]}
 
     window.edit(f"/page{UNIT}", grow_old)
     window.open(UNIT)

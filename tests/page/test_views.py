@@ -65,7 +65,7 @@ def test_asking_again_after_a_failure_shows_the_view(window: Window) -> None:
     window.open("/")
     window.sees("not yet")
     window.page.unroute_all()
-    window.tell()
+    window.send_events()
     window.page.get_by_role("button", name="Try again").click()
     window.page.get_by_role("link", name="vision").first.wait_for()
     assert window.page.get_by_role("alert").count() == 0

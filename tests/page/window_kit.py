@@ -83,7 +83,7 @@ class Window:
         page.set_default_timeout(PATIENCE_MILLISECONDS)
         page.on("console", self._hear)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.tell()
+        self.send_events()
 
     def _hear(self, message: ConsoleMessage) -> None:
         # A violation of the Content-Security-Policy is an error here, too.
@@ -115,7 +115,7 @@ class Window:
 
         self.page.route(lambda url: _path_of(url) == path, fulfill)
 
-    def tell(self, *news: Json) -> None:
+    def send_events(self, *news: Json) -> None:
         """Answer the next request for events with these, and end the stream."""
         text = NO_NEWS + "".join(
             f"id: {number}\ndata: {json.dumps(each)}\n\n" for number, each in enumerate(news, 1)
@@ -163,8 +163,8 @@ class Window:
 
 def without_statuses(complaints: list[str], status: int) -> list[str]:
     """Return complaints without those of Chromium that an answer had a status."""
-    told = f"the server responded with a status of {status} "
-    return [each for each in complaints if told not in each]
+    got = f"the server responded with a status of {status} "
+    return [each for each in complaints if got not in each]
 
 
 def _path_of(url: str) -> str:

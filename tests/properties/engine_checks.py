@@ -94,7 +94,7 @@ class Quotas(Protocol):
 
 
 def check_audit(
-    engine: Engine, told: Mapping[tuple[str, str], Any], units: Mapping[str, QueueUnit]
+    engine: Engine, got: Mapping[tuple[str, str], Any], units: Mapping[str, QueueUnit]
 ) -> None:
     """An audit finds no difference between an engine and what it was told, by kind and key.
 
@@ -103,11 +103,11 @@ def check_audit(
     find = UnitFinder(engine.units.records)
 
     def read_unit(key: str) -> QueueUnit | None:
-        unit: QueueUnit | None = told.get(("unit", key))
+        unit: QueueUnit | None = got.get(("unit", key))
         return find(key) if unit is None and key in units else unit
 
-    caches = Caches(read_unit, lambda key: told.get(("pod", key)))
-    keys = {kind: [key for one, key in told if one == kind] for kind in ("unit", "pod")}
+    caches = Caches(read_unit, lambda key: got.get(("pod", key)))
+    keys = {kind: [key for one, key in got if one == kind] for kind in ("unit", "pod")}
     known = {record.uid for record in engine.units.records.values()}
     left = [uid for uid in engine.units.usage if uid not in known]
     found = [
@@ -219,8 +219,8 @@ def check_quotas(engine: Engine, quotas: Quotas) -> None:
     """Check that the plugin was told exactly the engine's state."""
     bookings = engine.units.usage
     charges = {uid: bookings.charge_of(uid) for uid in bookings}
-    told = {uid: (c.quota, c.amounts) for uid, c in charges.items() if c is not None}
-    assert quotas.booked() == told
+    got = {uid: (c.quota, c.amounts) for uid, c in charges.items() if c is not None}
+    assert quotas.booked() == got
 
 
 def counted_priority(engine: Engine, record: CachedUnit) -> int:

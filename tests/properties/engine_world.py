@@ -80,7 +80,7 @@ class World:
         self._version = 0
         self._events: dict[str, list[tuple[str, Any]]] = {}
         self._history: list[QueueUnit] = []
-        self._told: dict[tuple[str, str], Any] = {}
+        self._applied: dict[tuple[str, str], Any] = {}
         self._sent: list[Dequeue] = []
         self._answers: list[Callable[[], tuple[str, ...]]] = []
         self._pick = 0
@@ -275,10 +275,10 @@ class World:
         if kind is None:
             return
         what, thing = self._events[kind].pop(0)
-        self._tell(what, thing)
+        self._apply_fact(what, thing)
         if b % 4 == 0:
             before = self.digest()
-            assert self._tell(what, thing) == (), f"{what} delivered twice wakes"
+            assert self._apply_fact(what, thing) == (), f"{what} delivered twice wakes"
             assert self.digest() == before, f"{what} delivered twice changes something"
 
     def deliver_all(self, a: int = 0, b: int = 0) -> None:
@@ -296,14 +296,14 @@ class World:
 
     def resync(self, a: int, b: int) -> None:
         """Deliver a known object again, as a resync does."""
-        key = _nth(sorted(self._told), a)
+        key = _nth(sorted(self._applied), a)
         if key is None:
             return
         before = self.digest()
-        assert self._tell(key[0], self._told[key]) == (), f"{key} delivered again wakes"
+        assert self._apply_fact(key[0], self._applied[key]) == (), f"{key} delivered again wakes"
         assert self.digest() == before, f"{key} delivered again changes something"
 
-    def _tell(self, what: str, thing: Any) -> tuple[str, ...]:
+    def _apply_fact(self, what: str, thing: Any) -> tuple[str, ...]:
         engine = self.engine
         facts: dict[str, Callable[[Any], tuple[str, ...]]] = {
             "unit": engine.on_queue_unit,
@@ -319,9 +319,9 @@ class World:
         }
         key = (what.removesuffix(" gone"), thing.metadata.key)
         if what == key[0]:
-            self._told[key] = thing
+            self._applied[key] = thing
         else:
-            self._told.pop(key, None)
+            self._applied.pop(key, None)
         if what == "unit":
             self._history = [*self._history[-30:], thing]
         if what == "queue" and thing.metadata.name not in engine.queues:
@@ -329,7 +329,7 @@ class World:
         woken = facts[what](thing)
         engine.validate()
         self.plugin.validate()
-        checks.check_audit(engine, self._told, self.units)
+        checks.check_audit(engine, self._applied, self.units)
         self.workers.wake(woken)
         return woken
 
@@ -441,7 +441,7 @@ class World:
         ]
         shuffle(facts)
         for what, thing in facts:
-            twin._tell(what, thing)
+            twin._apply_fact(what, thing)
         return twin
 
     def digest(self) -> dict[str, Any]:

@@ -120,14 +120,14 @@ class HiddenWorld:
         self._fill()
 
     def _fill(self) -> None:
-        rng, tell = self._rng, self.shared.tell
+        rng, apply = self._rng, self.shared.apply
         for name in QUEUES:
             switches = {each: "true" for each in OPTIONS if rng.random() < 0.6}
             if rng.random() < 0.2:
                 switches[MAX_DEPTH] = "2"
-            tell(Engine.on_quota, elastic_quota(name, max={"cpu": 8}))
+            apply(Engine.on_quota, elastic_quota(name, max={"cpu": 8}))
             policy = rng.choice(("Priority", "Priority", "Block", "FIFO"))
-            tell(Engine.on_queue, queue(name, policy=policy, metadata={"annotations": switches}))
+            apply(Engine.on_queue, queue(name, policy=policy, metadata={"annotations": switches}))
         others = [self._word() for _ in range(rng.choice((1, 2, 4)))]
         for _ in range(rng.randint(4, 14)):
             self._put(MINE if rng.random() < 0.4 else rng.choice(others))
@@ -185,7 +185,7 @@ class HiddenWorld:
             admitted = {**ready, "type": "Admitted", "status": "True", "reason": "Admitted"}
             conditions = [admitted, ready] if rng.random() < 0.5 else [admitted]
             body = with_status(body, phase="Running", admissions=[grant], conditions=conditions)
-        self.shared.tell(Engine.on_queue_unit, to_struct(QueueUnit, body))
+        self.shared.apply(Engine.on_queue_unit, to_struct(QueueUnit, body))
 
     def _decide(self) -> None:
         """Let both queues decide until they rest, and keep what they decide."""

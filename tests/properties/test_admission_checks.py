@@ -148,7 +148,7 @@ class World:
         name = CHECKS[a % len(CHECKS)]
         self.active[name] = bool(b % 2)
         check = build_check(name, "True" if b % 2 else "False")
-        self.kit.shared.tell(Engine.on_admission_check, check)
+        self.kit.shared.apply(Engine.on_admission_check, check)
         self.checks.on_admission_check(None, check)
 
     def hear(self, *_: int) -> None:

@@ -93,9 +93,9 @@ class AskedWorld(World):
         engine, self.said, self.evictors = self.engine, {}, {}
         self.was_idle = engine.rounds.is_idle
         for key in self.units:
-            told = describe_admitted(engine, key, BEGINNING)
-            if told is not None:
-                self.said[key] = told
+            reported = describe_admitted(engine, key, BEGINNING)
+            if reported is not None:
+                self.said[key] = reported
                 found, has_more = find_evictors(engine.fork(), key, BEGINNING)
                 self.evictors[key] = {each.info.key for each in found}, has_more
 
@@ -109,16 +109,16 @@ class AskedWorld(World):
 
     def check_foretold(self, decision: Preempt, victim: str) -> None:
         """Check that a victim was said to be one, of this kind and for this unit."""
-        told = self.said[victim]
-        assert told.is_possible_victim, f"{decision.unit} evicts {victim}: {told}"
+        reported = self.said[victim]
+        assert reported.is_possible_victim, f"{decision.unit} evicts {victim}: {reported}"
         record, queue = self.engine.record(victim), self.engine.queues.find(decision.queue)
         assert record is not None
         assert queue is not None
         if decision.reason == "Preempted" or record.uid in queue.in_flight:
-            assert told.is_in_reach, f"{decision.unit} evicts {victim}: {told}"
+            assert reported.is_in_reach, f"{decision.unit} evicts {victim}: {reported}"
         else:
-            owners = {each.quota for each in told.reclaimers}
-            assert decision.quota in owners, f"{decision.unit} evicts {victim}: {told}"
+            owners = {each.quota for each in reported.reclaimers}
+            assert decision.quota in owners, f"{decision.unit} evicts {victim}: {reported}"
         units, has_more = self.evictors[victim]
         if self.was_idle:
             assert has_more or decision.unit in units, f"{decision.unit} evicts {victim}: {units}"

@@ -62,9 +62,9 @@ def answers(engine: Engine, moment: Moment, new: Names) -> Iterator[tuple[object
         return (refusal.reason, new[refusal.quota], *amounts, new[refusal.other])
 
     for key in sorted(engine.units.records):
-        told = explain(engine.fork(), key, moment.wall)
-        assert told is not None
-        yield new[key], told.verdict, told.position, [shown(each) for each in told.blockers]
+        got = explain(engine.fork(), key, moment.wall)
+        assert got is not None
+        yield new[key], got.verdict, got.position, [shown(each) for each in got.blockers]
     for key in sorted(engine.units.records)[:2]:
         found = find_changes(engine.fork(), key, moment.wall)
         for change in () if found is None else found.found:

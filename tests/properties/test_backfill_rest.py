@@ -80,32 +80,32 @@ class World:
 
     def add(self) -> None:
         if len(self.units) < MOST_UNITS:
-            self._tell(self._random_unit())
+            self._apply(self._random_unit())
 
     def adopt(self) -> None:
         if len(self.units) < MOST_UNITS:
-            self._tell(admitted(self._random_unit(), 1, "Running"))
+            self._apply(admitted(self._random_unit(), 1, "Running"))
 
     def run(self) -> None:
         unit = self._some("Dequeued")
         if unit is not None and not is_evicted(unit):
-            self._tell(running(unit, 1, since=rfc3339(self._wall())))
+            self._apply(running(unit, 1, since=rfc3339(self._wall())))
 
     def stop(self) -> None:
         leaving = [unit for unit in self.units.values() if is_evicted(unit)]
         if leaving:
             unit = self.rng.choice(leaving)
-            self._tell(changed(unit, 1, "Enqueued", admissions=(), conditions=()))
+            self._apply(changed(unit, 1, "Enqueued", admissions=(), conditions=()))
 
     def finish(self) -> None:
         unit = self._some("Running", "Dequeued")
         if unit is not None:
-            self._tell(changed(unit, 1, "Succeed", admissions=(), conditions=()))
+            self._apply(changed(unit, 1, "Succeed", admissions=(), conditions=()))
 
     def declare(self) -> None:
         unit = self._some("Running", "Dequeued", "Enqueued", "")
         if unit is not None:
-            self._tell(declaring(unit, self._random_seconds()))
+            self._apply(declaring(unit, self._random_seconds()))
 
     def delete(self) -> None:
         if self.units:
@@ -165,7 +165,7 @@ class World:
                     message=f"{for_whom_mark(decision.unit)}(...)",
                     last_transition_time=rfc3339(self._wall()),
                 )
-                self._tell(changed(self.units[victim.unit], 1, conditions=(evicted,)))
+                self._apply(changed(self.units[victim.unit], 1, conditions=(evicted,)))
             self._wake(self.engine.on_preempted(decision))
 
     def check(self) -> None:
@@ -207,7 +207,7 @@ class World:
         found = [unit for unit in self.units.values() if unit.status.phase in phases]
         return self.rng.choice(found) if found else None
 
-    def _tell(self, unit: QueueUnit) -> None:
+    def _apply(self, unit: QueueUnit) -> None:
         self._version += 1
         meta = replace(unit.metadata, resource_version=str(self._version))
         unit = replace(unit, metadata=meta)

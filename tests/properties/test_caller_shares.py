@@ -37,8 +37,8 @@ LEAST_PLACES_FOR_THREE = 4
 """With fewer, two callers can have all of them."""
 
 
-class Told:
-    """What a server knows of its requests, from what it was told alone."""
+class Outcomes:
+    """The state of a server's requests, by the outcomes alone."""
 
     def __init__(self) -> None:
         self.waiting: list[int] = []
@@ -57,30 +57,30 @@ class Told:
 def test_every_request_is_answered_or_refused_once(
     limits: ShareLimits, steps: list[tuple[str, int]]
 ) -> None:
-    now, told = 0.0, Told()
+    now, got = 0.0, Outcomes()
     shares: CallerShares[int] = CallerShares(limits, now)
     for number, (act, which) in enumerate(steps):
         match act:
             case "ask":
-                told.waiting.append(number)
-                told.note(shares.ask(f"caller {which}", number, now))
-            case "end" if told.running:
-                told.note(shares.end(told.running.pop(which % len(told.running)), now))
-            case "leave" if told.waiting:
-                shares.leave(told.waiting.pop(which % len(told.waiting)))
+                got.waiting.append(number)
+                got.note(shares.ask(f"caller {which}", number, now))
+            case "end" if got.running:
+                got.note(shares.end(got.running.pop(which % len(got.running)), now))
+            case "leave" if got.waiting:
+                shares.leave(got.waiting.pop(which % len(got.waiting)))
             case "pass":
                 now += which / 4
-                told.note(shares.tick(now))
+                got.note(shares.tick(now))
             case _:
                 pass
         shares.validate()
-        assert (len(told.running), len(told.waiting)) == (shares.running, shares.waiting)
-    while told.waiting or told.running:
-        if told.running:
-            told.note(shares.end(told.running.pop(), now))
+        assert (len(got.running), len(got.waiting)) == (shares.running, shares.waiting)
+    while got.waiting or got.running:
+        if got.running:
+            got.note(shares.end(got.running.pop(), now))
         else:
             now += shares.seconds_to_tick(now) or 0.0
-            told.note(shares.tick(now))
+            got.note(shares.tick(now))
 
 
 GREEDY = st.lists(

@@ -140,8 +140,8 @@ def check_missing(engine: Engine, key: str, limits: Iterable[tuple[ChangeKind, E
     named = {each.kind for each in changes.found if each.sufficient}
     for kind, edit in every_change(engine, key, limits):
         # A min that would be above its max is named together with the max.
-        told = named | ({ChangeKind.QUOTA_MIN} if ChangeKind.SEVERAL in named else set())
-        assert kind in told or not starts(engine, key, (edit,)), f"{key}: {kind} is not named"
+        got = named | ({ChangeKind.QUOTA_MIN} if ChangeKind.SEVERAL in named else set())
+        assert kind in got or not starts(engine, key, (edit,)), f"{key}: {kind} is not named"
 
 
 def is_by_itself(changes: Changes) -> bool:

@@ -60,7 +60,7 @@ def trees(draw: st.DrawFn) -> ElasticQuotaTree:
 
 def tree_story(found: ElasticQuotaTree, story: list[Unit]) -> SourceEngine:
     room = SourceEngine(tree_plugin())
-    room.tell(found)
+    room.apply(found)
     room.add_queues("root-p-a", "root-p-b", "root-c")
     for number, (where, cpu, priority, runs) in enumerate(story):
         name = f"u{number}"
@@ -86,7 +86,7 @@ def resource_quotas(draw: st.DrawFn) -> dict[str, ResourceQuota]:
 def resource_quota_story(found: dict[str, ResourceQuota], story: list[Unit]) -> SourceEngine:
     room = SourceEngine(ResourceQuotaPlugin())
     for quota in found.values():
-        room.tell(quota)
+        room.apply(quota)
     room.add_queues("ns")
     for number, (_, cpu, priority, runs) in enumerate(story):
         room.add(f"u{number}", cpu=cpu, priority=priority)

@@ -90,9 +90,9 @@ def refusals(engine: Engine) -> Iterator[tuple[str, str, Refusal, int | None]]:
 def explanations(engine: Engine, moment: Moment) -> Iterator[tuple[object, ...]]:
     twin = forgetful(engine)
     for key in sorted(twin.units.records):
-        told = explain(twin, key, moment.wall)
-        assert told is not None
-        yield key, told.verdict, told.position, told.blockers
+        reported = explain(twin, key, moment.wall)
+        assert reported is not None
+        yield key, reported.verdict, reported.position, reported.blockers
 
 
 @modes

@@ -170,7 +170,7 @@ def test_no_unit_is_started_twice_without_having_been_free(story: Story) -> None
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def tell_decisions(seed: int) -> None:
+def describe_decisions(seed: int) -> None:
     """Print the decisions of a seed's story; run by the test below."""
     rng = random.Random(seed)
     for _ in range(20):
@@ -185,9 +185,11 @@ def tell_decisions(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_decisions_do_not_depend_on_the_hash_seed(seed: int) -> None:
-    told = set()
+    reported = set()
     for hash_seed in ("0", "1", "4711"):
-        program = f"from tests.properties.test_engine_properties import *; tell_decisions({seed})"
+        program = (
+            f"from tests.properties.test_engine_properties import *; describe_decisions({seed})"
+        )
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         run = subprocess.run(
             [sys.executable, "-c", program],
@@ -198,5 +200,5 @@ def test_decisions_do_not_depend_on_the_hash_seed(seed: int) -> None:
             text=True,
         )
         assert "Dequeue" in run.stdout
-        told.add(run.stdout)
-    assert len(told) == 1
+        reported.add(run.stdout)
+    assert len(reported) == 1

@@ -78,19 +78,19 @@ def test_at_rest_whatever_waits_has_a_reason_that_the_engine_gives(
     world.come_to_rest()
     engine = world.engine.fork()
     for key, record in engine.units.records.items():
-        told = explain(engine, key, WALL)
-        assert told is not None
+        got = explain(engine, key, WALL)
+        assert got is not None
         pending = record.state in {UnitState.WAITING, UnitState.ON_HOLD}
-        assert (told.verdict in {Verdict.WAITING, Verdict.HELD}) == pending
-        assert (told.position > 0) == (record.state is UnitState.WAITING)
-        assert bool(told.blockers) or not pending, f"{key} waits for nothing"
+        assert (got.verdict in {Verdict.WAITING, Verdict.HELD}) == pending
+        assert (got.position > 0) == (record.state is UnitState.WAITING)
+        assert bool(got.blockers) or not pending, f"{key} waits for nothing"
         if record.hold is not None:
-            assert told.blockers[0] == record.hold
+            assert got.blockers[0] == record.hold
         elif record.state is UnitState.WAITING and record.info is not None:
             refused = engine.plugins.check(record.info) and engine.plugins.check(
                 at_least(record.info)
             )
-            kinds = {(each.reason, each.quota, each.resource) for each in told.blockers}
+            kinds = {(each.reason, each.quota, each.resource) for each in got.blockers}
             limit = refused[0] if refused else None
             assert limit is None or (limit.reason, limit.quota, limit.resource) in kinds
 

@@ -217,7 +217,7 @@ def told_engine(jobs: Iterable[Job], rng: random.Random, mode: QuotaMode) -> Eng
     facts += [pod for job in jobs for pod in job.pods]
     earlier = [_as_before(rng, fact) for fact in facts if isinstance(fact, Pod)]
     for fact in (*_shuffled(rng, earlier), *_shuffled(rng, facts)):
-        tell(engine, fact)
+        apply(engine, fact)
         engine.validate()
     return engine
 
@@ -238,7 +238,7 @@ def _as_before(rng: random.Random, pod: Pod) -> Pod:
     )
 
 
-def tell(engine: Engine, fact: QueueUnit | Pod) -> None:
+def apply(engine: Engine, fact: QueueUnit | Pod) -> None:
     if isinstance(fact, Pod):
         engine.on_pod(fact)
     else:
@@ -265,8 +265,8 @@ def test_charges_follow_from_what_will_live(mode: QuotaMode, seed: int) -> None:
         assert {key: n for key, n in view.used.items() if n} == base_units(want), name
         firm = {key: n for key, n in node.np_used.items() if n}
         assert firm == base_units(want_firm(jobs, name)), name
-    told: dict[tuple[str, str], Any] = {
+    reported: dict[tuple[str, str], Any] = {
         **{("unit", job.unit.metadata.key): job.unit for job in jobs},
         **{("pod", pod.metadata.key): pod for job in jobs for pod in job.pods},
     }
-    check_audit(engine, told, {job.unit.metadata.key: job.unit for job in jobs})
+    check_audit(engine, reported, {job.unit.metadata.key: job.unit for job in jobs})

@@ -52,9 +52,9 @@ class PartialWorld(World):
         self._growths: list[Growth] = []
 
     def ask(self, a: int, b: int) -> None:
-        told, before = len(self._sent), self.engine.fork()
+        reported, before = len(self._sent), self.engine.fork()
         super().ask(a, b)
-        for decision in self._sent[told:]:
+        for decision in self._sent[reported:]:
             self._judge(decision, before)
 
     def _judge(self, decision: Dequeue, before: Engine) -> None:

@@ -56,6 +56,6 @@ def test_it_starts_now_exactly_if_the_unit_does(
     (tried,) = TryOut(world.engine.fork(), WALL, bare).submit(found, with_changes=b % 5 == 0)
     assert tried.unit is not None, tried.verdict.message
     assert (tried.explanation is None) is tried.starts
-    tell = partial(Engine.on_queue_unit, unit=tried.unit)
-    assert starts(world.engine, tried.unit.metadata.key, (tell,)) is tried.starts
+    apply = partial(Engine.on_queue_unit, unit=tried.unit)
+    assert starts(world.engine, tried.unit.metadata.key, (apply,)) is tried.starts
     assert world.engine.units.records == before, "the engine itself learns nothing of it"

@@ -129,7 +129,7 @@ class Edited:
         """Create a unit under a new name: pods of another unit of that name are another story."""
         pods = (("main", 1 + a % 3, 1, 1 if b % 2 else None), ("more", 1 + b % 2, 2))[: 1 + a % 2]
         unit = build_unit(f"u{self.next_version()}", pods=pods, labels=self._labels(a, b))
-        self.tell(replace(unit, spec=replace(unit.spec, queue=self._queue(b))))
+        self.apply(replace(unit, spec=replace(unit.spec, queue=self._queue(b))))
 
     def _labels(self, a: int, b: int) -> dict[str, str]:
         firm = {key: "false" for n, key in enumerate(self.kind.firm) if a % (3 + n) == 0}
@@ -142,13 +142,13 @@ class Edited:
         unit = self.pick(a)
         if unit is not None:
             key = self.kind.firm[b % len(self.kind.firm)]
-            self.tell(with_labels(unit, {key: ("true", "false", "")[b % 3]}))
+            self.apply(with_labels(unit, {key: ("true", "false", "")[b % 3]}))
 
     def move(self, a: int, b: int) -> None:
         unit = self.pick(a)
         if unit is not None:
             moved = replace(unit, spec=replace(unit.spec, queue=self._queue(b)))
-            self.tell(with_labels(moved, {self.kind.label: "ab"[b % 2]}))
+            self.apply(with_labels(moved, {self.kind.label: "ab"[b % 2]}))
 
     def give_back(self, a: int, b: int) -> None:
         back = (ReclaimablePod(name="main", count=b % 4),)
@@ -166,7 +166,7 @@ class Edited:
         if unit is not None:
             first, *others = unit.spec.pod_set
             pod_set: tuple[PodSet, ...] = (replace(first, count=b % 5), *others)
-            self.tell(replace(unit, spec=replace(unit.spec, pod_set=pod_set)))
+            self.apply(replace(unit, spec=replace(unit.spec, pod_set=pod_set)))
 
     def run(self, a: int, b: int) -> None:
         unit = self.pick(a)
@@ -195,7 +195,7 @@ class Edited:
         decision = self._decide(a)
         if decision is not None:
             unit = self.units[decision.unit]
-            self.tell(admitted(unit, self.next_version(), grants=decision.grants))
+            self.apply(admitted(unit, self.next_version(), grants=decision.grants))
 
     def decide_in_vain(self, a: int, b: int) -> None:
         decision = self._decide(a)
@@ -233,17 +233,17 @@ class Edited:
             notes = {**pod.metadata.annotations, **marks}
             labels = dict(meta.labels)
             meta = replace(pod.metadata, labels=labels, annotations=notes)
-            self.tell_pod(replace(pod, metadata=meta))
+            self.apply_pod(replace(pod, metadata=meta))
 
     def resize_pod(self, a: int, b: int) -> None:
         pod = self.pick_pod(a)
         if pod is not None:
-            self.tell_pod(replace(pod, spec=build_pod("", cpu=1 + b % 4).spec))
+            self.apply_pod(replace(pod, spec=build_pod("", cpu=1 + b % 4).spec))
 
     def end_pod(self, a: int, b: int) -> None:
         pod = self.pick_pod(a)
         if pod is not None:
-            self.tell_pod(
+            self.apply_pod(
                 replace(pod, metadata=replace(pod.metadata, deletion_timestamp=moment(1)))
             )
 
@@ -257,13 +257,13 @@ class Edited:
             firm = dict.fromkeys(self.kind.firm[:1], ("true", "false")[b // 4 % 2])
             edit = firm if b % 2 else {self.kind.label: "ab"[b // 2 % 2]}
             labels = {**pod.metadata.labels, **edit}
-            self.tell_pod(replace(pod, metadata=replace(pod.metadata, labels=labels)))
+            self.apply_pod(replace(pod, metadata=replace(pod.metadata, labels=labels)))
 
     def pick_pod(self, a: int) -> Pod | None:
         names = sorted(self.pods)
         return self.pods[names[a % len(names)]] if names else None
 
-    def tell_pod(self, pod: Pod) -> None:
+    def apply_pod(self, pod: Pod) -> None:
         self.pods[pod.metadata.key] = pod
         self.engine.on_pod(pod)
 
@@ -289,9 +289,9 @@ class Edited:
     def edit(self, a: int, **status: Any) -> None:
         unit = self.pick(a)
         if unit is not None:
-            self.tell(changed(unit, 0, **status))
+            self.apply(changed(unit, 0, **status))
 
-    def tell(self, unit: QueueUnit) -> None:
+    def apply(self, unit: QueueUnit) -> None:
         version = str(self.next_version())
         unit = replace(unit, metadata=replace(unit.metadata, resource_version=version))
         self.units[unit.metadata.key] = unit

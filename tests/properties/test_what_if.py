@@ -66,7 +66,7 @@ class Case(NamedTuple):
     """An edit as data, and the same as the shells tell it."""
 
     edit: Edit
-    tell: Tell
+    apply: Tell
 
 
 # --- edits of each kind ---------------------------------------------------------------------------
@@ -234,11 +234,11 @@ def more_nodes(engine: Engine, a: int, b: int) -> Case | None:
         replace(node, metadata=replace(node.metadata, name=f"copy-{n}")) for n in range(1 + b % 3)
     ]
 
-    def tell(other: Engine) -> None:
+    def apply(other: Engine) -> None:
         for copy in copies:
             other.on_node(copy)
 
-    return Case(Edit(kind="Node", name=node.metadata.name, copies=len(copies)), tell)
+    return Case(Edit(kind="Node", name=node.metadata.name, copies=len(copies)), apply)
 
 
 def settings_of_all(_engine: Engine, a: int, b: int) -> Case | None:
@@ -251,11 +251,11 @@ def settings_of_all(_engine: Engine, a: int, b: int) -> Case | None:
         meta = replace(queue.metadata, annotations=annotations)
         return replace(queue, metadata=meta, spec=replace(queue.spec, queue_policy=policy))
 
-    def tell(other: Engine) -> None:
+    def apply(other: Engine) -> None:
         for queue in [each.rules.api_object for each in other.queues]:
             other.on_queue(change(queue))
 
-    return Case(Edit(kind="SchedulerSettings", patch=patch), tell)
+    return Case(Edit(kind="SchedulerSettings", patch=patch), apply)
 
 
 EDITS: Final[tuple[Callable[[Engine, int, int], Case | None], ...]] = (
@@ -278,13 +278,13 @@ def leave(engine: Engine, key: str, phase: str) -> None:
     engine.on_queue_unit(unit)
 
 
-class Told:
-    """An engine that was told of an edit, or of none, at rest."""
+class Played:
+    """An engine at rest, after an edit or none."""
 
-    def __init__(self, engine: Engine, now: float, tell: Tell | None) -> None:
+    def __init__(self, engine: Engine, now: float, apply: Tell | None) -> None:
         self.engine, self.left = engine, set[str]()
-        if tell is not None:
-            tell(engine)
+        if apply is not None:
+            apply(engine)
         for key in [each.key for each in engine.units.records.values() if is_asked(engine, each)]:
             self.leave([key])
         workers = Workers(engine, choose=lambda going: going[0])
@@ -352,8 +352,8 @@ def test_an_edit_does_what_is_said(
     if case is None:
         return
     now = world.workers.now
-    plain = Told(world.engine.fork(), now, None)
-    edited = Told(world.engine.fork(), now, case.tell)
+    plain = Played(world.engine.fork(), now, None)
+    edited = Played(world.engine.fork(), now, case.apply)
     got = answer_at_once(world.engine.fork(), [case.edit], Moment(now, WALL))
     assert got.is_complete
     before = {key for key, each in world.engine.units.records.items() if each.occupies}

@@ -100,8 +100,8 @@ def test_every_flag_of_upstreams_is_accepted_in_each_of_gos_spellings(
     name: str, value: str, is_switch: bool
 ) -> None:
     for arguments in spellings_in_go(name, value, is_switch=is_switch):
-        told = parse_flags(arguments).without_effect
-        assert set(told) == {f"--{name}"} & WITHOUT_EFFECT, arguments
+        reported = parse_flags(arguments).without_effect
+        assert set(reported) == {f"--{name}"} & WITHOUT_EFFECT, arguments
 
 
 def test_upstreams_defaults_together_are_those_of_a_start() -> None:

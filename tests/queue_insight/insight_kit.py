@@ -94,8 +94,8 @@ class Sender:
         replica = Replica(hello, lambda: self.is_leader, lambda: self.is_ready)
         metrics = FeedMetrics(self.registry)
         self.feed = InsightFeed(self.shared, self.calls, folder, replica, self.clock, metrics)
-        self.shared.tell(Engine.on_quota, elastic_quota("team", max={"cpu": 4}))
-        self.shared.tell(Engine.on_queue, queue("team"))
+        self.shared.apply(Engine.on_quota, elastic_quota("team", max={"cpu": 4}))
+        self.shared.apply(Engine.on_queue, queue("team"))
 
     def add_unit(self, name: str, *, cpu: int = 1) -> None:
         meta = {
@@ -104,14 +104,14 @@ class Sender:
             "creationTimestamp": "2026-11-01T10:00:00Z",
         }
         unit = queue_unit(name, quota="team", requests={"cpu": cpu}, metadata=meta)
-        self.shared.tell(Engine.on_queue_unit, unit)
+        self.shared.apply(Engine.on_queue_unit, unit)
 
-    def tell_phase(self, name: str, phase: str, *, version: int) -> None:
+    def apply_phase(self, name: str, phase: str, *, version: int) -> None:
         meta = {"uid": f"uid-{name}", "resourceVersion": str(version)}
         body = with_status(queue_unit_body(name, quota="team", metadata=meta), phase=phase)
-        self.shared.tell(Engine.on_queue_unit, to_struct(QueueUnit, body))
+        self.shared.apply(Engine.on_queue_unit, to_struct(QueueUnit, body))
 
-    def tell_real_time(self) -> None:
+    def use_real_time(self) -> None:
         """Set the wall clock to the real time, which the program that follows has."""
         behind = SystemClock().now() - self.clock.now()
         self.clock.jump_wall_clock(behind.total_seconds())

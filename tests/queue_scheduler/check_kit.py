@@ -25,7 +25,7 @@ class Checked:
         self.kit = kit
         self.line = Line(kit)
         self.news = UnitNews(kit)
-        self.told: list[Notice] = []
+        self.reported: list[Notice] = []
         self.failed: list[tuple[str, Shortfall]] = []
         self.admitted: list[str] = []
         self._timeout = timeout
@@ -35,7 +35,7 @@ class Checked:
     def restarted(self) -> AdmissionCheckCycle:
         """Return a new cycle without knowledge; its informer begins with a list."""
         self.due = self.kit.work_queue()
-        access = access_of(self.kit, self.due, report=self.told.append)
+        access = access_of(self.kit, self.due, report=self.reported.append)
         rng = random.Random(5)
         self.cycle = AdmissionCheckCycle(access, self.kit.clock, rng, self._timeout, self)
         self.news.forget()
@@ -68,7 +68,7 @@ class Checked:
     def activate(self, name: str, active: str, message: str = "") -> None:
         """Let an AdmissionCheck say whether it is active."""
         check = build_check(name, active, message)
-        self.kit.shared.tell(Engine.on_admission_check, check)
+        self.kit.shared.apply(Engine.on_admission_check, check)
         self.cycle.on_admission_check(None, check)
 
     def reserve(self, name: str = "u", **spec: Any) -> None:

@@ -54,12 +54,12 @@ class SourceEngine:
         self._units: dict[str, QueueUnit] = {}
         self._version = 1
 
-    def tell(self, source: QuotaSource) -> None:
+    def apply(self, source: QuotaSource) -> None:
         """Deliver an object that quotas come from, as the event handlers do."""
         self.engine.on_quota(source)
         self.engine.validate()
 
-    def tell_gone(self, source: QuotaSource) -> None:
+    def apply_gone(self, source: QuotaSource) -> None:
         """Report that one was deleted."""
         self.engine.on_quota_gone(source)
         self.engine.validate()
@@ -72,19 +72,19 @@ class SourceEngine:
     def add(self, name: str, node: str = "", **more: Any) -> None:
         """Add a unit that names a node of a tree, or none."""
         labels = {**({TREE_LABEL: node} if node else {}), **more.pop("labels", {})}
-        self._tell(build_unit(name, labels=labels, version=self._next(), **more))
+        self._apply(build_unit(name, labels=labels, version=self._next(), **more))
 
     def write(self, name: str) -> None:
         """Have the decision to start a unit written."""
-        self._tell(admitted(self._units[name], self._next()))
+        self._apply(admitted(self._units[name], self._next()))
 
     def finish(self, name: str) -> None:
         """End a unit."""
-        self._tell(changed(self._units[name], self._next(), "Succeed", admissions=()))
+        self._apply(changed(self._units[name], self._next(), "Succeed", admissions=()))
 
     def change(self, name: str, **status: Any) -> None:
         """Change the status of a unit."""
-        self._tell(changed(self._units[name], self._next(), **status))
+        self._apply(changed(self._units[name], self._next(), **status))
 
     def relabel(self, name: str, **labels: str) -> None:
         """Edit labels of trees on a unit."""
@@ -92,7 +92,7 @@ class SourceEngine:
         edited = {**unit.metadata.labels, **{TREE_PREFIX + key: v for key, v in labels.items()}}
         version = str(self._next())
         meta = replace(unit.metadata, labels=edited, resource_version=version)
-        self._tell(replace(unit, metadata=meta))
+        self._apply(replace(unit, metadata=meta))
 
     def delete(self, name: str) -> None:
         """Delete a unit."""
@@ -103,7 +103,7 @@ class SourceEngine:
         self._version += 1
         return self._version
 
-    def _tell(self, unit: QueueUnit) -> None:
+    def _apply(self, unit: QueueUnit) -> None:
         self._units[unit.metadata.name] = unit
         self.engine.on_queue_unit(unit)
         self.engine.validate()
@@ -114,7 +114,7 @@ class SourceEngine:
         for queue in self.engine.queues:
             twin.engine.on_queue(queue.rules.api_object)
         for unit in self._units.values():
-            twin._tell(unit)
+            twin._apply(unit)
         return twin
 
     def start(self, *queues: str) -> list[str]:
@@ -164,6 +164,6 @@ def tree_plugin(**arguments: Any) -> ElasticQuotaTreePlugin:
 def tree_world(of: ElasticQuotaTree, *queues: str, **arguments: Any) -> SourceEngine:
     """Return an engine with that plugin, a tree and these queues."""
     room = SourceEngine(tree_plugin(**arguments))
-    room.tell(of)
+    room.apply(of)
     room.add_queues(*queues)
     return room

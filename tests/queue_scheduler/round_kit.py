@@ -33,7 +33,7 @@ PREEMPTS = TAKES_ALL | {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true"}
 BEGIN = 10.0
 LONG = 5_000.0
 
-Told = list[tuple[float, str]]
+Reports = list[tuple[float, str]]
 """What happened, with its second."""
 
 
@@ -46,7 +46,7 @@ class Times:
         self.workers.now = BEGIN
         self.units: dict[str, QueueUnit] = {}
         self.version = 1
-        self.told: Told = []
+        self.reported: Reports = []
         self.writes = True
 
     # --- facts --------------------------------------------------------------------------------
@@ -137,13 +137,13 @@ class Times:
         now = self.workers.now
         if isinstance(decision, Preempt):
             names = [victim.unit.partition("/")[2] for victim in decision.victims]
-            self.told.append((now, f"{name} evicts {' and '.join(names)}"))
+            self.reported.append((now, f"{name} evicts {' and '.join(names)}"))
             failed = () if self.writes else decision.victims
             for each in names if self.writes else ():
                 self.has_to_leave(each, f"{for_whom_mark(decision.unit)}(...)")
             self.workers.wake(self.engine.on_preempted(decision, failed))
         elif self.writes:
-            self.told.append((now, f"{name} starts"))
+            self.reported.append((now, f"{name} starts"))
             self.version += 1
             unit = admitted(self.units[name], self.version)
             self.units[name] = unit = changed(unit, self.version, last_allocate_time=self._wall())
@@ -152,8 +152,8 @@ class Times:
             failure = WriteFailure.REFUSED
             self.workers.wake(self.engine.on_write_failed(decision, failure, why="denied"))
 
-    def wait(self, seconds: float) -> Told:
+    def wait(self, seconds: float) -> Reports:
         """Let time pass; return what happened since the last call."""
         self.workers.let_pass(seconds, self.ask)
-        told, self.told = self.told, []
-        return told
+        reported, self.reported = self.reported, []
+        return reported

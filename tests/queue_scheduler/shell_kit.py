@@ -71,14 +71,14 @@ class SentEvents:
     """A `NoticeSink` that keeps what it gets: (kind, key, reason)."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, str, str]] = []
+        self.reported: list[tuple[str, str, str]] = []
         self.notes: list[str] = []
         self.warnings: list[bool] = []
 
     def record(
         self, kind: str, key: str, uid: Uid, reason: str, note: str, *, warning: bool
     ) -> None:
-        self.told.append((kind, key, reason))
+        self.reported.append((kind, key, reason))
         self.notes.append(note)
         self.warnings.append(warning)
 
@@ -141,7 +141,7 @@ class ShellKit(ServedUnits):
         self.woken: list[str] = []
         self.shared = SharedEngine(self.engine, self._on_wake)
         self.noted: list[Any] = []
-        self.told: list[Notice] = []
+        self.reported: list[Notice] = []
         self.unreadable: set[str] = set()
 
     def work_queue(self) -> WorkQueue[Any]:
@@ -173,7 +173,7 @@ class ShellKit(ServedUnits):
         """Create a quota of so many cpu, and a queue of its name, and tell the engine."""
         body = elastic_quota_body(name, max={"cpu": cpu}, min={"cpu": cpu}, **more)
         self.direct.create(body)
-        self.shared.tell(
+        self.shared.apply(
             Engine.on_quota, self.client.get(ELASTIC_QUOTAS, body["metadata"]["namespace"], name)
         )
         self.add_queue(name)
@@ -191,12 +191,12 @@ class ShellKit(ServedUnits):
     def learn(self, name: str) -> QueueUnit:
         """Tell the engine of a unit as the server has it now."""
         unit = self.client.get(QUEUE_UNITS, "default", name)
-        self.shared.tell(Engine.on_queue_unit, unit)
+        self.shared.apply(Engine.on_queue_unit, unit)
         return unit
 
     def learn_queue(self, name: str) -> None:
         """Tell the engine of a queue as the server has it now."""
-        self.shared.tell(Engine.on_queue, self.client.get(QUEUES, QUEUE_NAMESPACE, name))
+        self.shared.apply(Engine.on_queue, self.client.get(QUEUES, QUEUE_NAMESPACE, name))
 
     def decide(self, queue: str = "team") -> Any:
         """Ask for the next decision of a queue."""

@@ -210,8 +210,8 @@ def test_every_upstream_flag_is_accepted_in_each_of_gos_spellings(
     name: str, value: str, is_switch: bool
 ) -> None:
     for arguments in spellings_in_go(name, value, is_switch=is_switch):
-        told = parse_flags(arguments).without_effect
-        assert set(told) == {f"--{name}"} - {f"--{each}" for each in IN_EFFECT}, arguments
+        reported = parse_flags(arguments).without_effect
+        assert set(reported) == {f"--{name}"} - {f"--{each}" for each in IN_EFFECT}, arguments
 
 
 def test_flags_of_upstreams_chart_are_accepted_and_those_without_effect_reported() -> None:

@@ -40,7 +40,7 @@ def elastic(mode: QuotaMode) -> ElasticQuotaPlugin:
 def room_of(plugin: Plugin, *sources: Any) -> SourceEngine:
     room = SourceEngine(plugin)
     for source in sources:
-        room.tell(source)
+        room.apply(source)
     room.add_queues("root-a")
     return room
 
@@ -152,10 +152,10 @@ def test_users_get_their_own_reason_and_nothing_is_lost(
     kind: Reason, more: dict[str, Any], reason: Reason | None
 ) -> None:
     refusal = Refusal(reason=kind, quota="a", **{"resource": "cpu", **more})
-    told = put_for_users(refusal, "kube-system")
-    assert told.reason is (reason or kind)
-    assert told.kind is kind
-    assert (told.quota_namespace, told.basis) == ("kube-system", refusal.basis)
+    got = put_for_users(refusal, "kube-system")
+    assert got.reason is (reason or kind)
+    assert got.kind is kind
+    assert (got.quota_namespace, got.basis) == ("kube-system", refusal.basis)
 
 
 def test_a_refusal_that_users_get_unchanged_stays_one_object() -> None:

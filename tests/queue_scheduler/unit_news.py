@@ -46,7 +46,7 @@ def access_of(
         may_write=kit.may_write,
         due=due or kit.work_queue(),
         read_unit=lambda namespace, name: kit.client.get(QUEUE_UNITS, namespace, name),
-        report=report or kit.told.append,
+        report=report or kit.reported.append,
     )
 
 
@@ -70,9 +70,9 @@ class UnitNews:
             if old == new:
                 continue
             if new is not None:
-                self._kit.shared.tell(Engine.on_queue_unit, new)
+                self._kit.shared.apply(Engine.on_queue_unit, new)
             elif old is not None:
-                self._kit.shared.tell(Engine.on_queue_unit_gone, old)
+                self._kit.shared.apply(Engine.on_queue_unit_gone, old)
             listener.on_queue_unit(old, new)
         self._heard = there
 

@@ -270,12 +270,12 @@ def test_of_two_quotas_with_one_name_both_are_reported(logs: Logs, world: Schedu
     world.clock.advance(60.0)
     world.add_quota("team", cpu=100, namespace="elsewhere")
     world.settle(TOLD_SECONDS)
-    told = [
+    got = [
         event["regarding"]["namespace"]
         for event in world.direct.list("events.events.k8s.io")
         if event["reason"] == "DuplicateName"
     ]
-    assert sorted(told) == ["default", "elsewhere"]
+    assert sorted(got) == ["default", "elsewhere"]
     warned = [line["object"] for line in logs if line.get("reason") == "DuplicateName"]
     assert sorted(warned) == ["default/team", "elsewhere/team"]
     world.add_unit("big", cpu=5)

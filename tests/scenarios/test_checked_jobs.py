@@ -127,7 +127,9 @@ def test_a_job_that_contradicts_its_check_releases_its_quota(town: Town) -> None
     assert (unit["status"]["phase"], unit["spec"]["active"]) == ("Enqueued", False)
     assert town.jobs.is_suspended()
     why = "to be z1, and the job's template mine"
-    assert any(reason == "PodSetUpdatesConflict" and why in note for reason, note in town.told())
+    assert any(
+        reason == "PodSetUpdatesConflict" and why in note for reason, note in town.reported()
+    )
     town.jobs.job("next")
     town.pass_time(5.0)
     assert town.jobs.phase("next") == "Reserved", "the quota of the first job is released"

@@ -149,8 +149,8 @@ def test_a_bad_annotation_of_a_job_is_told_or_refused() -> None:
                     made[name] = f"{key}: {about}"
             town.pass_time(3.0, MANY)
         town.pass_time(5.0, MANY)
-        told = reasons_by_name(town)
-        silent = [about for name, about in made.items() if "IgnoredAnnotation" not in told[name]]
+        got = reasons_by_name(town)
+        silent = [about for name, about in made.items() if "IgnoredAnnotation" not in got[name]]
         assert silent == []
         started = sum(not town.jobs.is_suspended(name) for name in made)
         assert started <= 100, "the quota has room for a hundred of them"

@@ -232,8 +232,8 @@ def test_events_on_victim_and_preemptor_name_units_and_amounts(stage: Stage) -> 
         "which lacks 2 of cpu"
     )
     assert stage.world.note("victim", "Preempted") == why
-    told = stage.world.note("preemptor", "Preempting")
-    assert told.startswith(
+    got = stage.world.note("preemptor", "Preempting")
+    assert got.startswith(
         "1 unit is evicted so that it can start, which it does when they have stopped: "
         "default/victim ("
     )

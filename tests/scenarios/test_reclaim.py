@@ -69,8 +69,8 @@ def test_what_may_be_reclaimed(
     stage.add("owner", cpu=cpu, quota="lender")
     assert len(evicted(stage)) == want
     stage.world.settle(2.0)
-    told = ("lender", "UnknownReclaimPolicy") in stage.world.events()
-    assert told is (policy == "Sometimes")
+    got = ("lender", "UnknownReclaimPolicy") in stage.world.events()
+    assert got is (policy == "Sometimes")
 
 
 @MODES
@@ -128,14 +128,14 @@ def test_events_on_victims_and_owner_name_units_and_amounts(stage: Stage, mode: 
     for name in evicted(stage):
         assert stage.world.note(name, "Reclaimed") == why
         assert condition_of(stage.world.unit(name), "Evicted")["message"] == why
-    told = stage.world.note("owner", "Preempting")
-    names, _, rest = told.partition(" (")
+    got = stage.world.note("owner", "Preempting")
+    names, _, rest = got.partition(" (")
     assert names == (
         "2 units are evicted so that it can start, which it does when they have stopped: "
         "default/b4, default/b3"
     )
     lost = re.fullmatch(r"([0-9]+) s of run time are lost\)", rest)
-    assert lost is not None, told
+    assert lost is not None, got
     # Both have run for a little more than half a minute.
     assert 60 <= int(lost[1]) <= 80
 
@@ -146,7 +146,7 @@ def test_of_many_victims_the_first_are_named(stage: Stage, mode: str) -> None:
     stage.add("owner", cpu=6, quota="lender")
     stage.world.settle(3.0)
     assert len(evicted(stage)) == 6
-    told = stage.world.note("owner", "Preempting")
+    got = stage.world.note("owner", "Preempting")
     named = "default/b9, default/b8, default/b7, default/b6, default/b5, ... ("
-    assert told.startswith("6 units are evicted so that it can start")
-    assert named in told
+    assert got.startswith("6 units are evicted so that it can start")
+    assert named in got

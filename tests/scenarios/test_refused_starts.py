@@ -185,9 +185,9 @@ def test_settings_without_effect_are_named_in_one_line_of_the_log(
     taken = f"--metrics-address=127.0.0.1:{taken_port}"
     lines = refused_start(module, kubeconfig, taken, *flags)
     events = [json.loads(line) for line in lines if line.startswith("{")]
-    (told,) = [event for event in events if event["event"] == "settings without effect"]
-    assert told["settings"].keys() == named
-    assert all(told["settings"].values())
+    (got,) = [event for event in events if event["event"] == "settings without effect"]
+    assert got["settings"].keys() == named
+    assert all(got["settings"].values())
 
 
 @pytest.mark.parametrize("module", PROGRAMS)

@@ -17,12 +17,12 @@ SILVER = {"metadata": {"labels": {"quota.scheduling.koordinator.sh/name": "silve
 def test_a_missing_quota_is_reported_once_and_again_for_another_quota(bare_town: Town) -> None:
     bare_town.jobs.job()
     bare_town.pass_time(12.0)
-    ((reason, note),) = bare_town.told()
+    ((reason, note),) = bare_town.reported()
     assert reason == "NoQuota"
     assert "gold does not exist" in note
     bare_town.jobs.patch_job(SILVER)
     bare_town.pass_time(10.0)
-    notes = [note for _, note in bare_town.told()]
+    notes = [note for _, note in bare_town.reported()]
     assert len(notes) == 2
     assert any("silver does not exist" in note for note in notes)
 
@@ -33,7 +33,7 @@ def test_an_unreadable_demand_is_reported_on_the_job(bare_town: Town) -> None:
     pod = {"restartPolicy": "Never", "containers": [container]}
     bare_town.jobs.job(template={"spec": pod})
     bare_town.pass_time(10.0)
-    ((reason, note),) = bare_town.told()
+    ((reason, note),) = bare_town.reported()
     assert reason == "InvalidDemand"
     assert "requests.cpu: exponent 999" in note
 
@@ -50,6 +50,6 @@ def test_waiting_for_quota_is_reported_and_a_start_costs_no_further_write(
     bare_town.pass_time(10.0)
     assert not bare_town.jobs.is_suspended("first")
     assert bare_town.jobs.is_suspended("second")
-    ((reason, note),) = bare_town.told()
+    ((reason, note),) = bare_town.reported()
     assert (reason, note.partition(":")[0]) == ("Queued", "Queue unit second waits in queue gold")
     assert [entry.info.verb for entry in own if entry.info.is_write] == ["patch", "patch"]

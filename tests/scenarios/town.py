@@ -53,7 +53,7 @@ class Town:
             assert self.scheduling.clock.monotonic() < until, self.jobs.get_unit()["status"]
             self.pass_time(0.2)
 
-    def told(self) -> list[tuple[str, str]]:
+    def reported(self) -> list[tuple[str, str]]:
         """Return reason and note of each event on a Job, sorted."""
         events = self.jobs.direct.list("events.events.k8s.io")
         return sorted(

@@ -38,20 +38,20 @@ class Server:
         happened = []
         for _ in range(times):
             self.asked += 1
-            happened += told(self.shares.ask(caller, f"{caller} {self.asked}", self.now))
+            happened += reported(self.shares.ask(caller, f"{caller} {self.asked}", self.now))
             self.shares.validate()
         return happened
 
     def end(self, ticket: str) -> list[str]:
         """End an answer; return what happens then."""
-        outcome = told(self.shares.end(ticket, self.now))
+        outcome = reported(self.shares.end(ticket, self.now))
         self.shares.validate()
         return outcome
 
     def pass_time(self, seconds: float) -> list[str]:
         """Let time pass; return what it changes."""
         self.now += seconds
-        outcome = told(self.shares.tick(self.now))
+        outcome = reported(self.shares.tick(self.now))
         self.shares.validate()
         return outcome
 
@@ -62,7 +62,7 @@ class Server:
         self.end(begun.removeprefix("begin "))
 
 
-def told(outcome: Outcome[str]) -> list[str]:
+def reported(outcome: Outcome[str]) -> list[str]:
     return [
         *(f"begin {ticket}" for ticket in outcome.begun),
         *(f"refuse {each.ticket} for {each.retry_after} s" for each in outcome.refused),

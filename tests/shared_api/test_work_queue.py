@@ -172,15 +172,15 @@ def test_a_key_whose_work_raises_is_retried_and_keeps_no_other_waiting(
 
 
 def test_who_asks_is_told_of_an_exception_and_may_raise_as_well(queue: WorkQueue[str]) -> None:
-    told: list[tuple[str, str]] = []
+    reported: list[tuple[str, str]] = []
 
-    def tell(key: str, error: Exception) -> None:
-        told.append((key, type(error).__name__))
+    def report(key: str, error: Exception) -> None:
+        reported.append((key, type(error).__name__))
         raise OSError(key)
 
     queue.add("a")
-    assert queue.work(as_number, tell) == 0
-    assert told == [("a", "ValueError")]
+    assert queue.work(as_number, report) == 0
+    assert reported == [("a", "ValueError")]
     assert (queue.seconds_until_ready(), queue.retries("a")) == (1, 1)
 
 

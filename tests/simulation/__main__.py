@@ -67,7 +67,7 @@ def run_all(seeds: Sequence[int], steps: int, jobs: int) -> int:
         turns += outcome.turns
         if outcome.broken is not None:
             failed.append(outcome.seed)
-            print(told(outcome), flush=True)
+            print(event(outcome), flush=True)
         if not number % SAY_EVERY or number == len(seeds):
             so_far = in_words(clock.monotonic() - started)
             print(f"{number} of {len(seeds)} seeds, {turns} turns, {so_far}", flush=True)
@@ -88,7 +88,7 @@ def outcomes(seeds: Iterable[int], steps: int, jobs: int) -> Iterator[Outcome]:
         yield from pool.map(one, seeds, chunksize=4)
 
 
-def told(outcome: Outcome) -> str:
+def event(outcome: Outcome) -> str:
     """Return the report on a run that broke a rule."""
     lines = outcome.story()
     left_out = len(lines) - STORY_LINES

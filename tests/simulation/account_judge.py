@@ -42,7 +42,7 @@ from shared_api.well_known_labels import (
 from tests.demo.unit_charge import Amounts, chain_of, controller_uid, requests_of
 from tests.object_states import is_living, occupies_quota, phase_of
 from tests.simulation.accounts import Account, annotations_of, job_uid, quota_of
-from tests.simulation.change_feed import Json, Told
+from tests.simulation.change_feed import ChangeEvent, Json
 from tests.simulation.stepped_programs import Process
 
 NEVER_OVER: Final = "never over"
@@ -114,34 +114,34 @@ class AccountJudge:
         self._granted: dict[tuple[str, str], set[str]] = {}
         """(uid of a unit, attempt) -> the reservations that had a node at some time"""
 
-    def take(self, told: Told) -> None:
+    def take(self, event: ChangeEvent) -> None:
         """Take in a change, and judge its writer."""
-        match told.plural:
+        match event.plural:
             case "elasticquotas":
-                self._on_quota(told)
+                self._on_quota(event)
             case "queueunits":
-                self._on_unit(told)
+                self._on_unit(event)
             case "jobs":
-                self._on_job(told)
+                self._on_job(event)
             case "pods":
-                self._on_pod(told)
+                self._on_pod(event)
             case "reservations":
-                self._on_reservation(told)
+                self._on_reservation(event)
             case _:
                 pass
 
-    def _break(self, rule: str, told: Told, how: str) -> None:
-        self.broken.append(Broken(rule, told.key, f"{told.actor}: {how}"))
+    def _break(self, rule: str, event: ChangeEvent, how: str) -> None:
+        self.broken.append(Broken(rule, event.key, f"{event.actor}: {how}"))
 
     # --- quotas -------------------------------------------------------------------------------
 
-    def _on_quota(self, told: Told) -> None:
-        name = told.body["metadata"]["name"]
-        self._quotas_changed = told.version
-        if told.is_gone:
+    def _on_quota(self, event: ChangeEvent) -> None:
+        name = event.body["metadata"]["name"]
+        self._quotas_changed = event.version
+        if event.is_gone:
             self._quotas.pop(name, None)
             return
-        spec, labels = told.body["spec"], told.body["metadata"].get("labels") or {}
+        spec, labels = event.body["spec"], event.body["metadata"].get("labels") or {}
         self._quotas[name] = _Quota(
             parent=labels.get(QUOTA_PARENT, ""),
             most={key: amount(key, text) for key, text in (spec.get("max") or {}).items()},
@@ -183,51 +183,51 @@ class AccountJudge:
 
     # --- units --------------------------------------------------------------------------------
 
-    def _on_unit(self, told: Told) -> None:
-        account = self.accounts.setdefault(job_uid(told.body), Account())
-        before = account.units.pop(told.key, None)
-        if before is not None and before["metadata"]["uid"] != told.uid:
+    def _on_unit(self, event: ChangeEvent) -> None:
+        account = self.accounts.setdefault(job_uid(event.body), Account())
+        before = account.units.pop(event.key, None)
+        if before is not None and before["metadata"]["uid"] != event.uid:
             before = None
-        account.put_unit(told)
+        account.put_unit(event)
         if account.pods and not account.units:
             account.leave_behind({each.name: each.seen() for each in self._processes.values()})
         if len(account.units) > 1 and before is None and not self._may_be_twice:
-            self._break(ONE_UNIT, told, f"the job has {sorted(account.units)}")
+            self._break(ONE_UNIT, event, f"the job has {sorted(account.units)}")
         occupied, occupies = before is not None and occupies_quota(before), False
-        if not told.is_gone:
-            occupies = occupies_quota(told.body)
-            if not (occupied and occupies) and account.quota != quota_of(told.body):
-                account.quota, account.quota_since = quota_of(told.body), told.version
+        if not event.is_gone:
+            occupies = occupies_quota(event.body)
+            if not (occupied and occupies) and account.quota != quota_of(event.body):
+                account.quota, account.quota_since = quota_of(event.body), event.version
                 account.charge = {}  # all of it is new to this quota
-        account.note_state(told.version)
+        account.note_state(event.version)
         if before is None and account.pods:
             # Until now these pods belonged to no unit; the deciding process may not know them yet.
-            self._note_fact(account, told)
+            self._note_fact(account, event)
             self._note(account, "pods", max(account.pods_since.values()))
-        process = self._processes.get(told.actor)
+        process = self._processes.get(event.actor)
         is_decision = (
             process is not None and process.scheduler is not None and occupies and not occupied
         )
-        grown = self._recharge(account, told, is_decision=is_decision)
-        if process is None or told.is_gone:
+        grown = self._recharge(account, event, is_decision=is_decision)
+        if process is None or event.is_gone:
             return
-        self._judge_move(told, before, process)
-        self._judge_nodes(told, before, account, process)
+        self._judge_move(event, before, process)
+        self._judge_nodes(event, before, account, process)
         if is_decision:
-            self._judge_admission(told, account, process, grown)
+            self._judge_admission(event, account, process, grown)
         if occupied:
-            self._judge_occupying(told, before, account, process)
+            self._judge_occupying(event, before, account, process)
 
-    def _judge_move(self, told: Told, before: Json | None, process: Process) -> None:
-        if before is None or phase_of(before) == phase_of(told.body):
+    def _judge_move(self, event: ChangeEvent, before: Json | None, process: Process) -> None:
+        if before is None or phase_of(before) == phase_of(event.body):
             return
         # The proof of an adoption comes with the move that it allows.
-        shown = told.body["status"].get("conditions", ())
+        shown = event.body["status"].get("conditions", ())
         proof = [each for each in shown if each["type"] == ADOPTED]
         conditions = [*(before["status"].get("conditions") or ()), *proof]
         story = {**before, "status": {**before["status"], "conditions": conditions}}
         unit = msgspec.convert(story, QueueUnit)
-        to = Phase(phase_of(told.body))
+        to = Phase(phase_of(event.body))
         if process.scheduler is not None:
             writer = Writer.SCHEDULER
         else:
@@ -235,36 +235,36 @@ class AccountJudge:
         try:
             check_move(unit, to, writer)
         except IllegalMoveError as error:
-            self._break(LEGAL_MOVES, told, str(error))
+            self._break(LEGAL_MOVES, event, str(error))
         state = before["status"].get("requeueState") or {}
         if phase_of(before) == Phase.TIMEOUT_BACKOFF and state.get("requeueAt"):
             early = (parse_time(state["requeueAt"]) - self._now()).total_seconds()
-            if phase_of(told.body) == Phase.ENQUEUED and early > CLOCK_JUMP_SECONDS:
-                self._break(WAITS, told, f"{early} s too early")
+            if phase_of(event.body) == Phase.ENQUEUED and early > CLOCK_JUMP_SECONDS:
+                self._break(WAITS, event, f"{early} s too early")
 
     def _judge_nodes(
-        self, told: Told, before: Json | None, account: Account, process: Process
+        self, event: ChangeEvent, before: Json | None, account: Account, process: Process
     ) -> None:
         """Judge an admission in a strict queue, or the verdict that leads to it."""
-        moved = ("" if before is None else phase_of(before), phase_of(told.body))
+        moved = ("" if before is None else phase_of(before), phase_of(event.body))
         if moved == ("SchedReady", "SchedSucceed"):
-            attempt = str(told.body["status"].get("attempts", 0))
-            granted = self._granted.get((told.uid, attempt), set())
-            wanted = min(_replicas(told.body), account.least_pods(process.seen().get("jobs", 0)))
+            attempt = str(event.body["status"].get("attempts", 0))
+            granted = self._granted.get((event.uid, attempt), set())
+            wanted = min(_replicas(event.body), account.least_pods(process.seen().get("jobs", 0)))
             if len(granted) < wanted:
-                self._break(NODES_FIRST, told, f"{len(granted)} of {wanted} pods have a node")
+                self._break(NODES_FIRST, event, f"{len(granted)} of {wanted} pods have a node")
         elif moved[0] in {"Enqueued", "Reserved"} and moved[1] == "Dequeued":
-            queue = process.decided_queue.get(told.key, "")
-            needed = _demand_of(told.body)
+            queue = process.decided_queue.get(event.key, "")
+            needed = _demand_of(event.body)
             if queue and self._strict.next_phase(queue, needed) is not Phase.DEQUEUED:
-                self._break(NODES_FIRST, told, f"queue {queue} is strict, it asks for {needed}")
+                self._break(NODES_FIRST, event, f"queue {queue} is strict, it asks for {needed}")
 
     def _judge_admission(
-        self, told: Told, account: Account, process: Process, asked: Sequence[str]
+        self, event: ChangeEvent, account: Account, process: Process, asked: Sequence[str]
     ) -> None:
         """Judge an admission by the resources of which it takes more than was charged before."""
-        knew = process.decided.get(told.key, {})
-        self._admitted_at[process.name] = told.version
+        knew = process.decided.get(event.key, {})
+        self._admitted_at[process.name] = event.version
         if self._quotas_changed > knew.get("elasticquotas", 0):
             return
         others = (at for name, at in self._admitted_at.items() if name != process.name)
@@ -281,7 +281,7 @@ class AccountJudge:
                     for each, charge in self._charges(level, process.name)
                 )
                 how = f"quota {level} is at {over}, its limit {limit}: {who}"
-                self._break(NEVER_OVER, told, how)
+                self._break(NEVER_OVER, event, how)
 
     def _has_news(self, level: str, knew: Mapping[str, int]) -> bool:
         """Return whether a quota, or a descendant, was charged what this process cannot know."""
@@ -293,60 +293,60 @@ class AccountJudge:
         )
 
     def _judge_occupying(
-        self, told: Told, before: Json | None, account: Account, process: Process
+        self, event: ChangeEvent, before: Json | None, account: Account, process: Process
     ) -> None:
         """Judge a write to a booked unit: whether it could be released, or be granted more.
 
         Pods of a unit without a job may come at any time, even while it is being released.
         """
-        if before is not None and is_given_back(before) and _replicas(told.body):
-            self._break(GIVEN_BACK, told, "it is granted something before it was free")
-        if occupies_quota(told.body) or phase_of(told.body) in {"Succeed", "Failed"}:
+        if before is not None and is_given_back(before) and _replicas(event.body):
+            self._break(GIVEN_BACK, event, "it is granted something before it was free")
+        if occupies_quota(event.body) or phase_of(event.body) in {"Succeed", "Failed"}:
             return
         knew = {} if process.scheduler is None else process.scheduler.knew
-        seen = knew.get(told.key, process.seen()).get("pods", 0)
+        seen = knew.get(event.key, process.seen()).get("pods", 0)
         living = [k for k in self._pods_known(account, seen) if is_living(account.pods[k])]
-        if before is not None and job_uid(before) == told.uid:
+        if before is not None and job_uid(before) == event.uid:
             asked_at = int(before["metadata"]["resourceVersion"])
             living = [key for key in living if account.pods_since[key] < asked_at]
         if living:
-            self._break(STOPPED_FIRST, told, f"these pods live: {living}")
+            self._break(STOPPED_FIRST, event, f"these pods live: {living}")
 
     # --- jobs and pods ------------------------------------------------------------------------
 
-    def _on_job(self, told: Told) -> None:
-        account = self.accounts.setdefault(told.uid, Account())
-        before, account.job = account.job, None if told.is_gone else told.body
-        account.note_pods(told)
-        process = self._processes.get(told.actor)
-        if told.is_gone or before is None or process is None:
+    def _on_job(self, event: ChangeEvent) -> None:
+        account = self.accounts.setdefault(event.uid, Account())
+        before, account.job = account.job, None if event.is_gone else event.body
+        account.note_pods(event)
+        process = self._processes.get(event.actor)
+        if event.is_gone or before is None or process is None:
             return
-        was, now = bool(before["spec"].get("suspend")), bool(told.body["spec"].get("suspend"))
+        was, now = bool(before["spec"].get("suspend")), bool(event.body["spec"].get("suspend"))
         since = process.seen().get("queueunits", 0)
         if was and not now:
             if not account.was_admitted(since):
-                self._break(ADMITTED_FIRST, told, "released a job that is not admitted")
+                self._break(ADMITTED_FIRST, event, "released a job that is not admitted")
             if left := self._pods_known(account, process.seen().get("pods", 0)):
-                self._break(ADMITTED_FIRST, told, f"released a job that still has pods {left}")
+                self._break(ADMITTED_FIRST, event, f"released a job that still has pods {left}")
         if now and not was and not account.was_held(since):
-            self._break(ADMITTED_FIRST, told, "suspended a job that is admitted")
+            self._break(ADMITTED_FIRST, event, "suspended a job that is admitted")
 
-    def _on_pod(self, told: Told) -> None:
+    def _on_pod(self, event: ChangeEvent) -> None:
         # A pod that has lost its owner, which was deleted without it, belongs to none from then on.
-        owner = controller_uid(told.body) or (controller_uid(told.before) if told.before else "")
+        owner = controller_uid(event.body) or (controller_uid(event.before) if event.before else "")
         if not owner:
             return
         account = self.accounts.setdefault(owner, Account())
-        if told.is_gone or not controller_uid(told.body):
-            account.drop_pod(told.key)
+        if event.is_gone or not controller_uid(event.body):
+            account.drop_pod(event.key)
         else:
-            is_new = told.key not in account.pods
+            is_new = event.key not in account.pods
             if not (account.pods or account.units):
                 account.quota = ""  # of a long deleted unit: the pods name their own
-            account.put_pod(told)
+            account.put_pod(event)
             if is_new:
-                self._note_fact(account, told)
-        self._recharge(account, told, is_decision=False)
+                self._note_fact(account, event)
+        self._recharge(account, event, is_decision=False)
 
     def _pods_known(self, account: Account, seen: int) -> list[str]:
         """Return the pods that still hold something, as they were known up to a version."""
@@ -357,29 +357,29 @@ class AccountJudge:
             and (is_living(pod) or "deletionTimestamp" in pod["metadata"])
         ]
 
-    def _on_reservation(self, told: Told) -> None:
-        labels, status = told.body["metadata"]["labels"], told.body.get("status", {})
+    def _on_reservation(self, event: ChangeEvent) -> None:
+        labels, status = event.body["metadata"]["labels"], event.body.get("status", {})
         if status.get("phase") in {"Available", "Succeeded"}:
             attempt = labels[UNIT_UID], labels[ATTEMPT]
-            self._granted.setdefault(attempt, set()).add(told.key)
+            self._granted.setdefault(attempt, set()).add(event.key)
 
     # --- charges ------------------------------------------------------------------------------
 
-    def _recharge(self, account: Account, told: Told, *, is_decision: bool) -> list[str]:
+    def _recharge(self, account: Account, event: ChangeEvent, *, is_decision: bool) -> list[str]:
         """Charge a job anew; return the resources of which it takes more than before."""
         before, moved = account.charge, account.elsewhere
         account.recharge()
         for quota, amounts in account.elsewhere.items():
             if any(n > moved.get(quota, {}).get(key, 0) for key, n in amounts.items()):
-                self._note_in(quota, told.plural, told.version)
+                self._note_in(quota, event.plural, event.version)
         now = account.charge
         grown = [key for key in sorted(now) if now[key] > before.get(key, 0)]
         if grown and not is_decision:
-            self._note_fact(account, told)
+            self._note_fact(account, event)
         return grown
 
-    def _note_fact(self, account: Account, told: Told) -> None:
-        self._note(account, told.plural, told.version)
+    def _note_fact(self, account: Account, event: ChangeEvent) -> None:
+        self._note(account, event.plural, event.version)
         self._note(account, "queueunits", account.quota_since)
 
     def _note(self, account: Account, plural: str, version: int) -> None:

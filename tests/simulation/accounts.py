@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from shared_api.well_known_labels import QUOTA_NAME, RELATED_QUEUE_UNIT
 from tests.demo.unit_charge import Amounts, charge_of
 from tests.object_states import is_admitted, is_living, occupies_quota
-from tests.simulation.change_feed import Json, Told
+from tests.simulation.change_feed import ChangeEvent, Json
 
 T = TypeVar("T")
 
@@ -48,10 +48,10 @@ class Account:
         """Return the unit that counts: the booked one, or else the oldest."""
         return min(self.units.values(), key=_rank, default=None)
 
-    def put_unit(self, told: Told) -> None:
+    def put_unit(self, event: ChangeEvent) -> None:
         """Take in a unit as it is now; `units` no longer has it."""
-        if not told.is_gone:
-            self.units[told.key] = told.body
+        if not event.is_gone:
+            self.units[event.key] = event.body
             self.strays.clear()
             self.left_behind.clear()
         elif not self.units:
@@ -61,19 +61,19 @@ class Account:
                 key for key, pod in pods if RELATED_QUEUE_UNIT not in annotations_of(pod)
             }
 
-    def put_pod(self, told: Told) -> None:
+    def put_pod(self, event: ChangeEvent) -> None:
         """Take in a pod as it is now."""
-        is_new, self.pods[told.key] = told.key not in self.pods, told.body
+        is_new, self.pods[event.key] = event.key not in self.pods, event.body
         if not is_new:
             return
-        self.pods_since[told.key] = told.version
-        self.quota = self.quota or quota_of(told.body)
+        self.pods_since[event.key] = event.version
+        self.quota = self.quota or quota_of(event.body)
         if self.units:
             return
-        if RELATED_QUEUE_UNIT not in annotations_of(told.body):
-            self.strays.add(told.key)
-        elif quota_of(told.body) != self.quota:
-            self.left_behind[told.key] = frozenset()
+        if RELATED_QUEUE_UNIT not in annotations_of(event.body):
+            self.strays.add(event.key)
+        elif quota_of(event.body) != self.quota:
+            self.left_behind[event.key] = frozenset()
 
     def drop_pod(self, key: str) -> None:
         """Forget a pod."""
@@ -129,11 +129,11 @@ class Account:
         self.states.append((version, unit is not None and is_admitted(unit)))
         del self.states[:-KEPT_STATES]
 
-    def note_pods(self, told: Told) -> None:
+    def note_pods(self, event: ChangeEvent) -> None:
         """Take in how many pods the job asks for."""
-        spec, done = told.body["spec"], told.body.get("status", {}).get("succeeded", 0)
+        spec, done = event.body["spec"], event.body.get("status", {}).get("succeeded", 0)
         count = min(spec["parallelism"], (spec.get("completions") or 2**31) - done)
-        self.pod_counts.append((told.version, 0 if told.is_gone else count))
+        self.pod_counts.append((event.version, 0 if event.is_gone else count))
         del self.pod_counts[:-KEPT_STATES]
 
     def least_pods(self, since: int) -> int:

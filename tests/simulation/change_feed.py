@@ -22,7 +22,7 @@ SILENT_KINDS: Final = frozenset(("leases", "events"))
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ChangeEvent:
     """One change.
 
     Attributes:
@@ -68,9 +68,9 @@ class ChangeFeed:
         self._clock = clock
         self._started_at = clock.monotonic()
         self._last_change: dict[str, int] = {}
-        self._listeners: list[Callable[[Told], None]] = []
+        self._listeners: list[Callable[[ChangeEvent], None]] = []
 
-    def listen(self, listener: Callable[[Told], None]) -> None:
+    def listen(self, listener: Callable[[ChangeEvent], None]) -> None:
         """Call the listener with every change from now on; it must not raise, nor write."""
         self._listeners.append(listener)
 
@@ -105,21 +105,21 @@ class ChangeFeed:
             kept[key] = current.body
         if plural in SILENT_KINDS:
             return
-        told = Told(plural, key, current.body, before, is_gone, change.version, self.actor)
+        event = ChangeEvent(plural, key, current.body, before, is_gone, change.version, self.actor)
         self.writes[self.actor] += 1
         self.last_write_at = self._clock.monotonic()
-        self.say(f"{_VERBS[change.type]} {plural} {key} v{change.version} {gist_of(told)}")
+        self.say(f"{_VERBS[change.type]} {plural} {key} v{change.version} {gist_of(event)}")
         for listener in self._listeners:
-            listener(told)
+            listener(event)
 
 
 _VERBS: Final = {"ADDED": "+", "MODIFIED": "~", "DELETED": "-"}
 
 
-def gist_of(told: Told) -> str:
+def gist_of(event: ChangeEvent) -> str:
     """Return in a few words what matters about the object."""
-    body = told.body
-    match told.plural:
+    body = event.body
+    match event.plural:
         case "queueunits":
             status = body.get("status", {})
             admitted = [f"{each.get('replicas')}" for each in status.get("admissions") or ()]
@@ -139,5 +139,5 @@ def gist_of(told: Told) -> str:
             words = [f"min={spec.get('min')} max={spec.get('max')}"]
         case _:
             words = []
-    words += ["deleting"] if "deletionTimestamp" in body["metadata"] and not told.is_gone else []
+    words += ["deleting"] if "deletionTimestamp" in body["metadata"] and not event.is_gone else []
     return " ".join(words)

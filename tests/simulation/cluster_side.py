@@ -23,7 +23,7 @@ from tests.demo.job_moves import build_pod, plan_moves
 from tests.demo.json_api import JsonApi
 from tests.demo.unit_charge import controller_uid
 from tests.object_states import is_living
-from tests.simulation.change_feed import ChangeFeed, Told
+from tests.simulation.change_feed import ChangeEvent, ChangeFeed
 
 RUN_SECONDS: Final = "example.com/run-seconds"
 """Annotation on pod templates."""
@@ -85,32 +85,32 @@ class ClusterSide:
 
     # --- noticing -----------------------------------------------------------------------------
 
-    def _on_change(self, told: Told) -> None:
-        metadata = told.body["metadata"]
-        if told.is_gone or "deletionTimestamp" in metadata or "ownerReferences" in metadata:
+    def _on_change(self, event: ChangeEvent) -> None:
+        metadata = event.body["metadata"]
+        if event.is_gone or "deletionTimestamp" in metadata or "ownerReferences" in metadata:
             self._collect_soon()
-        if told.plural == "jobs":
-            if not told.is_gone:
-                self._changed[told.key] = None
-        elif told.plural == "pods":
-            self._on_pod(told)
+        if event.plural == "jobs":
+            if not event.is_gone:
+                self._changed[event.key] = None
+        elif event.plural == "pods":
+            self._on_pod(event)
 
-    def _on_pod(self, told: Told) -> None:
-        key, metadata = told.key, told.body["metadata"]
-        owner = controller_uid(told.body)
+    def _on_pod(self, event: ChangeEvent) -> None:
+        key, metadata = event.key, event.body["metadata"]
+        owner = controller_uid(event.body)
         if owner:
             pods = self._pods_of.setdefault(owner, {})
-            if told.is_gone:
+            if event.is_gone:
                 pods.pop(key, None)
             else:
                 pods[key] = None
             job = next(each["name"] for each in metadata["ownerReferences"] if each["controller"])
             self._changed[f"{metadata['namespace']}/{job}"] = None
-        if told.is_gone:
+        if event.is_gone:
             return
-        if told.before is None and told.body["spec"].get("nodeName"):
-            self.after(self.start_seconds, lambda: self._start(key, told.uid))
-        was_asked = told.before is not None and "deletionTimestamp" in told.before["metadata"]
+        if event.before is None and event.body["spec"].get("nodeName"):
+            self.after(self.start_seconds, lambda: self._start(key, event.uid))
+        was_asked = event.before is not None and "deletionTimestamp" in event.before["metadata"]
         if "deletionTimestamp" in metadata and not was_asked:
             self.after((0.1, 6.0), lambda: self._end(key))
 

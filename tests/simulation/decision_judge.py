@@ -25,7 +25,7 @@ from tests.object_states import is_true
 from tests.properties import engine_checks, preemption_checks
 from tests.properties.real_quotas import RealQuotas
 from tests.simulation.account_judge import NEVER_OVER, Broken
-from tests.simulation.change_feed import Told
+from tests.simulation.change_feed import ChangeEvent
 from tests.simulation.stepped_programs import Process, SteppedScheduler
 from tests.simulation.world import World
 
@@ -112,21 +112,21 @@ class DecisionJudge:
         victims = {each.unit: inf for each in decision.victims}
         self._rounds[decision.uid] = _Round(record.unit, process.name, now, victims)
 
-    def _on_change(self, told: Told) -> None:
+    def _on_change(self, event: ChangeEvent) -> None:
         """Note the evictions written, and what may have taken the freed capacity."""
         # An edit of a queue may change which units its units wait for, and which they may evict.
-        is_edit = told.plural == "queues" and told.actor == "user"
-        if is_edit or told.plural in {"nodes", "elasticquotas"}:
+        is_edit = event.plural == "queues" and event.actor == "user"
+        if is_edit or event.plural in {"nodes", "elasticquotas"}:
             self._rounds.clear()
-        own = self._rounds.get(Uid(told.uid))
-        if own is not None and not is_same_claim(own.preemptor, convert(told.body, QueueUnit)):
+        own = self._rounds.get(Uid(event.uid))
+        if own is not None and not is_same_claim(own.preemptor, convert(event.body, QueueUnit)):
             # A unit that was edited, even for a moment, may have lost the room meanwhile.
-            del self._rounds[Uid(told.uid)]
-        if told.plural != "queueunits" or told.is_gone or not is_true(told.body, "Evicted"):
+            del self._rounds[Uid(event.uid)]
+        if event.plural != "queueunits" or event.is_gone or not is_true(event.body, "Evicted"):
             return
         for each in self._rounds.values():
-            if each.by == told.actor and each.written.get(told.key) == inf:
-                each.written[told.key] = told.version
+            if each.by == event.actor and each.written.get(event.key) == inf:
+                each.written[event.key] = event.version
 
     def _try(self, rule: str, key: str, check: Callable[[], None]) -> None:
         try:

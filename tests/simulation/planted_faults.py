@@ -136,7 +136,7 @@ def find(name: str) -> Outcome | None:
 
 @fault("a unit that ends wakes no queue")
 def no_wake_after_release(plant: Plant) -> None:
-    def tell(shared: SharedEngine, fact: Any, *args: Any, **more: Any) -> None:
+    def apply(shared: SharedEngine, fact: Any, *args: Any, **more: Any) -> None:
         if fact is not Engine.on_queue_unit:
             original(shared, fact, *args, **more)
             return
@@ -144,7 +144,7 @@ def no_wake_after_release(plant: Plant) -> None:
         original(shared, fact, *args, **more)
         shared._wake = workers  # noqa: SLF001 - fixes it
 
-    original = plant.replace(SharedEngine, "tell", tell)
+    original = plant.replace(SharedEngine, "apply", apply)
 
 
 @fault("a decision is not charged")

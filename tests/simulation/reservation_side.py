@@ -14,7 +14,7 @@ from typing import Any, Final
 from shared_api.fake_api_server.server import FakeApiServer
 from tests.demo.unit_charge import controller_uid
 from tests.object_states import is_living
-from tests.simulation.change_feed import ChangeFeed, Json, Told
+from tests.simulation.change_feed import ChangeEvent, ChangeFeed, Json
 
 NODE: Final = "node-0"
 ANSWER_SECONDS: Final = (0.05, 2.0)
@@ -49,13 +49,13 @@ class ReservationSide:
         """Let a reservation expire."""
         self._write(name, {"phase": "Failed"})
 
-    def _on_change(self, told: Told) -> None:
-        if told.is_gone:
+    def _on_change(self, event: ChangeEvent) -> None:
+        if event.is_gone:
             return
-        if told.plural == "reservations" and told.before is None:
-            self._after(ANSWER_SECONDS, lambda: self._answer(told.key, told.uid))
-        elif told.plural == "pods" and told.before is None:
-            self._after((0.0, 0.2), lambda: self._take(told.key, controller_uid(told.body)))
+        if event.plural == "reservations" and event.before is None:
+            self._after(ANSWER_SECONDS, lambda: self._answer(event.key, event.uid))
+        elif event.plural == "pods" and event.before is None:
+            self._after((0.0, 0.2), lambda: self._take(event.key, controller_uid(event.body)))
 
     def _answer(self, name: str, uid: str) -> None:
         there = self._feed.all("reservations").get(name)

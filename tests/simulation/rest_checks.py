@@ -226,7 +226,7 @@ def _same_again(world: World, scheduler: SteppedScheduler) -> list[Broken]:
         return []
     twin = new_engine(world.plan.quota_settings, world.plan.strict)
     facts: list[tuple[Any, Any]] = []
-    tell = {
+    apply = {
         "queueunits": Engine.on_queue_unit,
         "queues": Engine.on_queue,
         "elasticquotas": Engine.on_quota,
@@ -236,7 +236,7 @@ def _same_again(world: World, scheduler: SteppedScheduler) -> list[Broken]:
     for follower in scheduler.followers:
         if follower.plural == "namespaces":
             continue  # only for metrics
-        facts += [(tell[follower.plural], each) for each in follower.informer.store.list()]
+        facts += [(apply[follower.plural], each) for each in follower.informer.store.list()]
     random.Random(world.seed).shuffle(facts)
     for on_fact, each in facts:
         on_fact(twin, each)

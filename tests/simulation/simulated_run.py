@@ -152,11 +152,11 @@ class _Run:
         chosen = draw(world)
         world.feed.actor = "user"
         try:
-            told = chosen.act(world)
+            event = chosen.act(world)
         except ApiFailure as refusal:
-            told = f"refused: {refusal}"
+            event = f"refused: {refusal}"
         world.feed.actor = "user"
-        world.feed.say(f"[{self.step}] {chosen.name} {told}")
+        world.feed.say(f"[{self.step}] {chosen.name} {event}")
 
     def _broken(self) -> list[Broken]:
         found = [*self._errors, *self.world.judge.broken]

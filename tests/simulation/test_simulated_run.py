@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.simulation.__main__ import read_seeds, told
+from tests.simulation.__main__ import event, read_seeds
 from tests.simulation.simulated_run import Outcome, simulate
 
 pytestmark = pytest.mark.simulation
@@ -26,7 +26,7 @@ PRINT_TRACE = (
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_rule_is_broken(seed: int) -> None:
     outcome = simulate(seed, STEPS)
-    assert outcome.broken is None, told(outcome)
+    assert outcome.broken is None, event(outcome)
 
 
 @pytest.mark.parametrize("seed", [3])

@@ -24,7 +24,7 @@ from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.timestamps import parse_time
 from tests.sample_jobs import QUOTA_CRD, crd
 from tests.simulation.account_judge import AccountJudge
-from tests.simulation.change_feed import ChangeFeed, Json, Told
+from tests.simulation.change_feed import ChangeEvent, ChangeFeed, Json
 from tests.simulation.cluster_side import USER_AGENT, ClusterSide
 from tests.simulation.reservation_side import ReservationSide
 from tests.simulation.stepped_programs import (
@@ -152,10 +152,10 @@ class World:
         self._places = {name: _Place(name) for name in names}
         self._set_up()
 
-    def _wake_followers(self, told: Told) -> None:
+    def _wake_followers(self, event: ChangeEvent) -> None:
         for process in self.processes:
             for follower in process.work.followers:
-                if follower.plural == told.plural:
+                if follower.plural == event.plural:
                     follower.wake()
 
     def _set_up(self) -> None:

@@ -98,9 +98,9 @@ def test_a_pin_without_a_wheel_for_a_python_is_found(
     lock = tmp_path / "lock.txt"
     lock.write_text(f"thing==1 --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n")
     here = ("--no-index", f"--find-links={tmp_path}")
-    told = {python: wheel_trouble(lock, python, *here) for python in ("3.11", "3.14")}
-    assert {python for python, trouble in told.items() if "thing==1" in trouble} == troubled
-    assert {python for python, trouble in told.items() if trouble} == troubled
+    got = {python: wheel_trouble(lock, python, *here) for python in ("3.11", "3.14")}
+    assert {python for python, trouble in got.items() if "thing==1" in trouble} == troubled
+    assert {python for python, trouble in got.items() if trouble} == troubled
 
 
 PACKAGES = {

@@ -37,8 +37,8 @@ def test_an_unlisted_target_is_found() -> None:
 
 def test_the_variables_of_targets_are_not_variables_of_make() -> None:
     """Make gives these a value itself: `AS` is its assembler."""
-    told = re.findall(r"^[a-z-]+:.*## (.*)$", _text("Makefile"), re.MULTILINE)
-    ours = {name for line in told for name in re.findall(r"\b([A-Z]+)=", line)}
+    got = re.findall(r"^[a-z-]+:.*## (.*)$", _text("Makefile"), re.MULTILINE)
+    ours = {name for line in got for name in re.findall(r"\b([A-Z]+)=", line)}
     assert {"SECONDS", "SEEDS"} <= ours
     command = ["make", "--print-data-base", "--file=/dev/null"]
     # It ends with 2, as there is no target, after it has printed.

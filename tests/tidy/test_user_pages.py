@@ -329,11 +329,11 @@ def test_the_tables_have_all_metrics() -> None:
 def test_the_tables_have_all_events() -> None:
     sources = list(shipped_files())
     tables = ("event on a job", "reason of an eviction", "event on a unit", "event on others")
-    told = {name for each in tables for name in first_cells(PAGES, each)}
+    got = {name for each in tables for name in first_cells(PAGES, each)}
     waiting = {reason.value for reason in Reason}
-    assert event_reasons(sources) - told - waiting - NO_EVENTS == set()
+    assert event_reasons(sources) - got - waiting - NO_EVENTS == set()
     texts = {node.value for each in sources for node in ast.walk(each.tree) if is_text(node)}
-    assert told - texts == set()
+    assert got - texts == set()
 
 
 def test_the_table_has_all_differences_of_the_audit() -> None:
@@ -347,8 +347,8 @@ def test_the_table_has_all_problems_of_a_quota() -> None:
 
 
 def test_the_table_has_all_standings_of_a_unit() -> None:
-    told = first_cells(PAGES, "`schedulerState` of a unit")
-    assert told == {state.value for state in UnitState} - {UnitState.DETACHED.value}
+    got = first_cells(PAGES, "`schedulerState` of a unit")
+    assert got == {state.value for state in UnitState} - {UnitState.DETACHED.value}
 
 
 def test_the_glossary_has_the_state_of_each_phase() -> None:
@@ -371,10 +371,10 @@ def test_the_command_line_shows_the_states_of_the_glossary() -> None:
 
 
 def test_the_table_has_all_reasons_of_a_queue() -> None:
-    told = first_cells(PAGES, "reason of a queue's `Ready`")
+    got = first_cells(PAGES, "reason of a queue's `Ready`")
     own = camel_texts([planted(inspect.getsource(queue_status))])
-    assert own - told == set()
-    assert told - own - {reason.value for reason in Reason} == {READY, "Stopped"}
+    assert own - got == set()
+    assert got - own - {reason.value for reason in Reason} == {READY, "Stopped"}
 
 
 @pytest.mark.parametrize(

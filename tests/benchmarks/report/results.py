@@ -97,7 +97,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_stored: bool = True
     figures: dict[str, Result]
 
-    def told(self) -> str:
+    def reported(self) -> str:
         """Return when and where it took place, as a clause."""
         parts = [f"{self.measured}"]
         if self.commit:

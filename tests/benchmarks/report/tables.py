@@ -30,12 +30,12 @@ def measured(runs: dict[str, Run]) -> str:
     """Return one sentence about when figures were measured; one for each run, if they differ."""
     by_text: dict[str, list[str]] = {}
     for name, run in runs.items():
-        by_text.setdefault(run.told(), []).append(f"`{name}`")
+        by_text.setdefault(run.reported(), []).append(f"`{name}`")
     if len(by_text) == 1:
         return f"Measured {next(iter(by_text))}."
-    told = sorted(by_text.items(), key=lambda each: -len(each[1]))
-    most = f"Measured {told[0][0]}"
-    others = [f"{', '.join(names)} {text}" for text, names in told[1:]]
+    reported = sorted(by_text.items(), key=lambda each: -len(each[1]))
+    most = f"Measured {reported[0][0]}"
+    others = [f"{', '.join(names)} {text}" for text, names in reported[1:]]
     return textwrap.fill(f"{'; '.join([most, *others])}.", WIDTH, break_on_hyphens=False)
 
 

@@ -212,8 +212,8 @@ def test_what_kubectl_sends_in_protobuf(kubectl: Kubectl, arguments: tuple[str, 
     if not kubectl.is_fake:
         kubectl(*arguments, *(() if arguments[0] == "auth" else ("--dry-run=server",)))
         return
-    told = kubectl(*arguments, fails=True)
-    assert "--dry-run=client -o yaml | kubectl apply -f -" in told
+    got = kubectl(*arguments, fails=True)
+    assert "--dry-run=client -o yaml | kubectl apply -f -" in got
     if arguments[0] == "create":
         manifest = kubectl(*arguments, "--dry-run=client", "-o", "yaml")
         assert "made created" in kubectl("apply", "-f", "-", stdin=manifest)
@@ -222,12 +222,12 @@ def test_what_kubectl_sends_in_protobuf(kubectl: Kubectl, arguments: tuple[str, 
 
 def test_a_typo_is_reported(kubectl: Kubectl) -> None:
     typo = CLAIMS.partition("---")[0].replace("priority", "prioriti")
-    told = kubectl("apply", "-f", "-", stdin=typo, fails=True)
-    assert 'unknown field "spec.prioriti"' in told
+    got = kubectl("apply", "-f", "-", stdin=typo, fails=True)
+    assert 'unknown field "spec.prioriti"' in got
     bad = CLAIMS.partition("---")[0].replace("priority: 5", "priority: 101")
-    told = kubectl("apply", "-f", "-", stdin=bad, fails=True)
-    assert "spec.priority" in told
-    assert "less than or equal to 100" in told
+    got = kubectl("apply", "-f", "-", stdin=bad, fails=True)
+    assert "spec.priority" in got
+    assert "less than or equal to 100" in got
 
 
 def test_patch_edits_an_object(kubectl: Kubectl) -> None:

@@ -28,10 +28,10 @@ from tests.job_situations import (
     RUNS,
     TWO_PENDING,
     TWO_RUNNING,
+    action_names,
     evicted,
     facts,
     look,
-    told,
     unit,
 )
 
@@ -137,7 +137,7 @@ NOT_THEIRS = ClusterContext(
 def test_which_jobs_are_adopted(
     job: JobFacts, of: QueueUnit, more: dict[str, Any], want: str
 ) -> None:
-    assert next(iter(told(look(job, made(of), **more).actions)), "") == want
+    assert next(iter(action_names(look(job, made(of), **more).actions)), "") == want
 
 
 def status_after(of: QueueUnit, **more: Any) -> QueueUnit:
@@ -165,7 +165,7 @@ def test_edits_of_the_unit_are_undone_before_the_proof() -> None:
     moved = {"quota.scheduling.koordinator.sh/name": "bronze"}
     of = replace(of, metadata=replace(of.metadata, labels=moved))
     decision = look(RUNNING, of, memory=ADOPTING)
-    assert (told(decision.actions), decision.memory.adopting) == (["patch unit"], True)
+    assert (action_names(decision.actions), decision.memory.adopting) == (["patch unit"], True)
 
 
 def test_pods_are_ready_only_when_one_runs() -> None:
@@ -175,7 +175,7 @@ def test_pods_are_ready_only_when_one_runs() -> None:
     starts = facts(suspended=False, status=StatusFacts())
     after = status_after(unit(), pods=TWO_PENDING)
     assert ready(after) == "False"
-    assert told(look(starts, after, pods=TWO_PENDING).actions) == []
+    assert action_names(look(starts, after, pods=TWO_PENDING).actions) == []
     (write,) = look(RUNNING, after, pods=TWO_RUNNING, memory=JobMemory()).actions
     assert isinstance(write, PatchUnitStatus)
     shown = {each["type"]: each["status"] for each in write.status["conditions"]}
@@ -194,10 +194,10 @@ def test_the_unit_is_created_first_without_the_proof() -> None:
 def test_without_access_to_the_quota_it_is_left_alone_and_warned_once() -> None:
     view = JobView(job=RUNNING, pods=TWO_RUNNING, moment=NOW, context=NOT_THEIRS)
     first = decide(view)
-    assert told(first.actions) == ["tell NotAdopted"]
+    assert action_names(first.actions) == ["event NotAdopted"]
     assert decide(replace(view, memory=first.memory)).actions == ()
     waits = JobView(job=facts(), moment=NOW, context=NOT_THEIRS)
-    assert told(decide(waits).actions) == ["create"], "the scheduler judges"
+    assert action_names(decide(waits).actions) == ["create"], "the scheduler judges"
 
 
 @pytest.mark.parametrize("memory", [JobMemory(), ADOPTING], ids=["a pod is older", "made just now"])
@@ -205,7 +205,7 @@ def test_nor_is_it_adopted_or_stopped_where_its_unit_exists(memory: JobMemory) -
     of = made(unit())
     view = JobView(job=RUNNING, unit=of, pods=since(BEFORE), moment=NOW, memory=memory)
     first = decide(replace(view, context=NOT_THEIRS))
-    assert told(first.actions) == ["tell NotAdopted"]
+    assert action_names(first.actions) == ["event NotAdopted"]
     again = replace(view, memory=first.memory)
     assert decide(replace(again, context=NOT_THEIRS)).actions == ()
     assert PROOF.type in str(decide(again).actions), "its namespace may use it now"
@@ -243,5 +243,5 @@ def test_a_late_unit_keeps_its_jobs_place(created: str, want: str | None) -> Non
 
 def test_a_place_is_written_once_even_if_the_crd_drops_it() -> None:
     first = look(facts(), made(unit()))
-    assert told(first.actions) == ["write status"]
+    assert action_names(first.actions) == ["write status"]
     assert look(facts(), made(unit()), memory=first.memory).actions == ()

@@ -38,10 +38,10 @@ from tests.job_situations import (
     TWO_PENDING,
     TWO_RUNNING,
     TWO_TERMINATING,
+    action_names,
     evicted,
     facts,
     look,
-    told,
     unit,
 )
 
@@ -101,7 +101,7 @@ NEW = facts(suspended=False, status=StatusFacts(is_empty=True))
         pytest.param(
             facts(why_not_suspendable="spec.x"),
             {},
-            ["tell CanNotBeHeld"],
+            ["event CanNotBeHeld"],
             id="ctl-34 it would not survive",
         ),
         pytest.param(
@@ -114,14 +114,16 @@ NEW = facts(suspended=False, status=StatusFacts(is_empty=True))
             NEW, {"ownership": Ownership(managed=False, reason="")}, [], id="it is not managed"
         ),
         pytest.param(
-            facts(pod_sets=facts().pod_sets * 33), {}, ["tell TooManyPodSets"], id="33 pod sets"
+            facts(pod_sets=facts().pod_sets * 33), {}, ["event TooManyPodSets"], id="33 pod sets"
         ),
         pytest.param(facts(cpu="1e999"), {}, ["create"], id="an absurd quantity: it waits"),
-        pytest.param(facts(), {"name_is_taken": True}, ["create", "tell NameCut"], id="name taken"),
+        pytest.param(
+            facts(), {"name_is_taken": True}, ["create", "event NameCut"], id="name taken"
+        ),
     ],
 )
 def test_a_job_without_a_unit(job: JobFacts, more: dict[str, Any], want: list[str]) -> None:
-    assert told(look(job, **more).actions) == want
+    assert action_names(look(job, **more).actions) == want
 
 
 @pytest.mark.parametrize(
@@ -164,21 +166,21 @@ def test_a_job_without_a_unit(job: JobFacts, more: dict[str, Any], want: list[st
             facts(suspended=False, status=RUNS),
             "Enqueued",
             {},
-            ["suspend", "tell SuspendedAgain"],
+            ["suspend", "event SuspendedAgain"],
             id="resumed by hand while it waits",
         ),
         pytest.param(
             facts(suspended=False, status=RUNS),
             "Reserved",
             {"pods": TWO_RUNNING},
-            ["suspend", "tell SuspendedAgain"],
+            ["suspend", "event SuspendedAgain"],
             id="resumed by hand, and its pods run",
         ),
         pytest.param(
             facts(annotations=RELEASED),
             "Running",
             {},
-            ["release", "tell Resumed"],
+            ["release", "event Resumed"],
             id="suspended by hand while it ran: resumed",
         ),
         pytest.param(
@@ -210,7 +212,7 @@ def test_a_job_with_a_unit(
 ) -> None:
     admissions = ADMITTED if phase not in {"Enqueued", "TimeoutBackoff"} else ()
     decision = look(job, unit(phase, admissions=admissions), **more)
-    assert told(decision.actions) == want
+    assert action_names(decision.actions) == want
 
 
 def test_a_silent_operator_has_a_minute() -> None:
@@ -226,13 +228,13 @@ def test_a_silent_operator_has_a_minute() -> None:
     silent = Condition(type="OperatorSilent", status="True", reason="X", last_transition_time=TEN)
     of = unit("Running", admissions=ADMITTED, conditions=(*evicted(), silent))
     fourth = look(job, of, memory=third.memory, moment=NOW.after(61.0))
-    assert told(fourth.actions) == ["move Enqueued", "tell Preempted"]
+    assert action_names(fourth.actions) == ["move Enqueued", "event Preempted"]
 
 
 @pytest.mark.parametrize(
     ("let_go", "want"),
     [
-        pytest.param(StatusFacts(), ["move Enqueued", "tell Preempted"], id="seen to resume it"),
+        pytest.param(StatusFacts(), ["move Enqueued", "event Preempted"], id="seen to resume it"),
         pytest.param(HELD, [], id="not seen: the status may be from before the release"),
         pytest.param(
             StatusFacts(is_empty=True), [], id="no status yet: it may not have reconciled"
@@ -255,7 +257,7 @@ def test_an_operator_that_was_seen_to_resume_it_needs_no_time(
     seen = look(running, unit("Dequeued", admissions=ADMITTED))
     held = StatusFacts(suspended=True, suspended_since=Timestamp(since))
     job = facts(annotations=released, status=held)
-    assert told(look(job, EVICTED, memory=seen.memory).actions) == want
+    assert action_names(look(job, EVICTED, memory=seen.memory).actions) == want
 
 
 def test_what_was_seen_belongs_to_one_release() -> None:
@@ -266,9 +268,9 @@ def test_what_was_seen_belongs_to_one_release() -> None:
         unit("Dequeued", admissions=ADMITTED),
     )
     held = StatusFacts(suspended=True, suspended_since=Timestamp("2026-11-01T09:50:30Z"))
-    for release, want in ((first, ["move Enqueued", "tell Preempted"]), (second, [])):
+    for release, want in ((first, ["move Enqueued", "event Preempted"]), (second, [])):
         job = facts(annotations=release, status=held)
-        assert told(look(job, EVICTED, memory=seen.memory).actions) == want
+        assert action_names(look(job, EVICTED, memory=seen.memory).actions) == want
 
 
 def test_a_release_annotates_time_quota_and_unit() -> None:
@@ -300,7 +302,7 @@ def test_a_resume_is_reported_when_others_suspended(
 ) -> None:
     job = facts(annotations=RELEASED if released_at else {})
     of = unit("Dequeued", admissions=ADMITTED, last_allocate_time=admitted_at)
-    assert ("tell Resumed" in told(look(job, of).actions)) is want
+    assert ("event Resumed" in action_names(look(job, of).actions)) is want
 
 
 TIMED = JobSettings(running_timeout_seconds=600)
@@ -344,7 +346,7 @@ def test_running_timeout(
     job = facts(annotations=RELEASED, suspended=False, status=RUNS)
     moment = Moment(monotonic=1.0, wall=datetime(2026, 11, 1, 10, 0, tzinfo=UTC)).after(seconds)
     decision = look(job, of, pods=pods, moment=moment, settings=TIMED)
-    assert (told(decision.actions), decision.requeue_after_seconds) == want
+    assert (action_names(decision.actions), decision.requeue_after_seconds) == want
 
 
 def test_conditions_of_the_past_become_false() -> None:
@@ -413,7 +415,7 @@ def test_growth_of_a_released_job_is_recorded() -> None:
     patch, event = look(job, of, pods=TWO_RUNNING).actions
     assert isinstance(patch, PatchUnit)
     assert [each["count"] for each in patch.body["spec"]["podSet"]] == [5]
-    assert told((event,)) == ["tell Grown"]
+    assert action_names((event,)) == ["event Grown"]
 
 
 def test_a_waiting_unit_follows_its_job() -> None:
@@ -421,7 +423,7 @@ def test_a_waiting_unit_follows_its_job() -> None:
     assert isinstance(patch, PatchUnit)
     assert patch.body["spec"]["request"] == {"cpu": "3"}
     reserved = unit("Reserved", admissions=ADMITTED)
-    assert told(look(facts(count=1), reserved).actions) == []
+    assert action_names(look(facts(count=1), reserved).actions) == []
 
 
 def test_a_unit_made_by_hand_for_the_job_is_taken_over() -> None:
@@ -459,7 +461,7 @@ def test_a_deleted_job_whose_object_stays_releases_its_quota(
     job = facts(suspended=False, status=RUNS, deletion_timestamp=TEN)
     of = unit(phase, admissions=ADMITTED if phase in {"Dequeued", "Running"} else ())
     decision = look(job, of, pods=pods, ownership=Ownership(managed=managed, reason=""))
-    assert told(decision.actions) == want
+    assert action_names(decision.actions) == want
 
 
 def test_a_pending_unit_with_an_invalid_demand_gets_it_again() -> None:

@@ -9,12 +9,12 @@ from queue_controllers.decision.job_ownership import Ownership
 from queue_controllers.decision.job_view import JobMemory
 from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
 from shared_api.objects.queue_unit import QueueUnit
-from tests.job_situations import ADMITTED, SUCCEEDED, facts, look, told, unit
+from tests.job_situations import ADMITTED, SUCCEEDED, action_names, facts, look, unit
 
 PRIORITY = "scheduling.x-k8s.io/priority"
 HIGH = facts(annotations={PRIORITY: "high"})
 HIGHER = facts(annotations={PRIORITY: "higher"})
-TOLD = ["tell IgnoredAnnotation"]
+TOLD = ["event IgnoredAnnotation"]
 RESERVED = unit("Reserved", admissions=ADMITTED)
 DEQUEUED = unit("Dequeued", admissions=ADMITTED)
 
@@ -40,7 +40,9 @@ DEQUEUED = unit("Dequeued", admissions=ADMITTED)
 def test_it_is_reported_while_it_can_be_fixed(
     job: JobFacts, of: QueueUnit | None, managed: bool, want: list[str]
 ) -> None:
-    assert told(look(job, of, ownership=Ownership(managed=managed, reason="")).actions) == want
+    assert (
+        action_names(look(job, of, ownership=Ownership(managed=managed, reason="")).actions) == want
+    )
 
 
 def test_a_value_is_reported_once_and_again_when_it_comes_back() -> None:

@@ -19,7 +19,7 @@ from queue_controllers.decision.job_view import JobMemory
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import Admission, PodSet, QueueUnit
-from tests.job_situations import NOW, RELEASED, RUNS, facts, look, told, unit
+from tests.job_situations import NOW, RELEASED, RUNS, action_names, facts, look, unit
 
 FIVE_MINUTES = JobSettings(partial_running_timeout_seconds=300.0)
 EVICTED = ["write status", "RecordUnitEvent"]
@@ -155,7 +155,7 @@ ALL_FOUR = Admission(name="main", replicas=4, running=4)
         pytest.param(
             unit_of("Enqueued", TWO_OF_FOUR),
             partly(10),
-            ["suspend", "tell SuspendedAgain"],
+            ["suspend", "event SuspendedAgain"],
             id="ctl-19 not admitted: it may not run at all",
         ),
         pytest.param(
@@ -168,7 +168,7 @@ ALL_FOUR = Admission(name="main", replicas=4, running=4)
 )
 def test_partially_running_jobs(of: QueueUnit, pods: PodCounts, want: list[str]) -> None:
     decision = look(job_of(main=4), of, pods=pods, settings=FIVE_MINUTES)
-    assert told(decision.actions) == want
+    assert action_names(decision.actions) == want
 
 
 def test_of_two_sets_the_incomplete_one_counts() -> None:
@@ -178,4 +178,4 @@ def test_of_two_sets_the_incomplete_one_counts() -> None:
     pods = pods_of({"ps-1": 4, "ps-2": 1}, {"ps-2": 2}, 10)
     job = job_of(**{"ps-1": 4, "ps-2": 3})
     decision = look(job, unit_of("Running", whole, part), pods=pods, settings=FIVE_MINUTES)
-    assert told(decision.actions) == EVICTED
+    assert action_names(decision.actions) == EVICTED

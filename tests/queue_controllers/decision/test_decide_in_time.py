@@ -28,10 +28,10 @@ from tests.job_situations import (
     RELEASED,
     RUNS,
     TEN,
+    action_names,
     evicted,
     facts,
     look,
-    told,
     unit,
 )
 
@@ -64,7 +64,7 @@ def test_no_job_is_waited_for_for_ever(
         moment=RELEASED_AT.after(seconds),
         settings=JobSettings(running_timeout_seconds=own),
     )
-    assert (told(decision.actions), decision.requeue_after_seconds) == want
+    assert (action_names(decision.actions), decision.requeue_after_seconds) == want
     assert RUNNING_TIMEOUT_SECONDS == 600.0
 
 
@@ -105,7 +105,7 @@ def test_a_release_is_reconciled_again_where_time_counts(
 ) -> None:
     of = unit("Dequeued", admissions=ADMITTED, conditions=conditions)
     decision = look(facts(), of, settings=JobSettings(running_timeout_seconds=own))
-    assert told(decision.actions) == ["release"]
+    assert action_names(decision.actions) == ["release"]
     assert decision.is_complete is settled
 
 
@@ -126,7 +126,7 @@ def test_remains_of_an_earlier_run_do_not_hold_up_others_for_ever(
     )
     left = PodCounts(total=1, terminating=1)
     decision = look(facts(), of, pods=left, moment=RELEASED_AT.after(seconds))
-    assert (told(decision.actions), decision.requeue_after_seconds) == want
+    assert (action_names(decision.actions), decision.requeue_after_seconds) == want
 
 
 REFUSED = AdmissionCheckState(name="nodes", state="Retry")
@@ -205,7 +205,7 @@ def test_a_job_may_have_a_time_of_its_own(
         moment=RELEASED_AT.after(seconds),
         settings=JobSettings(running_timeout_seconds=60.0),
     )
-    assert (told(decision.actions), decision.requeue_after_seconds) == want
+    assert (action_names(decision.actions), decision.requeue_after_seconds) == want
 
 
 READY = Condition(type="PodsReady", status="True", reason="PodsRunning", last_transition_time=TEN)
@@ -248,7 +248,7 @@ def test_a_partially_running_job_is_evicted(
         moment=SOME_RUN_SINCE.after(seconds),
         settings=JobSettings(partial_running_timeout_seconds=300.0),
     )
-    assert (told(decision.actions), decision.requeue_after_seconds) == want
+    assert (action_names(decision.actions), decision.requeue_after_seconds) == want
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_in_strict_mode_the_time_begins_when_the_nodes_are_reserved(
         moment=at.after(seconds),
         settings=JobSettings(running_timeout_seconds=60),
     )
-    assert told(decision.actions) == want
+    assert action_names(decision.actions) == want
 
 
 def test_in_strict_mode_counts_of_its_pods_do_not_renew_the_time() -> None:
@@ -325,7 +325,7 @@ def test_in_strict_mode_counts_of_its_pods_do_not_renew_the_time() -> None:
             settings=JobSettings(running_timeout_seconds=120),
         )
         memory = decision.memory
-        if told(decision.actions) == EVICTED:
+        if action_names(decision.actions) == EVICTED:
             ended = seconds
             break
         for each in decision.actions:
@@ -350,4 +350,4 @@ def test_a_backoff_that_begins_in_the_future_ends_at_its_time(year: str) -> None
     meta = msgspec.structs.replace(of.metadata, annotations={**of.metadata.annotations, **marks})
     of = msgspec.structs.replace(of, metadata=meta)
     actions = look(facts(annotations=marks), of, jitter=0.1).actions
-    assert told(actions) == (["write status"] if year == "0001" else [])
+    assert action_names(actions) == (["write status"] if year == "0001" else [])

@@ -14,7 +14,7 @@ from shared_api.objects.meta import Condition, Uid
 from shared_api.objects.pod import PodSpec
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
 from shared_api.queue_unit_phases import is_adopted, occupies_quota
-from tests.job_situations import TWO_PENDING, evicted, facts, look, told, unit
+from tests.job_situations import TWO_PENDING, action_names, evicted, facts, look, unit
 
 PODS = JobKind(key="pod", group="", version="v1", kind="Pod", plural="pods", held_by_gates=True)
 RUN = PodCounts(total=2, living=2, pending=2, living_of_sets={"main": 2}, bound=1)
@@ -51,7 +51,7 @@ def looks(of: QueueUnit, count: int = 6) -> tuple[QueueUnit, list[str]]:
     names: list[str] = []
     for _ in range(count):
         actions = look(job(), of, pods=RUN).actions
-        names += told(actions)
+        names += action_names(actions)
         for action in actions:
             of = merged(of, action)
     return of, names
@@ -60,7 +60,10 @@ def looks(of: QueueUnit, count: int = 6) -> tuple[QueueUnit, list[str]]:
 def test_opened_pods_without_a_node_are_marked_and_wait_with_the_job() -> None:
     """Removing gates alone must not charge a whole job to its quota."""
     opened = msgspec.structs.replace(RUN, bound=0, opened=2)
-    assert told(look(job(), unit(), pods=opened).actions) == ["MarkPods", "tell GateOpened"]
+    assert action_names(look(job(), unit(), pods=opened).actions) == [
+        "MarkPods",
+        "event GateOpened",
+    ]
     marked = msgspec.structs.replace(RUN, bound=0)
     assert look(job(), unit(), pods=marked).actions == ()
 
@@ -72,21 +75,21 @@ BACKS_OFF: Any = evicted("BackoffTimeout")
 @pytest.mark.parametrize(
     ("of", "want"),
     [
-        pytest.param(unit(), ["adopt", "tell GateOpened"], id="never evicted"),
+        pytest.param(unit(), ["adopt", "event GateOpened"], id="never evicted"),
         pytest.param(
             unit(conditions=FREED),
-            ["adopt", "tell GateOpened"],
+            ["adopt", "event GateOpened"],
             id="in the queue again after an eviction",
         ),
         pytest.param(
             unit("TimeoutBackoff", conditions=BACKS_OFF),
-            ["adopt", "tell GateOpened"],
+            ["adopt", "event GateOpened"],
             id="put back",
         ),
         pytest.param(
-            unit("Reserved", conditions=FREED), ["adopt", "tell GateOpened"], id="reserved"
+            unit("Reserved", conditions=FREED), ["adopt", "event GateOpened"], id="reserved"
         ),
-        pytest.param(unit("SchedReady"), ["adopt", "tell GateOpened"], id="nodes are reserved"),
+        pytest.param(unit("SchedReady"), ["adopt", "event GateOpened"], id="nodes are reserved"),
     ],
 )
 def test_an_opened_pod_is_charged_and_reported_once(of: QueueUnit, want: list[str]) -> None:
@@ -102,7 +105,7 @@ def test_a_job_that_is_evicted_after_it_was_opened_waits() -> None:
     status = msgspec.structs.replace(after.status, conditions=(*after.status.conditions, asked))
     after = msgspec.structs.replace(after, status=status)
     freed = look(facts(kind=PODS), after, pods=PodCounts()).actions
-    assert told(freed)[0] == "move Enqueued"
+    assert action_names(freed)[0] == "move Enqueued"
     free = merged(after, freed[0])
     assert not occupies_quota(free)
     assert not is_adopted(free)
@@ -127,19 +130,21 @@ def test_a_job_that_is_evicted_after_it_was_opened_waits() -> None:
 )
 def test_one_pod_that_is_opened_admits_no_others(of: QueueUnit, pods: PodCounts) -> None:
     actions = look(job(), of, pods=pods).actions
-    assert told(actions)[:2] == ["MarkPods", "tell GateOpened"]
+    assert action_names(actions)[:2] == ["MarkPods", "event GateOpened"]
     (event,) = (each for each in actions if isinstance(each, RecordJobEvent))
     assert "1 of its pods" in event.message
     marked = msgspec.structs.replace(pods, opened=0)
     after = look(job(), of, pods=marked).actions
-    assert not {"adopt", "suspend", "release", "MarkPods", "tell GateOpened"} & set(told(after))
+    assert not {"adopt", "suspend", "release", "MarkPods", "event GateOpened"} & set(
+        action_names(after)
+    )
 
 
 @pytest.mark.parametrize("pods", [ONE_RUNS, ONE_MADE], ids=["one is held", "one is not made"])
 def test_of_a_unit_that_is_created_again_only_running_pods_count(pods: PodCounts) -> None:
     pods = msgspec.structs.replace(pods, opened=0)
     first = look(job(), None, pods=pods)
-    assert told(first.actions)[0] == "create"
+    assert action_names(first.actions)[0] == "create"
     assert not first.memory.adopting
     whole = look(job(), None, pods=RUN)
     assert whole.memory.adopting
@@ -159,13 +164,13 @@ def test_while_one_runs_the_unit_follows_its_pods() -> None:
 def test_pods_of_an_unknown_total_number_are_not_deleted() -> None:
     unknown = facts(kind=PODS, status=StatusFacts(), pod_sets=(), unknown_demand="too few")
     for of in (None, unit()):
-        assert "suspend" not in told(look(unknown, of, pods=ONE_RUNS).actions)
+        assert "suspend" not in action_names(look(unknown, of, pods=ONE_RUNS).actions)
 
 
 def test_the_eviction_of_a_job_with_a_switch_is_not_forgotten() -> None:
     of = unit("TimeoutBackoff", conditions=BACKS_OFF)
     resumed = facts(suspended=False, status=StatusFacts())
-    assert told(look(resumed, of, pods=TWO_PENDING).actions)[0] == "suspend"
+    assert action_names(look(resumed, of, pods=TWO_PENDING).actions)[0] == "suspend"
 
 
 def test_the_event_reports_what_has_happened() -> None:

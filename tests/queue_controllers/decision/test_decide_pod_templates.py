@@ -18,10 +18,10 @@ from tests.job_situations import (
     RELEASED,
     RUNS,
     TWO_RUNNING,
+    action_names,
     evicted,
     facts,
     look,
-    told,
     unit,
 )
 
@@ -92,7 +92,7 @@ def test_a_running_job_is_left_alone() -> None:
     job = msgspec.structs.replace(REFUSED, suspended=False, status=RUNS)
     running = unit("Dequeued", admissions=ADMITTED)
     decision = look(job, running, pods=TWO_RUNNING)
-    assert told(decision.actions) == ["move Running"]
+    assert action_names(decision.actions) == ["move Running"]
 
 
 def test_a_marked_unit_is_reconciled_without_news() -> None:
@@ -110,4 +110,4 @@ def test_an_admitted_job_is_held_and_then_evicted() -> None:
     assert (first.actions, first.requeue_after_seconds) == ((), REFUSED_SECONDS)
     since = msgspec.structs.replace(first.memory, refused_since=1000.0 - REFUSED_SECONDS)
     late = look(job, marked, memory=since)
-    assert told(late.actions) == ["write status", "RecordUnitEvent"]
+    assert action_names(late.actions) == ["write status", "RecordUnitEvent"]

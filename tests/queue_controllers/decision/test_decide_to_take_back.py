@@ -22,10 +22,10 @@ from tests.job_situations import (
     TWO_PENDING,
     TWO_RUNNING,
     TWO_TERMINATING,
+    action_names,
     evicted,
     facts,
     look,
-    told,
     unit,
 )
 
@@ -37,7 +37,7 @@ from tests.job_situations import (
             facts(suspended=False, status=RUNS),
             EVICTED,
             TWO_RUNNING,
-            ["suspend", "tell Preempted"],
+            ["suspend", "event Preempted"],
             id="announced: it is suspended",
         ),
         pytest.param(
@@ -54,21 +54,21 @@ from tests.job_situations import (
             facts(annotations=RELEASED),
             EVICTED,
             PodCounts(),
-            ["move Enqueued", "tell Preempted"],
+            ["move Enqueued", "event Preempted"],
             id="stopped: free",
         ),
         pytest.param(
             facts(annotations=RELEASED),
             unit("Dequeued", admissions=ADMITTED, conditions=evicted("BackoffTimeout")),
             PodCounts(),
-            ["move TimeoutBackoff", "tell BackoffTimeout"],
+            ["move TimeoutBackoff", "event BackoffTimeout"],
             id="stopped after a timeout: it backs off",
         ),
         pytest.param(
             facts(),
             unit("Reserved", admissions=ADMITTED, conditions=evicted("BackoffTimeout")),
             PodCounts(),
-            ["move Enqueued", "tell BackoffTimeout"],
+            ["move Enqueued", "event BackoffTimeout"],
             id="a reserved unit is put into backoff by the scheduler alone",
         ),
         pytest.param(
@@ -117,13 +117,13 @@ from tests.job_situations import (
             facts(),
             unit("Dequeued", admissions=(Admission(name="main", replicas=1),)),
             PodCounts(),
-            ["tell PartialAdmission"],
+            ["event PartialAdmission"],
             id="admitted in part: not released",
         ),
     ],
 )
 def test_evictions(job: JobFacts, of: QueueUnit, pods: PodCounts, want: list[str]) -> None:
-    assert told(look(job, of, pods=pods).actions) == want
+    assert action_names(look(job, of, pods=pods).actions) == want
 
 
 RAN = unit("Running", adopted=True, admissions=ADMITTED)
@@ -145,7 +145,7 @@ RAN = unit("Running", adopted=True, admissions=ADMITTED)
             facts(annotations=RELEASED),
             unit("Running", adopted=True, admissions=ADMITTED),
             PodCounts(),
-            ["release", "tell Resumed"],
+            ["release", "event Resumed"],
             id="suspended by hand after it was seen to run: resumed",
         ),
         pytest.param(
@@ -166,20 +166,20 @@ RAN = unit("Running", adopted=True, admissions=ADMITTED)
             facts(suspended=False, status=RUNS),
             unit(conditions=evicted(status="False")),
             PodCounts(),
-            ["suspend", "tell SuspendedAgain"],
+            ["suspend", "event SuspendedAgain"],
             id="evicted once, it waits like any other",
         ),
         pytest.param(
             facts(),
             unit("Running", adopted=True, admissions=ADMITTED, conditions=evicted()),
             PodCounts(),
-            ["move Enqueued", "tell Preempted"],
+            ["move Enqueued", "event Preempted"],
             id="evicted",
         ),
     ],
 )
 def test_adopted_jobs(job: JobFacts, of: QueueUnit, pods: PodCounts, want: list[str]) -> None:
-    assert told(look(job, of, pods=pods).actions) == want
+    assert action_names(look(job, of, pods=pods).actions) == want
 
 
 def test_an_eviction_empties_the_admissions_only_when_stopped() -> None:
@@ -208,7 +208,7 @@ def test_an_eviction_is_reported_once_with_its_reason_and_what_follows() -> None
         (event,) = (each for each in stopped.actions if isinstance(each, RecordJobEvent))
         said.append(event.message)
         freed = look(facts(annotations=RELEASED), of, memory=stopped.memory)
-        assert not any(each.startswith("tell") for each in told(freed.actions))
+        assert not any(each.startswith("event") for each in action_names(freed.actions))
     keeps = "It keeps its quota until its pods are gone, then it"
     waits = f"{keeps} waits in the queue again"
     activate = "To have it wait in the queue again, annotate the job scheduling.x-k8s.io/active"
@@ -281,9 +281,9 @@ def test_backoff_doubles_up_to_its_cap() -> None:
 def test_a_job_that_is_resumed_during_its_eviction_is_suspended_again() -> None:
     job = facts(suspended=False, status=RUNS)
     first = look(job, EVICTED, pods=TWO_RUNNING)
-    assert told(first.actions) == ["suspend", "tell Preempted"]
+    assert action_names(first.actions) == ["suspend", "event Preempted"]
     again = look(job, EVICTED, pods=TWO_RUNNING, memory=first.memory)
-    assert told(again.actions) == ["suspend", "tell SuspendedAgain"]
+    assert action_names(again.actions) == ["suspend", "event SuspendedAgain"]
     over = look(facts(), unit("Enqueued"), memory=again.memory)
     assert not over.memory.evicting
 
@@ -293,4 +293,4 @@ def test_slow_resumes_cost_no_place() -> None:
     for turn in range(5):
         decision = look(job, unit(), memory=memory, moment=NOW.after(61.0 * turn))
         memory = decision.memory
-        assert told(decision.actions) == ["suspend", "tell SuspendedAgain"]
+        assert action_names(decision.actions) == ["suspend", "event SuspendedAgain"]

@@ -28,9 +28,9 @@ from tests.job_situations import (
     SUCCEEDED,
     TEN,
     TWO_RUNNING,
+    action_names,
     facts,
     look,
-    told,
     unit,
 )
 
@@ -47,9 +47,9 @@ def unknown(age: float | None = AGE, **changes: Any) -> JobFacts:
 
 def test_a_new_one_is_held_without_an_event() -> None:
     decision = look(unknown(suspended=False, status=StatusFacts(is_empty=True)))
-    assert told(decision.actions) == ["suspend"]
+    assert action_names(decision.actions) == ["suspend"]
     decision = look(unknown())
-    assert told(decision.actions) == []
+    assert action_names(decision.actions) == []
     assert decision.requeue_after_seconds == UNKNOWN_SECONDS - AGE
 
 
@@ -57,29 +57,29 @@ def test_a_new_one_is_held_without_an_event() -> None:
 def test_one_that_is_being_previewed_is_held_without_an_event(age: float | None) -> None:
     asked = replace(unknown(age), pod_sets=facts().pod_sets, unknown_demand=AWAITS_PREVIEW)
     decision = look(replace(asked, suspended=False, status=StatusFacts(is_empty=True)))
-    assert told(decision.actions) == ["suspend"]
+    assert action_names(decision.actions) == ["suspend"]
     decision = look(asked)
-    assert told(decision.actions) == []
+    assert action_names(decision.actions) == []
     assert decision.requeue_after_seconds == PREVIEW_REQUEUE_SECONDS
-    assert told(look(asked, unit()).actions) == []
+    assert action_names(look(asked, unit()).actions) == []
 
 
 @pytest.mark.parametrize("age", [UNKNOWN_SECONDS, 1000.0, None])
 def test_it_is_reported_once_when_that_takes_long(age: float | None) -> None:
     decision = look(unknown(age))
-    assert told(decision.actions) == ["tell DemandUnknown"]
+    assert action_names(decision.actions) == ["event DemandUnknown"]
     (event,) = decision.actions
     assert isinstance(event, RecordJobEvent)
     assert event.message.endswith(WHY)
     assert decision.requeue_after_seconds == UNKNOWN_REQUEUE_SECONDS
-    assert told(look(unknown(age), memory=decision.memory).actions) == []
+    assert action_names(look(unknown(age), memory=decision.memory).actions) == []
 
 
 def test_one_that_runs_already_is_not_stopped_for_it() -> None:
     running = unknown(suspended=False, status=RUNS)
-    assert told(look(running, pods=TWO_RUNNING).actions) == []
+    assert action_names(look(running, pods=TWO_RUNNING).actions) == []
     arrived = look(running, pods=TWO_RUNNING, memory=JobMemory(arrived=True))
-    assert told(arrived.actions) == ["suspend"]
+    assert action_names(arrived.actions) == ["suspend"]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_one_that_runs_already_is_not_stopped_for_it() -> None:
     ],
 )
 def test_a_unit_stays_as_it_is(phase: str, suspended: bool, want: list[str]) -> None:
-    assert told(look(unknown(suspended=suspended), unit(phase)).actions) == want
+    assert action_names(look(unknown(suspended=suspended), unit(phase)).actions) == want
 
 
 READY = Condition(type="PodsReady", status="True", reason="x", last_transition_time=TEN)
@@ -109,15 +109,15 @@ def ten_minutes_allowed(**status: Any) -> QueueUnit:
 @pytest.mark.parametrize(
     ("suspended", "of", "want"),
     [
-        pytest.param(False, EVICTED, ["suspend", "tell Preempted"], id="evicted: stopped"),
-        pytest.param(True, EVICTED, ["move Enqueued", "tell Preempted"], id="and free"),
+        pytest.param(False, EVICTED, ["suspend", "event Preempted"], id="evicted: stopped"),
+        pytest.param(True, EVICTED, ["move Enqueued", "event Preempted"], id="and free"),
         pytest.param(False, unit("Running", active=False), LATE, id="deactivated"),
         pytest.param(True, unit("Reserved", active=False), LATE, id="before its start"),
     ],
 )
 def test_an_evicted_one_is_released(suspended: bool, of: QueueUnit, want: list[str]) -> None:
     pods = NO_PODS if suspended else TWO_RUNNING
-    assert told(look(unknown(suspended=suspended), of, pods=pods).actions) == want
+    assert action_names(look(unknown(suspended=suspended), of, pods=pods).actions) == want
 
 
 @pytest.mark.parametrize(("ran", "want"), [(590.0, []), (600.0, LATE)])
@@ -128,7 +128,7 @@ def test_its_execution_time_counts(ran: float, want: list[str]) -> None:
     memory = JobMemory(reported_events=frozenset({"DemandUnknown"}))
     moment = NOW.after(ran - 600.0)
     decision = look(job, of, pods=TWO_RUNNING, memory=memory, moment=moment)
-    assert told(decision.actions) == want
+    assert action_names(decision.actions) == want
     assert decision.requeue_after_seconds == (0.0 if want else 10.0)
 
 
@@ -150,7 +150,7 @@ def test_it_holds_up_no_other_for_longer_than_a_start_may_take(
     assert first.requeue_after_seconds == (20.0 if want else UNKNOWN_REQUEUE_SECONDS)
     later = NOW.after(20.0)
     second = look(job, of, pods=pods, settings=settings, memory=first.memory, moment=later)
-    assert told(second.actions) == want
+    assert action_names(second.actions) == want
 
 
 @pytest.mark.parametrize("phase", ["Enqueued", "Reserved", "Dequeued"])
@@ -160,7 +160,7 @@ def test_fields_that_its_templates_might_set_are_left_alone(phase: str) -> None:
     labels = {"quota.scheduling.koordinator.sh/name": "silver"}
     meta = replace(of.metadata, labels=labels)
     of = replace(of, metadata=meta, spec=replace(of.spec, queue="silver", priority=7))
-    assert told(look(unknown(), of).actions) == []
+    assert action_names(look(unknown(), of).actions) == []
 
 
 def test_it_is_deactivated_in_the_queue() -> None:
@@ -172,4 +172,4 @@ def test_it_is_deactivated_in_the_queue() -> None:
 
 def test_its_end_needs_no_demand() -> None:
     ended = unknown(status=StatusFacts(outcome=SUCCEEDED))
-    assert told(look(ended, unit("Running")).actions) == ["move Succeed"]
+    assert action_names(look(ended, unit("Running")).actions) == ["move Succeed"]

@@ -25,9 +25,9 @@ from tests.job_situations import (
     TEN,
     TWO_RUNNING,
     TWO_TERMINATING,
+    action_names,
     facts,
     look,
-    told,
     unit,
 )
 
@@ -37,7 +37,7 @@ COUNTS_LATE = msgspec.structs.replace(TOLD, miscounted_since=NOW.monotonic - 1)
 DEQUEUED = unit("Dequeued", admissions=ADMITTED)
 RUNNING = unit("Running", admissions=ADMITTED)
 RUNS_FREELY = facts(suspended=False, status=RUNS, annotations=RELEASED)
-GIVEN_UP = ["DeleteUnit", "tell NotManaged"]
+GIVEN_UP = ["DeleteUnit", "event NotManaged"]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,11 @@ GIVEN_UP = ["DeleteUnit", "tell NotManaged"]
         ),
         pytest.param(facts(), DEQUEUED, {}, GIVEN_UP, id="admitted, and not released"),
         pytest.param(
-            RUNS_FREELY, RUNNING, {"pods": TWO_RUNNING}, ["tell NotManaged"], id="it runs: reported"
+            RUNS_FREELY,
+            RUNNING,
+            {"pods": TWO_RUNNING},
+            ["event NotManaged"],
+            id="it runs: reported",
         ),
         pytest.param(
             RUNS_FREELY,
@@ -109,7 +113,7 @@ GIVEN_UP = ["DeleteUnit", "tell NotManaged"]
 def test_what_becomes_of_the_unit(
     job: JobFacts, of: QueueUnit, more: dict[str, Any], want: list[str]
 ) -> None:
-    assert told(look(job, of, ownership=KUEUES, **more).actions) == want
+    assert action_names(look(job, of, ownership=KUEUES, **more).actions) == want
 
 
 def without(of: QueueUnit, *keys: str) -> QueueUnit:
@@ -125,7 +129,7 @@ def test_a_unit_made_by_hand_is_released_and_then_left_alone() -> None:
     patch, event = look(facts(), by_hand, ownership=KUEUES).actions
     assert isinstance(patch, PatchUnit)
     assert patch.body == {"metadata": {"annotations": {MANAGED_BY: None}}}
-    assert told((event,)) == ["tell NotManaged"]
+    assert action_names((event,)) == ["event NotManaged"]
     handed_back = without(by_hand, MANAGED_BY)
     assert look(facts(), handed_back, ownership=KUEUES).actions == ()
     assert look(RUNS_FREELY, handed_back, ownership=KUEUES, pods=TWO_RUNNING).actions == ()
@@ -136,4 +140,4 @@ def test_a_silent_operator_does_not_keep_the_usage_charged() -> None:
     first = look(job, RUNNING, ownership=KUEUES, memory=TOLD)
     assert first.requeue_after_seconds == 60.0
     late = msgspec.structs.replace(first.memory, quiet_since=900.0)
-    assert told(look(job, RUNNING, ownership=KUEUES, memory=late).actions) == GIVEN_UP
+    assert action_names(look(job, RUNNING, ownership=KUEUES, memory=late).actions) == GIVEN_UP

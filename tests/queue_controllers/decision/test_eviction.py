@@ -26,10 +26,10 @@ from tests.job_situations import (
     RUNS,
     TEN,
     TWO_RUNNING,
+    action_names,
     evicted,
     facts,
     look,
-    told,
     unit,
 )
 
@@ -104,15 +104,15 @@ def test_reclaimed_replicas_alone_have_no_effect(replicas: int) -> None:
     )
     of = unit(Phase.RUNNING, admissions=admissions)
     runs = look(facts(suspended=False, status=RUNS), of, pods=TWO_RUNNING)
-    assert not [each for each in told(runs.actions) if each in {"suspend", "move Enqueued"}]
+    assert not [each for each in action_names(runs.actions) if each in {"suspend", "move Enqueued"}]
 
 
 def test_a_job_that_is_about_to_end_is_not_stopped_any_more() -> None:
     """If it were suspended now, its operator would forget its end, and run it again."""
     ending = facts(suspended=False, status=StatusFacts(running=True, is_ending=True))
-    assert told(look(ending, EVICTED, pods=TWO_RUNNING).actions) == []
+    assert action_names(look(ending, EVICTED, pods=TWO_RUNNING).actions) == []
     again = facts(suspended=False, status=RUNS)
-    assert "suspend" in told(look(again, EVICTED, pods=TWO_RUNNING).actions)
+    assert "suspend" in action_names(look(again, EVICTED, pods=TWO_RUNNING).actions)
 
 
 def test_an_eviction_that_is_withdrawn_lets_the_job_run_on() -> None:
@@ -174,8 +174,8 @@ def test_a_stopped_job_that_names_another_queue_moves_there(
 def test_a_running_one_stays_where_it_is() -> None:
     job = named(labels={QUEUE: "fast"}, suspended=False, status=RUNS)
     of = unit("Dequeued", admissions=ADMITTED)
-    want = ["move Running", "tell LabelChangeIgnored"]
-    assert told(look(job, of, pods=TWO_RUNNING).actions) == want
+    want = ["move Running", "event LabelChangeIgnored"]
+    assert action_names(look(job, of, pods=TWO_RUNNING).actions) == want
 
 
 def test_a_unit_made_by_hand_stays_in_its_queue() -> None:
@@ -184,13 +184,13 @@ def test_a_unit_made_by_hand_stays_in_its_queue() -> None:
     of = msgspec.structs.replace(
         of, metadata=msgspec.structs.replace(of.metadata, annotations=marks)
     )
-    assert told(look(named(labels={QUEUE: "fast"}), of).actions) == ["release"]
+    assert action_names(look(named(labels={QUEUE: "fast"}), of).actions) == ["release"]
 
 
 def test_a_job_that_names_the_same_queue_is_not_moved() -> None:
     """The queue is that of a namespace's quota, which has changed by now, or is not known yet."""
     of = in_queue(unit("Dequeued", admissions=ADMITTED), "bronze", {})
-    assert told(look(facts(), of).actions) == ["release"]
+    assert action_names(look(facts(), of).actions) == ["release"]
 
 
 # --- a started job stays where it was admitted ----------------------------------------------------
@@ -249,6 +249,6 @@ def test_a_unit_is_corrected_before_it_is_released(edit: dict[str, Any]) -> None
     else:
         meta = msgspec.structs.replace(of.metadata, labels=edit["labels"])
         of = msgspec.structs.replace(of, metadata=meta)
-    assert told(look(facts(), of).actions) == ["patch unit"]
+    assert action_names(look(facts(), of).actions) == ["patch unit"]
     right = unit("Dequeued", admissions=ADMITTED, conditions=evicted("JobChanged"))
-    assert told(look(facts(), right).actions) == ["move Enqueued", "tell JobChanged"]
+    assert action_names(look(facts(), right).actions) == ["move Enqueued", "event JobChanged"]

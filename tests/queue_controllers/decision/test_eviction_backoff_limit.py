@@ -12,7 +12,7 @@ from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.objects.meta import Condition
 from shared_api.objects.queue_unit import QueueUnit, RequeueState
-from tests.job_situations import ADMITTED, RELEASED, evicted, facts, look, told, unit
+from tests.job_situations import ADMITTED, RELEASED, action_names, evicted, facts, look, unit
 
 ACTIVE = "scheduling.x-k8s.io/active"
 LIMIT = "koord-queue/backoff-limit"
@@ -22,7 +22,7 @@ REACHED = Condition(
     type="BackoffLimitReached", status="True", reason="BackoffLimitReached", message="m"
 )
 DEACTIVATED = ["patch unit"]
-ACTIVATED = ["patch unit", "tell Activated"]
+ACTIVATED = ["patch unit", "event Activated"]
 
 
 def job(**annotations: str) -> JobFacts:
@@ -53,7 +53,7 @@ def late(count: int, **more: Any) -> QueueUnit:
             job(),
             late(1),
             THREE,
-            ["move TimeoutBackoff", "tell BackoffTimeout"],
+            ["move TimeoutBackoff", "event BackoffTimeout"],
             id="the second time",
         ),
         pytest.param(job(), late(2), THREE, DEACTIVATED, id="the third time: the limit"),
@@ -61,7 +61,7 @@ def late(count: int, **more: Any) -> QueueUnit:
             job(),
             late(9),
             JobSettings(),
-            ["move TimeoutBackoff", "tell BackoffTimeout"],
+            ["move TimeoutBackoff", "event BackoffTimeout"],
             id="no limit",
         ),
         pytest.param(job(limit="1"), late(0), THREE, DEACTIVATED, id="one of its own, lower"),
@@ -69,7 +69,7 @@ def late(count: int, **more: Any) -> QueueUnit:
             job(limit="0"),
             late(2),
             THREE,
-            ["move TimeoutBackoff", "tell BackoffTimeout"],
+            ["move TimeoutBackoff", "event BackoffTimeout"],
             id="none of its own",
         ),
         pytest.param(job(limit="-1"), late(2), THREE, DEACTIVATED, id="no count"),
@@ -77,7 +77,7 @@ def late(count: int, **more: Any) -> QueueUnit:
             job(),
             late(2, mark=""),
             THREE,
-            ["move Enqueued", "tell BackoffTimeout"],
+            ["move Enqueued", "event BackoffTimeout"],
             id="then it is released",
         ),
         pytest.param(job(), of("TimeoutBackoff", 2), THREE, [], id="it waits below the limit"),
@@ -101,7 +101,7 @@ def late(count: int, **more: Any) -> QueueUnit:
 def test_the_way_to_the_limit(
     of_job: JobFacts, unit_: QueueUnit, settings: JobSettings, want: list[str]
 ) -> None:
-    assert told(see(of_job, unit_, settings)) == want
+    assert action_names(see(of_job, unit_, settings)) == want
 
 
 def test_a_lowered_limit_does_not_stop_an_admitted_job() -> None:
@@ -139,7 +139,7 @@ def test_it_is_inactive_before_it_is_released(said: str, active: bool | None, hi
 
 STAYS = of("Enqueued", 3, mark="", conditions=(REACHED,))
 LEFT_TRUE = of("Enqueued", 3, mark="true", conditions=(REACHED,))
-TOLD = ["tell BackoffLimitReached"]
+TOLD = ["event BackoffLimitReached"]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ TOLD = ["tell BackoffLimitReached"]
         pytest.param(
             job(active="true"),
             late(2, mark=""),
-            ["move Enqueued", "tell BackoffTimeout"],
+            ["move Enqueued", "event BackoffTimeout"],
             id="it is released first",
         ),
         pytest.param(
@@ -180,7 +180,7 @@ TOLD = ["tell BackoffLimitReached"]
     ],
 )
 def test_the_way_back(of_job: JobFacts, unit_: QueueUnit, want: list[str]) -> None:
-    assert told(see(of_job, unit_)) == want
+    assert action_names(see(of_job, unit_)) == want
 
 
 def test_made_active_it_counts_from_zero_and_follows_the_annotation_again() -> None:

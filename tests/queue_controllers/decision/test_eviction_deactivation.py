@@ -9,7 +9,7 @@ import pytest
 from queue_controllers.decision.actions import PatchUnit, PatchUnitStatus, RecordJobEvent
 from shared_api.objects.meta import Condition
 from shared_api.objects.queue_unit import QueueUnit, RequeueState
-from tests.job_situations import RELEASED, facts, look, told, unit
+from tests.job_situations import RELEASED, action_names, facts, look, unit
 
 ACTIVE = "scheduling.x-k8s.io/active"
 KINDS = [
@@ -45,7 +45,7 @@ def test_missing_conditions_are_written(mark: str, kind: str) -> None:
 @pytest.mark.parametrize(("mark", "kind"), KINDS)
 def test_an_event_on_the_job_reports_it_and_nothing_else_happens(mark: str, kind: str) -> None:
     decision = look(facts(annotations=RELEASED), inactive(mark, reached(kind)))
-    assert told(decision.actions) == [f"tell {kind}"]
+    assert action_names(decision.actions) == [f"event {kind}"]
 
 
 @pytest.mark.parametrize(("mark", "kind"), KINDS)

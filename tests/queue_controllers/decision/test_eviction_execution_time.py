@@ -22,10 +22,10 @@ from tests.job_situations import (
     RELEASED,
     RUNS,
     TWO_RUNNING,
+    action_names,
     evicted,
     facts,
     look,
-    told,
     unit,
 )
 
@@ -115,7 +115,7 @@ def test_the_remaining_time(
         pytest.param(running(ready()), ([], None), id="for ever"),
         pytest.param(
             running(ready(), *evicted(), allowed=60),
-            (["suspend", "tell Preempted"], None),
+            (["suspend", "event Preempted"], None),
             id="evicted already",
         ),
         pytest.param(
@@ -127,7 +127,7 @@ def test_an_end_is_announced_at_its_time(
     of: QueueUnit, want: tuple[list[str], float | None]
 ) -> None:
     decision = see(of)
-    assert (told(decision.actions), decision.requeue_after_seconds) == want
+    assert (action_names(decision.actions), decision.requeue_after_seconds) == want
 
 
 def test_a_running_job_with_a_limit_is_reconciled_again() -> None:
@@ -146,7 +146,7 @@ def test_the_earlier_of_two_times_counts() -> None:
 def test_an_unmanaged_job_runs_on() -> None:
     theirs = Ownership(managed=False, reason="it is labeled for another queue")
     decision = see(running(ready(), allowed=1), ownership=theirs)
-    assert "write status" not in told(decision.actions)
+    assert "write status" not in action_names(decision.actions)
 
 
 def test_it_is_inactive_before_it_is_stopped_and_released() -> None:
@@ -162,7 +162,7 @@ def test_it_is_inactive_before_it_is_stopped_and_released() -> None:
         active=False,
         annotations={MARK: ""},
     )
-    assert told(see(inactive).actions) == ["suspend", f"tell {USED_UP}"]
+    assert action_names(see(inactive).actions) == ["suspend", f"event {USED_UP}"]
     freed, event = see(inactive, runs=False).actions
     assert isinstance(event, RecordJobEvent)
     assert isinstance(freed, PatchUnitStatus)

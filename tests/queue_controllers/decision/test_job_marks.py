@@ -18,9 +18,9 @@ from tests.job_situations import (
     RELEASED,
     RUNS,
     TWO_RUNNING,
+    action_names,
     facts,
     look,
-    told,
     unit,
 )
 
@@ -92,17 +92,17 @@ def one(actions: tuple[Action, ...], kind: type[Action]) -> Any:
 
 
 def test_the_mark_is_the_last_write_of_a_decision() -> None:
-    assert told(look(job()).actions) == ["create", "MarkJob"]
+    assert action_names(look(job()).actions) == ["create", "MarkJob"]
 
 
 def test_suspension_and_release_mark_a_job_themselves() -> None:
     for labels in (NOTHING_SAID, {QUOTA_NAME: "gold"}):
         starts = look(job(labels=labels, suspended=False), memory=JobMemory(arrived=True)).actions
-        assert told(starts) == ["suspend", "create"]
+        assert action_names(starts) == ["suspend", "create"]
         assert one(starts, SuspendJob).mark
     named = job(labels={QUOTA_NAME: "gold"})
     ready = look(named, unit("Dequeued", admissions=ADMITTED)).actions
-    assert told(ready) == ["release"]
+    assert action_names(ready) == ["release"]
     assert one(ready, ReleaseJob).granted == 2
 
 
@@ -119,14 +119,14 @@ def test_no_grant_is_noted_where_several_fields_count_pods() -> None:
             job(annotations=MARKED),
             [unit()],
             NESTED,
-            ["DeleteUnit", "tell NotManaged", "MarkJob"],
+            ["DeleteUnit", "event NotManaged", "MarkJob"],
             id="its unit goes with it",
         ),
         pytest.param(
             job(annotations=MARKED | RELEASED, suspended=False, status=RUNS),
             [RUNNING],
             NESTED,
-            ["tell NotManaged"],
+            ["event NotManaged"],
             id="what it runs is charged: not yet",
         ),
         pytest.param(
@@ -139,7 +139,7 @@ def test_what_the_queue_gives_up_loses_its_mark(
     of: JobFacts, args: list[Any], ownership: Ownership, want: list[str]
 ) -> None:
     actions = look(of, *args, ownership=ownership, pods=TWO_RUNNING).actions
-    assert told(actions) == want
+    assert action_names(actions) == want
     assert all(not each.marked for each in actions if isinstance(each, MarkJob))
 
 

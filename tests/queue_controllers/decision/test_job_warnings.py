@@ -17,7 +17,16 @@ from shared_api.objects.meta import Condition, OwnerReference, Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import NOTHING_REQUESTED, PODS_ELSEWHERE, QUOTA_RESERVED
 from shared_api.well_known_labels import QUOTA_NAME
-from tests.job_situations import ADMITTED, RUNS, SUCCEEDED, TWO_RUNNING, facts, look, told, unit
+from tests.job_situations import (
+    ADMITTED,
+    RUNS,
+    SUCCEEDED,
+    TWO_RUNNING,
+    action_names,
+    facts,
+    look,
+    unit,
+)
 
 MISSPELLED = {"quota.scheduling.koordinator.sh/nam": "gold"}
 LEFT_ALONE = Ownership(managed=False, reason=NAMES_NOTHING)
@@ -33,7 +42,7 @@ def warnings(decision: Decision) -> list[str]:
     ("job", "want"),
     [
         pytest.param(
-            facts(labels=MISSPELLED), [f"tell {KEY_WITHOUT_EFFECT}"], id="it is suspended"
+            facts(labels=MISSPELLED), [f"event {KEY_WITHOUT_EFFECT}"], id="it is suspended"
         ),
         pytest.param(facts(labels=MISSPELLED, suspended=False), [], id="it runs"),
         pytest.param(facts(labels={"team": "a"}), [], id="its keys are others'"),
@@ -47,7 +56,7 @@ def warnings(decision: Decision) -> list[str]:
 )
 def test_a_job_that_is_left_alone(job: JobFacts, want: list[str]) -> None:
     decision = look(job, ownership=LEFT_ALONE)
-    assert told(decision.actions) == want
+    assert action_names(decision.actions) == want
     assert look(job, ownership=LEFT_ALONE, memory=decision.memory).actions == ()
 
 
@@ -141,7 +150,7 @@ def test_a_job_that_may_start_costs_no_event(of: QueueUnit) -> None:
 
 
 def test_a_reason_that_needs_an_action_is_reported_instead() -> None:
-    assert told(look(facts(), waiting(reason="NoQuota")).actions) == ["tell NoQuota"]
+    assert action_names(look(facts(), waiting(reason="NoQuota")).actions) == ["event NoQuota"]
 
 
 def admitted(phase: str, reason: str) -> QueueUnit:
@@ -154,7 +163,7 @@ def admitted(phase: str, reason: str) -> QueueUnit:
 
 def test_a_job_that_uses_nothing_of_its_quota_is_warned_at_its_release() -> None:
     decision = look(facts(), admitted("Dequeued", NOTHING_REQUESTED))
-    assert told(decision.actions) == ["release", f"tell {NOTHING_REQUESTED}"]
+    assert action_names(decision.actions) == ["release", f"event {NOTHING_REQUESTED}"]
     event = decision.actions[-1]
     assert isinstance(event, RecordJobEvent)
     assert event.type is EventType.WARNING
@@ -167,14 +176,14 @@ def test_a_job_that_uses_nothing_of_its_quota_is_warned_at_its_release() -> None
 def test_a_job_that_uses_nothing_of_its_quota_is_warned_once() -> None:
     runs = facts(suspended=False, status=RUNS)
     decision = look(runs, admitted("Running", NOTHING_REQUESTED), pods=TWO_RUNNING)
-    assert f"tell {NOTHING_REQUESTED}" in told(decision.actions)
+    assert f"event {NOTHING_REQUESTED}" in action_names(decision.actions)
     of = admitted("Running", NOTHING_REQUESTED)
     again = look(runs, of, pods=TWO_RUNNING, memory=decision.memory)
-    assert f"tell {NOTHING_REQUESTED}" not in told(again.actions)
+    assert f"event {NOTHING_REQUESTED}" not in action_names(again.actions)
 
 
 def test_a_job_that_uses_its_quota_is_not_warned() -> None:
-    assert told(look(facts(), admitted("Dequeued", "QuotaReserved")).actions) == ["release"]
+    assert action_names(look(facts(), admitted("Dequeued", "QuotaReserved")).actions) == ["release"]
 
 
 def test_a_job_without_a_required_request_is_told_what_to_do() -> None:

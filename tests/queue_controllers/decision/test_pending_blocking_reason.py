@@ -11,7 +11,7 @@ from queue_scheduler.decision import Reason
 from shared_api.objects.meta import Condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.waiting_reasons import NEEDS_ACTION
-from tests.job_situations import ADMITTED, facts, look, told, unit
+from tests.job_situations import ADMITTED, action_names, facts, look, unit
 
 
 def waiting(reason: str, message: str = "m", status: str = "False") -> QueueUnit:
@@ -27,9 +27,9 @@ def test_every_actionable_reason_names_the_action() -> None:
 @pytest.mark.parametrize(
     ("of", "want"),
     [
-        *(pytest.param(waiting(reason), [f"tell {reason}"], id=reason) for reason in WAYS_OUT),
+        *(pytest.param(waiting(reason), [f"event {reason}"], id=reason) for reason in WAYS_OUT),
         *(
-            pytest.param(waiting(reason), ["tell Queued"], id=f"{reason}: passes by itself")
+            pytest.param(waiting(reason), ["event Queued"], id=f"{reason}: passes by itself")
             for reason in ("Pending", "OverQuotaMax", "BehindRefusedUnit", "NoCapacity")
         ),
         pytest.param(unit(), [], id="no reason yet"),
@@ -37,7 +37,7 @@ def test_every_actionable_reason_names_the_action() -> None:
     ],
 )
 def test_only_actionable_reasons_are_reported(of: QueueUnit, want: list[str]) -> None:
-    assert told(look(facts(), of).actions) == want
+    assert action_names(look(facts(), of).actions) == want
 
 
 def test_it_is_reported_in_the_schedulers_words_with_the_action() -> None:
@@ -75,6 +75,6 @@ def test_it_is_reported_once_and_again_when_it_changes_or_comes_back() -> None:
     ):
         decision = look(facts(), of, memory=memory)
         memory = decision.memory
-        said.append(told(decision.actions))
-    tells = ["tell NoQuota"]
-    assert said == [tells, [], tells, ["tell Queued"], tells, [], tells]
+        said.append(action_names(decision.actions))
+    tells = ["event NoQuota"]
+    assert said == [tells, [], tells, ["event Queued"], tells, [], tells]

@@ -29,10 +29,10 @@ from tests.job_situations import (
     TWO_PENDING,
     TWO_RUNNING,
     TWO_TERMINATING,
+    action_names,
     evicted,
     facts,
     look,
-    told,
     unit,
 )
 
@@ -89,7 +89,7 @@ class Life:
                 self.job, self.pods = facts(status=RUNS), TWO_TERMINATING
             elif isinstance(action, ReleaseJob):
                 self.job = facts(suspended=False, annotations=RELEASED)
-        return told(decision.actions)
+        return action_names(decision.actions)
 
     def _set_status(self, change: dict[str, object]) -> None:
         status = msgspec.convert(
@@ -98,10 +98,10 @@ class Life:
         self.unit = msgspec.structs.replace(self.unit, status=status)
 
 
-AGAIN = ["suspend", "tell SuspendedAgain"]
+AGAIN = ["suspend", "event SuspendedAgain"]
 QUIETLY = ["suspend"]
-TO_THE_END = ["suspend", "write status", "tell SuspendContested"]
-SUSPENDED = ["suspend", "tell Preempted"]
+TO_THE_END = ["suspend", "write status", "event SuspendContested"]
+SUSPENDED = ["suspend", "event Preempted"]
 HAPPENS = "unsuspended"
 
 
@@ -212,7 +212,7 @@ def test_it_is_written_once_a_second_at_most() -> None:
     for tenths in range(31):
         decision = look(job, unit(), memory=memory, moment=NOW.after(tenths / 10))
         memory = decision.memory
-        done += [(tenths, each) for each in told(decision.actions) if each == "suspend"]
+        done += [(tenths, each) for each in action_names(decision.actions) if each == "suspend"]
         if not decision.actions:
             rest = decision.requeue_after_seconds
             assert rest == pytest.approx(1.0 - (tenths % 10) / 10), (
@@ -294,4 +294,4 @@ def test_which_state_of_a_deleted_unit_counts(of: QueueUnit, want: LostUnit | No
 def test_the_next_unit_is_moved_there_once(conditions: Any, want: list[str]) -> None:
     lost = LostUnit(contested=CONTESTED)
     actions = look(facts(), unit(conditions=conditions), lost=lost).actions
-    assert [each for each in told(actions) if each == "write status"] == want
+    assert [each for each in action_names(actions) if each == "write status"] == want

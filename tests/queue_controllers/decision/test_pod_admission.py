@@ -387,11 +387,11 @@ def test_existing_pods_are_unchanged() -> None:
 def test_pod_sets_are_named_and_the_text_is_cut() -> None:
     job = facts()
     sets = tuple(msgspec.structs.replace(job.pod_sets[0], name=f"s{n}") for n in range(40))
-    told = apply_pod_admission(
+    reported = apply_pod_admission(
         msgspec.structs.replace(job, pod_sets=sets), SMALL
     ).template_differences
-    assert told.startswith("pod set s0: requests memory 1Gi")
-    assert len(told) == MAX_DIFFERENCES_CHARS
+    assert reported.startswith("pod set s0: requests memory 1Gi")
+    assert len(reported) == MAX_DIFFERENCES_CHARS
 
 
 def test_a_whole_template_gets_what_the_reduced_one_has() -> None:

@@ -26,9 +26,9 @@ from tests.job_situations import (
     RUNS,
     SUCCEEDED,
     TEN,
+    action_names,
     facts,
     look,
-    told,
     unit,
 )
 
@@ -115,7 +115,7 @@ def events(decision: Decision) -> list[RecordJobEvent]:
             released(),
             starting(NO_POD),
             {"ownership": Ownership(managed=False, reason="it is another's")},
-            ["tell NotManaged"],
+            ["event NotManaged"],
             id="not managed any more",
         ),
         pytest.param(released(), starting(READY, phase="Running"), {}, [], id="it has run"),
@@ -127,8 +127,8 @@ def events(decision: Decision) -> list[RecordJobEvent]:
 def test_which_jobs_are_evicted(
     job: Any, of: QueueUnit, more: dict[str, Any], want: list[str]
 ) -> None:
-    actions = told(look(job, of, **more).actions)
-    assert [each for each in actions if each != "tell Resumed"] == want
+    actions = action_names(look(job, of, **more).actions)
+    assert [each for each in actions if each != "event Resumed"] == want
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,9 @@ def test_pods_without_a_node(
     assert [(each.reason, each.message) for each in events(decision)] == [
         ("PodsUnschedulable", said.message)
     ]
-    assert told(decision.actions)[0] == "write status", "before the event, which depends on it"
+    assert action_names(decision.actions)[0] == "write status", (
+        "before the event, which depends on it"
+    )
     again = starting(said, phase=phase)
     later = look(released(), again, pods=pods, moment=NOW.after(90.0))
     assert (written(later), events(later)) == (None, []), "said once, also after a restart"
@@ -232,7 +234,7 @@ def test_a_refusal_that_is_found_as_the_unit_moves_to_running_is_told_after_that
         pods=SOME_RUN,
         memory=JobMemory(running_since=NOW.monotonic - 1.0),
     )
-    assert told(moves.actions) == ["move Running"]
+    assert action_names(moves.actions) == ["move Running"]
     after = look(released(), starting(READY, phase="Running"), pods=SOME_RUN, memory=moves.memory)
     assert len(events(after)) == 1
 

@@ -208,8 +208,8 @@ def test_a_watched_change_is_reported_with_its_objects_name() -> None:
     body = {"metadata": {"name": "r"}, "spec": {"limits": [item]}}
     objects = AdmissionObjects(limit_ranges=(msgspec.convert(body, LimitRange),))
     answer = made(asked(), containers=[container({"cpu": "1", "memory": "1024Mi"})])
-    told = admitted(answer, objects).template_differences
-    assert told == "requests memory 1Gi of container c (LimitRange r)"
+    reported = admitted(answer, objects).template_differences
+    assert reported == "requests memory 1Gi of container c (LimitRange r)"
 
 
 def test_the_response_precedes_the_watched_objects() -> None:
@@ -236,9 +236,9 @@ def test_a_whole_template_in_a_unit_has_its_pods_requests() -> None:
     containers = [container(amounts), container({"cpu": "1"}, name="mesh")]
     answer = made(asked(whole), labels={QUOTA_NAME: "theirs"}, containers=containers)
     got = apply_results(of, NOTHING_READ, {"main": answer}).pod_sets[0].template
-    told = overlay_body(whole, template_body(got))
-    assert told["metadata"]["labels"] == {"app": "x", QUOTA_NAME: "theirs"}
-    own, mesh = told["spec"]["containers"]
+    reported = overlay_body(whole, template_body(got))
+    assert reported["metadata"]["labels"] == {"app": "x", QUOTA_NAME: "theirs"}
+    own, mesh = reported["spec"]["containers"]
     assert own["command"] == ["x"]
     assert own["resources"] == {"requests": amounts}
     assert (mesh["name"], mesh["resources"]) == ("mesh", {"requests": {"cpu": "1"}})

@@ -168,14 +168,14 @@ def test_what_bounds_a_priority(
     of = job(annotations=annotations, priority=source)
     context = msgspec.structs.replace(CONTEXT, max_priority=most, only_classes=only_classes)
     assert priority_of_job(of, context)[1] == want
-    told = why_other_priority(of, context)
+    reported = why_other_priority(of, context)
     wanted = priority_of_job(of, CONTEXT)[1]
     if only_classes and annotation:
-        assert "only PriorityClasses count" in told
+        assert "only PriorityClasses count" in reported
     elif most is not None and (wanted or 0) > most:
-        assert f"priority {wanted or 0} is above {most}" in told
+        assert f"priority {wanted or 0} is above {most}" in reported
     else:
-        assert told == ""
+        assert reported == ""
 
 
 @pytest.mark.parametrize(
@@ -187,9 +187,9 @@ def test_what_bounds_a_priority(
 )
 def test_an_invalid_ceiling_is_reported_where_it_can_be_fixed(unread: str, want: str) -> None:
     context = msgspec.structs.replace(CONTEXT, max_priority=0, unread_ceiling=unread)
-    told = why_other_priority(job(annotations={PRIORITY: "9"}), context)
-    assert want in told
-    assert bool(told) == bool(want)
+    reported = why_other_priority(job(annotations={PRIORITY: "9"}), context)
+    assert want in reported
+    assert bool(reported) == bool(want)
 
 
 def test_without_class_and_number_the_clusters_default_counts() -> None:

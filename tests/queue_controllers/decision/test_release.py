@@ -17,7 +17,17 @@ from queue_controllers.decision.release import (
 from queue_controllers.jobframework.generic_job import JobFacts, StatusFacts
 from shared_api.objects.queue_unit import Admission, QueueUnit
 from shared_api.well_known_labels import ACTIVE, RELEASED_AT
-from tests.job_situations import ADMITTED, NOW, RUNS, TEN, TWO_RUNNING, facts, look, told, unit
+from tests.job_situations import (
+    ADMITTED,
+    NOW,
+    RUNS,
+    TEN,
+    TWO_RUNNING,
+    action_names,
+    facts,
+    look,
+    unit,
+)
 
 EVICTED = ["write status", "RecordUnitEvent"]
 ADMITTED_AT = NOW.stamp
@@ -59,7 +69,7 @@ class Tug:
         """Suspend it after each release; return when that led to an eviction, and its decision."""
         end = self.passed + seconds
         while self.passed < end:
-            if told((decision := self.look()).actions) == EVICTED:
+            if action_names((decision := self.look()).actions) == EVICTED:
                 return self.passed, decision
             self.passed += self.every - 1.0
             self.suspend()
@@ -114,7 +124,7 @@ def test_a_job_that_is_suspended_over_and_over_is_requeued(
 
 def test_each_repeated_release_is_reported() -> None:
     tug = Tug(every=20.0)
-    assert told(tug.look().actions) == ["release"]
+    assert action_names(tug.look().actions) == ["release"]
     tug.passed += 20.0
     tug.suspend()
     tug.passed += 1.0
@@ -127,7 +137,7 @@ def test_each_repeated_release_is_reported() -> None:
 def test_the_first_release_of_an_earlier_admission_does_not_count() -> None:
     tug = Tug(timeout=60.0, every=20.0)
     tug.memory = JobMemory(first_release=NOW.after(-600.0).wall)
-    assert told(tug.look().actions) == ["release"]
+    assert action_names(tug.look().actions) == ["release"]
     assert tug.memory.first_release == NOW.after(1.0).wall
     assert look(tug.job, unit("Enqueued"), memory=tug.memory).memory.first_release is None
 
@@ -136,7 +146,7 @@ def test_a_running_job_needs_no_first_release() -> None:
     memory = JobMemory(first_release=NOW.wall)
     running = facts(suspended=False, status=RUNS)
     decision = look(running, unit("Dequeued", admissions=ADMITTED), pods=TWO_RUNNING, memory=memory)
-    assert told(decision.actions) == ["move Running"]
+    assert action_names(decision.actions) == ["move Running"]
     assert decision.memory.first_release is None
 
 
@@ -152,7 +162,7 @@ def test_a_release_in_the_future_makes_no_job_early(released_at: str, want: list
     job = facts(annotations={RELEASED_AT: released_at}, suspended=False)
     of = unit("Dequeued", admissions=ADMITTED, last_allocate_time=TEN)
     settings = JobSettings(running_timeout_seconds=60)
-    assert told(look(job, of, pods=NO_PODS, settings=settings).actions) == want
+    assert action_names(look(job, of, pods=NO_PODS, settings=settings).actions) == want
 
 
 ONE_OF_TWO = (Admission(name="main", replicas=1),)
@@ -172,7 +182,7 @@ def test_a_job_with_too_few_granted_pods_is_requeued_after_a_while(
     settings = JobSettings(running_timeout_seconds=timeout)
     of = unit("Dequeued", admissions=ONE_OF_TWO, last_allocate_time=TEN)
     first = look(facts(), of, settings=settings)
-    assert told(first.actions) == ["tell PartialAdmission"]
+    assert action_names(first.actions) == ["event PartialAdmission"]
     assert first.requeue_after_seconds == patience
     soon = NOW.after(patience - 1.0)
     waits = look(facts(), of, settings=settings, memory=first.memory, moment=soon)
@@ -180,7 +190,7 @@ def test_a_job_with_too_few_granted_pods_is_requeued_after_a_while(
     over = look(
         facts(), of, settings=settings, memory=waits.memory, moment=NOW.after(patience + 0.1)
     )
-    assert told(over.actions) == EVICTED
+    assert action_names(over.actions) == EVICTED
     write = over.actions[0]
     assert isinstance(write, PatchUnitStatus)
     (asked,) = (each for each in write.status["conditions"] if each["type"] == "Evicted")
@@ -191,7 +201,7 @@ def test_a_job_that_is_granted_the_rest_meanwhile_is_released() -> None:
     short = look(facts(), unit("Dequeued", admissions=ONE_OF_TWO))
     whole = unit("Dequeued", admissions=ADMITTED)
     decision = look(facts(), whole, memory=short.memory, moment=NOW.after(REST_SECONDS + 1.0))
-    assert told(decision.actions) == ["release"]
+    assert action_names(decision.actions) == ["release"]
     assert decision.memory.short_since is None
 
 

@@ -23,7 +23,7 @@ from queue_controllers.jobframework.template_updates import (
 )
 from shared_api.objects.queue_unit import AdmissionCheckState, QueueUnit
 from shared_api.well_known_labels import POD_SET_UPDATES
-from tests.job_situations import ADMITTED, facts, look, told, unit
+from tests.job_situations import ADMITTED, action_names, facts, look, unit
 
 QUOTA = "quota.scheduling.koordinator.sh/name"
 STAMP = {"main": PodStamp(labels={QUOTA: "gold"}, annotations={"koord-queue/x": "team/main"})}
@@ -145,9 +145,9 @@ def test_a_set_without_a_template_is_skipped_and_reported() -> None:
     assert isinstance(plan, UpdatePlan)
     assert plan.updates == {"main": TemplateUpdate(labels={"a": "b"})}
     assert read_added({POD_SET_UPDATES: plan.note or ""}).keys() == {"main"}
-    assert told(look(of, wanted).actions) == ["release", "tell UpdatesNotTaken"]
+    assert action_names(look(of, wanted).actions) == ["release", "event UpdatesNotTaken"]
     for nothing in ({}, {"name": "submitter"}):
-        assert told(look(of, checked(nothing)).actions) == ["release"]
+        assert action_names(look(of, checked(nothing)).actions) == ["release"]
 
 
 def test_nothing_is_changed_without_updates() -> None:
@@ -224,4 +224,4 @@ def test_a_release_includes_the_updates_of_checks() -> None:
 
 def test_a_contradiction_ends_the_admission() -> None:
     decision = look(job(), checked({"nodeSelector": {"disk": "hdd"}}))
-    assert told(decision.actions) == ["write status", "RecordUnitEvent"]
+    assert action_names(decision.actions) == ["write status", "RecordUnitEvent"]

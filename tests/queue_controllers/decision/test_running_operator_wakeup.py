@@ -14,7 +14,7 @@ from queue_controllers.decision.job_state import PodCounts
 from queue_controllers.decision.job_view import JobMemory, Moment
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.well_known_labels import RELEASED_AT, TOUCHED_AT
-from tests.job_situations import ADMITTED, JOB, RUNS, facts, look, told, unit
+from tests.job_situations import ADMITTED, JOB, RUNS, action_names, facts, look, unit
 
 FORGETFUL = msgspec.structs.replace(JOB, nudge_seconds=30.0)
 RELEASE = datetime(2026, 11, 1, 10, 0, tzinfo=UTC)
@@ -38,7 +38,7 @@ def released(touched: float | None = None, **changes: Any) -> JobFacts:
     [
         pytest.param(None, 0, [], 30.0, id="just released"),
         pytest.param(None, 29, [], 1.0, id="a second too early"),
-        pytest.param(None, 30, ["TouchJob", "tell NoPodsYet"], None, id="half a minute"),
+        pytest.param(None, 30, ["TouchJob", "event NoPodsYet"], None, id="half a minute"),
         pytest.param(-5.0, 29, [], 1.0, id="a touch of an earlier run does not count"),
         pytest.param(30.0, 89, [], 1.0, id="the second comes a minute later"),
         pytest.param(30.0, 90, ["TouchJob"], None, id="and is not repeated"),
@@ -52,7 +52,7 @@ def test_pauses_double(
     touched: float | None, seconds: float, want: list[str], again: float | None
 ) -> None:
     decision = look(released(touched), unit("Dequeued", admissions=ADMITTED), moment=at(seconds))
-    assert told(decision.actions) == want
+    assert action_names(decision.actions) == want
     assert decision.requeue_after_seconds == again
 
 
@@ -85,14 +85,14 @@ def test_a_touch_records_its_time() -> None:
 )
 def test_which_jobs_are_not_touched(job: JobFacts, phase: str, more: dict[str, Any]) -> None:
     decision = look(job, unit(phase, admissions=ADMITTED), moment=at(3600), **more)
-    assert "TouchJob" not in told(decision.actions)
+    assert "TouchJob" not in action_names(decision.actions)
 
 
 def test_a_release_is_reconciled_again_for_it() -> None:
     """Otherwise it would not be, since the event of our own write is ignored."""
     held = facts(kind=FORGETFUL)
     decision = look(held, unit("Dequeued", admissions=ADMITTED))
-    assert told(decision.actions) == ["release"]
+    assert action_names(decision.actions) == ["release"]
     assert decision.requeue_after_seconds == 30.0
     assert look(facts(), unit("Dequeued", admissions=ADMITTED)).is_complete
 

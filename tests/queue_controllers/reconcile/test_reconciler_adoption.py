@@ -114,8 +114,8 @@ def test_a_running_job_that_gets_a_unit_by_hand_runs_on(world: World, adopt: str
     world.settle()
     assert world.is_suspended() is (adopt == "never")
     assert world.phase() == ("Enqueued" if adopt == "never" else "Running")
-    told = {"Adopted"} if adopt == "running" else {"SuspendedAgain"}
-    assert world.events() == told, "it has not grown"
+    got = {"Adopted"} if adopt == "running" else {"SuspendedAgain"}
+    assert world.events() == got, "it has not grown"
 
 
 def test_a_new_job_with_a_unit_by_hand_waits(world: World) -> None:

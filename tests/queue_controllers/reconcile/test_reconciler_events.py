@@ -76,9 +76,9 @@ def test_a_job_that_others_suspend_and_resume_reports_how_to_stop_it(world: Worl
     world.settle()
     world.patch_job({"metadata": {"annotations": {ACTIVE: "false"}}})
     world.settle()
-    told = world.notes_on_jobs()
-    assert told.keys() == {"Resumed", "Deactivated"}
-    assert all(ACTIVE in note for note in told.values())
+    got = world.notes_on_jobs()
+    assert got.keys() == {"Resumed", "Deactivated"}
+    assert all(ACTIVE in note for note in got.values())
 
 
 def test_a_job_that_an_old_pod_keeps_from_its_release_reports_it(

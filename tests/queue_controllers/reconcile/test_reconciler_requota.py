@@ -132,8 +132,8 @@ def test_a_running_job_is_told_once_that_it_stays_in_its_quota(
     assert bool(note) is bool(want)
     world.patch_job({"metadata": {"labels": {"other": "y"}}})
     world.settle(2.0)
-    told = [each["reason"] for each in world.direct.list("events.events.k8s.io")]
-    assert told.count("LabelChangeIgnored") == bool(want)
+    got = [each["reason"] for each in world.direct.list("events.events.k8s.io")]
+    assert got.count("LabelChangeIgnored") == bool(want)
     assert world.phase() == "Running"
     assert world.get_unit()["metadata"]["labels"] == unit["metadata"]["labels"]
 

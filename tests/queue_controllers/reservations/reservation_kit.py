@@ -20,7 +20,7 @@ from shared_api.objects.meta import Condition, ObjectMeta, Timestamp, Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.objects.reservation import Reservation, ReservationStatus
 from shared_api.well_known_labels import ATTEMPT, RELATED_QUEUE_UNIT, UNIT_UID
-from tests.job_situations import ADMITTED, NOW, facts, told, unit
+from tests.job_situations import ADMITTED, NOW, action_names, facts, unit
 from tests.queue_controllers.controllers_world import World
 from tests.sample_jobs import crd
 
@@ -130,7 +130,7 @@ def names_of(actions: tuple[Action, ...]) -> list[str]:
             case DeleteReservations(reservations=gone):
                 names.append(" ".join(["delete", *sorted(each.metadata.name for each in gone)]))
             case _:
-                names += told((action,))
+                names += action_names((action,))
     return names
 
 

@@ -55,7 +55,7 @@ ALL = "delete available failed pending succeeded"
         pytest.param(READY, asked(READY)[:1], ["create 1"], id="one is missing"),
         pytest.param(READY, asked(READY), [], id="not decided"),
         pytest.param(READY, asked(READY, YES), ["move SchedSucceed"], id="granted"),
-        pytest.param(READY, asked(READY, NO), ["move SchedFailed", "tell NoNodes"], id="refused"),
+        pytest.param(READY, asked(READY, NO), ["move SchedFailed", "event NoNodes"], id="refused"),
         pytest.param(
             AGAIN, asked(AGAIN, said("False", "X/1")), [], id="reported for the attempt before"
         ),
@@ -154,7 +154,7 @@ def test_without_the_kind_it_reports_that_and_waits() -> None:
     assert do(READY, is_served=False) == [
         "write status",
         "RecordUnitEvent",
-        "tell ReservationsNotServed",
+        "event ReservationsNotServed",
     ]
     assert decision.requeue_after_seconds == NOT_SERVED_SECONDS
 

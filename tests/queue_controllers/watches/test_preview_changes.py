@@ -43,9 +43,9 @@ class Maker:
 
 
 def news() -> tuple[PreviewChanges, Maker, list[str]]:
-    told: list[str] = []
+    got: list[str] = []
     maker = Maker()
-    return PreviewChanges(cast("InformerFactory", maker), on_news=told.append), maker, told
+    return PreviewChanges(cast("InformerFactory", maker), on_news=got.append), maker, got
 
 
 def found(**changes: Any) -> OnlyMetadata:
@@ -70,22 +70,22 @@ def found(**changes: Any) -> OnlyMetadata:
     ],
 )
 def test_what_is_news(old: OnlyMetadata | None, new: OnlyMetadata | None, is_news: bool) -> None:
-    preview_news, _, told = news()
+    preview_news, _, got = news()
     preview_news.on_change(old, new)
-    assert told == ([""] if is_news else [])
+    assert got == ([""] if is_news else [])
 
 
 def test_what_is_in_a_namespace_is_news_there() -> None:
-    preview_news, _, told = news()
+    preview_news, _, got = news()
     preview_news.on_change(None, found(namespace="team", generation=0))
-    assert told == ["team"]
+    assert got == ["team"]
 
 
 def test_a_kind_that_is_no_longer_served_is_news() -> None:
-    preview_news, maker, told = news()
+    preview_news, maker, got = news()
     assert len(maker.on_gone) == len(FOLLOWED)
     maker.on_gone[-1]()
-    assert told == [""]
+    assert got == [""]
     assert preview_news.step() == 1.0
 
 

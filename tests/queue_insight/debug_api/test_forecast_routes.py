@@ -143,15 +143,15 @@ def test_a_renewal_ends_with_its_budget(desk: Desk) -> None:
 
 
 def test_a_state_in_which_nothing_has_changed_is_looked_at_less_often(desk: Desk) -> None:
-    told = []
+    reported = []
     state = State(desk.engine, desk.moment, number=7)
     for seconds, number in ((0.0, 7), (100.0, 7), (1.0, 8), (100.0, 8), (QUIET_REST_SECONDS, 8)):
         desk.clock.advance(seconds)
         now = Moment(desk.clock.monotonic(), desk.clock.now())
         desk.state = state._replace(number=number, moment=now)
         assert renew(desk.forecasts) >= LEAST_REST_SECONDS
-        told.append(desk.forecasts.age_seconds() == 0.0)
-    assert told == [True, False, True, False, True]
+        reported.append(desk.forecasts.age_seconds() == 0.0)
+    assert reported == [True, False, True, False, True]
 
 
 def test_runs_of_the_same_kind_are_counted(desk: Desk) -> None:

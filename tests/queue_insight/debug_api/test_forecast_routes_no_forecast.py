@@ -168,7 +168,7 @@ def test_coverage_is_of_what_was_told(*, least_runs: int, is_told: bool) -> None
 
 def test_the_standing_of_a_unit_is_read_from_the_engine(kit: ShellKit) -> None:
     """A unit that has not been considered, and never starts, is known not to."""
-    told = forecast_scope(kit.shared, Explanations(kit.shared, kit.clock.now))
+    reported = forecast_scope(kit.shared, Explanations(kit.shared, kit.clock.now))
     kit.add_unit("runs", cpu=3)
     kit.dequeue()
     kit.add_unit("waits", cpu=2)
@@ -180,12 +180,12 @@ def test_the_standing_of_a_unit_is_read_from_the_engine(kit: ShellKit) -> None:
         ("default/runs", None),
         ("default/none", None),
     ]
-    assert [(key, told.standing(key)) for key, _ in want] == want
-    huge, lost = told.standing("default/huge"), told.standing("default/lost")
+    assert [(key, reported.standing(key)) for key, _ in want] == want
+    huge, lost = reported.standing("default/huge"), reported.standing("default/lost")
     assert huge is not None
     assert lost is not None
     assert (huge.refusal.reason, lost.refusal.reason) == (Reason.EXCEEDS_QUOTA, Reason.NO_QUOTA)
     assert (huge.queue, lost.queue) == ("team", "")
-    of_list = told.refusal("default/lost")
+    of_list = reported.refusal("default/lost")
     assert of_list is not None
     assert of_list.reason is Reason.NO_QUOTA

@@ -175,7 +175,7 @@ def test_units_that_the_caller_may_not_read_are_taken_out_here(
 
 
 def entry(unit: str, reason: str, **more: object) -> LogEntryView:
-    told: dict[str, Any] = {"message": "needs more cpu", "victims": [], **more}
+    reported: dict[str, Any] = {"message": "needs more cpu", "victims": [], **more}
     at = datetime(2026, 11, 1, tzinfo=UTC)
     return LogEntryView(
         time=at,
@@ -185,7 +185,7 @@ def entry(unit: str, reason: str, **more: object) -> LogEntryView:
         queue="team",
         quota="team",
         reason=reason,
-        **told,
+        **reported,
     )
 
 
@@ -211,8 +211,10 @@ def test_the_log_names_no_units_of_namespaces_that_may_not_be_read() -> None:
     ],
 )
 def test_a_message_of_the_log_names_no_unit_of_others(unit: str, other: str, message: str) -> None:
-    told = entry(unit, "WouldDelayHead", other=other, message=f"waits behind {other or 'other/b'}")
-    (shown,) = hide(LogView(items=[told]), lambda namespace: namespace == "own").items
+    reported = entry(
+        unit, "WouldDelayHead", other=other, message=f"waits behind {other or 'other/b'}"
+    )
+    (shown,) = hide(LogView(items=[reported]), lambda namespace: namespace == "own").items
     assert shown.message == message
     assert "other" not in f"{shown.unit} {shown.other} {shown.message}".replace(ANONYMOUS, "")
 
@@ -274,11 +276,11 @@ def test_a_horizon_is_asked_of_the_program_and_names_only_units_that_may_be_read
     monkeypatch.setattr(what_if_routes, "may_read_for", lambda *_: lambda name: name == "mine")
     with asking(kit, None) as client:
         at_once = client.post("/debug/what-if", json={"edits": []}).json()
-    told = at_once | {"spared": ["mine/a", "other/b"], "noHorizon": what_if_routes.NO_PATH}
+    reported = at_once | {"spared": ["mine/a", "other/b"], "noHorizon": what_if_routes.NO_PATH}
 
     def handle(request: Request) -> Response:
         asked.append((request.method, request.url.path, from_thread.run(request.json)))
-        return JSONResponse(told)
+        return JSONResponse(reported)
 
     with answering(tmp_path, handle), asking(kit, tmp_path) as client:
         got = client.post("/debug/what-if", json=WHAT_IF).json()
@@ -286,7 +288,7 @@ def test_a_horizon_is_asked_of_the_program_and_names_only_units_that_may_be_read
         edit = {"kind": "QueueUnit", "namespace": "other", "name": "x", "end": True}
         refused = client.post("/debug/what-if", json={**WHAT_IF, "edits": [edit]})
     assert asked == [("POST", "/debug/what-if", WHAT_IF)]
-    assert got == told | {"spared": ["mine/a"]}
+    assert got == reported | {"spared": ["mine/a"]}
     assert refused.status_code == 403
 
 
@@ -399,10 +401,10 @@ def test_an_answer_above_the_limit_is_refused(
 
 
 def test_the_insight_program_is_told_who_asks(kit: ShellKit, tmp_path: Path) -> None:
-    told: list[str] = []
+    reported: list[str] = []
 
     def answer(request: Request) -> Response:
-        told.append(caller_named_by_scheduler(request))
+        reported.append(caller_named_by_scheduler(request))
         return JSONResponse({"detail": "busy"}, 429, {"Retry-After": "7"})
 
     with answering(tmp_path, answer), asking(kit, tmp_path) as client:
@@ -413,24 +415,24 @@ def test_the_insight_program_is_told_who_asks(kit: ShellKit, tmp_path: Path) -> 
             assert (got.status_code, got.headers["retry-after"]) == (429, "7")
         question = {"edits": [], "horizonSeconds": 60}
         assert client.post("/debug/what-if", json=question, headers=forged).status_code == 429
-    here = told[-1]
-    assert told == [token_key("of-ann"), token_key("of-bob"), here, here]
+    here = reported[-1]
+    assert reported == [token_key("of-ann"), token_key("of-bob"), here, here]
     assert here.startswith("address/")
 
 
 def test_the_name_of_a_caller_may_have_any_characters(tmp_path: Path) -> None:
-    told: list[str] = []
+    reported: list[str] = []
 
     def answer(request: Request) -> Response:
-        told.append(caller_named_by_scheduler(request))
+        reported.append(caller_named_by_scheduler(request))
         return JSONResponse(STATE)
 
     names = ("user/жанна", "user/a\r\nx: b", "user/oidc:ann@example.org")
     with answering(tmp_path, answer):
         for name in names:
             InsightLink(tmp_path).ask_at("/debug/insight", InsightView, caller=name)
-    assert [unquote(each) for each in told] == list(names)
-    assert told[-1] == names[-1]
+    assert [unquote(each) for each in reported] == list(names)
+    assert reported[-1] == names[-1]
 
 
 def test_slow_answers_leave_threads_for_those_about_now(kit: ShellKit, tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         stack.enter_context(process_as_before())
         _, direct = stack.enter_context(running(folder, f"--record-dir={folder}"))
         sender = stack.enter_context(sending(folder))
-        sender.tell_real_time()
+        sender.use_real_time()
         fill(sender)
         follow(sender, direct)
         decide_all(sender)
@@ -121,11 +121,11 @@ def ample_budget(clock: Clock, *_: float) -> QuestionBudget:
 
 def fill(sender: Sender) -> None:
     """Of others: units that run, and the first that waits in queue lab."""
-    tell = sender.shared.tell
+    apply = sender.shared.apply
     annotations = {"koord-queue/preempt-running-queueunits": "true"}
     for name in ("team", "lab"):
-        tell(Engine.on_quota, elastic_quota(name, max={"cpu": 8}))
-        tell(Engine.on_queue, queue(name, policy="Block", metadata={"annotations": annotations}))
+        apply(Engine.on_quota, elastic_quota(name, max={"cpu": 8}))
+        apply(Engine.on_queue, queue(name, policy="Block", metadata={"annotations": annotations}))
     rows = (
         ("zebra", "giraffe", "team", 3, 1),
         ("default", "run", "team", 3, 2),
@@ -154,7 +154,7 @@ def fill(sender: Sender) -> None:
         if number < 3:
             grant = {"name": "main", "replicas": 1, "running": 1, "resources": {"cpu": str(cpu)}}
             body = with_status(body, phase="Running", admissions=[grant])
-        tell(Engine.on_queue_unit, to_struct(QueueUnit, body))
+        apply(Engine.on_queue_unit, to_struct(QueueUnit, body))
 
 
 def decide_all(sender: Sender) -> None:
@@ -213,9 +213,9 @@ def test_what_starts_of_others_is_counted(house: House) -> None:
     edit = {"kind": "ElasticQuota", "namespace": "default", "name": "lab"}
     question = {"edits": [{**edit, "patch": {"spec": {"max": {"cpu": "100"}}}}]}
     answer = house.client.post("/debug/what-if", json=question)
-    told = answer.raise_for_status().json()
-    assert [each["unit"] for each in told["started"]] == ["default/small"]
-    assert (told["startedCount"], words_in(answer, OTHERS)) == (2, [])
+    got = answer.raise_for_status().json()
+    assert [each["unit"] for each in got["started"]] == ["default/small"]
+    assert (got["startedCount"], words_in(answer, OTHERS)) == (2, [])
 
 
 def test_a_job_behind_one_of_others_is_not_told_its_name(house: House) -> None:
@@ -292,9 +292,9 @@ def test_a_follower_answers_from_its_own_engine_and_says_so(house: House) -> Non
         house.sender.is_leader = True
         house.sender.feed.step()
     assert [answer.text for answer in answers if answer.status_code != 200] == []
-    told = [answer.json()["leader"] for answer in answers if "leader" in answer.json()]
-    assert told == [False] * len(told)
-    assert len(told) >= len(QUESTIONS) + 2 * 4
+    got = [answer.json()["leader"] for answer in answers if "leader" in answer.json()]
+    assert got == [False] * len(got)
+    assert len(got) >= len(QUESTIONS) + 2 * 4
 
 
 QUESTIONS: Final[tuple[tuple[str, Json], ...]] = (

@@ -390,8 +390,8 @@ def test_the_explanation_names_no_units_of_others(client: httpx.Client) -> None:
     (job,) = view.jobs
     assert job.explanation is not None
     blocker = view_refusal(Refusal(reason=Reason.BEHIND_REFUSED_UNIT, other="labs/b"))
-    told = {"blockers": [blocker], "summary": "It waits behind labs/b."}
-    named = job.model_copy(update={"explanation": job.explanation.model_copy(update=told)})
+    got = {"blockers": [blocker], "summary": "It waits behind labs/b."}
+    named = job.model_copy(update={"explanation": job.explanation.model_copy(update=got)})
     shown = hide(view.model_copy(update={"jobs": [named]}), lambda _: False)
     assert "labs/b" not in shown.model_dump_json()
     assert shown.jobs[0].summary.startswith("It would not start now. It waits in queue team")

@@ -34,7 +34,7 @@ def admitted(cluster: SmallCluster) -> None:
 def ended(cluster: SmallCluster) -> None:
     unit = create(cluster, job(cpu=2))
     meta = replace(unit.metadata, resource_version="99")
-    cluster.tell(replace(unit, metadata=meta, status=QueueUnitStatus(phase="Succeed")))
+    cluster.apply(replace(unit, metadata=meta, status=QueueUnitStatus(phase="Succeed")))
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ def test_units_of_others_are_counted_and_not_named(full: ShellKit) -> None:
             },
         },
     ]
-    full.shared.tell(Engine.on_queue_unit, running(full.learn("busy"), 10**9, since=SINCE))
+    full.shared.apply(Engine.on_queue_unit, running(full.learn("busy"), 10**9, since=SINCE))
     with served(build(full, ReviewedAccess(Reviewer("mine")))) as client:
         answer = client.post(PATH, json={"edits": edits}, headers={"authorization": "Bearer ann"})
         found = answer.json()

@@ -89,9 +89,9 @@ def calibrated(moments: int, times: float, each: int = 1) -> Calibration:
 
 def test_forecasts_that_were_too_short_become_longer() -> None:
     """Nearly as many times as waits were longer: a hundred moments show it."""
-    told = calibrated(100, 3.0).at(100 * DAY).adjust(RAW)
-    assert told.p50 == pytest.approx(3 ** (100 / (100 + BELIEVED)) * RAW.p50, rel=0.2)
-    assert told.p90 / told.p10 > RAW.p90 / RAW.p10
+    reported = calibrated(100, 3.0).at(100 * DAY).adjust(RAW)
+    assert reported.p50 == pytest.approx(3 ** (100 / (100 + BELIEVED)) * RAW.p50, rel=0.2)
+    assert reported.p90 / reported.p10 > RAW.p90 / RAW.p10
 
 
 def test_a_few_moments_are_half_believed_at_most() -> None:
@@ -155,8 +155,8 @@ def test_a_unit_that_has_only_begun_to_wait_changes_little() -> None:
 
 
 def test_beyond_the_horizon_stays_beyond_it() -> None:
-    told = calibrated(100, 0.5).at(100 * DAY).adjust(Wait(2 * HOUR, 3 * HOUR, inf))
-    assert told.p90 == inf
+    reported = calibrated(100, 0.5).at(100 * DAY).adjust(Wait(2 * HOUR, 3 * HOUR, inf))
+    assert reported.p90 == inf
 
 
 @pytest.mark.parametrize(
@@ -171,9 +171,9 @@ def test_beyond_the_horizon_stays_beyond_it() -> None:
 )
 def test_coverage_is_of_what_was_told(times: float, now: float, want: dict[str, float]) -> None:
     """Told is twice what the paths say: a p90 of eight hours, and a p50 of under six."""
-    found, told = Calibration(), Wait(4 * HOUR, 5.9 * HOUR, 8 * HOUR)
+    found, reported = Calibration(), Wait(4 * HOUR, 5.9 * HOUR, 8 * HOUR)
     for key in range(FEW):
-        found.add(key, 0.0, RAW, told)
+        found.add(key, 0.0, RAW, reported)
         if times < inf:
             found.come_true(key, times * RAW.p90)
     assert found.coverage(now) == want
@@ -198,10 +198,10 @@ def test_a_coverage_of_few_is_not_told() -> None:
 
 def test_the_coverage_of_a_time_counts_what_was_due_in_it() -> None:
     """Of 40 forecasts, half were due on the first day, and none of those came true."""
-    calibration, told = Calibration(), Wait(0.5 * HOUR, 0.5 * HOUR, HOUR)
+    calibration, reported = Calibration(), Wait(0.5 * HOUR, 0.5 * HOUR, HOUR)
     for number in range(40):
         now = number * HOUR + (0.0 if number < 20 else 48 * HOUR)
-        assert calibration.add(number, now, told, told)
+        assert calibration.add(number, now, reported, reported)
         if number >= 20:
             calibration.come_true(number, 0.5 * HOUR)
     end = 90 * HOUR

@@ -96,8 +96,8 @@ def test_what_was_told_is_followed_up_and_not_what_the_paths_said(
     noted = Noted(found.calibration.add)
     monkeypatch.setattr(found.calibration, "add", noted)
     units = ask(found, (engine, moment)).units
-    assert noted.told == [(unit.raw, unit.calibrated.start) for unit in noted.of(units)]
-    assert all(raw.p90 < told.p90 for raw, told in noted.told)
+    assert noted.reported == [(unit.raw, unit.calibrated.start) for unit in noted.of(units)]
+    assert all(raw.p90 < reported.p90 for raw, reported in noted.reported)
 
 
 def test_forecasts_that_are_followed_up_are_spread_over_time(
@@ -113,8 +113,8 @@ def test_forecasts_that_are_followed_up_are_spread_over_time(
         seconds = 60.0 * minutes
         now = Moment(moment.now + seconds, moment.wall + timedelta(seconds=seconds))
         ask(found, (engine, now))
-        seen.append(sum(HOUR <= raw.p50 < 6 * HOUR for raw, _ in noted.told))
-        noted.told.clear()
+        seen.append(sum(HOUR <= raw.p50 < 6 * HOUR for raw, _ in noted.reported))
+        noted.reported.clear()
     assert seen == [AT_ONCE, 0, 0, AT_ONCE]
 
 
@@ -123,14 +123,14 @@ class Noted:
 
     def __init__(self, add: Callable[..., bool]) -> None:
         self.uids: list[str] = []
-        self.told: list[tuple[Wait, Wait]] = []
+        self.reported: list[tuple[Wait, Wait]] = []
         self._add = add
 
-    def __call__(self, key: Any, now: float, raw: Wait, told: Wait | None = None) -> bool:
-        is_followed = self._add(key, now, raw, told)
+    def __call__(self, key: Any, now: float, raw: Wait, reported: Wait | None = None) -> bool:
+        is_followed = self._add(key, now, raw, reported)
         if is_followed:
             self.uids.append(key.uid)
-            self.told.append((raw, told or raw))
+            self.reported.append((raw, reported or raw))
         return is_followed
 
     def of(self, units: dict[str, UnitForecast]) -> list[UnitForecast]:

@@ -38,9 +38,9 @@ class SmallCluster:
     ) -> None:
         self.engine = new_engine(QuotaSettings(mode=mode))
         self.workers = Workers(self.engine)
-        self.tell(build_quota("a", cpu=cpu), build_queue("a"), *things)
+        self.apply(build_quota("a", cpu=cpu), build_queue("a"), *things)
 
-    def tell(self, *things: ElasticQuota | Queue | QueueUnit | Node) -> list[str]:
+    def apply(self, *things: ElasticQuota | Queue | QueueUnit | Node) -> list[str]:
         """Tell these objects; return the names of the units that start then."""
         facts = {
             ElasticQuota: Engine.on_quota,
@@ -59,11 +59,11 @@ class SmallCluster:
     def run(self, name: str, quota: str = "a", *, cpu: int, **more: Any) -> None:
         """Add a unit whose pods run."""
         unit = build_unit(name, quota, cpu=cpu, version=1, **more)
-        self.tell(running(unit, 2, since=SINCE))
+        self.apply(running(unit, 2, since=SINCE))
 
     def wait(self, name: str, quota: str = "a", **more: Any) -> None:
         """Add a unit that does not start."""
-        assert self.tell(build_unit(name, quota, **more)) == [], f"{name} starts"
+        assert self.apply(build_unit(name, quota, **more)) == [], f"{name} starts"
 
     def changes(self, name: str) -> Changes:
         """Return what would start a waiting unit."""

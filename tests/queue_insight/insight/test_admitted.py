@@ -52,14 +52,14 @@ def test_what_it_was_admitted_on() -> None:
     times = new_times()
     times.runs("before", "borrower", 1)
     times.comes("u", "borrower", 2)
-    told = explain(times, "u")
-    assert [each.model_dump() for each in told.limits or ()] == [
+    got = explain(times, "u")
+    assert [each.model_dump() for each in got.limits or ()] == [
         {"quota": "borrower", "kind": "max", "resource": "cpu", "limit": "6", "used": "1",
          "requested": "2"},
         {"quota": "top", "kind": "max", "resource": "cpu", "limit": "6", "used": "1",
          "requested": "2"},
     ]  # fmt: skip
-    assert told.limits_unknown == ""
+    assert got.limits_unknown == ""
 
 
 def test_it_stays_known_while_it_runs_and_not_after_a_restart() -> None:
@@ -69,9 +69,9 @@ def test_it_stays_known_while_it_runs_and_not_after_a_restart() -> None:
     assert explain(times, "u").limits is not None
     again = new_times()
     again.put(times.units["u"])
-    told = explain(again, "u")
-    assert told.limits is None
-    assert told.limits_unknown.startswith("It is not known: this process has not admitted the unit")
+    got = explain(again, "u")
+    assert got.limits is None
+    assert got.limits_unknown.startswith("It is not known: this process has not admitted the unit")
 
 
 def test_it_is_not_known_of_an_admission_by_another_process() -> None:
@@ -97,14 +97,14 @@ def test_another_admission_that_was_missed_is_not_known() -> None:
 def test_what_it_borrows_and_of_whom() -> None:
     times = new_times()
     times.runs("u", "borrower", 5)
-    told = explain(times, "u")
-    assert [each.model_dump(exclude={"used"}) for each in told.borrowed or ()] == [
+    got = explain(times, "u")
+    assert [each.model_dump(exclude={"used"}) for each in got.borrowed or ()] == [
         {"quota": "borrower", "resource": "cpu", "guaranteed": "0", "borrowed": "5",
          "lenders": [{"quota": "owner", "amount": "3"}]},
         {"quota": "top", "resource": "cpu", "guaranteed": "4", "borrowed": "1", "lenders": []},
     ]  # fmt: skip
-    assert told.eviction.possible
-    assert [each.quota for each in told.eviction.reclaimers] == ["owner"]
+    assert got.eviction.possible
+    assert [each.quota for each in got.eviction.reclaimers] == ["owner"]
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ def test_which_preemptions_are_on(
 ) -> None:
     times = new_times(said, reclaims)
     times.runs("u", "borrower", 3)
-    told = explain(times, "u")
-    assert reasons(told) == want
-    assert told.eviction.possible is possible
+    got = explain(times, "u")
+    assert reasons(got) == want
+    assert got.eviction.possible is possible
 
 
 def test_a_queue_that_waits_for_pods_may_evict_the_unit_that_it_waits_for() -> None:
@@ -135,38 +135,38 @@ def test_a_queue_that_waits_for_pods_may_evict_the_unit_that_it_waits_for() -> N
     runs = tuple(replace(each, running=each.replicas) for each in unit.status.admissions)
     times.put(changed(unit, 1, admissions=runs))
     times.put(build_unit("higher", "owner", queue="q", cpu=1, priority=5))
-    told = explain(times, "u")
-    assert told.eviction.by_queue
-    assert [each.name for each in told.eviction.units] == ["higher"]
+    got = explain(times, "u")
+    assert got.eviction.by_queue
+    assert [each.name for each in got.eviction.units] == ["higher"]
 
 
 def test_a_unit_within_its_guarantee_is_not_reclaimed() -> None:
     times = new_times()
     times.runs("u", "owner", 3)
-    told = explain(times, "u")
-    assert told.borrowed == []
-    assert reasons(told) == ["QueueDoesNotPreempt", "WithinGuarantee"]
-    assert not told.eviction.possible
+    got = explain(times, "u")
+    assert got.borrowed == []
+    assert reasons(got) == ["QueueDoesNotPreempt", "WithinGuarantee"]
+    assert not got.eviction.possible
 
 
 def test_a_unit_that_may_not_be_preempted() -> None:
     times = new_times(PREEMPTS)
     unit = build_unit("u", "borrower", queue="q", cpu=3, labels={PREEMPTIBLE: "false"})
     times.put(admitted(unit, 1, "Running"))
-    told = explain(times, "u")
-    assert reasons(told) == ["NotPreemptible"]
-    assert not told.eviction.possible
+    got = explain(times, "u")
+    assert reasons(got) == ["NotPreemptible"]
+    assert not got.eviction.possible
 
 
 def test_a_protected_unit_is_left_alone_until_a_time() -> None:
     times = new_times(PREEMPTS)
     times.engine.rounds.search.protect_seconds = 100.0
     times.comes("u", "borrower", 3)
-    told = explain(times, "u")
+    got = explain(times, "u")
     until = rfc3339(NOW + timedelta(seconds=100))
     want = f"it was admitted not long ago, and is protected until {until}"
-    assert told.eviction.spared[0].model_dump() == {"reason": "Protected", "message": want}
-    assert not told.eviction.possible
+    assert got.eviction.spared[0].model_dump() == {"reason": "Protected", "message": want}
+    assert not got.eviction.possible
 
 
 def test_a_unit_that_was_evicted_before_is_left_alone() -> None:
@@ -196,12 +196,12 @@ def test_units_of_others_are_counted_and_not_named() -> None:
     for namespace in ("ns", "theirs"):
         cpu = len(namespace) // 2
         times.put(build_unit("mine", "owner", queue="q", cpu=cpu, namespace=namespace))
-    told = api_of(times).explain("ns", "u")
-    shown = hide(told, lambda _: False).admitted
+    got = api_of(times).explain("ns", "u")
+    shown = hide(got, lambda _: False).admitted
     assert shown is not None
     assert [each.namespace for each in shown.eviction.units] == ["ns"]
     assert shown.eviction.others == 1
-    assert hide(told, lambda _: True) == told
+    assert hide(got, lambda _: True) == got
 
 
 def test_a_unit_that_waits_is_not_admitted() -> None:
@@ -214,7 +214,7 @@ def test_a_unit_without_a_quota() -> None:
     times = new_times()
     unit = replace(build_unit("u", queue="q", cpu=1))
     times.put(admitted(unit, 1, "Running"))
-    told = explain(times, "u")
-    assert (told.limits, told.borrowed) == (None, None)
-    assert told.limits_unknown == "It is charged to no quota."
-    assert reasons(told) == ["QueueDoesNotPreempt", "NothingToReclaim"]
+    got = explain(times, "u")
+    assert (got.limits, got.borrowed) == (None, None)
+    assert got.limits_unknown == "It is charged to no quota."
+    assert reasons(got) == ["QueueDoesNotPreempt", "NothingToReclaim"]

@@ -39,7 +39,7 @@ def test_waiting_does_not_help_a_unit_that_is_too_large() -> None:
 
 def test_a_unit_in_backoff_is_tried_again() -> None:
     cluster = SmallCluster()
-    assert cluster.tell(changed(build_unit("new", "a"), 2, "TimeoutBackoff")) == []
+    assert cluster.apply(changed(build_unit("new", "a"), 2, "TimeoutBackoff")) == []
     wait = the(cluster.changes("new"), "wait")
     assert (wait.sufficient, wait.description) == (True, "It is tried again, and then starts.")
 

@@ -91,7 +91,7 @@ def test_a_limit_that_is_in_the_way_only_then_is_raised_as_well() -> None:
     )
     cluster.run("old", cpu=4)
     cluster.wait("new", cpu=4)
-    cluster.tell(build_quota("a", cpu=4, guaranteed=4))
+    cluster.apply(build_quota("a", cpu=4, guaranteed=4))
     assert the(cluster.changes("new"), "quotaMax").sufficient
     cluster.wait("more", cpu=4, created=9)
     change = the(cluster.changes("more"), "several")
@@ -141,7 +141,7 @@ def test_several_resources_of_several_quotas() -> None:
     )
     unit = build_unit("new", "xa")
     asked: dict[str, Any] = {"cpu": "6", "memory": "9Gi", "nvidia.com/gpu": "4"}
-    assert cluster.tell(replace(unit, spec=replace(unit.spec, request=asked))) == []
+    assert cluster.apply(replace(unit, spec=replace(unit.spec, request=asked))) == []
     change = the(cluster.changes("new"), "several")
     assert change.minimal
     assert [each.patch for each in change.patches] == [
@@ -163,7 +163,7 @@ def test_a_stopped_queue_is_resumed_and_its_quota_raised() -> None:
 
 def test_nodes_of_one_tree_are_raised_in_one_object() -> None:
     room = SourceEngine(tree_plugin())
-    room.tell(tree(tree_node("p", tree_node("x", **cpus(4)), **cpus(4)), **cpus(9)))
+    room.apply(tree(tree_node("p", tree_node("x", **cpus(4)), **cpus(4)), **cpus(9)))
     room.add_queues("root-p-x")
     room.add("new", "x", cpu=6)
     found = find_changes(room.engine.fork(), "ns/new", WALL)
@@ -179,7 +179,7 @@ def test_nodes_of_one_tree_are_raised_in_one_object() -> None:
 @pytest.mark.parametrize("cpu", [5, 9], ids=["both are short", "only the parent was"])
 def test_a_limit_that_is_not_needed_is_not_raised(cpu: int) -> None:
     cluster = child_and_parent()
-    cluster.tell(build_quota("xa", cpu=6 if cpu == 5 else 20, parent="xp"))
+    cluster.apply(build_quota("xa", cpu=6 if cpu == 5 else 20, parent="xp"))
     cluster.wait("new", "xa", cpu=cpu)
     kinds = {each.kind.value for each in cluster.changes("new").found}
     assert ("several" in kinds, "quotaMax" in kinds) == (cpu == 5, cpu == 9)

@@ -50,7 +50,7 @@ def test_the_parallelism_of_a_job_is_patched() -> None:
     cluster.run("old", cpu=2)
     unit = build_unit("new", "a", pods=(("main", 5, 1),))
     job = ConsumerReference(api_version="batch/v1", kind="Job", name="train")
-    assert cluster.tell(replace(unit, spec=replace(unit.spec, consumer_ref=job))) == []
+    assert cluster.apply(replace(unit, spec=replace(unit.spec, consumer_ref=job))) == []
     change = the(cluster.changes("new"), "count")
     assert change.description == "Set the parallelism of the job to 2 pods of main; it has 5."
     (patch,) = change.patches
@@ -99,12 +99,12 @@ def test_a_unit_that_would_have_to_do_without_one_resource_is_not_advised_to() -
     quota = build_quota("a", cpu=4)
     limits = {"cpu": "4", "nvidia.com/gpu": "2"}
     cluster = SmallCluster(replace(quota, spec=replace(quota.spec, max=dict(limits))))
-    cluster.tell(build_node("node", cpu=9))
+    cluster.apply(build_node("node", cpu=9))
     unit = build_unit("new", "a")
     asked: dict[str, Any] = {"cpu": "5", "nvidia.com/gpu": "2"}
     for_gpus = build_pod("bare", cpu=1, unit="ns/gone")
     cluster.workers.wake(cluster.engine.on_pod(with_gpus(for_gpus, 2)))
-    assert cluster.tell(replace(unit, spec=replace(unit.spec, request=asked))) == []
+    assert cluster.apply(replace(unit, spec=replace(unit.spec, request=asked))) == []
     change = the(cluster.changes("new"), "request")
     assert not change.practical
     assert "at most 3 of cpu, no nvidia.com/gpu" in change.description

@@ -11,7 +11,7 @@ from tests.queue_insight.insight.changes_kit import SINCE, SmallCluster, names, 
 
 def run_until(cluster: SmallCluster, name: str, seconds: int, cpu: int) -> None:
     unit = declaring(build_unit(name, "a", cpu=cpu), seconds)
-    cluster.tell(running(unit, 2, since=SINCE))
+    cluster.apply(running(unit, 2, since=SINCE))
 
 
 def test_one_that_suffices_is_named_rather_than_two() -> None:
@@ -70,7 +70,7 @@ def test_a_unit_in_flight_ends_for_one_that_waits_for_pods(
     cluster = SmallCluster(
         build_queue("a", annotations={"koord-queue/wait-for-pods-running": "true"})
     )
-    assert cluster.tell(build_unit("old", "a", cpu=1)) == ["old"]
+    assert cluster.apply(build_unit("old", "a", cpu=1)) == ["old"]
     cluster.wait("new", cpu=1)
     assert names(the(cluster.changes("new"), "unitsEnd").units) == ["old"]
     monkeypatch.setattr(end_changes, "MAX_ENDS", 0)

@@ -39,11 +39,11 @@ def test_a_unit_that_does_not_fit(kit: ShellKit, api: Answers) -> None:
     kit.dequeue()
     kit.add_unit("big", cpu=2)
     kit.decide()
-    told = api.explain("default", "big")
-    assert (told.verdict, told.never_starts, told.position) == ("waiting", False, 1)
-    assert reasons(told) == [("OverQuotaMax", "team", "cpu")]
-    assert told.summary == f"It waits in queue team, at position 1: {NEEDS}."
-    assert told.blockers[0].missing == "1"
+    got = api.explain("default", "big")
+    assert (got.verdict, got.never_starts, got.position) == ("waiting", False, 1)
+    assert reasons(got) == [("OverQuotaMax", "team", "cpu")]
+    assert got.summary == f"It waits in queue team, at position 1: {NEEDS}."
+    assert got.blockers[0].missing == "1"
 
 
 def test_all_limits_are_named_not_only_the_first(kit: ShellKit, api: Answers) -> None:
@@ -52,17 +52,17 @@ def test_all_limits_are_named_not_only_the_first(kit: ShellKit, api: Answers) ->
     kit.add_unit("run", "sub", cpu=3)
     kit.dequeue("sub")
     kit.add_unit("big", "sub", cpu=3)
-    told = api.explain("default", "big")
-    assert reasons(told) == [("OverQuotaMax", "sub", "cpu"), ("OverParentMax", "org", "cpu")]
-    assert told.summary.endswith("(1 more reason).")
+    got = api.explain("default", "big")
+    assert reasons(got) == [("OverQuotaMax", "sub", "cpu"), ("OverParentMax", "org", "cpu")]
+    assert got.summary.endswith("(1 more reason).")
 
 
 def test_a_unit_that_is_larger_than_its_quota_never_starts(kit: ShellKit, api: Answers) -> None:
     kit.add_unit("huge", cpu=9)
-    told = api.explain("default", "huge")
-    assert (told.verdict, told.never_starts) == ("waiting", True)
-    assert reasons(told) == [("ExceedsQuota", "team", "cpu")]
-    assert told.summary.endswith("Waiting does not help.")
+    got = api.explain("default", "huge")
+    assert (got.verdict, got.never_starts) == ("waiting", True)
+    assert reasons(got) == [("ExceedsQuota", "team", "cpu")]
+    assert got.summary.endswith("Waiting does not help.")
 
 
 def test_the_order_of_a_queue_is_named_beside_the_limits(kit: ShellKit, api: Answers) -> None:
@@ -70,10 +70,10 @@ def test_the_order_of_a_queue_is_named_beside_the_limits(kit: ShellKit, api: Ans
     kit.add_unit("huge", cpu=5, priority=9)
     kit.add_unit("run", cpu=3, priority=5)
     kit.decide()
-    told = api.explain("default", "run")
-    assert told.position == 2
-    assert reasons(told) == [("BehindRefusedUnit", "team", "")]
-    assert told.blockers[0].other == "default/huge"
+    got = api.explain("default", "run")
+    assert got.position == 2
+    assert reasons(got) == [("BehindRefusedUnit", "team", "")]
+    assert got.blockers[0].other == "default/huge"
 
 
 @pytest.mark.parametrize(
@@ -128,10 +128,10 @@ def test_a_unit_on_hold_has_all_its_reasons(
     kit.add_unit("run", cpu=3)
     kit.dequeue()
     kit.add_unit("held", **{"cpu": 2, **more})
-    told = api.explain("default", "held")
-    assert (told.verdict, told.position) == ("held", 0)
-    assert [each.reason for each in told.blockers] == want
-    assert told.summary.startswith(begin)
+    got = api.explain("default", "held")
+    assert (got.verdict, got.position) == ("held", 0)
+    assert [each.reason for each in got.blockers] == want
+    assert got.summary.startswith(begin)
 
 
 def test_a_missing_queue_is_named_with_its_namespace_as_a_second_reason_too(
@@ -141,17 +141,15 @@ def test_a_missing_queue_is_named_with_its_namespace_as_a_second_reason_too(
     kit.add_unit("off", queue="lost", active=False)
     words = f"queue lost does not exist in namespace {QUEUE_NAMESPACE}, or cannot be read"
     for name in ("held", "off"):
-        told = api.explain("default", name)
-        assert [each.message for each in told.blockers if each.reason == "NoQueue"] == [words]
+        got = api.explain("default", name)
+        assert [each.message for each in got.blockers if each.reason == "NoQueue"] == [words]
 
 
 def test_nothing_in_its_way(kit: ShellKit, api: Answers) -> None:
     kit.add_unit("fits")
-    told = api.explain("default", "fits")
-    assert told.blockers == []
-    assert told.summary == (
-        "It waits in queue team, at position 1, and starts when it is its turn."
-    )
+    got = api.explain("default", "fits")
+    assert got.blockers == []
+    assert got.summary == ("It waits in queue team, at position 1, and starts when it is its turn.")
 
 
 def test_an_admitted_unit_and_the_checks_that_it_waits_for(kit: ShellKit, api: Answers) -> None:
@@ -161,10 +159,10 @@ def test_an_admitted_unit_and_the_checks_that_it_waits_for(kit: ShellKit, api: A
     status = {"status": {"phase": "Reserved", "admissionChecks": entries}}
     kit.direct.patch("queueunits", "u", status, namespace="default", subresource="status")
     kit.learn("u")
-    told = api.explain("default", "u")
-    assert (told.verdict, told.checks) == ("admitted", {"nodes": "Pending"})
+    got = api.explain("default", "u")
+    assert (got.verdict, got.checks) == ("admitted", {"nodes": "Pending"})
     want = "It is admitted: queue team, quota team; admission checks are not ready: nodes."
-    assert told.summary == want
+    assert got.summary == want
 
 
 def test_a_finished_unit(kit: ShellKit, api: Answers) -> None:
@@ -172,8 +170,8 @@ def test_a_finished_unit(kit: ShellKit, api: Answers) -> None:
     status = {"status": {"phase": "Succeed"}}
     kit.direct.patch("queueunits", "u", status, namespace="default", subresource="status")
     kit.learn("u")
-    told = api.explain("default", "u")
-    assert (told.verdict, told.summary) == ("finished", "Its job has ended.")
+    got = api.explain("default", "u")
+    assert (got.verdict, got.summary) == ("finished", "Its job has ended.")
 
 
 def test_units_of_others_are_not_named_to_strangers(kit: ShellKit, api: Answers) -> None:
@@ -181,12 +179,12 @@ def test_units_of_others_are_not_named_to_strangers(kit: ShellKit, api: Answers)
     kit.add_unit("huge", cpu=5, priority=9)
     kit.add_unit("run", priority=5)
     kit.decide()
-    told = api.explain("default", "run").model_copy(update={"namespace": "theirs"})
-    assert "default/huge" in told.summary
-    shown = hide(told, lambda namespace: namespace != "default")
+    got = api.explain("default", "run").model_copy(update={"namespace": "theirs"})
+    assert "default/huge" in got.summary
+    shown = hide(got, lambda namespace: namespace != "default")
     assert "huge" not in shown.model_dump_json()
     assert OF_OTHERS in shown.summary
-    assert hide(told, lambda _: True) == told
+    assert hide(got, lambda _: True) == got
 
 
 def test_changes_are_answered_where_they_are_asked_for(kit: ShellKit, api: Answers) -> None:
@@ -195,10 +193,10 @@ def test_changes_are_answered_where_they_are_asked_for(kit: ShellKit, api: Answe
     kit.add_unit("big", cpu=2)
     kit.decide()
     assert api.explain("default", "big").changes is None
-    told = api.explain_with_changes("default", "big", "ann")
-    assert told.changes_complete
-    assert told.changes is not None
-    first = told.changes[0]
+    got = api.explain_with_changes("default", "big", "ann")
+    assert got.changes_complete
+    assert got.changes is not None
+    first = got.changes[0]
     assert (first.kind, first.sufficient) == ("quotaMax", True)
     assert first.patches[0].patch == {"spec": {"max": {"cpu": "5"}}}
 
@@ -206,8 +204,8 @@ def test_changes_are_answered_where_they_are_asked_for(kit: ShellKit, api: Answe
 def test_a_unit_that_runs_needs_no_change(kit: ShellKit, api: Answers) -> None:
     kit.add_unit("run", cpu=3)
     kit.dequeue()
-    told = api.explain_with_changes("default", "run", "ann")
-    assert (told.verdict, told.changes, told.changes_complete) == ("admitted", [], True)
+    got = api.explain_with_changes("default", "run", "ann")
+    assert (got.verdict, got.changes, got.changes_complete) == ("admitted", [], True)
 
 
 def test_units_of_other_namespaces_are_counted_in_changes(kit: ShellKit, api: Answers) -> None:
@@ -215,12 +213,12 @@ def test_units_of_other_namespaces_are_counted_in_changes(kit: ShellKit, api: An
     kit.dequeue()
     kit.add_unit("big", cpu=2)
     kit.decide()
-    told = api.explain_with_changes("default", "big", "ann")
-    assert told.changes is not None
-    ended = next(each for each in told.changes if each.kind == "unitsEnd")
+    got = api.explain_with_changes("default", "big", "ann")
+    assert got.changes is not None
+    ended = next(each for each in got.changes if each.kind == "unitsEnd")
     assert ended.units == ["default/run"]
     change = ended.model_copy(update={"units": ["default/run", "other/secret"]})
-    view = told.model_copy(update={"changes": [change]})
+    view = got.model_copy(update={"changes": [change]})
     shown = hide(view, lambda namespace: namespace == "default")
     assert shown.changes is not None
     assert (shown.changes[0].units, shown.changes[0].other_units) == (["default/run"], 1)

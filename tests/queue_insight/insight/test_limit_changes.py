@@ -55,8 +55,8 @@ def test_a_limit_that_is_not_the_only_one_does_not_suffice_alone() -> None:
     asked: dict[str, Any] = {"cpu": 5, "nvidia.com/gpu": 1}
     limits: dict[str, Any] = {"cpu": 4, "nvidia.com/gpu": 1}
     quota = build_quota("a")
-    cluster.tell(replace(quota, spec=replace(quota.spec, max=limits)))
-    assert cluster.tell(replace(unit, spec=replace(unit.spec, request=asked))) == []
+    cluster.apply(replace(quota, spec=replace(quota.spec, max=limits)))
+    assert cluster.apply(replace(unit, spec=replace(unit.spec, request=asked))) == []
     change = the(cluster.changes("new"), "quotaMax")
     want = "Raising the max of quota a alone does not start it."
     assert (change.description, change.sufficient, change.verified) == (want, False, True)

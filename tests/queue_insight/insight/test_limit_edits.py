@@ -22,7 +22,7 @@ def waiting_in_tree(*, rate: Fraction = Fraction(1)) -> Changes:
     """Return what would start a unit of 3 cores in node `x` of 4."""
     children = (tree_node("x", **cpus(4)), tree_node("y", **cpus(9)))
     room = SourceEngine(tree_plugin(rate=rate))
-    room.tell(tree(*children))
+    room.apply(tree(*children))
     room.add_queues("root-x", "root-y")
     used = 2 if rate == 1 else 4
     room.add("old", "x", cpu=used)
@@ -43,7 +43,7 @@ def test_a_node_below_the_root_is_not_patched() -> None:
 
 def test_the_root_of_a_tree_is_patched() -> None:
     room = SourceEngine(tree_plugin())
-    room.tell(tree(tree_node("x", **cpus(9)), **cpus(4)))
+    room.apply(tree(tree_node("x", **cpus(9)), **cpus(4)))
     room.add_queues("root-x")
     room.add("new", "x", cpu=6)
     found = find_changes(room.engine.fork(), "ns/new", WALL)
@@ -76,7 +76,7 @@ def resource_quota(**hard: str) -> ResourceQuota:
 def test_both_keys_of_a_resource_are_raised() -> None:
     room = SourceEngine(ResourceQuotaPlugin())
     hard = {"cpu": "3", "requests.cpu": "2", "pods": "5"}
-    room.tell(resource_quota(**hard))
+    room.apply(resource_quota(**hard))
     room.add_queues("ns")
     room.add("new", cpu=4)
     found = find_changes(room.engine.fork(), "ns/new", WALL)
@@ -90,7 +90,7 @@ def test_both_keys_of_a_resource_are_raised() -> None:
 
 def test_the_older_of_two_quotas_of_one_name_is_raised() -> None:
     cluster = SmallCluster()
-    cluster.tell(
+    cluster.apply(
         in_namespace(build_quota("b", cpu=9), "second", "2026-02-01T00:00:00Z"),
         in_namespace(build_quota("b", cpu=2), "first", "2026-01-01T00:00:00Z"),
         build_queue("b"),

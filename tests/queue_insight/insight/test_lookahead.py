@@ -32,10 +32,10 @@ from tests.queue_insight.insight.changes_kit import (
 def ahead(cluster: SmallCluster, name: str) -> Lookahead:
     trials = Trials(cluster.engine.fork(), f"ns/{name}", WALL)
     reader = trials.copy()
-    record, told = reader.record(f"ns/{name}"), explain(reader, f"ns/{name}", WALL)
+    record, got = reader.record(f"ns/{name}"), explain(reader, f"ns/{name}", WALL)
     assert record is not None
-    assert told is not None
-    return look_ahead(Question(trials=trials, engine=reader, record=record, explanation=told))
+    assert got is not None
+    return look_ahead(Question(trials=trials, engine=reader, record=record, explanation=got))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_only_units_end_that_hold_what_is_short() -> None:
 def test_units_that_declare_an_end_end_first() -> None:
     cluster = SmallCluster(cpu=6)
     cluster.run("a-first-by-name", cpu=4)
-    cluster.tell(running(declaring(build_unit("soon", "a", cpu=2), 60), 2, since=SINCE))
+    cluster.apply(running(declaring(build_unit("soon", "a", cpu=2), 60), 2, since=SINCE))
     cluster.wait("new", cpu=2)
     assert ahead(cluster, "new").ends == 1
     cluster.wait("large", cpu=4, created=1)

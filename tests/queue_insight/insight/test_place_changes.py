@@ -59,7 +59,7 @@ def test_the_priority_of_a_job_is_its_annotation() -> None:
     cluster.wait("head", cpu=4, priority=5)
     unit = build_unit("new", "a", cpu=1, created=9)
     job = ConsumerReference(api_version="batch/v1", kind="Job", name="train")
-    assert cluster.tell(replace(unit, spec=replace(unit.spec, consumer_ref=job))) == []
+    assert cluster.apply(replace(unit, spec=replace(unit.spec, consumer_ref=job))) == []
     (patch,) = the(cluster.changes("new"), "priority").patches
     assert patch.patch == {"metadata": {"annotations": {PRIORITY: "6"}}}
 
@@ -74,7 +74,7 @@ def test_no_priority_above_the_ceiling_of_the_queue_is_named() -> None:
 
 def test_a_higher_priority_may_evict_where_the_queue_preempts() -> None:
     cluster = SmallCluster(build_queue("a", annotations={ENABLE_PREEMPTION: "true"}))
-    cluster.tell(admitted(build_unit("old", "a", cpu=4, priority=3), 2))
+    cluster.apply(admitted(build_unit("old", "a", cpu=4, priority=3), 2))
     cluster.wait("new", cpu=2, priority=1)
     change = the(cluster.changes("new"), "priority")
     want = "With priority 4 it is early enough in its queue, and evicts 1 unit."
@@ -84,7 +84,7 @@ def test_a_higher_priority_may_evict_where_the_queue_preempts() -> None:
 def test_an_end_that_does_not_delay_the_head() -> None:
     cluster = SmallCluster(build_queue("a", annotations={BACKFILL: "true"}))
     old = declaring(build_unit("old", "a", cpu=3), 600)
-    cluster.tell(running(old, 2, since=SINCE))
+    cluster.apply(running(old, 2, since=SINCE))
     cluster.wait("head", cpu=4, priority=5)
     cluster.wait("new", cpu=1, created=9)
     change = the(cluster.changes("new"), "executionTime")
@@ -197,7 +197,7 @@ def test_a_node_of_a_tree_is_offered_where_it_is_for_the_namespace(
     lists: str, is_offered: bool
 ) -> None:
     room = SourceEngine(tree_plugin())
-    room.tell(tree(tree_node("x", **cpus(4)), tree_node("y", namespaces=[lists], **cpus(9))))
+    room.apply(tree(tree_node("x", **cpus(4)), tree_node("y", namespaces=[lists], **cpus(9))))
     room.add_queues("root-x", "root-y")
     room.add("new", "x", cpu=5)
     found = find_changes(room.engine.fork(), "ns/new", WALL)

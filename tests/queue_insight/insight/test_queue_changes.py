@@ -42,7 +42,7 @@ def test_resuming_a_queue_is_not_enough_where_no_limit_can_be_raised() -> None:
 
 def test_a_queue_that_waits_for_pods_need_not() -> None:
     cluster = SmallCluster(build_queue("a", annotations={WAIT_FOR_PODS_RUNNING: "true"}))
-    cluster.tell(admitted(build_unit("old", "a", cpu=1), 2))
+    cluster.apply(admitted(build_unit("old", "a", cpu=1), 2))
     cluster.wait("new", cpu=1)
     change = the(cluster.changes("new"), "queueOption")
     assert change.description == "Let queue a not wait until pods run."
@@ -86,7 +86,7 @@ def test_a_queue_may_preempt(runs: bool) -> None:
     if runs:
         cluster.run("low", cpu=4)
     else:
-        cluster.tell(admitted(build_unit("low", "a", cpu=4), 2))
+        cluster.apply(admitted(build_unit("low", "a", cpu=4), 2))
     cluster.wait("new", cpu=2, priority=5)
     change = the(cluster.changes("new"), "preemption")
     also = ", running units as well" if runs else ""

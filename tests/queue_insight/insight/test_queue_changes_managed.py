@@ -92,7 +92,7 @@ def test_a_policy_that_it_does_not_state_is_the_queues() -> None:
     cluster = cluster_of()
     queue = cluster.engine.queues.queue("a")
     assert queue is not None
-    cluster.tell(replace(queue, spec=replace(queue.spec, queue_policy="Block")))
+    cluster.apply(replace(queue, spec=replace(queue.spec, queue_policy="Block")))
     behind_a_head(cluster)
     change = the(cluster.changes("new"), "queueOption")
     assert [patch.kind for patch in change.patches] == ["Queue"]

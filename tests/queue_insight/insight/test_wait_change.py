@@ -58,7 +58,7 @@ def test_it_is_said_that_nothing_was_tried(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_unit_in_backoff_may_have_to_wait_after_it() -> None:
     cluster = SmallCluster()
     cluster.run("old", cpu=3)
-    assert cluster.tell(changed(build_unit("new", "a", cpu=2), 2, "TimeoutBackoff")) == []
+    assert cluster.apply(changed(build_unit("new", "a", cpu=2), 2, "TimeoutBackoff")) == []
     wait = the(cluster.changes("new"), "wait")
     want = "It is tried again, and starts when 1 admitted unit has ended."
     assert (wait.sufficient, wait.description) == (True, want)

@@ -62,7 +62,7 @@ def test_after_an_overrun_a_new_copy_is_sent(pair: Pair) -> None:
 
 def overrun(pair: Pair) -> None:
     for number in range(feed.BATCH * 600):
-        pair.sender.shared.tell(Engine.on_queue, queue("team", priority=number))
+        pair.sender.shared.apply(Engine.on_queue, queue("team", priority=number))
 
 
 def test_many_calls_go_in_batches_with_pauses(pair: Pair) -> None:
@@ -139,7 +139,7 @@ def test_another_state_is_replaced_by_a_new_copy(
 ) -> None:
     digest_every(2, monkeypatch)
     pair.run()
-    pair.receiver.engine.tell(Engine.on_queue_gone, "team")
+    pair.receiver.engine.apply(Engine.on_queue_gone, "team")
     pair.sender.add_unit("a")
     pair.sender.add_unit("b")
     pair.run()

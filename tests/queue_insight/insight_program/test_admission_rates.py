@@ -12,7 +12,7 @@ from shared_api.objects.meta import Uid
 from shared_api.testing.virtual_clock import VirtualClock
 
 
-class Told:
+class Scene:
     """Rates, and a scheduler that tells what it admits."""
 
     def __init__(self) -> None:
@@ -34,51 +34,51 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
+def reported() -> Scene:
     """Followed from now on."""
-    found = Told()
+    found = Scene()
     found.begin()
     return found
 
 
-def test_at_first_it_is_not_known(told: Told) -> None:
-    assert Told().rates.per_hour("team") is None
-    told.admit(3)
-    told.clock.advance(59.0)
-    assert told.rates.per_hour("team") is None
+def test_at_first_it_is_not_known(reported: Scene) -> None:
+    assert Scene().rates.per_hour("team") is None
+    reported.admit(3)
+    reported.clock.advance(59.0)
+    assert reported.rates.per_hour("team") is None
 
 
-def test_in_the_first_hour_it_is_that_since_the_beginning(told: Told) -> None:
-    told.admit(5)
-    told.clock.advance(1800.0)
-    assert told.rates.per_hour("team") == 10.0
-    assert told.rates.per_hour("other") == 0.0
+def test_in_the_first_hour_it_is_that_since_the_beginning(reported: Scene) -> None:
+    reported.admit(5)
+    reported.clock.advance(1800.0)
+    assert reported.rates.per_hour("team") == 10.0
+    assert reported.rates.per_hour("other") == 0.0
 
 
-def test_later_it_is_that_of_the_last_hour(told: Told) -> None:
+def test_later_it_is_that_of_the_last_hour(reported: Scene) -> None:
     for _ in range(3 * MINUTES):
-        told.admit(2)
-        told.clock.advance(60.0)
-    got = told.rates.per_hour("team")
+        reported.admit(2)
+        reported.clock.advance(60.0)
+    got = reported.rates.per_hour("team")
     assert got is not None
     assert got == pytest.approx(120.0, rel=0.02)
-    told.clock.advance(3600.0)
-    assert told.rates.per_hour("team") == 0.0
+    reported.clock.advance(3600.0)
+    assert reported.rates.per_hour("team") == 0.0
 
 
-def test_another_scheduler_begins_nothing_anew(told: Told) -> None:
-    told.admit(6)
-    told.clock.advance(1800.0)
-    told.begin()
-    assert told.rates.per_hour("team") == 12.0
+def test_another_scheduler_begins_nothing_anew(reported: Scene) -> None:
+    reported.admit(6)
+    reported.clock.advance(1800.0)
+    reported.begin()
+    assert reported.rates.per_hour("team") == 12.0
 
 
-def test_queues_count_by_themselves_and_old_ones_are_forgotten(told: Told) -> None:
-    told.admit(queue="old")
+def test_queues_count_by_themselves_and_old_ones_are_forgotten(reported: Scene) -> None:
+    reported.admit(queue="old")
     for _ in range(2 * MINUTES):
-        told.admit()
-        told.clock.advance(60.0)
-    assert told.rates.per_hour("old") == 0.0
-    kept = vars(told.rates)["_counts"]
+        reported.admit()
+        reported.clock.advance(60.0)
+    assert reported.rates.per_hour("old") == 0.0
+    kept = vars(reported.rates)["_counts"]
     assert list(kept) == ["team"]
     assert len(kept["team"]) <= MINUTES

@@ -56,7 +56,7 @@ def test_without_a_copy_nothing_is_played() -> None:
 
 def test_the_same_state_has_the_same_digest(followed: FollowedEngine) -> None:
     followed.compare(Digest(number=7, digest=digest(followed.fork())))
-    followed.tell(Engine.on_queue, queue("other"))
+    followed.apply(Engine.on_queue, queue("other"))
     with pytest.raises(OtherStateError, match="after call 7"):
         followed.compare(Digest(number=7, digest=digest(new_engine())))
 

@@ -198,11 +198,11 @@ def test_a_new_unit_starts_after_those_that_wait(monkeypatch: pytest.MonkeyPatch
     runs = [replace(ended(number, cores=1), priority=0) for number in range(3, 0, -1)]
     found = build(*runs, since=EPOCH + timedelta(seconds=299))
     new = submitted(job("new"))
-    (told,) = found.foresee(town(), [new]).units.values()
-    assert told.start_p50 == rfc3339(EPOCH + timedelta(seconds=2000))
-    assert told.without_arrivals.end_p50 == rfc3339(EPOCH + timedelta(seconds=3000))
-    assert (told.sample, told.similar_runs) == (horizons.PATHS, 3)
-    assert told.computed_at == rfc3339(EPOCH + timedelta(seconds=300))
+    (got,) = found.foresee(town(), [new]).units.values()
+    assert got.start_p50 == rfc3339(EPOCH + timedelta(seconds=2000))
+    assert got.without_arrivals.end_p50 == rfc3339(EPOCH + timedelta(seconds=3000))
+    assert (got.sample, got.similar_runs) == (horizons.PATHS, 3)
+    assert got.computed_at == rfc3339(EPOCH + timedelta(seconds=300))
 
 
 def submitted(unit: QueueUnit) -> QueueUnit:

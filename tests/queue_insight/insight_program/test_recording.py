@@ -31,9 +31,9 @@ class Following(NamedTuple):
     def begin(self) -> Checkpoint:
         """Take over an engine a minute later; what is recorded is not told yet."""
         self.clock.advance(60)
-        told = Checkpoint(number=0, wall=self.clock.now(), engine=freeze(new_engine()))
-        self.engine.begin(told)
-        return told
+        got = Checkpoint(number=0, wall=self.clock.now(), engine=freeze(new_engine()))
+        self.engine.begin(got)
+        return got
 
 
 @contextmanager

@@ -79,7 +79,7 @@ def test_an_earlier_time_needs_a_record(tmp_path: Path) -> None:
 def test_the_record_answers_about_earlier_times(tmp_path: Path) -> None:
     with running(tmp_path, f"--record-dir={tmp_path}") as (_, client), sending(tmp_path) as sender:
         assert "nothing is recorded yet" in detail(client, "2026-11-01T10:00:00Z")
-        sender.tell_real_time()
+        sender.use_real_time()
         sender.add_unit("a")
         then = write(sender, client)
         sender.add_unit("b")
@@ -116,17 +116,17 @@ def test_a_waiting_unit_has_a_forecast(tmp_path: Path) -> None:
             before = client.get(path)
             assert before.status_code == 503
             assert "no forecast yet" in before.json()["detail"]
-        sender.tell_real_time()
+        sender.use_real_time()
         sender.add_unit("a")
         sender.add_unit("b")
         follow(sender, client)
         until(lambda: client.get(unit).status_code == 200)
-        told = client.get(unit).json()
-        assert (told["name"], told["queue"]) == ("a", "team")
-        assert told["sample"] > 0
+        got = client.get(unit).json()
+        assert (got["name"], got["queue"]) == ("a", "team")
+        assert got["sample"] > 0
         # It begins at the time of the state, not at that of this program's clock.
-        assert told["computedAt"] == rfc3339(sender.clock.now())
-        assert told["startP50"] >= told["computedAt"], "it may start at once, which is now"
+        assert got["computedAt"] == rfc3339(sender.clock.now())
+        assert got["startP50"] >= got["computedAt"], "it may start at once, which is now"
         page = client.get(queue, params={"offset": 1}).json()
         assert ([each["name"] for each in page["units"]], page["total"]) == (["b"], 2)
         assert client.get("/debug/queueunits/default/none/forecast").status_code == 404
@@ -165,10 +165,10 @@ def models(monkeypatch: pytest.MonkeyPatch) -> list[Learner]:
 def test_a_run_that_ends_is_learned_and_recorded(tmp_path: Path, models: list[Learner]) -> None:
     flags = (f"--record-dir={tmp_path}", OFTEN)
     with running(tmp_path, *flags) as (_, client), sending(tmp_path) as sender:
-        sender.tell_real_time()
-        sender.tell_phase("a", "Running", version=5)
+        sender.use_real_time()
+        sender.apply_phase("a", "Running", version=5)
         follow(sender, client)
-        sender.tell_phase("a", "Succeed", version=6)
+        sender.apply_phase("a", "Succeed", version=6)
         follow(sender, client)
         until(lambda: bool(models[0].runs))
         (run,) = models[0].runs
@@ -177,7 +177,7 @@ def test_a_run_that_ends_is_learned_and_recorded(tmp_path: Path, models: list[Le
     with running(tmp_path, *flags) as (_, client), sending(tmp_path) as sender:
         until(lambda: models[2].runs == [run])
         assert models[3].runs == [], "that of horizons learns when it is asked"
-        sender.tell_real_time()
+        sender.use_real_time()
         follow(sender, client)
         assert client.post(WHAT_IF, json={"edits": [], "horizonSeconds": 60}).status_code == 200
         assert models[3].runs == [run]
@@ -197,7 +197,7 @@ def test_a_horizon_is_answered_on_both_sides(tmp_path: Path) -> None:
     body = {"edits": [larger], "horizonSeconds": 86_400, "seed": 4}
     with running(tmp_path, ALWAYS) as (_, client), sending(tmp_path) as sender:
         assert client.post(WHAT_IF, json=body).status_code == 503
-        sender.tell_real_time()
+        sender.use_real_time()
         for number in range(12):
             sender.add_unit(f"u{number:02}", cpu=3)
         follow(sender, client)
@@ -242,14 +242,14 @@ def test_while_a_horizon_is_played_it_follows_and_answers(
         ThreadPoolExecutor() as pool,
         sending(tmp_path) as sender,
     ):
-        sender.tell_real_time()
+        sender.use_real_time()
         sender.add_unit("a")
         follow(sender, client)
         asked = pool.submit(client.post, WHAT_IF, json=body)
         assert stuck.is_asked.wait(PATIENCE_SECONDS)
         sender.add_unit("b")
         for version, phase in ((5, "Running"), (6, "Succeed")):
-            sender.tell_phase("c", phase, version=version)
+            sender.apply_phase("c", phase, version=version)
         follow(sender, client)
         assert units_at(client, "") == ["a", "b"]
         second = client.post(WHAT_IF, json=body)
@@ -260,7 +260,7 @@ def test_while_a_horizon_is_played_it_follows_and_answers(
 
 def test_units_that_are_not_submitted_yet_are_foreseen(tmp_path: Path) -> None:
     with running(tmp_path, ALWAYS) as (_, client), sending(tmp_path) as sender:
-        sender.tell_real_time()
+        sender.use_real_time()
         sender.add_unit("a", cpu=4)
         sender.start_next()
         follow(sender, client)
@@ -271,10 +271,10 @@ def test_units_that_are_not_submitted_yet_are_foreseen(tmp_path: Path) -> None:
             content=msgspec.json.encode([unit]),
             headers={"content-type": JSON},
         )
-        (told,) = answer.json()["units"].items()
-        assert told[0] == "tried"
-        assert told[1]["sample"] > 0
-        assert told[1]["startP50"] > told[1]["computedAt"]
+        (got,) = answer.json()["units"].items()
+        assert got[0] == "tried"
+        assert got[1]["sample"] > 0
+        assert got[1]["startP50"] > got[1]["computedAt"]
 
 
 def test_without_a_scheduler_no_forecast_is_renewed(
@@ -284,7 +284,7 @@ def test_without_a_scheduler_no_forecast_is_renewed(
     monkeypatch.setattr(forecast_routes, "LATER_SECONDS", 0.05)
     path = "/debug/queueunits/default/a/forecast"
     with running(tmp_path, OFTEN) as (insight, client), sending(tmp_path) as sender:
-        sender.tell_real_time()
+        sender.use_real_time()
         sender.add_unit("a")
         follow(sender, client)
         until(lambda: models[0].asked > 2)

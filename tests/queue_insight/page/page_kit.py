@@ -68,9 +68,9 @@ class PageWorld:
         self.registry = CollectorRegistry()
         model = load_run_time_model()
         now = clock.now()
-        told = forecast_scope(shared, Explanations(shared, clock.now), least_runs)
+        got = forecast_scope(shared, Explanations(shared, clock.now), least_runs)
         settings = Settings(paths=2)
-        self.forecasts = Forecasts(self._state, clock, model(), settings, now, forecast_scope=told)
+        self.forecasts = Forecasts(self._state, clock, model(), settings, now, forecast_scope=got)
         self._horizons = Horizons(model(), now, SystemClock(), least_runs=least_runs)
 
     def sources(self) -> PageSources:

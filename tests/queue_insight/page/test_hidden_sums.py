@@ -58,7 +58,7 @@ def add(kit: ShellKit, name: str, namespace: str, quota: str = "team", **spec: A
     body = queue_unit_body(
         name, namespace=namespace, quota=quota, requests=requests, metadata=meta, **spec
     )
-    kit.shared.tell(Engine.on_queue_unit, to_struct(QueueUnit, body))
+    kit.shared.apply(Engine.on_queue_unit, to_struct(QueueUnit, body))
 
 
 def ask(world: LoginWorld, token: str, *paths: str) -> list[Any]:
@@ -117,7 +117,7 @@ def test_sums_are_over_three_other_namespaces(
 
 
 def test_a_sum_with_a_hidden_part_is_hidden(world: LoginWorld, kit: ShellKit) -> None:
-    kit.shared.tell(Engine.on_quota, elastic_quota("all", max={"cpu": 99}, is_parent=True))
+    kit.shared.apply(Engine.on_quota, elastic_quota("all", max={"cpu": 99}, is_parent=True))
     kit.add_quota("part", 9, parent="all")
     kit.add_quota("rest", 9, parent="all")
     for quota, namespaces in (("part", "b"), ("rest", "bcd")):
@@ -156,7 +156,7 @@ def test_the_day_of_a_quota_has_no_sums_of_others(world: LoginWorld, kit: ShellK
 
 def test_a_reason_names_no_unit_of_others(world: LoginWorld, kit: ShellKit) -> None:
     strict = queue("other", policy="Block", metadata={"resourceVersion": "99"})
-    kit.shared.tell(Engine.on_queue, strict)
+    kit.shared.apply(Engine.on_queue, strict)
     add(kit, "runs", "c", "other", cpu=8)
     kit.dequeue("other")
     add(kit, f"{SECRET}-first", "c", "other", cpu=5, priority=9)

@@ -26,7 +26,7 @@ HOSTILE = "<img src=x>"
 def client(kit: ShellKit) -> Iterator[Browser]:
     """The page of a queue and a quota, each with an annotation that cannot be read."""
     meta = {"annotations": {"koord-queue/max-depth": HOSTILE}, "resourceVersion": "99"}
-    kit.shared.tell(Engine.on_queue, queue("team", policy="Priority", metadata=meta))
+    kit.shared.apply(Engine.on_queue, queue("team", policy="Priority", metadata=meta))
     policy = {"koord-queue/reclaim-policy": HOSTILE}
     kit.add_quota("org", 4, metadata={"annotations": policy})
     with browser(PageWorld(kit.shared, kit.clock)) as found:

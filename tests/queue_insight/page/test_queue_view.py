@@ -233,8 +233,8 @@ def stranded(kit: ShellKit, world: PageWorld) -> None:
 @pytest.mark.usefixtures("stranded")
 def test_units_that_need_a_user_are_wrong(client: Browser) -> None:
     got = client.get("/page/overview").json()
-    told = {each["name"]: (each["kind"], each["units"]) for each in got["problems"]}
-    assert told == {
+    reported = {each["name"]: (each["kind"], each["units"]) for each in got["problems"]}
+    assert reported == {
         "ExceedsQuota": ("Units", ["default/huge", "research/big"]),
         "NoQueue": ("Units", ["default/astray"]),
         "NoQuota": ("Units", ["default/lost", "research/lost-too"]),
@@ -248,8 +248,14 @@ def test_units_that_need_a_user_are_wrong(client: Browser) -> None:
 def test_units_in_no_queue_have_a_list_with_reasons(client: Browser) -> None:
     assert client.get("/page/overview").json()["unqueued"] == 3
     got = client.get("/page/unqueued").json()
-    told = [(each["name"], each["position"], each["refusal"]["reason"]) for each in got["units"]]
-    assert told == [("astray", 0, "NoQueue"), ("lost", 0, "NoQuota"), ("lost-too", 0, "NoQuota")]
+    reported = [
+        (each["name"], each["position"], each["refusal"]["reason"]) for each in got["units"]
+    ]
+    assert reported == [
+        ("astray", 0, "NoQueue"),
+        ("lost", 0, "NoQuota"),
+        ("lost-too", 0, "NoQuota"),
+    ]
     assert (got["total"], got["others"]) == (3, 0)
     assert {each["noStart"] for each in got["units"]} == {"not as things are"}
     some = client.get("/page/unqueued?filter=reason:noquota&sort=-name&limit=1").json()
@@ -260,9 +266,9 @@ def test_units_in_no_queue_have_a_list_with_reasons(client: Browser) -> None:
 def test_of_units_that_need_a_user_a_visitor_sees_its_own(kit: ShellKit) -> None:
     with browser(LoginWorld(kit), TENANT) as client:
         overview = client.get("/page/overview").json()
-        told = {each["name"]: each["units"] for each in overview["problems"]}
-        assert told["NoQuota"] == ["default/lost"]
-        assert told["ExceedsQuota"] == ["default/huge"], "and not that of research"
+        reported = {each["name"]: each["units"] for each in overview["problems"]}
+        assert reported["NoQuota"] == ["default/lost"]
+        assert reported["ExceedsQuota"] == ["default/huge"], "and not that of research"
         assert overview["unqueued"] == 2
         got = client.get("/page/unqueued").json()
         assert (names(got), got["total"], got["others"]) == (["astray", "lost"], 2, 1)
@@ -270,7 +276,7 @@ def test_of_units_that_need_a_user_a_visitor_sees_its_own(kit: ShellKit) -> None
 
 def test_a_stopped_queue_is_wrong_once(client: Browser, kit: ShellKit) -> None:
     meta = {"annotations": {"koord-queue/stop-policy": "Hold"}, "resourceVersion": "99"}
-    kit.shared.tell(Engine.on_queue, queue("team", policy="Priority", metadata=meta))
+    kit.shared.apply(Engine.on_queue, queue("team", policy="Priority", metadata=meta))
     (problem,) = client.get("/page/overview").json()["problems"]
     assert (problem["kind"], problem["name"]) == ("Queue", "team")
 
@@ -302,10 +308,10 @@ def test_problems_are_told(client: Browser, world: PageWorld, kit: ShellKit) -> 
     world.record = RecordView(state="stopped", reason="no space")
     notes = {"koord-queue/stop-policy": "Hold", "koord-queue/max-depth": "many"}
     meta = {"annotations": notes, "resourceVersion": "99"}
-    kit.shared.tell(Engine.on_queue, queue("team", policy="Priority", metadata=meta))
+    kit.shared.apply(Engine.on_queue, queue("team", policy="Priority", metadata=meta))
     got = client.get("/page/overview").json()
-    told = [(each["severity"], each["kind"], each["name"]) for each in got["problems"]]
-    assert told == [
+    reported = [(each["severity"], each["kind"], each["name"]) for each in got["problems"]]
+    assert reported == [
         ("error", "Program", "koord-queue-scheduler"),
         ("error", "Program", "koord-queue-insight"),
         ("error", "Queue", "team"),

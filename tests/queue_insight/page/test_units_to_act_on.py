@@ -61,7 +61,7 @@ def test_one_class_of_units_is_of_one_reason(kit: ShellKit) -> None:
 
 def test_units_of_a_stopped_queue_stand_in_it(kit: ShellKit) -> None:
     meta = {"annotations": {"koord-queue/stop-policy": "Hold"}, "resourceVersion": "99"}
-    kit.shared.tell(Engine.on_queue, queue("team", metadata=meta))
+    kit.shared.apply(Engine.on_queue, queue("team", metadata=meta))
     add(kit, "a", "default", cpu=1)
     assert [each.reason for each in found(kit)] == ["StoppedQueue"]
     assert find_unqueued(kit.engine) == ()
@@ -110,5 +110,5 @@ def test_time_alone_makes_a_unit_without_pods_need_a_user(kit: ShellKit) -> None
 
 def problems(pages: Pages) -> list[dict[str, Any]]:
     answer = pages.overview(ROOT, None)
-    told: list[dict[str, Any]] = msgspec.json.decode(bytes(answer.body))["problems"]
-    return told
+    got: list[dict[str, Any]] = msgspec.json.decode(bytes(answer.body))["problems"]
+    return got

@@ -53,7 +53,7 @@ class World:
         if run is not None:
             self.runs.append(run)
 
-    def tell(self, phase: str, *, ready: str = "", uid: str = "u1") -> None:
+    def apply(self, phase: str, *, ready: str = "", uid: str = "u1") -> None:
         self.call(Engine.on_queue_unit, self.unit(phase, ready, uid))
 
     def unit(self, phase: str, ready: str = "", uid: str = "u1") -> QueueUnit:
@@ -78,10 +78,10 @@ class World:
 def test_a_run_that_ends_is_told_whole() -> None:
     world = World()
     for phase in ("Enqueued", "Dequeued"):
-        world.tell(phase)
-    world.tell("Running", ready=READY)
-    world.tell("Succeed", ready=READY)
-    world.tell("Succeed")
+        world.apply(phase)
+    world.apply("Running", ready=READY)
+    world.apply("Succeed", ready=READY)
+    world.apply("Succeed")
     want = FinishedRun(
         unit="default/a",
         uid="u1",
@@ -108,35 +108,35 @@ def test_a_run_that_ends_is_told_whole() -> None:
 )
 def test_how_a_run_ended(phase: str, want: str) -> None:
     world = World()
-    world.tell("Running")
+    world.apply("Running")
     began = world.wall
-    world.tell(phase)
+    world.apply(phase)
     (run,) = world.runs
     assert (run.ended_by, run.started, run.ended) == (want, began, began + 100.0)
 
 
 def test_a_unit_that_is_deleted_while_it_runs() -> None:
     world = World()
-    world.tell("Running")
+    world.apply("Running")
     world.call(Engine.on_queue_unit_gone, world.unit("Running"))
-    world.tell("Running", uid="u2")
-    world.tell("Enqueued", uid="u3")
+    world.apply("Running", uid="u2")
+    world.apply("Enqueued", uid="u3")
     assert [(run.uid, run.ended_by) for run in world.runs] == [("u1", "deleted"), ("u2", "deleted")]
 
 
 def test_a_unit_that_was_not_admitted_has_no_run() -> None:
     world = World()
-    world.tell("Enqueued")
-    world.tell("Failed")
-    world.tell("Enqueued", uid="u2")
+    world.apply("Enqueued")
+    world.apply("Failed")
+    world.apply("Enqueued", uid="u2")
     world.call(Engine.on_queue_unit_gone, world.unit("Enqueued", uid="u2"))
     assert world.runs == []
 
 
 def test_pods_that_never_ran_did_not_start() -> None:
     world = World()
-    world.tell("Dequeued")
-    world.tell("Enqueued")
+    world.apply("Dequeued")
+    world.apply("Enqueued")
     assert [(run.ended_by, run.started) for run in world.runs] == [("evicted", None)]
 
 
@@ -149,17 +149,17 @@ def test_pods_that_never_ran_did_not_start() -> None:
 )
 def test_it_begins_with_what_runs(ready: str, started: float | None) -> None:
     world = World()
-    world.tell("Running", ready=ready)
+    world.apply("Running", ready=ready)
     world.finished.begin(world.engine)
-    world.tell("Running", ready=ready)
-    world.tell("Succeed")
+    world.apply("Running", ready=ready)
+    world.apply("Succeed")
     assert [run.started for run in world.runs] == [started]
 
 
 def test_after_a_gap_it_is_not_known_when_a_run_ended() -> None:
     world = World()
-    world.tell("Running")
+    world.apply("Running")
     play(world.engine, EngineCall(99, 0.0, "on_queue_unit_gone", (world.unit("Running"),)))
     world.finished.begin(world.engine)
-    world.tell("Enqueued", uid="u2")
+    world.apply("Enqueued", uid="u2")
     assert world.runs == []

@@ -89,8 +89,8 @@ class Town:
     def kinds(self, name: str) -> list[str]:
         """Return the kinds of the lines about a job, in order."""
         uids = {each.uid for each in self.lines() if isinstance(each, JobSeen) and name in each.job}
-        told = (JobSeen, JobStarted, JobStopped, JobEnded)
-        found = [each for each in self.lines() if isinstance(each, told) and each.uid in uids]
+        got = (JobSeen, JobStarted, JobStopped, JobEnded)
+        found = [each for each in self.lines() if isinstance(each, got) and each.uid in uids]
         return [type(each).__name__ for each in found]
 
     def metric(self, name: str, **labels: str) -> float | None:

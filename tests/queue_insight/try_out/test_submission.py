@@ -91,7 +91,7 @@ def create(cluster: SmallCluster, body: Json) -> QueueUnit:
     """Create a job, as its manifest says; return its unit, which the engine has decided about."""
     (tried,) = submit(cluster, body)
     assert tried.unit is not None
-    cluster.tell(tried.unit)
+    cluster.apply(tried.unit)
     return tried.unit
 
 
@@ -166,11 +166,11 @@ def queue(name: str = "a", **annotations: str) -> Json:
     ],
 )
 def test_queues_and_quotas_that_exist_are_updated_first(others: list[Json], starts: bool) -> None:
-    *told, tried = submit(SmallCluster(), *others, job(cpu=5))
+    *got, tried = submit(SmallCluster(), *others, job(cpu=5))
     assert tried.starts == starts
-    assert [each.verdict.errors for each in told] == [()] * len(others)
+    assert [each.verdict.errors for each in got] == [()] * len(others)
     reasons = {"NoJob": "It exists, and is no job", "UnknownKind": "create it first"}
-    assert all(reasons[each.verdict.reason] in each.verdict.message for each in told)
+    assert all(reasons[each.verdict.reason] in each.verdict.message for each in got)
 
 
 def test_the_order_of_a_manifest_does_not_matter_to_quotas() -> None:
@@ -179,8 +179,8 @@ def test_the_order_of_a_manifest_does_not_matter_to_quotas() -> None:
 
 
 def test_an_update_of_a_quota_that_is_refused_is_an_error_and_changes_nothing() -> None:
-    told, tried = submit(SmallCluster(), quota("many"), job(cpu=5))
-    (error,) = told.verdict.errors
+    got, tried = submit(SmallCluster(), quota("many"), job(cpu=5))
+    (error,) = got.verdict.errors
     assert error.field == "spec.min.cpu"
     assert error.message
     assert not tried.starts

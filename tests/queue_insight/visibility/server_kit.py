@@ -90,14 +90,14 @@ def build_fake_server() -> FakeApiServer:
 def echo(request: Request) -> Response:
     """Answer what the application gets of a request."""
     caller = request.scope["state"][CALLER]
-    told = {
+    got = {
         "user": caller.user,
         "groups": list(caller.groups),
         "extra": {key: list(values) for key, values in caller.extra.items()},
         "headers": sorted(request.headers),
         "body": int(request.headers.get("content-length", "0")),
     }
-    return JSONResponse(told)
+    return JSONResponse(got)
 
 
 @dataclass

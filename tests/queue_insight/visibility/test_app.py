@@ -132,13 +132,13 @@ def test_a_unit_that_leaves_between_two_pages_is_on_the_second(
 ) -> None:
     first = client.get(EVERYWHERE, params={"limit": 2})
     assert names_of(first) == ["zebra/secret", "default/big"]
-    told = first.json()["metadata"]
-    assert told["remainingItemCount"] == 1
+    reported = first.json()["metadata"]
+    assert reported["remainingItemCount"] == 1
     record = desk.shared.ask(lambda engine: engine.record("default/next"))
     assert record is not None
-    desk.shared.tell(Engine.on_queue_unit_gone, record.unit)
+    desk.shared.apply(Engine.on_queue_unit_gone, record.unit)
     desk.add_unit("new", cpu=2)
-    second = client.get(EVERYWHERE, params={"limit": 2, "continue": told["continue"]})
+    second = client.get(EVERYWHERE, params={"limit": 2, "continue": reported["continue"]})
     assert names_of(second) == ["default/next"]
     assert second.json()["items"][0]["status"]["position"] == 3
     assert names_of(client.get(EVERYWHERE))[-1] == "default/new"
@@ -279,13 +279,13 @@ def test_an_explanation_is_the_debug_apis(client: httpx.Client) -> None:
     path = units_path(name="big", below="explain")
     got = client.get(path, params={"changes": "true"}).raise_for_status().json()
     assert (got["kind"], got["metadata"]["name"]) == ("UnitExplanation", "big")
-    told = got["status"]
-    assert (told["verdict"], told["position"]) == ("waiting", 2)
-    assert all(each["verified"] for each in told["changes"])
-    assert told["changes"]
+    reported = got["status"]
+    assert (reported["verdict"], reported["position"]) == ("waiting", 2)
+    assert all(each["verified"] for each in reported["changes"])
+    assert reported["changes"]
     assert client.get(path).json()["status"]["changes"] is None
     row = client.get(path, headers=TABLE).json()["rows"][0]["cells"]
-    assert row == ["big", "waiting", told["summary"]]
+    assert row == ["big", "waiting", reported["summary"]]
     admitted = client.get(units_path(name="run", below="explain")).json()["status"]
     assert admitted["verdict"] == "admitted"
     assert refusal_of(client.get(units_path(name="none", below="explain"))) == (404, "NotFound")
@@ -358,8 +358,8 @@ def test_before_the_engine_has_a_state_clients_come_back(desk: Desk) -> None:
 def test_a_follower_answers_from_its_own_engine(desk: Desk, client: httpx.Client) -> None:
     desk.is_leader = False
     assert names_of(client.get(units_path())) == ["default/big", "default/next"]
-    told = client.get(units_path(name="big", below="explain")).json()["status"]
-    assert (told["leader"], told["position"]) == (False, 2)
+    reported = client.get(units_path(name="big", below="explain")).json()["status"]
+    assert (reported["leader"], reported["position"]) == (False, 2)
 
 
 def test_a_unit_without_a_priority_is_shown(desk: Desk, client: httpx.Client) -> None:

@@ -33,6 +33,6 @@ def test_kubectl_knows_the_short_name() -> None:
 
 
 def test_the_version_is_the_programs() -> None:
-    told = discovery.version()
-    assert told["gitVersion"] == f"v{VERSION}"
-    assert VERSION.startswith(f"{told['major']}.{told['minor']}.")
+    got = discovery.version()
+    assert got["gitVersion"] == f"v{VERSION}"
+    assert VERSION.startswith(f"{got['major']}.{got['minor']}.")

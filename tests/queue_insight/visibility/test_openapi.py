@@ -92,13 +92,13 @@ def test_the_paths_are_those_of_the_application(refs: str) -> None:
         if method != "HEAD"
     }
     document, _ = DOCUMENTS[refs]
-    told = {
+    got = {
         (path, method)
         for path, item in document["paths"].items()
         for method in item
         if method != "parameters"
     }
-    assert told == routes
+    assert got == routes
 
 
 def test_operations_have_names_of_their_own() -> None:
@@ -108,7 +108,7 @@ def test_operations_have_names_of_their_own() -> None:
 
 
 def test_the_index_names_the_present_document() -> None:
-    ((path, told),) = openapi.index_v3()["paths"].items()
+    ((path, got),) = openapi.index_v3()["paths"].items()
     assert f"/{path}" == openapi.BASE
-    assert told["serverRelativeURL"].startswith(f"{openapi.DOCUMENT_V3}?hash=")
+    assert got["serverRelativeURL"].startswith(f"{openapi.DOCUMENT_V3}?hash=")
     assert openapi.index_v3() == openapi.index_v3()

@@ -106,8 +106,8 @@ class Desk:
 
     def add_queue(self, name: str, *, cpu: int = 4, policy: str = "Block") -> None:
         """Add a queue, and a quota of its name."""
-        self.shared.tell(Engine.on_quota, elastic_quota(name, max={"cpu": cpu}))
-        self.shared.tell(Engine.on_queue, queue(name, policy=policy))
+        self.shared.apply(Engine.on_quota, elastic_quota(name, max={"cpu": cpu}))
+        self.shared.apply(Engine.on_queue, queue(name, policy=policy))
 
     def add_unit(
         self,
@@ -129,7 +129,7 @@ class Desk:
             name, namespace=namespace, quota=quota, requests={"cpu": cpu}, metadata=meta, **spec
         )
         unit = to_struct(QueueUnit, body)
-        self.shared.tell(Engine.on_queue_unit, unit)
+        self.shared.apply(Engine.on_queue_unit, unit)
         return unit
 
     def decide(self, name: str = "team") -> None:

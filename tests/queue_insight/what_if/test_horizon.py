@@ -59,7 +59,7 @@ def busy() -> SmallCluster:
     for number in range(9):
         unit = build_unit(f"u{number}", "a", cpu=1)
         meta = replace(unit.metadata, creation_timestamp=rfc3339(WALL))
-        assert cluster.tell(replace(unit, metadata=meta)) == []
+        assert cluster.apply(replace(unit, metadata=meta)) == []
     return cluster
 
 
@@ -110,7 +110,7 @@ def test_units_that_wait_at_the_end_count_as_the_longest() -> None:
 
 def test_declared_times_end_runs_and_use_is_an_average() -> None:
     cluster = SmallCluster(cpu=2)
-    cluster.tell(declaring(build_unit("one", "a", cpu=2), 600))
+    cluster.apply(declaring(build_unit("one", "a", cpu=2), 600))
     found = look(cluster, seconds=1200.0, paths=1).comparisons
     assert found["", "completed"].before.p50 == 1.0
     assert found["resource/cpu", "used"].before.p50 == 1000.0

@@ -23,7 +23,7 @@ def held(name: str, *, cpu: int | str = 1, quota: str = "a", job: str = "set") -
     )
 
 
-def told(*pods: Pod) -> HeldPods:
+def reported(*pods: Pod) -> HeldPods:
     known = HeldPods()
     for pod in pods:
         known.on_pod(pod)
@@ -35,7 +35,7 @@ def amounts(known: HeldPods, job: str = "set") -> dict[str, dict[str, int]]:
 
 
 def test_pods_of_one_job_and_quota_are_one_group() -> None:
-    known = told(held("p"), held("q", cpu=2), held("r", quota="b"), held("s", job="other"))
+    known = reported(held("p"), held("q", cpu=2), held("r", quota="b"), held("s", job="other"))
     assert amounts(known) == {"held:set:ns:a": {"cpu": 3000}, "held:set:ns:b": {"cpu": 1000}}
     assert [job_of_group(key) for key in amounts(known)] == ["set", "set"]
     assert known.take_changed() == ["set", "other"]
@@ -43,13 +43,13 @@ def test_pods_of_one_job_and_quota_are_one_group() -> None:
 
 
 def test_a_uid_with_a_colon_is_read_back() -> None:
-    known = told(held("p", job="x:y:z"))
+    known = reported(held("p", job="x:y:z"))
     assert [job_of_group(key) for key in amounts(known, "x:y:z")] == ["x:y:z"]
 
 
 def test_a_released_pod_is_held_no_more() -> None:
     pod = held("p")
-    known = told(pod, replace(pod, spec=replace(pod.spec, scheduling_gates=())))
+    known = reported(pod, replace(pod, spec=replace(pod.spec, scheduling_gates=())))
     assert (len(known), amounts(known)) == (0, {})
     assert known.take_changed() == ["set"]
 
@@ -57,7 +57,7 @@ def test_a_released_pod_is_held_no_more() -> None:
 def test_a_deleted_one_is_forgotten_and_its_successor_is_not() -> None:
     pod = held("p")
     successor = replace(pod, metadata=replace(pod.metadata, uid=Uid("new")))
-    known = told(pod, successor)
+    known = reported(pod, successor)
     known.on_pod_gone(pod)
     assert known.pods_of(Uid("set")) == ["ns/p"]
     known.on_pod_gone(successor)
@@ -65,7 +65,7 @@ def test_a_deleted_one_is_forgotten_and_its_successor_is_not() -> None:
 
 
 def test_a_repeated_pod_changes_nothing() -> None:
-    known = told(held("p"))
+    known = reported(held("p"))
     known.take_changed()
     known.on_pod(held("p"))
     assert not known.has_changed
@@ -80,11 +80,11 @@ def test_a_pod_that_is_none_of_the_gates_is_not_held() -> None:
 
 
 def test_requests_that_cannot_be_read_count_as_none() -> None:
-    assert amounts(told(held("p", cpu="many"))) == {"held:set:ns:a": {}}
+    assert amounts(reported(held("p", cpu="many"))) == {"held:set:ns:a": {}}
 
 
 def test_a_fork_is_independent() -> None:
-    known = told(held("p"))
+    known = reported(held("p"))
     twin = known.fork()
     twin.forget("ns/p")
     assert (len(known), len(twin)) == (1, 0)

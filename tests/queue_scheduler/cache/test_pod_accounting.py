@@ -46,7 +46,7 @@ class Pods(PodAccounting):
         self.units: dict[str, QueueUnit] = {}
         super().__init__(self.units.get)
 
-    def tell(self, unit: QueueUnit) -> None:
+    def apply(self, unit: QueueUnit) -> None:
         self.on_unit(unit, self.units.get(unit.metadata.key))
         self.units[unit.metadata.key] = unit
 
@@ -54,13 +54,13 @@ class Pods(PodAccounting):
         self.on_unit_gone(self.units.pop(key))
 
 
-def told(*facts: Pod | QueueUnit) -> Pods:
+def reported(*facts: Pod | QueueUnit) -> Pods:
     pods = Pods()
     for fact in facts:
         if isinstance(fact, Pod):
             pods.on_pod(fact)
         else:
-            pods.tell(fact)
+            pods.apply(fact)
         pods.validate()
     return pods
 
@@ -74,31 +74,31 @@ class TestByName:
     POD = build_pod("p", unit=NAMED, cpu=2, created=6)
 
     def test_unit_first(self) -> None:
-        assert living(told(unit(), self.POD), "uid-u", STRAYS) == [{"cpu": 2000}, {}]
+        assert living(reported(unit(), self.POD), "uid-u", STRAYS) == [{"cpu": 2000}, {}]
 
     def test_pod_first_it_is_a_stray_until_the_unit_arrives(self) -> None:
-        pods = told(self.POD)
+        pods = reported(self.POD)
         assert living(pods, STRAYS) == [{"cpu": 2000}]
-        pods.tell(unit())
+        pods.apply(unit())
         assert living(pods, "uid-u", STRAYS) == [{"cpu": 2000}, {}]
 
     def test_it_stays_with_a_deleted_unit(self) -> None:
-        pods = told(unit(), self.POD)
+        pods = reported(unit(), self.POD)
         pods.forget(NAMED)
         assert living(pods, "uid-u", STRAYS) == [{"cpu": 2000}, {}]
         pods.on_pod(replace(self.POD, spec=replace(self.POD.spec, node_name="")))
         assert living(pods, "uid-u") == [{"cpu": 2000}], "whatever changes on it"
 
     def test_a_recreated_unit_does_not_inherit_older_pods(self) -> None:
-        pods = told(unit(), self.POD)
+        pods = reported(unit(), self.POD)
         pods.forget(NAMED)
-        pods.tell(unit("uid-2", created=7))
+        pods.apply(unit("uid-2", created=7))
         assert living(pods, "uid-u", "uid-2") == [{"cpu": 2000}, {}]
 
     def test_a_recreated_unit_of_the_same_job_inherits_its_pods(self) -> None:
-        pods = told(unit(), self.POD)
+        pods = reported(unit(), self.POD)
         pods.forget(NAMED)
-        pods.tell(unit("uid-2", created=7, adopted=True))
+        pods.apply(unit("uid-2", created=7, adopted=True))
         assert living(pods, "uid-u", "uid-2") == [{}, {"cpu": 2000}]
 
     @pytest.mark.parametrize(
@@ -112,25 +112,25 @@ class TestByName:
         marks: dict[str, str] = {JOB_CREATED_AT: moment(job_created)}
         later = build_unit("u", "a", uid="uid-2", created=8, annotations=marks)
         later = changed(later, 2, "Running", conditions=(condition("Adopted", "True"),))
-        assert told(later, self.POD).has_living(whose)
-        assert told(self.POD, later).has_living(whose)
+        assert reported(later, self.POD).has_living(whose)
+        assert reported(self.POD, later).has_living(whose)
 
     def test_pods_of_its_own_job_are_its_own_whatever_their_times(self) -> None:
         pod = build_pod("p", unit=NAMED, owner="job-1", cpu=2, created=6)
-        pods = told(pod, unit("uid-2", created=7, job="job-1"))
+        pods = reported(pod, unit("uid-2", created=7, job="job-1"))
         assert pods.has_living("uid-2")
-        pods = told(pod, unit("uid-2", created=7, job="job-2"))
+        pods = reported(pod, unit("uid-2", created=7, job="job-2"))
         assert not pods.has_living("uid-2")
 
     def test_pods_as_old_as_its_job_are_its_own(self) -> None:
         for made, whose in ((6, "uid-2"), (7, STRAYS)):
             job: dict[str, str] = {JOB_CREATED_AT: moment(made)}
             later = build_unit("u", "a", uid="uid-2", created=7, annotations=job)
-            assert told(later, self.POD).has_living(whose)
-            assert told(self.POD, later).has_living(whose)
+            assert reported(later, self.POD).has_living(whose)
+            assert reported(self.POD, later).has_living(whose)
 
     def test_an_older_stray_stays_a_stray(self) -> None:
-        pods = told(self.POD, unit("uid-2", created=7))
+        pods = reported(self.POD, unit("uid-2", created=7))
         assert living(pods, STRAYS, "uid-2") == [{"cpu": 2000}, {}]
 
 
@@ -199,16 +199,16 @@ OTHER_TREE.metadata.labels[TREE_QUOTA_NAME] = "b"
 def test_a_pod_is_charged_with_a_unit_only_where_it_may_be(
     of: QueueUnit, pod: Pod, *, is_own: bool
 ) -> None:
-    assert told(of, pod).has_living("uid-u") is is_own
-    assert told(pod, of).has_living("uid-u") is is_own
+    assert reported(of, pod).has_living("uid-u") is is_own
+    assert reported(pod, of).has_living("uid-u") is is_own
 
 
 def test_with_two_units_of_one_job_the_one_of_the_pods_quota_counts() -> None:
     real = build_unit("u", "a", uid="uid-u", job="job-1")
     trick = build_unit("early", "b", uid="uid-e", job="job-1")
     pod = build_pod("p", owner="job-1", quota="a")
-    assert told(trick, real, pod).has_living("uid-u")
-    assert told(pod, real, trick).has_living("uid-u")
+    assert reported(trick, real, pod).has_living("uid-u")
+    assert reported(pod, real, trick).has_living("uid-u")
 
 
 class TestHeld:
@@ -218,12 +218,12 @@ class TestHeld:
     )
 
     def test_a_pod_that_the_queue_holds_belongs_to_no_unit(self) -> None:
-        pods = told(self.GATED)
+        pods = reported(self.GATED)
         assert pods.take_changed_foreign() == []
 
     def test_a_pod_that_others_hold_is_foreign(self) -> None:
         gate = PodSchedulingGate(name="example.com/other")
-        pods = told(replace(self.GATED, spec=PodSpec(scheduling_gates=(gate,))))
+        pods = reported(replace(self.GATED, spec=PodSpec(scheduling_gates=(gate,))))
         assert [key for key, _ in pods.take_changed_foreign()] == ["ns/p"]
 
 
@@ -231,39 +231,42 @@ class TestByOwner:
     POD = build_pod("p", owner="job-1", cpu=1)
 
     def test_the_job(self) -> None:
-        assert living(told(self.POD, unit(job="job-1")), "uid-u") == [{"cpu": 1000}]
-        assert living(told(unit(job="job-1"), self.POD), "uid-u") == [{"cpu": 1000}]
+        assert living(reported(self.POD, unit(job="job-1")), "uid-u") == [{"cpu": 1000}]
+        assert living(reported(unit(job="job-1"), self.POD), "uid-u") == [{"cpu": 1000}]
 
     def test_a_child_of_the_job_that_the_unit_lists(self) -> None:
         listed = changed(unit(job="job-0"), 2, pod_owners=("job-1", "job-2"))
-        pods = told(unit(job="job-0"), self.POD)
+        pods = reported(unit(job="job-0"), self.POD)
         assert living(pods, "uid-u") == [{}]
-        pods.tell(listed)
+        pods.apply(listed)
         assert living(pods, "uid-u") == [{"cpu": 1000}]
-        pods.tell(changed(unit(job="job-0"), 3))
+        pods.apply(changed(unit(job="job-0"), 3))
         assert living(pods, "uid-u") == [{"cpu": 1000}], "it was the unit's, and it is alive"
 
     def test_the_job_itself_may_be_listed(self) -> None:
         listed = changed(unit(job="job-1"), 2, pod_owners=("job-1",))
-        pods = told(self.POD, listed)
-        pods.tell(changed(listed, 3, pod_owners=()))
-        pods.tell(listed)
+        pods = reported(self.POD, listed)
+        pods.apply(changed(listed, 3, pod_owners=()))
+        pods.apply(listed)
         pods.forget(NAMED)
         assert living(pods, "uid-u") == [{"cpu": 1000}]
 
     def test_the_name_precedes_the_owner_where_that_unit_exists(self) -> None:
         pod = build_pod("p", owner="job-1", unit="ns/other", created=6)
         other = build_unit("other", "a", uid="uid-o", created=5)
-        assert living(told(other, unit(job="job-1"), pod), "uid-u", "uid-o") == [{}, {"cpu": 1000}]
-        pods = told(unit(job="job-1"), pod)
+        assert living(reported(other, unit(job="job-1"), pod), "uid-u", "uid-o") == [
+            {},
+            {"cpu": 1000},
+        ]
+        pods = reported(unit(job="job-1"), pod)
         assert living(pods, "uid-u", group_of_strays("ns/other", {})) == [{"cpu": 1000}, {}]
-        pods.tell(other)
+        pods.apply(other)
         assert living(pods, "uid-u", "uid-o") == [{}, {"cpu": 1000}]
 
     def test_two_units_of_one_job(self) -> None:
         twin = build_unit("a", "a", uid="uid-a", job="job-1")
         for order in ((unit(job="job-1"), twin), (twin, unit(job="job-1"))):
-            pods = told(*order, self.POD)
+            pods = reported(*order, self.POD)
             assert living(pods, "uid-a", "uid-u") == [{"cpu": 1000}, {}]
             pods.forget("ns/a")
             assert living(pods, "uid-a", "uid-u") == [{}, {"cpu": 1000}]
@@ -284,23 +287,23 @@ class TestByUnit:
     @pytest.mark.parametrize("annotated", [NAMED, "", "elsewhere/u"])
     def test_its_own_uid_proves_it_whatever_their_times(self, annotated: str) -> None:
         pod = controlled_by("uid-u", unit=annotated)
-        assert living(told(pod, unit()), "uid-u", STRAYS) == [{"cpu": 2000}, {}]
-        assert living(told(unit(), pod), "uid-u", STRAYS) == [{"cpu": 2000}, {}]
+        assert living(reported(pod, unit()), "uid-u", STRAYS) == [{"cpu": 2000}, {}]
+        assert living(reported(unit(), pod), "uid-u", STRAYS) == [{"cpu": 2000}, {}]
 
     @pytest.mark.parametrize("annotated", [NAMED, ""])
     def test_an_older_pod_of_an_earlier_unit_is_a_stray(self, annotated: str) -> None:
         pod = controlled_by("uid-0", unit=annotated)
-        assert living(told(unit(), pod), "uid-u", STRAYS) == [{}, {"cpu": 2000}]
+        assert living(reported(unit(), pod), "uid-u", STRAYS) == [{}, {"cpu": 2000}]
 
     def test_the_annotation_precedes_the_controller(self) -> None:
         other = build_unit("other", "a", uid="uid-o", created=0)
-        pods = told(unit(), other, controlled_by("uid-u", unit="ns/other"))
+        pods = reported(unit(), other, controlled_by("uid-u", unit="ns/other"))
         assert living(pods, "uid-u", "uid-o") == [{}, {"cpu": 2000}]
         pods.forget("ns/other")
         assert living(pods, "uid-u", "uid-o") == [{}, {"cpu": 2000}], "as long as it lives"
 
     def test_a_kind_of_that_name_in_another_group_is_none(self) -> None:
-        pods = told(unit(), controlled_by("uid-u", group="example.com", unit=""))
+        pods = reported(unit(), controlled_by("uid-u", group="example.com", unit=""))
         assert pods.groups() == []
 
 
@@ -308,22 +311,22 @@ class TestForeign:
     POD = build_pod("p", quota="a", cpu=1)
 
     def test_it_is_reported_once(self) -> None:
-        pods = told(self.POD)
+        pods = reported(self.POD)
         want, _ = read_counted(self.POD)
         assert pods.take_changed_foreign() == [("ns/p", want)]
         assert not pods.has_changed
         assert pods.take_changed_foreign() == []
 
     def test_it_is_removed(self) -> None:
-        pods = told(self.POD)
+        pods = reported(self.POD)
         pods.take_changed_foreign()
         pods.on_pod_gone(self.POD)
         assert pods.take_changed_foreign() == [("ns/p", None)]
 
     def test_it_finds_its_unit(self) -> None:
-        pods = told(build_pod("p", owner="job-1"))
+        pods = reported(build_pod("p", owner="job-1"))
         pods.take_changed_foreign()
-        pods.tell(unit(job="job-1"))
+        pods.apply(unit(job="job-1"))
         assert pods.take_changed_foreign() == [("ns/p", None)]
         assert pods.take_changed_groups() == [("uid-u", NAMED)]
 
@@ -332,25 +335,25 @@ class TestGroups:
     POD = build_pod("p", unit=NAMED, created=6)
 
     def test_a_group_knows_its_unit_after_its_last_pod(self) -> None:
-        pods = told(unit(), self.POD)
+        pods = reported(unit(), self.POD)
         pods.on_pod_gone(self.POD)
         assert pods.groups() == []
         assert pods.take_changed_groups() == [("uid-u", NAMED)]
         assert pods.take_changed_groups() == []
 
     def test_a_pod_that_no_longer_names_its_unit_still_belongs_to_it(self) -> None:
-        pods = told(unit(), self.POD)
+        pods = reported(unit(), self.POD)
         pods.take_changed_groups()
         nameless = replace(self.POD, metadata=replace(self.POD.metadata, annotations={}))
         pods.on_pod(nameless)
         assert pods.groups() == pods.take_changed_groups() == [("uid-u", NAMED)]
 
     def test_strays_have_none(self) -> None:
-        pods = told(self.POD)
+        pods = reported(self.POD)
         assert pods.groups() == pods.take_changed_groups() == [(STRAYS, "")]
 
     def test_a_new_unit_is_known_before_it_is_found(self) -> None:
-        pods = told(self.POD)
+        pods = reported(self.POD)
         pods.on_unit(unit(), None)
         assert pods.take_changed_groups() == [(STRAYS, ""), ("uid-u", NAMED)]
 
@@ -360,7 +363,7 @@ class TestLife:
 
     def test_ended_pods_occupy_nothing(self) -> None:
         for phase in ("Succeeded", "Failed"):
-            pods = told(unit(created=0), self.POD)
+            pods = reported(unit(created=0), self.POD)
             pods.take_changed_groups()
             pods.on_pod(build_pod("p", unit=NAMED, phase=phase))
             assert not pods.has_living("uid-u")
@@ -370,29 +373,29 @@ class TestLife:
         meta = replace(self.POD.metadata, deletion_timestamp=moment(9))
         terminating = replace(self.POD, metadata=meta)
         for pod in (build_pod("p", unit=NAMED, phase="Pending", created=6), terminating):
-            assert told(unit(created=0), pod).has_living("uid-u")
+            assert reported(unit(created=0), pod).has_living("uid-u")
 
     def test_a_repeated_pod_changes_nothing(self) -> None:
-        pods = told(unit(created=0), self.POD)
+        pods = reported(unit(created=0), self.POD)
         pods.take_changed_groups()
         pods.on_pod(self.POD)
-        pods.tell(unit(created=0))
+        pods.apply(unit(created=0))
         assert not pods.has_changed
 
     def test_late_events_of_an_earlier_pod_of_that_name(self) -> None:
-        pods = told(unit(created=0), build_pod("p", unit=NAMED, uid="new"))
+        pods = reported(unit(created=0), build_pod("p", unit=NAMED, uid="new"))
         pods.on_pod_gone(build_pod("p", unit=NAMED, uid="old"))
         assert pods.has_living("uid-u")
         pods.on_pod_gone(build_pod("unknown"))
 
     def test_a_new_pod_under_an_old_name_is_another(self) -> None:
-        pods = told(unit(), build_pod("p", unit=NAMED, uid="old", created=6))
+        pods = reported(unit(), build_pod("p", unit=NAMED, uid="old", created=6))
         pods.forget(NAMED)
         pods.on_pod(build_pod("p", unit=NAMED, uid="new", created=9))
         assert living(pods, "uid-u", STRAYS) == [{}, {"cpu": 1000}]
 
     def test_sums_follow(self) -> None:
-        pods = told(unit(created=0), self.POD, build_pod("q", unit=NAMED, cpu=3))
+        pods = reported(unit(created=0), self.POD, build_pod("q", unit=NAMED, cpu=3))
         assert living(pods, "uid-u") == [{"cpu": 4000}]
         pods.on_pod(build_pod("q", unit=NAMED, cpu=0))
         assert living(pods, "uid-u") == [{"cpu": 1000}]
@@ -403,7 +406,7 @@ class TestLife:
         assert pods.has_living("uid-u")
 
     def test_returned_amounts_do_not_change_later(self) -> None:
-        pods = told(unit(created=0), self.POD)
+        pods = reported(unit(created=0), self.POD)
         before = pods.living("uid-u")
         pods.on_pod(build_pod("q", unit=NAMED, cpu=3))
         assert before == Occupancy({"cpu": 1000}, 1)
@@ -423,7 +426,7 @@ def test_an_unreadable_request_is_reported_when_it_arrives() -> None:
 def test_strays_are_known_by_their_first_pod() -> None:
     early, late = (build_pod(name, unit=NAMED, quota="a") for name in ("b", "z"))
     early.metadata.labels["of"] = "early"
-    pods = told(late, early)
+    pods = reported(late, early)
     namespace, labels = pods.labels_of(OF_A)
     assert (namespace, labels["of"]) == ("ns", "early")
     assert is_stray(OF_A)
@@ -431,7 +434,7 @@ def test_strays_are_known_by_their_first_pod() -> None:
 
 
 def test_strays_of_two_quotas_belong_to_two_units_of_one_name() -> None:
-    pods = told(*(build_pod(f"of-{quota}", unit=NAMED, quota=quota) for quota in "ab"))
+    pods = reported(*(build_pod(f"of-{quota}", unit=NAMED, quota=quota) for quota in "ab"))
     assert living(pods, OF_A, OF_B) == [{"cpu": 1000}, {"cpu": 1000}]
     pods.on_pod(build_pod("of-a", unit=NAMED, quota="b"))
     assert living(pods, OF_A, OF_B) == [{}, {"cpu": 2000}]
@@ -463,11 +466,11 @@ def test_strays_whose_labels_a_plugin_reads_differently_belong_to_two_units(
         pod.metadata.labels.clear()
         pod.metadata.labels.update(labels)
     groups = [group_of_strays(NAMED, labels) for labels in (one, other)]
-    assert living(told(*strays), *groups) == [{"cpu": 1000}, {"cpu": 1000}]
+    assert living(reported(*strays), *groups) == [{"cpu": 1000}, {"cpu": 1000}]
 
 
 def test_a_fork_is_independent() -> None:
-    pods = told(unit(created=0), build_pod("p", unit=NAMED))
+    pods = reported(unit(created=0), build_pod("p", unit=NAMED))
     units = dict(pods.units)
     twin = pods.fork(units.get)
     twin.on_pod(build_pod("q", unit=NAMED))

@@ -25,18 +25,18 @@ class Recorder(NaiveQuota):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told = 0
+        self.reported = 0
         self.pods: dict[Uid, int] = {}
 
     def resize(
         self, uid: Uid, quota: str, amounts: Amounts, *, non_preemptible: bool, pods: int
     ) -> None:
-        self.told += 1
+        self.reported += 1
         self.pods[uid] = pods
         super().resize(uid, quota, amounts, non_preemptible=non_preemptible, pods=pods)
 
     def unreserve(self, uid: Uid) -> None:
-        self.told += 1
+        self.reported += 1
         super().unreserve(uid)
 
 
@@ -87,13 +87,13 @@ def test_a_booked_unit_occupies_the_larger(
 
 def test_the_same_charge_is_not_reported_twice(usage: Usage, recorder: Recorder) -> None:
     usage.charge_admitted(INFO, Granted(Occupancy({"cpu": 4000}, 1)))
-    told = recorder.told
+    reported = recorder.reported
     usage.charge_admitted(INFO, Granted(Occupancy({"cpu": 4000}, 1)))
-    assert recorder.told == told
+    assert recorder.reported == reported
     usage.release(UID)
-    told = recorder.told
+    reported = recorder.reported
     usage.release(UID)
-    assert recorder.told == told
+    assert recorder.reported == reported
 
 
 def test_a_change_of_pods_alone_is_reported(usage: Usage, recorder: Recorder) -> None:
@@ -111,10 +111,10 @@ def test_a_change_of_pods_alone_is_reported(usage: Usage, recorder: Recorder) ->
 
 def test_a_reservation_is_not_reported_again(usage: Usage, recorder: Recorder) -> None:
     recorder.reserve(INFO)
-    told = recorder.told
+    reported = recorder.reported
     usage.note_reserved(INFO)
     assert usage.charge_of(UID) == Charge("a", {"cpu": 4000}, non_preemptible=False, pods=1)
-    assert recorder.told == told
+    assert recorder.reported == reported
 
 
 def test_pods_of_an_earlier_run_are_not_forgotten_by_the_next(

@@ -51,7 +51,7 @@ def test_a_log_that_nobody_takes_stops_and_says_so() -> None:
     assert taken(log) == [(5, "e")]
 
 
-def told(log: CallLog, *lengths: int) -> None:
+def reported(log: CallLog, *lengths: int) -> None:
     for length in lengths:
         unit = build_unit("u", "a", annotations={"note": "x" * length})
         log.append(Engine.on_queue_unit, (unit,), {})
@@ -60,13 +60,13 @@ def told(log: CallLog, *lengths: int) -> None:
 def test_a_log_whose_calls_keep_much_stops_as_well() -> None:
     log = CallLog(lambda: EPOCH, most_bytes=10_000)
     log.start()
-    told(log, 4000, 4000)
+    reported(log, 4000, 4000)
     assert (log.is_on, log.overruns) == (True, 0)
-    told(log, 4000)
+    reported(log, 4000)
     assert (len(log), log.is_on, log.overruns) == (0, False, 1)
     log.start()
     for _ in range(5):  # what was taken, and what was lost, keeps nothing
-        told(log, 4000, 4000)
+        reported(log, 4000, 4000)
         noted(log, "a")
         assert len(log.take()) == 3
     assert (log.is_on, log.overruns) == (True, 1)

@@ -112,7 +112,7 @@ def test_a_deleted_unit_releases_its_usage(line: Line) -> None:
 def test_a_unit_deleted_before_the_write_is_not_written(line: Line) -> None:
     unit = line.kit.add_unit("a")
     decision = line.kit.dequeue()
-    line.kit.shared.tell(type(line.kit.engine).on_queue_unit_gone, unit)
+    line.kit.shared.apply(type(line.kit.engine).on_queue_unit_gone, unit)
     line.cycle.carry_out(decision)
     line.kit.send()
     assert line.kit.writes() == 0
@@ -276,7 +276,7 @@ def test_an_answer_whose_report_raises_is_detected(
     line.start()
     if status:
         kit.server.faults.fail(status, times=10 if status == 429 else 1, match=UNIT_STATUS)
-    raise_once(monkeypatch, kit.shared, "tell")
+    raise_once(monkeypatch, kit.shared, "apply")
     kit.send()
     kit.server.faults.clear()
     assert line.state("a") is UnitState.ASSUMED
@@ -296,7 +296,7 @@ def test_a_read_that_raises_is_repeated(line: Line, monkeypatch: pytest.MonkeyPa
     line.kit.send()
     line.kit.server.faults.clear()
     assert line.state("a") is UnitState.ASSUMED
-    raise_once(monkeypatch, line.kit.shared, "tell")
+    raise_once(monkeypatch, line.kit.shared, "apply")
     exhaust(line.cycle.step)
     assert line.state("a") is UnitState.ASSUMED
     line.kit.clock.advance(1.0)

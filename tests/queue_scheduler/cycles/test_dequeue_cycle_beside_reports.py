@@ -32,7 +32,7 @@ def report_on(
     def on_outcome(outcome: Outcome[Any]) -> None:
         assert isinstance(outcome, Written)
         in_flight()
-        kit.shared.tell(Engine.on_queue_unit, outcome.object)
+        kit.shared.apply(Engine.on_queue_unit, outcome.object)
         known()
 
     kit.dispatcher.submit(write, on_outcome)

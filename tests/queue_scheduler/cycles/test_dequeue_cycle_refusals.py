@@ -32,8 +32,8 @@ def test_a_conflict_without_another_writer_is_a_refusal(line: Line) -> None:
     kit.clock.advance(CONFLICT_SECONDS)
     exhaust(line.cycle.step)
     assert line.state("a") is UnitState.CONFLICT
-    (told,) = kit.shared.ask(Engine.take_notices)
-    assert (told.key, told.reason, told.note) == (
+    (reported,) = kit.shared.ask(Engine.take_notices)
+    assert (reported.key, reported.reason, reported.note) == (
         "default/a",
         "AdmissionRefused",
         CONFLICT_WITHOUT_CHANGE,
@@ -78,8 +78,8 @@ def test_a_refused_unit_stands_aside_and_is_retried(line: Line, status: int) -> 
     line.kit.send()
     assert line.state("a") is UnitState.CONFLICT
     assert line.kit.used() == 0
-    (told,) = line.kit.shared.ask(Engine.take_notices)
-    assert (told.key, told.reason, str(status) in told.note) == (
+    (reported,) = line.kit.shared.ask(Engine.take_notices)
+    assert (reported.key, reported.reason, str(status) in reported.note) == (
         "default/a",
         "AdmissionRefused",
         True,

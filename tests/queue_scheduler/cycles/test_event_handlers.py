@@ -22,11 +22,11 @@ class RecordedEngine(SharedEngine):
 
     def __init__(self) -> None:
         super().__init__(Engine(PluginRunner([Priority()]), BUILT_IN_POLICIES), ignore)
-        self.told: list[str] = []
+        self.reported: list[str] = []
 
-    def tell(self, fact: Any, *args: Any, **kwargs: Any) -> None:
-        self.told.append(fact.__name__)
-        super().tell(fact, *args, **kwargs)
+    def apply(self, fact: Any, *args: Any, **kwargs: Any) -> None:
+        self.reported.append(fact.__name__)
+        super().apply(fact, *args, **kwargs)
 
 
 class Threads:
@@ -87,11 +87,11 @@ def test_added_changed_gone(
 ) -> None:
     handle = getattr(handlers, handler)
     handle(None, thing)
-    assert shared.told == [fact]
+    assert shared.reported == [fact]
     handle(thing, None)
-    assert shared.told == [fact, f"{fact}_gone"]
+    assert shared.reported == [fact, f"{fact}_gone"]
     handle(None, None)
-    assert shared.told == [fact, f"{fact}_gone"]
+    assert shared.reported == [fact, f"{fact}_gone"]
 
 
 def test_a_queue_has_its_thread_as_long_as_it_exists(
@@ -114,7 +114,7 @@ def test_new_or_changed_units_are_passed_to_the_reporter(
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "reported"),
     [
         pytest.param(NODE, [], id="a heartbeat"),
         pytest.param(node("n", allocatable={"cpu": "1"}), ["on_node"], id="other capacity"),
@@ -126,7 +126,7 @@ def test_new_or_changed_units_are_passed_to_the_reporter(
     ],
 )
 def test_only_changes_of_a_nodes_capacity_are_reported(
-    handlers: EventHandlers, shared: RecordedEngine, changed: Any, told: list[str]
+    handlers: EventHandlers, shared: RecordedEngine, changed: Any, reported: list[str]
 ) -> None:
     handlers.on_node(NODE, changed)
-    assert shared.told == told
+    assert shared.reported == reported

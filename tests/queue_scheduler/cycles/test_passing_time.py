@@ -22,11 +22,11 @@ def test_the_engine_is_told_only_when_the_time_changes_something() -> None:
     time = PassingTime(shared, clock)
     pod = build_pod("bare", node="")
     made = replace(pod.metadata, creation_timestamp=rfc3339(clock.now()))
-    shared.tell(Engine.on_pod, replace(pod, metadata=made))
+    shared.apply(Engine.on_pod, replace(pod, metadata=made))
     log.take()
-    told: list[float] = []
+    got: list[float] = []
     for _ in range(20):
         rest = time.step()
-        told += [clock.monotonic() - 1000.0 for call in log.take() if call.name == "on_time"]
+        got += [clock.monotonic() - 1000.0 for call in log.take() if call.name == "on_time"]
         clock.advance(rest)
-    assert told == [60.0]
+    assert got == [60.0]

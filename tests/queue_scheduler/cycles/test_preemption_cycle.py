@@ -67,8 +67,8 @@ def test_a_victim_is_marked_and_stays_as_it_is(rounds: Rounds) -> None:
     evicted = rounds.evicted("victim")
     assert (evicted["status"], evicted["reason"]) == ("True", "Preempted")
     assert read_for_whom(evicted["message"]) == "default/preemptor"
-    told = [(each.key, each.reason, each.warning) for each in rounds.notices]
-    assert told == [
+    reported = [(each.key, each.reason, each.warning) for each in rounds.notices]
+    assert reported == [
         ("default/victim", "Preempted", True),
         ("default/preemptor", "Preempting", False),
     ]
@@ -125,7 +125,7 @@ def delete(rounds: Rounds, name: str) -> None:
     rounds.kit.direct.delete("queueunits", name, "default")
     gone = rounds.kit.engine.record(f"default/{name}")
     assert gone is not None
-    rounds.kit.shared.tell(Engine.on_queue_unit_gone, gone.unit)
+    rounds.kit.shared.apply(Engine.on_queue_unit_gone, gone.unit)
 
 
 def test_a_preemptor_deleted_while_its_round_is_written_keeps_no_room(rounds: Rounds) -> None:
@@ -168,10 +168,10 @@ def test_a_unit_that_has_failed_five_times_rests_a_minute(rounds: Rounds) -> Non
     rounds.start("victim")
     decision = rounds.preempt()
     for _ in range(4):
-        rounds.kit.shared.tell(Engine.on_preempted, decision, decision.victims)
+        rounds.kit.shared.apply(Engine.on_preempted, decision, decision.victims)
         decision = rounds.kit.decide()
         assert isinstance(decision, Preempt)
-    rounds.kit.shared.tell(Engine.on_preempted, decision, decision.victims)
+    rounds.kit.shared.apply(Engine.on_preempted, decision, decision.victims)
     assert isinstance(rounds.kit.decide(), Refused)
     rounds.kit.clock.advance(61.0)
     assert isinstance(rounds.kit.decide(), Preempt)
@@ -204,7 +204,7 @@ def test_an_answer_whose_report_raises_still_ends_the_round(
 ) -> None:
     rounds.start("one")
     rounds.cycle.carry_out(rounds.preempt())
-    raise_once(monkeypatch, rounds.kit.shared, "tell")
+    raise_once(monkeypatch, rounds.kit.shared, "apply")
     rounds.kit.send()
     assert rounds.counted == [("team", "Preempted", 1)]
 
@@ -221,8 +221,8 @@ def test_the_preemptor_learns_only_of_victims_that_were_asked(rounds: Rounds) ->
     delete(rounds, "one")
     rounds.cycle.carry_out(decision)
     rounds.kit.send()
-    (told,) = (each.note for each in rounds.notices if each.reason == "Preempting")
-    assert told == (
+    (reported,) = (each.note for each in rounds.notices if each.reason == "Preempting")
+    assert reported == (
         "1 unit is evicted so that it can start, which it does when they have stopped: "
         "default/two (0 s of run time are lost)"
     )

@@ -76,7 +76,7 @@ def test_after_a_refused_write_it_rests_until_the_queue_may_try_again(bench: Ben
     retry_at = bench.kit.clock.monotonic() + 5.0
     rejected, why = bench.carried[0], WriteFailure.REJECTED
     assert isinstance(rejected, Dequeue)
-    bench.kit.shared.tell(Engine.on_write_failed, rejected, why, retry_at=retry_at)
+    bench.kit.shared.apply(Engine.on_write_failed, rejected, why, retry_at=retry_at)
     assert bench.worker.step() == pytest.approx(5.0)
     bench.kit.clock.advance(5.0)
     assert bench.worker.step() == 0.0

@@ -126,9 +126,9 @@ def test_wakes_are_passed_on_without_the_lock() -> None:
         BUILT_IN_POLICIES,
     )
     shared = SharedEngine(engine, on_wake)
-    shared.tell(Engine.on_quota, elastic_quota("team", max={"cpu": 4}))
-    shared.tell(Engine.on_queue, queue("team"))
-    shared.tell(Engine.on_queue_unit, unit("a"))
+    shared.apply(Engine.on_quota, elastic_quota("team", max={"cpu": 4}))
+    shared.apply(Engine.on_queue, queue("team"))
+    shared.apply(Engine.on_queue_unit, unit("a"))
     assert any(isinstance(one, Dequeue) for one in asked)
 
 
@@ -136,12 +136,12 @@ def test_every_call_is_recorded_from_a_checkpoint_on() -> None:
     log = CallLog(lambda: EPOCH)
     engine = Engine(PluginRunner([ElasticQuotaPlugin(QuotaSettings())]), BUILT_IN_POLICIES)
     shared = SharedEngine(engine, lambda _: None, log)
-    shared.tell(Engine.on_quota, elastic_quota("team", max={"cpu": 4}))
+    shared.apply(Engine.on_quota, elastic_quota("team", max={"cpu": 4}))
     number, twin = shared.checkpoint(starts_log=True)
     assert number == 1
-    shared.tell(Engine.on_queue, queue("team"))
-    shared.tell(Engine.on_queue_unit, unit("a"), is_rewound=False)
-    shared.tell_found(lambda _engine: [(Engine.forget_pod, ("ns/p",))])
+    shared.apply(Engine.on_queue, queue("team"))
+    shared.apply(Engine.on_queue_unit, unit("a"), is_rewound=False)
+    shared.apply_derived(lambda _engine: [(Engine.forget_pod, ("ns/p",))])
     shared.decide_next("team", 0.0)
     shared.grow("default/a")
     shared.ask(Engine.record, "default/a")
@@ -159,9 +159,9 @@ def test_changes_that_follow_from_the_engine_wake_once() -> None:
     woken: list[tuple[str, ...]] = []
     engine = Engine(PluginRunner([ElasticQuotaPlugin(QuotaSettings())]), BUILT_IN_POLICIES)
     shared = SharedEngine(engine, lambda queues: woken.append(tuple(queues)))
-    shared.tell(Engine.on_quota, elastic_quota("team", max={"cpu": 4}))
-    shared.tell(Engine.on_queue, queue("team"))
-    shared.tell_found(lambda _: [(Engine.on_queue_unit, (unit(name),)) for name in "ab"])
+    shared.apply(Engine.on_quota, elastic_quota("team", max={"cpu": 4}))
+    shared.apply(Engine.on_queue, queue("team"))
+    shared.apply_derived(lambda _: [(Engine.on_queue_unit, (unit(name),)) for name in "ab"])
     assert woken == [("team",)]
-    shared.tell_found(lambda _: [])
+    shared.apply_derived(lambda _: [])
     assert woken == [("team",)]

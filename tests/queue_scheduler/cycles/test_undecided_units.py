@@ -131,7 +131,7 @@ def test_a_unit_that_is_deleted_meanwhile_is_forgotten(bench: Bench) -> None:
     bench.work()
     record = bench.kit.engine.record("default/bad")
     assert record is not None
-    bench.kit.shared.tell(Engine.on_queue_unit_gone, record.unit)
+    bench.kit.shared.apply(Engine.on_queue_unit_gone, record.unit)
     bench.kit.clock.advance(1.0)
     bench.work()
     assert bench.due.retries("default/bad") == 0

@@ -83,11 +83,11 @@ def test_the_namespace_that_is_asked_about_is_open_whatever_the_rights() -> None
 
 
 def test_names_are_replaced_and_sentences_built_without_them() -> None:
-    told = row("a/1", ahead="b/secret", by="b/secret")
-    (got,) = hide(Answer(rows=[told]), reads_a).rows
+    reported = row("a/1", ahead="b/secret", by="b/secret")
+    (got,) = hide(Answer(rows=[reported]), reads_a).rows
     assert (got.ahead, got.by) == ("", OF_OTHERS)
     assert got.text == f"a/1 waits for {OF_OTHERS}"
-    assert told.text == "a/1 waits for b/secret"
+    assert reported.text == "a/1 waits for b/secret"
 
 
 def test_what_is_no_unit_is_shown() -> None:

@@ -23,14 +23,14 @@ Step = Callable[[ShellKit], object]
 
 def _stop(kit: ShellKit) -> None:
     stopped = {STOP_POLICY: "Hold"}
-    kit.shared.tell(
+    kit.shared.apply(
         Engine.on_queue,
         queue("team", namespace=QUEUE_NAMESPACE, metadata={"annotations": stopped}),
     )
 
 
 def _add_quota(kit: ShellKit) -> None:
-    kit.shared.tell(Engine.on_quota, elastic_quota("other", max={"cpu": 4}))
+    kit.shared.apply(Engine.on_quota, elastic_quota("other", max={"cpu": 4}))
 
 
 STORY: tuple[tuple[str, Step], ...] = (
@@ -98,11 +98,11 @@ def test_units_of_other_namespaces_are_not_in_the_text(kit: ShellKit, api: State
 
 def test_queues_that_are_gone_are_forgotten(kit: ShellKit, api: StateAnswers) -> None:
     second = queue("other", namespace=QUEUE_NAMESPACE)
-    kit.shared.tell(Engine.on_queue, second)
+    kit.shared.apply(Engine.on_queue, second)
     other, _ = api.queues().items
-    kit.shared.tell(Engine.on_queue_gone, "other")
+    kit.shared.apply(Engine.on_queue_gone, "other")
     assert len(api.queues().items) == 1
-    kit.shared.tell(Engine.on_queue, second)
+    kit.shared.apply(Engine.on_queue, second)
     again, _ = api.queues().items
     assert again == other, "else it would be built anew in any case"
     assert again is not other

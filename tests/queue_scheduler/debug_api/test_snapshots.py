@@ -78,8 +78,8 @@ def crowd(kit: ShellKit) -> ShellKit:
     """Queues `q0`, `q1` ...: a unit admitted, half of the others in the queue, half on hold."""
     for number in range(QUEUES):
         name = f"q{number}"
-        kit.shared.tell(Engine.on_quota, elastic_quota(name, max={"cpu": 1}, min={"cpu": 1}))
-        kit.shared.tell(Engine.on_queue, queue(name))
+        kit.shared.apply(Engine.on_quota, elastic_quota(name, max={"cpu": 1}, min={"cpu": 1}))
+        kit.shared.apply(Engine.on_queue, queue(name))
         for unit in range(UNITS):
             meta = {"uid": f"{name}-{unit}", "resourceVersion": "5"}
             cpu, is_active = 1 + unit % 6, unit % 2 == 0
@@ -90,7 +90,7 @@ def crowd(kit: ShellKit) -> ShellKit:
                 metadata=meta,
                 active=is_active,
             )
-            kit.shared.tell(Engine.on_queue_unit, found)
+            kit.shared.apply(Engine.on_queue_unit, found)
         kit.dequeue(name)
         kit.decide(name)
     return kit
@@ -163,7 +163,7 @@ def test_a_unit_that_left_while_the_queue_was_copied_is_left_out(
         answer = ask(question, *args)
         if len(kit.engine.units.records) == len(units):
             kit.dequeue()
-            kit.shared.tell(Engine.on_queue_unit_gone, units[1])
+            kit.shared.apply(Engine.on_queue_unit_gone, units[1])
         return answer
 
     monkeypatch.setattr(kit.shared, "ask", ask_late)

@@ -86,7 +86,7 @@ def test_a_unit_without_a_quota_shows_its_request(kit: ShellKit, api: StateAnswe
 
 
 def test_an_unreadable_demand_is_shown_as_none(kit: ShellKit, api: StateAnswers) -> None:
-    kit.shared.tell(Engine.on_queue_unit, queue_unit("odd", requests={"cpu": "much"}))
+    kit.shared.apply(Engine.on_queue_unit, queue_unit("odd", requests={"cpu": "much"}))
     assert api.queue_unit("default", "odd").demand == {}
 
 
@@ -125,7 +125,7 @@ def test_what_pods_of_a_unit_are_charged_elsewhere(kit: ShellKit, api: StateAnsw
         pod = build_pod(
             name, unit="default/runs", namespace="default", quota=quota, created=later, cpu=2
         )
-        kit.shared.tell(Engine.on_pod, pod)
+        kit.shared.apply(Engine.on_pod, pod)
     runs = api.queue_unit("default", "runs")
     assert runs.charged == {"cpu": "3"}, "a larger pod, and the place of the one that is elsewhere"
     assert runs.charged_elsewhere == {"other": {"cpu": "2"}}
@@ -153,19 +153,19 @@ def test_a_units_reason_is_computed_anew_and_a_lists_reason_has_its_time(
     kit: ShellKit, api: StateAnswers
 ) -> None:
     """Not every change wakes a refused unit: only one that may let it start."""
-    kit.shared.tell(Engine.on_quota, elastic_quota("org", max={"cpu": 5}, is_parent=True))
-    kit.shared.tell(Engine.on_quota, elastic_quota("team", max={"cpu": 4}, parent="org"))
-    kit.shared.tell(Engine.on_quota, elastic_quota("next", max={"cpu": 9}, parent="org"))
-    kit.shared.tell(Engine.on_queue, queue("next"))
+    kit.shared.apply(Engine.on_quota, elastic_quota("org", max={"cpu": 5}, is_parent=True))
+    kit.shared.apply(Engine.on_quota, elastic_quota("team", max={"cpu": 4}, parent="org"))
+    kit.shared.apply(Engine.on_quota, elastic_quota("next", max={"cpu": 9}, parent="org"))
+    kit.shared.apply(Engine.on_queue, queue("next"))
     kit.add_unit("theirs", quota="next", cpu=3)
     kit.add_unit("ours", cpu=2)
     kit.shared.decide_next("next", 0.0, NOW)
     kit.shared.decide_next("team", 0.0, NOW)
     kit.add_unit("big", cpu=3)
     kit.shared.decide_next("team", 0.0, NOW)
-    told = api.queue_unit("default", "big").refusal
-    assert told is not None
-    assert (told.reason, told.used, told.as_of) == ("OverQuotaMax", "2", "")
+    got = api.queue_unit("default", "big").refusal
+    assert got is not None
+    assert (got.reason, got.used, got.as_of) == ("OverQuotaMax", "2", "")
     listed = api.queue("team", 0, 1)
     for shown in (listed.units[0].refusal, listed.queue.last_refusal):
         assert shown is not None
@@ -179,7 +179,7 @@ def test_an_outdated_refusal_is_not_shown(kit: ShellKit, api: StateAnswers) -> N
     kit.decide()
     queue = kit.engine.queues.find("team")
     assert queue is not None
-    kit.shared.tell(Engine.on_queue_unit_gone, run)
+    kit.shared.apply(Engine.on_queue_unit_gone, run)
     record = kit.engine.record("default/big")
     assert record is not None
     assert record.info is not None
@@ -319,7 +319,7 @@ def test_a_queue_names_no_units_of_others(
 
 def test_a_deleted_quota_leaves_its_queues_without_it(busy: ShellKit, api: StateAnswers) -> None:
     gone = busy.client.get(ELASTIC_QUOTAS, "default", "team")
-    busy.shared.tell(Engine.on_quota_gone, gone)
+    busy.shared.apply(Engine.on_quota_gone, gone)
     assert api.upstream_quotas() == {"team": {}}
 
 
@@ -342,7 +342,7 @@ def test_a_queue_shows_the_quotas_that_it_takes(
     want: list[str],
     uses: list[str],
 ) -> None:
-    kit.shared.tell(Engine.on_quota, elastic_quota("other", max={"cpu": 2}))
+    kit.shared.apply(Engine.on_quota, elastic_quota("other", max={"cpu": 2}))
     annotations = {} if listed is None else {"koord-queue/available-quota-in-queue": listed}
     kit.add_queue(name, metadata={"annotations": annotations})
     assert api.queue(name).queue.quotas == want
@@ -364,7 +364,7 @@ def test_a_booked_unit_keeps_the_quota_in_its_queue(kit: ShellKit, api: StateAns
     kit.add_queue("mixed", metadata={"annotations": {"koord-queue/available-quota": "team"}})
     kit.add_unit("a", queue="mixed")
     kit.dequeue("mixed")
-    kit.shared.tell(Engine.on_queue, queue("mixed"))
+    kit.shared.apply(Engine.on_queue, queue("mixed"))
     assert api.queue("mixed").queue.quotas == ["team"]
     assert list(api.upstream_quotas()["mixed"]) == ["team"]
 
@@ -415,7 +415,7 @@ def test_the_last_refusal_is_of_a_unit_on_hold_if_none_in_the_queue_has_one(
         return {queue.last_refusal.reason if queue.last_refusal else "" for queue in queues}
 
     kit.add_unit("a-stranger", "other", queue="team")
-    kit.shared.tell(Engine.on_quota, elastic_quota("other", max={"cpu": 2}))
+    kit.shared.apply(Engine.on_quota, elastic_quota("other", max={"cpu": 2}))
     assert [unit.refusal and unit.refusal.reason for unit in api.queue("team").units] == [
         "QuotaNotInQueue"
     ]

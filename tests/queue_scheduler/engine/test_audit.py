@@ -61,7 +61,7 @@ class Objects:
 
     def repair(self, difference: Difference) -> tuple[str, ...]:
         facts = find_repair(self.engine, difference, self.caches)
-        woken = [queue for tell, about in facts for queue in tell(self.engine, *about)]
+        woken = [queue for apply, about in facts for queue in apply(self.engine, *about)]
         return tuple(dict.fromkeys(woken))
 
 

@@ -41,7 +41,7 @@ def workers_of(*quotas: tuple[str, int]) -> Workers:
     return workers
 
 
-def tell(workers: Workers, *units: QueueUnit) -> list[str]:
+def apply(workers: Workers, *units: QueueUnit) -> list[str]:
     for each in units:
         workers.wake(workers.engine.on_queue_unit(each))
     return started(workers.run())
@@ -66,45 +66,45 @@ def line_of(engine: Engine) -> list[str]:
 def test_positions(priorities: tuple[int, ...], positions: tuple[int, ...]) -> None:
     workers = workers_of(("none", 0))
     units = [unit(f"pi-{n}", p, created=n) for n, p in enumerate(priorities, start=1)]
-    assert tell(workers, *units) == []
+    assert apply(workers, *units) == []
     places = {name: place for place, name in enumerate(line_of(workers.engine), start=1)}
     assert tuple(places[f"pi-{n}"] for n in range(1, len(priorities) + 1)) == positions
 
 
 def test_while_a_high_unit_waits_no_low_one_starts_even_of_another_quota() -> None:
     workers = workers_of(("none", 0), ("room", 9))
-    assert tell(workers, unit("high", 5), unit("low", 1, "room")) == []
+    assert apply(workers, unit("high", 5), unit("low", 1, "room")) == []
     refusal = workers.engine.refusal_of("ns/low")
     assert refusal is not None
     assert (refusal.reason, refusal.other) == (Reason.BEHIND_HIGHER_BAND, "ns/high")
-    assert tell(workers, unit("other-high", 4, "room")) == ["other-high"]
+    assert apply(workers, unit("other-high", 4, "room")) == ["other-high"]
     workers.wake(workers.engine.on_queue_unit_gone(unit("high", 5)))
     assert started(workers.run()) == ["low"]
 
 
 def test_a_high_unit_on_hold_holds_none_back() -> None:
     workers = workers_of(("none", 0), ("room", 9))
-    assert tell(workers, unit("high", 5, active=False), unit("low", 1, "room")) == ["low"]
+    assert apply(workers, unit("high", 5, active=False), unit("low", 1, "room")) == ["low"]
 
 
 def test_low_units_pass_each_other_and_hold_no_high_one_back() -> None:
     workers = workers_of(("room", 2))
-    assert tell(workers, unit("big", 3, "room", cpu=5), unit("small", 1, "room")) == ["small"]
-    assert tell(workers, unit("high", 9, "room")) == ["high"]
+    assert apply(workers, unit("big", 3, "room", cpu=5), unit("small", 1, "room")) == ["small"]
+    assert apply(workers, unit("high", 9, "room")) == ["high"]
 
 
 def test_high_units_of_a_quota_wait_for_each_other() -> None:
     workers = workers_of(("room", 2), ("more", 2))
     units = (unit("big", 9, "room", cpu=5), unit("small", 8, "room"), unit("other", 7, "more"))
-    assert tell(workers, *units) == ["other"]
+    assert apply(workers, *units) == ["other"]
 
 
 def test_an_edited_threshold_divides_the_queue_anew_and_wakes() -> None:
     workers = workers_of(("none", 0), ("room", 9))
-    tell(workers, unit("high", 5), unit("low", 3, "room"))
+    apply(workers, unit("high", 5), unit("low", 3, "room"))
     workers.wake(workers.engine.on_queue(intelligent(3)))
     assert started(workers.run()) == ["low"], "both are high, and of different quotas"
-    tell(workers, unit("late", 2, "room"))
+    apply(workers, unit("late", 2, "room"))
     workers.wake(workers.engine.on_queue(intelligent(6)))
     assert started(workers.run()) == ["late"], "both are low"
 
@@ -112,7 +112,7 @@ def test_an_edited_threshold_divides_the_queue_anew_and_wakes() -> None:
 def test_non_preemptible_units_come_first_among_equals() -> None:
     workers = workers_of(("none", 0))
     firm = unit("firm", 5, created=9, labels={PREEMPTIBLE: "false"})
-    tell(workers, unit("old", 5, created=1), firm)
+    apply(workers, unit("old", 5, created=1), firm)
     assert line_of(workers.engine) == ["firm", "old"]
 
 
@@ -137,6 +137,6 @@ def test_policies_of_other_packages_may_have_bands() -> None:
     workers.wake(engine.on_queue(build_queue("a", "Nightly")))
     night = build_unit("night", "a", namespace="night", created=0)
     day = build_unit("day", "a", cpu=3, created=1)
-    assert tell(workers, day, night) == []
+    assert apply(workers, day, night) == []
     workers.wake(engine.on_queue_unit_gone(day))
     assert started(workers.run()) == ["night"]

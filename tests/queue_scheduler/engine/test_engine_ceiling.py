@@ -130,8 +130,8 @@ def test_a_lowered_unit_is_reported_once(workers: Workers) -> None:
     workers.wake(engine.on_queue_unit(changed(touched, 6, message="still waits")))
     assert engine.take_notices() == []
     set_ceiling(workers, "9")
-    told = {notice.key: notice.note for notice in engine.take_notices()}
-    assert told.keys() == {"ns/old", "ns/young"}, "another number"
+    got = {notice.key: notice.note for notice in engine.take_notices()}
+    assert got.keys() == {"ns/old", "ns/young"}, "another number"
 
 
 def test_unread_notices_do_not_pile_up(workers: Workers) -> None:

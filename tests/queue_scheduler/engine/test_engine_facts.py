@@ -42,19 +42,19 @@ TWO_QUOTAS = (*(build_quota(each, cpu=4) for each in "ab"), *map(build_queue, "a
 def engine_of(*facts: Any) -> tuple[Engine, NaiveQuota]:
     engine, plugin = new_engine()
     for fact in facts:
-        tell(engine, fact)
+        apply(engine, fact)
         engine.validate()
     return engine, plugin
 
 
-def tell(engine: Engine, fact: Any) -> tuple[str, ...]:
-    told: dict[str, Callable[[Any], tuple[str, ...]]] = {
+def apply(engine: Engine, fact: Any) -> tuple[str, ...]:
+    got: dict[str, Callable[[Any], tuple[str, ...]]] = {
         "Queue": engine.on_queue,
         "ElasticQuota": engine.on_quota,
         "QueueUnit": engine.on_queue_unit,
         "Pod": engine.on_pod,
     }
-    return told[type(fact).__name__](fact)
+    return got[type(fact).__name__](fact)
 
 
 def kinds(facts: tuple[Any, ...]) -> str:
@@ -85,14 +85,14 @@ BY_NAMESPACE = (
 @pytest.mark.parametrize("facts", [*permutations(LABELLED)], ids=kinds)
 def test_the_last_fact_that_a_unit_waited_for_wakes_its_queue(facts: tuple[Any, ...]) -> None:
     engine, _ = engine_of(*facts[:-1])
-    assert tell(engine, facts[-1]) == ("a",)
+    assert apply(engine, facts[-1]) == ("a",)
     assert state(engine) is UnitState.WAITING
 
 
 @pytest.mark.parametrize("facts", [*permutations(BY_NAMESPACE)], ids=kinds)
 def test_a_quota_of_the_namespace_wakes_it_too(facts: tuple[Any, ...]) -> None:
     engine, _ = engine_of(*facts[:-1])
-    assert tell(engine, facts[-1]) == ("shared",)
+    assert apply(engine, facts[-1]) == ("shared",)
 
 
 @pytest.mark.parametrize("facts", [*permutations(BY_NAMESPACE)], ids=kinds)
@@ -142,7 +142,7 @@ def test_strays_stay_charged_as_before_their_units_were_deleted() -> None:
 def test_a_repeated_fact_changes_and_wakes_nothing(fact: Any) -> None:
     engine, plugin = engine_of(*LABELLED, fact)
     before = plugin.booked(), list(engine.units.records.values())
-    assert tell(engine, fact) == ()
+    assert apply(engine, fact) == ()
     assert (plugin.booked(), list(engine.units.records.values())) == before
 
 
@@ -289,8 +289,8 @@ class TestUnknownPolicy:
         assert queue.rules.policy.name == "FIFO"
 
     def test_after_a_restart_the_one_in_the_status_stays(self) -> None:
-        for told, want in (("Block", "Block"), ("", "Priority"), ("Gone", "Priority")):
-            known = QueueStatus(policy_in_force=told)
+        for got, want in (("Block", "Block"), ("", "Priority"), ("Gone", "Priority")):
+            known = QueueStatus(policy_in_force=got)
             engine, _ = engine_of(replace(build_queue("a", "Lottery"), status=known))
             queue = engine.queues.find("a")
             assert queue is not None
@@ -506,14 +506,14 @@ def test_a_unit_is_moved_to_the_end_of_its_queue_on_request() -> None:
     """By its status alone: all other changes of the status leave it where it is."""
     units = [build_unit(name, "a", created=n, version=10 + n) for n, name in enumerate("uvw")]
     engine, _ = engine_of(build_quota("a", cpu=1), build_queue("a"), *units)
-    told = Condition(type="QuotaReserved", status="False", reason="OverMax")
-    engine.on_queue_unit(changed(units[0], 20, conditions=(told,)))
+    got = Condition(type="QuotaReserved", status="False", reason="OverMax")
+    engine.on_queue_unit(changed(units[0], 20, conditions=(got,)))
     assert line_of(engine) == ["ns/u", "ns/v", "ns/w"]
     contested = Condition(
         type=SUSPEND_CONTESTED, status="True", last_transition_time=Timestamp(moment(50))
     )
     for _ in range(2):
-        engine.on_queue_unit(changed(units[0], 21, conditions=(told, contested)))
+        engine.on_queue_unit(changed(units[0], 21, conditions=(got, contested)))
         engine.validate()
         assert line_of(engine) == ["ns/v", "ns/w", "ns/u"]
     twin = engine.fork()

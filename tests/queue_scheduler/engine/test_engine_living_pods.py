@@ -44,11 +44,11 @@ def engine_of(
         engine.on_quota(build_quota(name, cpu=cpu, guaranteed=cpu))
         engine.on_queue(build_queue(name))
     for fact in facts:
-        tell(engine, fact)
+        apply(engine, fact)
     return engine, RealQuotas(engine)
 
 
-def tell(engine: Engine, *facts: QueueUnit | Pod) -> None:
+def apply(engine: Engine, *facts: QueueUnit | Pod) -> None:
     for fact in facts:
         if isinstance(fact, Pod):
             engine.on_pod(fact)
@@ -73,7 +73,7 @@ def labeled(pod: Pod, key: str, value: str) -> Pod:
 
 def ask(engine: Engine, cpu: int, quota: str = "a") -> Decision:
     """Let another unit wait, and ask for its decision."""
-    tell(engine, build_unit("other", quota, cpu=cpu, created=9))
+    apply(engine, build_unit("other", quota, cpu=cpu, created=9))
     return engine.decide_next(quota, 0.0)
 
 
@@ -86,11 +86,11 @@ def used(quotas: RealQuotas, name: str) -> Amounts:
 @EACH_MODE
 def test_a_place_is_kept_beside_a_pod_that_was_resized(mode: QuotaMode) -> None:
     engine, quotas = engine_of(RUNS, ONE, TWO, mode=mode)
-    tell(engine, resized(ONE, 2))
+    apply(engine, resized(ONE, 2))
     engine.on_pod_gone(TWO)
     assert used(quotas, "a") == {"cpu": 3000}, "the larger pod, and the replacement of the other"
     assert isinstance(ask(engine, 2), Refused)
-    tell(engine, build_pod("p3", unit="ns/u", owner="job-1", quota="a", created=3))
+    apply(engine, build_pod("p3", unit="ns/u", owner="job-1", quota="a", created=3))
     assert used(quotas, "a") == {"cpu": 3000}
 
 
@@ -105,9 +105,9 @@ def test_a_pod_that_was_resized_down_keeps_its_template(mode: QuotaMode) -> None
 @EACH_MODE
 def test_a_pod_that_ends_is_charged_beside_its_replacement(mode: QuotaMode) -> None:
     engine, quotas = engine_of(RUNS, ONE, TWO, mode=mode)
-    tell(engine, ending(ONE))
+    apply(engine, ending(ONE))
     assert used(quotas, "a") == {"cpu": 3000}, "its replacement may come at any time"
-    tell(engine, build_pod("p3", unit="ns/u", owner="job-1", quota="a", created=3))
+    apply(engine, build_pod("p3", unit="ns/u", owner="job-1", quota="a", created=3))
     assert used(quotas, "a") == {"cpu": 3000}
     assert isinstance(ask(engine, 2), Refused)
     engine.on_pod_gone(ONE)
@@ -116,12 +116,12 @@ def test_a_pod_that_ends_is_charged_beside_its_replacement(mode: QuotaMode) -> N
 
 def test_a_finished_pod_keeps_its_place_until_the_job_gives_it_back() -> None:
     engine, quotas = engine_of(RUNS, ONE, TWO)
-    tell(engine, replace(TWO, status=replace(TWO.status, phase="Succeeded")))
+    apply(engine, replace(TWO, status=replace(TWO.status, phase="Succeeded")))
     assert used(quotas, "a") == {"cpu": 2000}
     given_back = build_reclaimed(RUNS, 1)
-    tell(engine, given_back)
+    apply(engine, given_back)
     assert used(quotas, "a") == {"cpu": 1000}
-    tell(engine, resized(ONE, 3))
+    apply(engine, resized(ONE, 3))
     assert used(quotas, "a") == {"cpu": 3000}
 
 
@@ -131,15 +131,15 @@ def build_reclaimed(unit: QueueUnit, count: int) -> QueueUnit:
 
 def test_a_unit_that_is_being_evicted_makes_no_pods() -> None:
     engine, quotas = engine_of(RUNS, ONE, TWO)
-    tell(engine, changed(RUNS, 3, conditions=(condition("Evicted", "True"),)))
-    tell(engine, ending(ONE), ending(TWO))
+    apply(engine, changed(RUNS, 3, conditions=(condition("Evicted", "True"),)))
+    apply(engine, ending(ONE), ending(TWO))
     assert used(quotas, "a") == {"cpu": 2000}
 
 
 def test_growth_is_granted_only_where_what_lives_fits_with_it() -> None:
     engine, _ = engine_of(RUNS, resized(ONE, 3), TWO)
     more = build_unit("u", "a", pods=(("main", 3, 1),), job="job-1").spec
-    tell(engine, replace(changed(RUNS, 3), spec=more))
+    apply(engine, replace(changed(RUNS, 3), spec=more))
     refusal = engine.growths.refusal_of("ns/u")
     assert refusal is not None, "3 + 1 live, and one more of 1 in a quota of 4"
 
@@ -147,10 +147,10 @@ def test_growth_is_granted_only_where_what_lives_fits_with_it() -> None:
 @EACH_MODE
 def test_a_pod_with_another_label_is_charged_there_and_its_place_is_kept(mode: QuotaMode) -> None:
     engine, quotas = engine_of(RUNS, ONE, TWO, mode=mode)
-    tell(engine, labeled(ONE, QUOTA_NAME, "b"))
+    apply(engine, labeled(ONE, QUOTA_NAME, "b"))
     assert (used(quotas, "a"), used(quotas, "b")) == ({"cpu": 2000}, {"cpu": 1000})
     assert isinstance(ask(engine, 4, "b"), Refused)
-    tell(engine, ONE)
+    apply(engine, ONE)
     assert (used(quotas, "a"), used(quotas, "b")) == ({"cpu": 2000}, {})
     assert isinstance(engine.decide_next("b", 1.0), Dequeue)
 
@@ -161,22 +161,22 @@ def test_a_label_that_changes_after_the_unit_is_gone_moves_the_pod(unit: str) ->
     engine, quotas = engine_of(RUNS, pod)
     engine.on_queue_unit_gone(RUNS)
     assert used(quotas, "a") == {"cpu": 1000}
-    tell(engine, labeled(pod, QUOTA_NAME, "b"))
+    apply(engine, labeled(pod, QUOTA_NAME, "b"))
     assert (used(quotas, "a"), used(quotas, "b")) == ({}, {"cpu": 1000})
-    tell(engine, pod)
+    apply(engine, pod)
     assert (used(quotas, "a"), used(quotas, "b")) == ({"cpu": 1000}, {})
 
 
 def test_a_living_pod_may_not_be_preempted_by_its_own_label() -> None:
     engine, quotas = engine_of(RUNS, ONE, TWO)
-    tell(engine, labeled(ONE, PREEMPTIBLE, "false"))
+    apply(engine, labeled(ONE, PREEMPTIBLE, "false"))
     view = quotas.plugin.quotas.view("a")
     assert view is not None
     node = quotas.plugin.quotas.trees.nodes["a"]
     assert (used(quotas, "a"), dict(node.np_used)) == ({"cpu": 2000}, {"cpu": 1000})
     firm = build_unit("other", "a", cpu=4, labels={PREEMPTIBLE: "false"}, created=9)
-    tell(engine, firm)
-    tell(engine, ONE)
+    apply(engine, firm)
+    apply(engine, ONE)
     node = quotas.plugin.quotas.trees.nodes["a"]
     assert node.np_used["cpu"] == 0
     charge = engine.charge_of(RUNS.metadata.uid)

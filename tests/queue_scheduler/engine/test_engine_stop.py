@@ -26,9 +26,9 @@ from tests.properties.engine_kit import (
 )
 
 
-def stopped(policy: str, name: str = "a", *, told: str = "") -> Queue:
+def stopped(policy: str, name: str = "a", *, reported: str = "") -> Queue:
     queue = build_queue(name, annotations={STOP_POLICY: policy})
-    return replace(queue, status=QueueStatus(stop_policy_in_force=told))
+    return replace(queue, status=QueueStatus(stop_policy_in_force=reported))
 
 
 def reason_of(engine: Engine, unit: str) -> Reason | None:
@@ -46,7 +46,7 @@ def workers() -> Workers:
     return workers
 
 
-def tell(workers: Workers, *things: Queue | QueueUnit) -> list[str]:
+def apply(workers: Workers, *things: Queue | QueueUnit) -> list[str]:
     """Deliver queues and units; return the units that start then."""
     for thing in things:
         if isinstance(thing, Queue):
@@ -59,19 +59,19 @@ def tell(workers: Workers, *things: Queue | QueueUnit) -> list[str]:
 @pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
 def test_no_unit_starts_until_it_resumes(workers: Workers, policy: str) -> None:
     engine = workers.engine
-    assert tell(workers, stopped(policy), build_unit("u", "a")) == []
+    assert apply(workers, stopped(policy), build_unit("u", "a")) == []
     assert reason_of(engine, "u") is Reason.STOPPED_QUEUE
     assert not engine.queues.may_start("a")
-    assert tell(workers, build_queue("a")) == ["u"]
+    assert apply(workers, build_queue("a")) == ["u"]
     assert engine.queues.may_start("a")
 
 
 def test_started_units_run_on_and_stay_charged(workers: Workers) -> None:
     unit = build_unit("u", "a", cpu=2)
-    tell(workers, unit)
-    tell(workers, stopped("Hold"), admitted(unit, 2), build_unit("v", "a"))
+    apply(workers, unit)
+    apply(workers, stopped("Hold"), admitted(unit, 2), build_unit("v", "a"))
     assert workers.engine.units.admitted.count("a") == 1
-    assert tell(workers, build_queue("a")) == [], "its quota is full"
+    assert apply(workers, build_queue("a")) == [], "its quota is full"
 
 
 @pytest.mark.parametrize(
@@ -82,31 +82,31 @@ def test_an_unknown_value_changes_nothing_and_is_reported(
     workers: Workers, first: str, *, want: bool
 ) -> None:
     engine = workers.engine
-    tell(workers, stopped(first))
+    apply(workers, stopped(first))
     assert engine.take_notices() == []
-    tell(workers, stopped("hodl"))
+    apply(workers, stopped("hodl"))
     assert engine.queues.may_start("a") is want
     (notice,) = engine.take_notices()
     assert (notice.kind, notice.reason) == ("Queue", "UnreadableAnnotation")
     assert f"stays: {first}" in notice.note
-    tell(workers, stopped("hodl"))
+    apply(workers, stopped("hodl"))
     assert engine.take_notices() == [], "once"
 
 
 def test_a_depth_that_is_not_a_number_is_reported(workers: Workers) -> None:
-    tell(workers, build_queue("a", annotations={MAX_DEPTH: "some"}))
+    apply(workers, build_queue("a", annotations={MAX_DEPTH: "some"}))
     assert [notice.reason for notice in workers.engine.take_notices()] == ["UnreadableAnnotation"]
 
 
-@pytest.mark.parametrize(("told", "want"), [("Hold", False), ("None", True), ("", True)])
-def test_an_unknown_value_changes_nothing_across_a_restart(*, told: str, want: bool) -> None:
+@pytest.mark.parametrize(("reported", "want"), [("Hold", False), ("None", True), ("", True)])
+def test_an_unknown_value_changes_nothing_across_a_restart(*, reported: str, want: bool) -> None:
     engine, _ = new_engine()
-    engine.on_queue(stopped("hodl", told=told))
+    engine.on_queue(stopped("hodl", reported=reported))
     assert engine.queues.may_start("a") is want
 
 
 def test_a_deleted_queue_stops_no_unit(workers: Workers) -> None:
-    tell(workers, stopped("Hold"))
+    apply(workers, stopped("Hold"))
     workers.engine.on_queue_gone("a")
     assert workers.engine.queues.may_start("a")
 
@@ -120,9 +120,9 @@ def test_no_room_is_kept_for_a_unit_of_a_stopped_queue() -> None:
         guaranteed = 2 if name == "owner" else 0
         engine.on_quota(build_quota(name, cpu=4, guaranteed=guaranteed, parent="top"))
         workers.wake(engine.on_queue(build_queue(name)))
-    tell(workers, *(build_unit(f"b{n}", "borrower", cpu=1) for n in range(3)))
-    tell(workers, build_unit("owned", "owner", cpu=2))
-    assert tell(workers, build_unit("more", "borrower")) == [], "the owner needs that room"
+    apply(workers, *(build_unit(f"b{n}", "borrower", cpu=1) for n in range(3)))
+    apply(workers, build_unit("owned", "owner", cpu=2))
+    assert apply(workers, build_unit("more", "borrower")) == [], "the owner needs that room"
     assert reason_of(engine, "more") is Reason.GUARANTEE_OF_OTHERS
-    assert tell(workers, stopped("Hold", "owner")) == ["more"]
+    assert apply(workers, stopped("Hold", "owner")) == ["more"]
     assert not any(isinstance(d, Dequeue) and d.queue == "owner" for d in workers.decided)

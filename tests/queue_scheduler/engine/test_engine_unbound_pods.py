@@ -233,9 +233,9 @@ class TestMessages:
         engine.on_pod(held("big", "b", 9))
         engine.on_queue_unit(unit_of("second", "a", 6))
         ask(engine, "a")
-        told = engine.refusal_of("ns/second")
-        assert told is not None
-        assert stable_message(told) == (
+        got = engine.refusal_of("ns/second")
+        assert got is not None
+        assert stable_message(got) == (
             "needs more cpu than the runtime that quota a would get; "
             "pods without a node that count: ns/big"
         )
@@ -246,20 +246,20 @@ class TestMessages:
         engine.on_pod(build_pod("secret", cpu=1, node="", namespace="other"))
         engine.on_queue_unit(unit_of("job", "a", 10))
         ask(engine, "a")
-        told = engine.refusal_of("ns/job")
-        assert told is not None
-        assert told.pods == ("ns/bare", "1 of other namespaces")
+        got = engine.refusal_of("ns/job")
+        assert got is not None
+        assert got.pods == ("ns/bare", "1 of other namespaces")
         engine.on_pod_gone(build_pod("bare", cpu=9, node=""))
         ask(engine, "a")
-        told = engine.refusal_of("ns/job")
-        assert told is not None
-        assert told.pods == ("1 of other namespaces",)
+        got = engine.refusal_of("ns/job")
+        assert got is not None
+        assert got.pods == ("1 of other namespaces",)
 
     def test_limits_of_a_quota_alone_name_no_pods(self) -> None:
         engine = new_engine("a", cpu=100)
         engine.on_pod(build_pod("bare", cpu=9, node=""))
         engine.on_queue_unit(unit_of("job", "a", 11))
         ask(engine, "a")
-        told = engine.refusal_of("ns/job")
-        assert told is not None
-        assert (told.reason.value, told.pods) == ("ExceedsQuota", ())
+        got = engine.refusal_of("ns/job")
+        assert got is not None
+        assert (got.reason.value, got.pods) == ("ExceedsQuota", ())

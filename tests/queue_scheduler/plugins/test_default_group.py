@@ -26,14 +26,14 @@ def test_before_another_it_chooses_the_queue_and_the_other_the_quota() -> None:
     room.add_queues("default", "ns")
     room.add("u")
     assert room.reason("u") is Reason.NO_QUOTA
-    room.tell(resource_quota("rq", namespace="ns", hard={"cpu": 1}))
+    room.apply(resource_quota("rq", namespace="ns", hard={"cpu": 1}))
     assert room.place("u") == ("ns/rq", "default")
 
 
 def test_after_another_it_is_not_asked() -> None:
     room = SourceEngine(ResourceQuotaPlugin(), DefaultGroupPlugin())
     room.add_queues("default", "ns")
-    room.tell(resource_quota("rq", namespace="ns", hard={"cpu": 1}))
+    room.apply(resource_quota("rq", namespace="ns", hard={"cpu": 1}))
     room.add("u")
     assert room.place("u") == ("ns/rq", "ns")
 
@@ -41,8 +41,8 @@ def test_after_another_it_is_not_asked() -> None:
 def test_units_of_two_quota_plugins_are_limited_each_by_its_own() -> None:
     room = SourceEngine(ElasticQuotaTreePlugin(Fraction(1)), ResourceQuotaPlugin())
     room.add_queues("default", "root-a")
-    room.tell(resource_quota("rq", namespace="ns", hard={"cpu": 1}))
-    room.tell(elastic_quota_tree(tree_node("r", tree_node("a", max={"cpu": 1}))))
+    room.apply(resource_quota("rq", namespace="ns", hard={"cpu": 1}))
+    room.apply(elastic_quota_tree(tree_node("r", tree_node("a", max={"cpu": 1}))))
     for name in ("first", "second"):
         room.add(f"{name}-of-node", "a")
         room.add(f"{name}-of-space")

@@ -204,8 +204,8 @@ def test_a_problem_of_a_quota_is_noticed_once(
     quotas: list[ElasticQuota], kind: str, where: str
 ) -> None:
     plugin = new_plugin(*quotas)
-    told = {(notice.reason, notice.key) for notice in plugin.take_notices()}
-    assert (kind, where) in told
+    reported = {(notice.reason, notice.key) for notice in plugin.take_notices()}
+    assert (kind, where) in reported
     for each in quotas:
         plugin.on_quota(each)
     assert plugin.take_notices() == []
@@ -577,7 +577,7 @@ def namespace(name: str, listed: str = "") -> Namespace:
     return Namespace(metadata=ObjectMeta(name=name, annotations=annotations))
 
 
-def tell_namespace(engine: Engine, listed: str) -> None:
+def apply_namespace(engine: Engine, listed: str) -> None:
     """Do as `EventHandlers.on_quota` does."""
     engine.on_quota(namespace("ns", listed))
 
@@ -661,7 +661,7 @@ class TestAdopted:
         assert (charge.quota, charge.pods) == ("ours", 2), "that of the first, by its namespace"
         twin = engine.fork()
         for each in (twin, engine):
-            tell_namespace(each, "theirs")
+            apply_namespace(each, "theirs")
             each.validate()
             charge = each.charge_of(uid)
             assert charge is not None
@@ -669,10 +669,10 @@ class TestAdopted:
 
     def test_a_decided_admission_stays_charged(self) -> None:
         engine = self.engine()
-        tell_namespace(engine, "theirs")
+        apply_namespace(engine, "theirs")
         unit = admitted(build_unit("u", "theirs", cpu=3), 2, "Running")
         engine.on_queue_unit(unit)
-        tell_namespace(engine, "")
+        apply_namespace(engine, "")
         engine.validate()
         charge = engine.charge_of(unit.metadata.uid)
         assert charge is not None

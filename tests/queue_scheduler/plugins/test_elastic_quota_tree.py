@@ -96,7 +96,7 @@ def test_an_ambiguous_name_is_refused_with_both_nodes() -> None:
     assert refusal.reason is Reason.AMBIGUOUS_QUOTA
     assert "root/a/x and root/b/x" in stable_message(refusal)
     room.add_queues("root-a-x")
-    room.tell(tree(tree_node("a", tree_node("x"))))
+    room.apply(tree(tree_node("a", tree_node("x"))))
     assert room.place("u") == ("root/a/x", "root-a-x")
 
 
@@ -107,7 +107,7 @@ def test_a_unit_waits_for_the_tree_and_for_its_node() -> None:
     room.add("spaced", namespace="ns-y")
     assert "y does not exist" in stable_message(room.refusal("named"))
     assert "namespace ns-y has none" in stable_message(room.refusal("spaced"))
-    room.tell(PLAIN)
+    room.apply(PLAIN)
     assert room.start("root-a-y") == ["named", "spaced"]
 
 
@@ -116,9 +116,9 @@ def test_with_the_gate_a_namespace_must_list_what_its_units_name(listed: str) ->
     room = tree_world(PLAIN, *QUEUES, checks_available=True)
     room.add("u", "y")
     assert room.reason("u") is Reason.QUOTA_NOT_IN_NAMESPACE
-    room.tell(namespace("ns", {"koord-queue/available-quota-in-namespace": listed}))
+    room.apply(namespace("ns", {"koord-queue/available-quota-in-namespace": listed}))
     assert room.place("u") == ("root/a/y", "root-a-y")
-    room.tell_gone(namespace("ns"))
+    room.apply_gone(namespace("ns"))
     assert room.reason("u") is Reason.QUOTA_NOT_IN_NAMESPACE
 
 
@@ -141,7 +141,7 @@ def test_a_stopped_node_stays_stopped_when_another_gets_the_name_of_its_queue() 
     room.engine.on_queue(build_queue("root-a-b", annotations=HELD))
     room.add("held", "b")
     assert room.start("root-a-b") == []
-    room.tell(BESIDE)
+    room.apply(BESIDE)
     room.add("beside", "a-b")
     other = room.refusal("beside").other
     assert room.place("held") == ("root/a/b", "root-a-b")
@@ -150,7 +150,7 @@ def test_a_stopped_node_stays_stopped_when_another_gets_the_name_of_its_queue() 
     assert room.start("root-a-b", other) == ["beside"]
     room.write("beside")
     again = room.restarted(tree_plugin())
-    again.tell(BESIDE)
+    again.apply(BESIDE)
     assert again.place("held") == ("root/a/b", "root-a-b")
     assert again.start("root-a-b", other) == []
 
@@ -320,7 +320,7 @@ def test_a_required_request_holds_a_unit_where_its_node_governs_it() -> None:
     twin.on_queue_unit(build_unit("new", labels={TREE_LABEL: "a"}, pods=(("main", 1, 0),)))
     assert twin.refusal_of("ns/new") == room.refusal("free")
     assert room.start("root-a") == ["pays"]
-    room.tell(tree(tree_node("a", max={"memory": 4})))
+    room.apply(tree(tree_node("a", max={"memory": 4})))
     assert room.start("root-a") == ["free"]
 
 
@@ -333,11 +333,11 @@ def test_bookings_stay_under_the_path_while_the_tree_is_deleted() -> None:
     room.add("u", "a", cpu=3)
     room.start("root-a")
     room.write("u")
-    room.tell_gone(of)
+    room.apply_gone(of)
     assert room.charged("u") == "root/a"
     room.add("late", "a", cpu=2)
     assert room.reason("late") is Reason.NO_QUOTA
-    room.tell(of)
+    room.apply(of)
     assert room.start("root-a") == []
     assert room.refusal("late").used == 3000
 
@@ -349,7 +349,7 @@ def test_a_restart_without_the_tree_finds_the_bookings_when_it_arrives() -> None
     room.start("root-a")
     room.write("u")
     again = room.restarted(tree_plugin())
-    again.tell(of)
+    again.apply(of)
     assert again.charged("u") == "root/a"
 
 
@@ -362,11 +362,11 @@ def test_units_follow_a_moved_node() -> None:
     room.start("root-a-x")
     room.add_queues("root-b-x")
     moved = tree(tree_node("a"), tree_node("b", tree_node("x", **cpus(4))))
-    room.tell(moved)
+    room.apply(moved)
     assert room.charged("runs") == "root/b/x"
     assert room.place("waits") == ("root/b/x", "root-b-x")
     again = room.restarted(tree_plugin())
-    again.tell(moved)
+    again.apply(moved)
     assert again.charged("runs") == room.charged("runs"), "a restart gives the same"
     assert room.start("root-b-x") == []
     room.finish("runs")
@@ -379,10 +379,10 @@ def test_of_two_trees_the_older_counts_and_the_other_is_reported() -> None:
         return elastic_quota_tree(tree_node("r", tree_node(name)), name=name, metadata=meta)
 
     room = SourceEngine(tree_plugin())
-    room.tell(at("2026-11-02T00:00:00Z", "younger"))
+    room.apply(at("2026-11-02T00:00:00Z", "younger"))
     assert room.engine.take_notices() == []
     older = at("2026-11-01T00:00:00Z", "older")
-    room.tell(older)
+    room.apply(older)
     (notice,) = room.engine.take_notices()
     assert (notice.kind, notice.key, notice.reason) == (
         "ElasticQuotaTree",
@@ -392,7 +392,7 @@ def test_of_two_trees_the_older_counts_and_the_other_is_reported() -> None:
     assert room.engine.take_notices() == []
     room.add("u", "older")
     assert room.reason("u") is Reason.NO_QUEUE
-    room.tell_gone(older)
+    room.apply_gone(older)
     assert room.reason("u") is Reason.NO_QUOTA
 
 
@@ -407,7 +407,7 @@ def test_a_problem_of_a_node_is_reported_once_and_holds_its_units() -> None:
     room.add("free", "b")
     assert room.start("root-a", "root-b") == ["free"]
     assert room.reason("held") is Reason.BROKEN_CHAIN
-    room.tell(tree(tree_node("a"), tree_node("b")))
+    room.apply(tree(tree_node("a"), tree_node("b")))
     assert room.start("root-a") == ["held"]
 
 

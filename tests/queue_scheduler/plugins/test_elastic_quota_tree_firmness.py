@@ -60,7 +60,7 @@ def test_both_labels_protect_pods_from_preemption(key: str) -> None:
     room.add("late", "a", cpu=2, labels=labels)
     assert room.start("root-a") == []
     again = room.restarted(tree_plugin())
-    again.tell(of)
+    again.apply(of)
     for each in (room, again):
         each.start("root-a")
         refusal = each.refusal("late")
@@ -77,7 +77,7 @@ def test_the_label_of_an_admitted_unit_may_be_edited(edited: str) -> None:
     room.write("runs")
     room.relabel("runs", preemptible=edited)
     again = room.restarted(tree_plugin())
-    again.tell(of)
+    again.apply(of)
     for each in (room, again):
         each.add("firm", "a", cpu=2, labels={TREE_PREEMPTIBLE: "false"})
         assert each.start("root-a") == (["firm"] if edited == "true" else [])
@@ -95,7 +95,7 @@ def test_pods_of_an_ended_unit_are_non_preemptible_by_its_label_or_their_own() -
     room.engine.on_pod(pod)
     room.finish("ends")
     again = room.restarted(tree_plugin())
-    again.tell(of)
+    again.apply(of)
     again.engine.on_pod(pod)
     strays = tree_world(of, "root-a")
     strays.engine.on_pod(pod)
@@ -175,7 +175,7 @@ def test_a_resource_that_no_node_limits_does_not_make_an_owner_a_borrower() -> N
 def test_the_label_of_trees_has_no_effect_in_other_quotas() -> None:
     settings = QuotaSettings(mode=QuotaMode.MAX)
     room = SourceEngine(tree_plugin(), ElasticQuotaPlugin(settings))
-    room.tell(tree(tree_node("a")))
+    room.apply(tree(tree_node("a")))
     room.engine.on_quota(build_quota("flat", cpu=9, guaranteed=1))
     room.add_queues("flat")
     labels = {QUOTA_NAME: "flat", TREE_PREEMPTIBLE: "false"}

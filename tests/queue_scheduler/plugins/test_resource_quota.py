@@ -28,7 +28,7 @@ def hard(name: str = "rq", namespace: str = "ns", **limits: Any) -> ResourceQuot
 def world(*quotas: ResourceQuota, queues: tuple[str, ...] = ("default",)) -> SourceEngine:
     room = SourceEngine(ResourceQuotaPlugin())
     for quota in quotas:
-        room.tell(quota)
+        room.apply(quota)
     room.add_queues(*queues)
     return room
 
@@ -73,7 +73,7 @@ def test_without_exactly_one_quota_a_unit_is_on_hold_and_says_what_exists(
     room.add("u")
     assert room.reason("u") is Reason.NO_QUOTA
     assert says in stable_message(room.refusal("u"))
-    room.tell(hard("ns", cpu=4))
+    room.apply(hard("ns", cpu=4))
     assert room.place("u") == ("ns/ns", "default")
 
 
@@ -133,7 +133,7 @@ def test_pods_of_units_and_of_no_unit_are_counted() -> None:
     refusal = room.refusal("three")
     assert (refusal.resource, refusal.used, refusal.requested) == ("pods", 3, 3)
     twin = room.restarted(ResourceQuotaPlugin())
-    twin.tell(hard(pods=5, cpu=100))
+    twin.apply(hard(pods=5, cpu=100))
     twin.engine.on_pod(build_pod("foreign"))
     assert twin.start("default") == []
     assert twin.refusal("three").used == 3, "a restart counts the same pods"
@@ -165,7 +165,7 @@ def test_granted_pods_are_counted_before_the_write() -> None:
 
 def test_a_unit_that_lacks_a_required_request_is_on_hold_while_it_is_governed() -> None:
     room = SourceEngine(ResourceQuotaPlugin(frozenset({"cpu"})))
-    room.tell(hard(requests_cpu=4, pods=9))
+    room.apply(hard(requests_cpu=4, pods=9))
     room.add_queues("default")
     room.add("free", pods=(("main", 1, 0),))
     assert room.reason("free") is Reason.REQUESTS_MISSING
@@ -173,10 +173,10 @@ def test_a_unit_that_lacks_a_required_request_is_on_hold_while_it_is_governed() 
     twin = room.engine.fork().refusal_of("ns/free")
     assert twin is not None
     assert twin.reason is Reason.REQUESTS_MISSING
-    room.tell(hard(pods=9))
+    room.apply(hard(pods=9))
     assert room.start("default") == ["free"]
     room.add("free-too", pods=(("main", 1, 0),))
-    room.tell(
+    room.apply(
         replace(hard(requests_cpu=4), metadata=replace(hard().metadata, resource_version="3"))
     )
     assert room.reason("free-too") is Reason.REQUESTS_MISSING
@@ -228,7 +228,7 @@ def live(room: SourceEngine, pods: int) -> None:
 def again(room: SourceEngine, pods: int = 0) -> SourceEngine:
     """Return another that gets the same facts."""
     twin = room.restarted(ResourceQuotaPlugin())
-    twin.tell(hard(pods=4, cpu=100))
+    twin.apply(hard(pods=4, cpu=100))
     live(twin, pods)
     twin.engine.validate()
     return twin
@@ -295,7 +295,7 @@ def test_pods_that_existed_before_their_quota_count() -> None:
     room = world()
     room.engine.on_pod(build_pod("foreign", cpu=3))
     room.add("a", cpu=2)
-    room.tell(hard(cpu=4))
+    room.apply(hard(cpu=4))
     assert room.start("default") == []
     assert room.refusal("a").used == 3000
 
@@ -305,7 +305,7 @@ def test_a_raised_limit_wakes() -> None:
     room.add("a", cpu=2)
     assert room.start("default") == []
     assert room.reason("a") is Reason.EXCEEDS_QUOTA
-    room.tell(hard(cpu=2))
+    room.apply(hard(cpu=2))
     assert room.start("default") == ["a"]
 
 
@@ -316,9 +316,9 @@ def test_a_deleted_quota_holds_waiting_units_and_keeps_its_bookings() -> None:
     room.write("runs")
     room.add("waits", cpu=2)
     room.start("default")
-    room.tell_gone(hard(cpu=4))
+    room.apply_gone(hard(cpu=4))
     assert room.reason("waits") is Reason.NO_QUOTA
-    room.tell(hard(cpu=4))
+    room.apply(hard(cpu=4))
     assert room.start("default") == []
     assert room.refusal("waits").used == 3000
 
@@ -326,7 +326,7 @@ def test_a_deleted_quota_holds_waiting_units_and_keeps_its_bookings() -> None:
 def test_events_of_a_recreated_quota_are_not_of_the_old_one() -> None:
     room = world(hard(cpu=4))
     old = resource_quota("rq", namespace="ns", metadata={"uid": "before"})
-    room.tell_gone(old)
+    room.apply_gone(old)
     room.add("u")
     assert room.place("u") == ("ns/rq", "default")
 

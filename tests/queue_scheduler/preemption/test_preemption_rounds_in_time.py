@@ -97,25 +97,25 @@ def test_victims_count_as_leaving_before_the_watch_has_reported_it() -> None:
 def test_a_slow_victim_leaves_for_its_preemptor() -> None:
     times = two_run()
     times.comes("first", "q", 2)
-    told = times.wait(NOMINATED_SECONDS - 1)
+    got = times.wait(NOMINATED_SECONDS - 1)
     unit = times.units["one"]
     times.put(changed(unit, 1, "Enqueued", admissions=(), conditions=()))
-    assert [what for _, what in told + times.wait(LONG)] == ["first evicts one", "first starts"]
+    assert [what for _, what in got + times.wait(LONG)] == ["first evicts one", "first starts"]
 
 
 def test_no_unit_waits_longer_than_ten_minutes_behind_a_hanging_victim() -> None:
     times = one_runs_in_each()
     times.comes("first", "a", 2)
     times.comes("second", "b", 2, queue="r")
-    told = times.wait(STUCK_SECONDS + 1)
-    assert told == [(BEGIN, "first evicts one"), (BEGIN + STUCK_SECONDS, "second evicts two")]
+    got = times.wait(STUCK_SECONDS + 1)
+    assert got == [(BEGIN, "first evicts one"), (BEGIN + STUCK_SECONDS, "second evicts two")]
 
 
 def test_a_hanging_victim_makes_no_room() -> None:
     times = two_run()
     times.comes("first", "q", 2)
-    told = times.wait(STUCK_SECONDS + 1)
-    assert told == [(BEGIN, "first evicts one"), (BEGIN + STUCK_SECONDS, "first evicts two")]
+    got = times.wait(STUCK_SECONDS + 1)
+    assert got == [(BEGIN, "first evicts one"), (BEGIN + STUCK_SECONDS, "first evicts two")]
 
 
 @pytest.mark.parametrize(
@@ -136,8 +136,8 @@ def test_a_unit_that_searched_in_vain_looks_again_when_a_running_one_is_edited(
     times.comes("first", "q", 2, priority=5)
     assert times.wait(1.0) == []
     times.put(admitted(build_unit("one", "q", cpu=4, priority=0), 1, "Running"))
-    told = times.wait(SEARCH_AGAIN_SECONDS)
-    assert told == [(BEGIN + SEARCH_AGAIN_SECONDS, "first evicts one")]
+    got = times.wait(SEARCH_AGAIN_SECONDS)
+    assert got == [(BEGIN + SEARCH_AGAIN_SECONDS, "first evicts one")]
 
 
 def test_a_unit_that_counted_on_a_leaving_one_evicts_when_the_eviction_is_undone() -> None:
@@ -411,8 +411,8 @@ def test_a_borrower_that_waits_for_its_pods_is_evicted_for_its_room() -> None:
     times.comes("low", "b", 2, priority=0)
     times.comes("high", "b", 2, priority=5)
     times.frees("low")
-    told = [what for _, what in times.wait(LONG)]
-    assert told == ["low starts", "high evicts low", "high starts"]
+    got = [what for _, what in times.wait(LONG)]
+    assert got == ["low starts", "high evicts low", "high starts"]
 
 
 def test_an_owner_that_has_reclaimed_is_not_evicted_by_its_victim() -> None:
@@ -432,8 +432,8 @@ def test_a_unit_that_waits_for_pods_evicts_one_that_is_owed_other_room() -> None
     times.comes("high", "b", 3, priority=5)
     times.frees("owner")
     times.frees("low")
-    told = [what for _, what in times.wait(1.0)]
-    assert told == ["owner starts", "high evicts owner and low", "high starts"]
+    got = [what for _, what in times.wait(1.0)]
+    assert got == ["owner starts", "high evicts owner and low", "high starts"]
 
 
 def test_an_owner_reclaims_from_a_borrower_what_its_queue_holds_within_another_min() -> None:

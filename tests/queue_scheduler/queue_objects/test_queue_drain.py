@@ -151,11 +151,11 @@ def test_a_conflict_is_decided_again_with_the_fresh_object(kit: ShellKit) -> Non
     drains.step()
     drains.step()
     assert len(writes.writes) == 1, "one at a time"
-    for told in (0, 1):
+    for got in (0, 1):
         with capture_logs() as logs:
             writes.settle(rejected(Conflict(409, "Conflict", "meanwhile")))
-        assert len(logs) == told, "the second in a row is not logged"
-        kit.clock.advance(RETRIES.seconds(told))
+        assert len(logs) == got, "the second in a row is not logged"
+        kit.clock.advance(RETRIES.seconds(got))
         drains.step()
     assert len(writes.writes) == 3
     put(kit, "u", "Succeed", admissions=[])
@@ -232,7 +232,7 @@ def test_a_unit_whose_report_raised_is_asked_again_after_a_new_start(
     drain_one(kit)
     drains = drains_of(kit)
     drains.step()
-    raise_once(monkeypatch, kit.shared, "tell")
+    raise_once(monkeypatch, kit.shared, "apply")
     kit.send()
     put(kit, "u", "Running", conditions=[])
     look(kit, drains)

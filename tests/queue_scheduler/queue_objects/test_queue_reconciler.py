@@ -73,14 +73,14 @@ class Room:
         self._list(ELASTIC_QUOTAS, self.quotas, self.reconciler.on_quota)
         exhaust(self.reconciler.step)
 
-    def _list(self, kind: ResourceType[Any], store: IndexedStore[Any], tell: Any) -> None:
+    def _list(self, kind: ResourceType[Any], store: IndexedStore[Any], apply: Any) -> None:
         page = self.kit.client.list_page(kind)
         items: list[Any] = list(page.items)
         changes = [change for item in items for change in store.put_observed(item)]
         keys = {item.metadata.key for item in items}
         changes += store.remove_vanished(keys, page.resource_version)
         for old, new in changes:
-            tell(old, new)
+            apply(old, new)
 
     def add_quota(self, name: str = "team", **metadata: Any) -> None:
         self.direct.create(elastic_quota_body(name, max={"cpu": 1}, metadata=metadata))

@@ -53,7 +53,7 @@ class Writer:
 
     def note_written(self, written: Queue) -> None:
         self.kit.note_written(written)
-        self.kit.shared.tell(Engine.on_queue, written)
+        self.kit.shared.apply(Engine.on_queue, written)
 
     def pass_time(self, seconds: float) -> None:
         until = self.kit.clock.monotonic() + seconds
@@ -220,7 +220,7 @@ def test_a_status_that_the_server_does_not_keep_is_written_once(kit: ShellKit) -
     # An older CRD drops fields it does not know.
     kept = kit.client.get(QUEUES, QUEUE_NAMESPACE, "team")
     writes.settle(Written(kept))
-    kit.shared.tell(Engine.on_queue, kept)
+    kit.shared.apply(Engine.on_queue, kept)
     for _ in range(10):
         kit.clock.advance(INTERVAL_SECONDS + 1.0)
         status.step()
@@ -266,7 +266,7 @@ def test_counts_that_change_while_a_write_is_pending_are_written_after_it(kit: S
 def test_many_queues_are_looked_at_some_at_a_time_and_all_within_a_second(kit: ShellKit) -> None:
     names = {f"q-{number:03}" for number in range(2 * QUEUES_PER_STEP)}  # and "team"
     for name in sorted(names):
-        kit.shared.tell(Engine.on_queue, queue(name))
+        kit.shared.apply(Engine.on_queue, queue(name))
     writes = HeldWrites()
     status = QueueStatusWriter(kit.shared, writes, kit, kit.may_write, kit.clock)
     pauses = [status.step()]
@@ -298,7 +298,7 @@ def test_a_deleted_queue_is_forgotten(writer: Writer) -> None:
     writer.kit.add_unit("a")
     writer.kit.direct.delete("queues", "team", QUEUE_NAMESPACE)
     writer.pass_time(1.0)
-    writer.kit.shared.tell(Engine.on_queue_gone, "team")
+    writer.kit.shared.apply(Engine.on_queue_gone, "team")
     writer.kit.server.journal.clear()
     writer.pass_time(5.0)
     assert writer.writes() == 0
@@ -360,7 +360,7 @@ def test_the_condition_says_what_keeps_the_queue_from_working(
 
 
 @pytest.mark.parametrize(
-    ("served", "active", "want", "told"),
+    ("served", "active", "want", "reported"),
     [
         pytest.param(None, "", "Ready", "in order", id="not checked yet"),
         pytest.param(False, "", "AdmissionChecksNotServed", "CRD of kueue.x-k8s.io", id="no CRD"),
@@ -372,7 +372,7 @@ def test_the_condition_says_what_keeps_the_queue_from_working(
     ],
 )
 def test_the_condition_reports_checks_that_are_missing_or_inactive(
-    kit: ShellKit, *, served: bool | None, active: str, want: str, told: str
+    kit: ShellKit, *, served: bool | None, active: str, want: str, reported: str
 ) -> None:
     takes = {"annotations": {"koord-queue/available-quota": "team"}}
     kit.add_queue("team-b", metadata=takes, admissionChecks=[{"name": "prov"}])
@@ -384,7 +384,7 @@ def test_the_condition_reports_checks_that_are_missing_or_inactive(
     figures = kit.shared.ask(read_figures, "team-b", max_items=MAX_ITEMS)
     assert figures is not None
     assert (figures.reason, figures.ready) == (want, want != "AdmissionCheckInactive")
-    assert told in figures.message
+    assert reported in figures.message
     alone = kit.shared.ask(read_figures, "team-c", max_items=MAX_ITEMS)
     assert alone is not None
     assert alone.reason == "Ready", "it lists no check"
@@ -403,12 +403,12 @@ def test_a_policy_that_does_not_backfill_says_so(kit: ShellKit, policy: str, *, 
 def test_a_queue_that_admits_nothing_says_why_and_when_that_is_over(writer: Writer) -> None:
     kit = writer.kit
     quota = kit.client.get(ELASTIC_QUOTAS, "default", "team")
-    kit.shared.tell(Engine.on_quota_gone, quota)
+    kit.shared.apply(Engine.on_quota_gone, quota)
     writer.pass_time(INTERVAL_SECONDS + 1.0)
     ready = condition_of({"status": kit.queue_status("team")}, "Ready")
     assert (ready["status"], ready["reason"]) == ("False", "NoQuota")
     assert ready["message"].startswith("quota team does not exist")
-    kit.shared.tell(Engine.on_quota, quota)
+    kit.shared.apply(Engine.on_quota, quota)
     writer.pass_time(INTERVAL_SECONDS + 1.0)
     ready = condition_of({"status": kit.queue_status("team")}, "Ready")
     assert (ready["status"], ready["reason"]) == ("True", "Ready")

@@ -177,10 +177,10 @@ def test_a_readable_switch_is_no_problem(text: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "want"), [("Hold", StopPolicy.HOLD), ("", StopPolicy.NONE), ("?", StopPolicy.NONE)]
+    ("reported", "want"), [("Hold", StopPolicy.HOLD), ("", StopPolicy.NONE), ("?", StopPolicy.NONE)]
 )
-def test_a_stop_is_remembered_in_the_status(told: str, want: StopPolicy) -> None:
-    queue = replace(build_queue("a"), status=QueueStatus(stop_policy_in_force=told))
+def test_a_stop_is_remembered_in_the_status(reported: str, want: StopPolicy) -> None:
+    queue = replace(build_queue("a"), status=QueueStatus(stop_policy_in_force=reported))
     assert recorded_options(queue).stop is want
 
 

@@ -93,18 +93,18 @@ class TestFirstWaiting:
         queues = set_of("q")
         queue = line_of(queues, "q")
         queues.set_options(queue, replace(queue.rules.options, max_depth=2))
-        told: dict[str, object] = {}
+        got: dict[str, object] = {}
 
         def follow() -> None:
             """Look only at what is noted."""
-            told.update({quota: queues.first_waiting(quota) for quota in queues.changed_heads})
+            got.update({quota: queues.first_waiting(quota) for quota in queues.changed_heads})
             queues.changed_heads.clear()
             for quota in "abc":
                 first = next(iter(queue.pending.in_order(quota)), None)
                 is_tried = first is not None and queue.pending.count_before(first) < (
                     queue.rules.depth or 0
                 )
-                assert told.get(quota) == (first if is_tried else None), quota
+                assert got.get(quota) == (first if is_tried else None), quota
 
         units = [info(f"u{n}", "q", quota) for n, quota in enumerate("aabbcc")]
         for order in ((5, 3, 1, 0, 2, 4), (0, 1, 2, 3, 4, 5), (4, 5, 2, 3, 0, 1)):

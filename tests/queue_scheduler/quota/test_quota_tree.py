@@ -185,8 +185,8 @@ def test_a_quota_without_a_weight_is_told_where_shares_count(
         "a", parent="p", minimum={"memory": minimum}, maximum={"cpu": 9, "memory": 9}, weight=weight
     )
     specs = [parse_quota(each) for each in (parent, quota, SIBLING)]
-    told = build_forest(specs, are_divided=True).problems
-    found = [each for each in told if each.kind == "NoWeight"]
+    got = build_forest(specs, are_divided=True).problems
+    found = [each for each in got if each.kind == "NoWeight"]
     assert [each.quota for each in found] == (["a"] if want else [])
     assert all(want in each.text and not each.fatal for each in found)
     assert all(each.kind != "NoWeight" for each in build_forest(specs).problems)

@@ -101,8 +101,8 @@ def test_a_waiter_keeps_its_basis() -> None:
     refusal = quotas.check("pa", demand)
     assert refusal is not None
     assert quotas.check("pc", demand) is None
-    told = replace(refusal, reason=Reason.OVER_MAX_JOBS, told_of=refusal.reason)
-    quotas.wait("w", "pa", demand, told)
+    got = replace(refusal, reason=Reason.OVER_MAX_JOBS, told_of=refusal.reason)
+    quotas.wait("w", "pa", demand, got)
     quotas.charge("three", "ra", Demand({"x": 1}))
     assert to_recheck(quotas) == []
 

@@ -74,7 +74,7 @@ def test_notices_are_passed_on_once(kit: ShellKit) -> None:
     kit.add_queue("odd", policy="Lottery")
     assert notices.step() == POLL_SECONDS
     notices.step()
-    assert sent.told == [("Queue", "koord-queue/odd", "UnknownPolicy")]
+    assert sent.reported == [("Queue", "koord-queue/odd", "UnknownPolicy")]
     assert sent.warnings == [True]
     assert "'Lottery' is unknown; Priority stays in force" in sent.notes[0]
 
@@ -85,10 +85,10 @@ def test_a_follower_keeps_its_notices_until_it_leads(kit: ShellKit) -> None:
     kit.leads = False
     kit.add_queue("odd", policy="Lottery")
     notices.step()
-    assert sent.told == []
+    assert sent.reported == []
     kit.leads = True
     notices.step()
-    assert len(sent.told) == 1
+    assert len(sent.reported) == 1
 
 
 def notice_of(name: str, reason: str = "NoQueue", **more: Any) -> Notice:
@@ -104,7 +104,7 @@ def test_a_notice_becomes_an_event_and_a_log_line(kit: ShellKit) -> None:
         notices.report(notice_of("b", warning=False))
         notices.step()
         notices.step()
-    assert sent.told == [("QueueUnit", f"default/{name}", "NoQueue") for name in ("a", "b")]
+    assert sent.reported == [("QueueUnit", f"default/{name}", "NoQueue") for name in ("a", "b")]
     assert sent.warnings == [True, False]
     assert logs == [
         {
@@ -136,7 +136,7 @@ def test_of_thousands_the_log_has_some_and_their_count(kit: ShellKit) -> None:
         notices.step()
         notices.report(notice_of("later"))
         notices.step()
-    assert len(sent.told) == 30 * 200 + 2
+    assert len(sent.reported) == 30 * 200 + 2
     folded, later = logs[-2:]
     assert (folded["kind"], folded["reason"]) == ("QueueUnit", "NoQueue")
     assert folded["more"] == 30 * 200 - MAX_LINES
@@ -153,11 +153,11 @@ def test_a_problem_of_a_quota_is_reported_on_that_quota(kit: ShellKit) -> None:
         kit.clock.advance(60.0)
         kit.direct.create(elastic_quota_body("twin", namespace=namespace, max={"cpu": 1}))
         quota = kit.client.get(ELASTIC_QUOTAS, namespace, "twin")
-        kit.shared.tell(Engine.on_quota, quota)
+        kit.shared.apply(Engine.on_quota, quota)
     older = kit.client.get(ELASTIC_QUOTAS, "default", "twin")
-    kit.shared.tell(Engine.on_quota, older)  # delivered again, last, as a resync does
+    kit.shared.apply(Engine.on_quota, older)  # delivered again, last, as a resync does
     notices.step()
-    assert [(kind, key) for kind, key, _ in sent.told] == [
+    assert [(kind, key) for kind, key, _ in sent.reported] == [
         ("ElasticQuota", "default/twin"),
         ("ElasticQuota", "other/twin"),
     ]

@@ -121,7 +121,7 @@ def test_waiting_units_are_counted_by_reason(kit: ShellKit, scrape: Scrape) -> N
     kit.add_unit("stopped", active=False)
     kit.add_unit("lost", quota="nobody")
     in_backoff = kit.add_unit("evicted")
-    kit.shared.tell(Engine.on_queue_unit, changed(in_backoff, 10_000, "TimeoutBackoff"))
+    kit.shared.apply(Engine.on_queue_unit, changed(in_backoff, 10_000, "TimeoutBackoff"))
     assert scrape.value(pending, queue="team", reason="Pending") is None
     assert scrape.value(pending, queue="team", reason="OverQuotaMax") == 2
     assert scrape.value(pending, queue="team", reason="Inactive") == 1
@@ -138,14 +138,14 @@ def test_series_of_deleted_queues_vanish(kit: ShellKit, scrape: Scrape) -> None:
     kit.add_queue("other")
     count_everything(scrape.metrics, ["team", "other"])
     assert scrape.lines_of("team")
-    kit.shared.tell(Engine.on_queue_gone, "team")
+    kit.shared.apply(Engine.on_queue_gone, "team")
     assert scrape.lines_of("team") == []
     assert scrape.lines_of("other")
 
 
 def test_a_late_count_does_not_restore_a_deleted_queue(kit: ShellKit, scrape: Scrape) -> None:
     count_everything(scrape.metrics, ["team"])
-    kit.shared.tell(Engine.on_queue_gone, "team")
+    kit.shared.apply(Engine.on_queue_gone, "team")
     assert scrape.lines_of("team") == []
     count_everything(scrape.metrics, ["team"])
     assert scrape.lines_of("team") == []
@@ -188,7 +188,7 @@ def test_series_of_deleted_quotas_vanish(kit: ShellKit, scrape: Scrape) -> None:
     kit.add_quota("gone", 4)
     cpu = {"quota": "gone", "resource": "cpu"}
     assert scrape.value("koord_queue_quota_max", **cpu) == 4000
-    kit.shared.tell(Engine.on_quota_gone, kit.client.get(ELASTIC_QUOTAS, "default", "gone"))
+    kit.shared.apply(Engine.on_quota_gone, kit.client.get(ELASTIC_QUOTAS, "default", "gone"))
     assert scrape.value("koord_queue_quota_max", **cpu) is None
 
 
@@ -268,7 +268,7 @@ def test_charged_usage_is_summed_by_namespace(kit: ShellKit, scrape: Scrape) -> 
     def book(number: int, namespace: str) -> QueueUnit:
         waiting = build_unit(f"u{number}", "team", cpu=2, namespace=namespace)
         booked = admitted(waiting, 10 + number)
-        kit.shared.tell(Engine.on_queue_unit, booked)
+        kit.shared.apply(Engine.on_queue_unit, booked)
         scrape.units.on_queue_unit(None, waiting)
         scrape.units.on_queue_unit(waiting, booked)
         return booked
@@ -280,7 +280,7 @@ def test_charged_usage_is_summed_by_namespace(kit: ShellKit, scrape: Scrape) -> 
     assert scrape.value(name, namespace="ns0", resource="cpu") == 4000
     assert scrape.value(name, namespace="ns1", resource="cpu") == 2000
     ended = changed(booked, 20, "Succeed", admissions=())
-    kit.shared.tell(Engine.on_queue_unit, ended)
+    kit.shared.apply(Engine.on_queue_unit, ended)
     scrape.units.on_queue_unit(booked, ended)
     assert scrape.value(name, namespace="ns1", resource="cpu") is None
     scrape.units.on_queue_unit(ended, None)

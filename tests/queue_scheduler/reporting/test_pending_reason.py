@@ -47,12 +47,12 @@ class Desk:
 
     def __init__(self, kit: ShellKit) -> None:
         self.kit = kit
-        self.told: list[Notice] = []
+        self.reported: list[Notice] = []
         self.reporter = PendingReasonWriter(
             kit.shared,
             kit.dispatcher,
             kit,
-            self.told.append,
+            self.reported.append,
             kit.may_write,
             kit.clock,
             kit.work_queue(),
@@ -75,13 +75,13 @@ class Desk:
 
 
 def reporter_of(
-    kit: ShellKit, writes: HeldWrites, told: list[Notice], due: WorkQueue[str] | None = None
+    kit: ShellKit, writes: HeldWrites, reported: list[Notice], due: WorkQueue[str] | None = None
 ) -> PendingReasonWriter:
     return PendingReasonWriter(
         kit.shared,
         writes,
         kit,
-        told.append,
+        reported.append,
         kit.may_write,
         kit.clock,
         due or kit.work_queue(),
@@ -177,7 +177,7 @@ def test_a_new_reason_is_one_more_write(desk: Desk) -> None:
     unit = desk.kit.engine.record("default/small")
     assert unit is not None
     quota = desk.kit.client.get(ELASTIC_QUOTAS, "default", "team")
-    desk.kit.shared.tell(Engine.on_quota_gone, quota)
+    desk.kit.shared.apply(Engine.on_quota_gone, quota)
     desk.pass_time(SWEEP_SECONDS + FIRST_REPORT_SECONDS + 0.2)
     assert desk.kit.reason("small") == "NoQuota"
     desk.pass_time(30.0)
@@ -188,7 +188,7 @@ def test_a_unit_whose_queue_is_deleted_is_reported(desk: Desk) -> None:
     """It was in the queue and reported; its object does not change."""
     desk.add_unit("big", cpu=9)
     desk.pass_time(3.0)
-    desk.kit.shared.tell(Engine.on_queue_gone, "team")
+    desk.kit.shared.apply(Engine.on_queue_gone, "team")
     desk.pass_time(SWEEP_SECONDS + FIRST_REPORT_SECONDS + 0.2)
     assert desk.kit.reason("big") == "NoQueue"
 
@@ -197,7 +197,7 @@ def test_a_unit_whose_queue_is_recreated_is_reported(desk: Desk) -> None:
     """The new queue counts its reasons anew, and may have reached the number of the old one."""
     desk.add_unit("big", cpu=9)
     desk.pass_time(3.0)
-    desk.kit.shared.tell(Engine.on_queue_gone, "team")
+    desk.kit.shared.apply(Engine.on_queue_gone, "team")
     desk.pass_time(2 * SWEEP_SECONDS + FIRST_REPORT_SECONDS + 0.2)
     assert desk.kit.reason("big") == "NoQueue"
     desk.kit.learn_queue("team")
@@ -218,8 +218,8 @@ def test_a_unit_that_moves_from_hold_to_a_sleeping_class_is_reported(desk: Desk)
     for namespaces in ("[]", '["elsewhere"]'):
         body = {"metadata": {"annotations": {QUOTA_NAMESPACES: namespaces}}}
         kit.direct.patch("elasticquotas", "team", body, namespace="default")
-        kit.shared.tell(Engine.on_quota, kit.client.get(ELASTIC_QUOTAS, "default", "team"))
-        kit.shared.tell(Engine.on_queue_unit, kit.client.get(QUEUE_UNITS, "elsewhere", "late"))
+        kit.shared.apply(Engine.on_quota, kit.client.get(ELASTIC_QUOTAS, "default", "team"))
+        kit.shared.apply(Engine.on_queue_unit, kit.client.get(QUEUE_UNITS, "elsewhere", "late"))
         if not reasons:
             desk.reporter.on_unit_seen("elsewhere/late")
         desk.pass_time(2 * SWEEP_SECONDS + FIRST_REPORT_SECONDS + 0.2)
@@ -259,7 +259,7 @@ def test_a_follower_writes_nothing(desk: Desk) -> None:
 
 def test_a_follower_does_not_even_try(kit: ShellKit) -> None:
     held = HeldWrites()
-    reporter = reporter_of(kit, held, told=[])
+    reporter = reporter_of(kit, held, reported=[])
     kit.leads = False
     reporter.on_unit_seen(kit.add_unit("lost", quota="nowhere").metadata.key)
     kit.clock.advance(10.0)
@@ -270,7 +270,7 @@ def test_a_follower_does_not_even_try(kit: ShellKit) -> None:
 def test_a_follower_keeps_no_keys(kit: ShellKit) -> None:
     """It may follow for months, and every unit is another key."""
     due = kit.work_queue()
-    reporter = reporter_of(kit, HeldWrites(), told=[], due=due)
+    reporter = reporter_of(kit, HeldWrites(), reported=[], due=due)
     kit.leads = False
     reporter.on_unit_seen(kit.add_unit("lost", quota="nowhere").metadata.key)
     reporter.step()
@@ -282,7 +282,7 @@ def test_reports_wait_as_keys_while_many_are_in_flight(
 ) -> None:
     monkeypatch.setattr(pending_reason, "MAX_IN_FLIGHT", 2)
     held = HeldWrites()
-    reporter = reporter_of(kit, held, told=[])
+    reporter = reporter_of(kit, held, reported=[])
     for name in ("a", "b", "c"):
         reporter.on_unit_seen(kit.add_unit(name, quota="nowhere").metadata.key)
     assert reporter.step() == FIRST_REPORT_SECONDS
@@ -314,11 +314,11 @@ def told_reasons(desk: Desk, names: list[str]) -> list[str]:
 def test_the_first_in_the_queue_are_reported_at_once_and_the_others_later(desk: Desk) -> None:
     names = crowd(desk, 100)
     desk.pass_time(FIRST_REPORT_SECONDS + 1.0)
-    told = told_reasons(desk, names)
-    assert told[:FIRST_UNITS] == names[:FIRST_UNITS]
-    assert len(told) <= FIRST_UNITS + LATER_AT_ONCE + LATER_PER_SECOND
+    reported = told_reasons(desk, names)
+    assert reported[:FIRST_UNITS] == names[:FIRST_UNITS]
+    assert len(reported) <= FIRST_UNITS + LATER_AT_ONCE + LATER_PER_SECOND
     desk.pass_time(4.0)
-    later = len(told_reasons(desk, names)) - len(told)
+    later = len(told_reasons(desk, names)) - len(reported)
     assert 4.0 * LATER_PER_SECOND - 2 <= later <= 4.0 * LATER_PER_SECOND + 2
     desk.pass_time(100 / LATER_PER_SECOND)
     assert told_reasons(desk, names) == names
@@ -345,7 +345,7 @@ def raise_quota(desk: Desk, cpu: int, quota: str = "team") -> None:
     raised = {"spec": {"max": {"cpu": cpu}, "min": {"cpu": cpu}}}
     desk.kit.direct.patch("elasticquotas", quota, raised, namespace="default")
     fresh = desk.kit.client.get(ELASTIC_QUOTAS, "default", quota)
-    desk.kit.shared.tell(Engine.on_quota, fresh)
+    desk.kit.shared.apply(Engine.on_quota, fresh)
 
 
 @pytest.mark.parametrize(
@@ -441,7 +441,7 @@ def test_a_write_of_unknown_outcome_is_checked_again(desk: Desk) -> None:
 
 
 def told_of(desk: Desk) -> list[tuple[str, str, str]]:
-    return [(notice.kind, notice.key, notice.reason) for notice in desk.told]
+    return [(notice.kind, notice.key, notice.reason) for notice in desk.reported]
 
 
 def test_a_reason_that_a_user_has_to_mend_is_reported_once(desk: Desk) -> None:
@@ -465,7 +465,7 @@ def test_a_reason_that_a_user_has_to_mend_is_reported_once(desk: Desk) -> None:
         ("QueueUnit", "default/queueless", "NoQueue"),
         ("QueueUnit", "default/big", "ExceedsQuota"),
     ]
-    for notice in desk.told:
+    for notice in desk.reported:
         unit = desk.kit.unit(notice.key.removeprefix("default/"))
         assert notice.note == unit["status"]["message"]
         assert notice.uid == unit["metadata"]["uid"]
@@ -481,32 +481,32 @@ def test_another_reason_is_reported_again(desk: Desk) -> None:
 
 def test_an_unwritten_reason_is_not_reported(kit: ShellKit) -> None:
     """Another replica, or a newer object: the writer of the reason reports it."""
-    held, told = HeldWrites(), list[Notice]()
-    reporter = reporter_of(kit, held, told)
+    held, reported = HeldWrites(), list[Notice]()
+    reporter = reporter_of(kit, held, reported)
     reporter.step()
     reporter.on_unit_seen(kit.add_unit("lost", quota="nowhere").metadata.key)
     kit.clock.advance(FIRST_REPORT_SECONDS)
     reporter.step()
     held.settle(Rejected(Conflict(409)))
     assert len(held.writes) == 1
-    assert told == []
+    assert reported == []
 
 
 def test_a_deleted_queue_is_reported_no_faster_than_it_is_written(
     kit: ShellKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pending_reason, "MAX_IN_FLIGHT", 2)
-    held, told = HeldWrites(), list[Notice]()
-    reporter = reporter_of(kit, held, told)
+    held, reported = HeldWrites(), list[Notice]()
+    reporter = reporter_of(kit, held, reported)
     reporter.step()
     units = [kit.add_unit(f"u{number}", cpu=9) for number in range(10)]
-    kit.shared.tell(Engine.on_queue_gone, "team")
+    kit.shared.apply(Engine.on_queue_gone, "team")
     for unit in units:
         reporter.on_unit_seen(unit.metadata.key)
     kit.clock.advance(FIRST_REPORT_SECONDS)
     for number in range(5):
         reporter.step()
-        assert len(told) == number
+        assert len(reported) == number
         held.settle(Written(units[number]))
 
 
@@ -521,7 +521,7 @@ def test_a_unit_from_before_this_process_decides_has_two_seconds_from_then_on(
     desk.kit.add_quota("late", 4)
     desk.pass_time(SWEEP_SECONDS + FIRST_REPORT_SECONDS)
     assert desk.kit.writes() == 0
-    assert desk.told == []
+    assert desk.reported == []
 
 
 def test_the_patch_has_reason_and_message_without_numbers() -> None:
@@ -577,8 +577,8 @@ def test_what_is_written_opens_the_explanation(kit: ShellKit, unit: dict[str, An
     desk.pass_time(FIRST_REPORT_SECONDS + EPSILON)
     desk.pass_time(FIRST_REPORT_SECONDS + EPSILON)
     answers = Answers(StateAnswers(kit.shared, lambda: True, kit.clock.now))
-    told = answers.explain("default", "u").summary
-    _, _, why = told.partition(": ")
+    reported = answers.explain("default", "u").summary
+    _, _, why = reported.partition(": ")
     written = condition_of(kit.unit("u"), "QuotaReserved")
-    assert written["message"], told
+    assert written["message"], reported
     assert why.startswith(str(written["message"]))

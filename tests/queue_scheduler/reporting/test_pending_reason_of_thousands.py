@@ -43,9 +43,9 @@ class Crowd:
             client, flow=flow, clock=kit.clock, writable_seconds=lambda: 60.0
         )
         self.send: Step = dispatcher.new_worker().step
-        told: list[Notice] = []
+        got: list[Notice] = []
         self.reporter = PendingReasonWriter(
-            kit.shared, dispatcher, kit, told.append, kit.may_write, kit.clock, kit.work_queue()
+            kit.shared, dispatcher, kit, got.append, kit.may_write, kit.clock, kit.work_queue()
         )
         self.cycle = Line(kit, dispatcher).cycle
         for queue in range(QUEUES):

@@ -48,14 +48,14 @@ def test_an_empty_queue_has_no_head(kit: ShellKit) -> None:
     assert scrape.age() == 0
     scrape.clock.advance(60)
     kit.direct.delete("queueunits", "a", "default")
-    kit.shared.tell(Engine.on_queue_unit_gone, unit)
+    kit.shared.apply(Engine.on_queue_unit_gone, unit)
     kit.add_unit("a")
     assert scrape.age() == 0, "a unit of the same name"
 
 
 def test_a_deleted_queue_has_no_series(kit: ShellKit) -> None:
     scrape = Scrape(kit, SHOWN)
-    kit.shared.tell(Engine.on_queue_gone, "team")
+    kit.shared.apply(Engine.on_queue_gone, "team")
     assert scrape.age() is None
     assert [sample for each in scrape.registry.collect() for sample in each.samples] == []
 

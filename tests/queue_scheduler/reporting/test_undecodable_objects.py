@@ -83,7 +83,7 @@ def office(kit: ShellKit) -> Office:
 def test_a_unit_gets_an_event_and_a_condition(office: Office) -> None:
     office.create_broken()
     office.work()
-    assert office.events.told == [("QueueUnit", "default/broken", "Unreadable")]
+    assert office.events.reported == [("QueueUnit", "default/broken", "Unreadable")]
     assert office.events.warnings == [True]
     assert "$.spec.podSet[0].template.metadata.labels[...]" in office.events.notes[0]
     found = condition_of(office.kit.unit("broken"), "QuotaReserved")
@@ -99,7 +99,7 @@ def test_it_is_reported_and_written_once_and_a_restart_writes_nothing(office: Of
     office.list()
     office.work()
     assert office.kit.writes() == 1
-    assert len(office.events.told) == 2  # folded into one series by the recorder
+    assert len(office.events.reported) == 2  # folded into one series by the recorder
 
 
 def test_an_object_that_breaks_again_is_reported_again(office: Office) -> None:
@@ -111,7 +111,7 @@ def test_an_object_that_breaks_again_is_reported_again(office: Office) -> None:
         office.kit.direct.patch("queueunits", "broken", fix, namespace="default")
         office.list()
         office.work()
-    assert len(office.events.told) == 2
+    assert len(office.events.reported) == 2
 
 
 def test_another_error_is_reported_again(office: Office) -> None:
@@ -121,7 +121,7 @@ def test_another_error_is_reported_again(office: Office) -> None:
     office.kit.direct.patch("queueunits", "broken", fix, namespace="default")
     office.list()
     office.work()
-    assert len(office.events.told) == 2
+    assert len(office.events.reported) == 2
     assert "overhead" in condition_of(office.kit.unit("broken"), "QuotaReserved")["message"]
 
 
@@ -130,7 +130,7 @@ def test_a_repaired_object_is_left_alone(office: Office) -> None:
     office.unreadable["QueueUnit"].clear()
     exhaust(office.reporter.step)
     office.kit.send()
-    assert (office.events.told, office.kit.writes()) == ([], 0)
+    assert (office.events.reported, office.kit.writes()) == ([], 0)
 
 
 def test_a_deleted_object_is_forgotten(office: Office) -> None:
@@ -154,7 +154,7 @@ def test_a_queue_gets_a_condition_and_a_quota_an_event(kit: ShellKit) -> None:
     office.reporter.on_undecodable("Queue")(office.unreadable["Queue"]["koord-queue/odd"])
     exhaust(office.reporter.step)
     kit.send()
-    assert {told[:2] for told in office.events.told} == {
+    assert {reported[:2] for reported in office.events.reported} == {
         ("ElasticQuota", "default/odd"),
         ("Queue", "koord-queue/odd"),
     }
@@ -171,10 +171,10 @@ def test_a_follower_reports_nothing_and_a_leader_catches_up(office: Office) -> N
     office.kit.leads = False
     office.create_broken()
     assert office.reporter.step() is None
-    assert office.events.told == []
+    assert office.events.reported == []
     office.kit.leads = True
     office.work()
-    assert len(office.events.told) == 1
+    assert len(office.events.reported) == 1
     assert office.kit.writes() == 1
 
 

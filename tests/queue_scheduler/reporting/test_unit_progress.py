@@ -75,7 +75,7 @@ def test_a_run_is_counted_at_its_end_for_the_queue_it_was_in(
     kit.add_queue("night", annotations={"koord-queue/available-quota-in-queue": "*"})
     unit = kit.add_unit("a", queue="night")
     runs = running(unit, 100, since=scrape.ago(100))
-    kit.shared.tell(Engine.on_queue_unit, runs)
+    kit.shared.apply(Engine.on_queue_unit, runs)
     scrape.progress.on_queue_unit(unit, runs)
     assert scrape.runs == []
     scrape.progress.on_queue_unit(runs, ended(runs, scrape.ago(10), phase))

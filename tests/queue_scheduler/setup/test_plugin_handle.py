@@ -62,7 +62,7 @@ def test_it_reads_caches_and_settings(plugin: Plugin) -> None:
 
 def test_it_records_events(plugin: Plugin) -> None:
     plugin.handle.record_event("Queue", "kq/q", Uid("1"), "Noted", "a note", warning=True)
-    assert plugin.events.told == [("Queue", "kq/q", "Noted")]
+    assert plugin.events.reported == [("Queue", "kq/q", "Noted")]
     assert plugin.events.warnings == [True]
 
 

@@ -247,8 +247,8 @@ def test_a_namespace_must_list_an_elastic_quota(
     world.add_unit("u")
     world.settle(4.0)
     assert world.reason("u") == "QuotaNotInNamespace"
-    told = condition_of(world.unit("u"), "QuotaReserved")["message"]
-    assert "list it in the namespace's annotation" in told
+    got = condition_of(world.unit("u"), "QuotaReserved")["message"]
+    assert "list it in the namespace's annotation" in got
     lists = {"metadata": {"annotations": {"koord-queue/available-quota-in-namespace": "team"}}}
     world.direct.patch("namespaces", "default", lists)
     world.settle()
@@ -287,8 +287,8 @@ def test_an_adopted_unit_shows_that_its_namespace_may_name_its_quota_by_now(
     if is_restarted:
         world.start("--quota-namespaces=listed", configuration=MAX_MODE)
     world.settle(15.0)
-    told = condition_of(world.unit("u"), "QuotaReserved")
-    assert (told["status"], told["reason"]) == ("True", "QuotaReserved")
+    got = condition_of(world.unit("u"), "QuotaReserved")
+    assert (got["status"], got["reason"]) == ("True", "QuotaReserved")
     assert world.phase("u") == "Running"
     written = world.server.resource_version
     world.settle(10.0)

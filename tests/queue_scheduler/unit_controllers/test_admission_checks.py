@@ -153,12 +153,12 @@ def test_a_unit_whose_pods_its_queue_waits_for_says_so(checked: Checked, when: s
         checked.say(name, "Ready")
     checked.pass_time()
     assert checked.kit.phase("u") == "Dequeued"
-    told = condition_of(checked.kit.unit("u"), "PodsReady")
+    reported = condition_of(checked.kit.unit("u"), "PodsReady")
     if when == "never":
-        assert told == {}
+        assert reported == {}
     else:
-        assert (told["status"], told["reason"]) == ("False", "WaitForPodsRunning")
-        assert told["message"] == "queue team waits until its pods run"
+        assert (reported["status"], reported["reason"]) == ("False", "WaitForPodsRunning")
+        assert reported["message"] == "queue team waits until its pods run"
 
 
 # --- requeued -----------------------------------------------------------------------------------
@@ -169,14 +169,14 @@ def test_no_quota_is_released_while_pods_live(checked: Checked, policy: str) -> 
     """The job of a reserved unit was resumed by hand."""
     checked.reserve()
     pod = build_pod("p", unit="default/u", namespace="default", quota="team", created=LATE_SECOND)
-    checked.kit.shared.tell(Engine.on_pod, pod)
+    checked.kit.shared.apply(Engine.on_pod, pod)
     if policy:
         checked.ask("a", "b", annotations={"koord-queue/stop-policy": policy})
     else:
         checked.say("b", "Rejected")
     checked.pass_time(5.0)
-    assert (checked.kit.phase("u"), checked.told) == ("Reserved", [])
-    checked.kit.shared.tell(Engine.on_pod_gone, pod)
+    assert (checked.kit.phase("u"), checked.reported) == ("Reserved", [])
+    checked.kit.shared.apply(Engine.on_pod_gone, pod)
     checked.pass_time(2.0)
     assert checked.kit.phase("u") == ("Enqueued" if policy else "TimeoutBackoff")
 
@@ -205,7 +205,7 @@ def test_a_refusal_releases_the_quota(
     assert condition_of(unit, "QuotaReserved")["status"] == "False"
     assert checked.states() == {"a": "Pending", "b": state}, "they stay to be read"
     assert checked.failed == [("b", why)]
-    assert [(n.reason, n.key, n.note) for n in checked.told] == [
+    assert [(n.reason, n.key, n.note) for n in checked.reported] == [
         (event, "default/u", evicted["message"])
     ]
     assert checked.kit.used() == 0
@@ -266,7 +266,7 @@ def test_a_silent_check_times_out_and_is_named(checked: Checked) -> None:
     checked.pass_time(10.0)
     assert checked.kit.phase("u") == "TimeoutBackoff"
     assert checked.failed == [("b", Shortfall.TIMEOUT)]
-    assert [notice.reason for notice in checked.told] == ["AdmissionCheckTimeout"]
+    assert [notice.reason for notice in checked.reported] == ["AdmissionCheckTimeout"]
     message = condition_of(checked.kit.unit("u"), "Evicted")["message"]
     assert message == "admission checks not Ready within 600 s of the reservation: b"
 
@@ -364,7 +364,7 @@ def test_while_its_queue_is_missing_it_waits(checked: Checked) -> None:
     checked.reserve()
     checked.say("a", "Ready")
     checked.say("b", "Ready")
-    checked.kit.shared.tell(Engine.on_queue_gone, "team")
+    checked.kit.shared.apply(Engine.on_queue_gone, "team")
     checked.pass_time(5.0)
     assert checked.kit.phase("u") == "Reserved"
     checked.kit.learn_queue("team")

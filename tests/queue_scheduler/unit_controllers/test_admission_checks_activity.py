@@ -35,7 +35,7 @@ def test_an_inactive_check_holds_waiting_and_reserved_units(checked: Checked) ->
 
 
 def test_a_reserved_unit_names_its_inactive_checks(checked: Checked) -> None:
-    def told() -> str:
+    def reported() -> str:
         return str(condition_of(checked.kit.unit("u"), "Admitted")["message"])
 
     checked.reserve()
@@ -44,17 +44,17 @@ def test_a_reserved_unit_names_its_inactive_checks(checked: Checked) -> None:
     checked.activate("b", "False", "no backend")
     checked.activate("other", "False")
     checked.pass_time(40.0)
-    assert told() == "Admission checks are open; not active: b"
+    assert reported() == "Admission checks are open; not active: b"
     checked.activate("b", "False", "other words")
     checked.pass_time(40.0)
     assert checked.kit.writes() == before + 1
     checked.activate("a", "False")
     checked.pass_time(40.0)
-    assert told() == "Admission checks are open; not active: a, b"
+    assert reported() == "Admission checks are open; not active: a, b"
     for name in "ab":
         checked.activate(name, "True")
         checked.pass_time(40.0)
-    assert told() == "Admission checks are open"
+    assert reported() == "Admission checks are open"
     assert checked.kit.writes() == before + 4
     assert condition_of(checked.kit.unit("u"), "Admitted")["reason"] == "WaitingForAdmissionChecks"
 

@@ -75,7 +75,7 @@ def test_a_requeue_whose_answer_is_lost_is_reported_once(checked: Checked, pause
     if pause > 1.0:
         checked.patch({"phase": "Enqueued", "conditions": [], "message": "in the queue"})
     checked.pass_time(5.0)
-    assert [notice.reason for notice in checked.told] == ["AdmissionCheckRejected"]
+    assert [notice.reason for notice in checked.reported] == ["AdmissionCheckRejected"]
     assert checked.failed == [("b", Shortfall.REJECTED)]
 
 
@@ -105,7 +105,7 @@ def test_an_eviction_whose_answer_is_lost_is_reported_once(checked: Checked) -> 
     checked.kit.server.faults.lose_answer(match=UNIT_STATUS)
     checked.pass_time(5.0)
     assert condition_of(checked.kit.unit("u"), "Evicted")["status"] == "True"
-    assert [notice.reason for notice in checked.told] == ["AdmissionCheckRetry"]
+    assert [notice.reason for notice in checked.reported] == ["AdmissionCheckRetry"]
     assert checked.failed == [("a", Shortfall.RETRY)]
 
 

@@ -73,13 +73,13 @@ class Ward:
         pod = build_pod(
             name, unit=f"default/{unit}", namespace="default", quota="team", created=LATE_SECOND
         )
-        self.kit.shared.tell(Engine.on_pod, pod)
+        self.kit.shared.apply(Engine.on_pod, pod)
         self.evictions.on_pod(None, pod)
         return pod
 
     def end_pod(self, pod: Pod) -> None:
         """Delete a pod."""
-        self.kit.shared.tell(Engine.on_pod_gone, pod)
+        self.kit.shared.apply(Engine.on_pod_gone, pod)
         self.evictions.on_pod(pod, None)
 
     def pass_time(self, seconds: float = 1.0) -> None:

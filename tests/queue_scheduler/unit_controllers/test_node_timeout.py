@@ -39,7 +39,7 @@ class Agency:
 
     def __init__(self, kit: ShellKit, writes: HeldWrites | None = None) -> None:
         self.kit = kit
-        self.told: list[Notice] = []
+        self.reported: list[Notice] = []
         self.counted: list[str] = []
         self.news = UnitNews(kit)
         kit.add_quota("strict", cpu=1)
@@ -50,7 +50,7 @@ class Agency:
 
     def restarted(self, writes: HeldWrites | None = None) -> NodeTimeouts:
         self.verdicts = NodeTimeouts(
-            access_of(self.kit, writes=writes, report=self.told.append),
+            access_of(self.kit, writes=writes, report=self.reported.append),
             self.counted.append,
             self.kit.clock,
             random.Random(1),
@@ -151,7 +151,7 @@ def test_each_time_it_waits_twice_as_long(agency: Agency, count: int, want: floa
 def test_an_event_says_why_and_until_when(agency: Agency) -> None:
     agency.refuse()
     agency.pass_time()
-    (notice,) = agency.told
+    (notice,) = agency.reported
     assert agency.counted == ["refused"]
     assert (notice.reason, notice.key) == ("SchedulingFailed", "default/a")
     assert "0/3 nodes are available" in notice.note
@@ -217,7 +217,7 @@ def test_a_stopped_queue_requeues_a_requesting_unit_at_once(agency: Agency, poli
     assert status["message"] == "Enqueued: queue strict is stopped"
     assert "requeueState" not in status
     assert agency.kit.used("strict") == 0
-    assert (agency.told, agency.counted) == ([], [])
+    assert (agency.reported, agency.counted) == ([], [])
 
     agency.stop_queue(None)
     assert agency.kit.dequeue("strict").unit == "default/a"
@@ -258,11 +258,11 @@ def test_an_answer_counts_in_a_stopped_queue(agency: Agency, written: str, want:
 def test_a_unit_whose_job_was_resumed_keeps_its_quota_in_a_stopped_queue(agency: Agency) -> None:
     """Until its pods are gone: others would get the room that these take."""
     pod = build_pod("p", unit="default/a", namespace="default", quota="strict", created=LATE_SECOND)
-    agency.kit.shared.tell(Engine.on_pod, pod)
+    agency.kit.shared.apply(Engine.on_pod, pod)
     agency.stop_queue("Hold")
     agency.pass_time(3.0)
     assert agency.status["phase"] == "SchedReady"
-    agency.kit.shared.tell(Engine.on_pod_gone, pod)
+    agency.kit.shared.apply(Engine.on_pod_gone, pod)
     agency.pass_time(3.0)
     assert agency.status["phase"] == "Enqueued"
 
@@ -292,7 +292,7 @@ def test_a_conflict_is_decided_again_and_reported_once(kit: ShellKit) -> None:
     agency.news.hear(agency.verdicts)
     exhaust(agency.verdicts.step)
     writes.settle(rejected(Conflict(409)))
-    assert agency.told == []
+    assert agency.reported == []
     agency.pass_time(3.0)
     assert len(writes.writes) == 2
 
@@ -302,5 +302,5 @@ def test_a_requeue_whose_answer_is_lost_is_reported_once(agency: Agency) -> None
     agency.kit.server.faults.lose_answer(match=UNIT_STATUS)
     agency.pass_time(5.0)
     assert agency.status["phase"] == "TimeoutBackoff"
-    assert [notice.reason for notice in agency.told] == ["SchedulingFailed"]
+    assert [notice.reason for notice in agency.reported] == ["SchedulingFailed"]
     assert agency.counted == ["refused"]

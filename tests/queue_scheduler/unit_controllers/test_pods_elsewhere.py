@@ -40,25 +40,25 @@ class Moves:
             self.label(name, "team")
 
     def restart(self) -> None:
-        self.told = PodsElsewhere(access_of(self.kit), self.kit.clock)
+        self.reported = PodsElsewhere(access_of(self.kit), self.kit.clock)
 
     def label(self, name: str, quota: str) -> None:
-        self.tell(
+        self.apply(
             build_pod(name, unit="default/a", namespace="default", quota=quota, created=LATER)
         )
 
-    def tell(self, pod: Pod) -> None:
-        self.kit.shared.tell(Engine.on_pod, pod)
+    def apply(self, pod: Pod) -> None:
+        self.kit.shared.apply(Engine.on_pod, pod)
 
     def write(self, status: dict[str, Any]) -> None:
         patch = {"namespace": "default", "subresource": "status"}
         self.kit.direct.patch("queueunits", "a", {"status": status}, **patch)
-        self.told.on_queue_unit(None, self.kit.learn("a"))
+        self.reported.on_queue_unit(None, self.kit.learn("a"))
 
     def work(self) -> None:
         self.kit.clock.advance(SWEEP_SECONDS)
         for _ in range(2):
-            exhaust(self.told.step)
+            exhaust(self.reported.step)
             self.kit.send()
 
     def says(self) -> tuple[str, str]:
@@ -77,7 +77,7 @@ def test_a_moved_pod_is_told_on_its_unit_until_it_is_back(moves: Moves) -> None:
     moves.label("p", "other")
     moves.work()
     assert moves.says() == ("True", "PodsElsewhere")
-    (event,) = moves.kit.told
+    (event,) = moves.kit.reported
     assert (event.kind, event.key, event.reason) == ("QueueUnit", "default/a", "PodsElsewhere")
     assert "name quota other: " in event.note
     assert "Quota team stays charged" in event.note
@@ -91,7 +91,7 @@ def test_a_moved_pod_is_told_on_its_unit_until_it_is_back(moves: Moves) -> None:
     moves.work()
     assert moves.says() == ("False", "NoPodsElsewhere")
     assert (moves.kit.used("team"), moves.kit.used("other")) == (2000, 0)
-    assert len(moves.kit.told) == 1
+    assert len(moves.kit.reported) == 1
 
 
 def test_it_is_over_when_the_unit_gives_its_quota_back(moves: Moves) -> None:
@@ -126,7 +126,7 @@ def test_pods_that_moved_before_the_admission_are_told_with_it() -> None:
 
 def test_a_unit_that_is_deleted_is_not_written(moves: Moves) -> None:
     moves.label("p", "other")
-    moves.kit.shared.tell(Engine.on_queue_unit_gone, moves.kit.learn("a"))
+    moves.kit.shared.apply(Engine.on_queue_unit_gone, moves.kit.learn("a"))
     writes = moves.kit.writes()
     moves.work()
     assert moves.kit.writes() == writes
@@ -138,5 +138,5 @@ def test_a_message_names_few_quotas(moves: Moves) -> None:
         moves.kit.add_quota(name, cpu=1)
         moves.label(f"of-{name}", name)
     moves.work()
-    (event,) = moves.kit.told
+    (event,) = moves.kit.reported
     assert f"name quotas {', '.join(names[:MAX_NAMES])} and others: " in event.note

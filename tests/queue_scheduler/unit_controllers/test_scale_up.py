@@ -106,7 +106,7 @@ def test_growth_that_does_not_fit_waits_for_room(nursery: Nursery) -> None:
     refusal = nursery.kit.engine.growths.refusal_of("default/a")
     assert refusal is not None
     assert (refusal.limit, refusal.used, refusal.requested) == (4000, 3000, 2000)
-    nursery.kit.shared.tell(Engine.on_queue_unit_gone, nursery.kit.learn("b"))
+    nursery.kit.shared.apply(Engine.on_queue_unit_gone, nursery.kit.learn("b"))
     nursery.work(AGAIN_SECONDS)
     assert nursery.granted() == (2, "2")
 
@@ -114,7 +114,7 @@ def test_growth_that_does_not_fit_waits_for_room(nursery: Nursery) -> None:
 def test_existing_pods_are_granted_only_what_the_quota_has(nursery: Nursery) -> None:
     for name in ("x", "y", "z"):
         pod = build_pod(name, unit="default/a", namespace="default", quota="team", created=LATER)
-        nursery.kit.shared.tell(Engine.on_pod, pod)
+        nursery.kit.shared.apply(Engine.on_pod, pod)
     assert nursery.kit.used() == 3000
     nursery.grow(3)
     nursery.work()

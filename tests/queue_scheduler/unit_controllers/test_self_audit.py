@@ -59,14 +59,14 @@ class AuditWorld:
         self.shared = SharedEngine(self.engine, lambda _: None)
         self.units = IndexedStore[QueueUnit]()
         self.pods = IndexedStore[Pod]()
-        self.told: list[Notice] = []
+        self.reported: list[Notice] = []
         self.counted: list[Kind] = []
         self.is_ready = True
         self.audit = SelfAudit(
             self.shared,
             Stores(self.units, self.pods),
             lambda: self.is_ready,
-            self.told.append,
+            self.reported.append,
             self,
             self.clock,
             repairs=repairs,
@@ -272,10 +272,10 @@ def test_a_difference_of_two_rounds_is_reported_and_repaired(
     world.engine.validate()
     plant(world)
     world.round()
-    assert (world.counted, world.told) == ([], [])
+    assert (world.counted, world.reported) == ([], [])
     world.round()
     assert kind in world.counted
-    assert (DIFFERS, key) in {(each.reason, each.key) for each in world.told}
+    assert (DIFFERS, key) in {(each.reason, each.key) for each in world.reported}
     world.engine.validate()
     assert world.cpu() == cpu
     count = len(world.counted)
@@ -289,7 +289,7 @@ def test_an_event_has_both_numbers() -> None:
     overcharge(world)
     world.round()
     world.round()
-    (notice,) = world.told
+    (notice,) = world.reported
     assert (notice.kind, notice.uid, notice.warning) == ("QueueUnit", RUNS.metadata.uid, True)
     assert notice.note == (
         "the scheduler's state differs (charge): it has cpu 9, 1 pod of quota a; by the objects it"
@@ -410,7 +410,7 @@ def test_a_change_on_its_way_is_no_difference(happen: Callable[[AuditWorld], Non
     world = AuditWorld()
     happen(world)
     world.round()
-    assert (world.counted, world.told) == ([], [])
+    assert (world.counted, world.reported) == ([], [])
     world.engine.validate()
 
 
@@ -502,7 +502,7 @@ def test_without_repair_a_difference_is_reported_once_and_stays() -> None:
     for _ in range(4):
         world.round()
     assert world.counted == [Kind.MISPLACED_UNIT]
-    (notice,) = world.told
+    (notice,) = world.reported
     assert notice.note.endswith("it is not repaired (--audit-repair=false)")
     record = world.engine.record("ns/w")
     assert record is not None
@@ -525,7 +525,7 @@ def test_a_charge_of_nothing_that_exists_is_released_and_logged() -> None:
     with capture_logs() as lines:
         world.round()
         world.round()
-    assert (world.counted, world.told, world.cpu()) == ([Kind.LEDGER], [], 4)
+    assert (world.counted, world.reported, world.cpu()) == ([Kind.LEDGER], [], 4)
     assert [each["uid"] for each in lines] == ["uid-ghost"]
 
 

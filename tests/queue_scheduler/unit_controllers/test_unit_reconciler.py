@@ -37,8 +37,8 @@ class Reconciling:
         self.answer: Callable[[QueueUnit], Result] = lambda unit: SendStatus(
             unit, {"message": "hi"}, self.on_written
         )
-        self.told: list[Notice] = []
-        access = access_of(kit, self.due, report=self.told.append)
+        self.reported: list[Notice] = []
+        access = access_of(kit, self.due, report=self.reported.append)
         self.reconciler = UnitReconciler(access, self.reconcile, self.find)
         kit.add_unit("u")
 
@@ -118,7 +118,7 @@ def test_a_count_of_pods_that_raises_is_repeated(
 
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(ShellKit, "note_written"), (SharedEngine, "tell"), (Reconciling, "on_written")],
+    [(ShellKit, "note_written"), (SharedEngine, "apply"), (Reconciling, "on_written")],
 )
 def test_an_answer_whose_report_raises_does_not_block_the_unit_forever(
     kit: ShellKit, monkeypatch: pytest.MonkeyPatch, owner: type[object], name: str
@@ -158,7 +158,7 @@ def test_a_unit_that_has_to_wait_is_reconciled_again_in_time(looker: Reconciling
 def test_one_conflict_without_another_writer_is_not_reported(looker: Reconciling) -> None:
     looker.kit.server.faults.fail(409, match=UNIT_STATUS)
     looker.work()
-    assert (looker.message(), looker.told) == ("hi", [])
+    assert (looker.message(), looker.reported) == ("hi", [])
 
 
 def test_conflicts_without_another_writer_are_reported_once_per_version(
@@ -168,14 +168,14 @@ def test_conflicts_without_another_writer_are_reported_once_per_version(
     looker.kit.server.faults.fail(409, times=EVERY_TIME, match=UNIT_STATUS)
     for _ in range(4):
         looker.work()
-    (told,) = looker.told
-    assert (told.key, told.reason) == (KEY, "StatusRefused")
-    assert CONFLICT_WITHOUT_CHANGE in told.note
+    (reported,) = looker.reported
+    assert (reported.key, reported.reason) == (KEY, "StatusRefused")
+    assert CONFLICT_WITHOUT_CHANGE in reported.note
     body = {"metadata": {"labels": {"a": "b"}}}
     looker.kit.direct.patch("queueunits", "u", body, namespace="default")
     for _ in range(4):
         looker.work()
-    assert [each.reason for each in looker.told] == ["StatusRefused"] * 2
+    assert [each.reason for each in looker.reported] == ["StatusRefused"] * 2
     looker.kit.server.faults.clear()
     looker.work()
     assert looker.message() == "hi"
@@ -190,7 +190,7 @@ def test_conflicts_because_the_watch_is_late_are_not_reported(looker: Reconcilin
     looker.kit.clock.advance(1.0)
     exhaust(looker.reconciler.step)
     looker.kit.send()
-    assert (looker.message(), looker.told) == ("hi", [])
+    assert (looker.message(), looker.reported) == ("hi", [])
     assert looker.kit.writes() == 2
 
 
@@ -199,9 +199,9 @@ def test_a_refused_write_is_reported_once(looker: Reconciling, status: int) -> N
     looker.kit.server.faults.fail(status, times=EVERY_TIME, match=UNIT_STATUS)
     for _ in range(4):
         looker.work()
-    (told,) = looker.told
-    assert (told.key, told.reason) == (KEY, "StatusRefused")
-    assert str(status) in told.note
+    (reported,) = looker.reported
+    assert (reported.key, reported.reason) == (KEY, "StatusRefused")
+    assert str(status) in reported.note
 
 
 def test_a_unit_that_cannot_be_read_after_a_conflict_is_read_again(looker: Reconciling) -> None:
@@ -241,12 +241,12 @@ def test_a_unit_deleted_after_a_conflict_is_forgotten(looker: Reconciling) -> No
         looker.kit.clock.advance(1.0)
         exhaust(looker.reconciler.step)
         looker.kit.send()
-    looker.kit.shared.tell(Engine.on_queue_unit_gone, gone)
+    looker.kit.shared.apply(Engine.on_queue_unit_gone, gone)
     looker.is_there = False
     looker.kit.clock.advance(1.0)
     exhaust(looker.reconciler.step)
     assert looker.due.seconds_until_ready() is None
-    assert looker.told == []
+    assert looker.reported == []
 
 
 def test_writes_of_others_meanwhile_are_not_reported(looker: Reconciling) -> None:

@@ -424,8 +424,8 @@ def test_all_tries_of_a_write_share_four_seconds() -> None:
     limits = setup.transport.limits
     assert limits == sorted(limits, reverse=True)
     for request, limit in zip(setup.transport.seen, limits, strict=True):
-        told = int(query_of(request)["timeout"].removesuffix("ms")) / 1000
-        assert 0 < told <= limit
+        got = int(query_of(request)["timeout"].removesuffix("ms")) / 1000
+        assert 0 < got <= limit
 
 
 def test_a_write_is_not_sent_after_the_process_was_suspended_past_its_deadline() -> None:

@@ -283,14 +283,14 @@ def test_whenever_answers_arrive_the_store_is_right_and_handlers_see_one_sequenc
 ) -> None:
     store = IndexedStore[Namespace](indexes={"team": teams_of})
     events, answers, truth = play(history)
-    told: dict[str, Namespace | None] = {}
+    got: dict[str, Namespace | None] = {}
 
     def hear(changes: list[Change[Namespace]]) -> None:
         for old, new in changes:
             some = new or old
             assert some is not None
-            assert told.get(some.metadata.key) == old, "the old of a change is the last new"
-            told[some.metadata.key] = new
+            assert got.get(some.metadata.key) == old, "the old of a change is the last new"
+            got[some.metadata.key] = new
 
     while events or answers:
         if answers and (not events or data.draw(st.booleans())):
@@ -304,4 +304,4 @@ def test_whenever_answers_arrive_the_store_is_right_and_handlers_see_one_sequenc
                 hear(store.remove_observed(meta.key, meta.uid, meta.resource_version))
         store.validate()
     assert {each.metadata.key: each for each in store.list()} == truth
-    assert {key: item for key, item in told.items() if item is not None} == truth
+    assert {key: item for key, item in got.items() if item is not None} == truth

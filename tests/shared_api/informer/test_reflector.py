@@ -41,25 +41,25 @@ class RecordingSink:
     """Records its calls as texts."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.failures: list[Exception] = []
 
     def on_list_start(self, resource_version: str, *, rewound: bool) -> None:
-        self.told.append(f"list {resource_version}{' rewound' if rewound else ''}")
+        self.reported.append(f"list {resource_version}{' rewound' if rewound else ''}")
 
     def on_page(self, items: Sequence[Any]) -> None:
         self._fail()
-        self.told.append(f"page of {len(items)}")
+        self.reported.append(f"page of {len(items)}")
 
     def on_list_end(self, resource_version: str) -> None:
-        self.told.append(f"end {resource_version}")
+        self.reported.append(f"end {resource_version}")
 
     def on_event(self, event: WatchEvent[Any]) -> None:
         self._fail()
-        self.told.append(f"{event.type} {event.resource_version}")
+        self.reported.append(f"{event.type} {event.resource_version}")
 
     def on_bookmark(self, resource_version: str) -> None:
-        self.told.append(f"bookmark {resource_version}")
+        self.reported.append(f"bookmark {resource_version}")
 
     def _fail(self) -> None:
         if self.failures:
@@ -115,7 +115,7 @@ class Scene:
 
     def run(self, seconds: float = 0.0) -> list[str]:
         """Step until nothing is left to do in this time; return the calls of the sink."""
-        self.sink.told.clear()
+        self.sink.reported.clear()
         until = self.clock.monotonic() + seconds
         for _ in range(100_000):
             rest = self.reflector.step(0)
@@ -126,7 +126,7 @@ class Scene:
         else:
             pytest.fail("the reflector spins")
         self.clock.advance(until - self.clock.monotonic())
-        return self.sink.told
+        return self.sink.reported
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_a_long_list_is_read_in_pages_one_per_step(scene: Scene) -> None:
     for number in range(2 * PAGE_LIMIT + 1):
         scene.server.put(f"n{number}")
     assert scene.reflector.step(0) == 0
-    assert scene.sink.told == ["list 1001", "page of 500"]
+    assert scene.sink.reported == ["list 1001", "page of 500"]
     assert scene.run() == ["page of 500", "page of 1", "end 1001"]
     assert [limit for limit, _ in scene.server.lists] == [PAGE_LIMIT] * 3
 
@@ -166,8 +166,8 @@ def test_an_expired_list_starts_again_and_finally_without_a_limit(scene: Scene) 
     for number in range(PAGE_LIMIT + 1):
         scene.server.put(f"n{number}")
     scene.server.before_page = scene.server.expire_tokens
-    told = scene.run(30)
-    assert told == [*["list 501", "page of 500"] * 2, "list 501", "page of 501", "end 501"]
+    reported = scene.run(30)
+    assert reported == [*["list 501", "page of 500"] * 2, "list 501", "page of 501", "end 501"]
     assert [limit for limit, _ in scene.server.lists] == [500, 500, 500, 500, 0]
 
 
@@ -439,9 +439,9 @@ def test_an_expired_rewound_list_is_followed_by_a_rewound_list(scene: Scene) -> 
     scene.run()
     scene.server.restore_backup(PAGE_LIMIT)
     scene.reflector.ask_for_list()
-    scene.sink.told.clear()
+    scene.sink.reported.clear()
     scene.reflector.step(0)
-    assert scene.sink.told == ["list 500 rewound", "page of 500"]
+    assert scene.sink.reported == ["list 500 rewound", "page of 500"]
     scene.server.expire_tokens()
     scene.server.put("late")
     scene.server.put("later")
@@ -484,9 +484,9 @@ def test_a_step_ends_despite_a_flood_of_events(scene: Scene) -> None:
     scene.run()
     for _ in range(EVENTS_PER_STEP + 1):
         scene.server.put("a")
-    scene.sink.told.clear()
+    scene.sink.reported.clear()
     scene.reflector.step(0)
-    assert len(scene.sink.told) == EVENTS_PER_STEP
+    assert len(scene.sink.reported) == EVENTS_PER_STEP
 
 
 def test_interrupt_and_close_end_the_watch(scene: Scene) -> None:

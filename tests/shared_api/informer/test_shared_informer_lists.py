@@ -107,13 +107,13 @@ def test_after_a_restore_from_a_backup_the_cache_equals_the_server(scene: Scene)
     scene.server.restore_backup(1)
     scene.server.items = {"a": old}
     scene.server.send_error(410, "Expired")
-    told: list[bool] = []
-    scene.informer.add_handler(lambda _old, _new: told.append(scene.informer.is_rewound()))
+    got: list[bool] = []
+    scene.informer.add_handler(lambda _old, _new: got.append(scene.informer.is_rewound()))
     assert scene.run(1) == ["a@2>a@1", "b@3>-"]
     scene.server.put("a")
     assert scene.run() == ["a@1>a@2"]
     # Two when the handler joined, two from the list, one from the watch.
-    assert told == [False, False, True, True, False]
+    assert got == [False, False, True, True, False]
 
 
 def test_after_a_restore_an_unreadable_object_of_another_uid_takes_the_place(scene: Scene) -> None:
@@ -135,14 +135,14 @@ def test_after_a_restore_the_next_readable_version_of_an_object_counts(scene: Sc
     scene.server.break_object("a", uid="one")
     scene.server.send_error(410, "Expired")
     assert scene.run(1) == [], "the last readable version still counts"
-    told: list[bool] = []
-    scene.informer.add_handler(lambda _old, _new: told.append(scene.informer.is_rewound()))
+    got: list[bool] = []
+    scene.informer.add_handler(lambda _old, _new: got.append(scene.informer.is_rewound()))
     scene.server.put("a", uid="one")
     assert scene.run() == ["a@5>a@3"]
     scene.server.put("a", uid="one")
     assert scene.run() == ["a@3>a@4"]
     # When the handler joined, the version that invalidates all earlier ones, and the next one.
-    assert told == [False, True, False]
+    assert got == [False, True, False]
 
 
 def rewind(scene: Scene, objects: int) -> None:
@@ -179,10 +179,10 @@ def test_a_resync_in_progress_ends_with_a_list_of_another_history(scene: Scene) 
 
 
 def test_only_a_creation_that_the_watch_reports_is_one(scene: Scene) -> None:
-    told: list[tuple[str, bool]] = []
+    got: list[tuple[str, bool]] = []
 
     def note(_: object, new: Any) -> None:
-        told.append((new.metadata.name, scene.informer.is_creation()))
+        got.append((new.metadata.name, scene.informer.is_creation()))
 
     scene.server.put("listed")
     scene.informer.add_handler(note)
@@ -193,4 +193,4 @@ def test_only_a_creation_that_the_watch_reports_is_one(scene: Scene) -> None:
     scene.server.watches[-1].silent = True
     scene.server.put("missed")
     scene.relist()
-    assert told == [("listed", False), ("created", True), ("created", False), ("missed", False)]
+    assert got == [("listed", False), ("created", True), ("created", False), ("missed", False)]

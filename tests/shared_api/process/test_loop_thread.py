@@ -174,13 +174,13 @@ def test_a_step_that_recovers_starts_again_with_the_shortest_pause() -> None:
 
 @pytest.mark.parametrize("fatal", [SystemExit(1), KeyboardInterrupt()], ids=repr)
 def test_a_fatal_error_does_not_end_the_thread_silently(fatal: BaseException) -> None:
-    told: list[tuple[str, BaseException]] = []
+    reported: list[tuple[str, BaseException]] = []
     thread = LoopThread(
-        "worker", ScriptedStep(fatal), SystemClock(), on_fatal=lambda n, e: told.append((n, e))
+        "worker", ScriptedStep(fatal), SystemClock(), on_fatal=lambda n, e: reported.append((n, e))
     )
     thread.start()
     assert thread.stop(PATIENCE_SECONDS)
-    assert told == [("worker", fatal)]
+    assert reported == [("worker", fatal)]
 
 
 def test_a_fatal_error_ends_the_process_with_its_own_code(monkeypatch: pytest.MonkeyPatch) -> None:
