@@ -98,8 +98,8 @@ def replay(  # noqa: PLR0913 - the options of the command, by their names
             runs[0] = (name or runs[0][0], runs[0][1])
         except (TraceError, FlagError, ConfigurationError, OSError) as error:
             # What was handed in as values has a name, and no folder.
-            said = str(error).replace(f"{folder}/", "")
-            raise CommandError(said, exit_code=EXIT_USAGE) from error
+            text = str(error).replace(f"{folder}/", "")
+            raise CommandError(text, exit_code=EXIT_USAGE) from error
     report = build_report(path.name, own_form, jobs, 0, runs)
     return _read_report(report, runs)
 

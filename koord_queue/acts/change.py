@@ -30,7 +30,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         on: The object.
         patch: The JSON merge patch of it.
-        said: What has become of it, as one word or a few: "on hold".
+        outcome: The result in a few words, as it is printed: "on hold".
         undo: Arguments of the program that undo it; empty if nothing can.
         edit: What it comes to for the unit or queue, as a what-if edit without its name.
         note: What the user should know in addition, as a sentence; "" if nothing.
@@ -41,7 +41,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
     on: On
     patch: Json
-    said: str
+    outcome: str
     undo: tuple[str, ...] = ()
     edit: Json
     note: str = ""
@@ -50,9 +50,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Already(msgspec.Struct, frozen=True, kw_only=True):
-    """Nothing has to be changed; `said` is how it is: "already on hold"."""
+    """Nothing has to be changed; `outcome` is how it is: "already on hold"."""
 
-    said: str
+    outcome: str
 
 
 class AnyObject(WireStruct, frozen=True):

@@ -100,8 +100,8 @@ def progress(unit: QueueUnit, advice: Advice = NO_ADVICE) -> Progress:
         case Phase.FAILED if unit.status.message == JOB_IS_DELETED:
             return Progress(State.DELETED, DELETED)
         case Phase.FAILED:
-            said = unit.status.message.removeprefix("Failed").lstrip(": ")
-            return Progress(State.FAILED, _failed(said))
+            text = unit.status.message.removeprefix("Failed").lstrip(": ")
+            return Progress(State.FAILED, _failed(text))
         case Phase.RUNNING:
             return Progress(State.RUNS, f"runs: {_pods(unit)}")
         case Phase.ENQUEUED | Phase.TIMEOUT_BACKOFF:
@@ -168,8 +168,8 @@ def own_end(job: JobObject) -> Progress | None:
     return None
 
 
-def _failed(said: str) -> str:
-    return f"failed: {said}" if said else "failed"
+def _failed(text: str) -> str:
+    return f"failed: {text}" if text else "failed"
 
 
 def _pods(unit: QueueUnit) -> str:

@@ -26,7 +26,7 @@ HOLD: Final = "Hold"
 DRAIN: Final = "HoldAndDrain"
 NONE: Final = "None"
 
-_SAID: Final = {HOLD: "stopped", DRAIN: "draining", NONE: "running"}
+_OUTCOMES: Final = {HOLD: "stopped", DRAIN: "draining", NONE: "running"}
 _VERB: Final = {HOLD: "stop", DRAIN: "drain", NONE: "resume"}
 
 
@@ -35,7 +35,7 @@ def set_stop_policy(queue: Queue, policy: str) -> Change | Already:
     annotations = queue.metadata.annotations
     before = read_annotation(annotations, STOP_POLICY) or NONE
     if before == policy:
-        return Already(said=f"already {_SAID[policy]}")
+        return Already(outcome=f"already {_OUTCOMES[policy]}")
     # Of two spellings the newer one counts, so only taking the policy away has to name both.
     changed: dict[str, str | None] = {STOP_POLICY: policy}
     if policy == NONE:
@@ -44,7 +44,7 @@ def set_stop_policy(queue: Queue, policy: str) -> Change | Already:
     return Change(
         on=On.QUOTA if is_from_quota(queue) else On.QUEUE,
         patch=patch,
-        said="resumed" if policy == NONE else _SAID[policy],
+        outcome="resumed" if policy == NONE else _OUTCOMES[policy],
         undo=(_VERB.get(before, "resume"), f"queue/{queue.metadata.name}"),
         edit={"patch": patch},
         note=_note(queue, policy),

@@ -77,7 +77,7 @@ def set_priority(target: Target, number: int | None) -> Answer:
     wanted = None if number is None else str(number)
     undo = _again("priority", target, ("--reset",) if before is None else ("--to", str(before)))
     if annotation == wanted and (number is None or unit.spec.priority == number):
-        return Already(said="already so")
+        return Already(outcome="already so")
     if number is None:
         edit: Json = {"patch": {}}  # what the PriorityClass says, the controllers know
         text = "priority reset"
@@ -87,7 +87,7 @@ def set_priority(target: Target, number: int | None) -> Answer:
     return Change(
         on=On.JOB,
         patch={"metadata": {"annotations": {PRIORITY: wanted}}},
-        said=text,
+        outcome=text,
         undo=undo,
         edit=edit,
         counts=None if number is None else lambda now: now.spec.priority == number,
@@ -102,12 +102,12 @@ def _set_priority_of_unit(target: Target, number: int | None) -> Answer:
             "Name a priority with --to.",
         )
     if before == number:
-        return Already(said="already so")
+        return Already(outcome="already so")
     patch: Json = {"spec": {"priority": number}}
     return Change(
         on=On.UNIT,
         patch=patch,
-        said=f"priority set to {number}",
+        outcome=f"priority set to {number}",
         undo=_again("priority", target, ("--to", str(before))),
         edit={"patch": patch},
         is_guarded=True,
@@ -130,12 +130,12 @@ def move(target: Target, queue: str, known: Queue | None = None) -> Answer:
     labeled = job if job is not None else AnyObject(metadata=unit.metadata)
     named = read_queue_name(labeled.metadata.labels, labeled.metadata.annotations)
     if named == queue and before == queue:
-        return Already(said=f"already in queue {queue}")
+        return Already(outcome=f"already in queue {queue}")
     label: Json = {"metadata": {"labels": {QUEUE_NAME: queue}}}
     whole: Json = {"spec": {"queue": queue}, **label}
-    said_so, note = f"moved to queue {queue}", ""
+    outcome, note = f"moved to queue {queue}", ""
     if occupies_quota(unit):
-        said_so = f"labeled for queue {queue}"
+        outcome = f"labeled for queue {queue}"
         note = f"{target.named} keeps its place in {before}, and moves when it waits again"
     elif known is not None and not takes_quota(known, read_quota_name(unit.metadata.labels)):
         note = (
@@ -145,7 +145,7 @@ def move(target: Target, queue: str, known: Queue | None = None) -> Answer:
     return Change(
         on=On.UNIT if job is None else On.JOB,
         patch=whole if job is None else label,
-        said=said_so,
+        outcome=outcome,
         undo=_again("move", target, ("--to", before)) if before else (),
         edit={"patch": whole},
         note=note,
@@ -171,12 +171,12 @@ def hold(target: Target) -> Answer:
         )
     on_unit = is_held(unit)
     if on_unit and (job is None or _is_marked_held(job)):
-        return Already(said="already on hold")
+        return Already(outcome="already on hold")
     patch: Json = {"metadata": {"annotations": {BLOCK_FOR_TEST: HELD}}}
     return Change(
         on=On.UNIT if job is None else On.JOB,
         patch=patch,
-        said="on hold",
+        outcome="on hold",
         undo=_again("release", target),
         edit={"patch": patch},
         is_guarded=job is None,
@@ -194,14 +194,14 @@ def release(target: Target) -> Answer:
     meta = unit.metadata if job is None else job.metadata
     keys = [key for key in spellings(BLOCK_FOR_TEST) if key in meta.annotations]
     if not keys:
-        return Already(said="not on hold")
+        return Already(outcome="not on hold")
     patch: Json = {"metadata": {"annotations": dict.fromkeys(keys)}}
     # After its start, a unit keeps its annotations until it waits again.
     follows = job is not None and not occupies_quota(unit)
     return Change(
         on=On.UNIT if job is None else On.JOB,
         patch=patch,
-        said="released",
+        outcome="released",
         undo=_again("hold", target),
         edit={"patch": {"metadata": {"annotations": dict.fromkeys(spellings(BLOCK_FOR_TEST))}}},
         is_guarded=job is None,
@@ -231,11 +231,11 @@ def deactivate(target: Target) -> Answer:
     unit, job = target.unit, _followed_job(target)
     wants = None if job is None else _wants_active(job)
     if unit.spec.active is False and (wants is not True or _mark_of(unit) is not None):
-        return Already(said="already inactive")
+        return Already(outcome="already inactive")
     note = ""
     if occupies_quota(unit):
         note = f"{target.named} is evicted: its pods are stopped"
-    return _set_active(target, job, "false", said="deactivated", undo="activate", note=note)
+    return _set_active(target, job, "false", outcome="deactivated", undo="activate", note=note)
 
 
 def activate(target: Target) -> Answer:
@@ -248,21 +248,21 @@ def activate(target: Target) -> Answer:
     unit, job = target.unit, _followed_job(target)
     wants = None if job is None else _wants_active(job)
     if unit.spec.active is not False and wants is not False:
-        return Already(said="already active")
+        return Already(outcome="already active")
     # Where the controllers have deactivated it, only another value than that of then counts.
     text = "True" if _mark_of(unit) == "true" else "true"
-    return _set_active(target, job, text, said="activated", undo="deactivate")
+    return _set_active(target, job, text, outcome="activated", undo="deactivate")
 
 
 def _set_active(
-    target: Target, job: AnyObject | None, text: str, *, said: str, undo: str, note: str = ""
+    target: Target, job: AnyObject | None, text: str, *, outcome: str, undo: str, note: str = ""
 ) -> Change:
     is_active = text in TRUE_TEXTS
     spec: Json = {"spec": {"active": is_active}}
     return Change(
         on=On.UNIT if job is None else On.JOB,
         patch=spec if job is None else {"metadata": {"annotations": {ACTIVE: text}}},
-        said=said,
+        outcome=outcome,
         undo=_again(undo, target),
         edit={"patch": spec},
         note=note,
@@ -294,9 +294,9 @@ def requeue(target: Target, now: datetime) -> Answer:
     _check_living(target)
     unit = target.unit
     if not occupies_quota(unit):
-        return Already(said=f"already waits ({phase_of(unit)})")
+        return Already(outcome=f"already waits ({phase_of(unit)})")
     if is_being_evicted(unit):
-        return Already(said="already being evicted")
+        return Already(outcome="already being evicted")
     asked = Condition(type=EVICTED, status="True", reason=REQUEUE_REQUESTED, message=ASKED)
     stamp = rfc3339(now)
     conditions = with_condition(unit.status.conditions, asked, now=stamp)
@@ -311,7 +311,7 @@ def requeue(target: Target, now: datetime) -> Answer:
     return Change(
         on=On.UNIT_STATUS,
         patch=patch,
-        said="requeued",
+        outcome="requeued",
         edit={"requeue": True},
         note=f"{target.named} may start again at once; `hold` keeps it once it waits",
         is_guarded=True,

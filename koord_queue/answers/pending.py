@@ -66,7 +66,7 @@ def read_pending_units(page: bytes) -> list[Pending]:
             each.spec.queue,
             each.status.position,
             each.status.start_p50 or "",
-            *_said(each.status.refusal),
+            *_message_and_reason(each.status.refusal),
             each.status.no_start,
         )
         for each in decode(page, _PendingUnits).items
@@ -75,8 +75,10 @@ def read_pending_units(page: bytes) -> list[Pending]:
 
 def pending_of(unit: Unit) -> Pending:
     """Return where a unit of the debug API, or of a dump, waits; no start is known of it."""
-    return Pending(unit.namespace, unit.name, unit.queue, unit.position, "", *_said(unit.refusal))
+    return Pending(
+        unit.namespace, unit.name, unit.queue, unit.position, "", *_message_and_reason(unit.refusal)
+    )
 
 
-def _said(refusal: Refusal | None) -> tuple[str, str]:
+def _message_and_reason(refusal: Refusal | None) -> tuple[str, str]:
     return ("", "") if refusal is None else (refusal.message, refusal.reason)

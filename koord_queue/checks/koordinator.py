@@ -95,12 +95,12 @@ def _judge_text(source: str, text: str) -> Finding:
     ]
     if not evicting:
         return ok(CHECK, f"{source}: no profile evicts for pods that are not counted yet")
-    said = (
+    text = (
         f"{source}: profile {some(evicting)} calls {ELASTIC_QUOTA} in postFilter without"
         f" {DEFAULT_PREEMPTION} before it: for a pod that is not counted yet, it may evict pods of"
         " lower priority in the same quota although there is room"
     )
-    return warning(CHECK, said, PAGE)
+    return warning(CHECK, text, PAGE)
 
 
 def evicts_uncounted(plugins: Json) -> bool:

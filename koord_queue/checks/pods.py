@@ -41,7 +41,7 @@ _MEND: Final = (
 )
 
 
-class _Asking(NamedTuple):
+class _PodRequest(NamedTuple):
     """A pod, and what it asks for of `_SHOWN`."""
 
     name: str
@@ -90,7 +90,7 @@ def _names_of(quotas: list[Json]) -> QuotaNames:
     return build_quota_names(named)
 
 
-def _judge(found: Json, names: QuotaNames, facts: Facts) -> _Asking | None:
+def _judge(found: Json, names: QuotaNames, facts: Facts) -> _PodRequest | None:
     """Return a pod if it counts; None: it has a quota, is young, or asks for nothing."""
     try:
         pod = msgspec.convert(found, Pod, strict=False)
@@ -103,7 +103,7 @@ def _judge(found: Json, names: QuotaNames, facts: Facts) -> _Asking | None:
     asked = _shown_of(amounts)
     if is_young or quota not in SPECIAL_QUOTAS or not any(asked):
         return None
-    return _Asking(name_of(found), asked)
+    return _PodRequest(name_of(found), asked)
 
 
 def _shown_of(amounts: Amounts) -> tuple[int, ...]:

@@ -56,11 +56,11 @@ class Acting:
             CommandError: One target alone cannot be changed.
             click.exceptions.Exit: One of several cannot.
         """
-        self._each(names, lambda named: self._on_unit(named, act))
+        self._for_all(names, lambda named: self._on_unit(named, act))
 
     def on_queues(self, names: Sequence[str], policy: str) -> None:
         """Give queues a stop policy. Raises as `on_units`."""
-        self._each(names, lambda named: self._on_queue(named, policy))
+        self._for_all(names, lambda named: self._on_queue(named, policy))
 
     # --- one target ---------------------------------------------------------------------------
 
@@ -71,7 +71,7 @@ class Acting:
             change = act(found.target)
             if isinstance(change, Already):
                 self._session.out.line(
-                    printable(f"{(found.job or found.unit).shown} {change.said}")
+                    printable(f"{(found.job or found.unit).shown} {change.outcome}")
                 )
                 return
             try:
@@ -90,12 +90,12 @@ class Acting:
         found = self._targets.queue(self._session.choice.system_namespace, name)
         change = set_stop_policy(found.queue, policy)
         if isinstance(change, Already):
-            self._say(found.place.shown, change.said)
+            self._print_outcome(found.place.shown, change.outcome)
             return
         place = self._targets.quota(name) if change.on is On.QUOTA else found.place
         self._write(place, change)
         self._edits.append({"kind": "Queue", "name": name, **change.edit})
-        self._tell(place.shown, change)
+        self._print_change(place.shown, change)
         self._note(change)
 
     def _write(self, place: Place, change: Change) -> None:
@@ -105,7 +105,7 @@ class Acting:
         """Look whether a change counts, and say what has become of it."""
         place = found.place(change.on)
         late = "" if self._dry_run or change.counts is None else self._settle(found, change, act)
-        self._tell(place.shown, change)
+        self._print_change(place.shown, change)
         self._note(change)
         if late:
             self._session.out.note(late)
@@ -149,7 +149,7 @@ class Acting:
 
     # --- all of them --------------------------------------------------------------------------
 
-    def _each(self, names: Sequence[str], do: Callable[[str], None]) -> None:
+    def _for_all(self, names: Sequence[str], do: Callable[[str], None]) -> None:
         failed = 0
         for named in dict.fromkeys(names):
             try:
@@ -168,16 +168,16 @@ class Acting:
         if failed:
             raise click.exceptions.Exit(EXIT_FAILED)
 
-    def _tell(self, shown: str, change: Change) -> None:
+    def _print_change(self, shown: str, change: Change) -> None:
         if not self._dry_run:
-            self._say(shown, change.said)
+            self._print_outcome(shown, change.outcome)
             return
-        self._say(shown, f"{change.said} (dry run)")
+        self._print_outcome(shown, f"{change.outcome} (dry run)")
         for line in patch_lines(change.patch):
             self._session.out.line(printable(f"  {line}"))
 
-    def _say(self, shown: str, said: str) -> None:
-        self._session.out.line(printable(f"{shown} {said}"))
+    def _print_outcome(self, shown: str, outcome: str) -> None:
+        self._session.out.line(printable(f"{shown} {outcome}"))
 
     def _note(self, change: Change) -> None:
         if change.note:
@@ -205,11 +205,11 @@ class Acting:
             question = questions.what_if(msgspec.json.encode({"edits": self._edits}))
             answer = self._session.sources().answer(question)
         except CommandError as error:
-            said = (
+            outcome = (
                 "which units would then start, wait or be evicted is not known:"
                 f" only the scheduler's debug API foretells it, and {error.message}"
             )
-            self._session.out.note(f"{said}. {error.next_step}".rstrip())
+            self._session.out.note(f"{outcome}. {error.next_step}".rstrip())
             return
         write_lines(self._session.out, what_if_lines(decode(answer, WhatIf)))
 

@@ -22,12 +22,12 @@ class Entry(NamedTuple):
     Attributes:
         module: In `koord_queue.cli`.
         attribute: The click command in it.
-        says: What it does, in one line of `--help`.
+        help: What it does, in one line of `--help`.
     """
 
     module: str
     attribute: str
-    says: str
+    help: str
 
 
 SECTIONS: Final[dict[str, dict[str, Entry]]] = {
@@ -117,7 +117,7 @@ class LazyCommands(click.Group):
         from click.shell_completion import CompletionItem  # noqa: PLC0415 - not for --help
 
         found = [
-            CompletionItem(name, help=entry.says)
+            CompletionItem(name, help=entry.help)
             for name, entry in COMMANDS.items()
             if name.startswith(incomplete)
         ]
@@ -128,7 +128,7 @@ class LazyCommands(click.Group):
         for section, commands in SECTIONS.items():
             if commands:
                 with formatter.section(section):
-                    formatter.write_dl([(name, entry.says) for name, entry in commands.items()])
+                    formatter.write_dl([(name, entry.help) for name, entry in commands.items()])
 
 
 @click.command(
@@ -148,7 +148,7 @@ def run(arguments: Sequence[str], program: str = "koord-queue") -> int:
         # What a command returns is of no use; `Exit` of one makes click return its exit code.
         code = root.main(list(arguments), program, standalone_mode=False, obj=COMPLETION)
     except CommandError as error:
-        _tell(error)
+        _print_error(error)
         return error.exit_code
     except click.exceptions.Exit as error:
         return error.exit_code
@@ -164,11 +164,11 @@ def run(arguments: Sequence[str], program: str = "koord-queue") -> int:
     return code if isinstance(code, int) else 0
 
 
-def _tell(error: CommandError) -> None:
+def _print_error(error: CommandError) -> None:
     from koord_queue.show.printable import printable  # noqa: PLC0415 - not for --help
 
-    said = "\n".join(map(printable, error.message.splitlines()))
-    sys.stderr.write(f"error: {said}\n")
+    message = "\n".join(map(printable, error.message.splitlines()))
+    sys.stderr.write(f"error: {message}\n")
     if error.next_step:
         sys.stderr.write(f"{printable(error.next_step)}\n")
 

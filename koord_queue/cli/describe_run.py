@@ -19,7 +19,7 @@ from koord_queue.session.session import Session
 from koord_queue.show import unit_life
 from koord_queue.show.forecasts import Wall
 from koord_queue.show.paragraphs import heading, rows_as_lines, write_lines
-from koord_queue.show.unit_life import Event, Told
+from koord_queue.show.unit_life import Event, UnitAnswers
 from shared_api.objects.queue_unit import QueueUnit
 
 MOST_EVENTS: Final = 10
@@ -30,11 +30,11 @@ def run(session: Session, unit: str) -> None:
     """Show all that is known of a unit, by the name that a user has given."""
     namespace, name = session.unit_or_why(unit)
     found = read_unit(session.cluster(), namespace, name)
-    told = _told(session, namespace, name)
+    answers = _unit_answers(session, namespace, name)
     wall = Wall(session.clock.now())
     out = session.out
-    write_lines(out, unit_life.fact_lines(found, told, wall))
-    more = list(unit_life.further_reason_lines(told))
+    write_lines(out, unit_life.fact_lines(found, answers, wall))
+    more = list(unit_life.further_reason_lines(answers))
     if more:
         write_lines(out, [*heading("More reasons"), *more])
 
@@ -49,16 +49,16 @@ def run(session: Session, unit: str) -> None:
     section("Events", unit_life.EVENT_COLUMNS, unit_life.event_rows(events, wall))
 
 
-def _told(session: Session, namespace: str, name: str) -> Told:
+def _unit_answers(session: Session, namespace: str, name: str) -> UnitAnswers:
     """Return what the engine says of a unit; where it does not, a note says why."""
     explained = _answer(session, questions.explain(namespace, name), "place and numbers")
     if explained is None:
-        return Told()
+        return UnitAnswers()
     explanation = decode(explained, Explanation)
     if explanation.verdict != "waiting":
-        return Told(explanation)
+        return UnitAnswers(explanation)
     forecast = _answer(session, questions.forecast(namespace, name), "a forecast")
-    return Told(explanation, None if forecast is None else decode(forecast, Forecast))
+    return UnitAnswers(explanation, None if forecast is None else decode(forecast, Forecast))
 
 
 def _answer(session: Session, question: Question[bytes], what: str) -> bytes | None:
@@ -67,8 +67,8 @@ def _answer(session: Session, question: Question[bytes], what: str) -> bytes | N
     except Missing:
         return None
     except CommandError as error:
-        said = f"{what}: not known: {error.message}"
-        session.out.note(f"{said}. {error.next_step}".rstrip())
+        text = f"{what}: not known: {error.message}"
+        session.out.note(f"{text}. {error.next_step}".rstrip())
         return None
 
 

@@ -87,13 +87,13 @@ def _apply(session: Session, plan: Plan, found: FoundJobs | None) -> None:
     for job in found.moved if found else ():
         writer.move(job, dry_run=True)
     for step in writer.write(steps):
-        _tell(session, step)
+        _print_step(session, step)
     _note_lost(session, plan.lost)
     if found is not None:
         _move(session, writer, found)
 
 
-def _tell(session: Session, step: Step) -> None:
+def _print_step(session: Session, step: Step) -> None:
 
     session.out.line(printable(f"{step.shown} {step.state.value}"))
     session.out.flush()

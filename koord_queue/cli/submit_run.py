@@ -48,7 +48,7 @@ def run(
     submission = _Submission(session, drafts)
     answers = submission.send(dry_run=True)
     if dry_run:
-        submission.tell_what_becomes(answers)
+        submission.print_try_out(answers)
         return
     created = submission.send(dry_run=False)
     if wait:
@@ -93,13 +93,13 @@ class _Submission:
                 raise _refusal(draft, error, len(sent), dry_run=dry_run) from error
             sent.append(((resource, body), answer))
             if not dry_run:
-                self._tell(resource, draft, answer, "created")
+                self._print_object(resource, draft, answer, "created")
         return sent
 
-    def tell_what_becomes(self, sent: list[tuple[tuple[Resource, Json], bytes]]) -> None:
+    def print_try_out(self, sent: list[tuple[tuple[Resource, Json], bytes]]) -> None:
         """Show what would become of the objects as the API server would have them."""
         for (draft, resource, _), (_, answer) in zip(self._objects, sent, strict=True):
-            self._tell(resource, draft, answer, "created (dry run)")
+            self._print_object(resource, draft, answer, "created (dry run)")
         items = [msgspec.Raw(answer) for _, answer in sent]
         manifest = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items})
         out = self._session.out
@@ -109,14 +109,14 @@ class _Submission:
             )
             tried = self._session.sources().answer(question)
         except (NotServed, Refused) as error:
-            said = f"what would become of them is not known: {error.message}"
-            out.note(f"{said}. {error.next_step}".rstrip())
+            text = f"what would become of them is not known: {error.message}"
+            out.note(f"{text}. {error.next_step}".rstrip())
             return
         write_lines(out, tried_lines(decode(tried, Tried), Wall(self._session.clock.now())))
 
-    def _tell(self, resource: Resource, draft: Draft, answer: bytes, said: str) -> None:
+    def _print_object(self, resource: Resource, draft: Draft, answer: bytes, text: str) -> None:
         name = msgspec.json.decode(answer, type=_Named).metadata.name
-        self._session.out.line(printable(f"{resource.shown(draft.kind, name)} {said}"))
+        self._session.out.line(printable(f"{resource.shown(draft.kind, name)} {text}"))
         self._session.out.flush()
 
 

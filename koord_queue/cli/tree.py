@@ -56,7 +56,7 @@ def tree(session: Session, *, quota: str | None, resource: str | None, form: str
         letters = letters_for(getattr(sys.stdout, "encoding", None))
         columns, rows = tree_table(uses, session.out.width, letters)
         session.out.table(columns, rows, styles_of(uses))
-        _tell_problems(session, uses)
+        _print_problems(session, uses)
     else:
         session.out.table(COLUMNS, plain_rows(uses))
 
@@ -72,7 +72,7 @@ def _named(roots: tuple[Quota, ...], name: str) -> Quota:
     raise CommandError(f"there is no quota {name}", step)
 
 
-def _tell_problems(session: Session, uses: list[Use]) -> None:
+def _print_problems(session: Session, uses: list[Use]) -> None:
     for path, problems in {each.path: each.problems for each in uses}.items():
         for problem in problems:
             session.out.note(f"{path}: {problem}")

@@ -221,8 +221,8 @@ class _View:
             found = self._session.sources().answer(question)
         except (NotServed, Refused) as error:
             if not self._is_noted:
-                said = f"positions and forecasts are not known: {error.message}"
-                self._session.out.note(f"{said}. {error.next_step}".rstrip())
+                text = f"positions and forecasts are not known: {error.message}"
+                self._session.out.note(f"{text}. {error.next_step}".rstrip())
             self._is_noted = True
             return None
         return {(each.namespace, each.name): each for each in found}
@@ -232,9 +232,9 @@ class _View:
         if self._wanted.user is not None:
             label = f"{USER}={self._wanted.user}"
             return f"no unit in {where} has the label {label}; a job names its user by that label"
-        said = f"no unit in {where} {'has ended' if self._wanted.ended else 'waits or runs'}"
+        text = f"no unit in {where} {'has ended' if self._wanted.ended else 'waits or runs'}"
         is_chosen = self._wanted.namespace is None or self._session.choice.namespace
-        return said if is_chosen else f"{said}; -A looks in all namespaces"
+        return text if is_chosen else f"{text}; -A looks in all namespaces"
 
 
 def _list_units(session: Session, wanted: Wanted) -> list[QueueUnit]:

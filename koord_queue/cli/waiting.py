@@ -124,7 +124,7 @@ class Waiting:
                 clock.sleep(left)
         except KeyboardInterrupt:
             self._session.out.end_status()
-            self._tell_how_to_go_on("goes on")
+            self._print_next_steps("goes on")
             raise click.Abort from None
 
     # --- looking ------------------------------------------------------------------------------
@@ -223,9 +223,9 @@ class Waiting:
             found = decode(self._session.sources().answer(question), Explanation)
         except (NotServed, Refused) as error:
             self._has_advice = False
-            said = f"positions and forecasts are not known: {error.message}"
+            text = f"positions and forecasts are not known: {error.message}"
             self._session.out.end_status()
-            self._session.out.note(f"{said}. {error.next_step}".rstrip())
+            self._session.out.note(f"{text}. {error.next_step}".rstrip())
             return Advice()
         except CommandError:
             return job.advice  # it has just started, or the budget of questions is spent
@@ -261,8 +261,8 @@ class Waiting:
         if len(self._jobs) == 1:
             return f"{self._jobs[0].shown} {self._jobs[0].progress.text}"
         counts = Counter(job.progress.state for job in self._jobs)
-        said = ", ".join(f"{counts[state]} {state.value}" for state in State if counts[state])
-        return f"{len(self._jobs)} jobs: {said}"
+        text = ", ".join(f"{counts[state]} {state.value}" for state in State if counts[state])
+        return f"{len(self._jobs)} jobs: {text}"
 
     def _end(self, *, timed_out: bool) -> int:
         out = self._session.out
@@ -272,7 +272,7 @@ class Waiting:
                 for job in self._jobs:
                     out.line(printable(f"{job.shown} {job.progress.text}"))
         if timed_out:
-            self._tell_how_to_go_on("was not seen to end in time, and goes on")
+            self._print_next_steps("was not seen to end in time, and goes on")
         for job in self._jobs:
             if job.progress.state is State.LEFT_ALONE:
                 out.note(
@@ -281,7 +281,7 @@ class Waiting:
                 )
         return exit_code([job.progress.state for job in self._jobs], timed_out=timed_out)
 
-    def _tell_how_to_go_on(self, what: str) -> None:
+    def _print_next_steps(self, what: str) -> None:
         program = click.get_current_context().find_root().info_name or "koord-queue"
         for job in self._jobs:
             if not job.has_ended:

@@ -300,8 +300,8 @@ def _kept(namespace: str, names: Sequence[str]) -> str:
 
 
 def _refused(step: Step, error: CommandError, so_far: str) -> CommandError:
-    said = f"{error.next_step} {so_far}".strip()
-    return CommandError(f"{shown(step.body)}: {error.message}", said, error.exit_code)
+    text = f"{error.next_step} {so_far}".strip()
+    return CommandError(f"{shown(step.body)}: {error.message}", text, error.exit_code)
 
 
 # --- adoption -----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ NAMESPACE_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 """As Kubernetes has it."""
 
 SYSTEM_NAMESPACE: Final = "koord-queue"
-"""Where Koord-Queue is installed, if nothing else is said."""
+"""Where Koord-Queue is installed, by default."""
 
 
 class Choice(NamedTuple):

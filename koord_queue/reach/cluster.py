@@ -115,7 +115,7 @@ class Cluster:
             raise self._unreached(error) from error
         self.answered_at = answer.headers.get("date", "")
         if answer.status >= _ERROR_FROM:
-            raise _told(self._read_error(answer))
+            raise _command_error(self._read_error(answer))
         return answer.body
 
     def changes_since(self, path: str, name: str, version: str) -> Iterator[bytes]:
@@ -146,7 +146,9 @@ class Cluster:
         try:
             if stream.status >= _ERROR_FROM:
                 body = stream.read_line(SECONDS) or b""
-                raise _told(self._read_error(Response(stream.status, stream.headers, body)))
+                raise _command_error(
+                    self._read_error(Response(stream.status, stream.headers, body))
+                )
             # The server ends it in time; the margin is for an end that comes late.
             while (line := stream.read_line(2.0 * CHANGES_SECONDS)) is not None:
                 yield line
@@ -158,8 +160,8 @@ class Cluster:
             stream.close()
 
     def _unreached(self, error: ConnectionLost) -> CommandError:
-        said = f"the server {self.host} does not answer: {error}"
-        return CommandError(said, self._unreached_step)
+        message = f"the server {self.host} does not answer: {error}"
+        return CommandError(message, self._unreached_step)
 
     def pages(self, path: str, query: Query = ()) -> Iterator[bytes]:
         """Yield the pages of a list.
@@ -232,25 +234,27 @@ def read_status(answer: Response) -> ApiError:
     return error_of(answer.status, answer.headers, answer.body)
 
 
-def _told(error: ApiError) -> CommandError:
+def _command_error(error: ApiError) -> CommandError:
     """Return the error of a command for that of a server."""
-    said = error.message or f"status {error.status}"
+    message = error.message or f"status {error.status}"
     # The API server answers so where it knows no path, and where an aggregated API is down: without
     # a Status.
     is_bare = not error.reason
     match error:
         case Unauthorized():
-            return Refused(f"the server does not accept your credentials: {said}", "Log in again.")
+            return Refused(
+                f"the server does not accept your credentials: {message}", "Log in again."
+            )
         case Forbidden():
-            return Refused(said)
+            return Refused(message)
         case NotFound() if not is_bare:
-            return Missing(said)
+            return Missing(message)
         case NotFound() | ServerError(status=HTTPStatus.SERVICE_UNAVAILABLE) if is_bare:
-            return NotServed(said)
+            return NotServed(message)
         case Conflict() | AlreadyExists():
-            return Conflicting(said)
+            return Conflicting(message)
         case TooManyRequests():
             wait = f"in {error.retry_after_seconds:g} s" if error.retry_after_seconds else "later"
-            return CommandError(said, f"Ask again {wait}.")
+            return CommandError(message, f"Ask again {wait}.")
         case _:
-            return CommandError(said)
+            return CommandError(message)

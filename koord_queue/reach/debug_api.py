@@ -115,12 +115,12 @@ class _Problem(msgspec.Struct):
 def read_problem(answer: Response) -> ApiError:
     """Return what a refusal of the debug API says: `{"detail": ...}`."""
     try:
-        said = msgspec.json.decode(answer.body, type=_Problem).detail
+        text = msgspec.json.decode(answer.body, type=_Problem).detail
     except msgspec.DecodeError:
-        said = ""
+        text = ""
     # Servers of the same kind answer so where they have no such route.
-    if not said or (answer.status == HTTPStatus.NOT_FOUND and said == "Not Found"):
+    if not text or (answer.status == HTTPStatus.NOT_FOUND and text == "Not Found"):
         return status_error(answer.status, "", "this is no debug API of Koord-Queue")
     after = answer.headers.get("retry-after", "")
     wait = float(after) if after.isdecimal() else 0.0
-    return status_error(answer.status, PROBLEM, said, retry_after_seconds=wait)
+    return status_error(answer.status, PROBLEM, text, retry_after_seconds=wait)

@@ -154,8 +154,8 @@ def _apply(
     except NotServed:
         raise
     except CommandError as error:
-        said = f"{kind} {where}/{name} would not be {act}: {error.message}"
-        raise CommandError(said) from error
+        text = f"{kind} {where}/{name} would not be {act}: {error.message}"
+        raise CommandError(text) from error
     found: Json = msgspec.json.decode(answer)
     found.get("metadata", {}).pop("managedFields", None)
     return {"apiVersion": api_version, "kind": kind, **found}
@@ -199,6 +199,6 @@ def check_patches(cluster: Cluster, edits: Sequence[Json], system_namespace: str
         except (Refused, Missing, NotServed) as error:
             unasked.append(f"{kind} {name}: {error.message}")
         except CommandError as error:
-            said = f"the API server would refuse the edit of {kind} {name}: {error.message}"
-            raise CommandError(said) from error
+            text = f"the API server would refuse the edit of {kind} {name}: {error.message}"
+            raise CommandError(text) from error
     return unasked

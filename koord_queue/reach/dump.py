@@ -41,7 +41,7 @@ class DumpSource:
 
         Args:
             named: As against a cluster.
-            namespace: Where it is, if that is not said.
+            namespace: Where it is, if it is not given.
 
         Raises:
             CommandError: The dump has none of that name, or several.

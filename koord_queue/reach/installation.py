@@ -281,7 +281,7 @@ class Installation:
         return _answer_of(
             lambda: self._cluster.get(path, query),
             str(right),
-            is_down=lambda said: path == f"/apis/{GROUP_VERSION}" and "404" not in said,
+            is_down=lambda text: path == f"/apis/{GROUP_VERSION}" and "404" not in text,
         )
 
     # --- rights -------------------------------------------------------------------------------

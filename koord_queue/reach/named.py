@@ -64,7 +64,7 @@ class Owned(NamedTuple):
     job: str = ""
 
 
-class NoUnit(CommandError):
+class UnitNotFound(CommandError):
     """No unit belongs to a job.
 
     Attributes:
@@ -87,7 +87,7 @@ def find_unit(cluster: Cluster, namespace: str, named: str) -> tuple[str, str]:
 
     Args:
         cluster: The API server.
-        namespace: Where it is, if that is not said.
+        namespace: Where it is, if it is not given.
         named: As `pick_unit` has it.
 
     Raises:
@@ -112,7 +112,7 @@ def pick_unit(
 
     Args:
         units_in: Returns the units of a namespace.
-        namespace: Where it is, if that is not said.
+        namespace: Where it is, if it is not given.
         named: `job/train-1`, `pytorchjobs.kubeflow.org/x`, `unit/train-1-job`, `team/train-1` with
             a namespace, or a bare name. What is no kind is the name of the unit, or of its job if
             no unit is called so.
@@ -242,8 +242,8 @@ def choose(
     known = [f"{each.kind.lower()}/{each.job}" if word else each.job for each in units if each.job]
     known += [] if word else [each.unit for each in units]
     similar = get_close_matches(shown, known, MOST_SIMILAR)
-    said = f"no unit of namespace {namespace} belongs to {shown}{elsewhere}"
-    raise NoUnit(said, _step(similar), namespace=namespace, word=word, name=name)
+    text = f"no unit of namespace {namespace} belongs to {shown}{elsewhere}"
+    raise UnitNotFound(text, _step(similar), namespace=namespace, word=word, name=name)
 
 
 def _step(similar: Sequence[str]) -> str:

@@ -119,8 +119,8 @@ def forward(choice: Choice, cluster: Cluster, clock: Clock, program: Program) ->
     )
     port = _listening_port(process, clock)
     if port is None:
-        said = end(process)
-        last = said.strip().splitlines()[-1:] or ["it said nothing"]
+        text = end(process)
+        last = text.strip().splitlines()[-1:] or ["it said nothing"]
         raise NotServed(f"kubectl port-forward failed: {last[0]}")
     return PortForward(process, f"http://127.0.0.1:{port}")
 
@@ -157,14 +157,14 @@ def leading_pod(cluster: Cluster, namespace: str, program: Program) -> str:
 
 
 def end(process: subprocess.Popen[bytes]) -> str:
-    """End a process; return what it has said of errors when it has ended."""
+    """End a process; return its standard error once it has ended."""
     process.terminate()
     try:
-        _, said = process.communicate(timeout=STOP_SECONDS)
+        _, text = process.communicate(timeout=STOP_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
-        _, said = process.communicate()
-    return said.decode(errors="replace")
+        _, text = process.communicate()
+    return text.decode(errors="replace")
 
 
 def _as_chosen(choice: Choice) -> list[str]:
@@ -181,13 +181,13 @@ def _listening_port(process: subprocess.Popen[bytes], clock: Clock) -> int | Non
     """Return the port that it listens on; None if it ends, or says nothing for too long."""
     assert process.stdout is not None
     deadline = clock.monotonic() + START_SECONDS
-    said = b""
+    text = b""
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         while selector.select(max(0.0, deadline - clock.monotonic())):
             more = os.read(process.stdout.fileno(), 4096)
-            said += more
-            if found := _LISTENS.search(said):
+            text += more
+            if found := _LISTENS.search(text):
                 return int(found.group(1))
             if not more:
                 return None

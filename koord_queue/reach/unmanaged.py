@@ -7,7 +7,7 @@ from collections.abc import Callable
 from koord_queue.answers.jobs import Job
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import Missing
-from koord_queue.reach.named import NoUnit, may_be_namespace
+from koord_queue.reach.named import UnitNotFound, may_be_namespace
 
 AskJob = Callable[[str, str, str], Job]
 """Returns what the controllers know of a job: by namespace, kind and name."""
@@ -18,7 +18,7 @@ def is_pod(word: str) -> bool:
     return word.lower() in {"pod", "pods", "po"}
 
 
-def unit_or_why(ask: AskJob, error: NoUnit) -> str:
+def unit_or_why(ask: AskJob, error: UnitNotFound) -> str:
     """Return the unit that the controllers name for a job where none was found by its name.
 
     Args:
@@ -41,7 +41,7 @@ def unit_or_why(ask: AskJob, error: NoUnit) -> str:
     raise CommandError(f"{job.kind.lower()}/{job.name} has no queue unit. {job.message}", _fix(job))
 
 
-def _with(error: NoUnit, more: str) -> CommandError:
+def _with(error: UnitNotFound, more: str) -> CommandError:
     """Return the error with what else is known; what it advises stays."""
     return CommandError(f"{error.message}{more}", error.next_step, error.exit_code)
 

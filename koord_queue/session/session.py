@@ -10,7 +10,7 @@ from koord_queue.reach import questions
 from koord_queue.reach.choice import Choice
 from koord_queue.reach.cluster import Cluster, Query, open_cluster
 from koord_queue.reach.controllers import Controllers
-from koord_queue.reach.named import NoUnit, find_unit, list_owned
+from koord_queue.reach.named import UnitNotFound, find_unit, list_owned
 from koord_queue.reach.parts import find_whole
 from koord_queue.reach.port_forward import PortForwards, Program
 from koord_queue.reach.sources import Sources
@@ -130,13 +130,13 @@ class Session:
         """
         try:
             return self.unit(named)
-        except NoUnit as error:
+        except UnitNotFound as error:
             whole = self._whole_of_pod(error) if is_pod(error.word) else error
             if isinstance(whole, str):
                 return error.namespace, whole
             return error.namespace, unit_or_why(self.controllers().job, whole)
 
-    def _whole_of_pod(self, error: NoUnit) -> str | NoUnit:
+    def _whole_of_pod(self, error: UnitNotFound) -> str | UnitNotFound:
         """Return the unit that a pod is a part of, or what to ask the controllers about."""
         cluster, namespace = self.cluster(), error.namespace
         try:
@@ -148,5 +148,5 @@ class Session:
         self.out.note(f"pod/{error.name} is a part of {whole.shown}")
         if whole.unit:
             return whole.unit
-        said = f"no unit of namespace {namespace} belongs to {whole.shown}"
-        return NoUnit(said, namespace=namespace, word=whole.kind, name=whole.name)
+        text = f"no unit of namespace {namespace} belongs to {whole.shown}"
+        return UnitNotFound(text, namespace=namespace, word=whole.kind, name=whole.name)

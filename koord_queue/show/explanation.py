@@ -49,9 +49,9 @@ def explanation_lines(
     style = "bad" if answer.never_starts else STYLES.get(answer.verdict, "")
     yield Line(answer.summary, style)
     yield from blocker_lines(answer, shows_all=shows_all)
-    yield from _tell_ahead(answer, ahead)
+    yield from _ahead_lines(answer, ahead)
     if answer.admitted is not None:
-        yield from _tell_admitted(answer.admitted, shows_all=shows_all)
+        yield from _admitted_lines(answer.admitted, shows_all=shows_all)
     for plugin in answer.without_plugins:
         yield Line(f"Plugin {plugin} could not be asked.", "dim")
     if answer.changes is not None and answer.verdict in CAN_START:
@@ -69,11 +69,11 @@ def blocker_lines(answer: Explanation, *, shows_all: bool = False) -> Iterator[L
         return
     more = answer.verdict == "admitted"
     yield from heading("Why it gets no more pods" if more else "What keeps it from starting")
-    blockers = [list(_tell_blocker(*each)) for each in enumerate(answer.blockers, 1)]
+    blockers = [list(_blocker_lines(*each)) for each in enumerate(answer.blockers, 1)]
     yield from _some(blockers, "reason", shows_all=shows_all)
 
 
-def _tell_blocker(number: int, blocker: Refusal) -> Iterator[Line]:
+def _blocker_lines(number: int, blocker: Refusal) -> Iterator[Line]:
     words, numbers = split_numbers(blocker)
     yield numbered(number, f"{blocker.reason}: {words}")
     if numbers:
@@ -108,7 +108,7 @@ _NUMBERS: Final = re.compile(
 """The numbers of a refusal, as the server writes them for people."""
 
 
-def _tell_ahead(answer: Explanation, names: Sequence[str]) -> Iterator[Line]:
+def _ahead_lines(answer: Explanation, names: Sequence[str]) -> Iterator[Line]:
     number = answer.position - 1
     if answer.verdict != "waiting" or number < 1:
         return
@@ -135,30 +135,30 @@ def change_lines(
         yield Line("")
         yield Line("No change was found that would start it now.")
     for number, change in enumerate(enough, 1):
-        yield from _tell_change(number, change)
+        yield from _one_change_lines(number, change)
     if others:
         yield from heading("Not enough alone")
     yield from _some(
-        [list(_tell_change(number, change)) for number, change in enumerate(others, 1)],
+        [list(_one_change_lines(number, change)) for number, change in enumerate(others, 1)],
         "change",
         shows_all=shows_all,
     )
     for change in (*(each for each in made if not each.practical), *waits):
         yield Line("")
         yield Line(change.description)
-        yield from _tell_units(change)
+        yield from _change_unit_lines(change)
     if not is_complete:
         yield Line("Time was too short to try every kind of change.", "dim")
 
 
-def _tell_change(number: int, change: Change) -> Iterator[Line]:
+def _one_change_lines(number: int, change: Change) -> Iterator[Line]:
     yield numbered(number, change.description)
-    yield from _tell_units(change)
+    yield from _change_unit_lines(change)
     for patch in change.patches:
         yield below(patch_command(patch), to_copy=True)
 
 
-def _tell_units(change: Change) -> Iterator[Line]:
+def _change_unit_lines(change: Change) -> Iterator[Line]:
     if change.units:
         yield below(f"units: {listed(change.units, change.other_units)}")
     if change.also_starts or change.other_starts:
@@ -178,27 +178,27 @@ def patch_command(patch: Patch) -> str:
 # --- an admitted unit ---------------------------------------------------------------------------
 
 
-def _tell_admitted(admitted: Admitted, *, shows_all: bool) -> Iterator[Line]:
+def _admitted_lines(admitted: Admitted, *, shows_all: bool) -> Iterator[Line]:
     yield from heading("What it was admitted on")
     if admitted.limits is None:
         yield Line(admitted.limits_unknown, indent=2)
-    limits = [[_tell_limit(each)] for each in admitted.limits or ()]
+    limits = [[_limit_line(each)] for each in admitted.limits or ()]
     yield from _some(limits, "limit", shows_all=shows_all)
     if admitted.borrowed:
         yield from heading("What is borrowed")
-        borrowed = [[_tell_borrowed(each)] for each in admitted.borrowed]
+        borrowed = [[_borrowed_line(each)] for each in admitted.borrowed]
         yield from _some(borrowed, "amount", shows_all=shows_all)
-    yield from _tell_eviction(admitted.eviction, shows_all=shows_all)
+    yield from _eviction_lines(admitted.eviction, shows_all=shows_all)
 
 
-def _tell_limit(each: AppliedLimit) -> Line:
+def _limit_line(each: AppliedLimit) -> Line:
     limit = "all nodes" if each.kind == "nodes" else f"{each.kind} of quota {each.quota}"
     most, used, asked = short(each.resource, each.limit, each.used, each.requested)
     numbers = f"limit {most}, used {used} before, requested {asked}"
     return Line(f"{limit}, {each.resource}: {numbers}", indent=2, hang=2)
 
 
-def _tell_borrowed(each: Borrowed) -> Line:
+def _borrowed_line(each: Borrowed) -> Line:
     texts = (each.borrowed, each.used, each.guaranteed, *(one.amount for one in each.lenders))
     borrowed, used, guaranteed, *lent = short(each.resource, *texts)
     pairs = zip(each.lenders, lent, strict=True)
@@ -208,11 +208,11 @@ def _tell_borrowed(each: Borrowed) -> Line:
     return Line(f"quota {each.quota} borrows {numbers}{source}", indent=2, hang=2)
 
 
-def _tell_eviction(eviction: Eviction, *, shows_all: bool) -> Iterator[Line]:
+def _eviction_lines(eviction: Eviction, *, shows_all: bool) -> Iterator[Line]:
     yield from heading("What could evict it")
     if eviction.by_queue:
         yield Line("units of higher priority in its queue", indent=2)
-    reclaimers = [[_tell_reclaimer(each)] for each in eviction.reclaimers]
+    reclaimers = [[_reclaimer_line(each)] for each in eviction.reclaimers]
     yield from _some(reclaimers, "quota", shows_all=shows_all)
     for unit in eviction.units:
         why = f"queue {unit.queue}, quota {unit.quota}, priority {unit.priority}"
@@ -228,6 +228,6 @@ def _tell_eviction(eviction: Eviction, *, shows_all: bool) -> Iterator[Line]:
         yield Line(f"{spared.reason}: {spared.message}", indent=4, hang=2)
 
 
-def _tell_reclaimer(each: Reclaimer) -> Line:
+def _reclaimer_line(each: Reclaimer) -> Line:
     lower = ", for units of higher priority only" if each.only_lower_priority else ""
     return Line(f"quota {each.quota}, which may reclaim what is lent{lower}", indent=2)

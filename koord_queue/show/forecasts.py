@@ -41,7 +41,7 @@ class Wall(NamedTuple):
 def forecast_lines(answer: Forecast, wall: Wall) -> Iterator[Line]:
     """Yield when a unit starts and ends, without arrivals too, and what that is based on."""
     if answer.no_times:
-        yield from _tell_no_times(answer)
+        yield from _no_times_lines(answer)
         return
     yield Line(f"{answer.name} {start_in_words(answer, wall)}.", "bold")
     yield Line(f"{_end_in_words(answer, wall)}.")
@@ -50,19 +50,19 @@ def forecast_lines(answer: Forecast, wall: Wall) -> Iterator[Line]:
         f"If nothing else were submitted, it {start_in_words(alone, wall)};"
         f" {_end_in_words(alone, wall, 'it')}."
     )
-    yield from _tell_basis(answer, wall)
+    yield from _basis_lines(answer, wall)
 
 
 def new_forecast_text(answer: Forecast, wall: Wall) -> str:
     """Return when a unit that is not submitted yet would start and end."""
     if answer.no_times:
-        said = _no_times_in_words(answer, "it")
-        return f"{said[0].upper()}{said[1:]}."
+        text = _no_times_in_words(answer, "it")
+        return f"{text[0].upper()}{text[1:]}."
     return f"It {start_in_words(answer, wall)}. {_end_in_words(answer, wall)}."
 
 
-def told_start(answer: Forecast, wall: Wall) -> str:
-    """Return when "it" starts, or why that is not told."""
+def start_text(answer: Forecast, wall: Wall) -> str:
+    """Return when "it" starts, or why no time is known."""
     return (
         _no_times_in_words(answer, "it")
         if answer.no_times
@@ -71,7 +71,7 @@ def told_start(answer: Forecast, wall: Wall) -> str:
 
 
 def brief_start(answer: Forecast, wall: Wall) -> str:
-    """Return the median start as "may start 14:05", or why it is not told; "": it is far."""
+    """Return the median start as "may start 14:05", or why no time is known; "" if it is beyond the horizon."""
     if answer.no_times:
         is_early = answer.outlook == NOT_KNOWN_YET
         return f"start {answer.no_times}" if is_early else "does not start as things are"
@@ -87,7 +87,7 @@ def _no_times_in_words(answer: Forecast, name: str) -> str:
     return f"{name} {answer.no_times}"
 
 
-def _tell_no_times(answer: Forecast) -> Iterator[Line]:
+def _no_times_lines(answer: Forecast) -> Iterator[Line]:
     if answer.outlook != NOT_KNOWN_YET:
         yield Line(f"{_no_times_in_words(answer, answer.name)}.", "bad", hang=2)
         return
@@ -128,7 +128,7 @@ def _end_in_words(times: Forecast | Times, wall: Wall, subject: str = "It") -> s
     return f"{subject} ends at about {end}" if end else f"{subject} ends {FAR}"
 
 
-def _tell_basis(answer: Forecast, wall: Wall) -> Iterator[Line]:
+def _basis_lines(answer: Forecast, wall: Wall) -> Iterator[Line]:
     futures = f"{counted(answer.sample, 'future')} played {ago(answer.computed_at, wall.now)} ago"
     runs = f"{counted(answer.similar_runs, 'run')} like it in the last eight days"
     yield Line(f"Based on {futures}, and {runs}.", "dim")

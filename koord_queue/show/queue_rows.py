@@ -28,7 +28,7 @@ def state_of(queue: Queue) -> str:
 def cells_of(queue: Queue, now: datetime) -> list[str]:
     """Return the cells of a queue, for `COLUMNS`."""
     ready = find_condition(queue.status.conditions, READY)
-    said = ready.message if ready is not None and ready.status != "True" else ""
+    text = ready.message if ready is not None and ready.status != "True" else ""
     return [
         queue.metadata.name,
         queue.status.policy_in_force or queue.spec.queue_policy,
@@ -36,5 +36,5 @@ def cells_of(queue: Queue, now: datetime) -> list[str]:
         str(queue.status.admitted),
         state_of(queue),
         ago(queue.metadata.creation_timestamp, now),
-        said,
+        text,
     ]

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from koord_queue.answers.explanation import Explanation
 from koord_queue.answers.forecast import Forecast
 from koord_queue.show.explanation import STYLES, split_numbers
-from koord_queue.show.forecasts import Wall, told_start
+from koord_queue.show.forecasts import Wall, start_text
 from koord_queue.show.paragraphs import Line
 from koord_queue.show.times import ago
 from shared_api.objects.meta import Condition, find_condition, is_condition_true
@@ -41,8 +41,8 @@ _WORDS: Final[Mapping[tuple[str, str], str]] = {
 """What a condition says, by its status."""
 
 
-class Told(NamedTuple):
-    """What is known of a unit besides its object; None: it is not, or does not apply."""
+class UnitAnswers(NamedTuple):
+    """The server's answers about a unit; None where there is none, or where it does not apply."""
 
     explanation: Explanation | None = None
     forecast: Forecast | None = None
@@ -68,18 +68,18 @@ def reason_lines(unit: QueueUnit, wall: Wall) -> Iterator[Line]:
         yield Line(f"Its job has ended{when}: {ended.message or ended.reason}.", STYLES["finished"])
         return
     if is_condition_true(conditions, "Admitted") or is_condition_true(conditions, RESERVED):
-        said = find_condition(conditions, "Admitted") or find_condition(conditions, RESERVED)
+        condition = find_condition(conditions, "Admitted") or find_condition(conditions, RESERVED)
         ready = find_condition(conditions, "PodsReady")
         pods = f"; {_words(ready)}" if ready is not None else ""
         quota = read_quota_name(unit.metadata.labels)
         where = f"queue {unit.spec.queue or '-'}, quota {quota or '-'}"
-        yield Line(f"It is admitted: {where}{_since(said, wall)}{pods}.", STYLES["admitted"])
+        yield Line(f"It is admitted: {where}{_since(condition, wall)}{pods}.", STYLES["admitted"])
         return
     reserved = find_condition(conditions, RESERVED)
     queue = f" in queue {unit.spec.queue}" if unit.spec.queue else ""
     if reserved is None:
-        said_now = unit.status.message or "no reason is written yet"
-        yield Line(f"It waits{queue}: {said_now}.", STYLES["waiting"])
+        message = unit.status.message or "no reason is written yet"
+        yield Line(f"It waits{queue}: {message}.", STYLES["waiting"])
         return
     reason = f"{reserved.reason}{_since(reserved, wall, ', ')}"
     yield Line(f"It waits{queue}: {reserved.message} ({reason}).", STYLES["waiting"])
@@ -102,17 +102,17 @@ def _words(condition: Condition) -> str:
     known = _WORDS.get((condition.type, condition.status))
     if known is not None and (condition.type, condition.status, condition.reason) in _AS_USUAL:
         return known
-    said = known or f"{condition.type} is {condition.status}"
+    text = known or f"{condition.type} is {condition.status}"
     about = condition.message or (condition.reason if known is None else "")
-    return f"{said}: {about}" if about else said
+    return f"{text}: {about}" if about else text
 
 
 # --- describe -----------------------------------------------------------------------------------
 
 
-def fact_lines(unit: QueueUnit, told: Told, wall: Wall) -> Iterator[Line]:
+def fact_lines(unit: QueueUnit, answers: UnitAnswers, wall: Wall) -> Iterator[Line]:
     """Yield what a unit is and where it stands, as `kubectl describe` does."""
-    facts = {**_identity(unit), **_standing(unit, told, wall)}
+    facts = {**_identity(unit), **_standing(unit, answers, wall)}
     width = max(map(len, facts)) + 2
     for name, value in facts.items():
         yield Line(f"{name + ':':<{width}} {value or '-'}", hang=width + 1)
@@ -133,9 +133,9 @@ def _identity(unit: QueueUnit) -> dict[str, str]:
     }
 
 
-def _standing(unit: QueueUnit, told: Told, wall: Wall) -> dict[str, str]:
+def _standing(unit: QueueUnit, answers: UnitAnswers, wall: Wall) -> dict[str, str]:
     facts = {"Phase": unit.status.phase}
-    explanation, forecast = told
+    explanation, forecast = answers
     if explanation is not None:
         if explanation.position:
             facts["Position"] = str(explanation.position)
@@ -143,16 +143,16 @@ def _standing(unit: QueueUnit, told: Told, wall: Wall) -> dict[str, str]:
     else:
         facts["Why"] = " ".join(line.text for line in reason_lines(unit, wall))
     if forecast is not None:
-        facts["Forecast"] = told_start(forecast, wall)
+        facts["Forecast"] = start_text(forecast, wall)
     requeued = unit.status.requeue_state
     if requeued is not None and requeued.count:
         facts["Requeued"] = f"{requeued.count} times"
     return facts
 
 
-def further_reason_lines(told: Told) -> Iterator[Line]:
+def further_reason_lines(answers: UnitAnswers) -> Iterator[Line]:
     """Yield the reasons after the first one, which the summary has."""
-    blockers = () if told.explanation is None else told.explanation.blockers[1:]
+    blockers = () if answers.explanation is None else answers.explanation.blockers[1:]
     for each in blockers:
         words, numbers = split_numbers(each)
         rest = f" ({numbers})" if numbers else ""

@@ -28,21 +28,21 @@ def what_if_lines(answer: WhatIf) -> Iterator[Line]:
     yield Line(_sentence(answer), "bold")
     if answer.started:
         yield from heading("Starts")
-        yield from (_tell_started(each) for each in answer.started)
-        yield from _tell_rest(answer.started_count - len(answer.started))
+        yield from (_started_line(each) for each in answer.started)
+        yield from _rest_lines(answer.started_count - len(answer.started))
     if answer.refused:
         yield from heading("Waits for another reason")
-        yield from (_tell_refused(each) for each in answer.refused)
-        yield from _tell_rest(answer.refused_count - len(answer.refused))
+        yield from (_refused_line(each) for each in answer.refused)
+        yield from _rest_lines(answer.refused_count - len(answer.refused))
     if answer.evicted:
         yield from heading("Evicted")
-        yield from (_tell_evicted(each) for each in answer.evicted)
-        yield from _tell_rest(answer.evicted_count - len(answer.evicted))
+        yield from (_evicted_line(each) for each in answer.evicted)
+        yield from _rest_lines(answer.evicted_count - len(answer.evicted))
     if answer.spared:
         yield from heading("No longer evicted")
         yield from (Line(each, indent=2) for each in answer.spared)
-        yield from _tell_rest(answer.spared_count - len(answer.spared))
-    yield from _tell_doubts(answer)
+        yield from _rest_lines(answer.spared_count - len(answer.spared))
+    yield from _doubt_lines(answer)
 
 
 def _sentence(answer: WhatIf) -> str:
@@ -56,12 +56,12 @@ def _sentence(answer: WhatIf) -> str:
     return f"{starts}, {waits}, {leaves}{lost}."
 
 
-def _tell_started(each: Started) -> Line:
+def _started_line(each: Started) -> Line:
     waited = f"; it waits now: {each.before.message}" if each.before else ""
     return Line(f"{each.unit} (queue {each.queue}){waited}", "good", indent=2, hang=2)
 
 
-def _tell_refused(each: Refused) -> Line:
+def _refused_line(each: Refused) -> Line:
     now = _why(each.refusal)
     instead = "; without the edits it would start" if each.would_start else ""
     before = f"; before: {each.before.message}" if each.before and not each.would_start else ""
@@ -72,18 +72,18 @@ def _why(refusal: Refusal | None) -> str:
     return "it has no turn" if refusal is None else refusal.message
 
 
-def _tell_evicted(each: Evicted) -> Line:
+def _evicted_line(each: Evicted) -> Line:
     cause = f", for {each.for_unit}" if each.for_unit else ""
     lost = f"{each.lost_hours:g} h of work is lost"
     return Line(f"{each.unit} ({each.reason}{cause}): {lost}", "bad", indent=2, hang=2)
 
 
-def _tell_rest(more: int) -> Iterator[Line]:
+def _rest_lines(more: int) -> Iterator[Line]:
     if more > 0:
         yield Line(f"and {more} more", indent=2)
 
 
-def _tell_doubts(answer: WhatIf) -> Iterator[Line]:
+def _doubt_lines(answer: WhatIf) -> Iterator[Line]:
     doubts = [f"The scheduler does not read {path}." for path in answer.unread]
     doubts += [f"Plugin {each} could not be asked." for each in answer.without_plugins]
     if not answer.complete:

@@ -51,7 +51,7 @@ def test_a_queue_gets_a_stop_policy(
     got = set_stop_policy(queue(annotations), policy)
     assert isinstance(got, Change)
     assert (got.on, got.patch["metadata"]["annotations"]) == (on, changed)
-    assert (got.said, got.undo) == (said, (undo, "queue/night"))
+    assert (got.outcome, got.undo) == (said, (undo, "queue/night"))
 
 
 def test_a_queue_that_is_not_managed_any_more_is_changed_itself() -> None:
@@ -70,7 +70,7 @@ def test_a_queue_that_is_not_managed_any_more_is_changed_itself() -> None:
     ],
 )
 def test_a_queue_that_is_so_already(annotations: dict[str, str], policy: str, said: str) -> None:
-    assert set_stop_policy(queue(annotations), policy) == Already(said=said)
+    assert set_stop_policy(queue(annotations), policy) == Already(outcome=said)
 
 
 @pytest.mark.parametrize(

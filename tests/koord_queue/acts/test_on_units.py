@@ -192,7 +192,7 @@ ALREADY = [
 
 @pytest.mark.parametrize(("act", "target", "said"), ALREADY)
 def test_what_is_already_so_is_not_written(act: Act, target: Target, said: str) -> None:
-    assert act(target) == Already(said=said)
+    assert act(target) == Already(outcome=said)
 
 
 REFUSED = [

@@ -101,6 +101,6 @@ def found(check: str, **changes: Any) -> list[Finding]:
     return list(CHECKS[check](msgspec.structs.replace(healthy(), **changes)))
 
 
-def told(check: str, **changes: Any) -> list[str]:
+def finding_texts(check: str, **changes: Any) -> list[str]:
     """Return the same as `level: text`."""
     return [f"{each.level}: {each.text}" for each in found(check, **changes)]

@@ -6,7 +6,14 @@ import pytest
 
 from koord_queue.checks.api_service import GROUP_VERSION, NAME
 from koord_queue.checks.facts import Answer
-from tests.koord_queue.checks.healthy import condition, deployment, found, listed, named, told
+from tests.koord_queue.checks.healthy import (
+    condition,
+    deployment,
+    finding_texts,
+    found,
+    listed,
+    named,
+)
 
 SERVING = listed(deployment("scheduler", "--visibility-address=:8086"))
 SERVICE = {"service": {"name": "koord-queue-visibility", "namespace": "koord-queue"}}
@@ -74,7 +81,7 @@ REFUSED = Answer(right="get apiservices")
     ],
 )
 def test_the_api_service_is_judged(changes: dict[str, Any], want: str) -> None:
-    assert told("apiservice", **changes) == [want]
+    assert finding_texts("apiservice", **changes) == [want]
 
 
 def test_a_stale_api_service_is_to_be_deleted() -> None:

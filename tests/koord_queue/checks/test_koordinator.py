@@ -9,7 +9,7 @@ import yaml
 
 from koord_queue.checks.facts import Answer
 from koord_queue.checks.koordinator import called_at, config_places
-from tests.koord_queue.checks.healthy import Json, found, listed, named, told
+from tests.koord_queue.checks.healthy import Json, finding_texts, found, listed, named
 
 PLACE = "koordinator-system/koord-scheduler-config"
 KEY = f"koord-scheduler-config of ConfigMap {PLACE}"
@@ -43,7 +43,7 @@ def config(*profiles: Json, **more: Any) -> str:
 def seen(text: str, **more: str) -> list[str]:
     """Return what is said of a ConfigMap with this text."""
     body = {"data": {"koord-scheduler-config": text, **more}}
-    return told("koordinator", scheduler_configs={PLACE: Answer(body)})
+    return finding_texts("koordinator", scheduler_configs={PLACE: Answer(body)})
 
 
 SHIPPED = enabled(
@@ -178,9 +178,11 @@ NOT_LISTED = Answer(right="list deployments.apps")
 )  # fmt: skip
 def test_without_a_configuration(schedulers: Answer, answer: Answer, want: str) -> None:
     configs = {PLACE: answer}
-    assert told("koordinator", koord_schedulers=schedulers, scheduler_configs=configs) == [want]
+    assert finding_texts("koordinator", koord_schedulers=schedulers, scheduler_configs=configs) == [
+        want
+    ]
 
 
 def test_a_scheduler_whose_configuration_is_in_no_config_map_is_unknown() -> None:
     want = "unknown: koord-scheduler's configuration is in no ConfigMap"
-    assert told("koordinator", koord_schedulers=listed(scheduler("a"))) == [want]
+    assert finding_texts("koordinator", koord_schedulers=listed(scheduler("a"))) == [want]

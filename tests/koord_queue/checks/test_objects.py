@@ -11,10 +11,10 @@ from tests.koord_queue.checks.healthy import (
     ago,
     condition,
     deployment,
+    finding_texts,
     found,
     listed,
     named,
-    told,
 )
 
 
@@ -81,7 +81,7 @@ OPEN = "; any namespace may name each (quotaNamespaces is open)"
     ],
 )
 def test_quotas_of_some_kind_are_needed(changes: dict[str, Any], want: str) -> None:
-    assert told("quotas", **changes) == [want]
+    assert finding_texts("quotas", **changes) == [want]
 
 
 def queue(*conditions: Json, namespace: str = "koord-queue", created: str = "") -> Json:
@@ -124,7 +124,7 @@ def queue(*conditions: Json, namespace: str = "koord-queue", created: str = "") 
     ],
 )
 def test_queues_that_admit_nothing_are_named(one: Json, want: list[str]) -> None:
-    assert told("queues", queues=listed(one)) == want
+    assert finding_texts("queues", queues=listed(one)) == want
 
 
 def unit(name: str, *conditions: Json) -> Json:
@@ -176,7 +176,7 @@ NONE_TO_ACT = "ok: 1 unit, none waits until somebody acts"
     ],
 )
 def test_units_that_need_somebody_are_named(units: list[Json], want: str) -> None:
-    assert told("units", units=listed(*units)) == [want]
+    assert finding_texts("units", units=listed(*units)) == [want]
 
 
 def test_a_unit_that_needs_somebody_is_explained() -> None:
@@ -186,8 +186,8 @@ def test_a_unit_that_needs_somebody_is_explained() -> None:
 
 def test_units_that_were_not_looked_at_are_said_to_be_unknown() -> None:
     cut = Answer({"metadata": {"continue": "x"}, "items": [waiting("u", "NoQuota")]})
-    assert told("units", units=cut)[1] == "unknown: only the first 1 were looked at"
-    assert told("units", units=Answer(right="list queueunits"))[0].startswith("unknown")
+    assert finding_texts("units", units=cut)[1] == "unknown: only the first 1 were looked at"
+    assert finding_texts("units", units=Answer(right="list queueunits"))[0].startswith("unknown")
 
 
 def event(reason: str, by: str = "koord-queue/scheduler") -> Json:
@@ -216,4 +216,4 @@ def event(reason: str, by: str = "koord-queue/scheduler") -> Json:
     ],
 )
 def test_objects_that_cannot_be_read_have_events(events: list[Json], want: str) -> None:
-    assert told("objects", events=listed(*events)) == [want]
+    assert finding_texts("objects", events=listed(*events)) == [want]

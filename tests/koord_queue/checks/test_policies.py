@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from koord_queue.checks.facts import Answer
-from tests.koord_queue.checks.healthy import found, listed, named, told
+from tests.koord_queue.checks.healthy import finding_texts, found, listed, named
 
 POLICY = "koord-queue-release-jobs"
 TYPO = {"fieldRef": "spec.validations[0]", "warning": "no such\nfield"}
@@ -60,7 +60,7 @@ def bound(*actions: str, to: str = POLICY) -> Answer:
     ],
 )
 def test_policies_are_in_effect_only_if_bound(changes: dict[str, Any], want: str) -> None:
-    assert told("policies", **changes) == [want]
+    assert finding_texts("policies", **changes) == [want]
 
 
 def test_a_policy_without_effect_has_a_mend() -> None:

@@ -11,10 +11,10 @@ from tests.koord_queue.checks.healthy import (
     ago,
     condition,
     deployment,
+    finding_texts,
     found,
     lease,
     listed,
-    told,
 )
 
 REFUSED = Answer(right="list deployments")
@@ -56,7 +56,7 @@ def stuck() -> Json:
     ],
 )
 def test_the_pods_of_the_programs_are_judged(answer: Answer, want: str) -> None:
-    assert told("programs", deployments=answer) == [want]
+    assert finding_texts("programs", deployments=answer) == [want]
 
 
 URL = "http://127.0.0.1:19876"
@@ -100,7 +100,7 @@ MISSING = "problem: no scheduler is installed in namespace koord-queue"
     ],
 )
 def test_a_scheduler_that_the_chart_has_not_installed(facts: Json, want: str) -> None:
-    assert told("programs", deployments=listed(), **facts) == [want]
+    assert finding_texts("programs", deployments=listed(), **facts) == [want]
 
 
 def test_leases_of_programs_that_the_chart_has_not_installed_are_judged() -> None:
@@ -152,7 +152,7 @@ ALONE = ["ok: there is no other installation in this cluster"]
     ],
 )
 def test_a_second_installation_is_found(answer: Answer, want: list[str]) -> None:
-    assert told("alone", schedulers=answer) == want
+    assert finding_texts("alone", schedulers=answer) == want
 
 
 def test_it_is_mended_by_uninstalling_it() -> None:
@@ -192,37 +192,39 @@ NOT_READY = "the program is not running, or is not ready"
     ],
 )
 def test_a_lease_shows_whether_its_program_runs(leases: Answer, want: str) -> None:
-    assert told("leases", leases=leases) == [want]
+    assert finding_texts("leases", leases=leases) == [want]
 
 
 def test_a_lease_without_a_duration_lasts_as_long_as_the_default() -> None:
     old = lease(renewed=ago(seconds=16))
     del old["spec"]["leaseDurationSeconds"]
-    assert told("leases", leases=listed(old)) == [STOPPED.format("16 s ago")]
+    assert finding_texts("leases", leases=listed(old)) == [STOPPED.format("16 s ago")]
 
 
 def test_a_program_that_is_not_elected_has_no_lease() -> None:
     alone = listed(deployment("scheduler", "--leader-elect=false"))
-    assert told("leases", deployments=alone, leases=listed()) == ["ok: no program takes one"]
-    assert told("leases", deployments=REFUSED) == [
+    assert finding_texts("leases", deployments=alone, leases=listed()) == [
+        "ok: no program takes one"
+    ]
+    assert finding_texts("leases", deployments=REFUSED) == [
         "unknown: their names are unknown: you may not list deployments"
     ]
 
 
 def test_another_version_is_a_warning() -> None:
-    assert told("versions") == ["ok: 0.1.0 here, and of all programs"]
-    assert told("versions", version="0.1.7") == ["ok: 0.1.7 here, and of all programs"]
+    assert finding_texts("versions") == ["ok: 0.1.0 here, and of all programs"]
+    assert finding_texts("versions", version="0.1.7") == ["ok: 0.1.7 here, and of all programs"]
     [other] = found("versions", version="0.2.0")
     want = "koord-queue is 0.1.0, this command line 0.2.0: answers may lack fields"
     assert (other.text, other.fix) == (want, "pip install 'koord-queue==0.1.0'")
-    assert told("versions", deployments=REFUSED)[0].startswith("unknown")
+    assert finding_texts("versions", deployments=REFUSED)[0].startswith("unknown")
 
 
 def test_without_a_program_its_lease_and_version_are_unknown() -> None:
-    assert told("leases", deployments=listed()) == [
+    assert finding_texts("leases", deployments=listed()) == [
         "unknown: their names are unknown: no program was found"
     ]
-    assert told("versions", deployments=listed()) == [
+    assert finding_texts("versions", deployments=listed()) == [
         "unknown: no program was found; this command line is 0.1.0"
     ]
 

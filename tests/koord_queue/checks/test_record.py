@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from koord_queue.checks.facts import Answer
-from tests.koord_queue.checks.healthy import Json, ago, deployment, listed, told
+from tests.koord_queue.checks.healthy import Json, ago, deployment, finding_texts, listed
 
 PROGRAM = {"command": ["koord-queue-insight"], "args": []}
 OFF = "ok: decisions are not recorded: insight.enabled is off"
@@ -60,20 +60,22 @@ def test_a_record_that_has_stopped_is_told(
     stopped: list[Json], resumed: list[Json], want: str
 ) -> None:
     facts = {"deployments": listed(with_insight()), "events": listed(*stopped)}
-    assert told("record", **facts, resumed=listed(*resumed)) == [want]
+    assert finding_texts("record", **facts, resumed=listed(*resumed)) == [want]
 
 
 def test_without_the_insight_program_there_is_no_record() -> None:
-    assert told("record", events=listed(STOPPED)) == [OFF]
+    assert finding_texts("record", events=listed(STOPPED)) == [OFF]
 
 
 def test_where_no_program_can_be_seen_events_tell() -> None:
     refused = Answer(right="list deployments")
-    assert told("record", deployments=refused, events=listed(STOPPED)) == ["warning: a: no room"]
+    assert finding_texts("record", deployments=refused, events=listed(STOPPED)) == [
+        "warning: a: no room"
+    ]
 
 
 @pytest.mark.parametrize("fact", ["events", "resumed"])
 def test_events_that_may_not_be_listed_are_unknown(fact: str) -> None:
     facts = {fact: Answer(right="list events")}
     want = ["unknown: events cannot be listed: you may not list events"]
-    assert told("record", deployments=listed(with_insight()), **facts) == want
+    assert finding_texts("record", deployments=listed(with_insight()), **facts) == want

@@ -6,7 +6,7 @@ import pytest
 
 from koord_queue.checks.facts import AccountRight, Answer, Right
 from koord_queue.checks.rights import REVIEW, rights_of_program, rights_of_user
-from tests.koord_queue.checks.healthy import deployment, found, told
+from tests.koord_queue.checks.healthy import deployment, finding_texts, found
 
 YES, NO = Answer({"allowed": True}), Answer({"allowed": False})
 MINE = [each.right for each in rights_of_user("default", "koord-queue", is_published=False)]
@@ -52,7 +52,7 @@ MAY_ALL = "ok: in namespace default you see units, see queues, change units, sto
     ],
 )
 def test_what_the_user_may_do_is_told(mine: dict[Right, Answer], want: list[str]) -> None:
-    assert told("rights", mine=mine) == want
+    assert finding_texts("rights", mine=mine) == want
 
 
 def test_the_right_to_see_positions_is_asked_where_they_are_published() -> None:
@@ -93,7 +93,7 @@ def of_account(right: str, answer: Answer) -> AccountRight:
     ],
 )
 def test_the_rights_of_the_programs_are_judged(changes: dict[str, Any], want: str) -> None:
-    assert told("accounts", **changes) == [want]
+    assert finding_texts("accounts", **changes) == [want]
 
 
 def test_a_program_needs_its_lease_and_what_it_works_with() -> None:

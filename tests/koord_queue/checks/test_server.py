@@ -14,10 +14,10 @@ from tests.koord_queue.checks.healthy import (
     ago,
     condition,
     crd,
+    finding_texts,
     found,
     lease,
     listed,
-    told,
 )
 
 
@@ -44,7 +44,7 @@ from tests.koord_queue.checks.healthy import (
     ],
 )
 def test_the_version_of_the_api_server_is_judged(answer: Answer, want: str) -> None:
-    assert told("server", server=answer) == [want]
+    assert finding_texts("server", server=answer) == [want]
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,16 @@ def test_the_version_of_the_api_server_is_judged(answer: Answer, want: str) -> N
     ],
 )
 def test_the_clock_of_this_machine_is_compared(seconds: int, want: str) -> None:
-    assert told("clock", now=NOW + timedelta(seconds=seconds)) == [want]
+    assert finding_texts("clock", now=NOW + timedelta(seconds=seconds)) == [want]
 
 
 def test_the_clock_of_a_program_is_compared() -> None:
     ahead = listed(lease(renewed=ago(seconds=-30), holder="pod-1"), lease(renewed="unreadable"))
-    got = told("clock", leases=ahead)
+    got = finding_texts("clock", leases=ahead)
     assert got[1:] == ["warning: the clock of pod-1 is 30 s ahead of the API server's"]
-    assert told("clock", server_time=None) == ["unknown: the API server does not say its time"]
+    assert finding_texts("clock", server_time=None) == [
+        "unknown: the API server does not say its time"
+    ]
 
 
 def changed_crd(**changes: Any) -> dict[str, Answer]:
@@ -135,7 +137,7 @@ CURRENT = "ok: queues and queueunits are those of this version"
 def test_the_crds_are_compared_with_those_of_this_version(
     crds: dict[str, Answer], want: str
 ) -> None:
-    assert told("crds", crds=crds) == [want]
+    assert finding_texts("crds", crds=crds) == [want]
 
 
 def test_a_kind_that_is_not_served_is_a_problem_whoever_asks() -> None:

@@ -11,7 +11,7 @@ from koord_queue.checks.upstream import FLAGS, REFUSED
 from queue_controllers.configuration import UPSTREAM_FLAGS as OF_CONTROLLERS
 from queue_scheduler.configuration import UPSTREAM_FLAGS as OF_SCHEDULER
 from shared_api.upstream_flags import KLOG_FLAGS
-from tests.koord_queue.checks.healthy import deployment, listed, named, told
+from tests.koord_queue.checks.healthy import deployment, finding_texts, listed, named
 
 Json = dict[str, Any]
 
@@ -44,7 +44,7 @@ def own() -> Json:
     ],
 )
 def test_upstreams_programs_are_found(installed: list[Json], want: str) -> None:
-    got = told("upstream", all_deployments=listed(*installed))
+    got = finding_texts("upstream", all_deployments=listed(*installed))
     assert got[0].startswith(want)
 
 
@@ -61,14 +61,16 @@ def test_upstreams_programs_are_found(installed: list[Json], want: str) -> None:
 )
 def test_flags(args: list[str], want: str | None) -> None:
     stopped = go(*args, replicas=0)
-    got = [each for each in told("upstream", all_deployments=listed(stopped)) if "--" in each]
+    got = [
+        each for each in finding_texts("upstream", all_deployments=listed(stopped)) if "--" in each
+    ]
     assert [want in each for each in got if want] == ([True] if want else [])
     assert len(got) == (1 if want else 0)
 
 
 def test_a_variable_without_effect() -> None:
     stopped = go(replicas=0, env=[{"name": "QueueGroupPlugin", "value": "elasticquotav2"}])
-    got = told("upstream", all_deployments=listed(stopped))
+    got = finding_texts("upstream", all_deployments=listed(stopped))
     assert "QueueGroupPlugin has no effect" in got[0]
 
 
@@ -92,14 +94,14 @@ def queue(name: str, policy: str = "Priority", **annotations: str) -> Json:
 )
 def test_settings_of_queues(found: Json, want: str) -> None:
     stopped = listed(go(replicas=0))
-    got = told("upstream", all_deployments=stopped, queues=listed(found), quotas=listed())
+    got = finding_texts("upstream", all_deployments=stopped, queues=listed(found), quotas=listed())
     (line,) = got
     assert want in line
 
 
 def test_without_the_right_to_look_it_is_unknown() -> None:
     refused = Answer(right="list deployments.apps")
-    (line,) = told("upstream", all_deployments=refused)
+    (line,) = finding_texts("upstream", all_deployments=refused)
     assert line.startswith("unknown: whether upstream's programs are installed: you may not")
 
 

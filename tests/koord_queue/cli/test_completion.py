@@ -141,8 +141,8 @@ def test_zsh_completes(environment: dict[str, str]) -> None:
         read_all(ours)
         process.wait(PATIENCE_SECONDS)
     os.close(ours)
-    told = (Path(environment["HOME"]) / "told.txt").read_text()
-    assert told.split()[:4] == ["PROGRAM", "VERSION", "IMAGE", "command-line"]
+    got = (Path(environment["HOME"]) / "told.txt").read_text()
+    assert got.split()[:4] == ["PROGRAM", "VERSION", "IMAGE", "command-line"]
 
 
 def read_all(terminal: int) -> None:

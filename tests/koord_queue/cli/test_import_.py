@@ -213,9 +213,9 @@ def test_only_some_of_many_jobs_that_are_left_alone_are_named(
         gone = {"labels": {LABEL: "gone"}}
         session.server.direct.create(job_body(f"job-{number:02}", metadata=gone, suspend=True))
     run(session, file, jobs=True, **how)
-    told = session.err_text.getvalue().splitlines()
-    assert sum("is left alone" in line for line in told) == MOST_NAMED
-    assert told[-1].startswith("note: 2 more are left alone")
+    got = session.err_text.getvalue().splitlines()
+    assert sum("is left alone" in line for line in got) == MOST_NAMED
+    assert got[-1].startswith("note: 2 more are left alone")
 
 
 def test_without_controllers_those_that_wait_are_left(session: PlayedSession, file: str) -> None:

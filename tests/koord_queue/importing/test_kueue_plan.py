@@ -21,7 +21,7 @@ EXAMPLES: Final = sorted(FOLDER.glob("*.yaml"))
 JOBS: Final = {"sample-job"}
 
 
-def told(plan: Plan) -> Iterator[str]:
+def reported(plan: Plan) -> Iterator[str]:
     """Yield what a person reads of a plan."""
     for each in plan.became:
         yield f"{each.source} -> {each.target or 'nothing'}: {each.how}"
@@ -34,7 +34,9 @@ def told(plan: Plan) -> Iterator[str]:
 )
 def test_an_example_of_the_documentation(path: Path) -> None:
     golden = FOLDER / f"becomes/{path.stem}.txt"
-    got = "".join(f"{line}\n" for line in told(plan_import(read_files([str(path)]), "koord-queue")))
+    got = "".join(
+        f"{line}\n" for line in reported(plan_import(read_files([str(path)]), "koord-queue"))
+    )
     if os.environ.get("UPDATE_GOLDEN"):
         golden.parent.mkdir(exist_ok=True)
         golden.write_text(got, encoding="utf-8")

@@ -213,6 +213,6 @@ def test_a_quota_is_not_changed_by_dry_run_where_a_webhook_would_keep_it(
 ) -> None:
     server = Recorded(webhooks=webhooks)
     place = Place(ELASTIC_QUOTAS, "x", "a", "elasticquota/a", "1")
-    change = Change(on=On.QUOTA, patch={"spec": {}}, said="changed", edit={})
+    change = Change(on=On.QUOTA, patch={"spec": {}}, outcome="changed", edit={})
     Targets(server).write(place, change, dry_run=dry_run)
     assert [method for method, _, _ in server.asked] == ["PATCH"] * sent

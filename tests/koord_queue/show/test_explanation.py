@@ -36,7 +36,7 @@ def refusal(message: str, *, resource: str = "cpu", namespace: str = "") -> Refu
     )
 
 
-def told(answer: Explanation, *ahead: str) -> list[str]:
+def reported(answer: Explanation, *ahead: str) -> list[str]:
     return [line.text for line in explanation_lines(answer, ahead)]
 
 
@@ -69,7 +69,7 @@ def test_words_and_numbers_of_a_reason(given: Refusal, words: str, numbers: str)
     ],
 )  # fmt: skip
 def test_what_is_ahead(position: int, ahead: tuple[str, ...], want: str) -> None:
-    lines = told(Explanation(verdict="waiting", queue="q", position=position), *ahead)
+    lines = reported(Explanation(verdict="waiting", queue="q", position=position), *ahead)
     assert "".join(line for line in lines if "ahead" in line) == want
 
 
@@ -88,7 +88,9 @@ def test_what_an_admitted_unit_borrows_and_what_could_evict_it() -> None:
         has_more=True,
     )
     admitted = Admitted(limits=(limit,), borrowed=(lent,), eviction=eviction)
-    assert told(Explanation(verdict="admitted", summary="It is admitted.", admitted=admitted)) == [
+    assert reported(
+        Explanation(verdict="admitted", summary="It is admitted.", admitted=admitted)
+    ) == [
         "It is admitted.",
         "",
         "What it was admitted on:",
@@ -114,7 +116,7 @@ def test_changes_that_do_not_suffice_come_apart() -> None:
         Change(kind="request", description="No cpu is left.", sufficient=True, practical=False),
     )
     answer = Explanation(verdict="held", changes=changes, changes_complete=False)
-    assert told(answer)[1:] == [
+    assert reported(answer)[1:] == [
         "",
         "Any one of these would start it now:",
         "1. Raise it.",
@@ -129,7 +131,7 @@ def test_changes_that_do_not_suffice_come_apart() -> None:
         "Time was too short to try every kind of change.",
     ]
     for nothing in ((), changes[-1:]):
-        said = told(Explanation(verdict="held", changes=nothing))
+        said = reported(Explanation(verdict="held", changes=nothing))
         assert "No change was found that would start it now." in said
 
 
@@ -160,12 +162,12 @@ def test_a_patch_as_a_command(patch: Patch, want: str) -> None:
 def test_waiting_is_not_among_what_would_start_it_now() -> None:
     wait = Change(kind="wait", description="It waits.", sufficient=True, also_starts=("x/y",))
     raised = Change(description="Raise it.", sufficient=True)
-    some = told(Explanation(verdict="waiting", changes=(raised, wait)))
+    some = reported(Explanation(verdict="waiting", changes=(raised, wait)))
     assert some[1:] == [
         *("", "Any one of these would start it now:", "1. Raise it."),
         *("", "It waits.", "first start: x/y"),
     ]
-    assert told(Explanation(verdict="waiting", changes=(wait,)))[1:] == [
+    assert reported(Explanation(verdict="waiting", changes=(wait,)))[1:] == [
         *("", "It waits.", "first start: x/y"),
     ]
 
@@ -173,7 +175,7 @@ def test_waiting_is_not_among_what_would_start_it_now() -> None:
 def test_a_long_answer_is_cut_and_says_how_to_see_all_of_it() -> None:
     many = tuple(refusal(f"hurts quota {number}", resource="") for number in range(200))
     answer = Explanation(verdict="waiting", blockers=many)
-    short = told(answer)
+    short = reported(answer)
     assert short[-1] == "and 190 reasons more: --all shows them"
     assert sum(len(line) for line in short) < 1_000
     whole = [line.text for line in explanation_lines(answer, shows_all=True)]
@@ -191,11 +193,11 @@ def test_numbers_of_an_admission_are_short() -> None:
     )
     answer = Explanation(verdict="admitted", admitted=Admitted(limits=(limit,)))
     want = "max of quota a, memory: limit 206.8Gi, used 0 before, requested 100Gi"
-    assert want in told(answer)
+    assert want in reported(answer)
 
 
 def test_nothing_would_start_what_has_started() -> None:
     admitted = Explanation(verdict="admitted", summary="It is admitted.", changes=())
-    assert told(admitted) == ["It is admitted."]
+    assert reported(admitted) == ["It is admitted."]
     waiting = Explanation(verdict="waiting", summary="It waits.", changes=())
-    assert told(waiting)[-1] == "No change was found that would start it now."
+    assert reported(waiting)[-1] == "No change was found that would start it now."

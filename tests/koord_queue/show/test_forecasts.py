@@ -15,7 +15,7 @@ from koord_queue.show.forecasts import (
     new_forecast_text,
     queue_rows,
     start_in_words,
-    told_start,
+    start_text,
 )
 
 NOW = datetime(2026, 11, 26, 13, 0, tzinfo=UTC)
@@ -121,7 +121,7 @@ def test_before_enough_runs_have_ended_no_time_is_told() -> None:
         f"Times are told when {kind} have ended within eight days.",
     ]
     assert new_forecast_text(EARLY, WALL) == "When it starts is not known yet: 1 of 5 runs."
-    assert told_start(EARLY, WALL) == "when it starts is not known yet: 1 of 5 runs"
+    assert start_text(EARLY, WALL) == "when it starts is not known yet: 1 of 5 runs"
     assert brief_start(EARLY, WALL) == "start not known yet: 1 of 5 runs"
 
 
@@ -129,7 +129,7 @@ def test_what_does_not_start_as_things_are_says_why() -> None:
     said = "does not start as things are: there is no quota (NoQuota)"
     assert [line.text for line in forecast_lines(NEVER, WALL)] == [f"c {said}."]
     assert new_forecast_text(NEVER, WALL) == f"It {said}."
-    assert told_start(NEVER, WALL) == f"it {said}"
+    assert start_text(NEVER, WALL) == f"it {said}"
     assert brief_start(NEVER, WALL) == "does not start as things are"
 
 

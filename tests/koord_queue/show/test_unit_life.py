@@ -11,7 +11,7 @@ from koord_queue.answers.refusal import Refusal
 from koord_queue.show.forecasts import Wall
 from koord_queue.show.unit_life import (
     Event,
-    Told,
+    UnitAnswers,
     check_rows,
     demand_rows,
     event_rows,
@@ -108,14 +108,14 @@ def test_the_facts_name_the_job_and_say_why() -> None:
     status = QueueUnitStatus(phase="Enqueued", requeue_state=RequeueState(count=2))
     given = QueueUnit(metadata=unit().metadata, spec=spec, status=status)
     blockers = (Refusal(reason="A", message="one"), Refusal(reason="B", message="two"))
-    told = Told(Explanation(summary="It waits.", position=3, blockers=blockers))
-    facts = dict(line.text.split(":", 1) for line in fact_lines(given, told, WALL))
+    got = UnitAnswers(Explanation(summary="It waits.", position=3, blockers=blockers))
+    facts = dict(line.text.split(":", 1) for line in fact_lines(given, got, WALL))
     assert {name: value.strip() for name, value in facts.items()} == {
         "Name": "a", "Namespace": "x", "Job": "Job/j (batch/v1)", "Queue": "q", "Quota": "team",
         "Priority": "5 (high)", "Phase": "Enqueued", "Position": "3", "Why": "It waits.",
         "Requeued": "2 times",
     }  # fmt: skip
-    assert [line.text for line in further_reason_lines(told)] == ["B: two"]
+    assert [line.text for line in further_reason_lines(got)] == ["B: two"]
 
 
 def test_checks_and_events_are_rows() -> None:

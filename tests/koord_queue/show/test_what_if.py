@@ -19,7 +19,7 @@ from koord_queue.answers.what_if import (
 from koord_queue.show.what_if import horizon_lines, horizon_rows, what_if_lines
 
 
-def told(answer: WhatIf) -> list[str]:
+def reported(answer: WhatIf) -> list[str]:
     return [line.text for line in what_if_lines(answer)]
 
 
@@ -37,7 +37,7 @@ def told(answer: WhatIf) -> list[str]:
     ],
 )  # fmt: skip
 def test_the_sentence(answer: WhatIf, want: str) -> None:
-    assert told(answer)[0] == want
+    assert reported(answer)[0] == want
 
 
 def test_each_unit_is_told_with_its_reason() -> None:
@@ -54,7 +54,7 @@ def test_each_unit_is_told_with_its_reason() -> None:
         unread=("edits[0].patch.spec.maxx",),
         complete=False,
     )
-    assert [line for line in told(answer)[1:] if line] == [
+    assert [line for line in reported(answer)[1:] if line] == [
         "Starts:",
         "x/a (queue q); it waits now: needs more cpu",
         "x/b (queue q)",
