@@ -27,7 +27,7 @@ KNOWN_CLASSES: Final = frozenset(
         "queued-provisioning.gke.io",
     )
 )
-"""From the documentation of the cluster-autoscaler and of Google. Others are passed on unchanged,
+"""The classes documented by the cluster-autoscaler and by Google. Others are passed on unchanged,
 since only the autoscaler knows which classes it serves."""
 
 MAX_PARAMETERS: Final = 100

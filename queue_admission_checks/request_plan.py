@@ -51,7 +51,7 @@ class RequestedPods(msgspec.Struct, frozen=True):
 
 
 class PlannedPods(msgspec.Struct, frozen=True):
-    """So many pods of a pod set that need nodes."""
+    """A number of pods of a pod set that need nodes."""
 
     pod_set: str
     count: int

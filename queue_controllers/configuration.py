@@ -179,7 +179,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     adopt: Adopt | None
     leave_to_kueue: LeaveToKueue | None
     quota_namespaces: QuotaNamespaces | None
-    """None: as the configuration file says."""
+    """None if the flag is not given: the configuration file decides."""
     keep_grants: bool
     enable_reservation: bool
     debug: DebugFlags

@@ -349,7 +349,7 @@ class Controllers:
             on_error=host.metrics.work_queues.count_errors("pod-previews"),
         )
         previews.wake = self._run("pod-previews", previews.step).wake
-        self._preview_news = PreviewChanges(self._informers, on_news=previews.ask_anew)
+        self._preview_news = PreviewChanges(self._informers, on_news=previews.repeat_dry_runs)
         self._run("preview-kinds", self._preview_news.step)
         for informer in self._admission_informers.by_name().values():
             informer.add_handler(self._preview_news.on_change)

@@ -254,7 +254,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     """Strict mode: how long a unit waits for nodes."""
     checks_available_quota: bool
     quota_namespaces: QuotaNamespaces | None
-    """None: as the configuration file says."""
+    """None if the flag is not given: the configuration file decides."""
     node_queue_policy: str
     """Policy of queues created for nodes of an ElasticQuotaTree; "": each may have its own."""
     audit_repairs: bool

@@ -304,11 +304,11 @@ class SoleLeader:
         return True
 
     def time_left(self) -> float:
-        """Without end."""
+        """Return infinity: without an election the process leads for ever."""
         return inf
 
     def writable_seconds(self) -> float:
-        """Without end."""
+        """Return infinity: without an election the process leads for ever."""
         return inf
 
     def holder(self) -> str:
@@ -360,7 +360,7 @@ class LeaderElector:
         self._must_read = True  # what is known of the lease may be outdated
         self._lead: _Lead | None = None
         self._over = False
-        self._asked = False  # a write may have reached the server, with or without an answer
+        self._has_written = False  # a write may have reached the server, with or without an answer
         self._released = False
         self._last_trouble = ""
         self._lease_seconds = 0.0
@@ -438,7 +438,7 @@ class LeaderElector:
 
     def _give_up(self) -> None:
         """Write an empty holder into the lease if this process holds it."""
-        if not self._asked:
+        if not self._has_written:
             return
         try:
             lease = self._lock.read()
@@ -472,7 +472,7 @@ class LeaderElector:
         observed = self._observed
         sent_at = self._clock.monotonic()
         version = "" if observed is None else observed.resource_version
-        self._asked = True
+        self._has_written = True
         lease = self._lock.write(self._build_spec(verdict), version, self._promise())
         self._observed = observe(None, lease, sent_at)
         self._must_read = False

@@ -44,7 +44,7 @@ def pod_requests(spec: PodSpec) -> Amounts:
     return {resource: amount_of_nanos(resource, value) for resource, value in nanos.items()}
 
 
-def ask_alike(one: PodSpec, other: PodSpec) -> bool:
+def has_equal_requests(one: PodSpec, other: PodSpec) -> bool:
     """Return whether two specs state the same requests; cheaper than adding them up."""
     return _words_of(one) == _words_of(other)
 

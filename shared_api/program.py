@@ -229,7 +229,7 @@ class Program(LocalProgram):
         return self.authorizer.judge_bearer(authorization, PathRight(path)).status
 
     def _user_of(self, authorization: str) -> str:
-        return self.authorizer.known_user(authorization)
+        return self.authorizer.cached_user(authorization)
 
     def _more_ready_checks(self) -> Mapping[str, Check]:
         return {"leadership": lambda: (True, f"leader: {self.leadership.holder() or 'none'}")}

@@ -204,7 +204,7 @@ _MAX_DECIMALS: Final = 3
 _MAX_ERROR: Final = 200
 """A text differs from the amount by a 200th at most."""
 _LARGE_COUNT: Final = 1_000_000
-"""From here on counts have decimal suffixes."""
+"""The count from which on decimal suffixes are used."""
 
 
 def _divide(dividend: int, divisor: int, rounding: Rounding) -> int:

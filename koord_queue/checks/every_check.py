@@ -46,7 +46,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "koordinator": check_koordinator,
     "upstream": check_upstream,
 }
-"""By name; their findings have it as `check`."""
+"""All checks by name, which their findings have as `check`."""
 
 
 def look(facts: Facts, skipped: Collection[str] = ()) -> list[Finding]:

@@ -13,7 +13,8 @@ from shared_api.objects.pod import QuantityText
 
 GROUP: Final = "kueue.x-k8s.io"
 VERSIONS: Final = ("v1beta2", "v1beta1")
-"""Those that are read, the stored one first: it needs no conversion by Kueue's webhook."""
+"""The versions that are read; the stored one first, which needs no conversion by Kueue's
+webhook."""
 
 
 class ResourceQuota(WireStruct, frozen=True):
@@ -219,7 +220,7 @@ PLURALS: Final = {
     "WorkloadPriorityClass": "workloadpriorityclasses",
     "AdmissionCheck": "admissionchecks",
 }
-"""As in paths."""
+"""The plural names of kinds, as in paths."""
 
 
 def read_objects(documents: Iterable[dict[str, Any]]) -> KueueObjects:

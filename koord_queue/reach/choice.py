@@ -6,7 +6,7 @@ import re
 from typing import Final, NamedTuple
 
 NAMESPACE_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-"""As Kubernetes has it."""
+"""The names that Kubernetes accepts for a namespace."""
 
 SYSTEM_NAMESPACE: Final = "koord-queue"
 """Where Koord-Queue is installed, by default."""

@@ -42,7 +42,7 @@ _EDITED: Final[Mapping[str, Resource]] = {
     "ResourceQuota": RESOURCE_QUOTAS,
     "Node": NODES,
 }
-"""Of the kinds that a what-if question may edit."""
+"""The resources of the kinds that a what-if question may edit."""
 
 
 class DryRuns:

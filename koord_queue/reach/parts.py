@@ -45,7 +45,7 @@ class Whole(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """As a user names it: `job/train`."""
+        """The name that users type: `job/train`."""
         return f"{self.kind.partition('.')[0]}/{self.name}" if self.kind else f"unit/{self.unit}"
 
 

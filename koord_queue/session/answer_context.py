@@ -17,7 +17,7 @@ from koord_queue.show.documents import show_document
 from koord_queue.show.forecasts import Wall
 
 DEFAULT_NAMESPACE: Final = "default"
-"""Of a dump, and of a server alone: they have no context."""
+"""The namespace for a dump, or for a server without a context."""
 
 
 class AnswerContext(NamedTuple):

@@ -13,7 +13,7 @@ from koord_queue.show.words import counted
 from shared_api.timestamps import read_time
 
 FAR = "more than a week away"
-"""Beyond the horizon of forecasts."""
+"""The text for a time beyond the horizon of forecasts."""
 
 NOT_KNOWN_YET = "notKnownYet"
 """The outlook of units of whose kind too few runs have ended."""
@@ -71,7 +71,10 @@ def start_text(answer: Forecast, wall: Wall) -> str:
 
 
 def brief_start(answer: Forecast, wall: Wall) -> str:
-    """Return the median start as "may start 14:05", or why no time is known; "" if it is beyond the horizon."""
+    """Return the median start as "may start 14:05", or why no time is known.
+
+    "" if the median is beyond the horizon.
+    """
     if answer.no_times:
         is_early = answer.outlook == NOT_KNOWN_YET
         return f"start {answer.no_times}" if is_early else "does not start as things are"

@@ -17,9 +17,9 @@ TOP: Final = 34
 BOTTOM: Final = 44
 TICKS: Final = 5
 COLORS: Final = ("#1f5fa8", "#c2410c", "#15803d", "#7e22ce", "#a16207", "#0e7490")
-"""Of the lines in their order; all of them have a contrast of 4.5 to 1 to white."""
+"""The colors of the lines, in order; each has a contrast of 4.5 to 1 to white."""
 DASHES: Final = ("", "6 3", "2 3", "8 3 2 3", "", "6 3")
-"""So that the lines can be told apart without colors."""
+"""The dash patterns of the lines, which distinguish them without colors."""
 
 
 class Plot(NamedTuple):

@@ -12,9 +12,9 @@ from shared_api.quantity import QuantityError, amount, format_amount
 
 NUMBERS: Final = ("USED", "CHARGED", "MIN", "MAX", "RUNTIME", "BORROWED")
 COLUMNS: Final = ("QUOTA", "RESOURCE", *NUMBERS)
-"""Of a pipe; a terminal has the bar and the percents before the numbers."""
+"""The columns in a pipe; a terminal has a bar and percentages before the numbers."""
 FULL: Final = 0.9
-"""From this share on a bar is a warning: the next job may not fit."""
+"""The share from which on a bar is a warning: the next job may not fit."""
 
 _GAP: Final = 2
 """Columns between those of a table on a terminal."""

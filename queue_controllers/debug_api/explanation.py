@@ -182,8 +182,8 @@ def _find_problems(view: JobView, job: JobFacts) -> tuple[Problem, ...]:
         for each in decision.actions
         if isinstance(each, RecordJobEvent) and each.type is EventType.WARNING
     ]
-    is_told = any(each.reason == PODS_REFUSED for each in found)
-    if job.pods_refused and view.ownership.managed and not is_told:
+    is_listed = any(each.reason == PODS_REFUSED for each in found)
+    if job.pods_refused and view.ownership.managed and not is_listed:
         message = f"The API server would refuse its pods: {job.pods_refused}"
         found.append(Problem(PODS_REFUSED, message))
     return tuple(found)

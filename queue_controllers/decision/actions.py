@@ -66,7 +66,7 @@ class ResizeJob(Action, frozen=True):
 
     resize: Resize
     granted: int | None = None
-    """As in `ReleaseJob`."""
+    """See `ReleaseJob.granted`."""
 
 
 class MarkJob(Action, frozen=True):
@@ -77,7 +77,7 @@ class MarkJob(Action, frozen=True):
 
     marked: bool
     granted: int | None = None
-    """As in `ReleaseJob`."""
+    """See `ReleaseJob.granted`."""
 
 
 class TouchJob(Action, frozen=True):
@@ -133,7 +133,7 @@ class RecordJobEvent(Action, frozen=True):
     message: str
     type: EventType = EventType.NORMAL
     pod: Uid = NO_UID
-    """Of a job that is only pods: the pod that it is recorded on, rather than the first."""
+    """For a job that is only pods: the pod to record it on, instead of the first."""
 
 
 class RecordUnitEvent(Action, frozen=True):

@@ -301,7 +301,7 @@ def _without_attempt(memory: JobMemory) -> JobMemory:
         first_release=None,
         has_seen_pods=False,
         without_pods_since=None,
-        asked_why_at=None,
+        events_read_at=None,
         why="",
         beyond_since=None,
     )

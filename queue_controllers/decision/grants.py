@@ -13,7 +13,7 @@ from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet
 from queue_controllers.jobframework.partial_parallelism import Resize, write_note
 from shared_api.objects.pod import PodSpec
 from shared_api.objects.queue_unit import DEFAULT_REQUIREMENT, Admission, PodSet, QueueUnit
-from shared_api.pod_requests import ask_alike, pod_requests
+from shared_api.pod_requests import has_equal_requests, pod_requests
 from shared_api.quantity import QuantityError
 from shared_api.queue_unit_phases import Phase, phase_of
 from shared_api.resource_list import Amounts, parse_amounts
@@ -87,9 +87,9 @@ def given_back_counts(unit: QueueUnit) -> dict[str, int]:
 
     Users may edit the status: what exceeds the grant does not count.
     """
-    said = {each.name: each.count for each in unit.status.reclaimable_pods}
+    recorded = {each.name: each.count for each in unit.status.reclaimable_pods}
     granted = granted_counts(unit)
-    return {name: min(max(said.get(name, 0), 0), count) for name, count in granted.items()}
+    return {name: min(max(recorded.get(name, 0), 0), count) for name, count in granted.items()}
 
 
 def outgrows(job: JobFacts, unit: QueueUnit, *, was_released: bool = False) -> bool:
@@ -132,20 +132,22 @@ def outgrows_spec(job: JobFacts, unit: QueueUnit) -> bool:
 
     More pods of a set, larger pods, or a set that the unit does not have.
     """
-    said = {pod_set.name: pod_set for pod_set in unit.spec.pod_set}
+    recorded = {pod_set.name: pod_set for pod_set in unit.spec.pod_set}
     return any(
-        (known := said.get(each.name)) is None or each.count > known.count or asks_more(each, known)
+        (known := recorded.get(each.name)) is None
+        or each.count > known.count
+        or requests_more(each, known)
         for each in job.pod_sets
         if each.count
     )
 
 
-def asks_more(pod_set: JobPodSet, known: PodSet) -> bool:
+def requests_more(pod_set: JobPodSet, known: PodSet) -> bool:
     """Return whether pods of a set request more of any resource than the unit says of them."""
-    wanted, said = pod_set.template.spec, known.template.spec
-    if ask_alike(wanted, said):
+    wanted, recorded = pod_set.template.spec, known.template.spec
+    if has_equal_requests(wanted, recorded):
         return False
-    return exceeds(read_requests(wanted), read_requests(said))
+    return exceeds(read_requests(wanted), read_requests(recorded))
 
 
 def read_requests(spec: PodSpec) -> Amounts | None:

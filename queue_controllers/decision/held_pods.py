@@ -27,11 +27,11 @@ from queue_controllers.decision.actions import (
 )
 from queue_controllers.decision.grants import (
     Grant,
-    asks_more,
     exceeds,
     grants_of,
     read_requests,
     recorded_amounts,
+    requests_more,
 )
 from queue_controllers.decision.job_state import HeldPod, PodCounts
 from queue_controllers.decision.job_view import JobMemory, JobView
@@ -40,7 +40,7 @@ from queue_controllers.decision.unit_status_patches import set_condition
 from queue_controllers.jobframework.generic_job import JobFacts, JobPodSet
 from shared_api.objects.meta import Condition, Uid, find_condition, is_condition_true
 from shared_api.objects.queue_unit import PodSet, QueueUnit
-from shared_api.pod_requests import ask_alike
+from shared_api.pod_requests import has_equal_requests
 from shared_api.quantity import for_people
 from shared_api.queue_unit_phases import PODS_BEYOND_GRANT
 from shared_api.resource_list import Amounts
@@ -106,7 +106,7 @@ def sort_held(unit: QueueUnit, pods: PodCounts) -> SortedPods:
     before: HeldPod | None = None
     asked: Amounts | None = None
     for pod in pods.held:
-        if before is None or not ask_alike(before.spec, pod.spec):
+        if before is None or not has_equal_requests(before.spec, pod.spec):
             asked = read_requests(pod.spec)
         before, name = pod, pod.pod_set
         this = BeyondGrant(pod=pod, asked=asked, grant=grants.get(name, NO_GRANT))
@@ -195,14 +195,14 @@ def _is_to_follow(pod_set: JobPodSet, known: PodSet, grant: Grant, *, is_larger:
         return False  # mostly
     asks = exceeds(read_requests(pod_set.template.spec), grant.per_pod)
     if asks:
-        return is_larger and asks_differently(pod_set, known)
+        return is_larger and requests_differ(pod_set, known)
     return excess
 
 
-def asks_differently(pod_set: JobPodSet, known: PodSet) -> bool:
+def requests_differ(pod_set: JobPodSet, known: PodSet) -> bool:
     """Return whether pods of a set request other amounts than the unit says of them."""
     wanted, spec = pod_set.template.spec, known.template.spec
-    return asks_more(pod_set, known) or exceeds(read_requests(spec), read_requests(wanted))
+    return requests_more(pod_set, known) or exceeds(read_requests(spec), read_requests(wanted))
 
 
 # --- words ----------------------------------------------------------------------------------------

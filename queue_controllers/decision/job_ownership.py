@@ -51,7 +51,7 @@ NAMES_NOTHING: Final = "it names no queue or quota"
 class Rule(StrEnum):
     """The rule that says what a job belongs to: a word for programs, as the debug API has it."""
 
-    UNSAID = ""
+    UNSTATED = ""
     # The queue manages it.
     IN_QUEUE = "InQueue"
     EVERY_JOB = "EveryJob"
@@ -81,7 +81,7 @@ class ClusterContext(msgspec.Struct, frozen=True, kw_only=True):
 
     quotas: QuotaNames = QuotaNames()
     namespace_labels: dict[str, str] = {}
-    """Those of the job's namespace."""
+    """The labels of the job's namespace."""
     priority_classes: Mapping[str, int] = {}
     max_priority: int | None = None
     """The highest priority that the namespace allows its jobs; None: any."""
@@ -114,7 +114,7 @@ class Ownership(msgspec.Struct, frozen=True):
     """It is not managed because of its owner."""
     held_by_owner: bool = False
     """In addition it must not run, since its owner is held."""
-    rule: Rule = Rule.UNSAID
+    rule: Rule = Rule.UNSTATED
     """What `reason` says in words."""
 
 

@@ -19,7 +19,7 @@ class Manage(StrEnum):
     """Which jobs the queue manages."""
 
     LABELLED = "labelled"
-    """Those that name a queue or quota, or ask for it by the suspend annotation."""
+    """Jobs that name a queue or quota, or request it by the suspend annotation."""
     NAMESPACE_QUOTA = "namespace-quota"
     """In addition those whose namespace has a quota by koord-scheduler's rule."""
     ALL = "all"
@@ -79,7 +79,7 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
     backoff: Backoff = backoff_from(0.0)
     """How long an evicted unit waits if its eviction asks for a backoff."""
     backoff_limit: int = 0
-    """After how many backoffs in a row a unit is deactivated; 0: never."""
+    """The backoffs in a row after which a unit is deactivated; 0 for never."""
 
     def suspends_by_annotation(self, kind: JobKind) -> bool:
         """Return whether a job of a kind stops only with the suspend annotation."""

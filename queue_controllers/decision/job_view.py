@@ -58,7 +58,7 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """This process has just created the unit of a job that ran before; its status does not say so
     yet."""
     held: bool = False
-    """As this process created its unit the job had pods, and was suspended by this process or
+    """When this process created the unit, the job had pods and was suspended by this process or
     another queue. Should it be resumed while these go, pods that are older than the unit are no
     sign that it ran before the queue knew of it."""
     place_kept: bool = False
@@ -93,10 +93,10 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """At the last reconcile there were pods of the job, and none of them ran yet."""
     without_pods_since: datetime | None = None
     """Since when a released job has no pod, as far as this process can know (wall time)."""
-    asked_why_at: datetime | None = None
+    events_read_at: datetime | None = None
     """When its events were read, in this attempt, for why it has no pods."""
     why: str = ""
-    """What they said."""
+    """Why it has no pods, by these events."""
     suspended_at: tuple[float, ...] = ()
     """When a released job was found suspended by others (monotonic), newest last."""
     reported_refusal: str = ""
@@ -166,7 +166,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     requeue_after_seconds: float | None = None
     state: JobState | None = None
     """None if the queue does not manage the job."""
-    asks_why: bool = False
+    needs_events: bool = False
     """The job's events are to be read for why it has no pods; the answer is remembered."""
     is_complete: bool = False
     """Once these actions are done there is nothing more to do until something else changes: the

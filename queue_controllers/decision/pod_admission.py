@@ -66,7 +66,7 @@ class AdmissionObjects(msgspec.Struct, frozen=True, kw_only=True):
     """What the API server's admission reads in one namespace; None: it cannot be read."""
 
     limit_ranges: tuple[LimitRange, ...] = ()
-    """Those of the job's namespace."""
+    """The LimitRanges of the job's namespace."""
     runtime_classes: Mapping[str, RuntimeClass] | None = None
     priority_classes: Container[str] | None = None
     """Names of those that exist."""

@@ -25,7 +25,7 @@ from queue_controllers.decision.job_state import JobState, State
 from queue_controllers.decision.job_view import Decision, JobMemory, JobView
 from queue_controllers.decision.unit_status_patches import last_past, set_condition
 from queue_controllers.jobframework.generic_job import JobFacts, JobKind
-from queue_controllers.jobframework.pod_scheduling import UNSCHEDULABLE_SECONDS, NoNode
+from queue_controllers.jobframework.pod_scheduling import UNSCHEDULABLE_SECONDS, NoNodeReason
 from shared_api.objects.meta import Condition, find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import (
@@ -53,7 +53,7 @@ POD_CREATION_SECONDS: Final = 300.0
 """How long a job may have no pod before it gives its quota back, unless a setting says otherwise;
 only of kinds that create their pods at once."""
 
-ASK_AGAIN_SECONDS: Final = 600.0
+REREAD_SECONDS: Final = 600.0
 """Between two reads of one job's events in one attempt, whatever changes: the server scans all
 events of the namespace for it."""
 
@@ -64,9 +64,9 @@ SEPARATOR: Final = "; "
 """Stands between why the queue waits for a unit and what is wrong with its pods; in no name."""
 
 _REFUSED: Final = {
-    NoNode.QUOTA: "For more than a minute pods of it are refused by their quota",
-    NoNode.NODES: "For more than a minute pods of it fit no node",
-    NoNode.OTHER: "For more than a minute pods of it have no node",
+    NoNodeReason.QUOTA: "For more than a minute pods of it are refused by their quota",
+    NoNodeReason.NODES: "For more than a minute pods of it fit no node",
+    NoNodeReason.OTHER: "For more than a minute pods of it have no node",
 }
 
 
@@ -75,7 +75,7 @@ class PodsTrouble(msgspec.Struct, frozen=True):
 
     reason: str
     words: str
-    """They begin the message, and stay while the same is wrong."""
+    """The beginning of the message, unchanged while the same is wrong."""
     detail: str
 
     @property
@@ -92,7 +92,7 @@ class PodsVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """The part of the unit's status that says so, {} if it does already."""
     refusal: PodsTrouble | None = None
     """What that part says of pods without a node, if no event has yet."""
-    asks_why: bool = False
+    needs_events: bool = False
     """The job's events have to be read before the unit reports it."""
     late: str = ""
     """Why the job gives its quota back, "" if it does not."""
@@ -141,8 +141,8 @@ def judge_pods(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
         status = _status_of(view, unit, None)
         return PodsVerdict(memory=memory, status=status, requeue_after_seconds=patience - passed)
     if not _has_reported(unit, NO_PODS, NO_POD):
-        if _may_ask(view, since):
-            return PodsVerdict(memory=memory, asks_why=True)
+        if _may_read_again(view, since):
+            return PodsVerdict(memory=memory, needs_events=True)
         then = f". If none comes within {timeout:g} s, it gives its quota back" if timeout else ""
         trouble = PodsTrouble(NO_PODS, NO_POD, f"{memory.why or NO_EVENT}{then}")
         return PodsVerdict(memory=memory, status=_status_of(view, unit, trouble))
@@ -192,13 +192,13 @@ def _without_since(view: JobView, job: JobFacts, unit: QueueUnit) -> tuple[JobMe
     return memory, since
 
 
-def _may_ask(view: JobView, since: datetime) -> bool:
+def _may_read_again(view: JobView, since: datetime) -> bool:
     """Return whether the job's events may be read: once per attempt, and seldom after that."""
-    asked_at = view.memory.asked_why_at
-    if asked_at is None:
+    read_at = view.memory.events_read_at
+    if read_at is None:
         return True
-    passed = (view.moment.wall - asked_at).total_seconds()
-    return since > asked_at and passed >= ASK_AGAIN_SECONDS
+    passed = (view.moment.wall - read_at).total_seconds()
+    return since > read_at and passed >= REREAD_SECONDS
 
 
 def _why_late(unit: QueueUnit, timeout: float) -> str:

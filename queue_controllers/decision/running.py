@@ -98,8 +98,8 @@ def follow_job(view: JobView, job: JobFacts, unit: QueueUnit, state: JobState) -
     view = msgspec.structs.replace(view, memory=pods.memory)
     if late or pods.late:
         return announce_eviction(view, unit, BACKOFF_TIMEOUT, late or pods.late)
-    if pods.asks_why:
-        return Decision(memory=view.memory, asks_why=True)
+    if pods.needs_events:
+        return Decision(memory=view.memory, needs_events=True)
     requeue_after = earliest(requeue_after, pods.requeue_after_seconds)
     status: dict[str, object] = {}
     # A pod that waits at its gate stands in for another, perhaps with other requests: it may be

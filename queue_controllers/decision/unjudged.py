@@ -36,7 +36,7 @@ class UnjudgedJob(msgspec.Struct, frozen=True, kw_only=True):
     kind: JobKind
     metadata: ObjectMeta
     suspended: bool
-    """By its suspend field, or the annotation that stands for it."""
+    """Whether its suspend field, or the annotation in place of one, suspends it."""
     must_run: str = ""
     """The field because of which it would not survive being suspended; "" for none."""
     is_queued: bool

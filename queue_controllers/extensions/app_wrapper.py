@@ -62,7 +62,7 @@ KIND: Final = JobKind(
 )
 
 APP_WRAPPER_LABEL: Final = "workload.codeflare.dev/appwrapper"
-"""On every pod: the wrapper it comes from."""
+"""The label of every pod with the name of its AppWrapper."""
 
 _ROOT: Final = "template"
 """The start of all paths."""

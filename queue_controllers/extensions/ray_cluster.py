@@ -66,7 +66,7 @@ class RayCluster(WireStruct, frozen=True):
 
 
 MAX_NAME_CHARS: Final = 63
-"""To which the operator cuts the names of Jobs, from the left."""
+"""The length to which the operator cuts the names of Jobs, from the left."""
 
 CLUSTER_SPEC: Final = ClusterSpecField(parse_path(".spec"), attrgetter("spec"))
 

@@ -107,7 +107,7 @@ class TrainJob(WireStruct, frozen=True):
 
     @property
     def replicated_jobs(self) -> tuple[ReplicatedJob, ...]:
-        """Those of the JobSet; none if it is not known."""
+        """The replicated jobs of the JobSet; empty if it is unknown."""
         return () if self.child is None else self.child.spec.replicated_jobs
 
 

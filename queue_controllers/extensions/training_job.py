@@ -60,7 +60,7 @@ INIT_PYTORCH: Final = ScheduledContainer(
     image="alpine:3.10",
     resources=ResourceRequirements(requests={"cpu": "50m", "memory": "10Mi"}),
 )
-"""As the operator makes it, if its own configuration does not say otherwise."""
+"""The container that the operator adds unless its configuration says otherwise."""
 
 KUBECTL_DELIVERY: Final = ScheduledContainer(
     name="kubectl-delivery",

@@ -37,7 +37,7 @@ from queue_controllers.jobframework.pod_template import (
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import ObjectMeta, OwnerReference, Timestamp, Uid
 from shared_api.objects.pod import Pod, TemplateMeta
-from shared_api.pod_requests import ask_alike, pod_requests
+from shared_api.pod_requests import has_equal_requests, pod_requests
 from shared_api.quantity import QuantityError
 from shared_api.resource_list import fits
 from shared_api.well_known_labels import (
@@ -82,7 +82,7 @@ class PodGroup(msgspec.Struct, frozen=True, kw_only=True):
     metadata: ObjectMeta
     """Labels and annotations are the first pod's; uid and creation time are the group's."""
     pods: tuple[ScheduledPod, ...]
-    """Those that may yet run come first, older ones before younger ones."""
+    """Its pods: those that may yet run first, then by age, the oldest first."""
     other: Any = None
     """The object that says how many pods there will be, once it is read."""
 
@@ -307,7 +307,7 @@ def pod_to_admit(pods: Sequence[ScheduledPod]) -> ScheduledPod:
         return pods[0]
     most, *others = held
     for pod in others:
-        if not ask_alike(most.spec, pod.spec) and _exceeds(pod, most):
+        if not has_equal_requests(most.spec, pod.spec) and _exceeds(pod, most):
             most = pod
     return most
 

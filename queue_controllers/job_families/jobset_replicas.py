@@ -21,10 +21,10 @@ from shared_api.objects.meta import Condition, WireStruct
 from shared_api.objects.pod import Pod
 
 JOB_SET_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
-"""On every pod: the JobSet it comes from."""
+"""The label of every pod with the name of its JobSet."""
 
 ROLE_LABEL: Final = "jobset.sigs.k8s.io/replicatedjob-name"
-"""On every pod: which replicated job of it."""
+"""The label of every pod with the name of its replicated job."""
 
 
 class ReplicatedJobSpec(WireStruct, frozen=True):

@@ -68,7 +68,7 @@ class ReplicaSpec(WireStruct, frozen=True):
 
 
 ReplicaSpecs = dict[str, ReplicaSpec]
-"""By role, as the object has it."""
+"""The replica specs by role, as the object has them."""
 
 
 class SchedulingPolicy(WireStruct, frozen=True):

@@ -93,14 +93,14 @@ class JobPodSet(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     count: int
     template: ScheduledPodTemplate
-    """As its pods will be: as the user wants it, without what releases have added for admission
-    checks, and with what the API server makes of it (`pod_admission`)."""
+    """The template that pods will have: as the user wants it, without what releases have added for
+    admission checks, and with what the API server makes of it (`pod_admission`)."""
     written: ScheduledPodTemplate | None = None
-    """As the user wants it, if the API server makes another of it."""
+    """The template as the user wrote it, if the API server changes it."""
     is_sum: bool = False
     """The template only states the total of all pods of the job: no pod is created from it."""
     is_to_come: bool = False
-    """Of a job that is made of pods: there is none of this set yet, and the template is that of the
+    """True for a job made of pods that has none of this set yet: the template is that of the
     object which will create them."""
     has_limits: bool = True
     """The template states the limits of its containers; else the job's operator sets them."""

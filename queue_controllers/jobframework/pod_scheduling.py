@@ -52,7 +52,7 @@ _CUT: Final = "..."
 _OF_NODES: Final = ("nodes are available", "no nodes available")
 
 
-class NoNode(StrEnum):
+class NoNodeReason(StrEnum):
     """Why a pod has no node."""
 
     QUOTA = "quota"
@@ -67,7 +67,7 @@ class Unschedulable(msgspec.Struct, frozen=True, order=True):
     """A pod that has no node; ordered by time."""
 
     since: Timestamp
-    why: NoNode
+    why: NoNodeReason
     message: str
     """The scheduler's words, at most `MAX_MESSAGE_CHARS`."""
 
@@ -134,15 +134,15 @@ def _read(pod: Pod, conditions: tuple[WordedCondition, ...]) -> Unschedulable | 
     return None
 
 
-def classify(text: str) -> tuple[NoNode, str]:
+def classify(text: str) -> tuple[NoNodeReason, str]:
     """Return why a pod has no node, by the words of its scheduler, and the part that says so."""
     lower = text.lower()
     for words in _OF_QUOTAS:
         at = lower.find(words)
         if at >= 0:
-            return NoNode.QUOTA, _cut_refusal(_tidy(text[at:]))
+            return NoNodeReason.QUOTA, _cut_refusal(_tidy(text[at:]))
     is_of_nodes = any(words in lower for words in _OF_NODES)
-    return (NoNode.NODES if is_of_nodes else NoNode.OTHER), _cut(_tidy(text))
+    return (NoNodeReason.NODES if is_of_nodes else NoNodeReason.OTHER), _cut(_tidy(text))
 
 
 def _tidy(text: str) -> str:

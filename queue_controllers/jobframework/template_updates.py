@@ -29,7 +29,7 @@ not read either: the controllers write none."""
 DIGEST_CHARS: Final = 12
 
 Toleration = dict[str, Any]
-"""As JSON."""
+"""A toleration, as JSON."""
 
 
 class TemplateUpdate(msgspec.Struct, frozen=True, kw_only=True):

@@ -323,7 +323,7 @@ class PreviewRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     adapter: GenericJob[Any]
     job: JobFacts
-    """With its pod sets as they are written."""
+    """The job, with its pod sets as they are written."""
     context: ClusterContext
     has_unit: bool
     wake: Callable[[str], None]

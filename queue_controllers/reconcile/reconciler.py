@@ -440,7 +440,7 @@ class JobReconciler(Generic[JobT]):
         decision = decide(view)
         if own is None and (again := self._recheck_job(key, meta)) is not None:
             return again
-        if decision.asks_why:
+        if decision.needs_events:
             self._remember(meta, self._with_why(decision.memory, meta, view))
             self._queue.add_after(key, MIN_REQUEUE_SECONDS)  # for the last reconcile of a step
             return True
@@ -511,7 +511,7 @@ class JobReconciler(Generic[JobT]):
         released_at = None if view.job is None else view.job.released_at
         return msgspec.structs.replace(
             memory,
-            asked_why_at=view.moment.wall,
+            events_read_at=view.moment.wall,
             why=self._events(job, released_at),
             reported_events=view.memory.reported_events,
         )

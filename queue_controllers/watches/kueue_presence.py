@@ -22,7 +22,7 @@ VERSIONS: Final = ("v1beta2", "v1beta1", "v1")
 """Versions of Workload, the most probable one first."""
 
 LOOK_SECONDS: Final = 5.0
-"""As in `kind_watch`: that a kind comes or goes must be noticed within 10 s."""
+"""The polling interval: as in `kind_watch`, a new or removed kind must be noticed within 10 s."""
 
 PENDING_LOOKS: Final = 2
 """How often in a row it must be missing before it is gone: API servers restart."""

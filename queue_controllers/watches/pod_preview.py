@@ -61,7 +61,7 @@ from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.process.clock import Clock
 from shared_api.work_queue import log_failure
 
-ASK_AGAIN_SECONDS: Final = 600.0
+REPEAT_SECONDS: Final = 600.0
 """How often all dry runs are repeated without a change: a webhook may have rules of its own."""
 
 NEW_JOB_SECONDS: Final = 5.0
@@ -78,7 +78,7 @@ one that they have just compiled, or behind a slow etcd, takes longer."""
 FAILURE_BACKOFF: Final = Backoff(base_seconds=1.0, cap_seconds=60.0)
 """Between tries of a dry run without a response."""
 
-REFUSAL_BACKOFF: Final = Backoff(base_seconds=2.0, cap_seconds=ASK_AGAIN_SECONDS)
+REFUSAL_BACKOFF: Final = Backoff(base_seconds=2.0, cap_seconds=REPEAT_SECONDS)
 """Between dry runs of a pod that was refused, or about which nothing is known now."""
 
 IDLE_SECONDS: Final = 3600.0
@@ -176,14 +176,14 @@ class PodPreviews:
         clock: Clock,
         *,
         on_changed: Callable[[str], None],
-        ask_again_seconds: float = ASK_AGAIN_SECONDS,
+        repeat_seconds: float = REPEAT_SECONDS,
         on_error: Callable[[], None] = lambda: None,
     ) -> None:
         self._on_error = on_error
         self._client = client
         self._clock = clock
         self._on_changed = on_changed
-        self._ask_again_seconds = ask_again_seconds
+        self._repeat_seconds = repeat_seconds
         self.wake: Callable[[], None] = lambda: None
         # Guards the fields below; no request is sent while it is held.
         self._lock = threading.Lock()
@@ -274,7 +274,7 @@ class PodPreviews:
             waiting.parts, waiting.job, waiting.since, waiting.due = parts, job.metadata, now, now
         return waiting
 
-    def ask_anew(self, namespace: str) -> None:
+    def repeat_dry_runs(self, namespace: str) -> None:
         """Repeat the dry runs of a namespace, "" for all, whose results may have changed."""
         now = self._clock.monotonic()
         with self._lock:
@@ -419,9 +419,9 @@ class PodPreviews:
 
     def _set_due(self, known: _Known, now: float) -> None:
         if known.result.spec is not None:
-            known.failures, known.due = 0, now + self._ask_again_seconds
+            known.failures, known.due = 0, now + self._repeat_seconds
             return
-        known.due = now + min(REFUSAL_BACKOFF.seconds(known.failures), self._ask_again_seconds)
+        known.due = now + min(REFUSAL_BACKOFF.seconds(known.failures), self._repeat_seconds)
         known.failures += 1
 
     def _send(self, dry_run: DryRun) -> PreviewResult:

@@ -52,7 +52,7 @@ BY_UNIT: Final = "unit"
 BY_JOB: Final = "job"
 
 Slimmer = Callable[[Pod, Pod | None], Pod]
-"""From a pod, and its trimmed version from before, to the trimmed one."""
+"""Returns the trimmed version of a pod, given its previous trimmed version."""
 
 FOLLOWED_PODS: Final[ResourceType[ReadPod]] = ResourceType(
     PODS.group, PODS.version, PODS.plural, PODS.kind, namespaced=True, object_type=ReadPod

@@ -42,7 +42,7 @@ PAST: Final = ShareLimits(
     own_rate=0.05,
     saved_seconds=10.0,
 )
-"""Of answers about earlier times."""
+"""The shares of callers in answers about earlier times."""
 NOW: Final = ShareLimits(
     places=8,
     waiting=64,
@@ -54,7 +54,7 @@ NOW: Final = ShareLimits(
     own_rate=0.25,
     saved_seconds=10.0,
 )
-"""Of answers about now, on a port that others reach."""
+"""The shares of callers in answers about now, on a port that is open to others."""
 HISTORY: Final = "page/history"
 """Who asks for what no user waits for."""
 REST_SECONDS: Final = (0.01, 1.0)
@@ -104,7 +104,7 @@ class LoopTurns:
         try:
             while not ticket.decided.is_set():
                 seconds = self._shares.seconds_to_tick(self._clock.monotonic())
-                with anyio.move_on_after(_rest(seconds)):
+                with anyio.move_on_after(_clamp_rest(seconds)):
                     await ticket.decided.wait()
                 announce(self._shares.tick(self._clock.monotonic()))
         except BaseException:  # the server ends
@@ -158,7 +158,7 @@ class AnswerTurns:
         passes_request = _REQUEST in declared.parameters
 
         @wraps(answer)
-        async def asked(**given: Any) -> Response:  # noqa: ANN401 - what the route takes
+        async def route(**given: Any) -> Response:  # noqa: ANN401 - what the route takes
             request: Request = given[_REQUEST] if passes_request else given.pop(_REQUEST)
             work = partial(_encoded, partial(answer, **given))
             if AT in request.query_params:
@@ -174,8 +174,8 @@ class AnswerTurns:
         if not passes_request:
             own = inspect.Parameter(_REQUEST, inspect.Parameter.KEYWORD_ONLY, annotation=Request)
             declared = declared.replace(parameters=[*declared.parameters.values(), own])
-        asked.__signature__ = declared  # type: ignore[attr-defined]  # what FastAPI reads
-        return asked
+        route.__signature__ = declared  # type: ignore[attr-defined]  # what FastAPI reads
+        return route
 
     async def _run_aside(self, work: Callable[[], None]) -> None:
         if self._is_aside:
@@ -191,7 +191,7 @@ class AnswerTurns:
             self._is_aside = False
 
 
-def _rest(seconds: float | None) -> float:
+def _clamp_rest(seconds: float | None) -> float:
     shortest, longest = REST_SECONDS
     return longest if seconds is None else min(longest, max(shortest, seconds))
 

@@ -29,7 +29,7 @@ from shared_api.version import VERSION
 
 PATH: Final = "/debug/dump"
 FINISHED_RUNS: Final = "/debug/finished-runs"
-"""Of the insight program's own routes; only the scheduler asks."""
+"""A route of the insight program that only the scheduler requests."""
 JSON: Final = "application/json"
 
 log = structlog.get_logger("dumps")

@@ -223,7 +223,7 @@ class ExplainView(View):
     pods_not_ready: str = _of_explanation(lambda each: pods_message(each.record.unit))
     without_plugins: list[str] = _of_explanation(lambda each: list(each.without_plugins))
     admitted: AdmittedView | None = None
-    """Of an admitted unit only."""
+    """Set for an admitted unit only."""
     changes: list[ChangeView] | None = None
     changes_complete: bool | None = None
 

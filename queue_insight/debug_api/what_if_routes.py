@@ -45,7 +45,8 @@ from shared_api.timestamps import rfc3339
 PATH: Final = "/debug/what-if"
 
 MAX_EDITS: Final = 100
-"""Of one question: each is told to a copy of the engine, some milliseconds in the worst case."""
+"""The most edits of one question: each is applied to a copy of the engine, which may take some
+ms."""
 MAX_LISTED: Final = 1000
 """Units of each list of an answer; the counts are of all."""
 MAX_HORIZON_SECONDS: Final = 30 * 86_400

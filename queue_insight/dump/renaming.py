@@ -24,7 +24,7 @@ KEPT_WORDS: Final = (
     *("default", "koord", "koordinator", "kube", "main", "queue", "quota", "requirement"),
     *("root", "system"),
 )
-"""Of `koordinator-root-quota`, `koord-queue/default-requirement` and the like; sorted."""
+"""The words of `koordinator-root-quota`, `koord-queue/default-requirement` and the like; sorted."""
 
 MARK_BYTES: Final = 3
 

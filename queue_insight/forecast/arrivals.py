@@ -29,7 +29,7 @@ from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
 
 DAY: Final = 86_400.0
 PIECE_SECONDS: Final = 21_600.0
-"""As long as most waits that can be foreseen at all, and a quarter of a day."""
+"""The length of a piece: a quarter of a day, which most foreseeable waits do not exceed."""
 DAYS: Final = 7
 """How far back pieces are drawn from: all days of a week."""
 OLDER: Final = 0.75
@@ -52,8 +52,8 @@ TIMES_KNOWN: Final = 10.0
 nothing about a week."""
 
 MAX_ARRIVALS: Final = 50_000
-"""Of a path, about 2.5 kB each while they wait or run. Where a unit does not start on a path, all
-that arrives until the horizon would be held: at ten a second, 6 million in a week."""
+"""The most arrivals of a path, about 2.5 kB each while they wait or run. Where a unit does not
+start, all that arrives until the horizon would be held: at ten a second, 6 million in a week."""
 
 
 class PastArrival(msgspec.Struct, frozen=True, gc=False):

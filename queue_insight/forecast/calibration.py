@@ -47,7 +47,7 @@ FEW: Final = 20
 GRAIN_SECONDS: Final = 60.0
 """Added to both sides of a ratio, in seconds: errors of less than a minute do not matter."""
 CLOSE: Final = 1e-9
-"""By how much sums of weights may differ from what they should be."""
+"""The tolerated error of sums of weights."""
 LEVELS: Final = (LOW, MIDDLE, HIGH)
 
 

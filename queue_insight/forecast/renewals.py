@@ -81,21 +81,21 @@ class Renewals:
         )
         return Renewal(engine, moment, sampling)
 
-    def end(self, renewal: Renewal, is_told: Callable[[CachedUnit], bool]) -> Forecast:
+    def end(self, renewal: Renewal, is_published: Callable[[CachedUnit], bool]) -> Forecast:
         """Return the forecast of the paths that were played.
 
         Args:
             renewal: What was begun.
-            is_told: Returns whether users are told the times of a unit (``no_forecast``).
+            is_published: Returns whether users see the times of a unit (``no_forecast``).
         """
         found = renewal.sampling.summarize(self.calibration)
-        self._follow(renewal, found, is_told)
+        self._follow(renewal, found, is_published)
         return found
 
     # --- what became of it --------------------------------------------------------------------
 
     def _follow(
-        self, renewal: Renewal, found: Forecast, is_told: Callable[[CachedUnit], bool]
+        self, renewal: Renewal, found: Forecast, is_published: Callable[[CachedUnit], bool]
     ) -> None:
         epoch = renewal.moment.wall.timestamp()
         waiting = [record for record in renewal.engine.units if record.uid in found.units]
@@ -103,7 +103,7 @@ class Renewals:
         for record in waiting:
             unit = found.units[record.uid]
             each = _Followed(record.uid, record.key, epoch)
-            published = unit.calibrated.start if is_told(record) else None
+            published = unit.calibrated.start if is_published(record) else None
             if self.calibration.add(each, epoch, unit.raw, published):
                 self._followed.append(each)
 

@@ -23,7 +23,7 @@ PER_DOUBLING: Final = 8
 """Bins: each is 9 % longer than the one before, which is finer than any forecast can be."""
 
 BINS: Final = 25 * PER_DOUBLING
-"""From a second to 388 days."""
+"""The number of bins: they reach from a second to 388 days."""
 
 SURE: Final = 1 - 1e-9
 """The highest hazard of a bin, so that logarithms exist."""

@@ -70,14 +70,14 @@ class _Total:
     """The total of a unit that states no pods."""
 
     def __init__(self, unit: QueueUnit, total: Amounts) -> None:
-        self.asked = total
+        self.requested = total
         self.pods = 1
-        self.whose = "the unit"
+        self.subject = "the unit"
         self._field = "request" if unit.spec.request else "resource"
 
-    def edit(self, question: Question, asked: Amounts) -> Edit:
+    def edit(self, question: Question, requested: Amounts) -> Edit:
         """Return the unit with another total."""
-        return _with_spec(question, **{self._field: format_amounts(asked)})
+        return _with_spec(question, **{self._field: format_amounts(requested)})
 
     def patch(self, changed: Amounts) -> dict[str, Any] | None:
         """Return the patch of a unit that a user has written."""
@@ -90,15 +90,15 @@ class _Request:
     def __init__(self, unit: QueueUnit, demand: UnitDemand, index: int) -> None:
         pod_set = demand.pod_sets[index]
         least = pod_set if demand.least is None else demand.least.pod_sets[index]
-        self.asked = pod_set.per_pod
+        self.requested = pod_set.per_pod
         self.pods = least.count
-        self.whose = f"each pod of {pod_set.name}"
+        self.subject = f"each pod of {pod_set.name}"
         self._sets, self._index = unit.spec.pod_set, index
 
-    def edit(self, question: Question, asked: Amounts) -> Edit:
+    def edit(self, question: Question, requested: Amounts) -> Edit:
         """Return the unit with another request."""
         changed = self._sets[self._index]
-        requests = ResourceRequirements(requests=format_amounts(asked))
+        requests = ResourceRequirements(requests=format_amounts(requested))
         spec = PodSpec(containers=(Container(resources=requests),))
         changed = replace(changed, template=replace(changed.template, spec=spec))
         return _with_spec(question, pod_set=_with_set(self._sets, self._index, changed))
@@ -117,15 +117,15 @@ def _with_set(sets: tuple[PodSet, ...], index: int, changed: PodSet) -> tuple[Po
 
 
 def _ask_for_less(question: Question, missing: Amounts, demand: _Total | _Request) -> Change | None:
-    asked = dict(demand.asked)
+    requested = dict(demand.requested)
     for _ in range(MAX_STEPS):
         less = {key: -(-amount // max(1, demand.pods)) for key, amount in missing.items()}
         # A limit may be exceeded without the unit, which then starts if it requests none at all.
-        fewer = {**asked, **{key: max(0, asked.get(key, 0) - less[key]) for key in less}}
-        if fewer == asked:
+        fewer = {**requested, **{key: max(0, requested.get(key, 0) - less[key]) for key in less}}
+        if fewer == requested:
             return None
-        asked = fewer
-        outcome = question.trials.attempt(demand.edit(question, asked))
+        requested = fewer
+        outcome = question.trials.attempt(demand.edit(question, requested))
         if outcome.starts:
             break
         missing = _missing_after(question, outcome.engine)
@@ -133,37 +133,37 @@ def _ask_for_less(question: Question, missing: Amounts, demand: _Total | _Reques
             return None  # it fits, and waits for something else
     else:
         return None
-    changed = {key: amount for key, amount in asked.items() if amount != demand.asked[key]}
-    more = [demand.edit(question, {**asked, key: asked[key] + 1}) for key in changed]
+    changed = {key: amount for key, amount in requested.items() if amount != demand.requested[key]}
+    more = [demand.edit(question, {**requested, key: requested[key] + 1}) for key in changed]
     patches = patch_owner(question.record, of_unit=demand.patch(changed))
     return Change(
         kind=ChangeKind.REQUEST,
-        description=_describe_request(demand.whose, changed, can_patch=bool(patches)),
+        description=_describe_request(demand.subject, changed, can_patch=bool(patches)),
         sufficient=True,
         minimal=not any(question.trials.attempt(edit).starts for edit in more),
         practical=all(changed.values()),
         also_starts=outcome.also,
         patches=patches,
-        edits=(demand.edit(question, asked),),
+        edits=(demand.edit(question, requested),),
     )
 
 
-def _describe_request(whose: str, asked: Amounts, *, can_patch: bool) -> str:
-    """Say what a unit may request at most; `asked`: the resources of which it is less than now."""
+def _describe_request(subject: str, requested: Amounts, *, can_patch: bool) -> str:
+    """Return the most that a unit may request, of the resources of which it must request less."""
     texts = [
         f"at most {amount_for_people(key, amount, Rounding.DOWN)} of {key}"
         if amount
         else f"no {key}"
-        for key, amount in sorted(asked.items())
+        for key, amount in sorted(requested.items())
     ]
-    if not all(asked.values()):
+    if not all(requested.values()):
         # Few jobs can do without a resource: it is a fact about the quota rather than advice.
         return (
-            f"Nothing is left for it now: it would start only if {whose} requested "
+            f"Nothing is left for it now: it would start only if {subject} requested "
             f"{', '.join(texts)}."
         )
     how = "Patch it" if can_patch else "Make the job again"
-    return f"{how} so that {whose} requests {', '.join(texts)}."
+    return f"{how} so that {subject} requests {', '.join(texts)}."
 
 
 # --- fewer pods -----------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from queue_insight.insight.limit_edits import (
 )
 from queue_insight.insight.question import Question
 from queue_insight.insight.raise_search import (
-    NotFound,
+    NoRaiseReason,
     SufficientRaises,
     find_raises,
     raisable,
@@ -50,7 +50,7 @@ def _raise(question: Question, limit: Limit, missing: Amounts) -> Change | None:
     if isinstance(found, SufficientRaises):
         return _describe(question, found)
     text = f"Raising {name_limit(limit)} alone does not start it."
-    if found is NotFound.TOO_FAR:
+    if found is NoRaiseReason.TOO_FAR:
         text = (
             f"It is not known whether raising {name_limit(limit)} alone starts it: the units ahead "
             "of it take more than was tried."
@@ -59,7 +59,7 @@ def _raise(question: Question, limit: Limit, missing: Amounts) -> Change | None:
         kind=limit.kind,
         description=text,
         sufficient=False,
-        verified=found is NotFound.OTHERWISE,
+        verified=found is NoRaiseReason.OTHERWISE,
         minimal=False,
     )
 

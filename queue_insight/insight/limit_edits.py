@@ -61,7 +61,7 @@ class Limit(NamedTuple):
 
 
 Raises: TypeAlias = dict[Limit, Amounts]
-"""By how much each limit is raised."""
+"""The amounts by which limits are raised."""
 _Limiting: TypeAlias = ElasticQuota | ElasticQuotaTree | ResourceQuota
 
 

@@ -50,7 +50,7 @@ class SufficientRaises(NamedTuple):
     is_least: bool = False
 
 
-class NotFound(Enum):
+class NoRaiseReason(Enum):
     """Why there are no raises."""
 
     OTHERWISE = auto()
@@ -68,7 +68,7 @@ def read_limits(question: Question, engine: Engine) -> Raises:
 
 def find_raises(
     question: Question, first: Raises, *, only: Limit | None = None, base: tuple[Edit, ...] = ()
-) -> SufficientRaises | NotFound:
+) -> SufficientRaises | NoRaiseReason:
     """Return the least raises with which the unit starts, as far as the trials suffice.
 
     Args:
@@ -86,8 +86,8 @@ def find_raises(
     except SpentError:
         if not question.trials.left:
             raise
-        return NotFound.TOO_FAR
-    return best if isinstance(best, NotFound) else _refine(question, best)
+        return NoRaiseReason.TOO_FAR
+    return best if isinstance(best, NoRaiseReason) else _refine(question, best)
 
 
 def _refine(question: Question, best: SufficientRaises) -> SufficientRaises:
@@ -103,7 +103,7 @@ def _refine(question: Question, best: SufficientRaises) -> SufficientRaises:
 
 def _climb(
     question: Question, raises: Raises, only: Limit | None, base: tuple[Edit, ...]
-) -> SufficientRaises | NotFound:
+) -> SufficientRaises | NoRaiseReason:
     """Return raises with which the unit starts, mostly larger than needed."""
     outcome = _attempt(question, raises, base)
     for step in range(MAX_STEPS):
@@ -112,7 +112,7 @@ def _climb(
         need = read_limits(question, outcome.engine)
         need = raisable(question, {key: need[key] for key in need if only in {None, key}})
         if not need:
-            return NotFound.OTHERWISE
+            return NoRaiseReason.OTHERWISE
         factor = 2 ** max(0, step - SLOW_STEPS)
         more = {limit: scale(missing, factor) for limit, missing in need.items()}
         raises = {
@@ -120,7 +120,7 @@ def _climb(
         }
         further = question.trials.proceed(outcome, *edits_of(question, raises))
         outcome = _attempt(question, raises, base) if further.starts else further
-    return NotFound.TOO_FAR
+    return NoRaiseReason.TOO_FAR
 
 
 def raisable(question: Question, raises: Raises) -> Raises:

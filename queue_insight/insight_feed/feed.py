@@ -57,7 +57,7 @@ nothing while it makes an engine of a copy: some nine seconds of CPU for 200,000
 
 CALLS_PER_DIGEST: Final = 10_000
 CALLS_TO_FIRST_DIGEST: Final = 1000
-"""After a copy: what is wrong with copies is found soon."""
+"""The calls from a copy to its first digest: few, so that a wrong copy is detected soon."""
 
 DIGEST_SHARE: Final = 0.01
 """Most of the time that digests may take: at full speed 10,000 calls take a second or two."""

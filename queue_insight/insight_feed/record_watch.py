@@ -22,7 +22,7 @@ from shared_api.process.clock import Clock
 from shared_api.process.http_exchange import AnswerTooLargeError, BrokenAnswerError, Request
 from shared_api.process.local_socket import connect_to
 
-ASK_SECONDS: Final = 10.0
+POLL_SECONDS: Final = 10.0
 """Between two questions: shorter than the pause after which recording is tried again."""
 
 ANSWER_SECONDS: Final = 5.0
@@ -82,28 +82,28 @@ class RecordWatch:
         self._report = report
         self._find_pod = find_pod
         self._clock = clock
-        self._told = ""  # why nothing is recorded, as the last event has it, without numbers
-        self._told_at = 0.0
+        self._reported = ""  # why nothing is recorded, as the last event has it, without numbers
+        self._reported_at = 0.0
 
     def step(self) -> float:
         """Ask, and report what has changed; return how many seconds to rest."""
-        record = self._ask() if self._is_connected() else None
+        record = self._fetch_record() if self._is_connected() else None
         if record is None:
-            return ASK_SECONDS
+            return POLL_SECONDS
         if record.state == "stopped":
             reason = record.reason or "the insight program does not say why"
             now, kind = self._clock.monotonic(), _NUMBER.sub("", reason)
-            if kind != self._told or now - self._told_at >= REPEAT_SECONDS:
-                self._told, self._told_at = kind, now
+            if kind != self._reported or now - self._reported_at >= REPEAT_SECONDS:
+                self._reported, self._reported_at = kind, now
                 note = f"decisions are not recorded: {reason}; it is tried again"
                 self._send(STOPPED, note, warning=True)
-        elif self._told and record.complete_from is not None:
-            self._told = ""
+        elif self._reported and record.complete_from is not None:
+            self._reported = ""
             since = record.complete_from.isoformat()
             self._send(RESUMED, f"decisions are recorded again, since {since}", warning=False)
-        return ASK_SECONDS
+        return POLL_SECONDS
 
-    def _ask(self) -> _Record | None:
+    def _fetch_record(self) -> _Record | None:
         until = self._clock.monotonic() + ANSWER_SECONDS
         request = Request("GET", "/debug/insight", {})
         try:

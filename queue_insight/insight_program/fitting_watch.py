@@ -26,8 +26,8 @@ before they complain."""
 BUDGET_SECONDS: Final = 0.15
 """What a round may take, a hundredth of a core. What is left is looked at by the next rounds."""
 
-TOLD_SECONDS: Final = 120.0
-"""After this a unit is named in the log."""
+ANNOUNCED_SECONDS: Final = 120.0
+"""A unit that fits and is not admitted for so long is named in the log."""
 
 log = structlog.get_logger("fitting_watch")
 
@@ -114,7 +114,7 @@ class FittingWatch:
 
     def _log_stuck(self) -> None:
         """Log each unit once that has fitted for long."""
-        late = self._clock.monotonic() - TOLD_SECONDS
+        late = self._clock.monotonic() - ANNOUNCED_SECONDS
         stuck = {uid: each.unit for uid, each in self._fitting.items() if each.since <= late}
         for uid in stuck.keys() - self._logged:
             log.warning("a unit waits, and nothing keeps it from starting", unit=stuck[uid])

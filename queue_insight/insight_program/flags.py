@@ -36,11 +36,11 @@ FORECAST_INTERVAL: Final = "1m"
 """Shorter waits need no forecast."""
 
 MAX_DIGITS: Final = 9
-"""Of a whole number: more runs than any record keeps."""
+"""The most digits of a whole number: more runs than any record keeps."""
 
 RECORD_LIMIT_FLAG: Final = "--record-limit"
 RECORD_LIMIT: Final = "2Gi"
-"""As the chart's `insight.record.sizeLimit`."""
+"""The default of the chart's `insight.record.sizeLimit`, too."""
 
 ADDRESS_FLAG: Final = "--visibility-address"
 PAGE_FLAG: Final = "--page-address"

@@ -56,8 +56,8 @@ class Past(Protocol):
         ...
 
 
-class NoPast:
-    """A `Past` where nothing is recorded."""
+class WithoutPast:
+    """A `Past` without a record: each question raises NoStateError."""
 
     def at(self, moment: datetime) -> Source:
         """Raise NoStateError."""

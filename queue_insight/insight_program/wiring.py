@@ -45,7 +45,7 @@ from queue_insight.insight_program.recording import (
     RecordedPast,
     read_runs,
 )
-from queue_insight.insight_program.sources import NoPast, Past, Sources
+from queue_insight.insight_program.sources import Past, Sources, WithoutPast
 from shared_api.local_program import Check, LocalProgram
 from shared_api.objects.namespace import Namespace
 from shared_api.process.local_socket import PathTooLongError, listen_at
@@ -83,7 +83,7 @@ class Insight:
         self._engine = FollowedEngine()
         self._admissions = AdmissionRates(self._clock)
         self._recorder: EngineRecorder | None = None
-        past: Past = NoPast()
+        past: Past = WithoutPast()
         if flags.record_folder is not None:
             path = flags.record_folder / FILE
             limit = flags.record_bytes

@@ -23,8 +23,8 @@ from queue_insight.page.sessions import Sessions
 from shared_api.caller_shares import address_key, user_key
 
 OWN_REQUESTS: Final = 32
-"""Of one caller at once; a browser has six connections to a host. Fewer than wait for a turn, so
-that no caller fills that queue."""
+"""The most requests of one caller at once; a browser has six connections to a host. Fewer than may
+wait, so that no caller fills that queue."""
 REFUSED_AFTER_SECONDS: Final = 1.0
 MAX_REFUSALS: Final = 200
 """Refusals that are put off at once: each holds a connection. Further ones are sent at once."""

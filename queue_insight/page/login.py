@@ -51,7 +51,7 @@ BURST_OF_ALL: Final = 100.0
 PER_SECOND_OF_ALL: Final = 5.0
 MAX_ADDRESSES: Final = 1000
 
-MAX_ASKED: Final = 64
+MAX_REVIEWS: Final = 64
 """Namespaces that one request asks the API server about; the next one asks about further ones."""
 REVIEWS: Final = 8
 """Logins that wait for the API server at once, on threads of their own: while it is slow, those who
@@ -59,7 +59,7 @@ have logged in before are answered."""
 
 VISITORS: Final = Policy(
     allowed_seconds=60.0,
-    # As long: a request asks about `MAX_ASKED` namespaces, and adds them to those of earlier ones.
+    # As long: a request has at most `MAX_REVIEWS` reviews, and adds them to those of earlier ones.
     refused_seconds=60.0,
     failed_seconds=5.0,
     # Namespaces of all visitors who may not read all units: 20 MB.
@@ -72,7 +72,8 @@ VISITORS: Final = Policy(
 
 MAX_TOKEN: Final = 32_768
 MAX_BODY_BYTES: Final = 65_536
-"""Of a login: whoever reaches the port may send one, and a token of the longest may be escaped."""
+"""The longest body of a login: any client of the port may send one, and long tokens may be
+escaped."""
 
 LOG_IN: Final = "log in with a token of the cluster"
 WRONG: Final = "the token is not valid"
@@ -200,7 +201,7 @@ class LoggedInVisitors:
         return Visitor(session.user, reads_all, may_read, refusal_of, session, checked)
 
     def _reader_of(self, caller: Caller) -> MayRead:
-        """Return what says which namespaces a caller may read, with `MAX_ASKED` reviews at most."""
+        """Return a check of what namespaces a caller may read, by at most `MAX_REVIEWS` reviews."""
         known: dict[str, ReviewResult] = {}  # a view asks about each of its units
         reviewed = 0
 
@@ -209,8 +210,8 @@ class LoggedInVisitors:
             result = known.get(namespace)
             if result is None or result.until <= self._clock.monotonic():
                 right = list_units_in(namespace)
-                result = self._authorizer.known_right(caller, right)
-                if result is None and reviewed < MAX_ASKED:
+                result = self._authorizer.cached_right(caller, right)
+                if result is None and reviewed < MAX_REVIEWS:
                     reviewed += 1
                     result = self._authorizer.judge(caller, right)
                 if result is None:

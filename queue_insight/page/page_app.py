@@ -187,7 +187,7 @@ class Pages:
 
     def overview(self, visitor: Visitor, at: At) -> Response:
         """The first view."""
-        sources, asked, state = self._sources, self._sources.at(at), self.states.at(at)
+        sources, source, state = self._sources, self._sources.at(at), self.states.at(at)
         is_of_now = at is None
 
         def build() -> Overview:
@@ -196,7 +196,7 @@ class Pages:
                 sources.insight(),
                 sources.forecasts.age_seconds() if is_of_now else None,
                 visitor,
-                asked.now(),
+                source.now(),
                 sources.admissions_per_hour if is_of_now else lambda _: None,
                 is_of_now=is_of_now,
             )
@@ -205,13 +205,13 @@ class Pages:
 
     def unqueued(self, visitor: Visitor, query: UnitQuery, at: At) -> Response:
         """A page of the units that stand in no queue."""
-        asked, known = self._sources.at(at), self.states.at(at)
+        source, known = self._sources.at(at), self.states.at(at)
 
         def build() -> UnqueuedContent:
-            page, total, others = select(read_unqueued(asked, known.unqueued), query, visitor)
+            page, total, others = select(read_unqueued(source, known.unqueued), query, visitor)
             return UnqueuedContent(
-                leader=asked.is_leader,
-                state_at=rfc3339(asked.state_at),
+                leader=source.is_leader,
+                state_at=rfc3339(source.state_at),
                 total=total,
                 offset=query.offset,
                 limit=query.limit,
@@ -223,20 +223,20 @@ class Pages:
 
     def queue(self, visitor: Visitor, name: str, query: UnitQuery, at: At) -> Response:
         """One queue and a page of its units."""
-        asked, known = self._sources.at(at), self.states.at(at)
+        source, known = self._sources.at(at), self.states.at(at)
         current = known if at is None else None
 
         def build() -> QueueContent:
             queue = next((each for each in known.queues if each.name == name), None)
-            units = self._units(asked, current, name)
+            units = self._units(source, current, name)
             if queue is None:  # it is new
                 raise NoStateError(f"queue {name!r} has just changed; ask again")
             page, total, others = select(units, query, visitor)
             rate = None if current is None else self._sources.admissions_per_hour(name)
             return QueueContent(
-                leader=asked.is_leader,
-                state_at=rfc3339(asked.state_at),
-                queue=show_queue(queue, known.waiting, visitor, asked.now(), rate),
+                leader=source.is_leader,
+                state_at=rfc3339(source.state_at),
+                queue=show_queue(queue, known.waiting, visitor, source.now(), rate),
                 total=total,
                 offset=query.offset,
                 limit=query.limit,
@@ -247,20 +247,20 @@ class Pages:
         return self._encode(visitor, current, (name, query), build)
 
     def _units(
-        self, asked: EngineAtTime, current: KnownState | None, name: str
+        self, source: EngineAtTime, current: KnownState | None, name: str
     ) -> tuple[UnitFacts, ...]:
         """Return the units of a queue.
 
         Those of now are at most a second old: a virtual list asks by pages.
 
         Args:
-            asked: The state.
+            source: The state.
             current: The same, if it is that of now.
             name: Of the queue.
         """
         if current is None:
-            return read_units(asked, name)
-        return self._queued.get(current, name, lambda: read_units(asked, name))
+            return read_units(source, name)
+        return self._queued.get(current, name, lambda: read_units(source, name))
 
     def _start_of(self, at: At) -> Callable[[UnitFacts], Start]:
         """Return what says when a unit starts; of another time nothing is forecast."""
@@ -388,8 +388,8 @@ def build_page_api(sources: PageSources, login: Login | None, metrics: PageMetri
     return app
 
 
-def _asker(_request: Request, asked: Mapping[str, Any]) -> str:
-    visitor: Visitor = asked["visitor"]
+def _caller_key(_request: Request, arguments: Mapping[str, Any]) -> str:
+    visitor: Visitor = arguments["visitor"]
     return user_key(visitor.user)
 
 
@@ -430,7 +430,7 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerTu
     for each in (table, session, overview, queue, unit, changes, quota):
         each.__annotations__["visitor"] = Asking
     # Before the route of queues, whose names it would be one of.
-    _add_table(app, turns.in_turn(table, _asker))
+    _add_table(app, turns.in_turn(table, _caller_key))
     answers: dict[str, tuple[Callable[..., Any], type[View]]] = {
         "/page/session": (session, SessionView),
         "/page/overview": (overview, Overview),
@@ -442,7 +442,7 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerTu
     for path, (answer, view) in answers.items():
         busy = None if answer is session else problems(BUSY)
         read_more = pages.read_history if answer is quota else None
-        timed = turns.in_turn(answer, _asker, read_more)
+        timed = turns.in_turn(answer, _caller_key, read_more)
         app.get(path, response_model=view, responses=busy)(timed)
         app.head(path, include_in_schema=False)(timed)
 
@@ -459,7 +459,7 @@ def _add_unqueued(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerT
 
     unqueued.__annotations__["visitor"] = Annotated[Visitor, Depends(visitors.identify)]
     path = "/page/unqueued"
-    timed = turns.in_turn(unqueued, _asker)
+    timed = turns.in_turn(unqueued, _caller_key)
     app.get(path, response_model=UnqueuedContent, responses=problems(BUSY))(timed)
     app.head(path, include_in_schema=False)(timed)
 

@@ -26,7 +26,7 @@ _ANSWERS: Final = {
 }
 _WINDOW: Final = frozenset({"", "queues", "units", "quotas", "what-if", "login"})
 _UNIT_PARTS: Final = 5
-"""Of the path of a unit; its changes have one more."""
+"""The number of parts of the path of a unit; the path of its changes has one more."""
 
 Refusal = Literal["token", "rate", "unavailable"]
 

@@ -21,9 +21,9 @@ HOURS: Final = 24
 YOUNG: Final = timedelta(hours=2)
 """A record that begins later than so long ago has hardly an hour to show."""
 STEP: Final = timedelta(minutes=10)
-"""Of a young record: the writer keeps a checkpoint as often."""
+"""The step through a young record: the writer keeps a checkpoint as often."""
 BUDGET_SECONDS: Final = 1.0
-"""After this no further engine is restored until the next request."""
+"""The time of one request after which no further engine is restored."""
 
 
 class QuotaHistory:

@@ -18,7 +18,7 @@ MAX_SECONDS: Final = 8 * 3600.0
 """How long a session lasts at most; less if its token ends before."""
 MAX_SESSIONS: Final = 1000
 MAX_OF_USER: Final = 10
-"""Of each kind, a further one ends the oldest."""
+"""The most sessions of each kind; a further one ends the oldest."""
 ID_BYTES: Final = 32
 
 

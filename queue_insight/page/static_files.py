@@ -35,7 +35,7 @@ VIEWS: Final = (
 NO_INDEX: Final = b"<!doctype html><title>Koord-Queue</title><p>The page is not installed."
 
 TYPES: Final = {".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
-"""Of suffixes that the machine's table may have otherwise."""
+"""The media types of suffixes for which the machine's table may differ."""
 
 
 VENDOR: Final = "vendor/"

@@ -19,7 +19,7 @@ from shared_api.objects.namespace import Namespace
 from shared_api.objects.resource_quota import ResourceQuota
 
 _Decoders = Mapping[str, msgspec.json.Decoder[Any]]
-"""Of a method's arguments, by their names, in order."""
+"""The decoders of a method's arguments, by their names, in order."""
 
 _SOURCES: Final = {
     kind.__name__: kind for kind in (ElasticQuota, ElasticQuotaTree, ResourceQuota, Namespace)

@@ -29,7 +29,7 @@ from queue_scheduler.framework.queue_unit_info import UnitDemand
 from queue_scheduler.quota_cache.admission_record import MoreSums, QuotaTerms
 
 MAX_BYTES: Final = 256 * 1_048_576
-"""Of a checkpoint that is read: 430 bytes a unit were measured, so half a million units."""
+"""The largest checkpoint that is read: half a million units, at the measured 430 bytes a unit."""
 
 MAX_TEXT: Final = 300
 """Characters of an error: its text may repeat what it was given."""
@@ -95,7 +95,7 @@ _LEVELS: Final[Mapping[type, int]] = {
 """What is in pieces. A piece refers only to higher levels; level 0 is the engine itself."""
 
 _Pieces = tuple[list[bytes], list[bytes], list[bytes]]
-"""Those of each level."""
+"""The pieces of each level."""
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(_Pieces)

@@ -29,7 +29,7 @@ ASIDE: Final = 35
 """Percent of the limit that files take that were moved aside; the file has as much less."""
 
 FREED: Final = 20
-"""Of how many parts one is left free when rows are deleted: else they were deleted all the time."""
+"""One part in so many is left free when rows are deleted: else they were deleted all the time."""
 
 
 class Limits(msgspec.Struct, frozen=True):

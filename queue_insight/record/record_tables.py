@@ -56,7 +56,7 @@ _ROWS: Final = {
 
 
 _FORGET: Final = "DELETE FROM calls;DELETE FROM checkpoints;DELETE FROM stretches;"
-"""Of the engines all, of what was decided nothing."""
+"""Deletes everything about engines, and keeps what was decided."""
 
 _ADD: Final = "UPDATE sizes SET bytes = bytes"
 

@@ -45,7 +45,7 @@ shapes of pods: an object as large as etcd takes can name 100,000 resources."""
 MAX_KEYS_PARTS: Final = 200_000_000
 """Values in all keys of one checkpoint, each of which is looked at."""
 SMALL_KEY: Final = 1 << 60
-"""Of numbers above it any number can have the same hash. Demands are bounded below it
+"""Arbitrarily many numbers above it have the same hash. Demands are bounded below it
 (`unit_demand.MAX_AMOUNT`), sums of them are not."""
 MAX_LARGE_KEYS: Final = 20_000
 """Numbers above that in keys of one checkpoint; as many of one hash take seconds."""

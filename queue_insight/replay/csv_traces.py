@@ -26,7 +26,8 @@ OWN_COLUMNS: Final = frozenset(
         *("queue", "quota", "run_seconds", "submit_seconds"),
     )
 )
-"""Of the project's own form: every other column is a resource that each pod requests."""
+"""The columns of the project's own format; every other column is a resource that each pod
+requests."""
 
 NORMALIZED_COLUMNS: Final = (
     *("submit_time_s", "duration_s", "tenant"),

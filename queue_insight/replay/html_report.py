@@ -24,7 +24,7 @@ POINTS: Final = 800
 """Points of a line: a plot is about so many pixels wide."""
 
 FULL_RUNS: Final = 3
-"""So many replays are drawn with all points: a page has at most 2 MiB."""
+"""The most replays that are drawn with all points: a page has at most 2 MiB."""
 
 DRAWN: Final = 12
 """Quotas and tenants that are drawn: more lines cannot be told apart."""

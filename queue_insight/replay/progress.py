@@ -11,7 +11,7 @@ BAR: Final = 30
 BAR_SECONDS: Final = 0.2
 LINE_SECONDS: Final = 60.0
 SOON: Final = 0.01
-"""Below this share the time left is not known well enough to be told."""
+"""The share of the work below which the remaining time is too uncertain to be printed."""
 
 
 class Progress:

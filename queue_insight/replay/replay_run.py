@@ -37,7 +37,7 @@ BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
 LOOKS: Final = 1000
 """About how often it is looked at what waits, in a short trace; in a long one once per step."""
 
-TOLD_EVERY: Final = 200
+PROGRESS_EVERY: Final = 200
 """Events between two reports of progress."""
 
 OnProgress = Callable[[float], None]
@@ -163,7 +163,7 @@ class _Replay:
         self._tally.on_event(event)
         if event.kind in {EventKind.ARRIVED, EventKind.FINISHED}:
             self._events += 1
-            if self._events % TOLD_EVERY == 0:
+            if self._events % PROGRESS_EVERY == 0:
                 self._on_progress(self._events / (2 * len(self._jobs)))
 
     def _look(self) -> None:

@@ -14,7 +14,7 @@ from queue_insight.replay.forecast_scores import score, score_lines
 from queue_insight.replay.jobs import Trace, TraceError
 from queue_insight.replay.progress import Progress
 from queue_insight.replay.replayed_world import policy_names
-from queue_insight.replay.scored_replay import Asking, ScoredReplay
+from queue_insight.replay.scored_replay import ScoredReplay, ScoringSettings
 from queue_insight.replay.scored_world import BACKFILL, build_scored_world
 from queue_insight.replay.trace_files import read_trace
 
@@ -124,7 +124,7 @@ def _score_world(
 ) -> Json:
     load, policy, declared = world
     built = build_scored_world(trace, load=load, policy=policy, declared=declared, seed=seed)
-    asking = Asking(
+    asking = ScoringSettings(
         seed=seed,
         paths=options.paths,
         forecasts=options.forecasts,

@@ -54,8 +54,8 @@ DEEP_EVERY: Final = 4
 last for days; one moment with many such questions costs no more than with one."""
 
 
-class Asking(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked.
+class ScoringSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Which forecasts are made and scored.
 
     Attributes:
         seed: Seed of the random numbers of questions and paths.
@@ -125,7 +125,7 @@ class ScoredReplay:
     def __init__(
         self,
         scored: ScoredWorld,
-        asking: Asking,
+        asking: ScoringSettings,
         model: RunTimeModel,
         on_progress: Callable[[float], None] = lambda _: None,
     ) -> None:

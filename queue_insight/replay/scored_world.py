@@ -44,7 +44,7 @@ DECLARED: Final[dict[str, tuple[float, float] | None]] = {
     NEAR: (0.8, 1.2),
     FAR: (1.0, 10.0),
 }
-"""By what the true run time is multiplied to have the declared one; drawn evenly."""
+"""The factors from the true run time to the declared one, drawn evenly."""
 
 
 class ScoredWorld(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ from shared_api.resource_list import Amounts, add
 HOUR: Final = 3600.0
 
 Chain = Callable[[str], tuple[str, ...]]
-"""From a quota to itself and its ancestors."""
+"""Returns a quota and its ancestors, by the quota's name."""
 
 
 class Life(msgspec.Struct):

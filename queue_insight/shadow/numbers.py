@@ -25,7 +25,7 @@ from shared_api.timestamps import rfc3339, rfc3339_micro
 Json = dict[str, Any]
 
 Chain = Callable[[str], tuple[str, ...]]
-"""From a quota to itself and its ancestors."""
+"""Returns a quota and its ancestors, by the quota's name."""
 
 P90: Final = 90
 

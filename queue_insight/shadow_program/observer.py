@@ -40,7 +40,7 @@ class Observer:
             if job.outcome != DELETED
         }
 
-    def known(self) -> list[JobName]:
+    def jobs(self) -> list[JobName]:
         """Return the jobs that are there as far as is known."""
         return list(self._uids)
 

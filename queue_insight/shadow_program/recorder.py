@@ -173,7 +173,7 @@ class Recorder:
         if not any(kind not in {"Node", "Queue"} for kind, _ in self._story.objects):
             log.warning("there are no quotas: no job would start", see="--shadow-objects")
         self._played = played
-        self._see([*self._observer.known(), *self._jobs.all_jobs()], now)
+        self._see([*self._observer.jobs(), *self._jobs.all_jobs()], now)
         return played
 
     @property
@@ -207,10 +207,10 @@ class Recorder:
     def _changes_of_objects(self, changed: Objects, now: float) -> list[Line]:
         lines: list[Line] = []
         for (kind, key), body in changed.items():
-            known = self._story.objects.get((kind, key))
-            if body is None and known is not None:
+            jobs = self._story.objects.get((kind, key))
+            if body is None and jobs is not None:
                 lines.append(ObjectGone(at=now, kind=kind, key=key))
-            elif body is not None and (known is None or known.body != body):
+            elif body is not None and (jobs is None or jobs.body != body):
                 lines.append(ObjectSeen(at=now, body=body))
         return lines
 

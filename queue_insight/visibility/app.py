@@ -72,7 +72,7 @@ from queue_scheduler.engine.engine import Engine
 from shared_api.authorization.caller import Caller
 from shared_api.authorization.rights import ResourceRight
 from shared_api.caller_shares import user_key
-from shared_api.debug_api.access import MayRead, asked_once
+from shared_api.debug_api.access import MayRead, ask_once_per_namespace
 from shared_api.debug_api.json_body import JSON, YAML, BodyReader, PostedBody
 
 _BASE: Final = f"/apis/{GROUP}/{VERSION}"
@@ -212,7 +212,7 @@ class _Pages:
     # --- inside -------------------------------------------------------------------------------
 
     def _may_read(self, caller: Caller) -> MayRead:
-        return asked_once(
+        return ask_once_per_namespace(
             lambda namespace: self._judge(caller, _list_in(namespace)).status is HTTPStatus.OK
         )
 

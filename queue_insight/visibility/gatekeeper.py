@@ -1,6 +1,6 @@
-"""Judges each request before the application sees it: who asks, and may it.
+"""Authenticates and authorizes each request before the application sees it.
 
-    sort -- who asks is known --> documents | answers: may it? then the application
+    sort -- caller is cached --> documents | answers: authorize, then the application
       |                              ^
       +-- a new token --> tokens ----+
 
@@ -31,7 +31,7 @@ from shared_api.authorization.caller import Caller, bearer_token
 from shared_api.authorization.reviews import ReviewResult
 from shared_api.authorization.rights import PathRight
 from shared_api.caller_shares import user_key
-from shared_api.process.answer_desk import AnswerDesk, Asked, Lane, address_of, limit_places
+from shared_api.process.answer_desk import AnswerDesk, Lane, LaneRequest, address_of, limit_places
 from shared_api.process.clock import Clock
 from shared_api.process.http_exchange import Answer, Request
 
@@ -39,8 +39,8 @@ OPEN_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz", "/version"})
 """What anybody may read: probes have no credentials, and nothing there is secret."""
 
 AGGREGATORS: Final = frozenset({"system:kube-aggregator", "system:aggregator"})
-"""As whom the API server fetches discovery and schemas, without any group of its own. It is
-answered without a review: if discovery failed while the API counts as available, as it would
+"""The users as which the API server fetches discovery and schemas, without a group of its own. It
+is answered without a review: if discovery failed while the API counts as available, as it would
 without the right to review, no namespace could be deleted, and nothing would withdraw the API."""
 
 _KEPT_FROM_THE_APPLICATION: Final = ("authorization", "x-remote-", "impersonate-")
@@ -68,11 +68,11 @@ seconds that were saved up are spent."""
 OWN_SHARE: Final = 0.25
 """What each caller has for itself."""
 DOCUMENTS_WAITING: Final = 32
-"""They are small, and wait for milliseconds."""
+"""Requests for documents that may wait: they are small, and wait for milliseconds."""
 
 
 class Gatekeeper:
-    """Answers requests that may not be answered, and passes on the others with their caller.
+    """Refuses requests without the right to an answer, and passes on the others with their caller.
 
     Args:
         certificates: Returns what reads client certificates; None until it is known whom the API
@@ -108,31 +108,31 @@ class Gatekeeper:
         }
         return AnswerDesk(lanes, self._sort, self._refuse, self._clock)
 
-    def _sort(self, request: Request) -> Answer | Asked:
+    def _sort(self, request: Request) -> Answer | LaneRequest:
         """Return in which lane a request goes, and as whose; never waits."""
         target = RequestTarget.of(request.target)
         if target.path in OPEN_PATHS:
-            return Asked(DOCUMENTS, address_of(request), _told(request, _NOBODY))
+            return LaneRequest(DOCUMENTS, address_of(request), _with_caller(request, _NOBODY))
         certificates = self._certificates()
         if certificates is not None:
             caller = certificates.identify(request, self._clock.now())
             if caller is not None:
-                return _asked_by(caller, request)
+                return _lane_request(caller, request)
         token = bearer_token(request.headers.get("authorization", ""))
         if not token:
             return self._noted(_UNKNOWN)
-        known = self._authorizer.known(token)
-        if known is None:
-            return Asked(TOKENS, address_of(request), request)
-        return self._with_token(request, known)
+        cached = self._authorizer.cached_token(token)
+        if cached is None:
+            return LaneRequest(TOKENS, address_of(request), request)
+        return self._with_token(request, cached)
 
-    def _review_token(self, request: Request) -> Answer | Asked:
+    def _review_token(self, request: Request) -> Answer | LaneRequest:
         token = bearer_token(request.headers.get("authorization", ""))
         return self._with_token(request, self._authorizer.identify(token))
 
-    def _with_token(self, request: Request, result: ReviewResult) -> Answer | Asked:
+    def _with_token(self, request: Request, result: ReviewResult) -> Answer | LaneRequest:
         if result.caller is not None:
-            return _asked_by(result.caller, request)
+            return _lane_request(result.caller, request)
         if result.status is HTTPStatus.SERVICE_UNAVAILABLE:
             text = "the API server could not be asked yet who this is: ask again"
             return self._noted(status_answer(HTTPStatus.SERVICE_UNAVAILABLE, text))
@@ -180,12 +180,12 @@ class Gatekeeper:
 _UNKNOWN: Final = status_answer(HTTPStatus.UNAUTHORIZED, "Unauthorized")
 
 
-def _asked_by(caller: Caller, request: Request) -> Asked:
-    """Return the request of a caller, in the lane of what it asks."""
+def _lane_request(caller: Caller, request: Request) -> LaneRequest:
+    """Return the request of a caller, in the lane of its target."""
     right = right_of(request.method, RequestTarget.of(request.target))
     lane = DOCUMENTS if isinstance(right, PathRight) else ANSWERS
-    return Asked(lane, user_key(caller.user), _told(request, caller))
+    return LaneRequest(lane, user_key(caller.user), _with_caller(request, caller))
 
 
-def _told(request: Request, caller: Caller) -> Request:
+def _with_caller(request: Request, caller: Caller) -> Request:
     return replace(request, state={CALLER: caller})

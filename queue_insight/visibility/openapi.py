@@ -28,7 +28,7 @@ BASE: Final = f"/apis/{GROUP}/{VERSION}"
 DOCUMENT_V3: Final = f"/openapi/v3{BASE}"
 
 PREFIX: Final = f"koord-queue.visibility.{VERSION}"
-"""Of the names of the schemas: the API server adds them to its own and everybody else's."""
+"""The prefix of schema names: the API server merges them with its own and those of other APIs."""
 
 V2, V3 = "#/definitions/", "#/components/schemas/"
 

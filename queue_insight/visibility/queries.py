@@ -11,7 +11,7 @@ from queue_insight.visibility.statuses import StatusError, bad_request
 
 MAX_PAGE: Final = 1000
 DEFAULT_PAGE: Final = 100
-"""As in the debug API: a page is built in one go."""
+"""The items of a page by default, as in the debug API: a page is built in one go."""
 
 LONGEST_SELECTOR: Final = 2000
 """Three fields with names of 253 characters, escaped."""

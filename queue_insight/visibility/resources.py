@@ -19,28 +19,28 @@ from shared_api.debug_api.views import View
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 
 
-def _said(text: str, **more: Any) -> Any:  # noqa: ANN401 - pydantic's own type
+def _described(text: str, **more: Any) -> Any:  # noqa: ANN401 - pydantic's own type
     return Field(description=text, **more)
 
 
 class ObjectMetaView(View):
     """Name and namespace of a unit are those of its QueueUnit."""
 
-    name: str = _said("Name of the object.", default="")
-    namespace: str = _said("Its namespace.", default="")
-    uid: str = _said("UID of the QueueUnit.", default="")
-    creation_timestamp: str | None = _said("When the QueueUnit was created.", default=None)
+    name: str = _described("Name of the object.", default="")
+    namespace: str = _described("Its namespace.", default="")
+    uid: str = _described("UID of the QueueUnit.", default="")
+    creation_timestamp: str | None = _described("When the QueueUnit was created.", default=None)
 
 
 class ListMetaView(View):
     """What is said of a page."""
 
-    continue_: str = _said(
+    continue_: str = _described(
         "Asks for the next page, for two minutes; empty on the last one.",
         default="",
         alias="continue",
     )
-    remaining_item_count: int | None = _said("How many units follow this page.", default=None)
+    remaining_item_count: int | None = _described("How many units follow this page.", default=None)
 
 
 class KindView(View):
@@ -48,30 +48,30 @@ class KindView(View):
 
     KIND: ClassVar[str] = ""
 
-    kind: str = _said("The kind of the object.")
-    api_version: str = _said("Group and version of the kind.", default=API_VERSION)
+    kind: str = _described("The kind of the object.")
+    api_version: str = _described("Group and version of the kind.", default=API_VERSION)
 
 
 class PendingUnitSpec(View):
     """What a unit waits for."""
 
-    queue: str = _said("The queue that the unit waits in, or names.")
-    quota: str = _said("The quota that it will be charged to; empty if that is not known.")
-    priority: int = _said("The priority that counts in its queue.")
-    job: ConsumerView = _said("The job behind the unit.")
-    demand: dict[str, str] = _said("What it requests in all, by resource.")
+    queue: str = _described("The queue that the unit waits in, or names.")
+    quota: str = _described("The quota that it will be charged to; empty if that is not known.")
+    priority: int = _described("The priority that counts in its queue.")
+    job: ConsumerView = _described("The job behind the unit.")
+    demand: dict[str, str] = _described("What it requests in all, by resource.")
 
 
 class PendingUnitStatus(View):
     """Where a unit stands."""
 
-    position: int = _said("Its place in its queue, from 1; 0: it is on hold, and in no queue.")
-    scheduler_state: str = _said("Its state in the scheduler: waiting, held or conflict.")
-    refusal: RefusalView | None = _said("Why it waits, with the numbers.", default=None)
-    start_p50: str | None = _said(
+    position: int = _described("Its place in its queue, from 1; 0: it is on hold, and in no queue.")
+    scheduler_state: str = _described("Its state in the scheduler: waiting, held or conflict.")
+    refusal: RefusalView | None = _described("Why it waits, with the numbers.", default=None)
+    start_p50: str | None = _described(
         "When it starts by the last forecast (median); null without one.", default=None
     )
-    no_start: str = _said("Why no start is told although it waits; else empty.", default="")
+    no_start: str = _described("Why no start is told although it waits; else empty.", default="")
 
 
 class PendingUnit(KindView):
@@ -79,10 +79,10 @@ class PendingUnit(KindView):
 
     KIND = "PendingUnit"
 
-    kind: str = _said("The kind of the object.", default=KIND)
-    metadata: ObjectMetaView = _said("Which unit this is.")
-    spec: PendingUnitSpec = _said("What it waits for.")
-    status: PendingUnitStatus = _said("Where it stands.")
+    kind: str = _described("The kind of the object.", default=KIND)
+    metadata: ObjectMetaView = _described("Which unit this is.")
+    spec: PendingUnitSpec = _described("What it waits for.")
+    status: PendingUnitStatus = _described("Where it stands.")
 
     @classmethod
     def build(cls, view: UnitView, start: Start) -> PendingUnit:
@@ -116,10 +116,10 @@ class PendingUnitList(KindView):
 
     KIND = "PendingUnitList"
 
-    kind: str = _said("The kind of the object.", default=KIND)
-    metadata: ListMetaView = _said("What follows this page.")
-    items: list[PendingUnit] = _said("The units.")
-    others: int = _said(
+    kind: str = _described("The kind of the object.", default=KIND)
+    metadata: ListMetaView = _described("What follows this page.")
+    items: list[PendingUnit] = _described("The units.")
+    others: int = _described(
         "How many units of a queue's line are left out, in namespaces that you may not read. A "
         "field selector does not change it.",
         default=0,
@@ -131,9 +131,9 @@ class UnitExplanation(KindView):
 
     KIND = "UnitExplanation"
 
-    kind: str = _said("The kind of the object.", default=KIND)
-    metadata: ObjectMetaView = _said("Which unit this is about.")
-    status: ExplainView = _said("The explanation.")
+    kind: str = _described("The kind of the object.", default=KIND)
+    metadata: ObjectMetaView = _described("Which unit this is about.")
+    status: ExplainView = _described("The explanation.")
 
 
 class UnitForecast(KindView):
@@ -141,9 +141,9 @@ class UnitForecast(KindView):
 
     KIND = "UnitForecast"
 
-    kind: str = _said("The kind of the object.", default=KIND)
-    metadata: ObjectMetaView = _said("Which unit this is about.")
-    status: ForecastView = _said("The forecast.")
+    kind: str = _described("The kind of the object.", default=KIND)
+    metadata: ObjectMetaView = _described("Which unit this is about.")
+    status: ForecastView = _described("The forecast.")
 
 
 class Try(KindView):
@@ -151,9 +151,9 @@ class Try(KindView):
 
     KIND = "Try"
 
-    kind: str = _said("The kind of the object.", default=KIND)
-    metadata: ObjectMetaView = _said("The namespace of objects that name none.")
-    status: TryView = _said("What becomes of each job.")
+    kind: str = _described("The kind of the object.", default=KIND)
+    metadata: ObjectMetaView = _described("The namespace of objects that name none.")
+    status: TryView = _described("What becomes of each job.")
 
 
 class ApiResource(NamedTuple):

@@ -23,7 +23,7 @@ RENEWED_AFTER: Final = VALID * 2 / 3
 SKEW: Final = timedelta(hours=1)
 """How far the clock of the API server may be behind this one."""
 MAX_NAME_CHARS: Final = 64
-"""Of a common name (RFC 5280)."""
+"""The longest common name (RFC 5280)."""
 
 
 class ServingCertificate(msgspec.Struct, frozen=True):

@@ -27,7 +27,7 @@ minutes, but what this state holds of the past grows with each change."""
 
 MAX_KEPT: Final = 8
 MAX_OF_CALLER: Final = 2
-"""So that a caller who begins lists and never goes on takes none from others."""
+"""The most snapshots of one caller, so that lists it never finishes take none from others."""
 
 MAX_UNITS: Final = 800_000
 """Units in all states that are kept, each with entries of some 50 bytes; a state of more is kept

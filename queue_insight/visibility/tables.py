@@ -29,7 +29,7 @@ INCLUDES: Final = ("Metadata", "Object", "None")
 class _Column(NamedTuple):
     name: str
     cell: Callable[[Any, datetime], object]
-    says: str
+    description: str
     type: str = "string"
     format: str = ""
     priority: int = 0
@@ -148,7 +148,7 @@ def build_table(
                 "name": each.name,
                 "type": each.type,
                 "format": each.format,
-                "description": each.says,
+                "description": each.description,
                 "priority": each.priority,
             }
             for each in columns

@@ -190,7 +190,7 @@ class WaitForChecks(msgspec.Struct, frozen=True):
 
 
 CheckVerdict = GoOn | AddEntries | PutBack | AskBack | Withdraw | WaitForChecks | None
-"""None: its checks ask for nothing."""
+"""What the checks of a unit require; None if they require nothing."""
 
 
 def judge_checks(

@@ -21,7 +21,7 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts, subtract
 
 Room = Callable[[Uid], tuple[str, Amounts]]
-"""From a unit to the quota of its charge ("": none), and what of that is for its held pods."""
+"""Returns the quota a unit is charged to ("": none), and what of the charge is for held pods."""
 
 
 class Claims:

@@ -16,8 +16,8 @@ ELSEWHERE: Final = "elsewhere:"
 """Prefix of such groups. The unit's uid follows, and the quota and node that the pods name."""
 
 Group: TypeAlias = str
-"""Of pods: uid of a unit, `STRAY` (`pod_accounting`) or `ELSEWHERE` with what follows them, or ""
-for foreign."""
+"""A group of pods: the uid of a unit, `STRAY` (`pod_accounting`) or `ELSEWHERE` with what follows
+them, or "" for foreign."""
 
 
 class MovedPods:

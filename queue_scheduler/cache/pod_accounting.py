@@ -120,7 +120,7 @@ class CountedPod(NamedTuple):
 
 
 FindUnit = Callable[[str], QueueUnit | None]
-"""From `namespace/name` to the newest known unit."""
+"""Returns the newest known unit by `namespace/name`."""
 
 
 class PodAccounting:

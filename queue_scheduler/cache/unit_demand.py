@@ -45,8 +45,8 @@ from shared_api.resource_list import (
 from shared_api.resource_names import rename_deprecated
 
 MAX_AMOUNT: Final = 1 << 60
-"""Of one resource, in base units: an exbibyte, or 10^15 cores. Of larger numbers any number can
-have the same hash, and demands are keys (a checkpoint refuses many such)."""
+"""The most of one resource, in base units: an exbibyte, or 10^15 cores. Arbitrarily many larger
+numbers can have the same hash, and demands are keys (a checkpoint refuses many such)."""
 
 
 class InvalidDemandError(ValueError):

@@ -48,7 +48,7 @@ REJECTED_PAUSE_SECONDS: Final = 5.0
 """How long a queue rests after the server refused many of its units in a row."""
 
 ASIDE: Final = Backoff(base_seconds=60.0, cap_seconds=900.0)
-"""Until a unit whose admission the server refuses is tried again, if it does not change before."""
+"""The pauses before an admission that the server refused is retried, unless the unit changes."""
 
 ASIDE_AFTER_CONFLICT: Final = Backoff(base_seconds=1.0, cap_seconds=900.0)
 """The same after a conflict with a unit that has not changed: the next try mostly succeeds."""

@@ -27,7 +27,7 @@ OF_OTHERS: Final = "a unit of another namespace"
 """In place of a name."""
 
 LEAST_SUMMED: Final = 3
-"""Over fewer namespaces of others nothing is summed up: the sum would tell about one of them."""
+"""Sums cover at least so many hidden namespaces; a sum over fewer would reveal one of them."""
 
 
 class Owner(NamedTuple):

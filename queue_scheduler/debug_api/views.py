@@ -294,9 +294,9 @@ class QuotaUse(View):
 
 
 UpstreamQueues = dict[str, list[UpstreamUnit]]
-"""By queue."""
+"""The units of each queue, by its name."""
 UpstreamQuotas = dict[str, dict[str, QuotaUse]]
-"""By queue, then by quota."""
+"""The use of each quota, by the names of queue and quota."""
 
 
 class QuotaNodeView(View):

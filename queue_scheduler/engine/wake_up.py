@@ -139,7 +139,7 @@ class WakeUp:
                     return  # every class still to be offered comes after this queue
 
     def on_limits_changed(self) -> None:
-        """After a quota change: recompute which units compete and what guarantees apply."""
+        """Recompute, after a change of quotas, which units compete and what guarantees apply."""
         queues = self._units.queues
         self._turns.on_limits_changed(self._plugins.domains)
         queues.changed_heads.update(dict.fromkeys((*queues.quotas(), *self._protected)))

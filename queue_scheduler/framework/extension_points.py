@@ -293,7 +293,7 @@ class Reserve(Protocol):
 
 @runtime_checkable
 class ReservePartlyFirm(Protocol):
-    """Of plugins with `Reserve`: counts what of a preemptible unit may not be preempted."""
+    """Lets a plugin with `Reserve` count the part of a preemptible unit that is not preemptible."""
 
     def resize_partly_firm(
         self, uid: Uid, quota: str, amounts: Amounts, *, firm: Amounts, pods: int

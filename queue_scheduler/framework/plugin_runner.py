@@ -430,7 +430,7 @@ class PluginRunner:
 
 
 _TAKES_PART: Final[dict[tuple[type, object], bool]] = {}
-"""By type of a plugin, and extension point."""
+"""Whether a plugin implements an extension point, by the types of both."""
 
 
 def _takes_part(plugin: object, point: Callable[..., _Point]) -> TypeIs[_Point]:

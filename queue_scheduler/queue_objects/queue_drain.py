@@ -39,7 +39,7 @@ POLL_SECONDS: Final = 1.0
 """Between two searches for drained queues: users set that, so seconds do not matter."""
 
 RETRIES: Final = Backoff(base_seconds=1.0, cap_seconds=300.0)
-"""Before an eviction that was not written is written again. What keeps failing needs an
+"""The pauses before an eviction is written again. A write that keeps failing needs an
 administrator, and is in the log at the same pauses."""
 
 log = structlog.get_logger("queue_drain")

@@ -45,14 +45,14 @@ OWN_QUEUE_PRIORITY: Final = 1000
 DEFAULT_POLICY: Final = "Priority"
 
 NOT_WRITING_SECONDS: Final = 1.0
-"""Until it is checked again whether this replica may write: the renewal of a lease that was about
-to expire is not reported."""
+"""The pause before the next check whether this replica may write: the renewal of a lease that was
+about to expire is not reported."""
 
 UNKNOWN_SECONDS: Final = 5.0
-"""Until a queue without quota is reconciled again while the cache of quotas is not complete."""
+"""The requeue delay of a queue without quota while the cache of quotas is incomplete."""
 
 UNREADABLE_SECONDS: Final = 30.0
-"""Until a queue that cannot be read is reconciled again: the deletion of an object that never had a
+"""The requeue delay of a queue that cannot be read: the deletion of an object that never had a
 good version is not reported. Only caches are read for it."""
 
 BY_NAME: Final = "by-name"

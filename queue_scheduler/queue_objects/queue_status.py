@@ -50,7 +50,7 @@ QUEUES_PER_STEP: Final = 50
 for 50 ms what else the program does."""
 
 RETRY_BACKOFF: Final = Backoff(base_seconds=1.0, cap_seconds=60.0)
-"""After a write that failed; what keeps failing (no right to write) needs an administrator."""
+"""The pauses after failed writes; one that keeps failing (no right) needs an administrator."""
 
 ITEMS_KEY: Final = "active"
 """The key that upstream's clients read."""

@@ -30,7 +30,7 @@ keeps positions of two policies from being compared.
 """
 
 Domains = Callable[[str], frozenset[str]]
-"""From the name of a quota to the limits that its units compete for."""
+"""Returns the limits that the units of a quota compete for."""
 
 
 class _QueueTurn(msgspec.Struct):

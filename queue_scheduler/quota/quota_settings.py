@@ -53,7 +53,7 @@ class SpecialQuotas(StrEnum):
     """Whether the default and system quota take part in the root's division."""
 
     OBSERVED = "observed"
-    """As the real scheduler does: weight = their max."""
+    """The weight of a quota without one is its max, as in koord-scheduler."""
     IGNORED = "ignored"
 
 

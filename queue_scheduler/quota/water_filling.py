@@ -27,7 +27,7 @@ PooledClaim: TypeAlias = tuple[int, int, int]
 NO_CLAIM: Final[PooledClaim] = (0, 0, 0)
 
 Lacks: TypeAlias = Mapping[int, list[int]]
-"""By weight: what each unsatisfied child lacks above its floor, sorted."""
+"""The amounts that unsatisfied children lack above their floors, sorted, by weight."""
 
 Filled: TypeAlias = tuple[dict[int, int], int]
 """The level of each weight, and the crumb; that is 0 where the group is not tolerant."""

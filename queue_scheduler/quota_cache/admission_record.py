@@ -18,7 +18,7 @@ from queue_scheduler.quota.quota_settings import QuotaKind, QuotaMode
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, taken_by
 
 Sums: TypeAlias = Mapping[str, int]
-"""By resource, what is used; a missing one is 0."""
+"""The used amounts by resource; one that is missing is 0."""
 
 Runtimes: TypeAlias = tuple[tuple[str, str, int, int], ...]
 """Quota, resource, runtime with the demand added, and what is used there."""

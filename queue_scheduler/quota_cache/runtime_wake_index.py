@@ -45,7 +45,7 @@ class Scope:
 
 
 Scopes: TypeAlias = Mapping[str, Scope]
-"""By the name of the scope's quota; waiters without a basis are under ""."""
+"""The scopes by the name of their quota; waiters without a basis are under ""."""
 
 NO_SCOPES: Scopes = {}
 

@@ -45,10 +45,10 @@ from queue_scheduler.quota_cache.level_division import LevelDivision, Memory
 from queue_scheduler.quota_cache.tree_usage import NodeUsage, TreeUsage
 
 LARGEST_EXACT: Final = 2**50
-"""Beyond this a float64 expression of koord-scheduler may be off by a unit."""
+"""Above this amount a float64 expression of koord-scheduler may be off by one."""
 
 FEW_UNSATISFIED: Final = 1
-"""With so many unsatisfied children, rounding half up loses nothing."""
+"""The most unsatisfied children for which rounding half up loses nothing."""
 
 
 class Coverage(enum.Enum):

@@ -24,7 +24,7 @@ Added: TypeAlias = tuple[str, Demand]
 """A quota, and what would be charged to it in addition."""
 
 NetChange: TypeAlias = tuple[dict[str, int], dict[str, int]]
-"""By how much the charges of one quota change: (in total, the non-preemptible part of it)."""
+"""The changes of the charges of one quota: all of them, and the non-preemptible part."""
 
 
 def net_changes(

@@ -29,7 +29,7 @@ UNREADABLE: Final = "Unreadable"
 """Reason of the event and of the condition."""
 
 RETRY_SECONDS: Final = 5.0
-"""After a write that was not sent, or whose outcome is unknown."""
+"""The pause after a write that was not sent, or whose outcome is unknown."""
 
 CONDITION_OF: Final[Mapping[str, tuple[ResourceType[Any], str]]] = {
     QUEUE_UNITS.kind: (QUEUE_UNITS, QUOTA_RESERVED),

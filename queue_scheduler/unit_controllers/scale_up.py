@@ -38,10 +38,10 @@ from shared_api.queue_unit_phases import admission_body
 from shared_api.timestamps import rfc3339
 
 AGAIN_SECONDS: Final = 5.0
-"""Until a growth that was refused is tried again: a try costs microseconds."""
+"""The pause before a refused growth is retried: a try costs microseconds."""
 
 READ_AGAIN_SECONDS: Final = 2.0
-"""Until a unit that could not be read is read again."""
+"""The pause before a unit that could not be read is read again."""
 
 log = structlog.get_logger("scale_up")
 

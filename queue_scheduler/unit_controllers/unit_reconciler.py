@@ -57,7 +57,7 @@ thousand at once, as after a jump of the clock, leave room for decisions."""
 FULL_REST_SECONDS: Final = 0.25
 
 PODS_REST_SECONDS: Final = 1.0
-"""Until a unit that is to give its quota back, and has living pods, is reconciled again."""
+"""The requeue delay of a unit that must give its quota back and still has living pods."""
 
 FEWEST_CONFLICTS: Final = 2
 """In a row, with a unit that has not changed, before they are reported: one is mostly over soon."""
@@ -96,7 +96,7 @@ class RequeueAfter(msgspec.Struct, frozen=True):
 
 
 Result = SendStatus | RequeueAfter | None
-"""None: there is nothing to do until the unit changes."""
+"""What a reconcile leads to; None if there is nothing to do until the unit changes."""
 
 
 def requeue_at(at: datetime | None, now: datetime, longest_seconds: float) -> RequeueAfter:

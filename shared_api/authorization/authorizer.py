@@ -100,37 +100,37 @@ class Authorizer:
         )
         self._trouble = TroubleLog("authorization")
 
-    def known(self, token: str) -> ReviewResult | None:
-        """Return who has a token, if that is cached; never waits."""
+    def cached_token(self, token: str) -> ReviewResult | None:
+        """Return the cached review of a token, or None; never blocks."""
         return self._tokens.get(_digest_token(token))
 
-    def known_user(self, authorization: str) -> str:
-        """Return who has the token of a header Authorization; "": nobody known. Never waits."""
-        known = self.known(bearer_token(authorization))
-        return known.caller.user if known is not None and known.caller is not None else ""
+    def cached_user(self, authorization: str) -> str:
+        """Return the cached user of a header Authorization, or ""; never blocks."""
+        cached = self.cached_token(bearer_token(authorization))
+        return cached.caller.user if cached is not None and cached.caller is not None else ""
 
     def identify(self, token: str, *, anew: bool = False) -> ReviewResult:
-        """Return who has a token; may wait for the API server.
+        """Return the review of a token; may wait for the API server.
 
         Args:
             token: The token; "" is refused.
-            anew: Whether the API server is asked, whatever is cached.
+            anew: Whether to ignore the cache and ask the API server.
         """
         if not token:
             return _NO_TOKEN
-        known = None if anew else self.known(token)
-        if known is not None:
-            return known
+        cached = None if anew else self.cached_token(token)
+        if cached is not None:
+            return cached
         if not self._new_tokens.acquire(Lane.NORMAL, NEW_TOKEN_SECONDS):
             return _NO_TURN
-        known = None if anew else self.known(token)  # another request has asked meanwhile
-        if known is not None:
-            return known
+        cached = None if anew else self.cached_token(token)  # another request has asked meanwhile
+        if cached is not None:
+            return cached
         ask = partial(review_token, self._client, token)
         return self._review(TOKEN_REVIEWS, ask, self._tokens, _digest_token(token), anew=anew)
 
-    def known_right(self, caller: Caller, right: ReviewedRight) -> ReviewResult | None:
-        """Return whether a caller has a right, if that is cached; never waits."""
+    def cached_right(self, caller: Caller, right: ReviewedRight) -> ReviewResult | None:
+        """Return the cached review of a right, or None; never blocks."""
         return _MASTER if MASTERS in caller.groups else self._rights.get(_digest(caller, right))
 
     def judge(self, caller: Caller, right: ReviewedRight, *, anew: bool = False) -> ReviewResult:
@@ -139,11 +139,11 @@ class Authorizer:
         Args:
             caller: Who asks.
             right: What it would do.
-            anew: Whether the API server is asked, whatever is cached.
+            anew: Whether to ignore the cache and ask the API server.
         """
-        known = None if anew else self.known_right(caller, right)
-        if known is not None:
-            return known
+        cached = None if anew else self.cached_right(caller, right)
+        if cached is not None:
+            return cached
         ask, digest = partial(review_right, self._client, caller, right), _digest(caller, right)
         return self._review(SUBJECT_ACCESS_REVIEWS, ask, self._rights, digest, anew=anew)
 

@@ -209,10 +209,10 @@ def retry_pause(
     if may_have_acted(failure) and not harmless:
         return None
     pause = RETRY_BACKOFF.seconds(attempt, rng)
-    asked = failure.retry_after_seconds
-    if not asked:
+    requested = failure.retry_after_seconds
+    if not requested:
         return pause
-    if asked > MAX_PATIENCE_SECONDS:
+    if requested > MAX_PATIENCE_SECONDS:
         return None
     # Jitter is added to the pause that the server asked for, never subtracted from it.
-    return asked + pause * RETRY_BACKOFF.jitter
+    return requested + pause * RETRY_BACKOFF.jitter

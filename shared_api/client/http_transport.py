@@ -332,12 +332,12 @@ def _load_certificate(context: ssl.SSLContext, pem: bytes) -> None:
     descriptor = os.memfd_create("client-certificate", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, pem)
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password=_refuse_to_ask)
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password=_refuse_password_prompt)
     finally:
         os.close(descriptor)
 
 
-def _refuse_to_ask() -> str:
+def _refuse_password_prompt() -> str:
     # Without a callback OpenSSL would prompt on the terminal and wait.
     raise ValueError("the private key is encrypted")
 

@@ -71,7 +71,7 @@ predecessor."""
 READ_SECONDS: Final = 30.0
 """Time limit of a get or a page of a list with all its tries."""
 MIN_TRY_SECONDS: Final = 0.1
-"""With less time left there is no further try."""
+"""The least time left for another try."""
 PAGE_LIMIT: Final = 500
 """Objects per page of a list; client-go's pager and kubectl use the same."""
 MAX_ERROR_LINES: Final = 100

@@ -85,25 +85,26 @@ def may_read_for(access: Callable[[Request], None], request: Request) -> MayRead
     """
     if not isinstance(access, ReviewedAccess):
         return lambda _: True
-    return asked_once(lambda namespace: access.may_list(request, namespace))
+    return ask_once_per_namespace(lambda namespace: access.may_list(request, namespace))
 
 
-def asked_once(may_list: MayRead) -> MayRead:
-    """Return a function that asks about each namespace once, and first about all of them.
+def ask_once_per_namespace(may_list: MayRead) -> MayRead:
+    """Return `may_list` with its answers cached, asking first about all namespaces together.
 
     Args:
-        may_list: Asks whether the caller may read the units of a namespace; `EVERYWHERE`: of all.
+        may_list: Returns whether the caller may read the units of a namespace, or of all of them
+            (`EVERYWHERE`).
     """
-    known: dict[str, bool] = {}
+    answers: dict[str, bool] = {}
 
     def may_read(namespace: str) -> bool:
-        if not known:
-            known[EVERYWHERE] = may_list(EVERYWHERE)
-        if known[EVERYWHERE]:
+        if not answers:
+            answers[EVERYWHERE] = may_list(EVERYWHERE)
+        if answers[EVERYWHERE]:
             return True
-        if namespace not in known:
-            known[namespace] = len(known) <= MAX_NAMESPACES and may_list(namespace)
-        return known[namespace]
+        if namespace not in answers:
+            answers[namespace] = len(answers) <= MAX_NAMESPACES and may_list(namespace)
+        return answers[namespace]
 
     return may_read
 
@@ -134,10 +135,10 @@ class LocalAccess:
 
     def __call__(self, request: Request) -> None:
         """Let the request pass, or raise HTTPException."""
-        asked = request.headers.get("host", "")
-        if name_of_host(asked) not in self._hosts:
+        host = request.headers.get("host", "")
+        if name_of_host(host) not in self._hosts:
             detail = (
-                f"the header Host says {asked!r}, which is no name of this machine: "
+                f"the header Host says {host!r}, which is no name of this machine: "
                 "ask for localhost or 127.0.0.1, or add the name to --debug-hosts"
             )
             raise HTTPException(HTTPStatus.MISDIRECTED_REQUEST.value, detail)
@@ -178,4 +179,4 @@ class ReviewedAccess:
         result = self._authorizer.judge_bearer(authorization, right)
         if result.status is not HTTPStatus.OK:
             raise HTTPException(result.status.value, result.detail)
-        request.state.user = self._authorizer.known_user(authorization)
+        request.state.user = self._authorizer.cached_user(authorization)

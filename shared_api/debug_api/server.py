@@ -55,8 +55,8 @@ PLACES: Final = 6
 """Number of requests that are answered at once. One of them builds its answer; the others wait for
 it, or for the API server to identify the reader."""
 OWN_PLACES: Final = 2
-"""Of them, of one caller, where callers are told apart: since one answer is built at a time, more
-would only make others wait behind them."""
+"""The answers of one caller at once, where callers are distinguished: one is built at a time, so
+more would only make others wait behind them."""
 WAITING: Final = 8
 """Requests that wait: with those that are answered, fewer than the port holds bodies of."""
 
@@ -211,7 +211,7 @@ def open_debug_server(
         clock=program.clock,
         # All who come through a port-forward come from one address, and none has a token.
         callers=Callers(
-            program.authorizer.known_user, None if is_loopback(address) else OWN_PLACES
+            program.authorizer.cached_user, None if is_loopback(address) else OWN_PLACES
         ),
         observe=program.metrics.ports.of_port("debug"),
     )

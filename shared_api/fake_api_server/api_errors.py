@@ -231,12 +231,12 @@ def unsupported_media_type(accepted: Sequence[str], sent: str) -> RequestFailed:
     )
 
 
-def version_too_large(asked: int, current: int) -> RequestFailed:
+def version_too_large(requested: int, current: int) -> RequestFailed:
     """Return a 504: the requested version does not exist yet."""
     return RequestFailed(
         HTTPStatus.GATEWAY_TIMEOUT,
         "Timeout",
-        f"Timeout: Too large resource version: {asked}, current: {current}",
+        f"Timeout: Too large resource version: {requested}, current: {current}",
         details={
             "causes": [
                 {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}

@@ -114,16 +114,16 @@ class ReadPath:
 
     def _requested_version(self, query: Query, *, has_limit: bool) -> tuple[int, ObjectKey | None]:
         """Return the version to list at, and the key to continue after."""
-        asked, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
+        requested, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
         if token := query.get("continue", ""):
-            if asked not in _NEWEST:
+            if requested not in _NEWEST:
                 raise bad_request("specifying resource version is not allowed when using continue")
             return _read_token(token)
-        _check_match(asked, match)
+        _check_match(requested, match)
         current = self._storage.version
-        if asked in _NEWEST:
+        if requested in _NEWEST:
             return current, None
-        version = _version_number(asked, HTTPStatus.BAD_REQUEST, "invalid resource version: ")
+        version = _version_number(requested, HTTPStatus.BAD_REQUEST, "invalid resource version: ")
         if version > current:
             raise version_too_large(version, current)
         is_exact = match == "Exact" or (not match and has_limit)
@@ -316,7 +316,7 @@ def _watch_version(query: Query) -> int | None:
     Raises:
         RequestFailed: 500 if it is not a number (as the real server), 422 for a missing match.
     """
-    asked = query.get("resourceVersion", "")
+    requested = query.get("resourceVersion", "")
     if query.get("sendInitialEvents") in {"true", "1"}:
         if query.get("resourceVersionMatch") != "NotOlderThan":
             raise _invalid_options(
@@ -325,19 +325,21 @@ def _watch_version(query: Query) -> int | None:
             )
         return None
     return (
-        None if asked in _NEWEST else _version_number(asked, HTTPStatus.INTERNAL_SERVER_ERROR, "")
+        None
+        if requested in _NEWEST
+        else _version_number(requested, HTTPStatus.INTERNAL_SERVER_ERROR, "")
     )
 
 
-def _check_match(asked: str, match: str) -> None:
+def _check_match(requested: str, match: str) -> None:
     if not match:
         return
-    if not asked:
+    if not requested:
         raise _invalid_options(
             "resourceVersionMatch",
             "resourceVersionMatch is forbidden unless resourceVersion is provided",
         )
-    if match == "Exact" and asked == "0":
+    if match == "Exact" and requested == "0":
         raise _invalid_options(
             "resourceVersionMatch",
             'resourceVersionMatch "exact" is forbidden for resourceVersion "0"',

@@ -26,7 +26,7 @@ from shared_api.fake_api_server.patching import Body, JsonValue, share
 MAX_NAME_CHARS: Final = 253
 MAX_LABEL_CHARS: Final = 63
 MAX_ANNOTATION_BYTES: Final = 256 * 1024
-"""Of all annotations of an object, keys and values.
+"""The most bytes of all annotations of an object, keys and values.
 Source: k8s.io/apimachinery/pkg/api/validation, `TotalAnnotationSizeLimitB`."""
 GENERATED_CHARS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """The characters of generated names; no vowels, so no words.

@@ -123,15 +123,15 @@ def take_apart(request: Request) -> ParsedRequest:
     headers = {name.lower(): value for name, value in request.headers}
     target = parse_target(request.path)
     verb = _verb(request.method, target, query) if target is not None else ""
-    asked = target or Target("", "", "")
+    parsed = target or Target("", "", "")
     info = RequestInfo(
         verb=verb,
         path=request.path,
-        group=asked.group,
-        plural=asked.plural,
-        namespace=asked.namespace,
-        name=asked.name,
-        subresource=asked.subresource,
+        group=parsed.group,
+        plural=parsed.plural,
+        namespace=parsed.namespace,
+        name=parsed.name,
+        subresource=parsed.subresource,
         user_agent=headers.get("user-agent", ""),
     )
     content_type = headers.get("content-type", JSON).partition(";")[0].strip()
@@ -179,28 +179,28 @@ class RequestRouter:
 
     # ---------------------------------------------------------------------- the two ways in
 
-    def answer(self, asked: ParsedRequest) -> Response:
+    def answer(self, parsed: ParsedRequest) -> Response:
         """Process a request and return the answer, including refusals."""
         try:
-            return self._answer(asked)
+            return self._answer(parsed)
         except RequestFailed as refused:
             return refusal(refused)
 
     def open_watch(
-        self, asked: ParsedRequest, on_close: Callable[[FakeStream], None]
+        self, parsed: ParsedRequest, on_close: Callable[[FakeStream], None]
     ) -> FakeStream:
         """Open a watch; `on_close` is called once with the stream when it is over.
 
         Raises:
             RequestFailed: The watch is refused before it starts.
         """
-        resource = self._resource(asked)
-        writer = self._writer(resource, asked)
-        return self._reads.watch(resource, asked.info, asked.query, writer, on_close)
+        resource = self._resource(parsed)
+        writer = self._writer(resource, parsed)
+        return self._reads.watch(resource, parsed.info, parsed.query, writer, on_close)
 
-    def _answer(self, asked: ParsedRequest) -> Response:
-        path = asked.request.path
-        if asked.request.method == "GET":
+    def _answer(self, parsed: ParsedRequest) -> Response:
+        path = parsed.request.path
+        if parsed.request.method == "GET":
             if path.partition("/verbose")[0] in _HEALTH:
                 return Response(HTTPStatus.OK, {"content-type": "text/plain"}, b"ok")
             if path == "/openapi/v2":
@@ -208,127 +208,127 @@ class RequestRouter:
             found = document(path, self._registry)
             if found is not None:
                 return _json(HTTPStatus.OK, _encode(found))
-        if asked.target is None:
+        if parsed.target is None:
             return _page_not_found()
-        if not self._registry.has_version(asked.target.group, asked.target.version):
+        if not self._registry.has_version(parsed.target.group, parsed.target.version):
             return _page_not_found()
-        resource = self._resource(asked)
-        if asked.target.subresource not in {"", "status"}:
-            raise not_found(resource, asked.target.name)
-        if asked.target.subresource == "status" and not resource.has_status:
+        resource = self._resource(parsed)
+        if parsed.target.subresource not in {"", "status"}:
+            raise not_found(resource, parsed.target.name)
+        if parsed.target.subresource == "status" and not resource.has_status:
             raise no_such_path()
-        return self._carry_out(resource, asked)
+        return self._carry_out(resource, parsed)
 
-    def _carry_out(self, resource: ServedResource, asked: ParsedRequest) -> Response:
-        match asked.info.verb:
+    def _carry_out(self, resource: ServedResource, parsed: ParsedRequest) -> Response:
+        match parsed.info.verb:
             case "get":
-                key = (asked.info.namespace, asked.info.name)
-                return self._object(resource, asked, self._reads.get(resource, key))
+                key = (parsed.info.namespace, parsed.info.name)
+                return self._object(resource, parsed, self._reads.get(resource, key))
             case "list":
-                page = self._reads.list_page(resource, asked.info.namespace, asked.query)
-                return _json(HTTPStatus.OK, self._writer(resource, asked).page(page))
+                page = self._reads.list_page(resource, parsed.info.namespace, parsed.query)
+                return _json(HTTPStatus.OK, self._writer(resource, parsed).page(page))
             case "create":
-                return self._create(resource, asked)
+                return self._create(resource, parsed)
             case "update":
-                return self._update(resource, asked)
+                return self._update(resource, parsed)
             case "patch":
-                return self._patch(resource, asked)
+                return self._patch(resource, parsed)
             case "delete":
-                return self._delete(resource, asked)
+                return self._delete(resource, parsed)
             case "deletecollection":
-                return self._delete_all(resource, asked)
+                return self._delete_all(resource, parsed)
             case _:
                 raise method_not_allowed()
 
     # ------------------------------------------------------------------------------ writes
 
-    def _create(self, resource: ServedResource, asked: ParsedRequest) -> Response:
-        if asked.info.name:
+    def _create(self, resource: ServedResource, parsed: ParsedRequest) -> Response:
+        if parsed.info.name:
             raise method_not_allowed()
-        if asked.content_type != JSON:
-            raise unsupported_media_type([JSON], asked.content_type)
-        body = _object_body(asked.request.body)
+        if parsed.content_type != JSON:
+            raise unsupported_media_type([JSON], parsed.content_type)
+        body = _object_body(parsed.request.body)
         if resource in REVIEW_KINDS:
             return _json(HTTPStatus.CREATED, _encode(self.reviews.answer(resource, body)))
-        options = _write_options(asked.query)
-        stored = self._writes.create(resource, asked.info.namespace, body, options)
-        return self._object(resource, asked, stored, HTTPStatus.CREATED)
+        options = _write_options(parsed.query)
+        stored = self._writes.create(resource, parsed.info.namespace, body, options)
+        return self._object(resource, parsed, stored, HTTPStatus.CREATED)
 
-    def _update(self, resource: ServedResource, asked: ParsedRequest) -> Response:
-        if asked.content_type != JSON:
-            raise unsupported_media_type([JSON], asked.content_type)
-        body = _object_body(asked.request.body)
+    def _update(self, resource: ServedResource, parsed: ParsedRequest) -> Response:
+        if parsed.content_type != JSON:
+            raise unsupported_media_type([JSON], parsed.content_type)
+        body = _object_body(parsed.request.body)
         stored = self._writes.update(
             resource,
-            (asked.info.namespace, asked.info.name),
+            (parsed.info.namespace, parsed.info.name),
             lambda _old: stored_form(resource, body),
-            _write_options(asked.query),
-            is_status=asked.info.subresource == "status",
+            _write_options(parsed.query),
+            is_status=parsed.info.subresource == "status",
             is_patch=False,
         )
-        return self._object(resource, asked, stored)
+        return self._object(resource, parsed, stored)
 
-    def _patch(self, resource: ServedResource, asked: ParsedRequest) -> Response:
+    def _patch(self, resource: ServedResource, parsed: ParsedRequest) -> Response:
         stored = self._writes.update(
             resource,
-            (asked.info.namespace, asked.info.name),
-            _patcher(resource, asked.content_type, asked.request.body),
-            _write_options(asked.query),
-            is_status=asked.info.subresource == "status",
+            (parsed.info.namespace, parsed.info.name),
+            _patcher(resource, parsed.content_type, parsed.request.body),
+            _write_options(parsed.query),
+            is_status=parsed.info.subresource == "status",
         )
-        return self._object(resource, asked, stored)
+        return self._object(resource, parsed, stored)
 
-    def _delete(self, resource: ServedResource, asked: ParsedRequest) -> Response:
-        options = _delete_options(asked)
-        deleted = self._writes.delete(resource, (asked.info.namespace, asked.info.name), options)
+    def _delete(self, resource: ServedResource, parsed: ParsedRequest) -> Response:
+        options = _delete_options(parsed)
+        deleted = self._writes.delete(resource, (parsed.info.namespace, parsed.info.name), options)
         if not deleted.is_gone or resource.graceful:
-            return self._object(resource, asked, deleted.object)
-        details: Body = {"name": asked.info.name, "group": resource.group, "kind": resource.plural}
+            return self._object(resource, parsed, deleted.object)
+        details: Body = {"name": parsed.info.name, "group": resource.group, "kind": resource.plural}
         details = {key: value for key, value in details.items() if value}
         details["uid"] = deleted.object.body["metadata"]["uid"]
         status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
         return _json(HTTPStatus.OK, _encode({**status, "details": details}))
 
-    def _delete_all(self, resource: ServedResource, asked: ParsedRequest) -> Response:
-        options = _delete_options(asked)
-        page = self._reads.list_page(resource, asked.info.namespace, asked.query)
+    def _delete_all(self, resource: ServedResource, parsed: ParsedRequest) -> Response:
+        options = _delete_options(parsed)
+        page = self._reads.list_page(resource, parsed.info.namespace, parsed.query)
         for stored in page.objects:
             self._writes.delete(resource, stored.key, options)
-        return _json(HTTPStatus.OK, self._writer(resource, asked).page(page))
+        return _json(HTTPStatus.OK, self._writer(resource, parsed).page(page))
 
     # ----------------------------------------------------------------------------- private
 
-    def _resource(self, asked: ParsedRequest) -> ServedResource:
-        target = asked.target
+    def _resource(self, parsed: ParsedRequest) -> ServedResource:
+        target = parsed.target
         if target is None:
             raise no_such_path()
         resource = self._registry.at(target.group, target.version, target.plural)
         if resource is None:
             raise no_such_path()
-        if asked.info.verb not in resource.verbs:
+        if parsed.info.verb not in resource.verbs:
             raise method_not_allowed()
         # A write of a namespaced kind needs a namespace, and one of a cluster-scoped kind has none.
         if bool(target.namespace) != resource.namespaced and (target.namespace or target.name):
             raise no_such_path()
-        if resource.namespaced and not target.namespace and asked.info.verb == "create":
+        if resource.namespaced and not target.namespace and parsed.info.verb == "create":
             raise method_not_allowed()
         return resource
 
-    def _writer(self, resource: ServedResource, asked: ParsedRequest) -> AnswerWriter:
-        form = requested_form(asked.accept)
-        include = asked.query.get("includeObject", "")
+    def _writer(self, resource: ServedResource, parsed: ParsedRequest) -> AnswerWriter:
+        form = requested_form(parsed.accept)
+        include = parsed.query.get("includeObject", "")
         return AnswerWriter(resource, form, include, self._now())
 
     def _object(
         self,
         resource: ServedResource,
-        asked: ParsedRequest,
+        parsed: ParsedRequest,
         stored: StoredObject,
         status: HTTPStatus = HTTPStatus.OK,
     ) -> Response:
-        if asked.accept == JSON:
+        if parsed.accept == JSON:
             return _json(status, resource.object_json(stored))
-        return _json(status, self._writer(resource, asked).one(stored))
+        return _json(status, self._writer(resource, parsed).one(stored))
 
     def _now(self) -> datetime:
         return self._clock.now()
@@ -422,17 +422,17 @@ def _is_dry_run(text: str) -> bool:
     return bool(text)
 
 
-def _delete_options(asked: ParsedRequest) -> DeleteOptions:
+def _delete_options(parsed: ParsedRequest) -> DeleteOptions:
     """Return the options in the body, or else in the query."""
-    body = _object_body(asked.request.body) if asked.request.body else {}
+    body = _object_body(parsed.request.body) if parsed.request.body else {}
     preconditions = body.get("preconditions") or {}
     grace = body.get("gracePeriodSeconds")
-    if grace is None and asked.query.get("gracePeriodSeconds", "").isdecimal():
-        grace = int(asked.query["gracePeriodSeconds"])
-    dry_run = asked.query.get("dryRun") or "".join(body.get("dryRun") or ())
-    propagation = body.get("propagationPolicy") or asked.query.get("propagationPolicy", "")
+    if grace is None and parsed.query.get("gracePeriodSeconds", "").isdecimal():
+        grace = int(parsed.query["gracePeriodSeconds"])
+    dry_run = parsed.query.get("dryRun") or "".join(body.get("dryRun") or ())
+    propagation = body.get("propagationPolicy") or parsed.query.get("propagationPolicy", "")
     if propagation not in {"", "Background", "Foreground", "Orphan"}:
-        where = qualified(asked.info.plural, asked.info.group)
+        where = qualified(parsed.info.plural, parsed.info.group)
         raise bad_request(f'{where}: propagationPolicy: Unsupported value: "{propagation}"')
     return DeleteOptions(
         uid=preconditions.get("uid") or "",

@@ -151,14 +151,14 @@ class FakeApiServer:
             Timeout: A delay is longer than the timeout.
             ConnectionLost: A fault breaks the connection, or the server is down.
         """
-        asked = take_apart(request)
-        fault = self._take_fault(asked.info)
-        response = self._suffer(fault, asked.query.get("timeout", ""), timeout_seconds)
+        parsed = take_apart(request)
+        fault = self._take_fault(parsed.info)
+        response = self._suffer(fault, parsed.query.get("timeout", ""), timeout_seconds)
         if response is not None:
-            self._note(asked.info, response.status)
+            self._note(parsed.info, response.status)
             return response
-        response = self._carry_out(asked)
-        self._note(asked.info, response.status)
+        response = self._carry_out(parsed)
+        self._note(parsed.info, response.status)
         if fault.delay_seconds >= timeout_seconds:
             raise Timeout(f"no answer within {timeout_seconds} s", sent=True)
         if fault.loses_answer:
@@ -172,24 +172,24 @@ class FakeApiServer:
             Timeout: A delay is longer than the timeout.
             ConnectionLost: A fault breaks the connection, or the server is down.
         """
-        asked = take_apart(request)
-        if asked.info.verb != "watch":
-            return self._as_stream(asked.info, self.send(request, timeout_seconds))
-        fault = self._take_fault(asked.info)
+        parsed = take_apart(request)
+        if parsed.info.verb != "watch":
+            return self._as_stream(parsed.info, self.send(request, timeout_seconds))
+        fault = self._take_fault(parsed.info)
         response = self._suffer(fault, "", timeout_seconds)
         if response is not None:
-            self._note(asked.info, response.status)
-            return self._as_stream(asked.info, response)
+            self._note(parsed.info, response.status)
+            return self._as_stream(parsed.info, response)
         if fault.delay_seconds >= timeout_seconds:
             raise Timeout(f"no answer within {timeout_seconds} s", sent=True)
         with self._lock:
             try:
-                stream = self._router.open_watch(asked, self.watches.forget)
+                stream = self._router.open_watch(parsed, self.watches.forget)
             except RequestFailed as refused:
-                stream = self._as_stream(asked.info, refusal(refused))
+                stream = self._as_stream(parsed.info, refusal(refused))
             if stream.is_open:
                 self.watches.add(stream)
-            self._note(asked.info, stream.status)
+            self._note(parsed.info, stream.status)
         return stream
 
     def close(self) -> None:
@@ -240,9 +240,9 @@ class FakeApiServer:
     def _answer_directly(self, request: Request) -> Response:
         return self._carry_out(take_apart(request))
 
-    def _carry_out(self, asked: ParsedRequest) -> Response:
+    def _carry_out(self, parsed: ParsedRequest) -> Response:
         with self._lock:
-            response = self._router.answer(asked)
+            response = self._router.answer(parsed)
             if self._collects_garbage and self._collector.has_work:
                 self._collector.collect()
             return response

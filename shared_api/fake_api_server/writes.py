@@ -473,12 +473,12 @@ def _finalizers_after(resource: ServedResource, metadata: Body, propagation: str
     return kept + own.get(propagation, [])
 
 
-def _grace_seconds(resource: ServedResource, body: Body, asked: int | None) -> int:
+def _grace_seconds(resource: ServedResource, body: Body, requested: int | None) -> int:
     """Return the grace period of a bound pod that has not ended; 0 for all other objects."""
     spec = body.get("spec", {})
     ended = body.get("status", {}).get("phase") in {"Succeeded", "Failed"}
     if not resource.graceful or not spec.get("nodeName") or ended:
         return 0
-    if asked is not None:
-        return asked
+    if requested is not None:
+        return requested
     return int(spec.get("terminationGracePeriodSeconds", _DEFAULT_GRACE_SECONDS))

@@ -19,7 +19,7 @@ class _Followed(Protocol):
     @property
     def resource_version(self) -> str: ...
 
-    def ask_for_list(self) -> None: ...
+    def request_list(self) -> None: ...
 
 
 class FreshRead:
@@ -43,7 +43,7 @@ class FreshRead:
         self._clock = clock
         self._patience_until = patience_until
         self._void = void  # the cache's version of a replaced history, which never counts
-        self._asked = False
+        self._is_list_requested = False
 
     def is_reached(self) -> bool:
         """Return whether handlers have seen everything up to the target; never blocks.
@@ -54,7 +54,7 @@ class FreshRead:
         version = self._reflector.resource_version
         if version_number(version) >= self._target and version != self._void:
             return True
-        if not self._asked and self._clock.monotonic() >= self._patience_until:
-            self._asked = True
-            self._reflector.ask_for_list()
+        if not self._is_list_requested and self._clock.monotonic() >= self._patience_until:
+            self._is_list_requested = True
+            self._reflector.request_list()
         return False

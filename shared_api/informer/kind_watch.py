@@ -61,7 +61,7 @@ class KindWatch(Generic[T]):
         self._on_gone = on_gone
         self._is_expected = is_expected
         self._poll_at = 0.0
-        self._was_asked = False
+        self._is_checked = False
         self._missing = 0
         self._trouble = ""
         self._why_not = ""
@@ -84,7 +84,7 @@ class KindWatch(Generic[T]):
                 self._begin(found)
         else:
             self._miss(found or "is not served, waiting for its CRD")
-        self._was_asked = True
+        self._is_checked = True
         return POLL_SECONDS
 
     def is_served(self) -> bool:
@@ -94,14 +94,14 @@ class KindWatch(Generic[T]):
     def is_ready(self) -> bool:
         """Return whether the state of the kind is known: it is cached, or not served."""
         if self.informer is None:
-            return self._was_asked
+            return self._is_checked
         return self.informer.has_synced()
 
     def check(self) -> tuple[bool, str]:
         """Return (ok, detail) for `/readyz`."""
         if self.informer is not None:
             return self.informer.check_synced()
-        if self._was_asked:
+        if self._is_checked:
             return True, f"{self.name} {self._why_not}"
         return False, f"{self.name}: {self._trouble or 'not looked for yet'}"
 

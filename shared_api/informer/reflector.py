@@ -208,8 +208,8 @@ class Reflector(Generic[T]):
         self._observer = observer
         self._listing: _Listing | None = _Listing()
         self._watching: _Watching[T] | None = None
-        self._list_asked = False
-        self._bookmark_asked = False
+        self._list_requested = False
+        self._bookmark_requested = False
         # True until a list of the new history is complete: a list that expires leaves the sink with
         # parts of both histories, and by then the server's version may have passed the old one.
         self._rewound = False
@@ -245,16 +245,16 @@ class Reflector(Generic[T]):
         """Return the seconds since the server last sent anything."""
         return self._clock.monotonic() - self._heard_at
 
-    def ask_for_list(self) -> None:
+    def request_list(self) -> None:
         """Start a new list at the next step."""
-        self._list_asked = True
+        self._list_requested = True
 
-    def ask_for_bookmark(self) -> None:
+    def request_bookmark(self) -> None:
         """Reopen the watch, for so short a time that the server soon tells how far it is.
 
         A quiet watch says so once a minute otherwise. Nothing is listed, and nothing lost.
         """
-        self._bookmark_asked = True
+        self._bookmark_requested = True
         self.interrupt()
 
     def interrupt(self) -> None:
@@ -276,9 +276,9 @@ class Reflector(Generic[T]):
         pause = self._resume_at - self._clock.monotonic()
         if pause > 0:
             return pause
-        if self._list_asked and self._listing is None:
+        if self._list_requested and self._listing is None:
             self._begin_list("asked")
-        if self._bookmark_asked:
+        if self._bookmark_requested:
             self._end_watch("asked")
         rest = 0.0
         try:
@@ -291,7 +291,7 @@ class Reflector(Generic[T]):
         except BaseException:
             # The sink failed in the middle of an event, which is gone from the stream: only a list
             # can recover it. A page, however, is simply requested again.
-            self._list_asked = self._listing is None
+            self._list_requested = self._listing is None
             raise
         return max(self._resume_at - self._clock.monotonic(), rest)
 
@@ -305,7 +305,7 @@ class Reflector(Generic[T]):
 
     def _begin_list(self, reason: str) -> None:
         self._end_watch(reason)
-        self._list_asked = False
+        self._list_requested = False
         self._listing = _Listing()
 
     def _list_page(self, listing: _Listing) -> None:
@@ -349,7 +349,7 @@ class Reflector(Generic[T]):
     # ------------------------------------------------------------------ watch
 
     def _open_watch(self) -> None:
-        is_brief = self._bookmark_asked  # read once: it may be asked for while the watch opens
+        is_brief = self._bookmark_requested  # read once: it may be asked for while the watch opens
         timeout = int(MIN_WATCH_SECONDS * (1 + self._rng.random()))
         timeout = BOOKMARK_WATCH_SECONDS if is_brief else timeout
         now = self._clock.monotonic()
@@ -365,7 +365,7 @@ class Reflector(Generic[T]):
             self._on_failure(failure, "watch")
         else:
             if is_brief:
-                self._bookmark_asked = False
+                self._bookmark_requested = False
             self._watching = _Watching(stream, now, now + timeout + WATCH_MARGIN_SECONDS)
             self._heard_at = self._clock.monotonic()
 
@@ -379,7 +379,9 @@ class Reflector(Generic[T]):
                 rest = self._check_deadlines(watching)
                 return 0.0 if wait_seconds > 0 else rest
             except ConnectionLost as lost:
-                if not self._bookmark_asked:  # which closes the watch, and the next step reopens it
+                if (
+                    not self._bookmark_requested
+                ):  # which closes the watch, and the next step reopens it
                     self._on_watch_over("lost", watching, lost)
                 return 0.0
             except ApiFailure as failure:

@@ -288,7 +288,7 @@ class SharedInformer(Generic[T]):
         deadline = self._clock.monotonic() + FRESH_READ_PATIENCE_SECONDS
         if version_number(target) >= version_number(had):
             if version_number(target) > version_number(self._reflector.resource_version):
-                self._reflector.ask_for_bookmark()
+                self._reflector.request_bookmark()
             return FreshRead(self._reflector, target, self._clock, deadline)
         # The server is behind what it sent before: the content of this cache is void.
         return FreshRead(self._reflector, target, self._clock, float("-inf"), void=had)

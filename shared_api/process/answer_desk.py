@@ -1,12 +1,12 @@
-"""Who makes the answers of a port: threads by kind of request, and a share of them per caller.
+"""Assigns the requests of a port to worker threads, by lane and with a share for each caller.
 
     sort --> lane: waits for its caller's share --> a worker answers --> reply
               |                                      |
-              +-- refused: 429                       +-- or says in which lane it goes on
+              +-- refused: 429                       +-- or names the lane in which it continues
 
 A lane has workers and places of its own, so that cheap answers that others depend on never wait
-behind dear ones. Within a lane `CallerShares` decides who begins, who waits and who is refused. All
-lanes together hold a bounded number of requests, whatever is asked.
+behind expensive ones. Within a lane `CallerShares` decides which requests begin, wait or are
+refused. All lanes together hold a bounded number of requests.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import structlog
 
 from shared_api.caller_shares import CallerShares, Outcome, ShareLimits, address_key, user_key
 from shared_api.process.clock import Clock
-from shared_api.process.http_exchange import Answer, Request, say
+from shared_api.process.http_exchange import Answer, Request, text_answer
 
 if TYPE_CHECKING:
     from shared_api.process.loop_thread import LoopThread, Step
@@ -49,13 +49,13 @@ def limit_places(places: int, waiting: int) -> ShareLimits:
 
 
 Answerer = Callable[[Request], Answer]
-"""Makes the answer to a request."""
+"""Returns the answer to a request."""
 
 _ANSWERS: Final = "answers"
 
 
-class Asked(NamedTuple):
-    """A request that is to be answered.
+class LaneRequest(NamedTuple):
+    """A request, with the lane and the caller that it is charged to.
 
     Attributes:
         lane: The name of its lane.
@@ -77,11 +77,11 @@ class Lane(NamedTuple):
 
     Attributes:
         limits: How many are answered at once, one worker for each, and how many wait.
-        answer: Makes the answer, on a worker, or says in which lane the request goes on.
+        answer: Called on a worker; returns the answer, or the lane in which the request continues.
     """
 
     limits: ShareLimits
-    answer: Callable[[Request], Answer | Asked]
+    answer: Callable[[Request], Answer | LaneRequest]
 
 
 class _Ticket:
@@ -99,16 +99,16 @@ class AnswerDesk:
 
     Args:
         lanes: By name.
-        sort: Says where a request goes, or answers it; called on the port's thread: it may not
-            wait for anything.
-        refuse: Makes the answer 429, given the whole seconds after which to ask again.
+        sort: Returns the lane of a request, or its answer; called on the port's thread, so it must
+            not block.
+        refuse: Returns the answer 429, given the whole seconds after which to retry.
         clock: The time.
     """
 
     def __init__(
         self,
         lanes: Mapping[str, Lane],
-        sort: Callable[[Request], Answer | Asked],
+        sort: Callable[[Request], Answer | LaneRequest],
         refuse: Callable[[int], Answer],
         clock: Clock,
     ) -> None:
@@ -126,11 +126,11 @@ class AnswerDesk:
         ]
 
     def ask(self, request: Request, reply: Reply) -> None:
-        """Have a request answered; on the port's thread."""
+        """Submit a request, on the port's thread; `reply` takes the answer."""
         self._go_on(make_answer(self._sort, request), reply)
 
     def tick(self) -> None:
-        """Refuse those that have waited too long; on the port's thread, twice a second or more."""
+        """Refuse requests that have waited too long; on the port's thread, every half second."""
         for lane in self._lanes.values():
             lane.tick()
 
@@ -138,7 +138,7 @@ class AnswerDesk:
         """Make one answer, if a request has a place, as its worker does; return whether it had."""
         return any(lane.work() is not None for lane in self._lanes.values())
 
-    def _go_on(self, found: Answer | Asked, reply: Reply) -> None:
+    def _go_on(self, found: Answer | LaneRequest, reply: Reply) -> None:
         if isinstance(found, Answer):
             reply(found)
         else:
@@ -146,10 +146,10 @@ class AnswerDesk:
 
 
 UserOf = Callable[[str], str]
-"""Returns whom a header Authorization is known to be of; "": nobody known. It never waits."""
+"""Returns the user of a header Authorization if it is cached, else ""; it never blocks."""
 
 NOBODY: Final[UserOf] = lambda _: ""  # noqa: E731 - with its type
-"""Where callers are told apart by their addresses."""
+"""Knows no user: callers are distinguished by their addresses."""
 
 
 def one_lane(
@@ -161,36 +161,36 @@ def one_lane(
 ) -> AnswerDesk:
     """Return a desk with a single lane, whose callers are users, or else addresses.
 
-    A token that nobody has reviewed says nothing: anybody can make up thousands.
+    A token that is not reviewed yet identifies no caller: a client can invent thousands.
 
     Args:
-        answer: Makes the answers.
-        limits: How many are made at once, and how many requests wait.
-        refuse: Makes the answer 429.
+        answer: Returns the answers.
+        limits: How many answers are made at once, and how many requests wait.
+        refuse: Returns the answer 429.
         clock: The time.
-        user_of: Who asks.
+        user_of: Returns the user of a request.
     """
 
-    def sort(request: Request) -> Asked:
+    def sort(request: Request) -> LaneRequest:
         user = user_of(request.headers.get("authorization", ""))
-        return Asked(_ANSWERS, user_key(user) if user else address_of(request), request)
+        return LaneRequest(_ANSWERS, user_key(user) if user else address_of(request), request)
 
     return AnswerDesk({_ANSWERS: Lane(limits, answer)}, sort, refuse, clock)
 
 
 def address_of(request: Request) -> str:
-    """Return the caller that the address of a request is."""
+    """Return the key of the caller by the address of its request."""
     return address_key(request.client[0] if request.client else "")
 
 
 class _RunningLane:
-    """A lane, who waits in it, and its workers."""
+    """A lane with its waiting requests and its workers."""
 
     def __init__(
         self,
         lane: Lane,
         refuse: Callable[[int], Answer],
-        go_on: Callable[[Answer | Asked, Reply], None],
+        go_on: Callable[[Answer | LaneRequest, Reply], None],
         clock: Clock,
     ) -> None:
         self._answer = lane.answer
@@ -208,10 +208,10 @@ class _RunningLane:
         self._workers = [spawn(f"{name}/{number}", self.work) for number in range(self._places)]
         return self._workers
 
-    def ask(self, asked: Asked, reply: Reply) -> None:
-        ticket = _Ticket(asked.request, reply)
+    def ask(self, queued: LaneRequest, reply: Reply) -> None:
+        ticket = _Ticket(queued.request, reply)
         with self._lock:
-            outcome = self._shares.ask(asked.caller, ticket, self._clock.monotonic())
+            outcome = self._shares.ask(queued.caller, ticket, self._clock.monotonic())
         self._carry_out(outcome)
 
     def work(self) -> float | None:
@@ -244,13 +244,13 @@ class _RunningLane:
             worker.wake()
 
 
-FoundT = TypeVar("FoundT")
+AnswerT = TypeVar("AnswerT")
 
 
-def make_answer(answer: Callable[[Request], FoundT], request: Request) -> FoundT | Answer:
-    """Return what a function answers; an error 500 if it fails, which must not end the port."""
+def make_answer(answer: Callable[[Request], AnswerT], request: Request) -> AnswerT | Answer:
+    """Return what `answer` returns, or a 500 if it raises: an exception must not end the port."""
     try:
         return answer(request)
     except Exception:
         log.exception("a request cannot be answered", path=request.target)
-        return say(HTTPStatus.INTERNAL_SERVER_ERROR, "see the program's log")
+        return text_answer(HTTPStatus.INTERNAL_SERVER_ERROR, "see the program's log")

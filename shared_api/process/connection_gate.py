@@ -58,7 +58,7 @@ from shared_api.process.http_exchange import (
     head_length,
     is_head_complete,
     read_request,
-    say,
+    text_answer,
 )
 from shared_api.process.loop_thread import LoopThread, Step
 from shared_api.process.victims import NO_DESCRIPTOR, find_victim
@@ -94,7 +94,7 @@ MAX_HELD_SECONDS: Final = 10.0
 """Longest time that a refusal is put off, however many there are: most clients wait longer."""
 
 KEPT_SECONDS: Final = 300.0
-"""From the accept on; a connection that is older is closed after its next answer. So clients find a
+"""The age at which a connection is closed after its next answer. So clients find a
 new replica, and certificates that were changed meanwhile."""
 
 REST_SECONDS: Final = 0.5
@@ -197,9 +197,9 @@ class _Connection:
         """Forget the last request, if any."""
         self.received = bytearray()
         self.request: Request | None = None
-        """Once its head is complete."""
+        """The request, set once its head is complete."""
         self.length = 0
-        """Of the request's body, in bytes; for one that is discarded, of what is still to come; for
+        """The length of the body in bytes; for one that is discarded, of what is still to come; for
         one in chunks, the longest that there may be."""
         self.chunks: ChunkedBody | None = None
         """The body, if it is sent in chunks."""
@@ -525,7 +525,7 @@ class ConnectionGate:
             elif is_head_complete(connection.received):
                 self._take_head(connection)
             elif len(connection.received) > MAX_HEAD_BYTES:
-                self._reply(connection, say(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
+                self._reply(connection, text_answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
 
     def _take_head(self, connection: _Connection) -> None:
         try:
@@ -558,9 +558,11 @@ class ConnectionGate:
         length = connection.length
         if length > self._max_body:
             detail = f"a body may have at most {self._max_body} bytes"
-            connection.refusal = say(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
+            connection.refusal = text_answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
         elif not self._has_place_for_body():
-            connection.refusal = say(HTTPStatus.SERVICE_UNAVAILABLE, "many requests; ask again")
+            connection.refusal = text_answer(
+                HTTPStatus.SERVICE_UNAVAILABLE, "many requests; ask again"
+            )
         # Of a body in chunks nobody knows how much there would be to discard.
         is_endless = length > MAX_DISCARDED or connection.chunks is not None
         if connection.refusal is not None and is_endless:
@@ -678,7 +680,7 @@ class ConnectionGate:
             outcome = Outcome.ANSWERED  # each of its requests, whoever ends it
         self._observe(outcome)
         if outcome is Outcome.ANSWERED:
-            _say_goodbye(connection.socket)
+            _close_gracefully(connection.socket)
         elif outcome is not Outcome.BROKEN:
             # A reset, so that a client that keeps us waiting occupies no kernel memory either.
             with contextlib.suppress(OSError):
@@ -710,7 +712,7 @@ _NO_LINGER: Final = struct.pack("ii", 1, 0)
 """SO_LINGER, on, with a time of zero: closing resets the connection."""
 
 
-def _say_goodbye(connection: socket.socket) -> None:
+def _close_gracefully(connection: socket.socket) -> None:
     """End our side of a connection, and read what the client sent after the request.
 
     Closing a socket with unread bytes resets the connection, and the answer may be lost with it.

@@ -7,7 +7,7 @@ from typing import Final
 
 import httptools
 
-from shared_api.process.http_exchange import BadRequestError, Request, say
+from shared_api.process.http_exchange import BadRequestError, Request, text_answer
 
 _HEAD: Final = b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n"
 """In place of the real head, which is read already."""
@@ -26,7 +26,7 @@ def is_chunked(request: Request) -> bool:
     if not encoding or request.method != "POST":
         return False
     if encoding != "chunked" or "content-length" in request.headers:
-        raise BadRequestError(say(HTTPStatus.BAD_REQUEST, "how is the body sent?"))
+        raise BadRequestError(text_answer(HTTPStatus.BAD_REQUEST, "how is the body sent?"))
     return True
 
 
@@ -55,10 +55,12 @@ class ChunkedBody:
         try:
             self._parser.feed_data(piece)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            raise BadRequestError(say(HTTPStatus.BAD_REQUEST, "no chunks of a body")) from error
+            raise BadRequestError(
+                text_answer(HTTPStatus.BAD_REQUEST, "no chunks of a body")
+            ) from error
         if len(self.content) > self._most or self._received > MAX_OVERHEAD * self._most:
             detail = f"a body may have at most {self._most} bytes"
-            raise BadRequestError(say(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail))
+            raise BadRequestError(text_answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail))
         return self._is_complete
 
     def on_body(self, data: bytes) -> None:

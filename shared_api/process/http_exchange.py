@@ -31,8 +31,8 @@ Client = tuple[str, int]
 _ENDS: Final = (b"\r\n\r\n", b"\n\n")
 
 MAX_LENGTH_DIGITS: Final = 10
-"""Of a Content-Length; of a longer one the first so many count, which is a gigabyte or more. Python
-refuses to read numbers of thousands of digits."""
+"""The digits of a Content-Length that are read; the first ten already make a gigabyte or more.
+Python refuses to read numbers of thousands of digits."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -125,10 +125,12 @@ def body_length(request: Request) -> int:
     if request.method != "POST":
         return 0
     if "transfer-encoding" in request.headers:
-        raise BadRequestError(say(HTTPStatus.LENGTH_REQUIRED, "send the header Content-Length"))
+        raise BadRequestError(
+            text_answer(HTTPStatus.LENGTH_REQUIRED, "send the header Content-Length")
+        )
     stated = request.headers.get("content-length", "0")
     if not (stated.isascii() and stated.isdecimal()):
-        raise BadRequestError(say(HTTPStatus.BAD_REQUEST, "Content-Length is not a number"))
+        raise BadRequestError(text_answer(HTTPStatus.BAD_REQUEST, "Content-Length is not a number"))
     return int(stated.lstrip("0")[:MAX_LENGTH_DIGITS] or "0")
 
 
@@ -145,7 +147,7 @@ def read_request(head: bytes, client: Client | None = None) -> Request:
     return Request(read.command, read.path, headers, client)
 
 
-def say(status: HTTPStatus, detail: str = "") -> Answer:
+def text_answer(status: HTTPStatus, detail: str = "") -> Answer:
     """Return an answer with one line of text."""
     return Answer(status.value, f"{status.value} {detail or status.phrase}\n".encode())
 
@@ -191,8 +193,8 @@ class _HeadReader(BaseHTTPRequestHandler):
         self.rfile = BytesIO(head.lstrip(b"\r\n"))
         self.raw_requestline = self.rfile.readline()
         if not self.parse_request() and self.refused is None:
-            self.refused = say(HTTPStatus.BAD_REQUEST)
+            self.refused = text_answer(HTTPStatus.BAD_REQUEST)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Record the error, where the base class would send it."""
-        self.refused = say(HTTPStatus(code), " ".join((message or "").split()))
+        self.refused = text_answer(HTTPStatus(code), " ".join((message or "").split()))

@@ -15,7 +15,7 @@ from shared_api.process.http_exchange import (
     Client,
     Request,
     head_length,
-    say,
+    text_answer,
 )
 
 
@@ -30,11 +30,13 @@ def read_every_header(head: bytes, client: Client | None = None) -> Request:
     try:
         parser.feed_data(head[: head_length(head)])  # what follows may be another request
     except httptools.HttpParserUpgrade:
-        raise BadRequestError(say(HTTPStatus.BAD_REQUEST, "nothing is upgraded here")) from None
+        raise BadRequestError(
+            text_answer(HTTPStatus.BAD_REQUEST, "nothing is upgraded here")
+        ) from None
     except httptools.HttpParserError as error:
-        raise BadRequestError(say(HTTPStatus.BAD_REQUEST)) from error
+        raise BadRequestError(text_answer(HTTPStatus.BAD_REQUEST)) from error
     if not seen.is_complete:
-        raise BadRequestError(say(HTTPStatus.BAD_REQUEST))
+        raise BadRequestError(text_answer(HTTPStatus.BAD_REQUEST))
     method = parser.get_method().decode("ascii")
     target = seen.target.decode("ascii")
     return Request(

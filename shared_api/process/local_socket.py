@@ -20,7 +20,7 @@ _CREDENTIALS: Final = struct.Struct("3i")
 BACKLOG: Final = 64
 
 MAX_PATH_BYTES: Final = 107
-"""Of a name of a socket (unix(7)), without the end mark."""
+"""The longest path of a socket (unix(7)), without the terminating null byte."""
 
 
 class OtherUserError(ConnectionRefusedError):

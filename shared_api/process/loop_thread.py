@@ -97,7 +97,7 @@ class LoopThread:
         # If it is already set, the thread has yet to clear it, and runs a step after that.
         self._awake.set()
 
-    def ask_to_stop(self) -> None:
+    def request_stop(self) -> None:
         """Let the current step finish and run no other; return without waiting."""
         self._stopping.set()
         self._awake.set()
@@ -109,7 +109,7 @@ class LoopThread:
 
         Returns whether it has ended. Idempotent; may be called before `start` and on this thread.
         """
-        self.ask_to_stop()
+        self.request_stop()
         if self._thread.ident is None or self._thread is threading.current_thread():
             return True
         self._thread.join(timeout_seconds)
@@ -196,7 +196,7 @@ def stop_all(
     """
     until = clock.monotonic() + timeout_seconds
     for thread in threads:
-        thread.ask_to_stop()
+        thread.request_stop()
     ended = [thread.stop(max(until - clock.monotonic(), 0.0)) for thread in threads]
     return all(ended)
 

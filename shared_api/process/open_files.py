@@ -23,7 +23,7 @@ API server has a connection for each request that it passes on at a time: 600 at
 `--max-requests-inflight` and `--max-mutating-requests-inflight` say more."""
 
 MIN_SHARE: Final = 8
-"""With fewer, connections would evict each other."""
+"""The fewest connections of a port; with fewer they would evict each other."""
 
 
 class OpenFilesError(ValueError):

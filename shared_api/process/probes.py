@@ -31,7 +31,7 @@ from shared_api.process.answer_desk import (
 )
 from shared_api.process.clock import Clock
 from shared_api.process.connection_gate import REFUSAL_SECONDS, ConnectionGate, Observer
-from shared_api.process.http_exchange import Answer, Request, say
+from shared_api.process.http_exchange import Answer, Request, text_answer
 
 METRICS_LIMITS: Final = limit_places(4, waiting=16)
 """Metrics that are written at once: enough for a Prometheus or two, a person, and one request that
@@ -153,34 +153,34 @@ class Routes(msgspec.Struct, frozen=True, kw_only=True):
     def answer(self, request: Request) -> Answer:
         """Return the answer to one request."""
         if request.method not in {"GET", "HEAD"}:
-            return say(HTTPStatus.NOT_IMPLEMENTED)
+            return text_answer(HTTPStatus.NOT_IMPLEMENTED)
         try:
             url = urlsplit(request.target)
         except ValueError:  # "//["
-            return say(HTTPStatus.BAD_REQUEST)
+            return text_answer(HTTPStatus.BAD_REQUEST)
         query = parse_qs(url.query, keep_blank_values=True)
         group, _, name = unquote(url.path).strip("/").partition("/")
         if group == "metrics" and not name:
             return self._answer_metrics(request.headers)
         checks = {"livez": self.live, "healthz": self.live, "readyz": self.ready}.get(group)
         if checks is None or (name and name not in checks):
-            return say(HTTPStatus.NOT_FOUND, "page not found")
+            return text_answer(HTTPStatus.NOT_FOUND, "page not found")
         wanted = [name] if name else sorted(checks.keys() - set(query.get("exclude", ())))
         return _judge(group, {each: checks[each] for each in wanted}, verbose="verbose" in query)
 
     def _answer_metrics(self, headers: Mapping[str, str]) -> Answer:
         if self.metrics is None:
-            return say(HTTPStatus.NOT_FOUND, "page not found")
+            return text_answer(HTTPStatus.NOT_FOUND, "page not found")
         status = HTTPStatus.OK
         if self.authorize is not None:
             status = self.authorize("/metrics", headers)
         if status is not HTTPStatus.OK:
-            return say(status)
+            return text_answer(status)
         try:
             body, content_type = self.metrics()
         except Exception:  # one collector of many failed, perhaps a plugin's
             log.exception("the metrics cannot be written")
-            return say(HTTPStatus.INTERNAL_SERVER_ERROR, "see the program's log")
+            return text_answer(HTTPStatus.INTERNAL_SERVER_ERROR, "see the program's log")
         return Answer(HTTPStatus.OK, body, content_type)
 
 
@@ -237,7 +237,7 @@ class ProbeServer:
 
 
 def _refuse(retry_after: int) -> Answer:
-    refusal = say(HTTPStatus.TOO_MANY_REQUESTS, f"ask again in {retry_after} s")
+    refusal = text_answer(HTTPStatus.TOO_MANY_REQUESTS, f"ask again in {retry_after} s")
     return msgspec.structs.replace(refusal, headers=(("Retry-After", str(retry_after)),))
 
 

@@ -1,4 +1,4 @@
-"""Writes a trouble into the log when it begins and when it ends, not each time it is met."""
+"""Logs a failure once when it begins and once when it ends, not at each repetition."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ import structlog
 
 
 class TroubleLog:
-    """What is wrong now, by subject. Callable from any thread: at most a line is repeated.
+    """Remembers the current failure of each subject.
+
+    Callable from any thread; two threads at once may log one line twice.
 
     Args:
-        component: As which part of the program it logs.
+        component: The name of the logger.
     """
 
     def __init__(self, component: str) -> None:
         self._log = structlog.get_logger(component)
-        self._told: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
 
     def begin(self, subject: str, text: str) -> None:
-        """Log a trouble, unless it is the one that was logged last about its subject."""
-        if self._told.get(subject) != text:
+        """Log a failure, unless the last one logged about its subject has the same text."""
+        if self._logged.get(subject) != text:
             self._log.warning(text, subject=subject)
-        self._told[subject] = text
+        self._logged[subject] = text
 
     def end(self, subject: str) -> None:
         """Log that a subject is fine again, if it was not."""
-        if self._told.pop(subject, ""):
+        if self._logged.pop(subject, ""):
             self._log.info("fine again", subject=subject)

@@ -286,7 +286,7 @@ class _Rights(Authorizer):
         del anew
         return _judge(caller.user, right)
 
-    def known_user(self, authorization: str) -> str:
+    def cached_user(self, authorization: str) -> str:
         return authorization
 
 

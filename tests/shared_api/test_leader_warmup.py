@@ -38,7 +38,7 @@ class Cache:
         self.failure: ApiFailure | None = None
         self.asked = 0
 
-    def ask_for_list(self) -> None:
+    def request_list(self) -> None:
         self.asked += 1
 
     def start_fresh_read(self) -> FreshRead:

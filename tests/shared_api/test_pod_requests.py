@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from shared_api.objects.pod import PodSpec
-from shared_api.pod_requests import ask_alike, pod_requests
+from shared_api.pod_requests import has_equal_requests, pod_requests
 from shared_api.quantity import QuantityError
 from shared_api.resource_list import Amounts
 
@@ -215,5 +215,5 @@ def test_the_spec_is_not_changed() -> None:
 def test_specs_with_equal_requests(change: dict[str, Any], want: bool) -> None:
     spec = {"containers": [container(cpu=1)], "initContainers": [container(cpu=3)]}
     one, other = (msgspec.convert(each, PodSpec) for each in (spec, {**spec, **change}))
-    assert ask_alike(one, other) is want
-    assert ask_alike(one, one)
+    assert has_equal_requests(one, other) is want
+    assert has_equal_requests(one, one)

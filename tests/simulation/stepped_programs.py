@@ -94,12 +94,12 @@ class SteppedThread(LoopThread):
         if self._is_started:
             self.due = min(self.due, self.clock.monotonic())
 
-    def ask_to_stop(self) -> None:
+    def request_stop(self) -> None:
         self._is_started = False
         self.due = inf
 
     def stop(self, timeout_seconds: float = 0.0) -> bool:
-        self.ask_to_stop()
+        self.request_stop()
         return True
 
     def is_alive(self) -> bool:

@@ -14,7 +14,7 @@ from queue_controllers.decision.job_state import PodCounts
 from queue_controllers.decision.job_view import Decision, JobMemory
 from queue_controllers.decision.pods_not_ready import first_requeue_seconds, pod_creation_timeout
 from queue_controllers.jobframework.generic_job import StatusFacts
-from queue_controllers.jobframework.pod_scheduling import NoNode, Unschedulable
+from queue_controllers.jobframework.pod_scheduling import NoNodeReason, Unschedulable
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import QueueUnit
 from tests.job_situations import (
@@ -142,13 +142,13 @@ def test_which_jobs_are_evicted(
 def test_when_the_reason_is_looked_up(seconds: float, want: tuple[bool, float | None]) -> None:
     at = NOW.after(-540.0 + seconds)
     decision = look(released(), starting(), moment=at, memory=JobMemory(first_release=at.wall))
-    assert (decision.asks_why, decision.requeue_after_seconds) == want
+    assert (decision.needs_events, decision.requeue_after_seconds) == want
 
 
 def test_the_reason_is_looked_up_once_and_reported() -> None:
-    memory = JobMemory(first_release=NOW.wall, asked_why_at=NOW.wall, why="FailedCreate: no")
+    memory = JobMemory(first_release=NOW.wall, events_read_at=NOW.wall, why="FailedCreate: no")
     decision = look(released(), starting(), memory=memory)
-    assert not decision.asks_why
+    assert not decision.needs_events
     said = written(decision)
     assert said is not None
     assert (said.status, said.reason) == ("False", "NoPods")
@@ -158,8 +158,8 @@ def test_the_reason_is_looked_up_once_and_reported() -> None:
 def test_controllers_that_start_later_count_from_then() -> None:
     """The time before that is unknown, unless the unit records it."""
     first = look(released(), starting())
-    assert (first.asks_why, first.requeue_after_seconds) == (False, 10.0)
-    assert look(released(), starting(), memory=first.memory, moment=NOW.after(10.0)).asks_why
+    assert (first.needs_events, first.requeue_after_seconds) == (False, 10.0)
+    assert look(released(), starting(), memory=first.memory, moment=NOW.after(10.0)).needs_events
 
 
 def test_the_time_is_that_of_the_unit_after_a_restart() -> None:
@@ -170,19 +170,29 @@ def test_the_time_is_that_of_the_unit_after_a_restart() -> None:
 @pytest.mark.parametrize(
     ("why", "seconds", "phase", "want"),
     [
-        pytest.param(NoNode.QUOTA, 59.0, "Dequeued", None, id="not a minute yet"),
+        pytest.param(NoNodeReason.QUOTA, 59.0, "Dequeued", None, id="not a minute yet"),
         pytest.param(
-            NoNode.QUOTA, 60.0, "Dequeued", ("False", "are refused by their quota: x"), id="quota"
+            NoNodeReason.QUOTA,
+            60.0,
+            "Dequeued",
+            ("False", "are refused by their quota: x"),
+            id="quota",
         ),
-        pytest.param(NoNode.NODES, 60.0, "Dequeued", ("False", "fit no node: x"), id="nodes"),
-        pytest.param(NoNode.OTHER, 60.0, "Dequeued", ("False", "have no node: x"), id="others"),
+        pytest.param(NoNodeReason.NODES, 60.0, "Dequeued", ("False", "fit no node: x"), id="nodes"),
         pytest.param(
-            NoNode.NODES, 60.0, "Running", ("True", "fit no node: x"), id="its clock runs on"
+            NoNodeReason.OTHER, 60.0, "Dequeued", ("False", "have no node: x"), id="others"
+        ),
+        pytest.param(
+            NoNodeReason.NODES,
+            60.0,
+            "Running",
+            ("True", "fit no node: x"),
+            id="its clock runs on",
         ),
     ],
 )
 def test_pods_without_a_node(
-    why: NoNode, seconds: float, phase: str, want: tuple[str, str] | None
+    why: NoNodeReason, seconds: float, phase: str, want: tuple[str, str] | None
 ) -> None:
     refusal = Unschedulable(Timestamp("2026-11-01T10:00:00Z"), why, "x")
     pods = PodCounts(total=2, living=2, unschedulable=(refusal,))
@@ -207,7 +217,7 @@ def test_pods_without_a_node(
     assert (written(later), events(later)) == (None, []), "said once, also after a restart"
 
 
-REFUSED = Unschedulable(Timestamp("2026-11-01T09:00:00Z"), NoNode.QUOTA, "x")
+REFUSED = Unschedulable(Timestamp("2026-11-01T09:00:00Z"), NoNodeReason.QUOTA, "x")
 SOME_RUN = PodCounts(total=2, living=2, running=1, unschedulable=(REFUSED,))
 ALL_RUN = PodCounts(total=2, living=2, running=2)
 
@@ -241,7 +251,7 @@ def test_a_refusal_that_is_found_as_the_unit_moves_to_running_is_told_after_that
 
 def test_a_condition_changes_no_time_that_others_depend_on() -> None:
     """The time when counts were written is the start of their validity (`missing_pods`)."""
-    refusal = Unschedulable(Timestamp("2026-11-01T09:00:00Z"), NoNode.NODES, "x")
+    refusal = Unschedulable(Timestamp("2026-11-01T09:00:00Z"), NoNodeReason.NODES, "x")
     decision = look(
         released(),
         starting(READY, phase="Running"),

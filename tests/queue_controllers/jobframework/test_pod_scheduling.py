@@ -8,7 +8,7 @@ import pytest
 from queue_controllers.jobframework.pod_scheduling import (
     MAX_MESSAGE_CHARS,
     KeptPodStatus,
-    NoNode,
+    NoNodeReason,
     ReadPod,
     Unschedulable,
     classify,
@@ -35,40 +35,40 @@ def pod(phase: str = "Pending", released: str = "", **condition: str) -> ReadPod
     [
         pytest.param(
             "0/3 nodes are available: Insufficient quotas, quotaName: a, runtime: {cpu: 1}.",
-            (NoNode.QUOTA, "Insufficient quotas, quotaName: a, runtime: {cpu: 1}."),
+            (NoNodeReason.QUOTA, "Insufficient quotas, quotaName: a, runtime: {cpu: 1}."),
             id="koord-scheduler refuses by the quota",
         ),
         pytest.param(
             "0/3 nodes are available: Insufficient non-preemptible quotas, quotaName: a.",
-            (NoNode.QUOTA, "Insufficient non-preemptible quotas, quotaName: a."),
+            (NoNodeReason.QUOTA, "Insufficient non-preemptible quotas, quotaName: a."),
             id="by its min",
         ),
         pytest.param(
             "Scheduling refused due to insufficient quotas, quotaNameTopo: [a b]",
-            (NoNode.QUOTA, "Insufficient quotas, quotaNameTopo: [a b]"),
+            (NoNodeReason.QUOTA, "Insufficient quotas, quotaNameTopo: [a b]"),
             id="an older message",
         ),
         pytest.param(
             "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint.",
             (
-                NoNode.NODES,
+                NoNodeReason.NODES,
                 "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint.",
             ),
             id="it fits no node",
         ),
         pytest.param(
             "no nodes available to schedule pods",
-            (NoNode.NODES, "No nodes available to schedule pods"),
+            (NoNodeReason.NODES, "No nodes available to schedule pods"),
             id="there is no node",
         ),
         pytest.param(
             "GangGroup a gets rejected\n due to member Pod b",
-            (NoNode.OTHER, "GangGroup a gets rejected due to member Pod b"),
+            (NoNodeReason.OTHER, "GangGroup a gets rejected due to member Pod b"),
             id="another pod of its gang",
         ),
     ],
 )
-def test_refusals_by_quota_and_by_nodes_differ(text: str, want: tuple[NoNode, str]) -> None:
+def test_refusals_by_quota_and_by_nodes_differ(text: str, want: tuple[NoNodeReason, str]) -> None:
     assert classify(text) == want
 
 
@@ -84,17 +84,17 @@ def test_a_long_message_is_cut() -> None:
     [
         pytest.param(
             pod(reason="Unschedulable", message="x"),
-            Unschedulable(SINCE, NoNode.OTHER, "X"),
+            Unschedulable(SINCE, NoNodeReason.OTHER, "X"),
             id="refused",
         ),
         pytest.param(
             pod(reason="SchedulerError"),
-            Unschedulable(SINCE, NoNode.OTHER, "SchedulerError"),
+            Unschedulable(SINCE, NoNodeReason.OTHER, "SchedulerError"),
             id="without words",
         ),
         pytest.param(
             pod(reason="Unschedulable", message="x", released=LATER),
-            Unschedulable(LATER, NoNode.OTHER, "X"),
+            Unschedulable(LATER, NoNodeReason.OTHER, "X"),
             id="held by a gate before: since its release",
         ),
         pytest.param(pod(reason="SchedulingGated"), None, id="held by a gate"),
@@ -154,7 +154,7 @@ CHAIN = "[" + " ".join(f"level-{number}-{'q' * 30}" for number in range(4)) + "]
 )
 def test_a_refusal_by_a_quota_keeps_the_quota_and_what_it_lacks(text: str, want: str) -> None:
     why, got = classify(f"0/7 nodes are available: {text}")
-    assert (why, got) == (NoNode.QUOTA, want)
+    assert (why, got) == (NoNodeReason.QUOTA, want)
     assert len(got) <= MAX_MESSAGE_CHARS
 
 

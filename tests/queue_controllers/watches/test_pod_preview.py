@@ -15,10 +15,10 @@ from queue_controllers.jobframework.generic_job import AWAITS_PREVIEW, JobFacts,
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from queue_controllers.reconcile.job_reader import PreviewRequest
 from queue_controllers.watches.pod_preview import (
-    ASK_AGAIN_SECONDS,
     IDLE_SECONDS,
     KNOWN_JOB_SECONDS,
     NEW_JOB_SECONDS,
+    REPEAT_SECONDS,
     PodPreviews,
 )
 from shared_api.client.errors import Forbidden, Invalid, NotFound, ServerError
@@ -179,10 +179,10 @@ def test_a_failing_server_is_retried_with_growing_delays(world: World) -> None:
 def test_an_answer_is_renewed_every_ten_minutes_and_its_jobs_are_reconciled(world: World) -> None:
     job = world.job()
     answered(world, job)
-    world.pass_time(ASK_AGAIN_SECONDS + 1)
+    world.pass_time(REPEAT_SECONDS + 1)
     assert (len(world.server.asked), world.changed) == (2, [])
     world.server.cpu = "5"
-    world.pass_time(ASK_AGAIN_SECONDS + 1)
+    world.pass_time(REPEAT_SECONDS + 1)
     assert world.changed == ["team"]
     assert cpu_of(world.look(job)) == 5000
 
@@ -191,7 +191,7 @@ def test_an_answer_is_renewed_every_ten_minutes_and_its_jobs_are_reconciled(worl
 def test_a_change_repeats_the_preview_twice(world: World, namespace: str, asks: int) -> None:
     job = world.job()
     answered(world, job)
-    world.previews.ask_anew(namespace)
+    world.previews.repeat_dry_runs(namespace)
     world.server.cpu = "7"
     assert cpu_of(world.look(job)) == 3000  # until there is another
     world.pass_time(60.0)
@@ -202,7 +202,7 @@ def test_a_change_repeats_the_preview_twice(world: World, namespace: str, asks: 
 def test_endless_changes_delay_nothing(world: World) -> None:
     answered(world, world.job())
     for _ in range(10):
-        world.previews.ask_anew("")
+        world.previews.repeat_dry_runs("")
         world.pass_time(0.5)
     assert 3 <= len(world.server.asked) - 1 <= 5
 
@@ -211,7 +211,7 @@ def test_until_a_new_answer_comes_the_old_one_counts(world: World) -> None:
     job = world.job()
     answered(world, job)
     world.server.trouble = BUSY
-    world.pass_time(2 * ASK_AGAIN_SECONDS)
+    world.pass_time(2 * REPEAT_SECONDS)
     assert cpu_of(world.look(job)) == 3000
 
 
@@ -265,10 +265,10 @@ def test_another_job_of_its_name_is_not_mistaken_for_it(world: World) -> None:
 
 def test_previews_that_no_job_needs_are_dropped(world: World) -> None:
     answered(world, world.job())
-    world.pass_time(IDLE_SECONDS + 2 * ASK_AGAIN_SECONDS)
+    world.pass_time(IDLE_SECONDS + 2 * REPEAT_SECONDS)
     asked = len(world.server.asked)
     assert world.run() is None
-    assert asked <= 1 + IDLE_SECONDS / ASK_AGAIN_SECONDS
+    assert asked <= 1 + IDLE_SECONDS / REPEAT_SECONDS
 
 
 def test_limits_are_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,7 +304,7 @@ def test_a_result_that_has_grown_takes_more_room(
     world.server.jobs["other"]["spec"]["template"]["spec"]["containers"][0]["image"] = "another"
     answered(world, grown)
     world.server.trouble = Invalid(422, "", "x" * 60_000)
-    world.pass_time(ASK_AGAIN_SECONDS)
+    world.pass_time(REPEAT_SECONDS)
     assert not world.look(grown).unknown_demand
     world.server.trouble = None
     world.clock.advance(1.0)

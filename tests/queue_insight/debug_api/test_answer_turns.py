@@ -17,7 +17,7 @@ from shared_api.caller_shares import ShareLimits
 from shared_api.question_errors import Code, QuestionError
 from shared_api.testing.virtual_clock import VirtualClock
 
-Asked = Callable[[], Coroutine[None, None, str]]
+LaneRequest = Callable[[], Coroutine[None, None, str]]
 
 LIMITS = ShareLimits(places=2, waiting=2, patience_seconds=3.0, rate=0.5, own_rate=0.1)
 
@@ -36,7 +36,7 @@ class Server:
         assert self.may_end.wait(30.0)
         return name
 
-    def ask(self, caller: str, name: str) -> Asked:
+    def ask(self, caller: str, name: str) -> LaneRequest:
         return partial(self.turns.run, caller, partial(self.work, name))
 
 

@@ -80,7 +80,7 @@ class Reviewer(Authorizer):
             return ReviewResult(HTTPStatus.OK, "")
         return ReviewResult(HTTPStatus.FORBIDDEN, f"ann may not {right}")
 
-    def known_user(self, authorization: str) -> str:
+    def cached_user(self, authorization: str) -> str:
         return "ann"
 
 

@@ -343,7 +343,7 @@ def test_an_answer_that_breaks_off_is_told(kit: ShellKit, tmp_path: Path) -> Non
         thread = LoopThread("closes", lambda: close_at_once(listener), SystemClock())
         thread.start()
         assert detail_of(client.get("/debug/insight")) == (503, GONE)
-        thread.ask_to_stop()
+        thread.request_stop()
         with socket.socket(socket.AF_UNIX) as last:
             last.connect(str(tmp_path / ANSWERS_SOCKET))
         assert thread.stop(60.0)

@@ -70,7 +70,7 @@ class Rights(Authorizer):
         status = HTTPStatus.FORBIDDEN if is_known else HTTPStatus.UNAUTHORIZED
         return ReviewResult(status, f"no: {right}")
 
-    def known_user(self, authorization: str) -> str:
+    def cached_user(self, authorization: str) -> str:
         """Return who asks."""
         return "ann" if authorization == ANN["authorization"] else ""
 

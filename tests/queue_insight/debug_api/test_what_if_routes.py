@@ -184,7 +184,7 @@ class Reviewer(Authorizer):
         known = authorization == "Bearer ann"
         return ReviewResult(HTTPStatus.OK if known else HTTPStatus.UNAUTHORIZED, "who?")
 
-    def known_user(self, authorization: str) -> str:
+    def cached_user(self, authorization: str) -> str:
         return "ann"
 
 

@@ -28,11 +28,11 @@ def renewals(model: ExactModel, since: float = NOW) -> Renewals:
     return Renewals(model, Settings(paths=2), since)
 
 
-def ask(found: Renewals, town: tuple[Engine, Moment], *, is_told: bool = True) -> Forecast:
+def ask(found: Renewals, town: tuple[Engine, Moment], *, is_published: bool = True) -> Forecast:
     renewal = found.begin(town[0].fork(), town[1])
     while renewal.sampling.play_next(bool):
         pass
-    return found.end(renewal, lambda _: is_told)
+    return found.end(renewal, lambda _: is_published)
 
 
 def test_what_runs_is_told_to_the_model() -> None:

@@ -9,7 +9,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from queue_insight.insight_feed.record_watch import ASK_SECONDS, OwnPod, RecordWatch
+from queue_insight.insight_feed.record_watch import POLL_SECONDS, OwnPod, RecordWatch
 from queue_scheduler.decision import Notice
 from shared_api.objects.meta import Uid
 from shared_api.process.clock import Clock, SystemClock
@@ -88,7 +88,7 @@ def test_changes_are_reported_once(
 
     with answering(tmp_path, answer):
         for _ in answers:
-            assert watching.watch.step() == ASK_SECONDS
+            assert watching.watch.step() == POLL_SECONDS
     assert watching.reported == want
 
 
@@ -103,8 +103,8 @@ def test_changes_are_reported_once(
 def test_an_answer_that_says_nothing_changes_nothing(tmp_path: Path, answer: Response) -> None:
     watching = Watching(tmp_path)
     with answering(tmp_path, lambda _: answer):
-        assert watching.watch.step() == ASK_SECONDS
-    assert watching.watch.step() == ASK_SECONDS  # nobody listens
+        assert watching.watch.step() == POLL_SECONDS
+    assert watching.watch.step() == POLL_SECONDS  # nobody listens
     assert watching.reported == []
 
 

@@ -10,7 +10,7 @@ import structlog
 from queue_insight.debug_api.engine_state import State
 from queue_insight.insight import fitting
 from queue_insight.insight_program import fitting_watch
-from queue_insight.insight_program.fitting_watch import TOLD_SECONDS, FittingWatch
+from queue_insight.insight_program.fitting_watch import ANNOUNCED_SECONDS, FittingWatch
 from queue_scheduler.decision import Moment
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.queue_scheduler.shell_kit import ShellKit
@@ -113,7 +113,7 @@ def test_a_unit_that_is_stuck_is_logged_once(kit: ShellKit, followed: Followed) 
     kit.add_unit("a")
     with structlog.testing.capture_logs() as logs:
         followed.look()
-        followed.look(TOLD_SECONDS - 1)
+        followed.look(ANNOUNCED_SECONDS - 1)
         assert logs == []
         followed.look(1)
         followed.look(1)

@@ -18,8 +18,8 @@ from queue_insight.page.login import (
     BURST,
     BURST_OF_ALL,
     COOKIE,
-    MAX_ASKED,
     MAX_BODY_BYTES,
+    MAX_REVIEWS,
     VISITORS,
     LoggedInVisitors,
     LoginRate,
@@ -200,9 +200,9 @@ def test_a_review_that_fails_hides_a_namespace_for_seconds(
 def test_one_request_asks_about_few_namespaces_and_a_later_one_about_more(
     world: LoginWorld, kit: ShellKit
 ) -> None:
-    spaces = [f"space-{number}" for number in range(2 * MAX_ASKED)]
+    spaces = [f"space-{number}" for number in range(2 * MAX_REVIEWS)]
     world.readable["ann"].update(spaces)
-    for readable in (MAX_ASKED, 2 * MAX_ASKED):
+    for readable in (MAX_REVIEWS, 2 * MAX_REVIEWS):
         ann = visitor(world)
         assert sum(map(ann.may_read, spaces)) == readable
         assert sum(map(ann.may_read, spaces)) == readable, "the same within a request"
@@ -212,7 +212,7 @@ def test_one_request_asks_about_few_namespaces_and_a_later_one_about_more(
 def test_results_for_many_namespaces_are_kept_until_all_are_known(world: LoginWorld) -> None:
     spaces = [f"space-{number}" for number in range(1200)]
     world.readable["ann"].update(spaces)
-    seen = [sum(map(visitor(world).may_read, spaces)) for _ in range(1 + 1200 // MAX_ASKED)]
+    seen = [sum(map(visitor(world).may_read, spaces)) for _ in range(1 + 1200 // MAX_REVIEWS)]
     assert seen[-1] == len(spaces)
 
 

@@ -12,7 +12,7 @@ from queue_insight.forecast.run_times import SurvivalRunTimes
 from queue_insight.replay.forecast_scores import score
 from queue_insight.replay.jobs import Job
 from queue_insight.replay.replay_run import Settings, replay
-from queue_insight.replay.scored_replay import Asking, Question, ScoredReplay
+from queue_insight.replay.scored_replay import Question, ScoredReplay, ScoringSettings
 from queue_insight.replay.scored_world import (
     BACKFILL,
     FAR,
@@ -24,15 +24,15 @@ from queue_insight.replay.scored_world import (
 from tests.queue_insight.replay.replay_kit import made_trace
 
 JOBS = 300
-TRUTH = Asking(is_oracle=True, begin=0.1, forecasts=100)
-LEARNED = Asking(forecasts=40, paths=5, begin=0.3, seed=2)
+TRUTH = ScoringSettings(is_oracle=True, begin=0.1, forecasts=100)
+LEARNED = ScoringSettings(forecasts=40, paths=5, begin=0.3, seed=2)
 
 
 def build(policy: str = "FIFO", declared: str = FAR, jobs: int = JOBS) -> ScoredWorld:
     return build_scored_world(made_trace(jobs), load=0.9, policy=policy, declared=declared, seed=3)
 
 
-def ask(world: ScoredWorld, asking: Asking) -> list[Question]:
+def ask(world: ScoredWorld, asking: ScoringSettings) -> list[Question]:
     return ScoredReplay(world, asking, SurvivalRunTimes()).run()
 
 

@@ -161,7 +161,7 @@ def test_an_observer_of_an_older_record_knows_what_was_there() -> None:
     watched = Watched()
     watched.see(1001, nodes=(1001,), living=1)
     again = Observer(watched.story, watched.write)
-    assert again.known() == [NAME]
+    assert again.jobs() == [NAME]
     again.see(NAME, None, 1100)
     assert isinstance(watched.lines[-1], JobEnded)
-    assert Observer(watched.story, watched.write).known() == []
+    assert Observer(watched.story, watched.write).jobs() == []

@@ -125,13 +125,13 @@ def test_who_has_a_token_can_be_asked_anew(desk: ReviewDesk) -> None:
 
 
 def test_known_users_are_known_without_waiting(desk: ReviewDesk) -> None:
-    assert desk.authorizer.known_user(BEARER) == ""
+    assert desk.authorizer.cached_user(BEARER) == ""
     desk.judge_bearer()
     desk.judge_bearer("Bearer nobody")
-    assert desk.authorizer.known_user(BEARER) == "ann"
-    assert desk.authorizer.known_user("Bearer nobody") == ""
+    assert desk.authorizer.cached_user(BEARER) == "ann"
+    assert desk.authorizer.cached_user("Bearer nobody") == ""
     desk.clock.advance(POLICY.allowed_seconds)
-    assert desk.authorizer.known_user(BEARER) == ""
+    assert desk.authorizer.cached_user(BEARER) == ""
 
 
 # ------------------------------------------------------------------ what it may do
@@ -380,7 +380,7 @@ def test_made_up_tokens_do_not_displace_those_of_users() -> None:
     for number in range(6 * 200):
         desk.identify(f"no-{number}")
     assert desk.clock.monotonic() < began + READERS.allowed_seconds
-    assert desk.authorizer.known_user(BEARER) == "ann"
+    assert desk.authorizer.cached_user(BEARER) == "ann"
 
 
 def test_neither_tokens_nor_what_was_asked_are_kept(desk: ReviewDesk) -> None:

@@ -319,7 +319,7 @@ class TestEarlyBookmark:
         scene.server.put("a")
         scene.run()
         scene.server.put("b")
-        scene.reflector.ask_for_bookmark()
+        scene.reflector.request_bookmark()
         assert scene.run() == ["ADDED 2"], "nothing is lost with the old watch"
         first, second = scene.server.watches
         assert (first.closed, second.closed) == (True, False)
@@ -333,12 +333,12 @@ class TestEarlyBookmark:
     def test_it_is_asked_again_after_a_failure(self, scene: Scene) -> None:
         scene.run()
         scene.server.watch_failures.append(ServerError(503))
-        scene.reflector.ask_for_bookmark()
+        scene.reflector.request_bookmark()
         scene.run(5)
         assert scene.server.watches[-1].timeout_seconds == BOOKMARK_WATCH_SECONDS
 
     def test_during_a_list_it_concerns_the_watch_after_it(self, scene: Scene) -> None:
-        scene.reflector.ask_for_bookmark()
+        scene.reflector.request_bookmark()
         scene.run()
         assert scene.server.watches[-1].timeout_seconds == BOOKMARK_WATCH_SECONDS
         assert scene.counts.seen == Counter(list=1)
@@ -347,7 +347,7 @@ class TestEarlyBookmark:
         self, scene: Scene
     ) -> None:
         scene.run()
-        scene.server.watches[-1].before_event = scene.reflector.ask_for_bookmark
+        scene.server.watches[-1].before_event = scene.reflector.request_bookmark
         scene.reflector.step(1.0)
         assert scene.run() == []
         assert scene.counts.seen == Counter(list=1, asked=1)
@@ -426,10 +426,10 @@ def test_a_server_behind_the_last_seen_version_is_reported_as_rewound(scene: Sce
     scene.server.put("a")
     scene.run()
     scene.server.restore_backup(1)
-    scene.reflector.ask_for_list()
+    scene.reflector.request_list()
     assert scene.run() == ["list 1 rewound", "page of 1", "end 1"]
     assert scene.reflector.resource_version == "1"
-    scene.reflector.ask_for_list()
+    scene.reflector.request_list()
     assert scene.run() == ["list 1", "page of 1", "end 1"]
 
 
@@ -438,7 +438,7 @@ def test_an_expired_rewound_list_is_followed_by_a_rewound_list(scene: Scene) -> 
         scene.server.put(f"thing-{number}")
     scene.run()
     scene.server.restore_backup(PAGE_LIMIT)
-    scene.reflector.ask_for_list()
+    scene.reflector.request_list()
     scene.sink.reported.clear()
     scene.reflector.step(0)
     assert scene.sink.reported == ["list 500 rewound", "page of 500"]
@@ -446,7 +446,7 @@ def test_an_expired_rewound_list_is_followed_by_a_rewound_list(scene: Scene) -> 
     scene.server.put("late")
     scene.server.put("later")
     assert scene.run(10) == ["list 502 rewound", "page of 500", "page of 3", "end 502"]
-    scene.reflector.ask_for_list()
+    scene.reflector.request_list()
     assert scene.run(10)[0] == "list 502"
 
 

@@ -11,13 +11,13 @@ from shared_api.caller_shares import address_key, user_key
 from shared_api.process.answer_desk import (
     PATIENCE_SECONDS,
     AnswerDesk,
-    Asked,
     Lane,
+    LaneRequest,
     address_of,
     limit_places,
     one_lane,
 )
-from shared_api.process.http_exchange import Answer, Request, say
+from shared_api.process.http_exchange import Answer, Request, text_answer
 from shared_api.testing.virtual_clock import VirtualClock
 
 
@@ -26,7 +26,7 @@ def request(path: str, who: str = "ann") -> Request:
 
 
 def refuse(retry_after: int) -> Answer:
-    return say(HTTPStatus.TOO_MANY_REQUESTS, f"in {retry_after} s")
+    return text_answer(HTTPStatus.TOO_MANY_REQUESTS, f"in {retry_after} s")
 
 
 class Desk:
@@ -43,15 +43,15 @@ class Desk:
         }
         self.desk = AnswerDesk(lanes, self.sort, refuse, self.clock)
 
-    def sort(self, asked: Request) -> Answer | Asked:
+    def sort(self, asked: Request) -> Answer | LaneRequest:
         lane = asked.target.split("/")[1]
         if lane == "none":
-            return say(HTTPStatus.UNAUTHORIZED)
+            return text_answer(HTTPStatus.UNAUTHORIZED)
         assert lane != "broken"
-        return Asked(lane, user_key(asked.headers["authorization"]), asked)
+        return LaneRequest(lane, user_key(asked.headers["authorization"]), asked)
 
-    def sort_late(self, asked: Request) -> Answer | Asked:
-        return Asked("cheap", "user/late", asked)
+    def sort_late(self, asked: Request) -> Answer | LaneRequest:
+        return LaneRequest("cheap", "user/late", asked)
 
     def make(self, asked: Request) -> Answer:
         assert "fails" not in asked.target

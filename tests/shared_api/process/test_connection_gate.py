@@ -18,8 +18,8 @@ from shared_api.process import connection_gate
 from shared_api.process.answer_desk import (
     PATIENCE_SECONDS,
     AnswerDesk,
-    Asked,
     Lane,
+    LaneRequest,
     limit_places,
 )
 from shared_api.process.connection_gate import (
@@ -33,7 +33,7 @@ from shared_api.process.connection_gate import (
     ConnectionGate,
     Outcome,
 )
-from shared_api.process.http_exchange import MAX_HEAD_BYTES, Answer, Request, say
+from shared_api.process.http_exchange import MAX_HEAD_BYTES, Answer, Request, text_answer
 from shared_api.process.http_head import read_every_header
 from shared_api.process.loop_thread import LoopThread
 from shared_api.testing.virtual_clock import VirtualClock
@@ -60,7 +60,7 @@ class Port:
         self.desk = AnswerDesk(
             {"all": Lane(limit_places(places or 1, waiting=100), self.answer)},
             self.sort,
-            lambda seconds: say(HTTPStatus.TOO_MANY_REQUESTS, f"in {seconds} s"),
+            lambda seconds: text_answer(HTTPStatus.TOO_MANY_REQUESTS, f"in {seconds} s"),
             self.clock,
         )
         self.gate = ConnectionGate(
@@ -76,9 +76,9 @@ class Port:
         self.asked.append(request)
         return Answer(self.status, self.body)
 
-    def sort(self, request: Request) -> Asked:
+    def sort(self, request: Request) -> LaneRequest:
         self.events.append("asked")
-        return Asked("all", "somebody", request)
+        return LaneRequest("all", "somebody", request)
 
     def note(self, outcome: Outcome) -> None:
         self.outcomes[outcome] += 1
