@@ -134,7 +134,7 @@ class Client:
             changes: Also the smallest changes that would start it.
 
         Raises:
-            CommandError: There is no such unit, or nobody answers.
+            CommandError: There is no such unit, or no server answers.
         """
         context = self._context
         question = questions.explain(*context.find(unit), changes=changes)
@@ -144,7 +144,7 @@ class Client:
         """Return when a job starts and ends, by the last forecast.
 
         Raises:
-            CommandError: It does not wait, or nobody answers.
+            CommandError: It does not wait, or no server answers.
         """
         context = self._context
         question = questions.forecast(*context.find(unit))
@@ -163,7 +163,7 @@ class Client:
             everywhere: Of all namespaces that may be read.
 
         Raises:
-            CommandError: Nobody answers.
+            CommandError: No server answers.
         """
         context = self._context
         namespace = None if everywhere else context.namespace()
@@ -174,7 +174,7 @@ class Client:
 
         Raises:
             CommandError: The manifest cannot be read, the API server refuses an object of it, or
-                nobody answers.
+                no server answers.
         """
         context, text = self._context, _manifest_text(manifest)
         namespace = context.namespace()
@@ -208,7 +208,7 @@ class Client:
             seed: Of what is drawn for that.
 
         Raises:
-            CommandError: An edit cannot be read, or nobody answers.
+            CommandError: An edit cannot be read, or no server answers.
         """
         context = self._context
         found = [*map(dict, edits), *map(edit_flags.queue_edit, queues)]

@@ -240,8 +240,8 @@ class ExtensionServer(Generic[JobT]):
     def enqueue_all(self) -> None:
         """Queue every job and the job of every unit: for a new leader, or a new cluster context.
 
-        The oldest job comes first. Jobs that were created while nobody led get their units in that
-        order, and the first unit that the scheduler sees may start before the others are there.
+        The oldest job comes first. Jobs that were created while no replica led get their units in
+        that order, and the first unit that the scheduler sees may start before the others exist.
         """
         jobs = [job.metadata for job in self._jobs.list()]
         for metadata in sorted(jobs, key=lambda job: (job.creation_timestamp, job.key)):

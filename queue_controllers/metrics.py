@@ -56,13 +56,13 @@ class ControllersMetrics:
     def show(
         self, extension: str, *, served: Callable[[], float], jobs: Callable[[], float]
     ) -> None:
-        """Have scrapes read the state of an extension; its errors begin at 0."""
+        """Register an extension whose state scrapes read; its errors begin at 0."""
         self.errors.labels(extension)
         self.served.labels(extension).set_function(served)
         self.jobs.labels(extension).set_function(jobs)
 
     def show_reservations(self, reservations: Callable[[], float]) -> None:
-        """Have scrapes read how many reservations there are; strict mode only."""
+        """Register the number of reservations that scrapes read; strict mode only."""
         gauge = Gauge(
             "koord_queue_reservations",
             "Reservations of nodes that were made for units and are not deleted yet",

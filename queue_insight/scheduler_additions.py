@@ -152,7 +152,7 @@ def _run_shadow(flags: Flags, shadow: ShadowFlags) -> int:
 
 
 def _guard_visibility(parts: SchedulerParts, patience_seconds: float) -> None:
-    """Build what withdraws the aggregated API when nobody serves it, on every replica."""
+    """Build the guard that withdraws the aggregated API when it is not served, on every replica."""
     services = ApiServices(parts.program.client)
     guard = VisibilityGuard(services, parts.program.clock, patience_seconds)
     parts.threads.run("visibility-guard", guard.step)

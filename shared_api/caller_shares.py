@@ -1,4 +1,4 @@
-"""Who may occupy a bounded server: a share of places and of seconds for each caller.
+"""Shares a bounded server among callers: a share of places and of seconds for each.
 
 A server answers a few requests at once, its *places*. Each place that is occupied costs seconds,
 and how many seconds per second there are is bounded as well, so that answers leave time for other
@@ -287,7 +287,7 @@ class CallerShares(Generic[TicketT]):
         return (self._accounts[caller] for caller in callers)
 
     def _next(self, now: float) -> _Account[TicketT] | None:
-        """Return the caller whose request begins now; None: nobody's."""
+        """Return the caller whose request begins now, or None."""
         able = [
             account
             for account in self._with_waiting()

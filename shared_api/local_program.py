@@ -154,11 +154,11 @@ class LocalProgram:
         """Called when the work has stopped; probes are still answered."""
 
     def _authorize_metrics(self) -> Authorize | None:
-        """Return what judges a reader of the metrics; None: everybody may read them."""
+        """Return the check of readers of the metrics; None if all clients may read them."""
         return None
 
     def _user_of(self, authorization: str) -> str:
-        """Return who has sent a header Authorization; "": nobody known."""
+        """Return the user of a header Authorization; "" if unknown."""
         del authorization
         return ""
 

@@ -25,7 +25,7 @@ class QuestionError(Exception):
 
     Attributes:
         code: The kind of the reason.
-        detail: The reason, for whoever asked.
+        detail: The reason, for the caller.
         retry_after: Whole seconds after which to ask again; None: nothing is known of that.
     """
 

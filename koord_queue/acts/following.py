@@ -69,7 +69,7 @@ class Advice(NamedTuple):
     """What the scheduler says of a unit that waits.
 
     Attributes:
-        where: Where it waits: "waits in queue night at position 3"; "" if nobody says it.
+        where: Where it waits: "waits in queue night at position 3"; "" if unknown.
         why: The reason that decides; "": it is its turn.
         start: When it may start, as "may start 14:05", or why that is not told; "" without a
             forecast.

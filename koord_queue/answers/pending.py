@@ -18,7 +18,7 @@ class Pending(NamedTuple):
         start: Its median start by the last forecast, RFC 3339; "" without one.
         message: Why it waits, with numbers; "" if it has not been considered.
         reason: The same as one word.
-        no_start: Why no start is told, in a few words; "": it is, or nobody says it.
+        no_start: Why no start is known, in a few words; "" if one is, or if the reason is unknown.
     """
 
     namespace: str

@@ -55,7 +55,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Right(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody may do; `namespace` "": in all, or to an object without one."""
+    """A right of a user; `namespace` is "" for all namespaces, or an object without one."""
 
     verb: str
     group: str = ""
@@ -107,7 +107,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         units: All that may be listed.
         events: Warnings, of all namespaces.
         resumed: Events of its namespace that a record goes on.
-        all_deployments: Those of its namespace, whoever has installed them.
+        all_deployments: All Deployments of its namespace, by any installer.
         schedulers: Deployments of the chart's scheduler, of all namespaces.
         koord_schedulers: Deployments of Koordinator's scheduler, of all namespaces.
         scheduler_configs: Its ConfigMaps, by `namespace/name`.

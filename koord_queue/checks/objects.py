@@ -166,7 +166,7 @@ def _judge_queue(queue: Json, facts: Facts) -> Iterator[Finding]:
 
 
 def check_units(facts: Facts) -> Iterator[Finding]:
-    """Yield units that wait until somebody acts, and admitted ones without pods."""
+    """Yield units that wait for a user to act, and admitted ones without pods."""
     if not facts.units.is_known:
         yield unknown("units", f"they cannot be listed: {facts.units.why_unknown()}")
         return

@@ -55,7 +55,7 @@ def check_programs(facts: Facts) -> Iterator[Finding]:
 def _judge_outside(facts: Facts) -> Finding:
     """Return what is known where the chart has installed no scheduler.
 
-    It may run as a process, as in the demo, or in a Deployment of somebody's own.
+    It may run as a process, as in the demo, or in a Deployment that is not the chart's.
     """
     url = facts.server_url
     if url and facts.debug_api.is_known and facts.debug_api.value is not None:

@@ -24,7 +24,7 @@ class UserRight(NamedTuple):
     Attributes:
         right: Which.
         does: What commands do with it.
-        fix: How to get it, if everybody should have it; "" for acts, which few have.
+        fix: How to get it, if all users should have it; "" for acts, which few have.
     """
 
     right: Right

@@ -198,18 +198,18 @@ class Acting:
             yield " ".join((program, verb, *targets, *more, *where))
 
     def _show_effects(self) -> None:
-        """Ask what the changes would set off, and show it; say so if nobody answers."""
+        """Show what the changes would set off, or that no server answers."""
         if not self._edits:
             return
         try:
             question = questions.what_if(msgspec.json.encode({"edits": self._edits}))
             answer = self._session.sources().answer(question)
         except CommandError as error:
-            outcome = (
+            text = (
                 "which units would then start, wait or be evicted is not known:"
                 f" only the scheduler's debug API foretells it, and {error.message}"
             )
-            self._session.out.note(f"{outcome}. {error.next_step}".rstrip())
+            self._session.out.note(f"{text}. {error.next_step}".rstrip())
             return
         write_lines(self._session.out, what_if_lines(decode(answer, WhatIf)))
 

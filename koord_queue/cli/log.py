@@ -92,7 +92,7 @@ def _read(
     """Return the newest entries, the oldest of them first, and whether there are more.
 
     Raises:
-        CommandError: Nothing is recorded, or nobody answers.
+        CommandError: Nothing is recorded, or no server answers.
     """
     found: list[LogEntry] = []
     cursor: int | None = None

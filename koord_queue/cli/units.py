@@ -215,7 +215,7 @@ class _View:
             yield UnitRow(unit, None if known is None else known.get(key, Pending(*key)))
 
     def _pending(self) -> dict[tuple[str, str], Pending] | None:
-        """Return what is known of the units that wait; None if nobody says it."""
+        """Return what is known of the units that wait; None if no server can say."""
         try:
             question = questions.pending(self._wanted.namespace, None)
             found = self._session.sources().answer(question)

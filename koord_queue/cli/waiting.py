@@ -217,7 +217,7 @@ class Waiting:
         return True
 
     def _advice_on(self, job: Job) -> Advice:
-        """Return what the scheduler says of a unit that waits; nothing if nobody can be asked."""
+        """Return what the scheduler says of a unit that waits; nothing if no server answers."""
         question = questions.explain(job.namespace, job.unit_name)
         try:
             found = decode(self._session.sources().answer(question), Explanation)

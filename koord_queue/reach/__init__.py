@@ -1,6 +1,6 @@
 """How answers are got.
 
-- ``choice``: which cluster is asked, and as whom.
+- ``choice``: the cluster, namespace and credentials.
 - ``cluster``: the API server, with the credentials of the kubeconfig; ``resources``: where the
   objects of a kind are; ``last_state``: what became of one that may be gone.
 - ``questions``: what can be asked, each question with how every source is asked.

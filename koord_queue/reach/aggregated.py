@@ -1,4 +1,4 @@
-"""The aggregated API, through the API server: with the rights of whoever asks."""
+"""The aggregated API, through the API server: with the rights of the caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cluster is asked, and as whom."""
+"""The choice of cluster, namespace and credentials."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Controllers:
 
         Raises:
             Missing: There is no such job, or no kind of that name is known there.
-            NotServed: Nobody can be asked.
+            NotServed: No replica can be reached.
             CommandError: The answer depends on what is not read yet, or is refused.
         """
         if self._api is None:

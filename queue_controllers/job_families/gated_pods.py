@@ -136,7 +136,7 @@ def is_opened(pod: Pod) -> bool:
 def is_parked(pod: Pod) -> bool:
     """Return whether a pod's quota label names the parking quota, and its own is noted.
 
-    Once it is released the note says nothing: it is from somebody else. Nor does it beside another
+    Once it is released the note says nothing: another program wrote it. Nor does it beside another
     label: that is the pod's own, set since.
     """
     labels, annotations = pod.metadata.labels, pod.metadata.annotations

@@ -136,7 +136,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest:
-    """A manifest that somebody would submit.
+    """A manifest to try out.
 
     Args:
         content: Its text.

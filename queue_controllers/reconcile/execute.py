@@ -180,7 +180,7 @@ class Executor(Generic[JobT]):
                 self.delete_unit(action)
                 return None
             case _:
-                raise AssertionError(f"nobody carries out {action!r}")
+                raise AssertionError(f"unknown action {action!r}")
 
     # --- the job ----------------------------------------------------------------------------
 

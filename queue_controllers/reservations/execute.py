@@ -124,7 +124,7 @@ class ReservationExecutor:
                 assert job is not None, "nodes are asked for without a job"
                 self._create(action, job, owners)
             case _:
-                raise AssertionError(f"nobody carries out {action!r}")
+                raise AssertionError(f"unknown action {action!r}")
 
     def _create(
         self, action: CreateReservations, job: JobFacts, owners: dict[str, PodOwner]

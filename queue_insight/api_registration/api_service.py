@@ -101,7 +101,7 @@ class ApiServices:
         return self._client.get(API_SERVICES, "", NAME)
 
     def update(self, seen: ApiService, service: ServiceReference, ca_bundle: str) -> None:
-        """Say where the group is served, and who signs for it.
+        """Write where the group is served, and the CA of its certificate.
 
         Raises:
             Conflict: It has changed since it was read.

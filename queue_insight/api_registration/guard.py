@@ -1,4 +1,4 @@
-"""Withdraws the aggregated API when nobody serves it.
+"""Withdraws the aggregated API when no replica serves it.
 
 While the APIService is there and its Service does not answer, no namespace of the cluster is
 deleted: the namespace controller waits until it can discover every group. Taking the Service out of

@@ -20,7 +20,7 @@ MAX_TRYING: Final = timedelta(seconds=3)
 
 
 class Explanations:
-    """Asks an engine about single units.
+    """Answers questions about single units of an engine.
 
     Args:
         shared: The engine.

@@ -57,7 +57,7 @@ REST_PER_CALL_SECONDS: Final = 0.01
 next one, and for `REST_SHARE` at most. So a forecast is done soon while little happens; a scheduler
 at full speed makes a thousand calls a second, and never shares a core for long."""
 LEAST_REST_SECONDS: Final = 60.0
-"""Between two renewals, where nobody wants another time: shorter waits need no forecast."""
+"""The least time between two renewals by default: shorter waits need no forecast."""
 QUIET_REST_SECONDS: Final = 600.0
 """A state that nothing has changed in is looked ahead from again after this: only time goes on."""
 DAY_SECONDS: Final = 86_400.0

@@ -1,7 +1,7 @@
 """Forwards questions to the insight program, over the local socket that it answers on.
 
 The caller's rights are checked before, and what it may not read is taken out of the answer by the
-routes here: the other program checks nobody.
+routes here: the other program checks no caller.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How much computing the questions to a program may take, so that they cannot slow down the rest.
 
 A question that tries changes takes a tenth of a second or more of the one core that Python uses.
-Whoever may read the debug API may ask it again and again. So all such questions together have a
+A reader of the debug API may ask it again and again. So all such questions together have a
 budget: a share of the time, saved up to some seconds, of which each caller has a part that others
 cannot spend. When it is spent, a question is refused, with the time after which to ask again. A
 budget for each kind of question would leave decisions what is left of the sum, and a budget for
@@ -27,7 +27,8 @@ MAX_SAVED: Final = 5.0
 TURN_SECONDS: Final = 2.0
 """How long a question waits for the one before it."""
 PLACES: Final = 2
-"""Questions that are answered at once: one of each caller, so that nobody waits for another's."""
+"""Questions that are answered at once: one of each caller, so that no caller waits for
+another's."""
 WAITING: Final = 8
 """Questions that wait: each keeps a thread of the server."""
 

@@ -15,7 +15,7 @@ its own user only; no port that others reach reads it."""
 
 
 def caller_of(request: Request) -> str:
-    """Return who asks: the user whom the guard of the route knows, the token, or the address.
+    """Return the key of the caller: the user of the route's guard, the token, or the address.
 
     A user may have any number of tokens.
     """

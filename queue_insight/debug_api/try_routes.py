@@ -109,7 +109,7 @@ class TryRoutes:
             caller: Whose budget is charged, as `question_caller.caller_of` tells.
             with_changes: Whether changes are sought for jobs that do not start.
             defaulted: What the answer says of itself.
-            foresee: Asks when jobs start that do not start now; None: nobody is asked.
+            foresee: Asks when jobs start that do not start now; None if nothing computes that.
 
         Raises:
             QuestionError: The manifest cannot be read, or has objects in too many namespaces

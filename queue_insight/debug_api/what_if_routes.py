@@ -446,7 +446,7 @@ class WhatIfAnswers:
 
 
 Forward = Callable[[Request, PostedBody], WhatIfView]
-"""Asks another program the question that a request has sent."""
+"""Passes the question of a request to another program."""
 
 
 def add_what_if(

@@ -64,7 +64,7 @@ def restore_engine(engine: Engine, dump: Dump) -> None:
 
 
 def _refresh(engine: Engine) -> None:
-    """Let turns, charges and plugins follow what was changed beside the engine's facts."""
+    """Bring turns, charges and plugins in line with what was changed outside the engine's facts."""
     engine.forget_pod("")  # There is no such pod: only what follows every fact is done.
 
 

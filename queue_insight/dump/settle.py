@@ -27,7 +27,7 @@ from shared_api.timestamps import rfc3339
 
 
 def settle(engine: Engine, moment: Moment) -> None:
-    """Let nothing be in flight any more.
+    """Complete or undo everything that is in flight.
 
     Args:
         engine: A fork; it is changed.

@@ -108,7 +108,7 @@ class Renewals:
                 self._followed.append(each)
 
     def _settle(self, engine: Engine, epoch: float) -> None:
-        """Tell the calibration which units have started since, and which are gone."""
+        """Report units that have started or were deleted since to the calibration."""
         ended = {run.uid: run for run in self._learned.ended}
         left = []
         for each in self._followed:

@@ -94,7 +94,7 @@ class RunTimes(Protocol):
 
 
 class RunTimeModel(Protocol):
-    """Learns how long runs last. Used by one thread."""
+    """Estimates run times from runs that have ended. Used by one thread."""
 
     def learn(self, run: FinishedRun) -> None:
         """Take a run that has ended. Runs come in the order of their ends."""

@@ -40,12 +40,12 @@ class Agenda:
         return self._start.now + (wall - self._start.wall).total_seconds()
 
     def call_at(self, now: float, act: Callable[[], None]) -> None:
-        """Let something happen at a time; at once if that has passed."""
+        """Schedule an event at a time; at once if that has passed."""
         self._count += 1
         heappush(self._due, (max(now, self.now), self._count, act))
 
     def plan(self, key: str, after_seconds: float | None, act: Callable[[str], None]) -> None:
-        """Let something happen to an object, unless its plans are void by then.
+        """Schedule an event of an object, unless its plans are void by then.
 
         Args:
             key: The object, with which `act` is called.
@@ -67,13 +67,13 @@ class Agenda:
         self._plans.pop(key, None)
 
     def advance(self, now: float) -> None:
-        """Let time pass until then; it never goes back."""
+        """Advance time to then; it never goes back."""
         if now > self.now:
             self.now = now
             self.wall = self._start.wall + timedelta(seconds=now - self._start.now)
 
     def play_next(self) -> None:
-        """Let time pass until the next event, and play all that are due then, in order."""
+        """Advance time to the next event, and play all that are due then, in order."""
         self.advance(self.next_at)
         due = self._due
         while due and due[0][0] <= self.now:

@@ -1,4 +1,4 @@
-"""Asking for less: with what request, or how many pods, a unit would start now. Pure."""
+"""Smaller demands: the request, or number of pods, with which a unit would start now. Pure."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from shared_api.objects.queue_unit import QueueUnit, QueueUnitSpec
 from shared_api.queue_unit_phases import Phase
 
 Edit = Callable[[Engine], tuple[str, ...]]
-"""Tells an engine of one changed object; returns the queues to wake."""
+"""Applies one changed object to an engine; returns the queues to wake."""
 
 MAX_TRIALS: Final = 100
 """Trials for one answer: about 0.3 s at 10,000 pending units."""
@@ -110,7 +110,7 @@ class Trials:
 
     @contextmanager
     def halved(self) -> Iterator[None]:
-        """Let what is inside use half of the decisions that are left, then raise SpentError."""
+        """Limit the block to half of the remaining decisions; after them it raises SpentError."""
         self._reserved = self._decisions // 2
         try:
             yield
@@ -233,19 +233,19 @@ def end(keys: Iterable[str]) -> Edit:
 
 
 def let_leave(engine: Engine, keys: Iterable[str]) -> Iterator[str]:
-    """Let units and their pods release their quota, and wait for a retry; yield queues to wake."""
+    """Release the quota of units and their pods; they wait to be retried. Yield queues to wake."""
     for key in keys:
         yield from _leave(engine, key, Phase.TIMEOUT_BACKOFF)
 
 
 def let_requeue(engine: Engine, keys: Iterable[str]) -> Iterator[str]:
-    """Let units release their quota as `let_leave` does, and wait in their place at once."""
+    """Release the quota of units as `let_leave` does; they are pending in their place at once."""
     for key in keys:
         yield from _leave(engine, key, Phase.ENQUEUED)
 
 
 def _leave(engine: Engine, key: str, phase: Phase) -> Iterator[str]:
-    """Let a unit and its pods release their quota; yield the queues to wake."""
+    """Release the quota of a unit and its pods; yield the queues to wake."""
     record = engine.record(key)
     if record is None:
         return

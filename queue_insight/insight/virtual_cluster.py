@@ -172,7 +172,7 @@ class Outside(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ignore(_event: Event) -> None:
-    """Take an event that nobody counts."""
+    """Discard an event."""
 
 
 class VirtualCluster:
@@ -267,7 +267,7 @@ class VirtualCluster:
     # --- decisions ----------------------------------------------------------------------------
 
     def _decide(self) -> None:
-        """Ask the queues that are awake, each until it rests."""
+        """Let the queues that are awake decide, until all of them rest."""
         asking, engine = self._asking, self.engine
         while asking:
             queue = next(iter(asking))
@@ -286,7 +286,7 @@ class VirtualCluster:
             self._asking[queue] = None
 
     def _rest(self, queue: str, until: float | None) -> None:
-        """Let a queue be asked again when its rest is over."""
+        """Schedule a queue to decide again when its rest is over."""
         if until is None or self._alarms.get(queue) == until:
             return
         self._alarms[queue] = until
@@ -401,7 +401,7 @@ class VirtualCluster:
         self._report(EventKind.FINISHED, unit)
 
     def _ask_back(self, key: str) -> None:
-        """Ask for the eviction of a unit that is inactive, or whose queue is drained."""
+        """Request the eviction of a unit that is inactive, or whose queue is drained."""
         unit = self._write_by(key, lambda record: build_removal(record, self.wall))
         self._report(EventKind.EVICTED, unit)
 

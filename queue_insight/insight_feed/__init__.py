@@ -1,4 +1,4 @@
-"""Tells the insight program all that the engine is told, over a local socket.
+"""Sends the insight program every call of the engine, over a local socket.
 
 Read in this order:
 

@@ -59,13 +59,13 @@ class _Answer(msgspec.Struct):
 
 
 class RecordWatch:
-    """The step that asks.
+    """Polls the insight program for the state of its record.
 
     Args:
         folder: Where the sockets of the insight program are.
-        is_connected: Returns whether it follows; else it is not asked.
+        is_connected: Returns whether that program follows; otherwise it is not polled.
         report: Takes events.
-        find_pod: Returns the pod that events are about.
+        find_pod: Returns the pod to record events on.
         clock: The time, for time limits.
     """
 
@@ -86,7 +86,7 @@ class RecordWatch:
         self._reported_at = 0.0
 
     def step(self) -> float:
-        """Ask, and report what has changed; return how many seconds to rest."""
+        """Fetch the state of the record and report its changes; return the seconds to rest."""
         record = self._fetch_record() if self._is_connected() else None
         if record is None:
             return POLL_SECONDS

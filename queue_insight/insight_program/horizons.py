@@ -156,7 +156,7 @@ class Horizons:
         self._is_ended = False
 
     def end(self) -> None:
-        """Let the question that is answered now end without further paths."""
+        """End the current question without further paths."""
         self._is_ended = True
 
     def learn(self, run: FinishedRun) -> None:

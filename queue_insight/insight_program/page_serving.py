@@ -37,8 +37,8 @@ def open_page(
 ) -> PageServer:
     """Open the port of the page; return its server, not yet started.
 
-    On a loopback address whoever reaches it may read all, and the header Host is checked. On any
-    other, visitors log in.
+    On a loopback address every client may read everything, and the header Host is checked. On any
+    other address visitors log in.
 
     Args:
         program: The process.

@@ -1,4 +1,4 @@
-"""Asks a dump what the debug API answers of a cluster. No flags, no texts: JSON as of the routes.
+"""Answers the questions of the debug API from a dump. No flags, no texts: JSON as of the routes.
 
 - ``load``: a file as an engine with its time.
 - ``answers``: the functions of the routes, asked of that engine. It needs the packages of a server.

@@ -38,7 +38,7 @@ MOST_SIMILAR: Final = 3
 ASKER: Final = ""
 """Whose budget is charged: there is one user."""
 FOREVER: Final = 1e9
-"""Seconds: nobody else waits for the answer."""
+"""Seconds; they may be many, since no other caller waits."""
 
 
 class OwnedUnit(NamedTuple):

@@ -143,12 +143,12 @@ class BoundedConnection(H11Protocol):
         super().data_received(data)
 
     def handle_events(self) -> None:
-        """Go on with the requests that have come."""
+        """Resume with the requests that have arrived."""
         super().handle_events()
         self._look()
 
     def on_response_complete(self) -> None:
-        """Go on after an answer."""
+        """Resume after an answer."""
         super().on_response_complete()
         self._look()
 
@@ -158,7 +158,7 @@ class BoundedConnection(H11Protocol):
         self._look()
 
     def resume_writing(self) -> None:
-        """Go on to write."""
+        """Resume writing."""
         super().resume_writing()
         self._look()
 

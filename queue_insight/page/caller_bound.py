@@ -40,7 +40,7 @@ class CallerBound:
 
     Args:
         app: The application.
-        sessions: Who has logged in; None: nobody does.
+        sessions: The logged-in users; None if there is no login.
         shared: The networks whose addresses stand for many visitors.
     """
 

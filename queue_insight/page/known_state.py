@@ -114,7 +114,7 @@ class KnownStates:
             return self._read()
 
     def look(self) -> KnownState:
-        """Return the state of this moment; whoever is told of it is shown no older one.
+        """Return the current state; a visitor that has seen it is shown no older one.
 
         Raises:
             NoStateError: There is none.

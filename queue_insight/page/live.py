@@ -1,4 +1,4 @@
-"""What changes, found once a second for all visitors, and only while somebody listens."""
+"""Finds what changes, once a second for all visitors, and only while a page listens."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ class LoggedInVisitors:
         """Return who asks; see `Visitors`.
 
         Raises:
-            HTTPException: 401: nobody has logged in, or the token is not accepted any more; 503:
+            HTTPException: 401: there is no session, or the token is not accepted any more; 503:
                 the API server cannot be asked.
         """
         number = request.cookies.get(COOKIE, "")

@@ -60,7 +60,7 @@ class Sessions:
         """Begin a session; return its number, and how many seconds it lasts.
 
         Args:
-            user: The name of the user whom the API server knows by the token.
+            user: The user name by which the API server knows the token.
             token: The token.
         """
         now, number = self._clock.monotonic(), secrets.token_urlsafe(ID_BYTES)

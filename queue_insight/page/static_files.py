@@ -81,7 +81,7 @@ def _hash_of(contents: dict[str, bytes]) -> str:
 
 
 def static_routes(found: dict[str, StaticFile]) -> list[Route]:
-    """Return the routes of views and of files, open to everybody who passes the browser_guard."""
+    """Return the routes of views and of files, open to all clients that pass the browser_guard."""
 
     def index(request: Request) -> Response:
         return _answer(request, found[INDEX])

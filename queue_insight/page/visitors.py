@@ -48,7 +48,7 @@ class Visitors(Protocol):
         """Return who asks; may wait for the API server.
 
         Raises:
-            HTTPException: 401: nobody has logged in; 503: the API server cannot be asked.
+            HTTPException: 401: there is no session; 503: the API server cannot be asked.
         """
         ...
 

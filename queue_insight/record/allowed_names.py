@@ -100,7 +100,7 @@ class AllowedNames:
         return self._found[key]
 
     def add(self, module: str, name: str, make: Callable[..., object]) -> None:
-        """Let a function stand for what has this name."""
+        """Register a function to call in place of the one with this name."""
         self._found[module, name] = Maker(make)
 
     def call(self, called: object, arguments: tuple[Any, ...]) -> tuple[object, bool]:

@@ -142,7 +142,7 @@ class RecordStore:
         self._run("INSERT INTO finished (ended, data) VALUES (?, ?)", run.ended, data)
 
     def commit(self, stretch: int, until: float) -> None:
-        """Let readers see what was written; after a crash it is still there.
+        """Commit what was written: readers see it, and it survives a crash.
 
         Args:
             stretch: The stretch that is written.

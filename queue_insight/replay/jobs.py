@@ -31,7 +31,7 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         name: How the trace calls it; "": not at all.
         submit: When it was submitted, in seconds from the zero of the trace.
         run: How long it ran, in seconds.
-        tenant: Whom it belongs to: its quota, and its namespace if it names none.
+        tenant: Its tenant: its quota, and its namespace if it names none.
         user: Who submitted it; "": not known.
         queue: Its queue; "": that of its quota.
         namespace: Its namespace; "": the tenant's.

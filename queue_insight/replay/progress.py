@@ -15,7 +15,7 @@ SOON: Final = 0.01
 
 
 class Progress:
-    """Tells how far several runs are, one after the other.
+    """Prints the progress of several runs, one after the other.
 
     Args:
         out: Where it is told.

@@ -205,7 +205,7 @@ class UnitMaker:
         self._templates: dict[tuple[tuple[str, str], ...], PodTemplate] = {}
 
     def tenant_of(self, job: Job) -> str:
-        """Return whom a job belongs to."""
+        """Return the tenant of a job."""
         return job.tenant or self._default_quota
 
     def make(self, number: int, job: Job) -> QueueUnit:

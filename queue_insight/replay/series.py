@@ -24,7 +24,7 @@ class Series:
         return self._level
 
     def change(self, at: float, by: int) -> None:
-        """Let the amount change at a time, in seconds from the beginning."""
+        """Change the amount at a time, in seconds from the beginning."""
         if self._level:
             self._fill(at)
         self._at = at

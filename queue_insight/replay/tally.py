@@ -33,7 +33,7 @@ class Life(msgspec.Struct):
 
     Attributes:
         job: The job.
-        tenant: Whom it belongs to.
+        tenant: Its tenant.
         submit: When it was submitted.
         admitted: When it was admitted first.
         began: When its pods began to run, in the last run.

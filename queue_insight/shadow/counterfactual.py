@@ -148,7 +148,7 @@ class Counterfactual:
         agenda.call_at(self._time_of(line) - self._began, lambda: self._play(line))
 
     def advance(self, until: float) -> None:
-        """Let time pass, in seconds since the epoch."""
+        """Advance time; `now` is in seconds since the epoch."""
         self._cluster.run(max(0.0, until - self._began))
 
     def why_waiting(self, uid: str) -> str:
@@ -300,7 +300,7 @@ class _Cluster(VirtualCluster):
     """A virtual cluster to which events are applied as they happen."""
 
     def apply(self, what: Callable[[Engine], tuple[str, ...]]) -> None:
-        """Tell the engine something that is not about units."""
+        """Apply a fact to the engine that is not about units."""
         self._wake(what(self.engine))
 
     def arrive(self, unit: QueueUnit) -> None:
@@ -338,7 +338,7 @@ class _Cluster(VirtualCluster):
         self._plan_by(key)
 
     def leave(self, key: str) -> None:
-        """Let a unit leave, wherever it stands."""
+        """Remove a unit, whatever its state."""
         record = self.engine.record(key)
         if record is not None:
             self._end_pods(key)

@@ -89,7 +89,7 @@ class RecordFile:
             self.size += self._file.write(encode_line(line))
 
     def flush(self) -> None:
-        """Let readers see what was written.
+        """Flush what was written, so that readers see it.
 
         Raises:
             OSError: It cannot be written.

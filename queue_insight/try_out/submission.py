@@ -197,7 +197,7 @@ class TryOut:
         return any((each.metadata.namespace, each.metadata.name) == place for each in known)
 
     def _edit(self, document: Document) -> Verdict:
-        """Tell the engine of a queue or quota as the manifest has it; return what is said of it."""
+        """Apply a queue or quota of the manifest to the engine; return the verdict about it."""
         given = document.body["metadata"]
         metadata = {key: given[key] for key in ("labels", "annotations") if given.get(key)}
         patch = {"metadata": metadata, "spec": document.body.get("spec", {})}
@@ -217,17 +217,17 @@ class TryOut:
         return Verdict(documents=(document,), reason="NoJob", message=said, errors=errors)
 
     def _update(self, record: CachedUnit, patch: dict[str, Any]) -> QueueUnit:
-        """Tell the engine how a unit follows its job; return it."""
+        """Apply the unit of a job to the engine; return it."""
         if not patch:
             return record.unit
         unit = msgspec.convert(merged(msgspec.to_builtins(record.unit), patch), QueueUnit)
         replacement(unit, record)(self._engine)
         after = self._engine.record(unit.metadata.key)
-        assert after is not None, "the unit was told"
+        assert after is not None, "the unit was applied"
         return after.unit
 
     def _ask(self, verdict: Verdict, unit: QueueUnit, *, with_changes: bool) -> Tried:
-        """Let all queues decide about a unit that the engine was told of, and ask about it."""
+        """Let all queues decide, and return what becomes of a unit that was applied."""
         engine, wall = self._engine, self._wall
         key = unit.metadata.key
         record = engine.record(key)

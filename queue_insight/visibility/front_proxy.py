@@ -25,11 +25,11 @@ from shared_api.text_decoding import TextError, decode_json
 
 CONFIG_NAMESPACE: Final = "kube-system"
 CONFIG_NAME: Final = "extension-apiserver-authentication"
-"""The ConfigMap in which the API server publishes whom it believes."""
+"""The ConfigMap in which the API server publishes its front-proxy CA."""
 
 AUTHENTICATED: Final = "system:authenticated"
 UNAUTHENTICATED: Final = "system:unauthenticated"
-"""The group of callers whom the API server itself does not know."""
+"""The group of callers that the API server cannot authenticate."""
 
 
 class FrontProxyError(ValueError):
@@ -71,7 +71,7 @@ class ClientTrust(msgspec.Struct, frozen=True):
 
 
 def read_trust(data: Mapping[str, str]) -> ClientTrust:
-    """Return whom the API server believes.
+    """Return the front-proxy CA that the API server trusts.
 
     Args:
         data: The data of the ConfigMap.

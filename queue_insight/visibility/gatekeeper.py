@@ -36,7 +36,7 @@ from shared_api.process.clock import Clock
 from shared_api.process.http_exchange import Answer, Request
 
 OPEN_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz", "/version"})
-"""What anybody may read: probes have no credentials, and nothing there is secret."""
+"""The paths without authorization: probes have no credentials, and nothing there is secret."""
 
 AGGREGATORS: Final = frozenset({"system:kube-aggregator", "system:aggregator"})
 """The users as which the API server fetches discovery and schemas, without a group of its own. It

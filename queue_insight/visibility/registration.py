@@ -1,4 +1,4 @@
-"""Tells the API server where this replica serves the group, and takes that back at its end."""
+"""Registers where this replica serves the group, and removes that when it ends."""
 
 from __future__ import annotations
 

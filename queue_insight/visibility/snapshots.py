@@ -40,7 +40,7 @@ _LENGTH: Final = _ID_BYTES + _PLACE.size + _MAC_BYTES
 
 
 class ListScope(NamedTuple):
-    """Which list a token is for, and whom it is given to."""
+    """The list that a token is for, and the caller that it was given to."""
 
     user: str
     path: str

@@ -1,4 +1,4 @@
-"""Tells an engine of all edits of a question, in their order. Pure."""
+"""Applies all edits of a question to an engine, in their order. Pure."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ class _Copy:
         self._left = MAX_DECISIONS
 
     def let_leave(self, keys: Iterable[str], reason: str, by: str = "") -> None:
-        """Let units leave that occupy their place."""
+        """Release the quota of those units that occupy it, and note them as evicted."""
         for key in keys:
             record = self.engine.record(key)
             if record is not None and record.occupies:
@@ -180,7 +180,7 @@ class _Copy:
                     pass  # all queues are asked later
 
     def let_requeue(self, keys: Iterable[str]) -> None:
-        """Let units leave that then wait again: they may start again at once."""
+        """Release the quota of units that are then pending again: they may start again at once."""
         for key in keys:
             record = self.engine.record(key)
             if record is not None and record.occupies:
@@ -189,7 +189,7 @@ class _Copy:
                     pass  # as above
 
     def come_to_rest(self) -> bool:
-        """Let all queues decide until they rest; return whether they do."""
+        """Let all queues decide until they rest; return whether they came to rest."""
         engine, moment = self.engine, self._moment
         for record, reason in list(_find_leaving(engine)):
             self.let_leave((record.key,), reason)

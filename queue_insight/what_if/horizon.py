@@ -129,7 +129,7 @@ class _Player:
 
 
 def _ask_back(engine: Engine, keys: Iterable[str], reason: str, moment: Moment) -> None:
-    """Ask units back: they are stopped, and wait again, after a backoff if the reason says so."""
+    """Evict units: they are stopped and pending again, after a backoff if the reason has one."""
     for key in keys:
         record = engine.record(key)
         if record is not None and record.occupies:

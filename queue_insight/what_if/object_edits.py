@@ -100,7 +100,7 @@ def _known(thing: ThingT | None, edit: Edit) -> ThingT:
 
 
 def edit_queue(engine: Engine, edit: Edit) -> AppliedEdit:
-    """Tell an engine of an edited queue.
+    """Apply an edited queue to an engine.
 
     Raises:
         FieldError: The edit is wrong.
@@ -117,7 +117,7 @@ def edit_queue(engine: Engine, edit: Edit) -> AppliedEdit:
 
 
 def put_queue(engine: Engine, queue: Queue, policy: str, options: str) -> None:
-    """Tell an engine of a queue whose settings it must understand.
+    """Apply a queue to an engine, if its settings are valid.
 
     Args:
         engine: The engine.
@@ -133,7 +133,7 @@ def put_queue(engine: Engine, queue: Queue, policy: str, options: str) -> None:
     named_before = "" if before is None else before.rules.api_object.spec.queue_policy
     engine.on_queue(queue)
     found = engine.queues.find(queue.metadata.name)
-    assert found is not None, "the queue was told"
+    assert found is not None, "the queue was applied"
     named = queue.spec.queue_policy
     if named and named not in {named_before, found.rules.policy.name}:
         raise FieldError(f"{PATCH}.{policy}", f"queue policy {named!r} is unknown")
@@ -206,7 +206,7 @@ def _find(things: Iterator[QuotaT], edit: Edit) -> QuotaT | None:
 
 
 def edit_node(engine: Engine, edit: Edit) -> AppliedEdit:
-    """Tell an engine of an edited node, of one that is gone with its pods, or of copies of it.
+    """Apply to an engine an edited node, a node that is deleted with its pods, or copies of a node.
 
     Raises:
         FieldError: The edit is wrong.

@@ -52,7 +52,7 @@ _WORDS: Final = {bool: "true or false", str: "a string", int: "a whole number"}
 
 
 def edit_settings(engine: Engine, edit: Edit) -> AppliedEdit:
-    """Tell an engine of settings for all queues, and of those of the configuration.
+    """Apply settings for all queues, and those of the configuration, to an engine.
 
     Raises:
         FieldError: A setting is unknown, has the wrong type, or a copy cannot change it.

@@ -15,7 +15,7 @@ from shared_api.timestamps import rfc3339
 
 
 def edit_unit(engine: Engine, edit: Edit, wall: datetime) -> AppliedEdit:
-    """Tell an engine of an edited unit, of one that ends with all its pods, or of one that is gone.
+    """Apply to an engine that a unit is edited, ends with all its pods, or is deleted.
 
     The pods of a deleted unit stay charged, as in a cluster.
 

@@ -124,7 +124,7 @@ class Claims:
         return {}
 
     def _units_in(self, job: Uid, namespace: str) -> Iterator[Uid]:
-        """Yield the units of a job: one, unless others name it that somebody made by hand.
+        """Yield the units of a job: one, unless units that were made by hand name it, too.
 
         Those of other namespaces must not affect it.
         """

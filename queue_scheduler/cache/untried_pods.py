@@ -1,4 +1,4 @@
-"""Foreign pods that no scheduler has tried to bind: after a while nobody waits for them.
+"""Foreign pods that no scheduler has tried to bind: after a while no unit waits for them.
 
 A scheduler tries a pod within moments. One that stays untried names a scheduler that does not run,
 or is kept back by a plugin: it may stay so for ever. Until then it counts as pending.

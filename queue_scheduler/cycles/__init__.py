@@ -10,7 +10,7 @@ Read in this order:
 4. ``dequeue_cycle``: one status patch per admission; then it is confirmed, or taken back.
 5. ``preemption_cycle``: the evictions of one round.
 6. ``engine_call``: one call of the engine as a value, and playing it again.
-   ``call_log``: the calls of the engine, until whoever records or follows them takes them.
+   ``call_log``: the calls of the engine, until the feed or a recorder takes them.
 
 Not here: what the patches say (``queue_scheduler.unit_writes``), and what follows from one unit's
 object and the time (``queue_scheduler.unit_controllers``).

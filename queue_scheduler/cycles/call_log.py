@@ -41,7 +41,7 @@ class CallLog:
     Attributes:
         last: The number of the last call, whether it was kept or not.
         is_on: Whether calls are kept: it was started, and was not overrun since.
-        overruns: How often it has stopped because nobody took the calls.
+        overruns: How often it has stopped because the calls were not taken.
     """
 
     def __init__(

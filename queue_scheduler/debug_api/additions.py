@@ -41,8 +41,8 @@ class Additions(Protocol):
             kind: The form of the answer.
 
         Raises:
-            QuestionError: UNAVAILABLE: nobody answers it; RESOURCE_EXHAUSTED: the caller has its
-                share already; or as the same question about now.
+            QuestionError: UNAVAILABLE: no addition answers it; RESOURCE_EXHAUSTED: the caller has
+                used its share; or as the same question about now.
         """
         ...
 

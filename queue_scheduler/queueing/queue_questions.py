@@ -1,4 +1,4 @@
-"""Questions about one queue: why its units are pending, which come first, who keeps whom waiting.
+"""Questions about one queue: why units are pending, which come first, which hold back others.
 
 They change nothing, and the next decision depends on none of them.
 """

@@ -25,7 +25,7 @@ class QuotaView(msgspec.Struct, frozen=True, kw_only=True):
         min: What it is guaranteed.
         scaled_min: The same, where all guarantees together are more than there is.
         max: What it may use.
-        weight: Its share of what nobody is guaranteed.
+        weight: Its share of what no quota is guaranteed.
         charged: The sum of the units charged to it.
         foreign: What pods ask for that are charged to it and belong to no unit.
         demand: What of both is counted, by the resources of `max`.

@@ -152,7 +152,7 @@ class EventReporter:
         self._notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
 
     def report(self, notice: Notice) -> None:
-        """Have a notice written at the next step. From any thread."""
+        """Queue a notice to be written at the next step. Callable from any thread."""
         self._notices.append(notice)
 
     def step(self) -> float:

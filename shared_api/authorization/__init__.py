@@ -1,4 +1,4 @@
-"""Who asks, and what it may do: by TokenReview and SubjectAccessReview of the API server.
+"""Authentication and authorization, by TokenReview and SubjectAccessReview of the API server.
 
 Three doors share it: the debug and metrics ports (``shared_api.program``), the page
 (``queue_insight.page.login``) and the aggregated API (``queue_insight.visibility.server``). Each

@@ -51,7 +51,7 @@ NEW_TOKEN_SECONDS: Final = 2.0
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """How a door treats results of reviews.
+    """How long results of reviews are cached, and how many reviews are made.
 
     Attributes:
         allowed_seconds: How long a valid token or a right counts, after it was taken away.

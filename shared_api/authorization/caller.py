@@ -1,4 +1,4 @@
-"""Who asks."""
+"""The caller of a request."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from shared_api.client.resource_client import ResourceClient, ResourceType
 
 
 class ReviewResult(msgspec.Struct, frozen=True):
-    """What the API server says of a token, or of a caller's right.
+    """The result of a review of a token, or of a caller's right.
 
     Attributes:
         status: OK; UNAUTHORIZED: the token is not valid; FORBIDDEN: the caller does not have the

@@ -1,4 +1,4 @@
-"""What a caller would do, as the API server's authorizers know it."""
+"""The attributes of a request, as the API server's authorizers know them."""
 
 from __future__ import annotations
 

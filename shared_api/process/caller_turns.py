@@ -27,7 +27,7 @@ def turn_refused(retry_after: int) -> QuestionError:
 
 
 class Event(Protocol):
-    """What somebody waits for, a thread or a task."""
+    """The signal that a waiting thread or task waits for."""
 
     def set(self) -> object:
         """End the wait."""
