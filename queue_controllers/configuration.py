@@ -396,8 +396,8 @@ def settings_of(key: str, flags: Flags, configuration: Configuration) -> JobSett
 
 def checks_namespaces(flags: Flags, configuration: Configuration) -> bool:
     """Return whether quota or namespace must list the other, for jobs to name the quota."""
-    said = flags.quota_namespaces or configuration.general.quota_namespaces
-    return said is QuotaNamespaces.LISTED
+    configured = flags.quota_namespaces or configuration.general.quota_namespaces
+    return configured is QuotaNamespaces.LISTED
 
 
 def reservation_settings(configuration: Configuration) -> ReservationSettings:

@@ -76,13 +76,13 @@ class JobDebugApi:
 
     def right_of(self, request: Request) -> Right:
         """Return the right that a request needs: to get its job, or its path if it names no job."""
-        asked = request.path_params
-        if not {"namespace", "kind", "name"} <= asked.keys():
+        params = request.path_params
+        if not {"namespace", "kind", "name"} <= params.keys():
             return right_on_path(request)
-        found = find_kinds(asked["kind"], self._kinds)
+        found = find_kinds(params["kind"], self._kinds)
         if len({resource_name(each) for each in found}) != 1:
             return TokenOnly()
-        kind, namespace = found[0], asked["namespace"]
+        kind, namespace = found[0], params["namespace"]
         if not kind.has_object:  # made of pods, and named by them
             return ResourceRight(verb="get", group="", resource=PODS.plural, namespace=namespace)
         return ResourceRight(
@@ -90,7 +90,7 @@ class JobDebugApi:
             group=kind.group,
             resource=kind.plural,
             namespace=namespace,
-            name=asked["name"],
+            name=params["name"],
         )
 
     def job(self, namespace: Name, kind: KindName, name: Name) -> JobAnswer:

@@ -94,8 +94,12 @@ def explain_job(view: JobView, job: JobFacts) -> Explanation:
     if not view.ownership.managed:
         return _explain_unmanaged(view, job, problems)
     ownership = view.ownership
-    said = (True, ownership.rule, f"It is managed: {ownership.reason}. {_unit_in_words(view)}")
-    managed, reason, message = _standing_of(view, job, problems) or said
+    without_problem = (
+        True,
+        ownership.rule,
+        f"It is managed: {ownership.reason}. {_unit_in_words(view)}",
+    )
+    managed, reason, message = _standing_of(view, job, problems) or without_problem
     others = tuple(each for each in problems if each.reason != reason)
     queue, quota = _line_of(view, job) if managed or view.unit is not None else ("", "")
     return Explanation(

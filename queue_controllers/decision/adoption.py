@@ -258,10 +258,10 @@ def _prove(view: JobView, job: JobFacts, unit: QueueUnit) -> PatchUnitStatus:
     if view.pods.running:
         return move
     waits = Condition(type=PODS_READY, status="False", reason=PODS_PENDING, message="No pod runs")
-    told = [each for each in move.status["conditions"] if each["type"] != PODS_READY]
+    kept_conditions = [each for each in move.status["conditions"] if each["type"] != PODS_READY]
     before = tuple(each for each in conditions if each.type == PODS_READY)
     shown = with_condition(before, waits, now=view.moment.stamp)
-    move.status["conditions"] = [*told, *map(condition_body, shown)]
+    move.status["conditions"] = [*kept_conditions, *map(condition_body, shown)]
     return move
 
 
@@ -293,7 +293,7 @@ def _admissions_of(job: JobFacts, unit: QueueUnit) -> tuple[Admission, ...]:
 
 def _admission_of(pod_set: JobPodSet) -> Admission:
     try:
-        asked = dict(format_amounts(demand_of((pod_set,))))
+        amounts = dict(format_amounts(demand_of((pod_set,))))
     except QuantityError:
-        asked = {}  # what its living pods ask for is charged anyway
-    return Admission(name=pod_set.name, replicas=pod_set.count, resources=asked)
+        amounts = {}  # what its living pods ask for is charged anyway
+    return Admission(name=pod_set.name, replicas=pod_set.count, resources=amounts)

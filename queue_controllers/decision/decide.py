@@ -167,8 +167,8 @@ def _note_acknowledgment(memory: JobMemory, job: JobFacts) -> JobMemory:
     """Return the memory with what the operator reports while the job is not suspended."""
     if job.suspended:
         return memory
-    said = job.status
-    holds = said.suspended or said.is_at_odds or said.is_empty
+    job_status = job.status
+    holds = job_status.suspended or job_status.is_at_odds or job_status.is_empty
     return msgspec.structs.replace(memory, acknowledged_release=None if holds else job.released_at)
 
 

@@ -136,8 +136,8 @@ def follow_eviction(
         return Decision(actions=(silence,), memory=view.memory)
     if is_being_evicted(unit):
         return _carry_out(view, job, unit, state)
-    if occupies_quota(unit) and (asked := why_evict(view, job, unit, state)):
-        return announce_eviction(view, unit, *asked)
+    if occupies_quota(unit) and (found := why_evict(view, job, unit, state)):
+        return announce_eviction(view, unit, *found)
     return None
 
 
@@ -188,8 +188,8 @@ def where_else(job: JobFacts, unit: QueueUnit, context: ClusterContext) -> str:
     meta = unit.metadata
     if not is_ours:
         # A unit made by hand may name what its job does not. The mark of who made it can be edited.
-        asked = read_quota_name(labels)
-        return "quota" if asked and asked != read_quota_name(meta.labels) else ""
+        own_quota = read_quota_name(labels)
+        return "quota" if own_quota and own_quota != read_quota_name(meta.labels) else ""
     if read_quota_name(labels) != read_quota_name(meta.labels):
         return "quota"
     named = read_queue_name(labels, annotations_of_unit(job))
@@ -202,8 +202,8 @@ def announce_eviction(view: JobView, unit: QueueUnit, reason: str, message: str)
 
     Phase and admissions stay: until then the unit is charged.
     """
-    asked = Condition(type=EVICTED, status="True", reason=reason, message=message)
-    announced = set_condition(unit, asked, view.moment, message=message)
+    requested = Condition(type=EVICTED, status="True", reason=reason, message=message)
+    announced = set_condition(unit, requested, view.moment, message=message)
     event = RecordUnitEvent(unit=unit, reason="Evicted", message=message, type=EventType.WARNING)
     return Decision(actions=(announced, event), memory=view.memory)
 
@@ -252,9 +252,9 @@ def _eviction_event(view: JobView, job: JobFacts, unit: QueueUnit) -> RecordJobE
     else:
         then = f"{it} waits in the queue again"
     why = evicted.message or evicted.reason
-    said = why if why.startswith("Evicted") else f"Evicted: {why}"
+    text = why if why.startswith("Evicted") else f"Evicted: {why}"
     reason = evicted.reason[:MAX_REASON_CHARS] or "Evicted"
-    return RecordJobEvent(reason=reason, message=f"{said}. {then}", type=EventType.WARNING)
+    return RecordJobEvent(reason=reason, message=f"{text}. {then}", type=EventType.WARNING)
 
 
 def requeue_at_time_limit(view: JobView, unit: QueueUnit, decision: Decision) -> Decision:
@@ -394,11 +394,11 @@ def _follow_deactivation(view: JobView, job: JobFacts, unit: QueueUnit) -> Decis
         return _reach_limit(view, job, unit)
     if is_being_evicted(unit):
         return None  # return to this when it is free
-    before, said = unit.metadata.annotations[mark], _active_mark(job)
-    if unit.spec.active is not False or (said != before and read_active(job)):
+    before, after = unit.metadata.annotations[mark], _active_mark(job)
+    if unit.spec.active is not False or (after != before and read_active(job)):
         return _activate(view, unit, mark)
-    if said != before:
-        noted = {"metadata": {"annotations": {mark: said}}}
+    if after != before:
+        noted = {"metadata": {"annotations": {mark: after}}}
         return Decision(actions=(PatchUnit(unit=unit, body=noted),), memory=view.memory)
     if occupies_quota(unit) or _conditions_of(unit):
         return None
@@ -490,9 +490,9 @@ def _deactivated_condition(unit: QueueUnit, reason: str) -> Condition:
     if reason == MAXIMUM_EXECUTION_TIME_EXCEEDED:
         why, again = "its pods have run for as long as they may", "run again for as long"
     else:
-        asked = _eviction_of(unit)
-        said = asked.message if asked.status == "True" else ""
-        why, again = said or "admission checks contradict each other", "tried again"
+        condition = _eviction_of(unit)
+        requested_why = condition.message if condition.status == "True" else ""
+        why, again = requested_why or "admission checks contradict each other", "tried again"
     message = f"Deactivated: {why}. To have it {again}, {how_to_activate(unit)}"
     return Condition(type=reason, status="True", reason=reason, message=message)
 

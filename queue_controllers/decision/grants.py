@@ -75,11 +75,11 @@ def recorded_amounts(admission: Admission) -> Amounts:
         return {}
 
 
-def exceeds(asked: Amounts | None, granted: Amounts | None) -> bool:
+def exceeds(requested: Amounts | None, granted: Amounts | None) -> bool:
     """Return whether a pod requests more of any resource than was granted; None: not parsable."""
-    if asked is None or granted is None:
-        return asked != granted
-    return any(amount > granted.get(resource, 0) for resource, amount in asked.items())
+    if requested is None or granted is None:
+        return requested != granted
+    return any(amount > granted.get(resource, 0) for resource, amount in requested.items())
 
 
 def given_back_counts(unit: QueueUnit) -> dict[str, int]:

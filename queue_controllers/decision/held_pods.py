@@ -62,7 +62,7 @@ class BeyondGrant(msgspec.Struct, frozen=True, kw_only=True):
     """A held pod for which its unit has no grant."""
 
     pod: HeldPod
-    asked: Amounts | None
+    requested: Amounts | None
     """What it requests, or None if that cannot be parsed."""
     grant: Grant
     """What was granted to its set."""
@@ -70,7 +70,7 @@ class BeyondGrant(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_larger(self) -> bool:
         """Return whether it requests more than a pod of its set was granted."""
-        return exceeds(self.asked, self.grant.per_pod)
+        return exceeds(self.requested, self.grant.per_pod)
 
 
 class SortedPods(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,12 +104,12 @@ def sort_held(unit: QueueUnit, pods: PodCounts) -> SortedPods:
     may_start: dict[Uid, str] = {}
     beyond: list[BeyondGrant] = []
     before: HeldPod | None = None
-    asked: Amounts | None = None
+    requested: Amounts | None = None
     for pod in pods.held:
         if before is None or not has_equal_requests(before.spec, pod.spec):
-            asked = read_requests(pod.spec)
+            requested = read_requests(pod.spec)
         before, name = pod, pod.pod_set
-        this = BeyondGrant(pod=pod, asked=asked, grant=grants.get(name, NO_GRANT))
+        this = BeyondGrant(pod=pod, requested=requested, grant=grants.get(name, NO_GRANT))
         if this.is_larger or left.get(name, 0) <= 0:
             beyond.append(this)
         else:
@@ -232,11 +232,11 @@ def _difference(this: BeyondGrant) -> str:
     name, grant = this.pod.pod_set, this.grant
     if not this.is_larger:
         return f"{grant.count} pods of set {name} were granted, and it is one more"
-    asked, granted = this.asked, grant.per_pod
-    if asked is None or granted is None:
+    requested, granted = this.requested, grant.per_pod
+    if requested is None or granted is None:
         return "its requests cannot be parsed"
-    excess = [key for key in sorted(asked) if asked[key] > granted.get(key, 0)]
-    excesses = [_of_resource(key, asked[key], granted.get(key, 0)) for key in excess]
+    excess = [key for key in sorted(requested) if requested[key] > granted.get(key, 0)]
+    excesses = [_of_resource(key, requested[key], granted.get(key, 0)) for key in excess]
     if len(excesses) > MAX_RESOURCES_LISTED:
         excesses = [
             *excesses[:MAX_RESOURCES_LISTED],
@@ -246,6 +246,6 @@ def _difference(this: BeyondGrant) -> str:
     return f"it asks for more than was granted for {whose}: {', '.join(excesses)}"
 
 
-def _of_resource(resource: str, asked: int, granted: int) -> str:
-    more, of_all, of_grant = for_people(resource, (asked - granted, asked, granted))
+def _of_resource(resource: str, requested: int, granted: int) -> str:
+    more, of_all, of_grant = for_people(resource, (requested - granted, requested, granted))
     return f"{resource} {of_all} instead of {of_grant} ({more} more)"

@@ -111,15 +111,15 @@ def _warn_of_move(
     message = _describe_move(job, unit, view.context)
     memory = decision.memory
     others = frozenset(each for each in memory.reported_events if not each.startswith(MOVE_NOTE))
-    told = others | {message} if message else others
-    if told == memory.reported_events:
+    reported = others | {message} if message else others
+    if reported == memory.reported_events:
         return decision
     news = message and message not in memory.reported_events
     event = RecordJobEvent(reason="LabelChangeIgnored", message=message, type=EventType.WARNING)
     return msgspec.structs.replace(
         decision,
         actions=(*decision.actions, event) if news else decision.actions,
-        memory=msgspec.structs.replace(memory, reported_events=told),
+        memory=msgspec.structs.replace(memory, reported_events=reported),
         is_complete=decision.is_complete or not decision.actions,
     )
 
@@ -171,13 +171,13 @@ def _warn_of_values(view: JobView, job: JobFacts, decision: Decision) -> Decisio
     reasons |= label_notes(job)
     troubles, memory = frozenset(reasons), decision.memory
     begins = (IGNORED_ANNOTATION, LABEL_NOTE)
-    told = frozenset(each for each in memory.reported_events if each.startswith(begins))
-    others = memory.reported_events - told
-    if troubles == told:
+    reported = frozenset(each for each in memory.reported_events if each.startswith(begins))
+    others = memory.reported_events - reported
+    if troubles == reported:
         return decision
     warnings = [
         RecordJobEvent(reason=reasons[each], message=each, type=EventType.WARNING)
-        for each in sorted(troubles - told)
+        for each in sorted(troubles - reported)
     ]
     return msgspec.structs.replace(
         decision,
@@ -246,14 +246,14 @@ def _warn_of_pods_elsewhere(unit: QueueUnit, decision: Decision) -> Decision:
     others = frozenset(
         each for each in memory.reported_events if not each.startswith(PODS_ELSEWHERE)
     )
-    told = others | {f"{PODS_ELSEWHERE}: {message}"} if message else others
-    if told == memory.reported_events:
+    reported = others | {f"{PODS_ELSEWHERE}: {message}"} if message else others
+    if reported == memory.reported_events:
         return decision
     event = RecordJobEvent(reason=PODS_ELSEWHERE, message=message, type=EventType.WARNING)
     return msgspec.structs.replace(
         decision,
         actions=(*decision.actions, event) if message else decision.actions,
-        memory=msgspec.structs.replace(memory, reported_events=told),
+        memory=msgspec.structs.replace(memory, reported_events=reported),
         is_complete=decision.is_complete or not decision.actions,
     )
 

@@ -397,8 +397,8 @@ def read_lost(unit: QueueUnit) -> LostUnit | None:
     """Return what of a deleted unit counts against its job's next one, None: nothing."""
     if is_final(unit):
         return None
-    said = find_condition(unit.status.conditions, SUSPEND_CONTESTED)
-    contested = said if contested_since(unit) else None
+    contested_condition = find_condition(unit.status.conditions, SUSPEND_CONTESTED)
+    contested = contested_condition if contested_since(unit) else None
     lost = LostUnit(waited=not occupies_quota(unit), contested=contested)
     return None if lost == LostUnit() else lost
 

@@ -365,9 +365,9 @@ def _quantities(defaults: Mapping[str, _Default]) -> ResourceQuantities:
 
 def _settled(spec: PodSpec, resources: ResourceRequirements) -> ResourceRequirements:
     """Return the pod's own resources with the requests that its limits stand for."""
-    asked = pod_requests(msgspec.structs.replace(spec, overhead={}))
-    missing = (key for key in resources.limits if key not in resources.requests and key in asked)
-    requests = {key: format_amount(key, asked[key]) for key in missing}
+    total = pod_requests(msgspec.structs.replace(spec, overhead={}))
+    missing = (key for key in resources.limits if key not in resources.requests and key in total)
+    requests = {key: format_amount(key, total[key]) for key in missing}
     return msgspec.structs.replace(resources, requests={**resources.requests, **requests})
 
 

@@ -64,12 +64,12 @@ def is_not_preemptible(job: JobFacts, key: str) -> bool:
 
     One pod set that says so is enough: its pods fit the quota's min, or are refused.
     """
-    said = [preemptible_of_template(each.template.metadata, key) for each in job.pod_sets]
-    if NOT_PREEMPTIBLE in said:
+    stated = [preemptible_of_template(each.template.metadata, key) for each in job.pod_sets]
+    if NOT_PREEMPTIBLE in stated:
         return True
     if job.metadata.labels.get(key) != NOT_PREEMPTIBLE:
         return False
-    return any(not own and _takes(each) for own, each in zip(said, job.pod_sets, strict=True))
+    return any(not own and _takes(each) for own, each in zip(stated, job.pod_sets, strict=True))
 
 
 def preemptible_of_template(template: TemplateMeta, key: str) -> str:

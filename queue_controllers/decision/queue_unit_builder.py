@@ -207,8 +207,8 @@ def build_sync(
 
 
 def _sync_of_refusal(job: JobFacts, unit: QueueUnit) -> Changes:
-    said = unit.metadata.annotations.get(PODS_REFUSED, "")
-    return {} if said == job.pods_refused else {PODS_REFUSED: job.pods_refused or None}
+    recorded = unit.metadata.annotations.get(PODS_REFUSED, "")
+    return {} if recorded == job.pods_refused else {PODS_REFUSED: job.pods_refused or None}
 
 
 def is_only_demand(body: Mapping[str, Any]) -> bool:
@@ -256,8 +256,8 @@ def _sync_of_pod_sets(job: JobFacts, unit: QueueUnit, annotations: Changes) -> d
     """Return the pod sets if they differ, and note their hash among the annotations."""
     bodies = pod_set_bodies(job.pod_sets)
     digest = hash_of_pod_sets(bodies)
-    told = unit.metadata.annotations.get(TEMPLATE_DIFFERENCES, "")
-    if told != job.template_differences:
+    recorded = unit.metadata.annotations.get(TEMPLATE_DIFFERENCES, "")
+    if recorded != job.template_differences:
         annotations[TEMPLATE_DIFFERENCES] = job.template_differences or None
     counts = [(each.name, each.count, each.min_count) for each in unit.spec.pod_set]
     wanted = [(each.name, each.count, each.min_count) for each in job.pod_sets]
@@ -359,14 +359,14 @@ def priority_of_job(job: JobFacts, context: ClusterContext) -> tuple[str, int | 
 
 def why_other_priority(job: JobFacts, context: ClusterContext) -> str:
     """Return why a job has another priority than it says, as one line, or ""."""
-    said = _text_of_annotation(job)
-    if context.only_classes and said:
+    annotated = _text_of_annotation(job)
+    if context.only_classes and annotated:
         instead = "only PriorityClasses count (priorityFrom)"
         return f"{IGNORED_ANNOTATION}{PRIORITY} is ignored: {instead}"
     _, number = _wanted_priority(job, context)
     if _bounded(number, context) == number or context.unread_ceiling == "":
         return ""
-    key = PRIORITY if said else f"{PRIORITY}, or the PriorityClass of its pods,"
+    key = PRIORITY if annotated else f"{PRIORITY}, or the PriorityClass of its pods,"
     where = f"the {MAX_PRIORITY} of namespace {job.metadata.namespace}, which counts"
     above = f"priority {number or 0} is above {context.max_priority}"
     if context.unread_ceiling is not None:

@@ -201,8 +201,8 @@ def build_reclaimable(
         name: min(max(count - needed.get(name, 0), given_back[name]), MAX_COUNT)
         for name, count in granted.items()
     }
-    said = {each.name: each.count for each in unit.status.reclaimable_pods}
-    if all(count == said.get(name, 0) for name, count in after.items()):
+    reported = {each.name: each.count for each in unit.status.reclaimable_pods}
+    if all(count == reported.get(name, 0) for name, count in after.items()):
         return []
     return [{"name": name, "count": count} for name, count in after.items() if count > 0]
 
@@ -606,8 +606,8 @@ def _counts_of(unit: QueueUnit, pods: PodCounts) -> list[_Counts]:
 
 
 def _has_counts(admission: Admission, counts: _Counts) -> bool:
-    said = (admission.running, admission.pending or 0, admission.failed or 0)
-    return said == (counts.running, counts.pending, counts.failed)
+    reported = (admission.running, admission.pending or 0, admission.failed or 0)
+    return reported == (counts.running, counts.pending, counts.failed)
 
 
 def _with_counts(admission: Admission, counts: _Counts) -> Admission:

@@ -277,12 +277,12 @@ def _sets_of(job: AppWrapper) -> Iterator[_NamedSet]:
     Raises:
         UnknownPodsError: The sets of a component are not stated yet, or cannot be parsed.
     """
-    components, said = job.spec.components, job.status.component_status or ()
+    components, statuses = job.spec.components, job.status.component_status or ()
     number = 0
     for position, component in enumerate(components):
         sets = component.pod_sets or ()
-        if len(said) == len(components):
-            sets = said[position].pod_sets or sets
+        if len(statuses) == len(components):
+            sets = statuses[position].pod_sets or sets
         elif not sets:
             path = f"spec.components[{position}]"
             raise UnknownPodsError(f"{path} has no podSets, and its controller has added none")

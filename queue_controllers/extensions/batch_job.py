@@ -192,8 +192,8 @@ def is_done(job: BatchJob) -> bool:
 
 
 def _parallelism(job: BatchJob) -> Parallelism:
-    said = job.spec.parallelism
-    return read_parallelism(job.metadata.annotations, 1 if said is None else said)
+    stated = job.spec.parallelism
+    return read_parallelism(job.metadata.annotations, 1 if stated is None else stated)
 
 
 def _work_left(job: BatchJob) -> int:

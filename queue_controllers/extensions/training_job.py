@@ -176,8 +176,8 @@ class TrainingJobAdapter:
     def _with_least(self, job: TrainingJob, pod_set: JobPodSet) -> JobPodSet:
         """Return the set with what its job can do with, and what a release has let run of it."""
         specs = self._specs_of(job.spec)
-        said = specs[self.table.roles_of(specs)[pod_set.name]].count
-        wanted, released_parallelism = read_parallelism(job.metadata.annotations, said)
+        stated_count = specs[self.table.roles_of(specs)[pod_set.name]].count
+        wanted, released_parallelism = read_parallelism(job.metadata.annotations, stated_count)
         done = self._finished(job).get(pod_set.name, 0)
         count = max(wanted - done, 0)
         policy = job.spec.elastic_policy

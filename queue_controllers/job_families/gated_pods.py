@@ -315,10 +315,10 @@ def pod_to_admit(pods: Sequence[ScheduledPod]) -> ScheduledPod:
 def _exceeds(pod: ScheduledPod, other: ScheduledPod) -> bool:
     """Return whether a pod requests as much of every resource as another, and more of some."""
     try:
-        asked, others = pod_requests(pod.spec), pod_requests(other.spec)
+        own_requests, others = pod_requests(pod.spec), pod_requests(other.spec)
     except QuantityError:
         return False
-    return fits(others, asked) and not fits(asked, others)
+    return fits(others, own_requests) and not fits(own_requests, others)
 
 
 def read_group_status(job: PodGroup, outcome: Outcome | None = None) -> StatusFacts:

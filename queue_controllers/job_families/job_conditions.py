@@ -18,8 +18,10 @@ def read_outcome(conditions: tuple[Condition, ...], success: str) -> Outcome | N
 
 def read_suspended(conditions: tuple[Condition, ...]) -> tuple[bool, Timestamp | None]:
     """Return whether `Suspended` is true, and since when it has its value."""
-    said = find_condition(conditions, "Suspended")
-    return (False, None) if said is None else (said.status == "True", said.last_transition_time)
+    condition = find_condition(conditions, "Suspended")
+    if condition is None:
+        return False, None
+    return condition.status == "True", condition.last_transition_time
 
 
 def true_since(conditions: tuple[Condition, ...], *names: str) -> Timestamp | None:

@@ -331,9 +331,9 @@ def owner_of_cluster(labels: Mapping[str, str], kind: str) -> str:
 
     Pods of a cluster name only the cluster: its owner's name is that without the random part.
     """
-    said = labels.get(OWNER_KIND)
-    if said is not None:
-        return labels.get(OWNER_NAME, "") if said == kind else ""
+    owner_kind = labels.get(OWNER_KIND)
+    if owner_kind is not None:
+        return labels.get(OWNER_NAME, "") if owner_kind == kind else ""
     match = _GENERATED_NAME.fullmatch(labels.get(CLUSTER, ""))
     return match.group(1) if match else ""
 

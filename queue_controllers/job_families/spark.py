@@ -389,8 +389,8 @@ def _containers(
         for key, value in before.resources.requests.items()
         if key not in {"cpu", "memory"}
     }
-    asked = {**before.resources.limits, **_accelerators(spec.spark_conf, role)}
-    limits = {key: value for key, value in asked.items() if key not in {"cpu", "memory"}}
+    requested = {**before.resources.limits, **_accelerators(spec.spark_conf, role)}
+    limits = {key: value for key, value in requested.items() if key not in {"cpu", "memory"}}
     requests = {**kept, "cpu": _cpu(spec, role), "memory": f"{memory_mib(spec, role)}Mi"}
     container = msgspec.structs.replace(
         before,

@@ -49,12 +49,12 @@ class Parallelism(NamedTuple):
     released_parallelism: int | None
 
 
-def read_parallelism(annotations: Mapping[str, str], said: int) -> Parallelism:
+def read_parallelism(annotations: Mapping[str, str], stated: int) -> Parallelism:
     """Return what a job wants and runs whose spec says so many pods at a time."""
     note = _NOTE.fullmatch(annotations.get(RELEASED_PARALLELISM, "")) if annotations else None
-    if note is None or int(note[1]) != said or int(note[2]) <= said:
-        return Parallelism(said, None)
-    return Parallelism(int(note[2]), said)
+    if note is None or int(note[1]) != stated or int(note[2]) <= stated:
+        return Parallelism(stated, None)
+    return Parallelism(int(note[2]), stated)
 
 
 def write_note(released_parallelism: int, wanted: int) -> str:

@@ -110,13 +110,13 @@ class PodGroups(GatedPods):
         """
         assert isinstance(pod, ScheduledPod), "read whole where pods are jobs"
         spec = pod.spec
-        asked = ScheduledPodSpec(
+        requested_spec = ScheduledPodSpec(
             containers=spec.containers,
             init_containers=spec.init_containers,
             overhead=spec.overhead,
             resources=spec.resources,
         )
-        return shape_of(msgspec.structs.replace(pod, spec=asked))
+        return shape_of(msgspec.structs.replace(pod, spec=requested_spec))
 
     def gather(self, name: str, pods: Sequence[ScheduledPod]) -> PodGroup:
         """Return the group of its pods; another one of its name has another uid."""

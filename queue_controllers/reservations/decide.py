@@ -153,8 +153,8 @@ def _reserve(
     if missing:
         batch = missing[:PER_LOOK]
         return ReservationDecision(actions=(CreateReservations(unit=unit, planned=batch),))
-    asked = [there[each.name] for each in view.planned]
-    verdict = judge_reservations(asked, unit.status.attempts)
+    requested = [there[each.name] for each in view.planned]
+    verdict = judge_reservations(requested, unit.status.attempts)
     match verdict.answer:
         case Answer.OPEN:
             return ReservationDecision()
@@ -162,7 +162,7 @@ def _reserve(
             return _fail(view, unit, verdict.message)
         case Answer.GRANTED:
             moved = _move(
-                view, unit, Phase.SCHED_SUCCEED, f"Nodes are reserved for {len(asked)} pods"
+                view, unit, Phase.SCHED_SUCCEED, f"Nodes are reserved for {len(requested)} pods"
             )
             return ReservationDecision(actions=(moved,))
 

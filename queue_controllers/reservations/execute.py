@@ -230,5 +230,5 @@ class ReservationExecutor:
         if not read.unread:
             return read
         where = f"{settings.blacklist_namespace}/{settings.blacklist_name}"
-        told = f"ConfigMap {where} names nodes to keep off, and cannot all be read: {read.unread}"
-        return Blacklist(nodes=read.nodes, unread=told[:MAX_MESSAGE_CHARS])
+        text = f"ConfigMap {where} names nodes to keep off, and cannot all be read: {read.unread}"
+        return Blacklist(nodes=read.nodes, unread=text[:MAX_MESSAGE_CHARS])

@@ -255,7 +255,7 @@ def _with_requests(container: Json) -> Json:
 
 def _pod_level_requests(resources: Mapping[str, Any], spec: Json) -> Json:
     """Return a pod's own resources; what no container requests it requests up to its limit."""
-    asked = {
+    requested = {
         name
         for container in (*spec.get("containers", ()), *spec.get("initContainers", ()))
         for name in (container.get("resources") or {}).get("requests") or ()
@@ -263,7 +263,7 @@ def _pod_level_requests(resources: Mapping[str, Any], spec: Json) -> Json:
     limits = {
         name: amount
         for name, amount in (resources.get("limits") or {}).items()
-        if name not in asked
+        if name not in requested
     }
     requests = {**limits, **(resources.get("requests") or {})}
     return {**resources, "requests": requests} if requests else dict(resources)

@@ -173,8 +173,8 @@ class ReservationController:
 
     def on_reservation(self, old: Reservation | None, new: Reservation | None) -> None:
         """Handle a change of a reservation."""
-        said = [mark for each in (old, new) if each is not None for mark in marks_of(each)]
-        for key in _keys_among(said):
+        labels = [mark for each in (old, new) if each is not None for mark in marks_of(each)]
+        for key in _keys_among(labels):
             self.queue.add_after(key, GATHER_SECONDS)
 
     def enqueue_all(self) -> None:
