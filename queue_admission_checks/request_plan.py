@@ -86,9 +86,9 @@ class RequestPlan(msgspec.Struct, frozen=True, kw_only=True):
     def asks_the_same(self, request: ProvisioningRequest) -> bool:
         """Return whether a request asks for these pods, of this class, with these parameters."""
         spec, name = request.spec, request.metadata.name
-        asked = [(each.pod_template_ref.name, each.count) for each in spec.pod_sets]
+        requested = [(each.pod_template_ref.name, each.count) for each in spec.pod_sets]
         wanted = [(template_name(name, each.pod_set), each.count) for each in self.pods]
-        return (spec.provisioning_class_name, spec.parameters, asked) == (
+        return (spec.provisioning_class_name, spec.parameters, requested) == (
             self.class_name,
             self.parameters,
             wanted,

@@ -197,10 +197,10 @@ def pods_message(unit: QueueUnit) -> str:
     """Return why pods of a released unit do not run, for its condition; "" if they run."""
     if phase_of(unit) not in RELEASED_PHASES:
         return ""
-    said = find_condition(unit.status.conditions, PODS_READY)
-    if said is None or said.reason not in _PODS_AWAITED:
+    condition = find_condition(unit.status.conditions, PODS_READY)
+    if condition is None or condition.reason not in _PODS_AWAITED:
         return ""
-    return f"{said.reason}: {said.message}"
+    return f"{condition.reason}: {condition.message}"
 
 
 _PODS_AWAITED: Final = frozenset({NO_PODS, PODS_UNSCHEDULABLE, WAITED_FOR})

@@ -110,8 +110,8 @@ class InsightLink:
         if body is not None:
             method, content = "POST", body.content
             headers["content-type"] = body.media_type
-        asked = http_exchange.Request(method, target, headers, body=content)
-        answer = self._answer(asked)
+        forwarded = http_exchange.Request(method, target, headers, body=content)
+        answer = self._answer(forwarded)
         if answer.status != HTTPStatus.OK:
             _pass_on(answer)
         try:

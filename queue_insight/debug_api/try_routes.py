@@ -148,7 +148,7 @@ class TryRoutes:
         # Outside of the budget's turn: another program computes.
         if foresee is None:
             return view
-        return _with_forecasts(view, units, lambda asked: foresee(asked, caller))
+        return _with_forecasts(view, units, lambda posted: foresee(posted, caller))
 
     @staticmethod
     def _check_rights(rights: tuple[ResourceRight, ...], check: CheckRight) -> None:
@@ -168,9 +168,9 @@ def _with_forecasts(
     """Return an answer that says when the jobs start that do not start now; `units`: theirs."""
     if all(job.starts_now is not False for job in view.jobs):
         return view
-    asked = PostedBody(JSON, msgspec.json.encode([unit for unit in units if unit is not None]))
+    posted = PostedBody(JSON, msgspec.json.encode([unit for unit in units if unit is not None]))
     try:
-        found = foresee(asked).units
+        found = foresee(posted).units
     except QuestionError as error:
         return view.model_copy(update={"no_forecast": error.detail})
     jobs = [

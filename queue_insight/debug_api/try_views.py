@@ -75,10 +75,10 @@ def summarize(view: TriedJob) -> str:
         rest = f", {' and '.join(after)}" if after else ""
         place = f"in queue {view.queue}" if view.queue else "without a queue"
         return f"{first}It would start now {place}{rest}."
-    said = "" if view.explanation is None else view.explanation.summary
+    why = "" if view.explanation is None else view.explanation.summary
     if view.starts_now is None:
-        return f"{first}Whether it starts now is not known: too many units start before it. {said}"
-    return f"{first}It would not start now. {said}"
+        return f"{first}Whether it starts now is not known: too many units start before it. {why}"
+    return f"{first}It would not start now. {why}"
 
 
 class TriedJob(View):

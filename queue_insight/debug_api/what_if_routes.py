@@ -280,8 +280,8 @@ def view_what_if(found: AtOnce, *, leader: bool) -> WhatIfView:
         spared_count=len(found.spared),
         unread=[
             f"edits[{number}].{path}"
-            for number, told in enumerate(found.applied)
-            for path in told.unread
+            for number, applied_edit in enumerate(found.applied)
+            for path in applied_edit.unread
         ],
         without_plugins=list(found.without_plugins),
         horizon=None,

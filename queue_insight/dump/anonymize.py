@@ -181,13 +181,13 @@ def _collect(found: set[str], words: Iterable[str]) -> str:
 def _pared(tree: dict[str, Any]) -> dict[str, Any]:
     """Return a dump without what other packages define: nobody here knows what that says."""
     settings = tree["settings"]
-    told = settings["configuration"]
-    plugins, configs = told.get("plugins", ()), told.get("pluginConfigs", {})
+    before = settings["configuration"]
+    plugins, configs = before.get("plugins", ()), before.get("pluginConfigs", {})
     configuration = {
         "plugins": [each for each in plugins if each["name"] in _PLUGINS],
         "pluginConfigs": {name: each for name, each in configs.items() if name in _PLUGINS},
-        **{name: told[name] for name in _DURATIONS if name in told},
-        "quotaNamespaces": told["quotaNamespaces"],
+        **{name: before[name] for name in _DURATIONS if name in before},
+        "quotaNamespaces": before["quotaNamespaces"],
     }
     others = len(tree["leftOut"]) + len(plugins) - len(configuration["plugins"])
     left_out = ["plugin of another package"] * others

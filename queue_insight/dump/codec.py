@@ -63,8 +63,8 @@ def decode_dump(data: bytes, own_version: str) -> Dump:
     try:
         return msgspec.json.decode(text, type=Dump)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        said = f"the dump cannot be read: {_first_line(error)}"
-        raise DumpError(f"{said} (made by koord-queue {head.version[:64]})") from error
+        message = f"the dump cannot be read: {_first_line(error)}"
+        raise DumpError(f"{message} (made by koord-queue {head.version[:64]})") from error
 
 
 def _decompress(data: bytes) -> bytes:

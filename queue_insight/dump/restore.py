@@ -104,7 +104,7 @@ def _build_held(pod: CountedPod) -> HeldPod:
 def _build_pod(pod: CountedPod) -> Pod:
     namespace, _, name = pod.pod.rpartition("/")
     owner = (OwnerReference(uid=pod.owner, controller=True),) if pod.owner else ()
-    asked = ResourceRequirements(requests=dict(pod.requests))
+    requests_of_pod = ResourceRequirements(requests=dict(pod.requests))
     return Pod(
         metadata=ObjectMeta(
             name=name,
@@ -116,7 +116,7 @@ def _build_pod(pod: CountedPod) -> Pod:
             annotations=_marks_of(pod),
             owner_references=owner,
         ),
-        spec=PodSpec(containers=(Container(resources=asked),), node_name=pod.node),
+        spec=PodSpec(containers=(Container(resources=requests_of_pod),), node_name=pod.node),
         status=PodStatus(conditions=(_verdict_of(pod),) if pod.is_tried else ()),
     )
 

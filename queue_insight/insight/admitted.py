@@ -112,13 +112,13 @@ def find_evictors(engine: Engine, key: str, wall: datetime) -> tuple[tuple[Evict
         for info in _heads(engine, queue)
         if engine.rounds.search.reaches(queue, info, record)
     )
-    asked = list(islice(pending, MOST_SEARCHES + 1))
+    searched = list(islice(pending, MOST_SEARCHES + 1))
     found = []
-    for queue, info in asked[:MOST_SEARCHES]:
+    for queue, info in searched[:MOST_SEARCHES]:
         would = engine.admission.would_evict(queue, info, wall)
         if would is not None and any(each.uid == record.uid for each in would.victims):
             found.append(Evictor(info, would.reason))
-    return tuple(found), len(asked) > MOST_SEARCHES
+    return tuple(found), len(searched) > MOST_SEARCHES
 
 
 def _heads(engine: Engine, queue: SchedulingQueue) -> list[QueueUnitInfo]:

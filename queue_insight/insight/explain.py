@@ -157,10 +157,10 @@ def _find_holds(engine: Engine, record: CachedUnit) -> Iterator[Refusal]:
     """Yield all that keeps a unit out of its queue, then the limits that would refuse it there."""
     assert record.hold is not None, f"{record.key} is on hold without a reason"
     yield record.hold
-    told = {record.hold.reason}
+    reasons = {record.hold.reason}
     for refusal in _other_holds(engine, record):
-        if refusal.reason not in told:
-            told.add(refusal.reason)
+        if refusal.reason not in reasons:
+            reasons.add(refusal.reason)
             yield refusal
     info = record.info
     if info is not None and info.demand != NO_DEMAND:

@@ -100,13 +100,14 @@ class FollowedEngine(SharedEngine):
             since=was.since,
         )
 
-    def compare(self, told: Digest) -> None:
+    def compare(self, expected: Digest) -> None:
         """Compare the state with that of the engine that it follows.
 
         Raises:
             OtherStateError: They differ.
         """
         got = digest(self.fork())
-        if (told.number, told.digest) != (self._number, got):
-            msg = f"digest {got} after call {self._number}, want {told.digest} after {told.number}"
+        if (expected.number, expected.digest) != (self._number, got):
+            want = f"{expected.digest} after {expected.number}"
+            msg = f"digest {got} after call {self._number}, want {want}"
             raise OtherStateError(msg)

@@ -227,8 +227,8 @@ class OfflineAnswers:
             horizons,
         )
         try:
-            asked = read_json(PostedBody(JSON, question), WhatIfQuestion)
-            return to_json(answers.answer(asked, ASKER))
+            parsed = read_json(PostedBody(JSON, question), WhatIfQuestion)
+            return to_json(answers.answer(parsed, ASKER))
         except QuestionError as error:
             raise AnswerError(error.detail) from error
 

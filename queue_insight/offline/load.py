@@ -79,8 +79,8 @@ def load_engine(dump: Dump) -> Loaded:
     except ConfigurationError as error:
         raise DumpError(f"the dump cannot be used here: {error}") from error
     except Exception as error:  # what a stranger has written can raise anything
-        said = f"{type(error).__name__}: {error}"[:300]
-        raise DumpError(f"the dump contradicts itself: {said}") from error
+        text = f"{type(error).__name__}: {error}"[:300]
+        raise DumpError(f"the dump contradicts itself: {text}") from error
     known = {policy.name for policy in load_policies()}
     named = sorted({queue.status.policy_in_force for queue in dump.queues} - known - {""})
     notes += [f"queue policy {name} is not installed here" for name in named]

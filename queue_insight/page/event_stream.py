@@ -95,7 +95,7 @@ class Streams:
         if place is None:
             message, place = message + b'data: {"reset":true}\n', changes.last
         await _send(send, message + b"\n")
-        said = anyio.current_time()
+        sent_at = anyio.current_time()
         while True:
             still = await self._identify(reader)
             if still is None:
@@ -106,10 +106,10 @@ class Streams:
             if found:
                 place = found[-1].number
                 await _send(send, await self._message_about(found, reader))
-                said = now
-            elif now - said >= HEARTBEAT_SECONDS:
+                sent_at = now
+            elif now - sent_at >= HEARTBEAT_SECONDS:
                 await _send(send, _HEARTBEAT)
-                said = now
+                sent_at = now
             await anyio.sleep(LOOK_SECONDS)
             await self._look()
 

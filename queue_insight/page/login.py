@@ -120,12 +120,12 @@ class LoginRate:
             HTTPException: 429: there were too many.
         """
         with self._lock:
-            now, asked = self.clock.monotonic(), [self._of_all]
+            now, limits = self.clock.monotonic(), [self._of_all]
             if not is_within(address, self._shared):
-                asked.append(self._of_address(address, now))
-            after = math.ceil(max(each.seconds_until_token(now) for each in asked))
+                limits.append(self._of_address(address, now))
+            after = math.ceil(max(each.seconds_until_token(now) for each in limits))
             if not after:
-                for each in asked:
+                for each in limits:
                     each.take()
         if after:
             self.metrics.on_refused_login("rate")

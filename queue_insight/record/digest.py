@@ -52,8 +52,8 @@ def _parts(engine: Engine) -> Iterator[object]:
 def _unit(engine: Engine, record: CachedUnit) -> tuple[object, ...]:
     info = record.info
     placed = None if info is None else (info.quota, info.queue)
-    said = engine.refusal_of(record.key) if record.state is not UnitState.ADMITTED else None
-    why = None if said is None else (said.kind, said.quota, said.resource)
+    refusal = engine.refusal_of(record.key) if record.state is not UnitState.ADMITTED else None
+    why = None if refusal is None else (refusal.kind, refusal.quota, refusal.resource)
     return (record.key, record.uid, record.version, record.state.value, placed, why)
 
 

@@ -53,7 +53,7 @@ def read_log(store: RecordStore, query: LogQuery) -> LogPage:
     Raises:
         StoreError: The record cannot be read.
     """
-    asked = {
+    parts = {
         "unit = ?": query.unit or None,
         "queue = ?": query.queue or None,
         "reason = ?": query.reason or None,
@@ -61,7 +61,7 @@ def read_log(store: RecordStore, query: LogQuery) -> LogPage:
         "wall <= ?": query.until,
         "id < ?": query.cursor,
     }
-    given = {part: value for part, value in asked.items() if value is not None}
+    given = {part: value for part, value in parts.items() if value is not None}
     where = f"WHERE {' AND '.join(given)}" if given else ""
     limit = max(1, min(query.limit, MAX_PAGE))
     found = store.select_decisions(f"{where} ORDER BY id DESC LIMIT ?", *given.values(), limit + 1)

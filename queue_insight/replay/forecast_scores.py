@@ -38,9 +38,9 @@ def score(questions: Iterable[Question]) -> Json:
         `skill` of the forecast against it; `underAMinute`: how many waited for less than a minute,
         and of these how many were told so.
     """
-    asked = [each for each in questions if each.is_scored and each.true is not None]
-    slow = [each for each in asked if each.total >= QUICK_SECONDS]
-    quick = [each for each in asked if each.total < QUICK_SECONDS]
+    scored = [each for each in questions if each.is_scored and each.true is not None]
+    slow = [each for each in scored if each.total >= QUICK_SECONDS]
+    quick = [each for each in scored if each.total < QUICK_SECONDS]
     horizons = {}
     for index, name in enumerate(HORIZON_NAMES):
         horizons[name] = _score_some([q for q in slow if horizon_of(q.calibrated.p50) == index])

@@ -152,8 +152,8 @@ def world_lines(worlds: Iterable[Json]) -> Iterator[str]:
     """Yield the table of each world as lines."""
     for world in worlds:
         yield ""
-        said = _World(world["load"], world["policy"], world["declared"]).text
-        yield f"{said}; {world['questions']} forecasts"
+        world_text = _World(world["load"], world["policy"], world["declared"]).text
+        yield f"{world_text}; {world['questions']} forecasts"
         if world["largestOracleError"] is not None:
             yield f"largest error with the truth given: {world['largestOracleError']:g} s"
         yield from score_lines(world)

@@ -267,13 +267,13 @@ class ScoredReplay:
     def _ask(self, *, is_deep: bool) -> None:
         moment = Moment(self._cluster.agenda.now, self._cluster.wall)
         places = self._positions()
-        asked = self._pick(places, is_deep=is_deep)
-        uids: set[str] = {record.uid for record in asked}
+        picked = self._pick(places, is_deep=is_deep)
+        uids: set[str] = {record.uid for record in picked}
         raws = self._forecast(moment, uids)
         limits = self._by_limits(moment, uids)
         adjustment = self._calibration.at(moment.now)
         calibrated = {uid: adjustment.adjust(raw) for uid, raw in raws.items()}
-        for record in asked:
+        for record in picked:
             tenant = self._job_of(record.uid).tenant
             age = moment.now - (self._job_of(record.uid).submit - self._zero)
             raw = raws[record.uid]

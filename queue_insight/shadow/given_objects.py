@@ -42,17 +42,17 @@ def read_given(path: Path) -> Given:
         TraceError: It cannot be read, or has another kind, or an object that is wrong.
     """
     bodies: list[dict[str, Any]] = []
-    said: list[QuotaMapping] = []
+    mappings: list[QuotaMapping] = []
     for place, body in read_documents(path):
         kind = body.get("kind")
         try:
             if kind == PLACES:
                 own = {key: value for key, value in body.items() if key not in _OF_OBJECTS}
-                said.append(msgspec.convert(own, QuotaMapping))
+                mappings.append(msgspec.convert(own, QuotaMapping))
             elif kind == LOCAL_QUEUE:
-                said.insert(0, _place_of(msgspec.convert(body, _LocalQueue)))
+                mappings.insert(0, _place_of(msgspec.convert(body, _LocalQueue)))
             elif kind in PRIORITY_CLASSES:
-                said.insert(0, _priority_of(msgspec.convert(body, PriorityClass)))
+                mappings.insert(0, _priority_of(msgspec.convert(body, PriorityClass)))
             elif kind in KINDS:
                 bodies.append(_plain(place, body))
             elif kind not in LEFT_OUT:
@@ -60,7 +60,7 @@ def read_given(path: Path) -> Given:
                 raise TraceError(f"{place}: kind is {kind!r}, want one of {known}; {LOOK}")
         except msgspec.ValidationError as error:
             raise TraceError(f"{place}: {error}; {LOOK}") from error
-    return Given(bodies=tuple(bodies), places=_join(said) if said else None)
+    return Given(bodies=tuple(bodies), places=_join(mappings) if mappings else None)
 
 
 class _LocalQueueSpec(WireStruct, frozen=True):
@@ -84,12 +84,12 @@ def _priority_of(given: PriorityClass) -> QuotaMapping:
     return QuotaMapping(priorities={given.metadata.name: given.value})
 
 
-def _join(said: Iterable[QuotaMapping]) -> QuotaMapping:
+def _join(mappings: Iterable[QuotaMapping]) -> QuotaMapping:
     """Return all of these as one; the later ones count."""
     queues: dict[str, str] = {}
     namespaces: dict[str, str] = {}
     priorities: dict[str, int] = {}
-    for each in said:
+    for each in mappings:
         queues |= each.kueue_queues
         namespaces |= each.namespaces
         priorities |= each.priorities

@@ -170,13 +170,13 @@ class _Pages:
         where = request.path_params
         with_changes = is_set(parameters_of(request), "changes")
         caller, unit = caller_of(request), (where["namespace"], where["name"])
-        told = (
+        found = (
             self._answers.explain_with_changes(*unit, user_key(caller.user))
             if with_changes
             else self._answers.explain(*unit)
         )
-        told = hide(told, self._may_read(caller))
-        view = UnitExplanation(metadata=_meta_of(request), status=told)
+        found = hide(found, self._may_read(caller))
+        view = UnitExplanation(metadata=_meta_of(request), status=found)
         return self._answer_one(request, EXPLANATION_COLUMNS, view, as_table=as_table)
 
     def forecast(self, request: Request) -> Response:
@@ -184,8 +184,8 @@ class _Pages:
         as_table = wants_table(request)
         self._sources.check_state()
         where = request.path_params
-        told = self._sources.forecasts.of_unit(where["namespace"], where["name"])
-        view = UnitForecast(metadata=_meta_of(request), status=told)
+        found = self._sources.forecasts.of_unit(where["namespace"], where["name"])
+        view = UnitForecast(metadata=_meta_of(request), status=found)
         return self._answer_one(request, FORECAST_COLUMNS, view, as_table=as_table)
 
     # --- manifests ----------------------------------------------------------------------------
@@ -196,7 +196,7 @@ class _Pages:
         caller, flags = caller_of(request), parameters_of(request)
         is_json = body.content.lstrip().startswith(_JSON_STARTS)
         body = PostedBody(JSON if is_json else YAML, body.content)
-        told = self._answers.tries.answer(
+        found = self._answers.tries.answer(
             body,
             request.path_params["namespace"],
             lambda right: self._check(caller, right),
@@ -205,7 +205,7 @@ class _Pages:
             defaulted=is_set(flags, "defaulted"),
             foresee=self._sources.foresee,
         )
-        shown = hide(told, self._may_read(caller))
+        shown = hide(found, self._may_read(caller))
         metadata = ObjectMetaView(namespace=request.path_params["namespace"])
         return answer(Try(metadata=metadata, status=shown), HTTPStatus.CREATED)
 

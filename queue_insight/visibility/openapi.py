@@ -154,13 +154,15 @@ def _item(
     """Return one path with its operation; `inside`: the parameters in the path."""
     answer = {"$ref": f"{refs}{PREFIX}.{kind.__name__}"}
     by_queue = resource.kind is PendingUnitList
-    asked = _LIST_PARAMETERS if action == "list" or by_queue else _FLAGS.get(resource.name, ())
+    declared = _LIST_PARAMETERS if action == "list" or by_queue else _FLAGS.get(resource.name, ())
     words = resource.name.replace("/", "-") + ("" if inside or action != "list" else "-everywhere")
     operation: Json = {
         "description": " ".join((kind.__doc__ or "").split("\n\n")[0].split()),
         "operationId": f"{action}-{words}",
         "tags": [f"{GROUP}_{VERSION}"],
-        "parameters": [_parameter(name, "query", type_, text, refs) for name, type_, text in asked],
+        "parameters": [
+            _parameter(name, "query", type_, text, refs) for name, type_, text in declared
+        ],
         "responses": {"200": {"description": "OK", **_content(answer, refs)}},
         "x-kubernetes-action": action,
         "x-kubernetes-group-version-kind": {

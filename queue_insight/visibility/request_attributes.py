@@ -80,9 +80,9 @@ def _of_collection(verb: str, query: str) -> tuple[str, str]:
     """Return the verb on a collection, and the one name that a selector asks for."""
     if verb == "delete":
         return "deletecollection", ""
-    asked = parse_qs(query, keep_blank_values=True)
-    watches = asked.get("watch", ["false"])[0].lower() not in {"false", "0"}
-    terms = asked.get("fieldSelector", [""])[0].split(",")
+    parameters = parse_qs(query, keep_blank_values=True)
+    watches = parameters.get("watch", ["false"])[0].lower() not in {"false", "0"}
+    terms = parameters.get("fieldSelector", [""])[0].split(",")
     names = [each for each in terms if each.startswith(_NAME_SELECTOR)]
     name = names[0].removeprefix(_NAME_SELECTOR).removeprefix("=") if names else ""
     return "watch" if watches else "list", name if "/" not in name else ""

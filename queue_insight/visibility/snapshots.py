@@ -80,8 +80,8 @@ class KeptSnapshots:
 
     def token(self, name: bytes, offset: int, scope: ListScope) -> str:
         """Return the token for the rest of a list, of which `offset` units were answered."""
-        told = name + _PLACE.pack(offset)
-        return base64.urlsafe_b64encode(told + self._sign(told, scope)).decode()
+        payload = name + _PLACE.pack(offset)
+        return base64.urlsafe_b64encode(payload + self._sign(payload, scope)).decode()
 
     def forget_old(self) -> None:
         """Drop what is not kept any longer, so that no state outlives its time unasked for."""
@@ -101,24 +101,24 @@ class KeptSnapshots:
             raise bad_request("continue is no token of a list") from error
         if len(content) != _LENGTH:
             raise bad_request("continue is no token of a list")
-        told, signature = content[:-_MAC_BYTES], content[-_MAC_BYTES:]
-        name = told[:_ID_BYTES]
-        is_own = hmac.compare_digest(signature, self._sign(told, scope))
+        payload, signature = content[:-_MAC_BYTES], content[-_MAC_BYTES:]
+        name = payload[:_ID_BYTES]
+        is_own = hmac.compare_digest(signature, self._sign(payload, scope))
         with self._lock:
             self._forget_old()
             kept = self._kept.get(name) if is_own else None
         if kept is None:
             message = "The provided continue parameter is too old or not of this list: list again."
             raise StatusError(HTTPStatus.GONE, message)
-        return name, kept.engine, _PLACE.unpack(told[_ID_BYTES:])[0]
+        return name, kept.engine, _PLACE.unpack(payload[_ID_BYTES:])[0]
 
     def __len__(self) -> int:
         with self._lock:
             return len(self._kept)
 
-    def _sign(self, told: bytes, scope: ListScope) -> bytes:
+    def _sign(self, payload: bytes, scope: ListScope) -> bytes:
         text = "\0".join(scope).encode("utf-8", "surrogatepass")
-        return hmac.digest(self._key, told + text, "sha256")[:_MAC_BYTES]
+        return hmac.digest(self._key, payload + text, "sha256")[:_MAC_BYTES]
 
     def _forget_old(self) -> None:
         now = self._clock.monotonic()

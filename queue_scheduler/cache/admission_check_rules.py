@@ -245,9 +245,9 @@ def _refuses(state: AdmissionCheckState) -> bool:
 def _describe_refusals(refused: Sequence[AdmissionCheckState]) -> tuple[Shortfall, str]:
     """Return what refusing checks did, and the message."""
     is_rejected = any(state.state == "Rejected" for state in refused)
-    told = (f"{state.name} says {state.state}{_because(state.message)}" for state in refused)
+    texts = (f"{state.name} says {state.state}{_because(state.message)}" for state in refused)
     why = Shortfall.REJECTED if is_rejected else Shortfall.RETRY
-    return why, f"admission check failed: {'; '.join(told)}"
+    return why, f"admission check failed: {'; '.join(texts)}"
 
 
 def _describe_silence(
@@ -256,12 +256,12 @@ def _describe_silence(
     inactive: Mapping[str, str],
     timeout_seconds: float,
 ) -> str:
-    told = []
+    texts = []
     for name in names:
         why = f"is not active: {inactive[name]}" if name in inactive else states[name].message
-        told.append(f"{name}{_because(why)}")
+        texts.append(f"{name}{_because(why)}")
     waited = f"within {timeout_seconds:.0f} s of the reservation"
-    return f"admission checks not Ready {waited}: {'; '.join(told) or 'its queue is missing'}"
+    return f"admission checks not Ready {waited}: {'; '.join(texts) or 'its queue is missing'}"
 
 
 def _because(message: str) -> str:

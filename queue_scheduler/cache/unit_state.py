@@ -277,8 +277,8 @@ def is_disowned(unit: QueueUnit) -> bool:
     reserved = find_condition(unit.status.conditions, QUOTA_RESERVED) if is_adopted(unit) else None
     if reserved is None:
         return False
-    said = (reserved.status, reserved.reason)
-    return said == ("False", Reason.QUOTA_NOT_IN_NAMESPACE)
+    stated = (reserved.status, reserved.reason)
+    return stated == ("False", Reason.QUOTA_NOT_IN_NAMESPACE)
 
 
 def find_known_demand(unit: QueueUnit, before: CachedUnit | None) -> UnitDemand | None:

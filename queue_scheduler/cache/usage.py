@@ -82,12 +82,12 @@ class Usage:
         """Note the charge of a unit for whose whole demand the plugins have just reserved."""
         self.changes += 1
         self.ends.note(info)
-        asked = info.demand
-        self._charges[info.uid] = Charge(info.quota, asked.total, info.non_preemptible, asked.pods)
+        need = info.demand
+        self._charges[info.uid] = Charge(info.quota, need.total, info.non_preemptible, need.pods)
         self._claims.note_charged(info.uid)
         if self.pods.has_living(info.uid):
             # Pods of an earlier run may ask for more; that was charged before, so it still fits.
-            self.charge_admitted(info, asked.granted)
+            self.charge_admitted(info, need.granted)
 
     def charge_admitted(self, info: QueueUnitInfo, granted: Granted) -> None:
         """Charge a unit whose object says that it occupies quota."""

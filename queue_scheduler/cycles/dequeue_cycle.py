@@ -272,8 +272,8 @@ class DequeueCycle:
                 self._take_back(decision, error)
             case Rejected() | Unknown():
                 self._unsettled.add(decision)
-            case Dropped(retry_after_seconds=asked):
-                self._pause(decision, max(asked, DROPPED_PAUSE_SECONDS))
+            case Dropped(retry_after_seconds=pause_seconds):
+                self._pause(decision, max(pause_seconds, DROPPED_PAUSE_SECONDS))
 
     def _take_back(self, decision: Dequeue, error: ApiError) -> None:
         if isinstance(error, Conflict):

@@ -167,7 +167,7 @@ class UnitAdmission:
         self,
         queue: SchedulingQueue,
         info: QueueUnitInfo,
-        said: Refusal,
+        shown: Refusal,
         at: int | None,
         moment: Moment,
     ) -> bool:
@@ -178,7 +178,7 @@ class UnitAdmission:
         Args:
             queue: Its queue.
             info: Its first unit.
-            said: Why the other process has refused it, as users see it.
+            shown: Why the other process has refused it, as users see it.
             at: When that was, in seconds since the epoch; None: unknown.
             moment: The time.
         """
@@ -189,7 +189,7 @@ class UnitAdmission:
         held_up = None if refused is not None else self._find_held_up(queue, info, moment)
         if refused is None and held_up is None:
             return False
-        number = queue.pending.refuse(info, said, at)
+        number = queue.pending.refuse(info, shown, at)
         waiter = (queue.name, number)
         if refused is not None:
             self._plugins.wait(waiter, info, *refused)

@@ -357,7 +357,7 @@ class Engine:
             raise UndecidedError(record.key) from error
         return answer
 
-    def _start(self, queue: SchedulingQueue, record: CachedUnit, asked: QueueUnitInfo) -> Dequeue:
+    def _start(self, queue: SchedulingQueue, record: CachedUnit, wanted: QueueUnitInfo) -> Dequeue:
         units, unit, info = self._units, record.unit, record.info
         assert info is not None, f"{record.key} is decided without a demand"
         # A queue that was offered a turn and refused keeps its place; only a start counts.
@@ -373,11 +373,11 @@ class Engine:
             to=to,
             admitted_on=self._plugins.noted,
         )
-        if asked is not info:
-            decided = replace(decided, granting=asked.demand.granted)
+        if wanted is not info:
+            decided = replace(decided, granting=wanted.demand.granted)
         try:
-            units.usage.note_reserved(asked)
-            unrequested = self._plugins.find_unrequested(asked)
+            units.usage.note_reserved(wanted)
+            unrequested = self._plugins.find_unrequested(wanted)
             units.leave(record)
             units.enter(decided)
             wake = self._wake_up.wake_affected(is_news=False)
@@ -390,7 +390,7 @@ class Engine:
             resource_version=unit.metadata.resource_version,
             queue=info.queue,
             quota=info.quota,
-            grants=build_grants(asked.demand),
+            grants=build_grants(wanted.demand),
             to=to,
             checks=checks,
             is_waited_for=queue.rules.options.waits_for_pods,

@@ -47,10 +47,10 @@ class Growths:
     def grow(self, key: str) -> Growth | Refusal | None:
         """Charge what a unit has grown by if it fits, else return why not; None: no growth."""
         record = self._units.records.get(key)
-        asked = None if record is None else self._ask(record)
-        if record is None or asked is None:
+        request = None if record is None else self._ask(record)
+        if record is None or request is None:
             return None
-        admissions, target, refusal = asked
+        admissions, target, refusal = request
         if refusal is not None:
             return refusal
         self._units.set_growing(record, target)
@@ -80,8 +80,8 @@ class Growths:
     def refusal_of(self, key: str) -> Refusal | None:
         """Return why a unit's growth is not granted; None: it is granted, or there is none."""
         record = self._units.records.get(key)
-        asked = None if record is None else self._ask(record)
-        return None if asked is None else asked[2]
+        request = None if record is None else self._ask(record)
+        return None if request is None else request[2]
 
     def _ask(
         self, record: CachedUnit
@@ -117,8 +117,8 @@ class Growths:
         whole = self._units.usage.occupied(info.uid, target)
         pod_sets = tuple(PodSetDemand(each.name, each.replicas, {}) for each in admissions)
         total = UnitDemand(pod_sets=pod_sets, total=whole.amounts, pods=whole.pods)
-        asked = replace(info, demand=total)
-        return admissions, target, self._plugins.check_without(asked, (info.uid,))
+        request = replace(info, demand=total)
+        return admissions, target, self._plugins.check_without(request, (info.uid,))
 
     def _first_waiting(self, quota: str) -> str:
         """Return the key of a pending unit with the same limits that may start one day, or ""."""

@@ -158,10 +158,9 @@ class QueueState:
 
 def _build_lowered_notice(record: CachedUnit) -> Notice:
     assert record.info is not None, f"{record.key} is lowered, and has no queue"
-    said, queue = record.unit.spec.priority, record.info.queue
-    note = (
-        f"priority {said} counts as {record.priority}, which is the {MAX_PRIORITY} of queue {queue}"
-    )
+    number, queue = record.unit.spec.priority, record.info.queue
+    most = f"the {MAX_PRIORITY} of queue {queue}"
+    note = f"priority {number} counts as {record.priority}, which is {most}"
     return Notice(
         kind="QueueUnit", key=record.key, uid=record.uid, reason="IgnoredAnnotation", note=note
     )

@@ -128,8 +128,8 @@ class SchedulingQueue:
         twin.set_options(self.rules.options)
         twin.recount_admitted(units)
         assert self.in_flight == twin.in_flight, f"queue {self.name}: in flight {twin.in_flight}"
-        asked, want = self.requests.as_dict(), twin.requests.as_dict()
-        assert asked == want, f"queue {self.name}: nodes asked for {asked}, should be {want}"
+        counted, want = self.requests.as_dict(), twin.requests.as_dict()
+        assert counted == want, f"queue {self.name}: nodes asked for {counted}, should be {want}"
         highest = max(want.values(), default=None)
         assert self.requests.highest == highest, f"queue {self.name}: {self.requests.highest}"
 

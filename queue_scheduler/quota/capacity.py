@@ -85,8 +85,8 @@ class NodeCapacity:
 
     def fits_a_node(self, request: Mapping[str, int]) -> bool:
         """Return whether an empty node has these amounts; True if there is no node at all."""
-        asked = [(key, amount) for key, amount in request.items() if amount > 0]
-        return not self._shapes or any(_has(dict(shape), asked) for shape in self._shapes)
+        requested = [(key, amount) for key, amount in request.items() if amount > 0]
+        return not self._shapes or any(_has(dict(shape), requested) for shape in self._shapes)
 
     def fork(self) -> NodeCapacity:
         """Return an independent copy."""
@@ -112,8 +112,8 @@ def _shape_of(amounts: Amounts) -> Shape:
     return tuple(sorted(amounts.items()))
 
 
-def _has(amounts: Amounts, asked: Iterable[tuple[str, int]]) -> bool:
-    return all(amount <= amounts.get(key, 0) for key, amount in asked)
+def _has(amounts: Amounts, requested: Iterable[tuple[str, int]]) -> bool:
+    return all(amount <= amounts.get(key, 0) for key, amount in requested)
 
 
 def _reserved(text: str) -> Amounts:

@@ -123,11 +123,11 @@ class Covering:
         left = dict(total)
         for name in tree.special_names:
             left = {key: amount - demands.get(name, {}).get(key, 0) for key, amount in left.items()}
-        asked = dict(demands)
+        requested = dict(demands)
         for name, amounts in rules.claims.items():
-            asked[name] = add(asked.get(name, {}), amounts)
+            requested[name] = add(requested.get(name, {}), amounts)
         self.division: Division = compute_division(
-            tree, asked, left, rules.division, own_used=used, state=state
+            tree, requested, left, rules.division, own_used=used, state=state
         )
 
     def subtree_demand(self, node: QuotaNode) -> Amounts:

@@ -34,9 +34,11 @@ _ENDS: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _OBJECT_NAME: Final = re.compile(rf"{_ENDS}([.]{_ENDS})*")
 _OTHERS: Final = re.compile(r"[^a-z0-9]+")
 
-SaidNode = Callable[[str], str | None]
-"""From the name of a queue to the path of the node that it says it belongs to; "": it says none;
-None: there is no such queue."""
+NodeOf = Callable[[str], str | None]
+"""Returns the path of the node that a queue names as its own, by the queue's name.
+
+"" if it names none; None if there is no such queue.
+"""
 
 
 def named_node(queue: Queue) -> str:
@@ -63,28 +65,28 @@ class TreeQueueNames:
             self._plain_of[hashed] = plain
         self._rivals = rivals
 
-    def name_all(self, said: SaidNode) -> dict[str, str]:
+    def name_all(self, node_of: NodeOf) -> dict[str, str]:
         """Return the queue name of each path, by path; all are different."""
         named: dict[str, str] = {}
         for plain in self._rivals:
-            named.update(self._name(plain, said))
+            named.update(self._name(plain, node_of))
         return {path: named[path] for path in self._hashed}
 
-    def name_rivals(self, name: str, said: SaidNode) -> dict[str, str]:
+    def name_rivals(self, name: str, node_of: NodeOf) -> dict[str, str]:
         """Return the queues of the nodes whose names depend on the queue of this name."""
-        return self._name(self._plain_of.get(name, name), said)
+        return self._name(self._plain_of.get(name, name), node_of)
 
     def plain_beside(self, name: str) -> str:
         """Return the plain name of the node that a hashed name belongs to; "": there is none."""
         plain = self._plain_of.get(name, "")
         return plain if _is_name(plain) else ""
 
-    def _name(self, plain: str, said: SaidNode) -> dict[str, str]:
+    def _name(self, plain: str, node_of: NodeOf) -> dict[str, str]:
         rivals = self._rivals.get(plain, ())
-        free = [path for path in rivals if said(self._hashed[path]) is None]
+        free = [path for path in rivals if node_of(self._hashed[path]) is None]
         first: str | None = None
         if free and _is_name(plain):
-            owner = said(plain)
+            owner = node_of(plain)
             first = owner if owner in free else free[0]
         return {path: plain if path == first else self._hashed[path] for path in rivals}
 

@@ -307,11 +307,11 @@ class LevelDivision:
         pools[question] = None
         pool = ShareGroup(tolerant=tolerant)
         names, claims = self._claims(parent, key, total, memory, None, 0)
-        for name, (weight, asked, floor, is_lending) in zip(names, claims, strict=True):
-            if asked <= floor:
-                pool.put(name, (weight, asked if is_lending else floor, floor))
+        for name, (weight, requested, floor, is_lending) in zip(names, claims, strict=True):
+            if requested <= floor:
+                pool.put(name, (weight, requested if is_lending else floor, floor))
             elif weight > 0:
-                pool.put(name, (weight, asked, floor))
+                pool.put(name, (weight, requested, floor))
             else:
                 return None
         pools[question] = pool
@@ -373,16 +373,16 @@ class LevelDivision:
         names: list[str] = []
         claims: list[ClaimTuple] = []
         for child, name, limited, minimum, weight, is_lending in self._rows_of(parent, key):
-            asked = request if child is changed else limited.get(key, 0)
-            if not asked and is_lending:
+            requested = request if child is changed else limited.get(key, 0)
+            if not requested and is_lending:
                 continue
             if memory.unseeded and child is not changed and may_usage_be_unseeded(child):
-                asked = 0
+                requested = 0
             floor = minimum
             if is_scaled and minimum and name not in unscaled:
                 floor = scaled_min(available, minimum, min_sum)
             names.append(name)
-            claims.append((weight, asked, floor, is_lending))
+            claims.append((weight, requested, floor, is_lending))
         return names, claims
 
     def _rows_of(self, parent: NodeUsage, key: str) -> list[Row]:
@@ -442,12 +442,12 @@ def _sum_of_mins(parent: NodeUsage) -> Amounts:
     return total
 
 
-def _pooled(child: NodeUsage, key: str, asked: int, floor: int) -> PooledClaim | None:
+def _pooled(child: NodeUsage, key: str, requested: int, floor: int) -> PooledClaim | None:
     """Return what a child claims of a pool; None: it is not for a pool."""
     weight = child.spec.weight.get(key, 0)
-    if asked <= floor:
-        return weight, floor if child.reserve else asked, floor
-    return (weight, asked, floor) if weight > 0 else None
+    if requested <= floor:
+        return weight, floor if child.reserve else requested, floor
+    return (weight, requested, floor) if weight > 0 else None
 
 
 def _renew(
@@ -457,10 +457,10 @@ def _renew(
     if pool is None:
         return False
     for child in changed:
-        asked = child.limited.get(key, 0)
+        requested = child.limited.get(key, 0)
         if question[1] and may_usage_be_unseeded(child):
-            asked = 0
-        claim = _pooled(child, key, asked, child.spec.min.get(key, 0))
+            requested = 0
+        claim = _pooled(child, key, requested, child.spec.min.get(key, 0))
         if claim is None:
             return False
         pool.replace(child.name, claim)

@@ -229,8 +229,8 @@ class QuotaCache:
         old = self._ledger.charge(owner, quota, demand)
         checked: Items | None = None
         if old is None:
-            asked = (demand.amounts, demand.non_preemptible, quota, self._changes)
-            if self._fitted == asked:
+            question = (demand.amounts, demand.non_preemptible, quota, self._changes)
+            if self._fitted == question:
                 checked = self._fitted_items
         trees = self._trees
         noted = None

@@ -110,16 +110,16 @@ class UndecodableObjects:
         if self._reported:
             there = {(kind, key) for kind, cache in self._caches.items() for key in cache()}
             self._reported = {
-                place: said for place, said in self._reported.items() if place in there
+                place: problem for place, problem in self._reported.items() if place in there
             }
 
     def _inspect(self, kind: str, key: str) -> None:
         failure = self._caches[kind]().get(key)
         if failure is None:
             return
-        said = (failure.uid, failure.error)
-        if self._reported.get((kind, key)) != said:
-            self._reported[kind, key] = said
+        problem = (failure.uid, failure.error)
+        if self._reported.get((kind, key)) != problem:
+            self._reported[kind, key] = problem
             note = f"this {kind} cannot be read and is not acted upon: {failure.error}"
             self._events.record(kind, key, failure.uid, UNREADABLE, note, warning=True)
         if kind in CONDITION_OF:
