@@ -143,7 +143,7 @@ def judge_admitted(
     retry: RetryRule,
     requests: Iterable[ProvisioningRequest],
 ) -> CheckVerdict | None:
-    """Return the verdict on a unit that was let start, None: it goes on.
+    """Return the verdict on a unit that was let start, None if it goes on.
 
     Of the request whose nodes its pods use, the only thing that counts is that these are taken
     away. That it no longer keeps them for those pods is as it should be: they run there.
@@ -200,7 +200,7 @@ def clear_unneeded(
     Objects of a deleted unit are garbage-collected, except those that were detached from it.
 
     Args:
-        unit: None: it is gone.
+        unit: None if it is gone.
         checks: the unit's checks that are carried out here.
         granted: what was made for it, by check.
     """

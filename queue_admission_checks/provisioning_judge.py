@@ -296,7 +296,7 @@ def _owner_uid(meta: ObjectMeta) -> Uid | None:
 
 
 def _is_for(meta: ObjectMeta, uid: Uid | None) -> bool:
-    """Return whether an object belongs to a unit by its uid; None: unknown."""
+    """Return whether an object belongs to a unit by its uid; None if unknown."""
     return uid is None or _owner_uid(meta) == uid
 
 

@@ -75,9 +75,9 @@ class InsightRequest:
 
     Attributes:
         flags: The command line.
-        folder: Where the sockets of the insight program are; None: there is none.
+        folder: Where the sockets of the insight program are; None if there is none.
         withdraw_seconds: How long the aggregated API may be unavailable before its APIService is
-            deleted; None: it is not looked at.
+            deleted; None if it is not looked at.
         shadow: What to watch and record instead of deciding; None: the scheduler decides.
     """
 
@@ -110,8 +110,8 @@ class AttachedInsight:
 
     Args:
         parts: The parts of the scheduler.
-        folder: Where the sockets of the insight program are; None: there is none.
-        feed: What tells that program the engine's calls; None: there is none.
+        folder: Where the sockets of the insight program are; None if there is none.
+        feed: What tells that program the engine's calls; None if there is none.
     """
 
     def __init__(

@@ -97,7 +97,7 @@ class QuotaPlugin(ABC):
 
     @abstractmethod
     def domain_of(self, quota: str) -> str:
-        """Return the name of what units of a quota compete for; "": they do not compete."""
+        """Return the name of what units of a quota compete for; "" if they do not compete."""
 
     def charge_of_foreign(self, pod: ForeignPod) -> ForeignCharge | None:
         """Return what is charged for a pod that no unit stands for; None: nothing."""
@@ -110,7 +110,7 @@ class QuotaPlugin(ABC):
         return quota in self._known
 
     def check(self, info: QueueUnitInfo) -> Refusal | None:
-        """Return why the unit's demand does not fit; None: it does, or the quota is not ours."""
+        """Return why the unit's demand does not fit; None if it does, or the quota is not ours."""
         if info.quota not in self._known:
             return None
         refusal = self.quotas.check(info.quota, self.question_of(info))
@@ -234,7 +234,7 @@ class QuotaPlugin(ABC):
         return ()
 
     def _charge_foreign(self, key: str, pod: ForeignPod | None) -> None:
-        """Charge a pod that no unit stands for; None: it is gone."""
+        """Charge a pod that no unit stands for; None if it is gone."""
         charge = None if pod is None else self.charge_of_foreign(pod)
         if charge is None:
             self.quotas.on_foreign(key, "", None)

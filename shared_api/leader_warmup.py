@@ -76,7 +76,7 @@ class LeaderWarmup:
         return self._open and self._leadership.writable_seconds() >= WRITE_SECONDS
 
     def step(self) -> float | None:
-        """Continue the warm-up; return the seconds to rest (None: it is done)."""
+        """Continue the warm-up; return the seconds to rest (None if it is done)."""
         if self._open:
             return None
         may_write = self._leadership.writable_seconds() >= WRITE_SECONDS

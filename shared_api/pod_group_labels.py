@@ -44,7 +44,7 @@ class GroupMark(NamedTuple):
 
 
 def read_group_mark(pod: Pod) -> GroupMark | None:
-    """Return what a pod says about its group; None: it is alone."""
+    """Return what a pod says about its group; None if it is alone."""
     labels, annotations = pod.metadata.labels, pod.metadata.annotations
     if name := labels.get(KUEUE_POD_GROUP):
         return GroupMark(name, (annotations.get(KUEUE_GROUP_COUNT),))

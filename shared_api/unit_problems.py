@@ -25,7 +25,7 @@ class Ready(NamedTuple):
     Attributes:
         status: `True`, `False` or `Unknown`.
         reason: Its reason.
-        since: When its status changed last; None: it does not say.
+        since: When its status changed last; None if it does not say.
     """
 
     status: str

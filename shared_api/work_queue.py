@@ -106,7 +106,7 @@ class WorkQueue(Generic[KeyT]):
     Args:
         clock: The time, for delays and durations.
         backoff: Attempt number (0 for the first retry) -> seconds, for `add_rate_limited`.
-        observer: Counts keys; None: they are not counted.
+        observer: Counts keys; None if they are not counted.
         on_ready: Called without the lock when a key becomes ready or a delay becomes the nearest;
             wakes a worker (`LoopThread.wake`).
         on_delay: Called instead of `on_ready` when a delay becomes the nearest, to wake the one

@@ -70,7 +70,7 @@ class Advice(NamedTuple):
 
     Attributes:
         where: Where it waits: "waits in queue night at position 3"; "" if unknown.
-        why: The reason that decides; "": it is its turn.
+        why: The reason that decides; "" if it is its turn.
         start: When it may start, as "may start 14:05", or why that is not told; "" without a
             forecast.
     """
@@ -111,7 +111,7 @@ def progress(unit: QueueUnit, advice: Advice = NO_ADVICE) -> Progress:
 
 
 def end_by_unit(unit: QueueUnit) -> Progress | None:
-    """Return how a job has ended by its unit; None: it has not, or was deleted before."""
+    """Return how a job has ended by its unit; None if it has not, or was deleted before."""
     found = progress(unit)
     return found if found.state in {State.SUCCEEDED, State.FAILED} else None
 
@@ -123,7 +123,7 @@ def progress_without_unit(
 
     Args:
         is_there: Whether the job exists.
-        end: How it has ended by its own conditions; None: it has not, or that cannot be seen.
+        end: How it has ended by its own conditions; None if it has not, or that cannot be seen.
         had_unit: Whether it had a unit before.
         seconds: Since when it is followed.
     """

@@ -12,7 +12,7 @@ class Refusal(Answer, frozen=True):
     """Why a unit waits: the reason, the numbers, and both in words.
 
     `quota_namespace` is set if several quotas have the name: the namespace of the one that counts.
-    `as_of` is when this was found, at the unit's last decision; "": it is current.
+    `as_of` is when this was found, at the unit's last decision; "" if it is current.
     """
 
     reason: str = ""

@@ -50,7 +50,7 @@ class Use(Answer, frozen=True):
     """One resource of one quota, in base units: thousandths of a core, bytes, pieces.
 
     Attributes:
-        limit: Its max; None: it has none.
+        limit: Its max; None if it has none.
         used: The average of each step.
     """
 
@@ -88,8 +88,8 @@ class PlayedJob(Answer, frozen=True):
         name: As the trace says; "" without names.
         tenant: Its quota.
         submitted: Seconds since the first submission.
-        wait: Until its first admission; None: it never started.
-        finished: When it ended, in seconds since the first submission; None: it did not.
+        wait: Until its first admission; None if it never started.
+        finished: When it ended, in seconds since the first submission; None if it did not.
     """
 
     name: str = ""

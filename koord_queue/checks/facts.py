@@ -26,7 +26,7 @@ class Answer(msgspec.Struct, frozen=True):
     Attributes:
         value: Decoded JSON; None if there is no such object.
         right: The right that the asker lacks, as `list queues in namespace x`; "": none.
-        failure: Why there is no answer; "": there is one.
+        failure: Why there is no answer; "" if there is one.
     """
 
     value: Json = None
@@ -87,7 +87,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         version: Of this command line.
         now: The time of this machine, when `server_time` was read.
-        server_time: The time of the API server, in whole seconds; None: it did not say.
+        server_time: The time of the API server, in whole seconds; None if it did not say.
         system_namespace: Of the installation.
         namespace: Of the user.
         server: `/version`.

@@ -48,7 +48,7 @@ def check_koordinator(facts: Facts) -> Iterator[Finding]:
 
 
 def config_places(schedulers: list[Json]) -> tuple[tuple[str, str], ...] | None:
-    """Return namespace and name of the ConfigMaps of koord-scheduler; None: it does not run.
+    """Return namespace and name of the ConfigMaps of koord-scheduler; None if it does not run.
 
     Args:
         schedulers: Its Deployments.

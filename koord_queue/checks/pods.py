@@ -91,7 +91,7 @@ def _names_of(quotas: list[Json]) -> QuotaNames:
 
 
 def _judge(found: Json, names: QuotaNames, facts: Facts) -> _PodRequest | None:
-    """Return a pod if it counts; None: it has a quota, is young, or asks for nothing."""
+    """Return a pod if it counts; None if it has a quota, is young, or asks for nothing."""
     try:
         pod = msgspec.convert(found, Pod, strict=False)
         amounts = pod_requests(pod.spec)

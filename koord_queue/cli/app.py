@@ -91,7 +91,7 @@ class LazyCommands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command; None: there is none of that name."""
+        """Import a command; None if there is none of that name."""
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None

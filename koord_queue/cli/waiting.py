@@ -163,7 +163,7 @@ class Waiting:
         return found
 
     def _end_before_deletion(self, job: Job) -> Progress | None:
-        """Return how a deleted job had ended; None: it had not, or that cannot be known.
+        """Return how a deleted job had ended; None if it had not, or that cannot be known.
 
         With a short `ttlSecondsAfterFinished` a job and its unit are gone before the next look, so
         the server is asked what has happened to them since the last one.

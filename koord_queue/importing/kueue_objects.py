@@ -187,7 +187,7 @@ class KueueObjects(WireStruct, frozen=True):
     def cluster_queue_of(self, namespace: str, local_queue: str) -> str | None:
         """Return the ClusterQueue that a LocalQueue names, whether or not it exists.
 
-        None: there is no such LocalQueue.
+        None if there is no such LocalQueue.
         """
         for each in self.local_queues:
             if (each.metadata.namespace, each.metadata.name) == (namespace, local_queue):
@@ -195,7 +195,7 @@ class KueueObjects(WireStruct, frozen=True):
         return None
 
     def priority_class(self, name: str) -> WorkloadPriorityClass | None:
-        """Return the WorkloadPriorityClass of a name; None: there is none."""
+        """Return the WorkloadPriorityClass of a name; None if there is none."""
         for each in self.workload_priority_classes:
             if each.metadata.name == name:
                 return each

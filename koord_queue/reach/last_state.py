@@ -28,7 +28,7 @@ class _Event(msgspec.Struct):
 def last_state(cluster: Cluster, path: str, name: str, uid: str, version: str) -> bytes | None:
     """Return an object as it was last, or was when it was deleted, as JSON.
 
-    None: it has not changed since the version, or the server does not remember so much.
+    None if it has not changed since the version, or the server does not remember so much.
 
     Args:
         cluster: The API server.

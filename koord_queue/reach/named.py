@@ -155,7 +155,7 @@ def split_name(named: str) -> tuple[str, str]:
 
 
 def place_of_unit(named: str, namespace: str) -> tuple[str, str] | None:
-    """Return namespace and name of a unit that is named itself; None: its job is.
+    """Return namespace and name of a unit that is named itself; None if its job is.
 
     Nothing is asked: whether there is one is not known.
     """

@@ -29,7 +29,7 @@ ASCII: Final = Letters("#", ".", "|- ", "`- ", "|  ", "   ")
 
 
 def letters_for(encoding: str | None) -> Letters:
-    """Return blocks where an encoding has them, else ASCII; None: it is not known."""
+    """Return blocks where an encoding has them, else ASCII; None if it is not known."""
     try:
         "".join(BLOCKS).encode(encoding or "ascii")
     except (UnicodeEncodeError, LookupError):

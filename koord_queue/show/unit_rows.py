@@ -56,7 +56,7 @@ class UnitRow(NamedTuple):
 
     Attributes:
         unit: The object.
-        pending: Where it waits; None: it does not, or that is not known.
+        pending: Where it waits; None if it does not, or that is not known.
     """
 
     unit: QueueUnit

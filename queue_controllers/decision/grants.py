@@ -184,7 +184,7 @@ def granted_size(job: JobFacts, unit: QueueUnit) -> int | None:
 
 
 def plan_restoration(job: JobFacts) -> Resize | None:
-    """Return what gives a job the pods back that a release did not let run; None: it has them."""
+    """Return what gives a job the pods back that a release did not let run; None if it has them."""
     counts = {
         each.name: each.wanted_parallelism
         for each in job.pod_sets

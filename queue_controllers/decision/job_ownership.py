@@ -86,7 +86,7 @@ class ClusterContext(msgspec.Struct, frozen=True, kw_only=True):
     max_priority: int | None = None
     """The highest priority that the namespace allows its jobs; None: any."""
     unread_ceiling: str | None = None
-    """The namespace's value for that if it is no number, quoted; "": the namespace is not known
+    """The namespace's value for that if it is no number, quoted; "" if the namespace is not known
     yet."""
     only_classes: bool = False
     """Priorities are those of PriorityClasses, whatever else a job says."""

@@ -205,7 +205,7 @@ def hold_with_owner(view: JobView, suspend: Action) -> Decision:
 
 
 def wait_for_owner(view: JobView) -> Decision | None:
-    """Leave a job alone whose owner may still name it as its child; None: it is queued now."""
+    """Leave a job alone whose owner may still name it as its child; None if it is queued now."""
     if not view.ownership.may_be_nested:
         return None
     now, since = view.moment.monotonic, view.memory.unproved_since
@@ -404,7 +404,7 @@ def read_lost(unit: QueueUnit) -> LostUnit | None:
 
 
 def _restore_contest(view: JobView, unit: QueueUnit) -> PatchUnitStatus | None:
-    """Return the write that puts a unit where the one before it stood, None: it may stay.
+    """Return the write that puts a unit where the one before it stood, None if it may stay.
 
     That one was at the end of its queue, and was deleted.
     """

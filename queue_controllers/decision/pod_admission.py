@@ -63,7 +63,7 @@ MAX_DIFFERENCES_CHARS: Final = 1024
 
 
 class AdmissionObjects(msgspec.Struct, frozen=True, kw_only=True):
-    """What the API server's admission reads in one namespace; None: it cannot be read."""
+    """What the API server's admission reads in one namespace; None if it cannot be read."""
 
     limit_ranges: tuple[LimitRange, ...] = ()
     """The LimitRanges of the job's namespace."""

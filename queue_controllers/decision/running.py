@@ -256,7 +256,7 @@ def wait_in_time(view: JobView, job: JobFacts, unit: QueueUnit, decision: Decisi
 
 
 def earliest(*rests: float | None) -> float | None:
-    """Return the shortest of these times in seconds; None: there is none."""
+    """Return the shortest of these times in seconds; None if there is none."""
     return min((rest for rest in rests if rest is not None), default=None)
 
 

@@ -61,7 +61,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     minutes later gets none."""
     nudge_seconds: float | None = None
     """A job that has been released and without a pod object for so long is touched, in case its
-    operator no longer acts on it; None: its operator always does."""
+    operator no longer acts on it; None if its operator always does."""
     held_only_at_creation: bool = False
     """Only objects that are created suspended are held: one that arrives running is adopted."""
     held_by_gates: bool = False
@@ -112,7 +112,7 @@ class JobPodSet(msgspec.Struct, frozen=True, kw_only=True):
     """What releases have added, as far as it is still there; `read_facts` removes it."""
     min_count: int | None = None
     wanted_parallelism: int | None = None
-    """How many pods the job wants to run at a time, of a kind that can run with fewer; None: it
+    """How many pods the job wants to run at a time, of a kind that can run with fewer; None if it
     cannot."""
     released_parallelism: int | None = None
     """How many may run at a time now, if a release allowed no more."""

@@ -82,9 +82,9 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         wall: The time of creation.
         quotas: All ElasticQuotas.
-        namespace: Returns a namespace; None: there is none of this name, as far as is known.
+        namespace: Returns a namespace; None if there is none of this name, as far as is known.
         unit: Returns an existing unit by `namespace/name`, None if there is none.
-        priority_classes: All PriorityClasses; None: they are not known.
+        priority_classes: All PriorityClasses; None if they are not known.
     """
 
     wall: datetime
@@ -105,12 +105,12 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         documents: The objects that it is made of; the first one stands for it.
-        kind: Its kind; None: no extension has it.
+        kind: Its kind; None if no extension has it.
         managed: Whether the queue would manage it.
         reason: Why, or why not, as a word for programs.
         message: The same in words.
         unit: The QueueUnit that would be created, as JSON values; None: none would be.
-        existing: Of a job that is queued already: its unit, `namespace/name`; "": it has none.
+        existing: Of a job that is queued already: its unit, `namespace/name`; "" if it has none.
         patch: What the manifest changes of that unit, as a JSON merge patch.
         problems: What an event on the job would warn of.
         errors: What is wrong with the object.

@@ -36,7 +36,7 @@ from shared_api.well_known_kinds import KNOWN_JOB_KINDS
 from shared_api.well_known_labels import KUEUE_QUEUE_NAME, read_queue_name, read_quota_name
 
 RelatedObject = Callable[[ObjectMeta, OtherObject], Any]
-"""Returns what another object says about a job; None: it is not there."""
+"""Returns what another object says about a job; None if it is not there."""
 
 _ENDS: Final = frozenset({"Complete", "Succeeded", "Failed", "Completed", "Finished"})
 """Conditions by which operators say that a job has ended."""
@@ -82,8 +82,8 @@ class TimedStatus(PodStatus, frozen=True):
     """`status` of a pod as it is kept.
 
     Attributes:
-        node_since: Since when it has had a node; None: it has none.
-        ended: When it ended; None: it lives, or that is not known. Read off `EndingPod` alone.
+        node_since: Since when it has had a node; None if it has none.
+        ended: When it ended; None if it lives, or that is not known. Read off `EndingPod` alone.
         stopped: Whether it ended because it was deleted: it did not run to its end.
     """
 
@@ -104,13 +104,13 @@ class ObservedJob(msgspec.Struct, frozen=True, kw_only=True):
         has_object: Whether it has an object; else it lasts from its first pod until none is left.
         unit: The QueueUnit that would be created for it, as JSON values; None: what it asks for is
             not known.
-        unknown: Why not; "": it is known.
+        unknown: Why not; "" if it is known.
         suspended: Whether its spec holds it back.
         node_since: When each of its pods got a node.
         living_pods: How many of its pods have a node and have not ended.
-        started: When its status says that it started; None: it does not say.
-        outcome: `succeeded` or `failed`; "": it has not ended.
-        ended: When; None: it has not ended, or does not say when.
+        started: When its status says that it started; None if it does not say.
+        outcome: `succeeded` or `failed`; "" if it has not ended.
+        ended: When; None if it has not ended, or does not say when.
     """
 
     uid: str
@@ -152,7 +152,7 @@ def read_job(
     context: ClusterContext,
     related: RelatedObject,
 ) -> ObservedJob | None:
-    """Return a job; None: it counts as no job of its own, or another cluster runs it.
+    """Return a job; None if it counts as no job of its own, or another cluster runs it.
 
     Args:
         adapter: The extension of its kind.
@@ -216,7 +216,7 @@ def timed(pod: Pod, kept: Pod, before: Pod | None = None) -> Pod:
     Args:
         pod: As it came from the server.
         kept: The same, trimmed.
-        before: As it was kept before; None: it is new.
+        before: As it was kept before; None if it is new.
     """
     status = TimedStatus(
         phase=pod.status.phase,

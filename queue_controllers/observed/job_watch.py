@@ -200,7 +200,7 @@ class JobWatch:
 
         Args:
             resource_type: The kind.
-            on_change: Called with an object before and after a change; None: it was not there, or
+            on_change: Called with an object before and after a change; None if it was not there, or
                 is not any more.
             on_gone: Called when the kind is not served any more.
         """

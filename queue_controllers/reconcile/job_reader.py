@@ -368,7 +368,7 @@ def has_units(units: IndexedStore[QueueUnit], namespace: str) -> bool:
 def find_units(
     units: IndexedStore[QueueUnit], kind: JobKind, key: str, uid: Uid | None
 ) -> UnitsOfJob:
-    """Return the units of the job with this key and uid (None: there is no such job).
+    """Return the units of the job with this key and uid (None if there is no such job).
 
     A unit is found by its consumer's uid. A unit that was created without one (by hand, by
     upstream) counts if it has the job as owner, or if it names the job in full and has no owner.

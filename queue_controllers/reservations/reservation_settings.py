@@ -19,7 +19,7 @@ class ReservationSettings(msgspec.Struct, frozen=True, kw_only=True):
     ttl_seconds: int = TTL_SECONDS
     blacklist_namespace: str = "kube-system"
     blacklist_name: str = "kubedl-blacklist-data"
-    """Name of the ConfigMap that lists bad nodes; "": there is none."""
+    """Name of the ConfigMap that lists bad nodes; "" if there is none."""
     blacklist_key: str = "global_anomalousNodesGlobal_xingyun-aiph"
     """Its key that holds them."""
     blacklist_seconds: float = BLACKLIST_SECONDS

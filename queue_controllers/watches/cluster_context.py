@@ -208,7 +208,7 @@ def _max_priority(namespace: Namespace | None) -> int | None:
 
 
 def _unread_ceiling(namespace: Namespace | None) -> str | None:
-    """Return the annotation's value if it is no number; "": the namespace is not known."""
+    """Return the annotation's value if it is no number; "" if the namespace is not known."""
     if namespace is None:
         return ""
     text = read_annotation(namespace.metadata.annotations, MAX_PRIORITY)

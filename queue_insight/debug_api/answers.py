@@ -34,7 +34,7 @@ class Answers(ExplainAnswers):
 
     Args:
         state: Answers about the state of the same engine.
-        namespace: Returns a namespace; None: there is none of this name.
+        namespace: Returns a namespace; None if there is none of this name.
         settings: With what the program was started, for dumps.
         budget: How much computing questions of all kinds may take; None: the usual share.
     """

@@ -63,7 +63,7 @@ class InsightRoutes:
 
     Args:
         answers: Answers about now.
-        link: Asks the insight program; None: it is off.
+        link: Asks the insight program; None if it is off.
     """
 
     def __init__(self, answers: Answers, link: InsightLink | None = None) -> None:
@@ -114,7 +114,7 @@ def build_whole_app(
         access: Judges requests.
         plugin_routes: What plugins add.
         version: The program's.
-        link: Asks the insight program; None: it is off.
+        link: Asks the insight program; None if it is off.
     """
     routes = InsightRoutes(answers, link)
     return build_app(answers.state, access, plugin_routes, version, [routes])

@@ -301,7 +301,7 @@ def _view_evictor(evictor: Evictor) -> EvictorView:
 
 
 def with_changes(view: ExplainView, changes: Changes | None) -> ExplainView:
-    """Return the explanation with what would start the unit; None: it does not wait."""
+    """Return the explanation with what would start the unit; None if it does not wait."""
     found = [] if changes is None else [ChangeView.of(each) for each in changes.found]
     complete = changes is None or changes.are_complete
     return view.model_copy(update={"changes": found, "changes_complete": complete})

@@ -32,7 +32,7 @@ class Explanations:
         self._now = now
 
     def explain(self, key: str) -> Explanation | None:
-        """Return why a unit waits; None: it is unknown.
+        """Return why a unit waits; None if it is unknown.
 
         Asked under the engine's lock, some dozen microseconds, since a fork takes milliseconds.
         """
@@ -41,7 +41,7 @@ class Explanations:
         return explain(self._shared.fork(), key, wall) if must_fork else explanation
 
     def admitted(self, key: str) -> Admitted | None:
-        """Return what is known of an admitted unit; None: it is not admitted.
+        """Return what is known of an admitted unit; None if it is not admitted.
 
         Which units would evict it is asked of a fork, and only if any may.
         """
@@ -53,7 +53,7 @@ class Explanations:
         return replace(found, evictors=evictors, has_more=has_more)
 
     def changes(self, key: str) -> Changes | None:
-        """Return what would start a unit now; None: it is unknown, or does not wait.
+        """Return what would start a unit now; None if it is unknown, or does not wait.
 
         Some dozen copies of the engine are made, from one that is made under the lock.
         """

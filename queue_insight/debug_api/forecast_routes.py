@@ -181,7 +181,7 @@ class Start(NamedTuple):
     Attributes:
         p50: Its median start, RFC 3339, or None if there is no forecast, or it is beyond the
             horizon.
-        none: Why no start is told, in a few words; "": it is, or there is no forecast of it.
+        none: Why no start is told, in a few words; "" if it is, or there is no forecast of it.
     """
 
     p50: str | None = None
@@ -291,7 +291,7 @@ class Forecasts:
     `step` is called by one thread, all else by any.
 
     Args:
-        state: Returns the state to look ahead from; None: there is none, or it is not kept up to
+        state: Returns the state to look ahead from; None if there is none, or it is not kept up to
             date now.
         clock: The time.
         model: Learns how long runs last.

@@ -57,7 +57,7 @@ class InsightLink:
     """Asks the insight program.
 
     Args:
-        folder: Where its sockets are; None: it is off.
+        folder: Where its sockets are; None if it is off.
         clock: The time, for time limits.
     """
 
@@ -72,7 +72,7 @@ class InsightLink:
         Args:
             request: The request that came.
             kind: The form of the answer.
-            body: What is sent with it; None: it is a GET.
+            body: What is sent with it; None if it is a GET.
 
         Raises:
             QuestionError: UNAVAILABLE: it is off, starting, gone or late; or as it answers itself.
@@ -102,7 +102,7 @@ class InsightLink:
         Args:
             target: Path and query.
             kind: The form of the answer.
-            body: What is sent with it; None: it is a GET.
+            body: What is sent with it; None if it is a GET.
             caller: Whose budget is charged.
         """
         # Quoted: names of users have any characters. As a key it need not be read.

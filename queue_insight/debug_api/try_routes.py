@@ -71,7 +71,7 @@ class TryRoutes:
         fork: Returns a copy of the engine.
         now: Returns the time.
         is_leader: Returns whether this replica decides.
-        namespace: Returns a namespace; None: there is none of this name.
+        namespace: Returns a namespace; None if there is none of this name.
         budget: How much computing the questions may take.
     """
 

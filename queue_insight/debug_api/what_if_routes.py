@@ -366,7 +366,7 @@ class Horizons(Protocol):
     """Plays horizons."""
 
     def why_no_forecast(self) -> str:
-        """Return why nothing is told over a time yet; "": it is."""
+        """Return why nothing is told over a time yet; "" if it is."""
         ...
 
     def answer(
@@ -439,7 +439,7 @@ class WhatIfAnswers:
         return view.model_copy(update={"horizon": shown})
 
     def _why_no_horizon(self, seconds: float | None) -> str:
-        """Return why a horizon is not played; "": it is."""
+        """Return why a horizon is not played; "" if it is."""
         if seconds is None:
             return NOT_ASKED
         return NO_HORIZON if self._horizons is None else self._horizons.why_no_forecast()

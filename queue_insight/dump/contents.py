@@ -85,7 +85,7 @@ class Checks(Part, frozen=True):
     """The AdmissionChecks: whether the cluster has the kind, and why those are inactive that are.
 
     Attributes:
-        are_served: Whether the cluster has the kind; None: unknown.
+        are_served: Whether the cluster has the kind; None if unknown.
         names: Those that exist.
         inactive: Those that are inactive, each with the reason.
     """
@@ -110,7 +110,7 @@ class Asleep(Part, frozen=True):
     Attributes:
         unit: Its first unit, `namespace/name`.
         refusal: Why.
-        at: When, in seconds since the epoch; None: unknown.
+        at: When, in seconds since the epoch; None if unknown.
     """
 
     unit: str

@@ -80,7 +80,7 @@ def hazards(
     """Return the share of those alive at the beginning of each bin that end in it.
 
     Args:
-        group: The runs; None: there are none.
+        group: The runs; None if there are none.
         larger: The hazards of the larger group; None: nothing is borrowed.
         borrowed: How many runs of the larger group are borrowed.
         scale: What the group's weights are multiplied by.

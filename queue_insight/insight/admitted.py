@@ -36,8 +36,8 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         limits: What it was compared with when it was admitted; None: that is not known here.
-        loan: What its quota borrows; None: its quota does not borrow, or it has none.
-        kept: Why it is not evicted now; None: it may be.
+        loan: What its quota borrows; None if its quota does not borrow, or it has none.
+        kept: Why it is not evicted now; None if it may be.
         kept_until: Until when; None: that has no known end.
         queue_preempts: Whether its queue lets units of higher priority evict units.
         is_in_reach: Whether it lets them evict this unit, which may run.
@@ -67,7 +67,7 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def describe_admitted(engine: Engine, key: str, wall: datetime) -> Admitted | None:
-    """Return what is known of an admitted unit; None: it is not admitted. Changes nothing.
+    """Return what is known of an admitted unit; None if it is not admitted. Changes nothing.
 
     Args:
         engine: The engine, or a fork.

@@ -111,8 +111,8 @@ def patch_owner(
 
     Args:
         record: The unit.
-        of_job: The patch if it stands for a job; None: there is none.
-        of_unit: The patch of a unit that a user has written; None: there is none.
+        of_job: The patch if it stands for a job; None if there is none.
+        of_unit: The patch of a unit that a user has written; None if there is none.
     """
     unit, job = record.unit, record.unit.spec.consumer_ref
     if job is not None and job.kind:

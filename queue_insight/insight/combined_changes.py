@@ -26,7 +26,7 @@ _LIMITS: Final = frozenset({ChangeKind.QUOTA_MAX, ChangeKind.QUOTA_MIN, ChangeKi
 
 
 def find_combined_change(question: Question, found: Sequence[Change]) -> Change | None:
-    """Return the changes that are not enough alone as one that is; None: there is no such change.
+    """Return the changes that are not enough alone as one that is; None if there is no such change.
 
     Args:
         question: The unit.

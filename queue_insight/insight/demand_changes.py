@@ -209,7 +209,7 @@ def _have_fewer(
 
 
 def _pods_for(missing: Amounts, pod_set: PodSetDemand) -> int | None:
-    """Return how many pods ask for what is missing; None: they do not ask for all of it."""
+    """Return how many pods ask for what is missing; None if they do not ask for all of it."""
     if not missing or not all(pod_set.per_pod.get(key) for key in missing):
         return None
     return max(-(-amount // pod_set.per_pod[key]) for key, amount in missing.items())

@@ -91,7 +91,7 @@ def needs_fork(engine: Engine) -> bool:
 
 
 def explain(engine: Engine, key: str, wall: datetime) -> Explanation | None:
-    """Return why a unit waits, or that it does not; None: the unit is unknown.
+    """Return why a unit waits, or that it does not; None if the unit is unknown.
 
     Args:
         engine: A fork, or the engine itself unless it `needs_fork`: nothing is registered.

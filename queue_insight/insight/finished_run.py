@@ -19,13 +19,13 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         unit: `namespace/name`.
         uid: The unit's uid.
         kind: The kind of its job, such as `PyTorchJob`.
-        user: Who submitted it; "": the job does not say.
+        user: Who submitted it; "" if the job does not say.
         queue: Its queue.
         quota: What was charged.
         priority: The priority of its unit.
         charge: How much was charged, by resource.
         created: When the unit was created.
-        started: When its pods ran; None: they never did.
+        started: When its pods ran; None if they never did.
         ended: When it ended, or was evicted.
         declared_seconds: The maximum execution time that it declared; None: none.
         ended_by: `finished`, `failed`, `evicted` or `deleted`; all but the first two are censored:
@@ -53,5 +53,5 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def user_of(unit: QueueUnit) -> str:
-    """Return who submitted a unit's job; "": it does not say."""
+    """Return who submitted a unit's job; "" if it does not say."""
     return unit.metadata.labels.get(USER, "")

@@ -126,7 +126,7 @@ def _limits_of(info: QueueUnitInfo, refusal: Refusal) -> list[Limit]:
 
 
 def raise_limits(engine: Engine, raises: Raises) -> Raised | None:
-    """Return limits of quotas raised together; None: the object of one is unknown, or unreadable.
+    """Return limits of quotas raised together; None if the object of one is unknown, or unreadable.
 
     A min is not raised above its max, which the API server would refuse: the max is raised as well.
     """

@@ -281,7 +281,7 @@ class _Leaf(NamedTuple):
         label: Its value.
         quota: The quota.
         namespaces: Those that the quota lists; (): it lists none.
-        home: The namespace whose own quota it is; "": it is of none.
+        home: The namespace whose own quota it is; "" if it is of none.
     """
 
     key: str

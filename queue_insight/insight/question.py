@@ -51,13 +51,13 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def info(self) -> QueueUnitInfo | None:
-        """The unit with its demand; None: it has no place, or no demand that can be read."""
+        """The unit with its demand; None if it has no place, or no demand that can be read."""
         info = self.record.info
         return None if info is None or info.demand == NO_DEMAND else info
 
     @property
     def queue(self) -> SchedulingQueue | None:
-        """Its queue; None: there is none."""
+        """Its queue; None if there is none."""
         return None if self.record.info is None else self.engine.queues.find(self.record.info.queue)
 
 
@@ -71,7 +71,7 @@ class Deciding(NamedTuple):
 def find_deciding(engine: Engine, key: str, wall: datetime) -> Deciding | None:
     """Return why the unit waits that decides when this one starts: itself, or the one ahead of it.
 
-    None: the unit is unknown.
+    None if the unit is unknown.
     """
     found = None
     for _ in range(MAX_AHEAD + 1):

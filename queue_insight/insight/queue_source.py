@@ -12,7 +12,7 @@ from shared_api.well_known_labels import DEFAULT_QUEUE, SPECIAL_QUOTAS
 
 
 def find_source(engine: Engine, queue: Queue) -> ElasticQuota | None:
-    """Return the quota that a queue follows (`queueing.managed_queues`); None: it follows none.
+    """Return the quota that a queue follows (`queueing.managed_queues`); None if it follows none.
 
     The reconciler of queues goes by the same: it follows ElasticQuotas where a plugin uses them,
     and leaves the queue `default` alone where a plugin needs it.

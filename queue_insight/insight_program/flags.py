@@ -100,8 +100,8 @@ class InsightFlags(msgspec.Struct, frozen=True, kw_only=True):
         record_bytes: What all files of the record take at most.
         forecast_seconds: The shortest time between two forecasts.
         least_runs: How many runs of a kind must have ended before times are told of it.
-        visibility: The aggregated API; None: it is not served.
-        page: The page; None: it is not served.
+        visibility: The aggregated API; None if it is not served.
+        page: The page; None if it is not served.
     """
 
     process: ProcessFlags

@@ -15,7 +15,7 @@ class ForecastMetrics(Collector):
     Args:
         coverage: Returns which share of units started by the p90 that was told, by horizon.
         of_day: Returns the same of all whose p90 has passed within a day; None: there are too few.
-        age_seconds: Returns the age of the last forecast; None: there is none.
+        age_seconds: Returns the age of the last forecast; None if there is none.
     """
 
     def __init__(

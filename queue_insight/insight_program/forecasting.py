@@ -16,7 +16,7 @@ from shared_api.process.clock import Clock
 
 
 def fork_state(engine: FollowedEngine, clock: Clock) -> State | None:
-    """Return a fork of the engine, with the time of its state; None: it has nothing yet."""
+    """Return a fork of the engine, with the time of its state; None if it has nothing yet."""
     followed = engine.followed
     if followed is None:
         return None

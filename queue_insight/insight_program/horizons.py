@@ -169,7 +169,7 @@ class Horizons:
                 self._turn.release()
 
     def why_no_forecast(self) -> str:
-        """Return why nothing is told over a time yet; "": it is.
+        """Return why nothing is told over a time yet; "" if it is.
 
         A horizon is about all units, so the runs of all kinds count.
         """

@@ -42,7 +42,7 @@ class Recheck(Protocol):
     """Identifies the visitor of a session again."""
 
     def recheck(self, session: Session) -> Visitor | None:
-        """Return the visitor, asked of the API server; None: the token is not accepted."""
+        """Return the visitor, asked of the API server; None if the token is not accepted."""
         ...
 
 
@@ -52,7 +52,7 @@ class Streams:
     Args:
         changes: Finds what changes.
         clock: The time, for the ends of sessions; looks are paced by the loop's own.
-        recheck: Identifies visitors again; None: there is no login.
+        recheck: Identifies visitors again; None if there is no login.
     """
 
     def __init__(self, changes: Changes, clock: Clock, recheck: Recheck | None) -> None:
@@ -129,7 +129,7 @@ class Streams:
         return self._last_for_all[1]
 
     async def _identify(self, visitor: Visitor) -> Visitor | None:
-        """Return who listens; None: it may not any more."""
+        """Return who listens; None if it may not any more."""
         session, now = visitor.session, self._clock.monotonic()
         if session is None or self._recheck is None:
             return visitor
@@ -172,7 +172,7 @@ class EventStream(Response):
     Args:
         streams: Serves it.
         visitor: Who listens.
-        last_id: Of the last message that it has seen; "": it has seen none.
+        last_id: Of the last message that it has seen; "" if it has seen none.
     """
 
     media_type = "text/event-stream"

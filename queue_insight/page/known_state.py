@@ -35,7 +35,7 @@ class Waiting(msgspec.Struct):
 
     Attributes:
         count: How many there are.
-        oldest: The earliest creation time, as in their objects; "": it is not known.
+        oldest: The earliest creation time, as in their objects; "" if it is not known.
     """
 
     count: int = 0

@@ -222,7 +222,7 @@ class LoggedInVisitors:
         return may_read
 
     def recheck(self, session: Session) -> Visitor | None:
-        """Return who has a session, asked of the API server; None: its token is not accepted."""
+        """Return who has a session, asked of the API server; None if its token is not accepted."""
         identity = self._authorizer.identify(session.token, anew=True)
         if identity.status is HTTPStatus.UNAUTHORIZED:
             session.ends = 0.0

@@ -21,7 +21,7 @@ def is_within(address: str, networks: Networks) -> bool:
     """Return whether an address of a connection is in one of some networks.
 
     Args:
-        address: As a socket tells it; "": it is not known. A port for both families tells an
+        address: As a socket tells it; "" if it is not known. A port for both families tells an
             address of IPv4 as one of IPv6.
         networks: The networks.
     """

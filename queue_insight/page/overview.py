@@ -103,7 +103,7 @@ def show_overview(
     Args:
         state: What is known.
         insight: How far the program is.
-        forecast_age: How old the last forecast is, in seconds; None: there is none.
+        forecast_age: How old the last forecast is, in seconds; None if there is none.
         visitor: Who is shown it.
         now: The time, for how long units have waited.
         rate_of: Returns how many units of a queue are admitted in an hour.

@@ -170,7 +170,7 @@ class Pages:
 
         Args:
             visitor: Who asks.
-            state: The state of now; None: the answer is about an earlier time.
+            state: The state of now; None if the answer is about an earlier time.
             key: The question.
             build: Computes the answer.
         """

@@ -77,7 +77,7 @@ class Sessions:
         return number, left
 
     def find(self, number: str) -> Session | None:
-        """Return the session of a number; None: there is none, or it has ended."""
+        """Return the session of a number; None if there is none, or it has ended."""
         with self._lock:
             found = self._open.get(_digest(number))
         return found if found is not None and found.ends > self._clock.monotonic() else None

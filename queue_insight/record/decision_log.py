@@ -43,7 +43,7 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         quota: Its quota; of a refusal, the one whose limit it is.
         reason: Why; "" for an admission.
         message: The same in words, with numbers.
-        other: The unit that `message` names, such as the one ahead; "": it names none.
+        other: The unit that `message` names, such as the one ahead; "" if it names none.
         victims: The units to evict.
     """
 

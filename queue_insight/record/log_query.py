@@ -40,7 +40,7 @@ class LogPage(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         entries: The newest first.
-        cursor: Where the next page begins; None: there is none.
+        cursor: Where the next page begins; None if there is none.
     """
 
     entries: tuple[LogEntry, ...]

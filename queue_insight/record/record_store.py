@@ -74,7 +74,7 @@ class Span(NamedTuple):
     Attributes:
         began: When it began.
         until: Every call until then is there.
-        following: When the next one began; None: there is none.
+        following: When the next one began; None if there is none.
         writer: What `describe_writer` returned where it was written; "" in older versions.
     """
 
@@ -225,7 +225,7 @@ class RecordStore:
         return Span(*rows[0])
 
     def first_wall(self) -> float | None:
-        """Return the time of the oldest checkpoint; None: there is none."""
+        """Return the time of the oldest checkpoint; None if there is none."""
         found = self._run("SELECT min(wall) FROM checkpoints")[0][0]
         return None if found is None else float(found)
 

@@ -79,7 +79,7 @@ class RecordWriter:
         limit_bytes: What all files of the record take at most.
 
     Attributes:
-        problem: Why nothing is recorded now; "": it is recorded.
+        problem: Why nothing is recorded now; "" if it is recorded.
         failures: How often recording has stopped.
         written_at: When it was last committed, in seconds since the epoch; 0: never.
         complete_from: Everything since then was taken, in seconds since the epoch; 0: nothing was.

@@ -38,7 +38,7 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         priority: Higher goes first.
         pods: How many pods it has.
         requests: What each pod requests, by resource.
-        limit: The maximum execution time that it declares; None: it declares none.
+        limit: The maximum execution time that it declares; None if it declares none.
         preemptible: Whether it may be evicted for others.
     """
 
@@ -116,7 +116,7 @@ class Cells:
         return self._cells
 
     def text(self, column: str) -> str:
-        """Return a cell; "": it is empty, or the column is missing."""
+        """Return a cell; "" if it is empty, or the column is missing."""
         return (self._cells.get(column) or "").strip()
 
     def seconds(self, column: str) -> float:

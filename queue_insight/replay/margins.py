@@ -23,7 +23,7 @@ ONE: Final = {"cpu": 1000, "memory": GIB, "ephemeral-storage": GIB}
 def raise_quota(objects: Objects, name: str, resource: str) -> tuple[Objects, str] | None:
     """Return the objects with one unit more in the quota of this name, and that unit as text.
 
-    Its max grows, and its min if that has the resource. None: there is no such quota, or it does
+    Its max grows, and its min if that has the resource. None if there is no such quota, or it does
     not limit the resource.
     """
     one = ONE.get(resource, 1)

@@ -29,7 +29,7 @@ Chain = Callable[[str], tuple[str, ...]]
 
 
 class Life(msgspec.Struct):
-    """What happened to one job; None: it did not happen.
+    """What happened to one job; None if it did not happen.
 
     Attributes:
         job: The job.
@@ -154,7 +154,7 @@ class Tally:
     # --- inside -------------------------------------------------------------------------------
 
     def _place_of(self, event: Event) -> tuple[str, str]:
-        """Return queue and quota of a unit that waits; "": it has none."""
+        """Return queue and quota of a unit that waits; "" if it has none."""
         record = self._engine.record(event.unit.metadata.key)
         info = None if record is None else record.info
         return ("", "") if info is None else (info.queue, info.quota)

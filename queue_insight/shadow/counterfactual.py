@@ -76,8 +76,8 @@ class Fate(msgspec.Struct, kw_only=True):
     """What becomes of one job.
 
     Attributes:
-        queue: Its queue; "": it has none.
-        quota: What is charged; "": it has none.
+        queue: Its queue; "" if it has none.
+        quota: What is charged; "" if it has none.
         priority: Its priority.
         runs: From when until when it runs, in seconds since the epoch.
         ended: Whether the last run was its last one.
@@ -152,7 +152,7 @@ class Counterfactual:
         self._cluster.run(max(0.0, until - self._began))
 
     def why_waiting(self, uid: str) -> str:
-        """Return why a job waits; "": it does not, or was not tried."""
+        """Return why a job waits; "" if it does not, or was not tried."""
         refusal = self.engine.refusal_of(self._keys.get(uid, ""))
         return "" if refusal is None else full_message(refusal)
 

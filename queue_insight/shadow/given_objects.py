@@ -28,7 +28,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         bodies: The objects, as JSON values, in the order of the file; each has a name and a uid.
-        places: The quotas of jobs that name none; None: it has nothing about that.
+        places: The quotas of jobs that name none; None if it has nothing about that.
     """
 
     bodies: tuple[dict[str, Any], ...] = ()

@@ -33,7 +33,7 @@ class Header(_Line, frozen=True, kw_only=True, tag_field="type", tag="header"):
     Attributes:
         format: The version of the lines.
         version: The program's version.
-        configuration: The content of `--config`; None: it has none.
+        configuration: The content of `--config`; None if it has none.
         places: Which quota jobs have that name none.
         kinds: The kinds of jobs that are followed.
     """

@@ -37,7 +37,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
         story: In reality.
         fate: In the shadow.
         amounts: What its pods request together.
-        why: Why it waits in the shadow at the end; "": it does not.
+        why: Why it waits in the shadow at the end; "" if it does not.
     """
 
     story: JobStory
@@ -239,7 +239,7 @@ def count_inversions(jobs: Iterable[tuple[int, float, float | None]]) -> int:
     """Return how many pairs started out of order.
 
     Args:
-        jobs: Priority, submission and start of each; None: it has not started.
+        jobs: Priority, submission and start of each; None if it has not started.
     """
     # Those that wait, by priority, sorted by submission.
     waiting: dict[int, list[float]] = {}

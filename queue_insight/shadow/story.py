@@ -37,8 +37,8 @@ class JobStory(msgspec.Struct, kw_only=True):
         seen: As it was submitted.
         latest: As it was seen last, before it started.
         runs: Its runs, in order.
-        ended: When it ended, or was deleted; None: it has not.
-        outcome: How; "": it has not ended.
+        ended: When it ended, or was deleted; None if it has not.
+        outcome: How; "" if it has not ended.
     """
 
     seen: JobSeen
@@ -49,7 +49,7 @@ class JobStory(msgspec.Struct, kw_only=True):
 
     @property
     def started(self) -> float | None:
-        """When it started first; None: it has not."""
+        """When it started first; None if it has not."""
         return self.runs[0].start if self.runs else None
 
     @property
@@ -64,7 +64,7 @@ class JobStory(msgspec.Struct, kw_only=True):
 
     @property
     def canceled(self) -> float | None:
-        """When it was taken back without a run to its end; None: it was not."""
+        """When it was taken back without a run to its end; None if it was not."""
         return self.ended if self.run_seconds is None else None
 
 

@@ -24,7 +24,7 @@ class ShadowFlags(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         folder: Where the record is.
         most_bytes: How large it may grow.
-        objects: A file with quotas, queues and places; None: they are read from the cluster.
+        objects: A file with quotas, queues and places; None if they are read from the cluster.
         kinds: Keys of the kinds of jobs that are followed.
     """
 

@@ -49,7 +49,7 @@ class Observer:
 
         Args:
             name: Its name.
-            job: The job; None: it is gone.
+            job: The job; None if it is gone.
             now: The time, in seconds since the epoch.
         """
         before = self._uids.get(name)
@@ -102,7 +102,7 @@ class Observer:
 
 
 def _start_of(job: ObservedJob, story: JobStory) -> float | None:
-    """Return when a job started that does not run as far as is known; None: it has not.
+    """Return when a job started that does not run as far as is known; None if it has not.
 
     It starts when its first pod gets a node. Pods of an earlier run do not count. The pods of a job
     that has ended may be gone: then its own status says it.

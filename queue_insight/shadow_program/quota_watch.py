@@ -65,7 +65,7 @@ class QuotaWatch:
             self._follow(jobs, kind)
 
     def take_changed(self) -> Mapping[tuple[str, str], Json | None]:
-        """Return what may have changed since the last call, by kind and key; None: it is gone."""
+        """Return what may have changed since the last call, by kind and key; None if it is gone."""
         with self._lock:
             changed, self._changed = self._changed, {}
         return changed

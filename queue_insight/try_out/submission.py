@@ -84,7 +84,7 @@ def rights_to_create(manifest: Manifest) -> tuple[ResourceRight, ...]:
 
 
 def _kind_of(document: Document) -> tuple[str, str] | None:
-    """Return group and plural of an object; None: its kind is not known."""
+    """Return group and plural of an object; None if its kind is not known."""
     if document.adapter is not None:
         return document.adapter.kind.group, document.adapter.kind.plural
     known = _EDITED.get((document.group, document.kind))
@@ -113,7 +113,7 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
         explanation: Where the unit stands when it has arrived, and all queues rest. None: it starts
             now, has started, or has no unit.
         position: Its place in its queue when it arrives, from 1; 0: it has none.
-        starts: Whether it starts now; None: it has no unit, or one that has started or ended, or
+        starts: Whether it starts now; None if it has no unit, or one that has started or ended, or
             other units start for too long.
         also: The units that start before it, `namespace/name`, in that order.
         victims: The units that it evicts to start.
@@ -139,7 +139,7 @@ class TryOut:
     Args:
         engine: A fork; it must not be used afterwards.
         wall: The time.
-        namespace: Returns a namespace; None: there is none of this name.
+        namespace: Returns a namespace; None if there is none of this name.
         is_late: Returns whether no more changes are to be tried.
     """
 

@@ -38,7 +38,7 @@ class OpenedList(NamedTuple):
     """The state that a list is of.
 
     Attributes:
-        name: Under which it is kept; None: it is not yet.
+        name: Under which it is kept; None if it is not yet.
         engine: The state.
         offset: How many units of the list were answered before.
     """

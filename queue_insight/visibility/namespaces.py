@@ -13,7 +13,7 @@ from shared_api.objects.namespace import Namespace
 
 
 def namespace_reader(client: ResourceClient) -> Callable[[str], Namespace | None]:
-    """Return a function that reads a namespace; None: there is none of this name.
+    """Return a function that reads a namespace; None if there is none of this name.
 
     It raises StatusError (503) if the API server does not say.
     """

@@ -26,7 +26,7 @@ class VisibilitySources(NamedTuple):
         forecasts: The last forecast.
         kept: States of the engine for the further pages of lists.
         foresee: Computes when units start that are not submitted yet; None if nothing does.
-        namespace: Returns a namespace; None: there is none of this name.
+        namespace: Returns a namespace; None if there is none of this name.
         questions: How much computing questions may take; None: there is a budget of this API's own.
     """
 

@@ -69,7 +69,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
         unit: `namespace/name`.
         queue: Its queue.
         quota: Its quota.
-        before: Why it does not start without the edits; None: it would only be its turn, or there
+        before: Why it does not start without the edits; None if it would only be its turn, or there
             is no such unit.
     """
 
@@ -85,7 +85,7 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         unit: `namespace/name`.
         queue: Its queue.
-        quota: Its quota; "": it is mapped to none.
+        quota: Its quota; "" if it is mapped to none.
         refusal: Why it waits, or None if it has no turn.
         before: Why it waits without the edits, or None if it does not wait, or has no turn.
         would_start: Whether it starts without the edits.

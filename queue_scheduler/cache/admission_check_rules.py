@@ -206,12 +206,12 @@ def judge_checks(
 
     Args:
         unit: Its object.
-        queue: Its queue; None: it does not exist, so the needed checks are unknown, and the unit
+        queue: Its queue; None if it does not exist, so the needed checks are unknown, and the unit
             is not admitted.
         inactive: The inactive checks, each with the reason.
         is_late: Whether the time for the checks to answer is over (`engine.deadlines`).
         timeout_seconds: How long that time is; for the message.
-        when_admitted: The phase if all are Ready; None: the queue is stopped, so no unit starts.
+        when_admitted: The phase if all are Ready; None if the queue is stopped, so no unit starts.
     """
     states = {state.name: state for state in unit.status.admission_checks}
     needed = tuple(states) if queue is None else needed_checks(queue, unit)

@@ -67,7 +67,7 @@ class Claims:
     # --- questions ----------------------------------------------------------------------------
 
     def take_changed(self) -> Iterator[tuple[str, ForeignPod | None]]:
-        """Yield, once, the claims that may have changed, by key; None: it is gone."""
+        """Yield, once, the claims that may have changed, by key; None if it is gone."""
         for job in self.held.take_changed():
             claims = self._claims_of(job)
             for key in self._claimed_keys.get(job, ()):
@@ -77,7 +77,7 @@ class Claims:
             yield from claims.items()
 
     def claim(self, key: str) -> ForeignPod | None:
-        """Return the claim under a key; None: there is none, or it is the key of a pod."""
+        """Return the claim under a key; None if there is none, or it is the key of a pod."""
         return self._claims_of(job_of_group(key)).get(key) if key.startswith(HELD) else None
 
     def pods_of(self, unit: QueueUnit) -> list[str]:

@@ -24,7 +24,7 @@ class ExpectedEnd(msgspec.Struct, frozen=True, gc=False):
     Attributes:
         quota: The quota that it is charged to.
         seconds: How long it may still run, from `since` on.
-        since: When its pods began to run, in seconds since the epoch; None: they do not run yet.
+        since: When its pods began to run, in seconds since the epoch; None if they do not run yet.
     """
 
     quota: str

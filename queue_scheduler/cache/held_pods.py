@@ -162,7 +162,7 @@ class HeldPods:
 
 
 def read_held(pod: Pod) -> HeldPod | None:
-    """Return what is kept of a pod if the queue's gate holds it; None: it does not, or no more.
+    """Return what is kept of a pod if the queue's gate holds it; None if it does not, or no more.
 
     Requests that cannot be read count as none: its job says so.
     """

@@ -92,7 +92,7 @@ class KnownPods:
         self.of_units.on_pod_gone(pod)
 
     def on_unit(self, unit: QueueUnit, before: QueueUnit | None) -> None:
-        """Take a new or changed unit; `before`: its previous object, None: it is new."""
+        """Take a new or changed unit; `before`: its previous object, None if it is new."""
         self.of_units.on_unit(unit, before)
         self.claims.note_unit(unit)
 

@@ -87,7 +87,7 @@ class RecordBuilder:
         return self._place_in(queue, queue.rules.bounded(unit))
 
     def _why_not_adopted(self, unit: QueueUnit) -> Refusal | None:
-        """Return why an adopted unit is not charged to the quota that it names; None: it is.
+        """Return why an adopted unit is not charged to the quota that it names; None if it is.
 
         No decision was made about it, so the label of a running job would be enough to fill another
         team's quota. Its living pods are charged where koord-scheduler charges them.

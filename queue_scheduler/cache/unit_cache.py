@@ -65,7 +65,7 @@ class UnitFinder:
         self._records = records
 
     def __call__(self, key: str) -> QueueUnit | None:
-        """Return the object; None: the unit is unknown."""
+        """Return the object; None if the unit is unknown."""
         record = self._records.get(key)
         return record.unit if record is not None else None
 

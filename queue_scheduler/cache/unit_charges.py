@@ -32,7 +32,7 @@ class UnitCharges:
         self._grants: dict[Uid, tuple[CachedUnit, Granted]] = {}
 
     def charge(self, uid: Uid, record: CachedUnit | None) -> None:
-        """Charge a unit for what its record says; None: it is gone, and its living pods count."""
+        """Charge a unit for what its record says; None if it is gone, and its living pods count."""
         if record is None:
             self._usage.charge_left_behind(uid)
         elif record.info is not None and record.occupies:

@@ -36,7 +36,7 @@ def place_anew(units: UnitCache, unit: QueueUnit, version: int, record: CachedUn
         units: Where it is placed.
         unit: Its newest object.
         version: The object's resourceVersion.
-        record: Its earlier record; None: it was unknown.
+        record: Its earlier record; None if it was unknown.
     """
     uid = unit.metadata.uid
     if record is not None and version <= record.version and _awaits_answer(record):

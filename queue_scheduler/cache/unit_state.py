@@ -78,9 +78,9 @@ class CachedUnit(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         unit: The newest object seen.
         version: Its resourceVersion; older facts are ignored.
         state: Its state.
-        info: Its quota, queue and demand; None: it is mapped to no quota or queue. The demand is
+        info: Its quota, queue and demand; None if it is mapped to no quota or queue. The demand is
             `NO_DEMAND` if the object's is invalid.
-        hold: Why it is on hold; None: it is not.
+        hold: Why it is on hold; None if it is not.
         waits_for: Names of facts after whose change it is placed again (`Unmapped.waits_for`).
         granting: What the write that is in flight grants, where that is neither in the object nor
             the whole demand: an admitted unit grows, or an assumed one starts with fewer pods.
@@ -291,11 +291,11 @@ def find_known_demand(unit: QueueUnit, before: CachedUnit | None) -> UnitDemand 
 def judge_place(
     unit: QueueUnit, queue: Queue | None, name: str, inactive: Mapping[str, str] = _NONE_INACTIVE
 ) -> Refusal | None:
-    """Return why the unit is on hold because of its queue; None: it is not.
+    """Return why the unit is on hold because of its queue; None if it is not.
 
     Args:
         unit: The unit.
-        queue: Its queue; None: there is none, so the unit is on hold.
+        queue: Its queue; None if there is none, so the unit is on hold.
         name: The name of its queue.
         inactive: The inactive admission checks, each with the reason. A unit that needs one of them
             is on hold.

@@ -26,7 +26,7 @@ class UntriedPods:
         self._late: set[str] = set()
 
     def put(self, key: str, facts: PodFacts | None) -> None:
-        """Take a new or changed foreign pod; None: it is gone, or is not foreign."""
+        """Take a new or changed foreign pod; None if it is gone, or is not foreign."""
         created = None if facts is None else read_time(facts.created)
         is_untried = facts is not None and facts.stage is PodStage.PENDING and not facts.is_tried
         if not is_untried or created is None:
@@ -36,7 +36,7 @@ class UntriedPods:
             self._until[key] = created + timedelta(seconds=UNTRIED_SECONDS)
 
     def next_time(self) -> datetime | None:
-        """Return when the next of them has waited too long; None: there is none."""
+        """Return when the next of them has waited too long; None if there is none."""
         return min(self._until.values(), default=None)
 
     def take_late(self, wall: datetime) -> list[str]:

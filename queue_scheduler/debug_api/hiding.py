@@ -67,7 +67,7 @@ class SumOf(NamedTuple):
 
     Attributes:
         units: The field with the list.
-        hidden: What is summed up, over the units that are left out; "": the sum is over all, and
+        hidden: What is summed up, over the units that are left out; "" if the sum is over all, and
             is shown as it is.
     """
 
@@ -123,7 +123,7 @@ class _Plan(NamedTuple):
     """What there is to hide in a view.
 
     Attributes:
-        unit: The field with the unit that it is about; "": it is about none.
+        unit: The field with the unit that it is about; "" if it is about none.
         owner: That field's mark.
         fields: Fields with units, sums or views; the mark of one with views may be None.
         sentences: Fields, each with what builds it.
@@ -164,7 +164,7 @@ class _Reader(NamedTuple):
 
     Attributes:
         may_read: Returns whether it may read the units of a namespace.
-        asked: The namespace of the unit that it has asked about; None: it has asked about none.
+        asked: The namespace of the unit that it has asked about; None if it has asked about none.
     """
 
     may_read: MayRead

@@ -51,7 +51,7 @@ class UnitFacts(msgspec.Struct, frozen=True):
     """One unit; `position` counts from 1 and is 0 for a unit that is not pending.
 
     `promise` is set for a unit that `holds_up` others, which wait so as not to delay it.
-    `refused_at` is when the refusal was found, in seconds since the epoch; None: it is current.
+    `refused_at` is when the refusal was found, in seconds since the epoch; None if it is current.
     `elsewhere` is what its pods are charged to other quotas, which their labels name.
     """
 
@@ -90,7 +90,7 @@ class QueueSnapshot(msgspec.Struct, frozen=True):
         head: The first pending unit that may start (`queue_head`).
         refusal: Of the refused unit nearest to the front, or else of a unit on hold. If the queue
             is stopped, it says so.
-        refused_at: When the refusal was found, in seconds since the epoch; None: it is current.
+        refused_at: When the refusal was found, in seconds since the epoch; None if it is current.
         held: Keys of the units on hold that a change of the queue might make pending.
     """
 

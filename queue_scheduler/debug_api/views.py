@@ -86,7 +86,7 @@ class RefusalView(View):
     """Why a unit waits: the reason, the numbers, and both in words.
 
     `quota_namespace` is set if several quotas have the name: the namespace of the one that counts.
-    `as_of` is when this was found, at the unit's last decision; "": it is current.
+    `as_of` is when this was found, at the unit's last decision; "" if it is current.
     """
 
     reason: str = _of_refusal(lambda each: each.refusal.reason.value)
@@ -356,7 +356,7 @@ def view_unit(facts: UnitFacts, would: WouldPreempt | None = None) -> UnitView:
 
 
 def quota_of(record: CachedUnit) -> str:
-    """Return the quota that a unit is charged to, or is to be; "": there is none."""
+    """Return the quota that a unit is charged to, or is to be; "" if there is none."""
     return "" if record.info is None else record.info.quota
 
 

@@ -32,7 +32,7 @@ from queue_scheduler.queueing.queue_questions import refusals_by_order
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 
 Rejection: TypeAlias = tuple[Refusal, Plugin | None]
-"""Why a unit may not start, and the plugin that refused it; None: it fits, but is held up."""
+"""Why a unit may not start, and the plugin that refused it; None if it fits, but is held up."""
 
 
 class UnitAdmission:
@@ -179,7 +179,7 @@ class UnitAdmission:
             queue: Its queue.
             info: Its first unit.
             shown: Why the other process has refused it, as users see it.
-            at: When that was, in seconds since the epoch; None: unknown.
+            at: When that was, in seconds since the epoch; None if unknown.
             moment: The time.
         """
         refused = self._plugins.check(info)
@@ -209,7 +209,7 @@ class UnitAdmission:
         return True
 
     def why_refused(self, info: QueueUnitInfo) -> Refusal | None:
-        """Return why the filters refuse a pending unit now, with its least pods; None: they pass.
+        """Return why the filters refuse a pending unit now, with its least pods; None if they pass.
 
         Only for a fork: the answer is not registered, so the wake indexes do not follow it.
         """

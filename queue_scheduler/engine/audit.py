@@ -68,7 +68,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         kind: What it is about.
-        unit: Key of the unit; "": there is none.
+        unit: Key of the unit; "" if there is none.
         uid: Uid of the unit, or of the unit that it was.
         pod: Key of the pod, if it is about one, or if there is no unit and a pod lives; else "".
         pod_uid: Uid of that pod.

@@ -112,7 +112,7 @@ class _Review(msgspec.Struct, gc=False):
 
     Attributes:
         queue: The queue.
-        wall: Seconds since the epoch; None: unknown.
+        wall: Seconds since the epoch; None if unknown.
         may_evict: Whether a unit of a queue may evict others.
         found: What follows for its classes.
         answers: By what the filters are asked: their answer, and the first head before the unit
@@ -175,7 +175,7 @@ class Backfill:
         Args:
             queue: Its queue; the unit is the first there that is not refused.
             info: The unit.
-            wall: Seconds since the epoch; None: unknown, and then no unit passes.
+            wall: Seconds since the epoch; None if unknown, and then no unit passes.
         """
         head = self._find_delayed(queue, info, wall)
         if head is None:
@@ -401,7 +401,7 @@ class Backfill:
         between two waiting lists with each unit that starts and ends.
 
         Args:
-            wall: Seconds since the epoch; None: unknown, and then all that fit are asked.
+            wall: Seconds since the epoch; None if unknown, and then all that fit are asked.
             may_evict: Whether a unit of a queue may evict others; then it is asked.
         """
         self._forget_answers(wall)
@@ -505,7 +505,7 @@ class Backfill:
         return any(place == record.info.order_key for _, place in heads)
 
     def promise_of_unit(self, key: str, wall: int) -> Promise | None:
-        """Return the promise of a unit; None: it has none, or no unit waits behind it."""
+        """Return the promise of a unit; None if it has none, or no unit waits behind it."""
         if not self.holds_up(key):
             return None
         info = self._units.records[key].info

@@ -21,9 +21,9 @@ class CheckFacts(msgspec.Struct, frozen=True):
     Attributes:
         unit: Its object.
         queue_name: Its queue.
-        queue: That queue's object; None: it is missing.
+        queue: That queue's object; None if it is missing.
         inactive: Checks that cannot be carried out now, each with the reason.
-        when_admitted: The phase that follows its last check; None: the queue is stopped.
+        when_admitted: The phase that follows its last check; None if the queue is stopped.
         options: The queue's current options; waiting for pods may have been turned on since the
             decision.
     """

@@ -223,7 +223,7 @@ def is_due(at: datetime | None, now: datetime) -> bool:
 def unit_due_at(
     engine: Engine, record: CachedUnit, timeouts: Timeouts, now: datetime
 ) -> DueAt | None:
-    """Return the next change of a unit by time alone; None: there is none.
+    """Return the next change of a unit by time alone; None if there is none.
 
     Args:
         engine: Knows the unit.
@@ -327,7 +327,7 @@ def queue_timers(engine: Engine, moment: Moment) -> Iterator[DueAt]:
 
 
 def next_due(engine: Engine, timeouts: Timeouts, moment: Moment) -> DueAt | None:
-    """Return the next change by time, if nothing else happens before; None: there is none.
+    """Return the next change by time, if nothing else happens before; None if there is none.
 
     For a fork: it looks at all units. An overdue timer comes first, again and again, until its unit
     has changed or its queue was asked. Timers that end together come in a stable order.

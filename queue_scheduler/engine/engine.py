@@ -202,7 +202,7 @@ class Engine:
 
         Args:
             key: `namespace/name` of the unit.
-            unit: The object; None: there is none.
+            unit: The object; None if there is none.
         """
         units = self._units
         record = units.records.get(key)
@@ -509,7 +509,7 @@ class Engine:
         Returns:
             Growth: the pods are charged; write it.
             Refusal: why not. Pods that live are charged all the same.
-            None: the unit has not grown, or gives its place back.
+            None if the unit has not grown, or gives its place back.
         """
         answer = self._growths.grow(key)
         if not isinstance(answer, Growth):
@@ -577,7 +577,7 @@ class Engine:
         return record if this_one else None
 
     def refusal_of(self, key: str) -> Refusal | None:
-        """Return why a unit does not start; None: it is neither pending nor on hold."""
+        """Return why a unit does not start; None if it is neither pending nor on hold."""
         record = self._units.records.get(key)
         if record is None:
             return None

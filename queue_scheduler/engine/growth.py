@@ -78,7 +78,7 @@ class Growths:
         return record if this_one else None
 
     def refusal_of(self, key: str) -> Refusal | None:
-        """Return why a unit's growth is not granted; None: it is granted, or there is none."""
+        """Return why a unit's growth is not granted; None if it is granted, or there is none."""
         record = self._units.records.get(key)
         request = None if record is None else self._ask(record)
         return None if request is None else request[2]

@@ -527,7 +527,7 @@ class ClusterFacts(Protocol):
         ...
 
     def on_foreign_pod(self, key: str, pod: ForeignPod | None) -> None:
-        """Take a pod that no unit stands for; None: it is gone."""
+        """Take a pod that no unit stands for; None if it is gone."""
         ...
 
     def take_notices(self) -> list[Notice]:

@@ -289,7 +289,7 @@ class PluginRunner:
         return frozenset[str]().union(*(plugin.domains(quota) for plugin in self._contention))
 
     def protect(self, quota: str, info: QueueUnitInfo | None) -> None:
-        """Pass on the first pending unit of a quota; None: there is none."""
+        """Pass on the first pending unit of a quota; None if there is none."""
         for plugin in self.guarantees:
             plugin.protect(quota, info)
 

@@ -63,7 +63,7 @@ class UnitDemand(msgspec.Struct, frozen=True, gc=False):
     Attributes:
         pod_sets: One entry per pod set; empty if the unit states only a total.
         total: Sum over the pod sets, or the total that the unit states (base units).
-        least: The demand with the fewest pods with which its job may run; None: it needs all.
+        least: The demand with the fewest pods with which its job may run; None if it needs all.
         pods: Number of pods; 1 if the unit states only a total.
         whole: Set by `at_least`: the demand of which this is the least.
     """
@@ -94,7 +94,7 @@ class BackfillKey(NamedTuple):
 
     Attributes:
         asked: What they have in common elsewhere: the filters' answers follow from it.
-        seconds: How long they may run; None: they do not say.
+        seconds: How long they may run; None if they do not say.
         has_checks: Whether they wait for checks after they have quota.
     """
 

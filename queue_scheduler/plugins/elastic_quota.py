@@ -196,7 +196,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
     # --- waiting ------------------------------------------------------------------------------
 
     def domain_of(self, quota: str) -> str:
-        """Return the name of what units of a quota compete for; "": they compete with no others.
+        """Return the name of what units of a quota compete for; "" if they compete with no others.
 
         In `runtime` mode that is the tree, because every start changes the division of all of it.
         Otherwise two quotas compete if they have an ancestor in common, that is, the same topmost
@@ -330,7 +330,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
         return self._expected_capacity if total is None else total
 
     def on_foreign_pod(self, key: str, pod: ForeignPod | None) -> None:
-        """Take a pod that no unit stands for; None: it is gone."""
+        """Take a pod that no unit stands for; None if it is gone."""
         self._pressing.clear()
         if pod is None:
             self._foreign.pop(key, None)

@@ -178,7 +178,7 @@ class ResourceQuotaPlugin(QuotaPlugin):
         return (f"namespace/{namespace}", *names)
 
     def on_foreign_pod(self, key: str, pod: ForeignPod | None) -> None:
-        """Take a pod that no unit stands for; None: it is gone."""
+        """Take a pod that no unit stands for; None if it is gone."""
         if pod is None:
             self._foreign.pop(key, None)
             self.quotas.on_foreign(key, "", None)

@@ -109,7 +109,7 @@ class BlockedClasses:
 
         Args:
             releases: What was released until now.
-            in_flight: Returns the units in flight of a queue; None: they are the same as before.
+            in_flight: Returns the units in flight of a queue; None if they are the same as before.
         """
         before, self._seen = self._seen, releases
         if releases[:2] != before[:2]:

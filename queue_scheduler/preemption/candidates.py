@@ -301,14 +301,14 @@ class Protection:
         return max(self._protect_seconds, least)
 
     def until(self, record: CachedUnit, kept: Kept) -> datetime | None:
-        """Return until when a unit is kept; None: its time has no end that is known."""
+        """Return until when a unit is kept; None if its time has no end that is known."""
         granted = read_time(record.unit.status.last_allocate_time or "")
         if granted is None or kept not in _FOR_A_TIME:
             return None
         return granted + timedelta(seconds=self.seconds(is_back=kept is Kept.LEFT_ALONE))
 
     def why_kept(self, record: CachedUnit) -> Kept | None:
-        """Return why a unit is not evicted now; None: it may be."""
+        """Return why a unit is not evicted now; None if it may be."""
         unit = record.unit
         if not is_preemptible(record):
             return Kept.NOT_PREEMPTIBLE

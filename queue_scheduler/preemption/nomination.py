@@ -226,7 +226,7 @@ def leaves_for(record: CachedUnit) -> str:
 
 
 def evicted_since(record: CachedUnit) -> str:
-    """Return since when a unit's eviction is requested; "": it is not."""
+    """Return since when a unit's eviction is requested; "" if it is not."""
     condition = find_condition(record.unit.status.conditions, EVICTED)
     return (condition.last_transition_time or "") if condition is not None else ""
 

@@ -319,7 +319,7 @@ class PreemptionRounds:
     def open_writes(self) -> list[tuple[str, Uid, tuple[tuple[str, Uid, str], ...]]]:
         """Return the rounds whose evictions are being written.
 
-        Each as key and uid of its preemptor (key "": it is no longer nominated), and its victims:
+        Each as key and uid of its preemptor (key "" if it is no longer nominated), and its victims:
         key, uid, and the resourceVersion that the choice was based on.
         """
         by_uid = {each.uid: (key, each.asked) for key, each in self._nominated.items()}
@@ -335,7 +335,7 @@ class PreemptionRounds:
     def _keep_room(
         self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment
     ) -> Refusal | None:
-        """Return why a unit must leave the room to a nominated unit; None: it need not."""
+        """Return why a unit must leave the room to a nominated unit; None if it need not."""
         if not self._nominated or info.key in self._nominated:
             return None
         domains = self._plugins.domains(info.quota)

@@ -27,9 +27,9 @@ class UnitClass:
         demand: What each asks for.
         priority: Of all of them in a strict queue; in other queues, of the unit that came first.
         order: Their positions.
-        head: The position of the first; None: there is none.
-        refusal: Why the class is asleep; None: it is awake.
-        refused_at: When it was refused, in seconds since the epoch; None: unknown.
+        head: The position of the first; None if there is none.
+        refusal: Why the class is asleep; None if it is awake.
+        refused_at: When it was refused, in seconds since the epoch; None if unknown.
         last_reason: The reason of its last refusal.
     """
 

@@ -57,7 +57,7 @@ class FairOrder:
         return known[1] if known else frozenset()
 
     def competes_of(self, name: str) -> frozenset[str] | None:
-        """Return the domains of a queue; None: it is not movable."""
+        """Return the domains of a queue; None if it is not movable."""
         known = self._movable.get(name)
         return known[1] if known is not None else None
 
@@ -74,7 +74,7 @@ class FairOrder:
         return None
 
     def queue_ahead_of(self, name: str) -> str | None:
-        """Return a queue whose turn comes before this one's, or ""; None: this is not movable."""
+        """Return a queue whose turn comes before this one's, or ""; None if this is not movable."""
         known = self._movable.get(name)
         if known is None:
             return None

@@ -127,7 +127,7 @@ class PendingClasses:
         Args:
             info: The unit that was refused.
             refusal: Why it may not start.
-            at: When, in seconds since the epoch; None: unknown.
+            at: When, in seconds since the epoch; None if unknown.
         """
         if self._is_shared:
             self._stop_sharing()

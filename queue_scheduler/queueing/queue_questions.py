@@ -46,7 +46,7 @@ def refusals_by_order(queue: SchedulingQueue, info: QueueUnitInfo) -> Iterator[R
 
 
 def refused_at(queue: SchedulingQueue, info: QueueUnitInfo) -> int | None:
-    """Return when the answer of `refusal_of` was found; None: it is current.
+    """Return when the answer of `refusal_of` was found; None if it is current.
 
     In seconds since the epoch; 0: unknown.
     """
@@ -104,7 +104,7 @@ def refused_classes(queue: SchedulingQueue) -> Iterator[tuple[OrderKey, Refusal,
     """Yield the classes that are asleep, in the order in which they came.
 
     Each as the position of its first unit, why it was refused, and when, in seconds since the epoch
-    (None: unknown).
+    (None if unknown).
     """
     for unit_class in queue.pending.numbered.values():
         if unit_class.refusal is not None and unit_class.head is not None:
@@ -118,7 +118,7 @@ def class_heads(queue: SchedulingQueue) -> Iterator[OrderKey]:
 
 
 def queue_head(queue: SchedulingQueue) -> OrderKey | None:
-    """Return the position of the head of the queue; None: there is none.
+    """Return the position of the head of the queue; None if there is none.
 
     That is the first unit, except that units that ask for more than their quota may ever have are
     skipped if they hold back no others.

@@ -21,7 +21,7 @@ class QueueSet:
     """The queues, by name.
 
     Attributes:
-        find: From the name of a queue to its SchedulingQueue; None: there is no such queue.
+        find: From the name of a queue to its SchedulingQueue; None if there is no such queue.
         turns: Whose turn it is.
         changed_heads: The quotas whose first pending unit may have changed; cleared by `WakeUp`.
     """

@@ -77,7 +77,7 @@ class NodeRequests:
     """The units of one strict queue for which nodes are requested.
 
     Attributes:
-        highest: The highest of their priorities; None: there is no such unit.
+        highest: The highest of their priorities; None if there is no such unit.
     """
 
     __slots__ = ("_priorities", "highest")

@@ -54,9 +54,9 @@ class Turns:
 
     Attributes:
         queue_ahead_of: From the name of a queue to the one whose turn comes before its own, or "";
-            None: it has nothing to decide.
+            None if it has nothing to decide.
         backs_off_until: From the name of a queue to when it goes on, in seconds of its worker's
-            clock; None: it does not back off.
+            clock; None if it does not back off.
     """
 
     queue_ahead_of: Callable[[str], str | None]

@@ -61,7 +61,7 @@ class TreeNodeLookup:
         return self._queues
 
     def look_up(self, label: str, namespace: str) -> FoundNode:
-        """Return the node that a unit of the namespace means; label "": it names none."""
+        """Return the node that a unit of the namespace means; label "" if it names none."""
         asked = self._asked.setdefault(namespace, {})
         if len(asked) <= MAX_LABELS:
             asked[label] = None
@@ -89,7 +89,7 @@ class TreeNodeLookup:
         return (*self._differing(before), *(f"quota/{path}" for path in came_or_went))
 
     def put_queue(self, name: str, node: str | None) -> tuple[str, ...]:
-        """Take the node that a queue says it belongs to; None: there is no such queue.
+        """Take the node that a queue says it belongs to; None if there is no such queue.
 
         Returns:
             Names of facts, as `put` does, including the nodes whose queue has changed.

@@ -77,7 +77,7 @@ class TreeQueueNames:
         return self._name(self._plain_of.get(name, name), node_of)
 
     def plain_beside(self, name: str) -> str:
-        """Return the plain name of the node that a hashed name belongs to; "": there is none."""
+        """Return the plain name of the node that a hashed name belongs to; "" if there is none."""
         plain = self._plain_of.get(name, "")
         return plain if _is_name(plain) else ""
 

@@ -23,7 +23,7 @@ from queue_scheduler.quota_cache.unconstrained_levels import UnconstrainedLevels
 class Level:
     """One parent on the way from the root to q, with and without J.
 
-    `total_*` is what it has; None: the level above does not divide this resource. `limited_after`
+    `total_*` is what it has; None if the level above does not divide this resource. `limited_after`
     is what its child on the way asks for with J. `granted_after` is what its children get with J;
     a plain level grants what is asked for, and has None. `above` is the level above.
     """

@@ -443,7 +443,7 @@ def _sum_of_mins(parent: NodeUsage) -> Amounts:
 
 
 def _pooled(child: NodeUsage, key: str, requested: int, floor: int) -> PooledClaim | None:
-    """Return what a child claims of a pool; None: it is not for a pool."""
+    """Return what a child claims of a pool; None if it is not for a pool."""
     weight = child.spec.weight.get(key, 0)
     if requested <= floor:
         return weight, floor if child.reserve else requested, floor

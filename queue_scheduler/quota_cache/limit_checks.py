@@ -131,7 +131,7 @@ def check_total(tree: TreeUsage, items: Items) -> Refusal | None:
 def room(
     tree: TreeUsage, node: NodeUsage, reason: Reason, key: str, via: NodeUsage | None = None
 ) -> int | None:
-    """Return what is left under a limit of `SUM_REASONS`; None: there is no such limit (now).
+    """Return what is left under a limit of `SUM_REASONS`; None if there is no such limit (now).
 
     `via`: the quota that is charged, if the answer depends on it.
     """

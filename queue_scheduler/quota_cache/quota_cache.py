@@ -112,7 +112,7 @@ class QuotaCache:
             self._outdate()
 
     def on_capacity(self, total: Mapping[str, int] | None) -> None:
-        """Take the sum of the nodes (`capacity.NodeCapacity`); None: no node is known."""
+        """Take the sum of the nodes (`capacity.NodeCapacity`); None if no node is known."""
         if total == self._nodes_total:
             return
         self._nodes_total = None if total is None else dict(total)
@@ -130,7 +130,7 @@ class QuotaCache:
         non_preemptible: bool = False,
         job: Uid = NO_UID,
     ) -> None:
-        """Take a pod without a unit, or the held pods of a `job`; `request` None: it is gone.
+        """Take a pod without a unit, or the held pods of a `job`; `request` None if it is gone.
 
         It is charged to `quota`; one that does not exist counts as the default quota, as for
         koord-scheduler.
@@ -277,7 +277,7 @@ class QuotaCache:
     # --- waiters --------------------------------------------------------------------------------
 
     def protect(self, quota: str, demand: Demand | None) -> None:
-        """Take the first pending demand of `quota`; None: there is none."""
+        """Take the first pending demand of `quota`; None if there is none."""
         if self._protected.put(quota, demand):
             self._changes += 1
             self._refresh_protected(quota)

@@ -220,7 +220,7 @@ class QuotaLedger:
         return self._pods.get(key)
 
     def put_pod(self, key: str, pod: ForeignCharge | None) -> ForeignCharge | None:
-        """Charge a foreign pod; return what it replaces under its key. None: the pod is gone."""
+        """Charge a foreign pod; return what it replaces under its key. None if the pod is gone."""
         old = self._pods.get(key)
         if old == pod:
             return old

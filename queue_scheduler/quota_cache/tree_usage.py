@@ -214,7 +214,7 @@ class NodeUsage:
 class TreeUsage:
     """The sums of one tree.
 
-    `total` is what its nodes have; None: unknown. `keeps_mins`: some quota keeps part of its min
+    `total` is what its nodes have; None if unknown. `keeps_mins`: some quota keeps part of its min
     from its siblings. `claimants` are the quotas in which something is claimed. `ignored_specials`
     are the default and the system quota, if they take no part in the division.
     """

@@ -264,7 +264,7 @@ class UsageTrees:
         return walk.check_resource(node, refusal.resource, amount)
 
     def open_notes(self, quota: str) -> AdmissionNotes | None:
-        """Return what notes the admissions to a quota, for `notes`; None: it is in no tree."""
+        """Return what notes the admissions to a quota, for `notes`; None if it is in no tree."""
         node = self.nodes.get(quota)
         if node is None:
             return None
@@ -300,7 +300,7 @@ class UsageTrees:
         return tuple(self._problems.get(quota, ()))
 
     def room(self, protected: ProtectedDemands, tree_id: str, name: str, rule: Rule) -> int | None:
-        """Return what is left under a limit; None: there is no such limit."""
+        """Return what is left under a limit; None if there is no such limit."""
         reason, key, via = rule
         node = self.node(tree_id, name)
         asking = self.nodes.get(via) if via else None
@@ -327,7 +327,7 @@ def build_usage_trees(
     Args:
         settings: The settings.
         specs: The quotas.
-        nodes_total: What the nodes have; None: unknown.
+        nodes_total: What the nodes have; None if unknown.
         ledger: What is charged.
         left: By quota, what still has a claim to resources that its max no longer names.
     """

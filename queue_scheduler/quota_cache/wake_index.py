@@ -45,7 +45,7 @@ Verify: TypeAlias = Callable[["Waiting"], bool]
 """Returns whether a waiter is enabled; if not, it has passed the current refusal to `keep`."""
 
 Room: TypeAlias = Callable[[str, str, Rule], int | None]
-"""(tree, node, rule) -> what is left; None: there is no such limit any longer."""
+"""(tree, node, rule) -> what is left; None if there is no such limit any longer."""
 
 SLACK: Final = 64
 """Heaps are rebuilt when they have this many entries more than twice those that are current. Stale
@@ -71,7 +71,7 @@ class Waiting(msgspec.Struct, frozen=True):
     """One waiter, and what it was refused for.
 
     `number` counts up. `seen_at` is the tree's clock at its last refusal. `whole`: a larger demand;
-    the waiter is woken as well once that fits. None: there is none.
+    the waiter is woken as well once that fits. None if there is none.
     """
 
     number: int

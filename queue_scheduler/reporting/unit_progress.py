@@ -140,7 +140,7 @@ class UnitProgress(Collector):
         } or None
 
     def _podless_since(self, unit: QueueUnit) -> datetime | None:
-        """Return since when a released unit is admitted; None: it has pods."""
+        """Return since when a released unit is admitted; None if it has pods."""
         status = unit.status
         pods = sum(each.running + (each.pending or 0) for each in status.admissions)
         if status.pod_state is not None:

@@ -218,7 +218,7 @@ def _check_settings(queue: Queue | None) -> tuple[object, ...]:
 def build_inactivity(
     unit: QueueUnit, inactive: Sequence[str], now: Timestamp
 ) -> dict[str, Any] | None:
-    """Return the status of a reserved unit that names what holds it; None: it says so already.
+    """Return the status of a reserved unit that names what holds it; None if it says so already.
 
     Only the names: messages may change often, and each change would be a write to every unit.
     """

@@ -210,7 +210,7 @@ def _slices_of(keys: Iterable[KeyT]) -> Iterator[tuple[KeyT, ...]]:
 
 
 def _notice_of(difference: Difference, *, is_repaired: bool) -> Notice | None:
-    """Return the event on the unit, else on the pod; None: there is neither."""
+    """Return the event on the unit, else on the pod; None if there is neither."""
     end = "it was placed again" if is_repaired else "it is not repaired (--audit-repair=false)"
     note = f"{_note(difference)}; {end}"
     if difference.unit:

@@ -100,7 +100,7 @@ Result = SendStatus | RequeueAfter | None
 
 
 def requeue_at(at: datetime | None, now: datetime, longest_seconds: float) -> RequeueAfter:
-    """Return the rest until a wall time, at most so long; None: no time is set.
+    """Return the rest until a wall time, at most so long; None if no time is set.
 
     Rests are measured by the clock that does not jump: the wall clock may be set meanwhile.
     """

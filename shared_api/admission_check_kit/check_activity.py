@@ -43,7 +43,7 @@ class CheckActivity:
         judge: Decides whether a check is active, if it is a `JudgesChecks`; otherwise all are.
         checks: The cache of AdmissionChecks.
         own_check: Returns the check of a name if it belongs to this controller, else None.
-        served: Returns the version in which AdmissionChecks are served now; None: they are not.
+        served: Returns the version in which AdmissionChecks are served now; None if they are not.
         queue: Names of the checks to reconcile.
         client: Sends the patches.
         gate: Decides whether this process reconciles and may write.

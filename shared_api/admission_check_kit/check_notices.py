@@ -34,7 +34,7 @@ class CheckNotices:
 
     Args:
         registry: Receives the metrics.
-        events: Records what an administrator may have to act on; None: no events are written.
+        events: Records what an administrator may have to act on; None if no events are written.
         has_check: Returns whether there is an admission check of this name.
     """
 

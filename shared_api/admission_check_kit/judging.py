@@ -94,7 +94,7 @@ class CleansUpUnits(Protocol):
 
         Args:
             key: `namespace/name` of the unit.
-            unit: The unit; None: it no longer exists.
+            unit: The unit; None if it no longer exists.
             checks: Names of its checks that belong to this controller, in any state.
 
         Raises:

@@ -22,6 +22,6 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 def bearer_token(authorization: str) -> str:
-    """Return the bearer token of a header Authorization; "": it has none."""
+    """Return the bearer token of a header Authorization; "" if it has none."""
     scheme, _, token = authorization.partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""

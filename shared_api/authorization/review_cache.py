@@ -24,7 +24,7 @@ class ReviewCache:
         self._kept: dict[bytes, ReviewResult] = {}  # the oldest first
 
     def get(self, digest: bytes) -> ReviewResult | None:
-        """Return a result that still counts; None: there is none."""
+        """Return a result that still counts; None if there is none."""
         with self._lock:
             kept = self._kept.get(digest)
         return kept if kept is not None and kept.until > self._clock.monotonic() else None

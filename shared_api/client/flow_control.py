@@ -193,7 +193,7 @@ def is_surely_not_done(failure: ApiFailure) -> bool:
 def retry_pause(
     failure: ApiFailure, attempt: int, *, harmless: bool, rng: random.Random
 ) -> float | None:
-    """Return the seconds to wait before the same request is sent again; None: it must not be.
+    """Return the seconds to wait before the same request is sent again; None if it must not be.
 
     Args:
         failure: The error of the last attempt.

@@ -179,7 +179,7 @@ class ResourceClient:
             request_timeout_seconds: Time limit of a read with all its tries. A write has less.
             user_agent: Sent to the server; the part before "/" is the field manager.
             host: Name of the server, for the observer.
-            observer: Counts requests; None: they are not counted.
+            observer: Counts requests; None if they are not counted.
         """
         self._transport = transport
         self._flow = flow

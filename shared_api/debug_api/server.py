@@ -81,7 +81,7 @@ def check_address(address: Address, certificate: str, key: str, flag: str = "--d
 
     Args:
         address: Where to listen.
-        certificate: Path of the certificate; "": there is none.
+        certificate: Path of the certificate; "" if there is none.
         key: Path of its key.
         flag: What the flags of the port begin with.
 

@@ -43,7 +43,7 @@ class ServerContext(Protocol):
 Prepare: TypeAlias = Callable[[Body, ServerContext], Body]
 """Fills in what the server sets in a new object. May raise RequestFailed (admission)."""
 ObjectCheck: TypeAlias = Callable[[Body, Body | None], list[Cause]]
-"""Returns what is invalid in an object, given its stored version (None: it is new)."""
+"""Returns what is invalid in an object, given its stored version (None if it is new)."""
 Convert: TypeAlias = Callable[[Body], Body]
 
 

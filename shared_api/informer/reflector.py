@@ -183,7 +183,7 @@ class Reflector(Generic[T]):
         sink: Receives what is read.
         clock: The time, for deadlines and pauses.
         rng: Source of the jitter of watch durations and pauses.
-        observer: Counts lists and watches; None: they are not counted.
+        observer: Counts lists and watches; None if they are not counted.
         if_missing: Explanation that is added to an error 404: the server does not have the
             resource.
     """

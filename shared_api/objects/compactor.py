@@ -81,7 +81,7 @@ class Compactor:
         """Compact an object in place and return it.
 
         The object must have just been decoded, and no other thread may have seen it. `before` is
-        its previous version, compacted (None: there is none): unchanged parts are taken from it,
+        its previous version, compacted (None if there is none): unchanged parts are taken from it,
         which costs a comparison, a tenth of compacting.
         """
         if type(before) is not type(decoded):

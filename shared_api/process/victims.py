@@ -16,7 +16,7 @@ ConnectionT = TypeVar("ConnectionT")
 def find_victim(
     waiting: Iterable[ConnectionT], host_of: Callable[[ConnectionT], str]
 ) -> ConnectionT | None:
-    """Return the oldest connection of the address that has most of them; None: there is none.
+    """Return the oldest connection of the address that has most of them; None if there is none.
 
     So a client that opens many loses its own, whoever else comes or waits.
 
