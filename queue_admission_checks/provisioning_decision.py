@@ -71,7 +71,7 @@ Action = MakeRequest | HandOver | DeleteRequest | DeleteTemplate
 
 
 class ProvisioningDecision(msgspec.Struct, frozen=True):
-    """What the check says, and what is to be done; the first failure ends it."""
+    """The verdict of the check, and the actions to carry out; the first failure ends them."""
 
     verdict: CheckVerdict
     actions: tuple[Action, ...] = ()
@@ -109,7 +109,7 @@ def decide_check(
     *,
     older_spelling: bool = False,
 ) -> ProvisioningDecision:
-    """Return what is said and done about a unit that waits.
+    """Return the verdict about a pending unit, and the actions for it.
 
     Args:
         unit: the unit.
@@ -143,7 +143,7 @@ def judge_admitted(
     retry: RetryRule,
     requests: Iterable[ProvisioningRequest],
 ) -> CheckVerdict | None:
-    """Return the verdict on a unit that was let start, None if it goes on.
+    """Return the verdict on a unit that has started, or None if it may continue.
 
     Of the request whose nodes its pods use, the only thing that counts is that these are taken
     away. That it no longer keeps them for those pods is as it should be: they run there.
@@ -169,7 +169,7 @@ def retries_of(unit: QueueUnit, state: AdmissionCheckState) -> int:
 
 
 def retry_or_reject(retries: int, retry: RetryRule, message: str) -> CheckVerdict:
-    """Return the verdict on an attempt that came to nothing, after so many others."""
+    """Return the verdict on an attempt that failed, after so many others."""
     if retries >= retry.limit:
         return CheckVerdict(CheckState.REJECTED, f"{message} (given up after {retries} retries)")
     return CheckVerdict(CheckState.RETRY, message, requeue_after_seconds=retry.seconds(retries))

@@ -77,7 +77,7 @@ log = structlog.get_logger("provisioning_judge")
 
 
 class ProvisioningJudge:
-    """A `Judge` with all that one may have.
+    """A `Judge` with all optional capabilities.
 
     Args:
         controller_name: of the checks that are carried out.
@@ -132,7 +132,7 @@ class ProvisioningJudge:
         return ACTIVE
 
     def judge(self, unit: QueueUnit, check: AdmissionCheck) -> CheckVerdict:
-        """Return whether the unit has its nodes; ask for them where it has not."""
+        """Return whether the unit has its nodes, and request them if not."""
         state = find_state(unit, check.metadata.name)
         assert state is not None, "the unit has the check"
         if not self._are_caches_filled():
@@ -151,7 +151,7 @@ class ProvisioningJudge:
         return self._provision(unit, check, state, settings, pods)
 
     def judge_admitted(self, unit: QueueUnit, check: AdmissionCheck) -> CheckVerdict | None:
-        """Return whether the nodes of a unit that was let start are taken away."""
+        """Return whether the nodes of a unit that has started are taken away."""
         state = find_state(unit, check.metadata.name)
         if state is None or not self._are_caches_filled():
             return None
@@ -252,7 +252,7 @@ class ProvisioningJudge:
         return self._granted_to(meta.key, check.metadata.name, meta.uid)
 
     def _granted_to(self, key: str, check: str, uid: Uid | None) -> Granted:
-        """Return what was made for the unit of this uid; None: for any that had the key."""
+        """Return what was made for the unit of this uid; None for any unit that had the key."""
         # While requests are not served, the cache shows the last there were.
         served = self._request_kind.is_served()
         requests = [

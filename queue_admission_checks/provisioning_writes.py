@@ -76,7 +76,7 @@ class ProvisioningWrites:
         self._version = version
 
     def read_demand_of(self, unit: QueueUnit) -> RequestedPods:
-        """Read a unit's whole pod sets, which are not kept in memory.
+        """Read a unit's complete pod sets, which are not kept in memory.
 
         Raises:
             Conflict: The unit has changed since; or it is another.

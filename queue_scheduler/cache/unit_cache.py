@@ -54,7 +54,7 @@ _STAYS_IN = {
 class UnitFinder:
     """Finds the newest known object of a unit.
 
-    Not a method of the cache, which would be in a cycle with its parts: a fork that nobody uses any
+    Not a method of the cache, which would be in a cycle with its parts: a fork that is not used any
     more is freed at once, and not when the garbage collector comes. And not a closure, which no
     checkpoint can hold.
     """
@@ -326,7 +326,7 @@ class UnitCache:
         return (unit if queue is None else queue.rules.bounded(unit)).spec.priority
 
     def forget_admission(self, key: str, uid: Uid) -> None:
-        """Forget what an admitted unit was admitted on, since it was not by that decision."""
+        """Forget the terms of an admission that was not made by the recorded decision."""
         record = self.records.get(key)
         if record is not None and record.uid == uid and record.state is UnitState.ADMITTED:
             self.records[key] = replace(record, admitted_on=None)
@@ -346,7 +346,7 @@ class UnitCache:
     # --- charges ------------------------------------------------------------------------------
 
     def set_growing(self, record: CachedUnit, growing: Granted | None) -> None:
-        """Charge an admitted unit for what it will be granted; None: for what its object says."""
+        """Charge an admitted unit for what it will be granted; None for what its object says."""
         before, record = record, replace(record, granting=growing)
         self.admitted.replace(before, record)
         self.records[record.key] = record
@@ -391,5 +391,5 @@ class UnitCache:
 
 
 def _priorities(record: CachedUnit) -> tuple[int, int]:
-    """Return what a unit says, and what counts."""
+    """Return the priority that a unit states, and the one that counts."""
     return record.unit.spec.priority, record.priority

@@ -94,7 +94,7 @@ class CallLog:
     def take(self, most: int = MAX_WAITING) -> list[EngineCall]:
         """Return, once, the calls in order, numbered without gaps; at most that many.
 
-        While `is_on` is false there are none, however many were made.
+        While `is_on` is false it returns none, however many were made.
         """
         waiting = self._waiting
         try:
@@ -108,7 +108,7 @@ class CallLog:
 def _bytes_kept(args: tuple[Any, ...]) -> int:
     """Return about how many bytes a call keeps beyond a usual one: of texts that a user writes.
 
-    To encode it would tell, but costs ten times as much, under the engine's lock.
+    Encoding it would give the exact size, but costs ten times as much, under the engine's lock.
     """
     meta = getattr(args[0], "metadata", None) if args else None
     if meta is None:

@@ -95,7 +95,7 @@ class WritersCache(Protocol[ObjectT_contra]):
     """What a writer uses of the cache of the objects that it writes into (`SharedInformer`)."""
 
     def note_written(self, written: ObjectT_contra, /) -> object:
-        """Take what the server answered."""
+        """Store the object that the server returned."""
         ...
 
     def is_readable(self, key: str) -> bool:
@@ -121,7 +121,7 @@ class Refusals:
         self._in_a_row: dict[str, int] = {}
 
     def note(self, decision: Dequeue, pauses: Backoff = ASIDE) -> float:
-        """Count a refusal; return for how many seconds the unit stands aside, by these pauses."""
+        """Count a refusal; return the seconds for which the unit is set aside, by these pauses."""
         with self._lock:
             before = self._times.pop(decision.uid, 0)
             self._times[decision.uid] = before + 1
@@ -139,7 +139,7 @@ class Refusals:
         return count >= MANY_IN_A_ROW
 
     def end_aside(self, decision: Dequeue) -> bool:
-        """Stop a unit from standing aside; return whether it did so after this decision."""
+        """End setting a unit aside; return whether it was set aside after this decision."""
         with self._lock:
             stood_aside = self._aside.get(decision.uid) == decision.resource_version
             if stood_aside:
@@ -210,7 +210,7 @@ class DequeueCycle:
         """Read one unit whose write has an unknown outcome.
 
         Returns:
-            How many seconds to rest; None: until woken, since there is no such unit.
+            The seconds to rest; None to rest until woken, since there is no such unit.
         """
         return self._unsettled.work(self._find_outcome)
 
@@ -228,7 +228,7 @@ class DequeueCycle:
         """Read a unit and report it to the engine.
 
         Returns:
-            None if that is settled; otherwise after how many seconds at least to read again.
+            None if that is settled; otherwise the least seconds until it is read again.
         """
         namespace, _, name = decision.unit.partition("/")
         try:
@@ -293,14 +293,14 @@ class DequeueCycle:
         may_be_about_all: bool = True,
         pauses: Backoff = ASIDE,
     ) -> None:
-        """Take a decision back, and let its unit stand aside."""
+        """Undo a decision, and set its unit aside."""
         is_about_all = may_be_about_all and self._refusals.note_in_a_row(decision.queue)
         aside = self._refusals.note(decision, pauses)
         self._pause(decision, REJECTED_PAUSE_SECONDS if is_about_all else 0.0, why=why)
         self._unsettled.add_after(decision, aside)
 
     def _pause(self, decision: Dequeue, seconds: float, *, why: str = "") -> None:
-        """Take a decision back, and let its queue rest; `why`: what the server said."""
+        """Undo a decision, and pause its queue; `why` is the server's message."""
         retry_at = self._clock.monotonic() + seconds if seconds else 0.0
         failure = WriteFailure.REFUSED if why else WriteFailure.REJECTED
         self._shared.apply(Engine.on_write_failed, decision, failure, retry_at=retry_at, why=why)

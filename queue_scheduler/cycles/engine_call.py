@@ -68,7 +68,7 @@ class EngineCall(msgspec.Struct, frozen=True, gc=False):
 def play(engine: Engine, call: EngineCall) -> object:
     """Make a call again; return what it returns: a decision, or the names of queues to wake.
 
-    An error that the engine raises is returned: the program that made the call got it too, and went
+    An error that the engine raises is returned: the program that made the call got it too and went
     on. What an engine keeps until it is told to users is dropped: it was told by that program.
     """
     try:

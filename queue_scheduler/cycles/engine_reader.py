@@ -12,7 +12,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 class EngineReader(Protocol):
-    """Asks an engine, and changes nothing of it."""
+    """Reads an engine, and changes nothing of it."""
 
     def ask(
         self, question: Callable[Concatenate[Engine, P], AnswerT], *args: P.args, **kwargs: P.kwargs
@@ -26,7 +26,7 @@ class EngineReader(Protocol):
 
 
 class OwnEngine:
-    """An engine that one thread has for itself, such as a copy: it is asked without a lock.
+    """An engine that belongs to one thread, such as a copy: it is read without a lock.
 
     Args:
         engine: The engine.

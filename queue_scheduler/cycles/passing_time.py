@@ -14,7 +14,7 @@ LOOK_SECONDS: Final = 5.0
 
 
 class PassingTime:
-    """The step that lets time pass in the engine.
+    """Advances the engine's wall time.
 
     Args:
         shared: The engine.
@@ -26,7 +26,7 @@ class PassingTime:
         self._clock = clock
 
     def step(self) -> float:
-        """Tell the engine the time if that changes anything; return how many seconds to rest."""
+        """Pass the time to the engine if it changes anything; return the seconds to rest."""
         due, now = self._shared.ask(_next_time), self._clock.now()
         if due is not None and due <= now:
             self._shared.apply(Engine.on_time, now)

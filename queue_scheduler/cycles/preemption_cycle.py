@@ -52,7 +52,7 @@ class Round:
         """Note one outcome.
 
         Returns:
-            None while others are open; after the last, the victims whose write failed.
+            None while other outcomes are open; after the last one, the victims whose write failed.
         """
         with self._lock:
             self._open -= 1

@@ -23,7 +23,7 @@ class DecisionObserver(Protocol):
 
 
 class QueueWorker:
-    """The step of one queue.
+    """Decides the units of one queue, one per step.
 
     Args:
         queue: Name of the queue.
@@ -53,7 +53,7 @@ class QueueWorker:
         self._observer = observer
 
     def step(self) -> float | None:
-        """Decide one unit; return how many seconds to rest (None: until woken)."""
+        """Decide one unit; return the seconds to rest, or None to rest until woken."""
         if not self._may_decide():
             return None
         started = self._clock.monotonic()

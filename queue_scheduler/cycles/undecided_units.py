@@ -39,7 +39,7 @@ class UndecidedUnits:
         self._versions: dict[str, str] = {}
 
     def set_aside(self, key: str, error: Exception) -> None:
-        """Set a unit aside, since deciding it has raised."""
+        """Set a unit aside whose decision raised an exception."""
         first = self._due.retries(key) == 0
         why = f"{type(error).__name__}: {error}"[:MAX_WHY_CHARS] if first else ""
         note = why and f"It cannot be decided, and others are decided first: {why}"
@@ -55,7 +55,7 @@ class UndecidedUnits:
             self._forget(key)
 
     def step(self) -> float | None:
-        """Let a unit be decided again; return the seconds to rest, None: until woken."""
+        """Return a unit to the queue; return the seconds to rest, or None to rest until woken."""
         return self._due.work(self._ask_again)
 
     def _ask_again(self, key: str) -> None:

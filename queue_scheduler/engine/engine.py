@@ -237,7 +237,7 @@ class Engine:
         return self._on_quotas_changed(self._plugins.on_quota(quota))
 
     def on_quota_gone(self, quota: ElasticQuota | QuotaSource) -> tuple[str, ...]:
-        """Take a deleted one; charges stay under the quota's name, its pending units go on hold."""
+        """Take a deleted quota; charges stay under its name, and its pending units go on hold."""
         self._note_limits(changed=self._objects.drop(type(quota), quota.metadata.key))
         return self._on_quotas_changed(self._plugins.on_quota_gone(quota))
 
@@ -263,7 +263,7 @@ class Engine:
         return self._wake_up.wake_affected()
 
     def on_time(self, wall: datetime) -> tuple[str, ...]:
-        """Take the wall time, by which alone a pod that no scheduler tries is stuck."""
+        """Take the wall time; only time makes a pod stuck that no scheduler tries to bind."""
         if not self._units.usage.on_time(wall):
             return ()
         return self._wake_up.wake_affected()
@@ -291,7 +291,7 @@ class Engine:
         return self._wake_up.wake_affected()
 
     def on_admission_checks_served(self, *, are_served: bool) -> tuple[str, ...]:
-        """Take whether the cluster serves AdmissionChecks; without the kind there are none."""
+        """Record whether the cluster serves AdmissionChecks; without the kind there are none."""
         self._queue_state.set_checks_served(are_served=are_served)
         return self._wake_up.wake_affected()
 
@@ -409,7 +409,7 @@ class Engine:
         self._turns.refresh(queue, self._plugins.domains)
 
     def set_aside(self, key: str, *, why: str = "") -> tuple[str, ...]:
-        """Take that a pending unit cannot be decided: others are decided first.
+        """Set a pending unit aside that cannot be decided: others are decided first.
 
         It waits until `end_aside`, or until its object changes. `why` becomes an event on it, ""
         for none.
@@ -462,7 +462,7 @@ class Engine:
         retry_at: float = 0.0,
         why: str = "",
     ) -> tuple[str, ...]:
-        """Take the charge back.
+        """Release the charge of a unit whose write failed.
 
         Args:
             decision: What could not be written.
@@ -563,7 +563,7 @@ class Engine:
         return self._admission
 
     def record(self, key: str) -> CachedUnit | None:
-        """Return what is known of a unit, by `namespace/name`; None: nothing."""
+        """Return the record of a unit by `namespace/name`, or None."""
         return self._units.records.get(key)
 
     def open_record(self, decision: Dequeue) -> CachedUnit | None:
@@ -596,7 +596,7 @@ class Engine:
         return self._growths
 
     def holds_up(self, key: str) -> bool:
-        """Return whether others wait behind a unit so as not to delay it."""
+        """Return whether other units wait so as not to delay this one."""
         return self._backfill.holds_up(key)
 
     def promise_of(self, key: str, wall: int) -> Promise | None:
@@ -610,11 +610,11 @@ class Engine:
         return (self._units.records[unit_key(key)] for key in keys)
 
     def charge_of(self, uid: Uid) -> Charge | None:
-        """Return what is charged for a uid; None: nothing."""
+        """Return what is charged for a uid, or None."""
         return self._units.usage.charge_of(uid)
 
     def take_notices(self) -> list[Notice]:
-        """Return, once, what users are to see as events; see `MAX_NOTICES`."""
+        """Return, once, the notices to write as events; see `MAX_NOTICES`."""
         notices = [
             *self._notices,
             *self._queue_state.take_notices(),

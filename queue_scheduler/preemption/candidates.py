@@ -75,8 +75,8 @@ class FoundVictims(msgspec.Struct, frozen=True, gc=False):
     """The result of a search.
 
     Attributes:
-        reason: Of the evictions, `PREEMPTED` or `RECLAIMED`.
-        victims: The units to evict, the cheapest first; (): none.
+        reason: The reason of the evictions, `PREEMPTED` or `RECLAIMED`.
+        victims: The units to evict, the cheapest first; may be empty.
         again_seconds: After this time a search may find more; None: time alone changes nothing.
     """
 
@@ -133,7 +133,7 @@ class VictimCandidates:
     def reaches(self, queue: SchedulingQueue, info: QueueUnitInfo, record: CachedUnit) -> bool:
         """Return whether an admitted unit is among those that a pending unit may evict.
 
-        Whether it is chosen, or kept, is not asked.
+        It does not consider whether the unit would be chosen, or is protected.
         """
         sources = [batches for _, batches in self._sources(queue, info)]
         if queue.in_flight and queue.rules.lets_evict:
@@ -258,7 +258,7 @@ class VictimCandidates:
         return [each.uid for each in victims if lent is None or lent.take(each.uid, 1)]
 
     def _lent_to(self, info: QueueUnitInfo, leaving: Sequence[Uid], reason: str) -> Lent | None:
-        """Return the units that their quotas let go together; None: all of them."""
+        """Return the units that their quotas let go together; None for all of them."""
         for plugin in self._plugins.guarantees:
             lent = plugin.lent_to(info, leaving, outranks=reason == PREEMPTED)
             if lent is not None:

@@ -50,18 +50,18 @@ class Nomination(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     tries: int = 0
 
     def with_victims(self, victims: Iterable[Victim]) -> Nomination:
-        """Return it after one more choice of victims, none of which has failed."""
+        """Return the nomination after one more choice of victims, none of which has failed."""
         asked = {(each.unit, each.uid): each.resource_version for each in victims}
         return replace(self, asked=self.asked | asked, failed=frozenset(), tries=self.tries + 1)
 
     def without(self, failed: Iterable[Victim]) -> Nomination:
-        """Return it after the writes: these victims could not be asked."""
+        """Return the nomination after the writes: the requests to these victims failed."""
         uids = frozenset(victim.uid for victim in failed)
         asked = {each: version for each, version in self.asked.items() if each[1] not in uids}
         return replace(self, asked=asked, failed=uids)
 
     def seen_leaving(self, leaving: Iterable[tuple[str, Uid]]) -> Nomination:
-        """Return it with these victims, whose objects say that they leave for it.
+        """Return the nomination with these victims, whose objects say that they leave for it.
 
         A write that seemed to have failed has succeeded after all.
         """
@@ -214,13 +214,13 @@ def for_whom_mark(key: str) -> str:
 
 
 def read_for_whom(message: str) -> str:
-    """Return the key of the unit for which a victim leaves, read from its message; "": none."""
+    """Return the key of the unit for which a victim leaves, from its message, or ""."""
     found = _FOR_WHOM.match(message)
     return found[1] if found is not None else ""
 
 
 def leaves_for(record: CachedUnit) -> str:
-    """Return the key of the unit for which this one leaves; "": none."""
+    """Return the key of the unit for which this one leaves, or ""."""
     evicted = find_condition(record.unit.status.conditions, EVICTED)
     return "" if evicted is None else read_for_whom(evicted.message)
 

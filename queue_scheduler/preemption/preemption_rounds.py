@@ -94,7 +94,7 @@ class PreemptionRounds:
     def evict(
         self, queue: SchedulingQueue, info: QueueUnitInfo, refusal: Refusal, moment: Moment
     ) -> Preempt | None:
-        """Return the evictions for a unit that the filters have just refused; None: there are none.
+        """Return the evictions for a unit that the filters have just refused, or None.
 
         If time alone may change that, the unit's class is asked again.
         """
@@ -153,7 +153,7 @@ class PreemptionRounds:
     ) -> FoundVictims | None:
         """Return the units that a pending unit would evict now, if there were no other round.
 
-        None: none may be evicted, or the unit needs none. Changes nothing.
+        None if none may be evicted, or the unit needs none. Changes nothing.
         """
         info = at_least(info)
         checked = self._plugins.check(info)
@@ -380,14 +380,14 @@ class PreemptionRounds:
     # --- waking -------------------------------------------------------------------------------
 
     def on_time(self, queue: str, now: float) -> list[Waiter]:
-        """End what took too long; return the classes that are to be asked again."""
+        """End rests and nominations whose time is over; return the classes to decide again."""
         self.rests = {uid: until for uid, until in self.rests.items() if until > now}
         self.nominations.expire(now)
         self.waiters.wake_due(queue, now, self._count_releases())
         return self.take_woken()
 
     def next_time(self, queue: str) -> float | None:
-        """Return when to call `on_time` for a queue; None: not before it is woken."""
+        """Return when to call `on_time` for a queue; None if not before it is woken."""
         if self.is_idle:
             return None
         times = self.waiters.times_of(queue)

@@ -106,7 +106,7 @@ def choose_victims(
 
 
 class _Ways:
-    """The ways to take back what is lent.
+    """The sets of victims that return what is lent.
 
     Attributes:
         questions_left: Below 0: some ways have not been tried.
@@ -223,7 +223,7 @@ def _shortest(kept: list[Candidate], rest: list[Candidate], is_some_enough: IsSo
 
 
 def _spare(kept: list[Candidate], is_enough: IsEnough) -> list[Candidate]:
-    """Return the chosen without unneeded members; the costliest are spared first."""
+    """Return the chosen units without unneeded ones; the costliest are spared first."""
     for kind in dict.fromkeys(one.kind for one in reversed(kept)):
         while True:
             costliest = max(number for number, one in enumerate(kept) if one.kind == kind)

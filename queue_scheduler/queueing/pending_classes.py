@@ -159,7 +159,7 @@ class PendingClasses:
         """Look up the offers of the changed quotas, and drop stale ones from the top.
 
         Args:
-            offer_of: From a quota to the position of the unit that it offers, or None.
+            offer_of: Returns the position of the unit that a quota offers, or None.
         """
         # Replaced, not cleared: copies may hold the same dict, and the same list.
         changed, self.changed = self.changed, {}

@@ -21,8 +21,8 @@ class QueueSet:
     """The queues, by name.
 
     Attributes:
-        find: From the name of a queue to its SchedulingQueue; None if there is no such queue.
-        turns: Whose turn it is.
+        find: Returns the SchedulingQueue of a name; None if there is no such queue.
+        turns: The turns of the queues.
         changed_heads: The quotas whose first pending unit may have changed; cleared by `WakeUp`.
     """
 

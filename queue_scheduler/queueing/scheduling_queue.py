@@ -48,7 +48,7 @@ class AdmittedUnit(NamedTuple):
 
 
 class SchedulingQueue:
-    """One queue, and which of its units is next.
+    """One queue; it knows which of its units is next.
 
     Attributes:
         name: Name of the queue; it is its identity.

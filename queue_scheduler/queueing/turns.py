@@ -37,7 +37,7 @@ class _QueueTurn(msgspec.Struct):
     """What is kept of one queue.
 
     Attributes:
-        rank: Smaller goes first.
+        rank: The smallest goes first.
         generation: Changes with the policy: positions of two policies cannot be compared.
         served: When it was last served, counted in decisions; 0: never.
         competes: What its units compete for; None: unknown, since its quotas or the limits changed.
@@ -53,7 +53,7 @@ class Turns:
     """The turns of the queues, by name.
 
     Attributes:
-        queue_ahead_of: From the name of a queue to the one whose turn comes before its own, or "";
+        queue_ahead_of: Returns the queue whose turn comes before that of a queue, or "";
             None if it has nothing to decide.
         backs_off_until: From the name of a queue to when it goes on, in seconds of its worker's
             clock; None if it does not back off.
@@ -92,7 +92,7 @@ class Turns:
         return turn.rank, turn.generation, turn.served, self._backs_off.get(name)
 
     def resume(self, name: str, generation: int, served: int, until: float | None) -> None:
-        """Take over what `standing_of` returned of an engine with this queue, apart from its rank.
+        """Restore what `standing_of` returned in an engine with this queue, apart from the rank.
 
         The caller refreshes the queue afterwards.
         """
@@ -179,7 +179,7 @@ class Turns:
         self._next_served += 1
 
     def back_off(self, name: str, until: float) -> None:
-        """Let a queue rest until then; its worker is woken once to learn it."""
+        """Pause a queue until then; its worker is woken once to learn the time."""
         self._backs_off[name] = max(self._backs_off.get(name, 0.0), until)
         self._called[name] = None
 

@@ -374,8 +374,8 @@ class ResourceClient:
             resource_type: Its kind.
             namespace: "" for a cluster-scoped kind.
             name: Name of the object.
-            uid: Precondition: the object has this uid. None: any.
-            version: Precondition: the object has this resourceVersion. None: any.
+            uid: Precondition: the object has this uid; None for any.
+            version: Precondition: the object has this resourceVersion; None for any.
             propagation: "Foreground", "Background", "Orphan"; None: the kind's default.
             lane: Whose budget is charged.
 

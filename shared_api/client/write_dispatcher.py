@@ -290,7 +290,7 @@ class WriteDispatcher:
         return 0.0
 
     def _report(self, callbacks: list[OnOutcome], outcome: Outcome[Any]) -> None:
-        """Call all, whatever one of them raises: it may be about another object."""
+        """Call all callbacks, even if one raises: the others may be about other objects."""
         for on_outcome in callbacks:
             try:
                 on_outcome(outcome)
@@ -367,7 +367,7 @@ class WriteDispatcher:
             self._ready[lane].append(key)
 
     def _take(self) -> tuple[tuple[_Key, _Pending] | None, float | None]:
-        """Return the next write, or the seconds until there may be one (None: until woken)."""
+        """Return the next write, the seconds until there may be one, or None to wait for a wake."""
         key = self._next_key(Lane.NORMAL)
         if key is None and self._ready[Lane.LOW]:
             if self._in_flight[Lane.LOW] >= max(1, self._workers // LOW_WORKERS_SHARE):
@@ -424,7 +424,7 @@ class WriteWorker:
         """Called from any thread when there is something to send."""
 
     def step(self) -> float | None:
-        """Send one write and report its outcome; return the seconds to rest (None: until woken)."""
+        """Send one write and report its outcome; return the seconds to rest, None until woken."""
         return self._step(self)
 
 
