@@ -433,11 +433,15 @@ class JobReconciler(Generic[JobT]):
         """Do what one reconcile of a job decides; return whether there may be more to do now."""
         found = self._reader.read(job, own, self._lookups)
         job, meta = found.job, job.metadata
+        # Before the view, which has what a vanished unit passes on.
         if own is None and not found.ownership.managed:
             self._note_left_queue(meta.uid)
         view = self._view(found)
+        # After the view, which has since when the counts have differed. What differs from now on
+        # counts from the next success of a pod.
         self._miscounted.pop(meta.key, None)
         decision = decide(view)
+        # After the decision: the job may have gone while the view was read.
         if own is None and (again := self._recheck_job(key, meta)) is not None:
             return again
         if decision.needs_events:

@@ -284,6 +284,8 @@ class PreemptionRounds:
         self._writing[info.uid] = domains
         self.nominations.choose(info, found.victims, domains, until)
         # The class waits for this round even if no plugin reports room: another may take the room.
+        # Releases are counted after the rounds above were given up, so that the end of these alone
+        # does not wake a class that is the first to wait.
         self.waiters.hold_behind_rounds(_waiter(queue, info), self._count_releases())
         return Preempt(
             unit=info.key,

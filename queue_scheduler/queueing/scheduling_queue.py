@@ -114,6 +114,7 @@ class SchedulingQueue:
             self._stop_sharing()
         was_in_flight = uid in self.in_flight
         self.in_flight.pop(uid, None)
+        # The call comes first: `or` would skip it for a unit in flight.
         return self.requests.discard(uid) or was_in_flight
 
     def recount_admitted(self, units: Iterable[AdmittedUnit]) -> None:
