@@ -50,6 +50,9 @@ from shared_api.unit_problems import reason_to_act
 
 BUDGET_SECONDS: Final = 60.0
 """What a renewal may take: with 1,000 pending all 40 paths are played in it."""
+FIRST_PATH_SECONDS: Final = 600.0
+"""What a renewal may take until it has one path: where a head waits with backfill nearly all the
+time, that takes one to three minutes."""
 REST_SHARE: Final = 3.0
 """It rests for so many times as long as it works: it takes a quarter of a core at most."""
 REST_PER_CALL_SECONDS: Final = 0.01
@@ -269,11 +272,13 @@ class Pace(NamedTuple):
     Attributes:
         least_rest_seconds: The shortest time between two renewals.
         budget_seconds: For how long a renewal may work.
+        first_path_seconds: The same until its first path is played.
         calls: Returns the number of the last call that the scheduler's engine was told.
     """
 
     least_rest_seconds: float = LEAST_REST_SECONDS
     budget_seconds: float = BUDGET_SECONDS
+    first_path_seconds: float = FIRST_PATH_SECONDS
     calls: Callable[[], int] = int
 
 
@@ -325,7 +330,7 @@ class Forecasts:
         self._is_ended = False
 
     def end(self) -> None:
-        """Make the step that runs return early, unless it plays a first path."""
+        """Make the step that runs return early."""
         self._is_ended = True
 
     def learn(self, run: FinishedRun) -> None:
@@ -341,10 +346,10 @@ class Forecasts:
             if going is None:
                 return rest
         began, calls = self._clock.monotonic(), self._pace.calls()
-        ends = began + self._pace.budget_seconds - going.worked
-        has_more = going.renewal.sampling.play_next(
-            lambda: self._is_ended or self._clock.monotonic() >= ends
-        )
+        sampling, pace = going.renewal.sampling, self._pace
+        budget = pace.first_path_seconds if sampling.lacks_path else pace.budget_seconds
+        ends = began + budget - going.worked
+        has_more = sampling.play_next(lambda: self._is_ended or self._clock.monotonic() >= ends)
         worked = self._clock.monotonic() - began
         going.worked += worked
         if not has_more:
@@ -370,9 +375,11 @@ class Forecasts:
         return 0.0
 
     def _finish(self, going: _Going) -> float:
-        """Show the forecast that has been made; return for how long to rest."""
+        """Show the forecast that has been made, if any; return for how long to rest."""
         self._going = None
         began = self._clock.monotonic()
+        if going.renewal.sampling.lacks_path:  # the last one still says more
+            return max(self._pace.least_rest_seconds, REST_SHARE * going.worked)
         engine, moment, _ = going.renewal
         found = self._renewals.end(
             going.renewal,

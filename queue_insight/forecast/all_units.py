@@ -17,12 +17,12 @@ from queue_insight.forecast.calibration import Adjustment, Calibration
 from queue_insight.forecast.paths import (
     DrawnRuns,
     Path,
-    TakenBackError,
     play,
     waiting_uids,
 )
 from queue_insight.forecast.quantiles import MIDDLE, Wait, quantile, summarize
 from queue_insight.forecast.run_times import RunTimes
+from queue_insight.insight.trials import SpentError
 from queue_insight.insight.virtual_cluster import Arrival
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
@@ -112,22 +112,24 @@ class Sampling:
         self._busy: list[Path] = []
         self._quiet: list[Path] = []
 
+    @property
+    def lacks_path(self) -> bool:
+        """Whether units wait, and no path has been played yet."""
+        return bool(self._watched) and not self._busy
+
     def play_next(self, is_over: Callable[[], bool]) -> bool:
         """Play the next path, with arrivals and without; return whether there is another.
 
         Args:
-            is_over: Returns whether the time is spent. The first path is played all the same,
-                unless the settings name units.
+            is_over: Returns whether the time is spent; the path that is played then is dropped.
         """
         number, settings = len(self._busy), self._settings
         if not self._watched or number >= settings.paths:
             return False
-        if settings.only is None and not number:
-            is_over = never
         arrivals = self._history.sample(self._moment, settings.seconds, settings.seed, number)
         try:
             pair = self._play(number, arrivals, is_over), self._play(number, (), is_over)
-        except TakenBackError:
+        except SpentError:
             return False
         self._busy.append(pair[0])
         self._quiet.append(pair[1])
@@ -176,11 +178,6 @@ def forecast(
     while sampling.play_next(is_over):
         pass
     return sampling.summarize(calibration)
-
-
-def never() -> bool:
-    """Return False: a path that is wanted in any case."""
-    return False
 
 
 def _forecast_unit(

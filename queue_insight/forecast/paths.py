@@ -16,6 +16,7 @@ from queue_insight.forecast.draws import normal, uniform
 from queue_insight.forecast.run_times import Running, RunTimes
 from queue_insight.forecast.traits import Traits, traits_of_record
 from queue_insight.insight.agenda import Agenda
+from queue_insight.insight.trials import never_late
 from queue_insight.insight.virtual_cluster import (
     Arrival,
     Event,
@@ -33,7 +34,8 @@ from shared_api.queue_unit_phases import PODS_READY, Phase
 from shared_api.timestamps import read_past
 
 SLICE_SECONDS: Final = 1800.0
-"""Virtual time between two looks at whether a path may end: a third of a thousandth of a week."""
+"""Virtual time between two looks at whether all watched units have started: a third of a thousandth
+of a week."""
 
 DRIFT: Final = 0.25
 """Standard deviation of the logarithm of the factor by which a model may be wrong for all runs of a
@@ -51,10 +53,6 @@ class Path(msgspec.Struct, frozen=True, gc=False):
 
     starts: dict[str, float]
     ends: dict[str, float]
-
-
-class TakenBackError(Exception):
-    """The time that a path may take is over."""
 
 
 def waiting_uids(engine: Engine) -> set[str]:
@@ -84,7 +82,7 @@ def play(
     *,
     watched: set[str],
     seconds: float,
-    is_over: Callable[[], bool] = bool,
+    is_over: Callable[[], bool] = never_late,
 ) -> Path:
     """Play until the watched units have started, or the time is over.
 
@@ -98,7 +96,7 @@ def play(
         is_over: Returns whether the path is no longer wanted.
 
     Raises:
-        TakenBackError: `is_over` says so.
+        SpentError: `is_over` says so.
     """
     return _Play(engine, moment, run_seconds, arrivals, watched).run(seconds, is_over)
 
@@ -128,12 +126,10 @@ class _Play:
         last = self._begin + seconds
         until = self._begin
         # What starts at once does so even if nothing else is to happen.
-        self._cluster.run(until)
+        self._cluster.run(until, is_over)
         while self._left and until < last and self._cluster.agenda.next_at < inf:
-            if is_over():
-                raise TakenBackError
             until = min(last, max(until + SLICE_SECONDS, self._cluster.agenda.next_at))
-            self._cluster.run(until)
+            self._cluster.run(until, is_over)
         return Path(self._starts, self._ends)
 
     def _draw(self, unit: QueueUnit, ran: float) -> float:

@@ -38,7 +38,7 @@ class SpentError(Exception):
 
 
 def never_late() -> bool:
-    """Return that an answer may go on: its trials and decisions bound it."""
+    """Return that an answer may go on: something else than the time bounds it."""
     return False
 
 

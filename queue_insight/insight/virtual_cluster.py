@@ -34,6 +34,7 @@ import msgspec
 from msgspec.structs import replace
 
 from queue_insight.insight.agenda import Agenda
+from queue_insight.insight.trials import SpentError, never_late
 from queue_scheduler.cache.admission_check_rules import (
     READY,
     AddEntries,
@@ -217,16 +218,26 @@ class VirtualCluster:
         """The wall time."""
         return self.agenda.wall
 
-    def run(self, until: float = inf) -> None:
+    def run(self, until: float = inf, is_over: Callable[[], bool] = never_late) -> None:
         """Play all events up to a time, in seconds of the monotonic clock, and those at it.
 
         Without one, until nothing is left to happen; units that nothing will start may still wait.
+
+        Args:
+            until: The time.
+            is_over: Returns whether the result is no longer wanted. Asked before each moment and
+                each decision: much may happen within a short virtual time.
+
+        Raises:
+            SpentError: `is_over` says so; the engine is between two states.
         """
         agenda = self.agenda
-        self._decide()
+        self._decide(is_over)
         while agenda.next_at <= until and agenda.next_at < inf:
+            if is_over():
+                raise SpentError
             agenda.play_next()
-            self._decide()
+            self._decide(is_over)
         if until < inf:
             agenda.advance(until)
 
@@ -266,10 +277,12 @@ class VirtualCluster:
 
     # --- decisions ----------------------------------------------------------------------------
 
-    def _decide(self) -> None:
-        """Let the queues that are awake decide, until all of them rest."""
+    def _decide(self, is_over: Callable[[], bool]) -> None:
+        """Ask the queues that are awake, each until it rests."""
         asking, engine = self._asking, self.engine
         while asking:
+            if is_over():
+                raise SpentError
             queue = next(iter(asking))
             decision = engine.decide_next(queue, self.agenda.now, self.wall)
             if isinstance(decision, Rest):

@@ -277,7 +277,13 @@ class Pages:
         def build() -> UnitPage:
             return show_unit(self._sources, namespace, name, at)
 
-        return self._encode(visitor, state, (namespace, name, "unit"), build)
+        def may_read(other: str) -> bool:
+            if other == namespace:  # its right may have ended meanwhile
+                check_namespace(visitor, namespace)
+            return visitor.may_read(other)
+
+        reader = visitor._replace(may_read=may_read)
+        return self._encode(reader, state, (namespace, name, "unit"), build)
 
     def changes(self, visitor: Visitor, namespace: str, name: str) -> ExplainView:
         """Why a unit waits, and the smallest changes that would start it now."""

@@ -6,11 +6,10 @@ Not in the scheduler's own process: a horizon of hours takes seconds of computin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
 
 import msgspec
 
-from queue_insight.insight.trials import SpentError, end_pauses
+from queue_insight.insight.trials import SpentError, end_pauses, never_late
 from queue_insight.insight.virtual_cluster import Outside, VirtualCluster
 from queue_insight.what_if.apply import apply_edits
 from queue_insight.what_if.edit import Edit
@@ -28,9 +27,6 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.unit_writes.applied_patches import with_status
 from queue_scheduler.unit_writes.eviction_patches import build_request
 from shared_api.evictions import BACKOFF_TIMEOUT, REQUEUE_REQUESTED
-
-SLICE_SECONDS: Final = 1800.0
-"""Virtual time between two looks at whether the time of the answer is spent."""
 
 
 class Horizon(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +54,7 @@ def answer_horizon(
     moment: Moment,
     seconds: float,
     source: PathSource,
-    is_over: Callable[[], bool] = bool,
+    is_over: Callable[[], bool] = never_late,
 ) -> Horizon:
     """Return what edits change until a horizon.
 
@@ -118,13 +114,7 @@ class _Player:
         outside = Outside(run_seconds=path.runs_in(fork))
         cluster = VirtualCluster(fork, self._moment, outside, path.arrivals(), tally.on_event)
         tally.begin(cluster)
-        until = self._moment.now
-        last = until + self._seconds
-        while until < last:
-            if self._is_over():
-                raise SpentError
-            until = min(last, max(until + SLICE_SECONDS, cluster.agenda.next_at))
-            cluster.run(until)
+        cluster.run(self._moment.now + self._seconds, self._is_over)
         return tally.end(self._seconds)
 
 

@@ -189,7 +189,10 @@ class _Reader(NamedTuple):
                 hidden = [each for each in getattr(view, units) if not self.sees(each)]
                 if not may_sum(str(_namespace_of(each)) for each in hidden):
                     return {name: None}
-                return {name: sum(getattr(each, amount) for each in hidden) if amount else value}
+                if value is None or not amount:
+                    return {}
+                # In an answer that was hidden before, some are left out and summed up already.
+                return {name: value + sum(getattr(each, amount) for each in hidden)}
             case _, None | "" | []:
                 return {}
             case OfUnit(instead), str() as unit:

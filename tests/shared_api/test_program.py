@@ -17,6 +17,7 @@ import httpx
 import msgspec
 import pytest
 
+from shared_api import program as program_module
 from shared_api.authorization.rights import PathRight
 from shared_api.client.connection_settings import SettingsError
 from shared_api.client.flow_control import Lane
@@ -268,6 +269,17 @@ def test_reviews_of_unknown_tokens_do_not_use_the_rate_of_the_work(
 
     runner.run(script, qps=0.1, burst=1)
     assert seen == [503, 503, 0.0], "only the client for reviews is held"
+
+
+def test_a_review_without_an_answer_keeps_a_reader_for_seconds_only(
+    runner: Runner, server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program_module, "REVIEW_SECONDS", 1.0)
+    server.faults.delay(8.0, times=EVERY_TIME, match=Match(plural="tokenreviews"))
+    program, clock = runner.program(), SystemClock()
+    began = clock.monotonic()
+    result = program.authorizer.judge_bearer("Bearer ann", PathRight("/metrics"))
+    assert (result.status, clock.monotonic() - began < 4.0) == (503, True)
 
 
 def test_full_caches_are_passed_over_by_the_garbage_collector(runner: Runner) -> None:

@@ -51,6 +51,18 @@ class Desk:
         )
 
 
+class SlowModel(ExactModel):
+    """A model that takes some seconds."""
+
+    def __init__(self, clock: VirtualClock, seconds: float) -> None:
+        super().__init__()
+        self.clock, self.seconds = clock, seconds
+
+    def at(self, epoch: float, running: Any) -> Exact:
+        self.clock.advance(self.seconds)
+        return super().at(epoch, running)
+
+
 @pytest.fixture
 def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
     return Desk(monkeypatch)
@@ -139,7 +151,23 @@ def test_a_renewal_ends_with_its_budget(desk: Desk) -> None:
         lambda: desk.state, desk.clock, desk.model, settings, EPOCH, pace=Pace(budget_seconds=0.0)
     )
     renew(slow)
-    assert slow.of_unit("ns", "j4").sample == 1, "the first path is played all the same"
+    assert slow.of_unit("ns", "j4").sample == 1, "the first path has a time of its own"
+
+
+def test_without_a_path_in_its_time_the_last_forecast_stays(desk: Desk) -> None:
+    pace = Pace(budget_seconds=0.0, first_path_seconds=100.0)
+    model = SlowModel(desk.clock, 0.0)
+    slow = Forecasts(lambda: desk.state, desk.clock, model, Settings(), EPOCH, pace=pace)
+    renew(slow)
+    model.seconds, desk.state = 150.0, State(desk.engine, desk.moment, number=7)
+    assert renew(slow) == REST_SHARE * 150.0
+    assert (slow.of_unit("ns", "j4").sample, slow.age_seconds()) == (1, 150.0)
+
+
+def test_a_first_path_ends_with_the_program(desk: Desk) -> None:
+    desk.forecasts.end()
+    renew(desk.forecasts)
+    assert desk.forecasts.age_seconds() is None
 
 
 def test_a_state_in_which_nothing_has_changed_is_looked_at_less_often(desk: Desk) -> None:
@@ -179,14 +207,8 @@ def finished_run(desk: Desk, number: int, milli: int, declared: float | None) ->
 
 
 def test_it_rests_for_longer_than_it_took(desk: Desk) -> None:
-    clock = desk.clock
-
-    class SlowModel(ExactModel):
-        def at(self, epoch: float, running: Any) -> Exact:
-            clock.advance(50.0)
-            return super().at(epoch, running)
-
-    slow = Forecasts(lambda: desk.state, clock, SlowModel(), Settings(paths=3), EPOCH)
+    model = SlowModel(desk.clock, 50.0)
+    slow = Forecasts(lambda: desk.state, desk.clock, model, Settings(paths=3), EPOCH)
     assert renew(slow) == REST_SHARE * 50.0
 
 
@@ -203,14 +225,14 @@ def test_it_rests_between_paths_while_the_scheduler_decides(
             clock.advance(1.0)
             return super().seconds(traits, ran, luck)
 
-    class SlowModel(ExactModel):
+    class BusyModel(ExactModel):
         def at(self, epoch: float, running: Any) -> Exact:
             return SlowBeliefs()
 
     busy = Forecasts(
         lambda: desk.state,
         clock,
-        SlowModel(),
+        BusyModel(),
         Settings(paths=3, seconds=1000.0),
         EPOCH,
         pace=Pace(calls=lambda: int(calls_per_second * clock.monotonic())),

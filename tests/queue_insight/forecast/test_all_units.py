@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from math import inf
 
 import pytest
@@ -94,13 +95,24 @@ def test_the_state_is_not_changed() -> None:
 
 
 def test_when_the_time_is_spent_fewer_paths_are_played() -> None:
-    looks = iter(range(1000))
+    looks, again = count(), count()
     town = town_at(300.0)
-    found = ask(town, Exact(), is_over=lambda: next(looks) >= 6, paths=30)
-    assert 1 <= found.sample < 30
+    assert ask(town, Exact(), is_over=lambda: next(looks) < 0, paths=30).sample == 30
+    half = next(looks) // 2
+    found = ask(town, Exact(), is_over=lambda: next(again) >= half, paths=30)
+    assert (found.sample, len(found.units)) == (15, 5), "the next was dropped"
     none_left = ask(town, Exact(), is_over=lambda: True, paths=30)
-    assert none_left.sample == 1, "the first path is played all the same"
-    assert len(none_left.units) == 5
+    assert (none_left.sample, none_left.units) == (0, {})
+
+
+def test_the_time_is_looked_at_while_thousands_arrive_at_once() -> None:
+    """All within the virtual time of one slice."""
+    engine, moment = town_at(300.0)
+    epoch, looks = moment.wall.timestamp(), count()
+    past = [PastArrival(epoch - DAY + 0.1 * n, job(f"p{n}")) for n in range(1, 2001)]
+    history = ArrivalHistory(past, epoch - 1.5 * DAY)
+    found = ask((engine, moment), Exact(), history, is_over=lambda: next(looks) >= 50)
+    assert (found.sample, next(looks)) == (0, 51), "it ends at the look that says so"
 
 
 def test_nothing_waits() -> None:

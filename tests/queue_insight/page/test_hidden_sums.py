@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from queue_insight.debug_api.insight_views import RecordView
+from queue_insight.insight_program.sources import Source
+from queue_insight.page.login import VISITORS
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.engine.engine import Engine
 from shared_api.objects.queue_unit import QueueUnit
@@ -93,6 +95,21 @@ def test_units_of_others_are_refused_whether_they_exist_or_not(world: LoginWorld
     assert {(each.status_code, each.text) for each in answers} == {
         (403, '{"detail":"you may not list the units of namespace \'b\'"}')
     }
+
+
+def test_a_right_that_ends_meanwhile_is_refused_as_one_that_was_missing(kit: ShellKit) -> None:
+    class LosingWorld(LoginWorld):
+        """Ann loses her right while an answer is computed."""
+
+        def _at(self, moment: datetime | None) -> Source:
+            self.readable["ann"].clear()
+            self.clock.advance(VISITORS.allowed_seconds)
+            return super()._at(moment)
+
+    kit.add_unit("own", cpu=2)
+    (answer,) = ask(LosingWorld(kit), TENANT, "/page/units/default/own")
+    want = (403, '{"detail":"you may not list the units of namespace \'default\'"}')
+    assert (answer.status_code, answer.text) == want
 
 
 def test_the_line_counts_others_whatever_the_filter(world: LoginWorld) -> None:

@@ -166,6 +166,20 @@ def test_when_the_time_is_spent_paths_that_are_whole_are_compared() -> None:
     assert (none.paths, none.comparisons) == (0, {})
 
 
+def test_the_time_is_looked_at_while_thousands_arrive_at_once() -> None:
+    class Crowd(Late):
+        """One path, on which they arrive within a minute."""
+
+        def arrivals(self) -> Iterator[Arrival]:
+            for number in range(2000):
+                yield Arrival(5.0 + number / 100, build_unit(f"new-{number}", "a", cpu=1))
+
+    cluster, moment, looks = SmallCluster(cpu=2), Moment(5.0, WALL), count()
+    fork = cluster.engine.fork()
+    found = answer_horizon(fork, (), moment, DAY, Crowd(), lambda: next(looks) >= 50)
+    assert (found.paths, next(looks)) == (0, 51), "it ends at the look that says so"
+
+
 @pytest.mark.parametrize(
     ("before", "after", "want"),
     [

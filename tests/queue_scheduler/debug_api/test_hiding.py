@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import Field
 
 from queue_scheduler.debug_api.hiding import (
@@ -117,3 +119,15 @@ def test_a_sum_is_over_three_hidden_namespaces_at_least(
     got = hide(Answer(rows=rows), reads_a)
     assert (got.seconds, got.total, got.others) == (seconds, total, len(hidden))
     assert may_sum(hidden) == (got.total is not None)
+
+
+@given(st.lists(st.sampled_from("abcdef"), max_size=8), st.sets(st.sampled_from("abcdef")))
+def test_what_was_hidden_is_not_changed_by_hiding_it_again(
+    namespaces: list[str], readable: set[str]
+) -> None:
+    rows = [row(f"{each}/{n}", ahead="b/1", by="b/1") for n, each in enumerate(namespaces)]
+    entries = [Entry(namespace=each) for each in namespaces]
+    asked = [Asked(namespace="sent", before=[each.unit for each in rows])]
+    answer = Answer(first=row("c/1"), rows=rows, uncounted=rows, entries=entries, asked=asked)
+    once = hide(answer, readable.__contains__)
+    assert hide(once, readable.__contains__) is once
