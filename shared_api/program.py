@@ -62,8 +62,6 @@ REVIEW_BURST: Final = 2 * READERS.new_tokens_at_once
 """Rate limit of reviews of readers, of one token and one right per path a minute: enough for a page
 of dashboards, and less than a tenth of what the work may send by default. New tokens have half of
 it, so that who makes up tokens keeps no known reader waiting."""
-REVIEW_SECONDS: Final = 5.0
-"""Time limit of one: a reader occupies one of a port's few places meanwhile."""
 
 log = structlog.get_logger("program")
 
@@ -152,11 +150,10 @@ class Program(LocalProgram):
         self.flow = FlowControl(flags.qps, flags.burst, self.clock, on_wait=waits)
         self.client = self._build_client(self.flow)
         # A separate budget: clients with random tokens must not use up that of the work, or cause
-        # the server to hold it.
+        # the server to hold it. A review is a create, so it ends after `WRITE_SECONDS`: a reader
+        # occupies one of a port's few places meanwhile.
         reviews = FlowControl(REVIEW_QPS, REVIEW_BURST, self.clock)
-        self.authorizer = Authorizer(
-            self._build_client(reviews, REVIEW_SECONDS), self.clock, READERS
-        )
+        self.authorizer = Authorizer(self._build_client(reviews), self.clock, READERS)
         self._work: Work | None = None
         self._elector: LeaderElector | None = None
         self._election: LoopThread | None = None

@@ -17,8 +17,8 @@ import httpx
 import msgspec
 import pytest
 
-from shared_api import program as program_module
 from shared_api.authorization.rights import PathRight
+from shared_api.client import resource_client
 from shared_api.client.connection_settings import SettingsError
 from shared_api.client.flow_control import Lane
 from shared_api.exit_codes import EXIT_USAGE
@@ -274,7 +274,7 @@ def test_reviews_of_unknown_tokens_do_not_use_the_rate_of_the_work(
 def test_a_review_without_an_answer_keeps_a_reader_for_seconds_only(
     runner: Runner, server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(program_module, "REVIEW_SECONDS", 1.0)
+    monkeypatch.setattr(resource_client, "WRITE_SECONDS", 0.5)
     server.faults.delay(8.0, times=EVERY_TIME, match=Match(plural="tokenreviews"))
     program, clock = runner.program(), SystemClock()
     began = clock.monotonic()
