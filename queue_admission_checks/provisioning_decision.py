@@ -16,10 +16,7 @@ from collections.abc import Iterable
 import msgspec
 
 from queue_admission_checks.check_settings import CheckSettings, RetryRule
-from queue_admission_checks.request_plan import (
-    RequestPlan,
-    pod_set_of_template,
-)
+from queue_admission_checks.request_plan import RequestPlan, pod_set_of_template
 from shared_api.admission_check_kit.verdicts import CheckState, CheckVerdict
 from shared_api.evictions import backoffs_of
 from shared_api.objects.field_schema import LABEL_LENGTH

@@ -20,11 +20,7 @@ import structlog
 from queue_controllers.job_families.gated_pods import Sizer
 from queue_controllers.jobframework.generic_job import GenericJob, JobT, LabelsPods
 from queue_controllers.reconcile.execute import Executor
-from queue_controllers.reconcile.job_reader import (
-    JobCache,
-    consumer_group,
-    key_of_consumer,
-)
+from queue_controllers.reconcile.job_reader import JobCache, consumer_group, key_of_consumer
 from queue_controllers.reconcile.reconciler import JobReconciler, Part
 from queue_controllers.watches.pod_groups import FollowedKind, PodGroupCache
 from queue_controllers.watches.pod_usage import (

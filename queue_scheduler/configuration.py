@@ -195,8 +195,7 @@ def load_configuration(path: str | None) -> KoordQueueConfiguration:
         _read_protect_time(configuration.default_reclaim_protect_time)
         _read_check_timeout(configuration.admission_check_timeout)
     except (msgspec.ValidationError, FlagError) as error:
-        msg = f"--config {path}: {error}"
-        raise ConfigurationError(msg) from error
+        raise ConfigurationError(f"--config {path}: {error}") from error
     return configuration
 
 
@@ -212,8 +211,7 @@ def _read_protect_time(value: str | int) -> Fraction:
     try:
         return parse_duration(value if isinstance(value, str) else f"{value}ns")
     except DurationError as error:
-        msg = f"defaultReclaimProtectTime: {error}"
-        raise FlagError(msg) from error
+        raise FlagError(f"defaultReclaimProtectTime: {error}") from error
 
 
 def _read_check_timeout(value: str | int) -> float:
@@ -221,8 +219,7 @@ def _read_check_timeout(value: str | int) -> float:
     try:
         return parse_seconds(value)
     except DurationError as error:
-        msg = f"admissionCheckTimeout: {error}"
-        raise FlagError(msg) from error
+        raise FlagError(f"admissionCheckTimeout: {error}") from error
 
 
 def parse_rate(text: str) -> Fraction:
@@ -232,12 +229,10 @@ def parse_rate(text: str) -> Fraction:
         FlagError: It is not a number above 0.
     """
     if not _RATE.fullmatch(text):
-        msg = f"--oversellrate {text!r} is not a number"
-        raise FlagError(msg)
+        raise FlagError(f"--oversellrate {text!r} is not a number")
     rate = Fraction(text)
     if rate <= 0:
-        msg = f"--oversellrate {text} must be above 0"
-        raise FlagError(msg)
+        raise FlagError(f"--oversellrate {text} must be above 0")
     return rate
 
 
@@ -326,8 +321,7 @@ def _read_queue_labels(text: str) -> dict[str, str]:
         )
         raise FlagError(msg)
     if len(set(shown.values())) < len(keys):
-        msg = f"--metrics-queue-labels {text}: two keys are shown under one name"
-        raise FlagError(msg)
+        raise FlagError(f"--metrics-queue-labels {text}: two keys are shown under one name")
     return shown
 
 
@@ -359,8 +353,7 @@ def _read_small_units(text: str) -> dict[str, int]:
         try:
             amounts[name] = amount(name, quantity)
         except QuantityError as error:
-            msg = f"--small-units {each!r}: {error}"
-            raise FlagError(msg) from error
+            raise FlagError(f"--small-units {each!r}: {error}") from error
     return amounts
 
 
@@ -373,11 +366,9 @@ def read_seconds(flag: str, text: str) -> float:
     try:
         seconds = parse_seconds(text)
     except DurationError as error:
-        msg = f"{flag}: {error}"
-        raise FlagError(msg) from error
+        raise FlagError(f"{flag}: {error}") from error
     if seconds <= 0:
-        msg = f"{flag} {text}: more than 0 is needed"
-        raise FlagError(msg)
+        raise FlagError(f"{flag} {text}: more than 0 is needed")
     return seconds
 
 
@@ -402,8 +393,7 @@ def _read_feature_gates(text: str) -> dict[str, bool]:
             raise FlagError(msg)
         wanted = parse_bool(f"{FEATURE_GATES_FLAG} {name}", value)
         if FEATURE_GATES[name] not in {None, wanted}:
-            msg = f"{FEATURE_GATES_FLAG}: {gate} is not available in this version"
-            raise FlagError(msg)
+            raise FlagError(f"{FEATURE_GATES_FLAG}: {gate} is not available in this version")
         gates[name] = wanted
     return gates
 

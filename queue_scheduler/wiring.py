@@ -60,11 +60,7 @@ from shared_api.backoff import Backoff
 from shared_api.client.discovery import KindProbe
 from shared_api.client.event_recorder import EventRecorder
 from shared_api.client.resource_client import ResourceType
-from shared_api.client.resource_types import (
-    ELASTIC_QUOTAS,
-    QUEUE_UNITS,
-    QUEUES,
-)
+from shared_api.client.resource_types import ELASTIC_QUOTAS, QUEUE_UNITS, QUEUES
 from shared_api.client.write_dispatcher import WriteDispatcher
 from shared_api.debug_api.access import list_units_there
 from shared_api.debug_api.server import DebugServer, GuardOf, open_debug_server

@@ -15,12 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from shared_api.objects.pod import (
-    Container,
-    PodSpec,
-    QuantityText,
-    ResourceRequirements,
-)
+from shared_api.objects.pod import Container, PodSpec, QuantityText, ResourceRequirements
 from shared_api.quantity import QuantityError, amount_of_nanos, parse_quantity
 from shared_api.resource_list import Amounts, add, maximum
 from shared_api.resource_names import rename_deprecated

@@ -39,13 +39,7 @@ from shared_api.leader_election import (
     SoleLeader,
 )
 from shared_api.lease_lock import ApiLeaseLock
-from shared_api.local_program import (
-    USAGE_ERRORS,
-    Check,
-    LocalProgram,
-    LocalWork,
-    run_local_program,
-)
+from shared_api.local_program import USAGE_ERRORS, Check, LocalProgram, LocalWork, run_local_program
 from shared_api.metrics import SharedMetrics
 from shared_api.process.clock import Clock
 from shared_api.process.loop_thread import LoopThread, Step

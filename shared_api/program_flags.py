@@ -180,8 +180,7 @@ def _whole_seconds(text: str) -> int:
     seconds = _seconds(text)
     if not seconds.is_integer():
         # The field of a Lease holds whole seconds.
-        msg = f"{text!r} are no whole seconds"
-        raise argparse.ArgumentTypeError(msg)
+        raise argparse.ArgumentTypeError(f"{text!r} are no whole seconds")
     return int(seconds)
 
 
@@ -229,8 +228,7 @@ def read_process_flags(got: argparse.Namespace) -> ProcessFlags:
 def _check_numbers(got: argparse.Namespace) -> None:
     for flag, count in (("--writers", got.writers), ("--kube-api-burst", got.kube_api_burst)):
         if count < 1:
-            msg = f"{flag} {count}: at least 1 is needed"
-            raise FlagError(msg)
+            raise FlagError(f"{flag} {count}: at least 1 is needed")
     # The election checks that its durations are consistent, but nan would pass every comparison.
     for flag, number in (
         ("--kube-api-qps", got.kube_api_qps),
@@ -238,8 +236,7 @@ def _check_numbers(got: argparse.Namespace) -> None:
         ("--leader-elect-retry-period", got.retry_seconds),
     ):
         if not (math.isfinite(number) and number >= 0):
-            msg = f"{flag} {number:g}: a number is needed that is not below 0"
-            raise FlagError(msg)
+            raise FlagError(f"{flag} {number:g}: a number is needed that is not below 0")
 
 
 def check_keys(node: yaml.MappingNode) -> None:
@@ -279,8 +276,7 @@ def read_config_file(path: str) -> object:
     try:
         document = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=StrictLoader)  # noqa: S506 - a SafeLoader
     except OSError as error:
-        msg = f"--config {path}: {error.strerror or error}"
-        raise ConfigurationError(msg) from error
+        raise ConfigurationError(f"--config {path}: {error.strerror or error}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         msg = f"--config {path}: not valid YAML: {' '.join(str(error).split())}"
         raise ConfigurationError(msg) from error
@@ -311,8 +307,7 @@ def check_pair(prefix: str, certificate: str, key: str) -> None:
         FlagError: One of the two is missing.
     """
     if bool(certificate) != bool(key):
-        msg = f"{prefix}-certificate and {prefix}-key go together"
-        raise FlagError(msg)
+        raise FlagError(f"{prefix}-certificate and {prefix}-key go together")
 
 
 def parse_bool(flag: str, text: str) -> bool:
@@ -324,8 +319,7 @@ def parse_bool(flag: str, text: str) -> bool:
     truth = {"true": True, "1": True, "t": True, "false": False, "0": False, "f": False}
     value = truth.get(text.lower())
     if value is None:
-        msg = f"{flag} {text!r} is neither true nor false"
-        raise FlagError(msg)
+        raise FlagError(f"{flag} {text!r} is neither true nor false")
     return value
 
 

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from koord_queue.checks.facts import (
-    Facts,
-    condition_of,
-    containers_of,
-    flag_of,
-    part,
-    text_of,
-)
+from koord_queue.checks.facts import Facts, condition_of, containers_of, flag_of, part, text_of
 from koord_queue.checks.findings import Finding, ok, problem, unknown, warning
 
 NAME: Final = "v1alpha1.visibility.koord-queue"

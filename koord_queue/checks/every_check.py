@@ -12,12 +12,7 @@ from koord_queue.checks.koordinator import check_koordinator
 from koord_queue.checks.objects import check_objects, check_queues, check_quotas, check_units
 from koord_queue.checks.pods import check_pods
 from koord_queue.checks.policies import check_policies
-from koord_queue.checks.programs import (
-    check_alone,
-    check_leases,
-    check_programs,
-    check_versions,
-)
+from koord_queue.checks.programs import check_alone, check_leases, check_programs, check_versions
 from koord_queue.checks.record import check_record
 from koord_queue.checks.rights import check_accounts, check_rights
 from koord_queue.checks.server import check_clock, check_crds, check_server

@@ -12,12 +12,7 @@ from koord_queue.errors import CommandError
 from koord_queue.reach import questions
 from koord_queue.reach.dry_run import apply_dry
 from koord_queue.reach.errors import NotServed
-from koord_queue.session.answer_context import (
-    AnswerContext,
-    has_cluster,
-    open_context,
-    show_tree,
-)
+from koord_queue.session.answer_context import AnswerContext, has_cluster, open_context, show_tree
 from koord_queue.session.session import Session
 from koord_queue.show.paragraphs import write_lines
 from koord_queue.show.tried import tried_lines

@@ -19,12 +19,7 @@ from koord_queue.session import edit_flags
 from koord_queue.session.answer_context import AnswerContext, has_cluster, open_context, show_tree
 from koord_queue.session.session import Session
 from koord_queue.show.paragraphs import write_lines
-from koord_queue.show.what_if import (
-    HORIZON_COLUMNS,
-    horizon_lines,
-    horizon_rows,
-    what_if_lines,
-)
+from koord_queue.show.what_if import HORIZON_COLUMNS, horizon_lines, horizon_rows, what_if_lines
 
 Json = dict[str, Any]
 

@@ -10,12 +10,7 @@ import msgspec
 from koord_queue.importing.kueue_objects import KueueObjects
 from koord_queue.importing.plan import Json, Lost
 from shared_api.well_known_kinds import KNOWN_JOB_KINDS
-from shared_api.well_known_labels import (
-    KUEUE_QUEUE_NAME,
-    MAX_EXEC_TIME,
-    PRIORITY,
-    QUOTA_NAME,
-)
+from shared_api.well_known_labels import KUEUE_QUEUE_NAME, MAX_EXEC_TIME, PRIORITY, QUOTA_NAME
 
 PRIORITY_CLASS: Final = "kueue.x-k8s.io/priority-class"
 """Label on jobs: their WorkloadPriorityClass."""

@@ -18,13 +18,7 @@ from koord_queue.importing.kueue_jobs import (
     move_job,
     runs_in,
 )
-from koord_queue.importing.kueue_objects import (
-    GROUP,
-    PLURALS,
-    VERSIONS,
-    KueueObjects,
-    read_objects,
-)
+from koord_queue.importing.kueue_objects import GROUP, PLURALS, VERSIONS, KueueObjects, read_objects
 from koord_queue.importing.plan import Lost, Plan
 from koord_queue.reach.errors import Missing, NotServed, Refused
 from koord_queue.reach.resources import Resources

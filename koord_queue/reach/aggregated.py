@@ -24,5 +24,4 @@ class AggregatedApi:
         try:
             return question.aggregated_api(self._cluster)
         except NotServed as error:
-            message = f"the aggregated API is not served here ({error.message})"
-            raise NotServed(message) from error
+            raise NotServed(f"the aggregated API is not served here ({error.message})") from error

@@ -154,8 +154,7 @@ def _apply(
     except NotServed:
         raise
     except CommandError as error:
-        text = f"{kind} {where}/{name} would not be {act}: {error.message}"
-        raise CommandError(text) from error
+        raise CommandError(f"{kind} {where}/{name} would not be {act}: {error.message}") from error
     found: Json = msgspec.json.decode(answer)
     found.get("metadata", {}).pop("managedFields", None)
     return {"apiVersion": api_version, "kind": kind, **found}

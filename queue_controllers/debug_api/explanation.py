@@ -25,12 +25,7 @@ from queue_controllers.decision.job_view import JobView
 from queue_controllers.decision.pending import PROOF_SECONDS
 from queue_controllers.jobframework.generic_job import JobFacts
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.well_known_labels import (
-    KUEUE_QUEUE_NAME,
-    QUEUE_NAME,
-    QUOTA_NAME,
-    read_quota_name,
-)
+from shared_api.well_known_labels import KUEUE_QUEUE_NAME, QUEUE_NAME, QUOTA_NAME, read_quota_name
 
 
 class JobStanding(StrEnum):

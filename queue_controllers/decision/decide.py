@@ -41,27 +41,12 @@ from queue_controllers.decision.eviction import (
     move_backoff_end,
     requeue_at_time_limit,
 )
-from queue_controllers.decision.job_annotations import (
-    has_own_backoff,
-    settings_of_job,
-)
+from queue_controllers.decision.job_annotations import has_own_backoff, settings_of_job
 from queue_controllers.decision.job_marks import with_mark, without_mark
 from queue_controllers.decision.job_ownership import may_use_quota
-from queue_controllers.decision.job_state import (
-    JobState,
-    State,
-    judge_gates,
-    judge_job,
-)
-from queue_controllers.decision.job_view import (
-    LEFT_TO_ITS_OWNER,
-    Decision,
-    JobMemory,
-    JobView,
-)
-from queue_controllers.decision.job_warnings import (
-    warn_about_job,
-)
+from queue_controllers.decision.job_state import JobState, State, judge_gates, judge_job
+from queue_controllers.decision.job_view import LEFT_TO_ITS_OWNER, Decision, JobMemory, JobView
+from queue_controllers.decision.job_warnings import warn_about_job
 from queue_controllers.decision.pending import (
     SILENT_SECONDS,
     WAITING_PHASES,
@@ -85,10 +70,7 @@ from queue_controllers.decision.queue_unit_builder import (
     is_only_demand,
 )
 from queue_controllers.decision.release import let_run
-from queue_controllers.decision.running import (
-    follow_job,
-    wait_in_time,
-)
+from queue_controllers.decision.running import follow_job, wait_in_time
 from queue_controllers.decision.unit_status_patches import OPERATOR_SILENT, move_unit
 from queue_controllers.jobframework.generic_job import JobFacts, Outcome
 from shared_api.objects.queue_unit import MAX_POD_SETS, QueueUnit

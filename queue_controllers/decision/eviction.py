@@ -28,10 +28,7 @@ from queue_controllers.decision.actions import (
 )
 from queue_controllers.decision.grants import outgrows, plan_restoration, was_released_already
 from queue_controllers.decision.job_annotations import how_to_activate, read_active
-from queue_controllers.decision.job_ownership import (
-    ClusterContext,
-    quota_of_job,
-)
+from queue_controllers.decision.job_ownership import ClusterContext, quota_of_job
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.job_state import JobState
 from queue_controllers.decision.job_view import Decision, JobView, Moment

@@ -23,13 +23,7 @@ from queue_controllers.decision.actions import (
 from queue_controllers.decision.grants import plan_restoration
 from queue_controllers.decision.job_annotations import how_to_activate
 from queue_controllers.decision.job_state import JobState
-from queue_controllers.decision.job_view import (
-    Decision,
-    JobMemory,
-    JobView,
-    LostUnit,
-    Moment,
-)
+from queue_controllers.decision.job_view import Decision, JobMemory, JobView, LostUnit, Moment
 from queue_controllers.decision.unit_status_patches import set_condition
 from queue_controllers.jobframework.generic_job import AWAITS_PREVIEW, JobFacts
 from shared_api.objects.meta import Condition, find_condition

@@ -30,12 +30,7 @@ from queue_controllers.jobframework.pod_template import (
     ScheduledPodTemplate,
 )
 from shared_api.objects.limit_range import LimitRange, LimitRangeItem
-from shared_api.objects.pod import (
-    PodSpec,
-    QuantityText,
-    ResourceQuantities,
-    ResourceRequirements,
-)
+from shared_api.objects.pod import PodSpec, QuantityText, ResourceQuantities, ResourceRequirements
 from shared_api.objects.runtime_class import RuntimeClass
 from shared_api.pod_requests import pod_requests
 from shared_api.quantity import QuantityError, canonical, format_amount, parse_quantity

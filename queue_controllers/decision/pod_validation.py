@@ -19,10 +19,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from queue_controllers.jobframework.pod_template import (
-    ScheduledContainer,
-    ScheduledPodTemplate,
-)
+from queue_controllers.jobframework.pod_template import ScheduledContainer, ScheduledPodTemplate
 from shared_api.objects.field_schema import LABEL_LENGTH, SUBDOMAIN_LENGTH
 from shared_api.quantity import QuantityError, canonical, parse_quantity
 

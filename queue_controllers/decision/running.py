@@ -35,11 +35,7 @@ from queue_controllers.decision.grants import (
 from queue_controllers.decision.job_state import JobState, PodCounts, State
 from queue_controllers.decision.job_view import Decision, JobMemory, JobView, Moment
 from queue_controllers.decision.pending import wait_for_old_pods
-from queue_controllers.decision.pods_not_ready import (
-    judge_pods,
-    wants_no_pods,
-    with_refusal_event,
-)
+from queue_controllers.decision.pods_not_ready import judge_pods, wants_no_pods, with_refusal_event
 from queue_controllers.decision.queue_unit_builder import (
     POD_SETS_HASH,
     body_of_demand,

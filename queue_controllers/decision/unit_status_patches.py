@@ -11,9 +11,7 @@ import msgspec
 from queue_controllers.decision.actions import PatchUnitStatus
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.job_view import Moment
-from shared_api.evictions import (
-    RUNNING_TIMEOUT_SECONDS,
-)
+from shared_api.evictions import RUNNING_TIMEOUT_SECONDS
 from shared_api.objects.meta import Condition, is_condition_true
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import (

@@ -12,12 +12,7 @@ from typing import Final
 
 import msgspec
 
-from queue_controllers.decision.actions import (
-    Action,
-    EventType,
-    RecordJobEvent,
-    SuspendJob,
-)
+from queue_controllers.decision.actions import Action, EventType, RecordJobEvent, SuspendJob
 from queue_controllers.decision.job_settings import JobSettings
 from queue_controllers.decision.job_view import Decision, JobMemory
 from queue_controllers.jobframework.generic_job import JobKind

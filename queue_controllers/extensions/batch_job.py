@@ -34,10 +34,7 @@ from queue_controllers.jobframework.pod_set_names import pod_set_name
 from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
 from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
 from shared_api.objects.job import JobStatus
-from shared_api.objects.meta import (
-    ObjectMeta,
-    WireStruct,
-)
+from shared_api.objects.meta import ObjectMeta, WireStruct
 
 KIND: Final = JobKind(
     key="job",

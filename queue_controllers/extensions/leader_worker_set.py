@@ -21,11 +21,7 @@ from queue_controllers.job_families.gated_pods import (
     read_group_status,
     template_of_pod,
 )
-from queue_controllers.jobframework.generic_job import (
-    JobKind,
-    JobPodSet,
-    StatusFacts,
-)
+from queue_controllers.jobframework.generic_job import JobKind, JobPodSet, StatusFacts
 from queue_controllers.jobframework.pod_template import ScheduledPod, ScheduledPodTemplate
 from shared_api.held_jobs import LEADER_WORKER_SET, uid_of_name
 from shared_api.objects.meta import ObjectMeta, WireStruct

@@ -23,22 +23,12 @@ from queue_controllers.job_families.gated_pods import (
     read_group_status,
     template_of_pod,
 )
-from queue_controllers.jobframework.generic_job import (
-    JobKind,
-    JobPodSet,
-    Outcome,
-    StatusFacts,
-)
+from queue_controllers.jobframework.generic_job import JobKind, JobPodSet, Outcome, StatusFacts
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from shared_api.objects.pod import Pod
 from shared_api.pod_group_labels import read_group_mark
 from shared_api.well_known_kinds import KNOWN_JOB_KINDS
-from shared_api.well_known_labels import (
-    LWS_NAME,
-    RELATED_QUEUE_UNIT,
-    RELEASED_AT,
-    read_annotation,
-)
+from shared_api.well_known_labels import LWS_NAME, RELATED_QUEUE_UNIT, RELEASED_AT, read_annotation
 
 KIND: Final = JobKind(
     key="pod",

@@ -23,22 +23,12 @@ from queue_controllers.job_families.gated_pods import (
     shape_of,
     template_of_pod,
 )
-from queue_controllers.jobframework.generic_job import (
-    JobKind,
-    JobPodSet,
-    Outcome,
-    StatusFacts,
-)
+from queue_controllers.jobframework.generic_job import JobKind, JobPodSet, Outcome, StatusFacts
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from shared_api.held_jobs import POD_GROUP, uid_of_name
 from shared_api.objects.meta import ObjectMeta, WireStruct
 from shared_api.objects.pod import Pod
-from shared_api.pod_group_labels import (
-    KOORDINATOR_API,
-    PLUGINS_API,
-    GroupMark,
-    read_group_mark,
-)
+from shared_api.pod_group_labels import KOORDINATOR_API, PLUGINS_API, GroupMark, read_group_mark
 
 KIND: Final = JobKind(
     key=POD_GROUP,

@@ -22,11 +22,7 @@ from queue_controllers.job_families.gated_pods import (
     read_group_status,
     template_of_pod,
 )
-from queue_controllers.jobframework.generic_job import (
-    JobKind,
-    JobPodSet,
-    StatusFacts,
-)
+from queue_controllers.jobframework.generic_job import JobKind, JobPodSet, StatusFacts
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from shared_api.objects.meta import NO_UID, ObjectMeta, Uid, WireStruct
 from shared_api.objects.pod import Pod

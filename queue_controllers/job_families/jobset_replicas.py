@@ -10,10 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from queue_controllers.job_families.job_conditions import read_outcome, read_suspended
-from queue_controllers.jobframework.generic_job import (
-    JobPodSet,
-    StatusFacts,
-)
+from queue_controllers.jobframework.generic_job import JobPodSet, StatusFacts
 from queue_controllers.jobframework.pod_set_names import pod_set_name
 from queue_controllers.jobframework.pod_template import ScheduledPodTemplate
 from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body

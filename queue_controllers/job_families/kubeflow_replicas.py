@@ -35,12 +35,7 @@ from queue_controllers.jobframework.pod_set_names import pod_set_name
 from queue_controllers.jobframework.pod_template import ScheduledContainer, ScheduledPodTemplate
 from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
 from shared_api.field_path import parse_path
-from shared_api.objects.meta import (
-    Condition,
-    Timestamp,
-    WireStruct,
-    is_condition_true,
-)
+from shared_api.objects.meta import Condition, Timestamp, WireStruct, is_condition_true
 
 JOB_NAME_LABEL: Final = "training.kubeflow.org/job-name"
 OPERATOR_LABEL: Final = "training.kubeflow.org/operator-name"

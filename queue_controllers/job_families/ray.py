@@ -30,10 +30,7 @@ from queue_controllers.jobframework.pod_set_names import (
     MAX_POD_SET_NAME_CHARS,
     pod_set_name,
 )
-from queue_controllers.jobframework.pod_template import (
-    ScheduledContainer,
-    ScheduledPodTemplate,
-)
+from queue_controllers.jobframework.pod_template import ScheduledContainer, ScheduledPodTemplate
 from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
 from shared_api.field_path import FieldPath
 from shared_api.objects.meta import Condition, WireStruct, is_condition_true

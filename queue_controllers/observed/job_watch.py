@@ -22,12 +22,7 @@ from queue_controllers.watches.cluster_context import ClusterContextReader, Cont
 from queue_controllers.watches.informers import InformerFactory
 from queue_controllers.watches.job_trimming import JobTrimmer
 from queue_controllers.watches.pod_groups import PodGroupCache
-from queue_controllers.watches.pod_usage import (
-    FOLLOWED_PODS,
-    pod_indexes,
-    pods_of_job,
-    slimmer_for,
-)
+from queue_controllers.watches.pod_usage import FOLLOWED_PODS, pod_indexes, pods_of_job, slimmer_for
 from queue_controllers.watches.related_objects import RelatedObjectReader
 from shared_api.client.errors import ApiFailure
 from shared_api.client.resource_client import ResourceType
@@ -328,6 +323,5 @@ def find_kinds(kinds: Sequence[str]) -> dict[str, GenericJob[Any]]:
         if gated:
             why = "not followed: only this queue's gate tells such pods from others"
         names = gated or ", ".join(others) or "none"
-        msg = f"--shadow-kinds: {names} {why}; there are: {', '.join(sorted(known))}"
-        raise FlagError(msg)
+        raise FlagError(f"--shadow-kinds: {names} {why}; there are: {', '.join(sorted(known))}")
     return {key: known[key] for key in kinds}

@@ -25,12 +25,7 @@ from queue_controllers.job_families.gated_pods import (
     shape_of,
     template_of_pod,
 )
-from queue_controllers.jobframework.generic_job import (
-    JobPodSet,
-    LabelsPods,
-    Outcome,
-    StatusFacts,
-)
+from queue_controllers.jobframework.generic_job import JobPodSet, LabelsPods, Outcome, StatusFacts
 from queue_controllers.jobframework.pod_template import ScheduledPod, ScheduledPodSpec
 from queue_controllers.observed.job_reading import TimedStatus
 from shared_api.held_jobs import uid_of_name

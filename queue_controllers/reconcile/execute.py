@@ -41,11 +41,7 @@ from queue_controllers.jobframework.generic_job import (
 )
 from queue_controllers.jobframework.list_patches import combine_patches, fill_all
 from queue_controllers.jobframework.partial_parallelism import Resize
-from queue_controllers.jobframework.template_updates import (
-    NOTHING_ADDED,
-    read_added,
-    take_off_body,
-)
+from queue_controllers.jobframework.template_updates import NOTHING_ADDED, read_added, take_off_body
 from shared_api.client.errors import Forbidden, NotFound
 from shared_api.client.event_recorder import Event, EventType, ObjectReference
 from shared_api.client.flow_control import Lane

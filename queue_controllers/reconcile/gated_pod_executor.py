@@ -15,26 +15,12 @@ from typing import Any, Final, Protocol, cast
 import msgspec
 
 from queue_controllers.decision.actions import MarkPods, ReleaseJob, SuspendJob
-from queue_controllers.job_families.gated_pods import (
-    PodGroup,
-    is_held,
-    is_opened,
-    unparking_patch,
-)
-from queue_controllers.jobframework.generic_job import (
-    GenericJob,
-    pod_set_of_pod,
-    updates_of_stamps,
-)
+from queue_controllers.job_families.gated_pods import PodGroup, is_held, is_opened, unparking_patch
+from queue_controllers.jobframework.generic_job import GenericJob, pod_set_of_pod, updates_of_stamps
 from queue_controllers.jobframework.list_patches import combine_patches
 from queue_controllers.jobframework.pod_template import ScheduledPod
 from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
-from queue_controllers.reconcile.execute import (
-    EventSink,
-    Executor,
-    NotLeadingError,
-    WrittenObjects,
-)
+from queue_controllers.reconcile.execute import EventSink, Executor, NotLeadingError, WrittenObjects
 from shared_api.client.errors import NotFound
 from shared_api.client.resource_client import PatchType, ResourceClient, ResourceType
 from shared_api.client.resource_types import PODS

@@ -41,11 +41,7 @@ from queue_controllers.decision.pending import read_lost
 from queue_controllers.decision.queue_unit_builder import choose_unit_name
 from queue_controllers.decision.running import STAYS_SECONDS, counts_due
 from queue_controllers.decision.unjudged import decide_unjudged, without_annotations
-from queue_controllers.jobframework.generic_job import (
-    GenericJob,
-    JobT,
-    read_facts,
-)
+from queue_controllers.jobframework.generic_job import GenericJob, JobT, read_facts
 from queue_controllers.reconcile.execute import Executor, NotLeadingError
 from queue_controllers.reconcile.job_reader import (
     EventLookup,

@@ -41,14 +41,7 @@ from queue_controllers.reservations.reservation_builder import (
     plan_reservations,
     with_updates,
 )
-from shared_api.client.errors import (
-    ApiFailure,
-    BadRequest,
-    Conflict,
-    Forbidden,
-    Invalid,
-    NotFound,
-)
+from shared_api.client.errors import ApiFailure, BadRequest, Conflict, Forbidden, Invalid, NotFound
 from shared_api.client.resource_types import RESERVATIONS
 from shared_api.informer.indexed_store import IndexedStore, IndexFunction
 from shared_api.informer.kind_watch import KindWatch

@@ -41,11 +41,7 @@ from shared_api.informer.indexed_store import IndexedStore, IndexFunction
 from shared_api.objects.meta import NO_UID, ObjectMeta, OwnerReference, Uid
 from shared_api.objects.pod import Pod, PodSpec
 from shared_api.timestamps import read_time
-from shared_api.well_known_labels import (
-    RELATED_POD_SET,
-    RELATED_QUEUE_UNIT,
-    read_annotation,
-)
+from shared_api.well_known_labels import RELATED_POD_SET, RELATED_QUEUE_UNIT, read_annotation
 
 BY_OWNER: Final = "owner"
 BY_UNIT: Final = "unit"

@@ -8,10 +8,7 @@ from queue_insight.insight.admitted import Admitted, Evictor
 from queue_insight.insight.change import Change, Patch
 from queue_insight.insight.changes import Changes
 from queue_insight.insight.explain import Explanation, Verdict
-from queue_insight.insight.explanation_texts import (
-    spared_texts,
-    unknown_admission_text,
-)
+from queue_insight.insight.explanation_texts import spared_texts, unknown_admission_text
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.debug_api.hiding import OfUnit, Owner, Sentence, with_sentences
 from queue_scheduler.debug_api.views import RefusalView, quota_of, view_refusal

@@ -14,12 +14,7 @@ import msgspec
 
 from queue_insight.forecast.arrivals import ArrivalHistory
 from queue_insight.forecast.calibration import Adjustment, Calibration
-from queue_insight.forecast.paths import (
-    DrawnRuns,
-    Path,
-    play,
-    waiting_uids,
-)
+from queue_insight.forecast.paths import DrawnRuns, Path, play, waiting_uids
 from queue_insight.forecast.quantiles import MIDDLE, Wait, quantile, summarize
 from queue_insight.forecast.run_times import RunTimes
 from queue_insight.insight.trials import SpentError

@@ -22,12 +22,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from queue_insight.forecast.survival import (
-    Curve,
-    Group,
-    hazards,
-    log_normal_hazards,
-)
+from queue_insight.forecast.survival import Curve, Group, hazards, log_normal_hazards
 from queue_insight.forecast.traits import Traits, traits_of_run
 from queue_insight.insight.finished_run import FinishedRun
 

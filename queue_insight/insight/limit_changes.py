@@ -11,13 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from queue_insight.insight.change import Change, ChangeKind, count_of
-from queue_insight.insight.limit_edits import (
-    Limit,
-    name_limit,
-    name_raise,
-    nodes_for,
-    raise_limits,
-)
+from queue_insight.insight.limit_edits import Limit, name_limit, name_raise, nodes_for, raise_limits
 from queue_insight.insight.question import Question
 from queue_insight.insight.raise_search import (
     NoRaiseReason,

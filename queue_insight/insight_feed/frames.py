@@ -98,11 +98,9 @@ def _kind(number: int) -> Kind:
     try:
         return Kind(number)
     except ValueError as error:
-        msg = f"a frame of the unknown kind {number}"
-        raise FrameError(msg) from error
+        raise FrameError(f"a frame of the unknown kind {number}") from error
 
 
 def _check(kind: Kind, length: int) -> None:
     if length > MAX_BYTES[kind]:
-        msg = f"a {kind.name} of {length} bytes, at most {MAX_BYTES[kind]} are read"
-        raise FrameError(msg)
+        raise FrameError(f"a {kind.name} of {length} bytes, at most {MAX_BYTES[kind]} are read")

@@ -103,8 +103,7 @@ class _AnswerReader:
         # uvicorn's answer to a request that is not HTTP ends with the connection.
         self.is_complete = bool(self._status) and not names & _LENGTHS
         if not self.is_complete:
-            msg = "no more of it came"
-            raise ConnectionResetError(msg)
+            raise ConnectionResetError("no more of it came")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers.append((name.decode("latin-1"), value.decode("latin-1")))

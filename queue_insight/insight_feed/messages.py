@@ -115,5 +115,4 @@ def decode_message(frame: Frame, kind: type[MessageT]) -> MessageT:
     try:
         return msgspec.msgpack.decode(frame.content, type=kind)
     except msgspec.DecodeError as error:
-        msg = f"a {frame.kind.name} that cannot be read: {error}"
-        raise FrameError(msg) from error
+        raise FrameError(f"a {frame.kind.name} that cannot be read: {error}") from error

@@ -141,8 +141,7 @@ class FeedServer:
 
     def _take(self, frame: Frame) -> None:
         if self._hello is None and frame.kind is not Kind.HELLO:
-            msg = f"a {frame.kind.name} came first"
-            raise FrameError(msg)
+            raise FrameError(f"a {frame.kind.name} came first")
         match frame.kind:
             case Kind.HELLO:
                 self._on_hello(decode_message(frame, Hello))
@@ -160,8 +159,7 @@ class FeedServer:
         got = (hello.protocol, hello.version, hello.interpreter)
         own = (PROTOCOL, VERSION, describe_interpreter())
         if got != own:
-            msg = f"the scheduler is {got}, this program is {own}"
-            raise FollowError(msg)
+            raise FollowError(f"the scheduler is {got}, this program is {own}")
         self._hello = hello
         for each in self._recorders:
             each.on_hello(hello)

@@ -248,8 +248,7 @@ def _networks(text: str) -> Networks:
     try:
         return read_networks(_parts(text))
     except ValueError as error:
-        msg = f"{TRUSTED_FLAG}: {error}"
-        raise FlagError(msg) from error
+        raise FlagError(f"{TRUSTED_FLAG}: {error}") from error
 
 
 def _service(text: str) -> ServiceReference:
@@ -265,18 +264,15 @@ def _interval(text: str) -> float:
     try:
         seconds = parse_seconds(text)
     except DurationError as error:
-        msg = f"--forecast-interval: {error}"
-        raise FlagError(msg) from error
+        raise FlagError(f"--forecast-interval: {error}") from error
     if not seconds:
-        msg = "--forecast-interval must be above 0"
-        raise FlagError(msg)
+        raise FlagError("--forecast-interval must be above 0")
     return seconds
 
 
 def _count(flag: str, text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS):
-        msg = f"{flag} {text!r} is no whole number from 0 on"
-        raise FlagError(msg)
+        raise FlagError(f"{flag} {text!r} is no whole number from 0 on")
     return int(text)
 
 
@@ -284,17 +280,14 @@ def _bytes(flag: str, text: str) -> int:
     try:
         found = amount("memory", text)
     except QuantityError as error:
-        msg = f"{flag}: {error}"
-        raise FlagError(msg) from error
+        raise FlagError(f"{flag}: {error}") from error
     if found <= 0:
-        msg = f"{flag} must be above 0"
-        raise FlagError(msg)
+        raise FlagError(f"{flag} must be above 0")
     return found
 
 
 def _folder(flag: str, text: str) -> Path:
     path = Path(text)
     if not path.is_dir():
-        msg = f"{flag} {text!r} is no folder"
-        raise FlagError(msg)
+        raise FlagError(f"{flag} {text!r} is no folder")
     return path

@@ -76,8 +76,7 @@ class FollowedEngine(SharedEngine):
             FollowError: It is not the next one.
         """
         if self.followed is None or call.number != self._number + 1:
-            msg = f"call {call.number} came after {self._number}"
-            raise FollowError(msg)
+            raise FollowError(f"call {call.number} came after {self._number}")
         with self._lock:
             answer = play(self._engine, call)
         self._number = call.number
@@ -91,8 +90,7 @@ class FollowedEngine(SharedEngine):
         """
         was = self.followed
         if was is None or state.number != self._number:
-            msg = f"the state after call {state.number} came after {self._number}"
-            raise FollowError(msg)
+            raise FollowError(f"the state after call {state.number} came after {self._number}")
         self.followed = Followed(
             number=state.number,
             state_at=state.wall.astimezone(UTC),

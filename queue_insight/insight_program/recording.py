@@ -212,8 +212,7 @@ class RecordedPast:
         try:
             restored = self._travel.at(moment.timestamp())
         except (TooEarlyError, StoreError, CheckpointError) as error:
-            msg = f"there is no state of {moment.isoformat()}: {error}"
-            raise NoStateError(msg) from error
+            raise NoStateError(f"there is no state of {moment.isoformat()}: {error}") from error
         # A copy, which the caller has for itself.
         return Source(OwnEngine(restored.engine), moment, self._is_leader(), lambda: moment)
 
@@ -233,5 +232,4 @@ class RecordedPast:
         except StoreError as error:
             if is_opening:
                 return LogPage(entries=(), cursor=None)
-            msg = f"the record cannot be read: {error}"
-            raise NoStateError(msg) from error
+            raise NoStateError(f"the record cannot be read: {error}") from error

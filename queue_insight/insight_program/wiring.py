@@ -39,12 +39,7 @@ from queue_insight.insight_program.followed_engine import FollowedEngine
 from queue_insight.insight_program.forecast_metrics import ForecastMetrics
 from queue_insight.insight_program.forecasting import RunWatcher, fork_state
 from queue_insight.insight_program.horizons import PATIENCE_SECONDS, SHARE, Horizons
-from queue_insight.insight_program.recording import (
-    FILE,
-    EngineRecorder,
-    RecordedPast,
-    read_runs,
-)
+from queue_insight.insight_program.recording import FILE, EngineRecorder, RecordedPast, read_runs
 from queue_insight.insight_program.sources import Past, Sources, WithoutPast
 from shared_api.local_program import Check, LocalProgram
 from shared_api.objects.namespace import Namespace

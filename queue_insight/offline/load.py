@@ -18,10 +18,7 @@ from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.framework.installed_packages import PLUGIN_GROUP, find_offered
 from queue_scheduler.framework.offline_handle import OfflineHandle
 from queue_scheduler.setup.engine_building import build_engine
-from queue_scheduler.setup.plugin_loading import (
-    BUILT_IN,
-    load_policies,
-)
+from queue_scheduler.setup.plugin_loading import BUILT_IN, load_policies
 from shared_api.program_flags import ConfigurationError
 from shared_api.version import VERSION
 

@@ -17,17 +17,8 @@ from queue_insight.replay.progress import Progress
 from queue_insight.replay.quota_files import Objects, read_queues, read_quotas
 from queue_insight.replay.replay_run import Outcome, Settings, replay
 from queue_insight.replay.replayed_world import World, policy_names
-from queue_insight.replay.report import (
-    Json,
-    build_report,
-    describe_margin,
-    to_bytes,
-)
-from queue_insight.replay.score_command import (
-    ScoreOptions,
-    score_report_lines,
-    score_trace,
-)
+from queue_insight.replay.report import Json, build_report, describe_margin, to_bytes
+from queue_insight.replay.score_command import ScoreOptions, score_report_lines, score_trace
 from queue_insight.replay.trace_files import read_trace
 from queue_scheduler.configuration import KoordQueueConfiguration, load_configuration
 from shared_api.durations import seconds_in_words

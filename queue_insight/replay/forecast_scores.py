@@ -10,14 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import mean, median
 from typing import Any, Final
 
-from queue_insight.forecast.quantiles import (
-    HIGH,
-    HORIZON_NAMES,
-    LOW,
-    MIDDLE,
-    Wait,
-    horizon_of,
-)
+from queue_insight.forecast.quantiles import HIGH, HORIZON_NAMES, LOW, MIDDLE, Wait, horizon_of
 from queue_insight.replay.scored_replay import WEEK, Question
 
 Json = dict[str, Any]

@@ -85,8 +85,7 @@ def read_documents(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
         found = list(yaml.load_all(read_bytes(path), Loader=StrictLoader))
     except yaml.YAMLError as error:
-        msg = f"{path}: not valid YAML: {' '.join(str(error).split())}"
-        raise TraceError(msg) from error
+        raise TraceError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
     for number, document in enumerate(found, 1):
         if document is not None:
             yield from _objects(f"{path}, document {number}", document)

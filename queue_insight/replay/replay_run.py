@@ -10,13 +10,7 @@ from typing import Final
 
 import msgspec
 
-from queue_insight.insight.virtual_cluster import (
-    Arrival,
-    Event,
-    EventKind,
-    Outside,
-    VirtualCluster,
-)
+from queue_insight.insight.virtual_cluster import Arrival, Event, EventKind, Outside, VirtualCluster
 from queue_insight.replay.jobs import Job, Trace
 from queue_insight.replay.replayed_world import (
     UnitMaker,

@@ -27,12 +27,7 @@ from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.meta import ObjectMeta, Uid
-from shared_api.objects.pod import (
-    Container,
-    PodSpec,
-    PodTemplate,
-    ResourceRequirements,
-)
+from shared_api.objects.pod import Container, PodSpec, PodTemplate, ResourceRequirements
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import PodSet, QueueUnit, QueueUnitSpec
 from shared_api.objects.resource_quota import ResourceQuota

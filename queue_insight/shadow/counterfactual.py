@@ -26,19 +26,8 @@ from msgspec.structs import replace
 
 from queue_insight.insight.virtual_cluster import Event, EventKind, Outside, VirtualCluster
 from queue_insight.replay.quota_files import QUOTA_KINDS, Objects, Quota
-from queue_insight.replay.replayed_world import (
-    World,
-    build_engine,
-    find_queues,
-    top_limits,
-)
-from queue_insight.shadow.lines import (
-    JobEnded,
-    JobSeen,
-    Line,
-    ObjectGone,
-    ObjectSeen,
-)
+from queue_insight.replay.replayed_world import World, build_engine, find_queues, top_limits
+from queue_insight.shadow.lines import JobEnded, JobSeen, Line, ObjectGone, ObjectSeen
 from queue_insight.shadow.quota_mapping import QuotaMapping
 from queue_insight.shadow.story import JobStory, Run
 from queue_scheduler.configuration import KoordQueueConfiguration

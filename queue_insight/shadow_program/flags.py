@@ -80,8 +80,7 @@ def read_shadow_flags(flags: Flags) -> ShadowFlags | None:
     try:
         most = amount("memory", got.shadow_record_limit)
     except QuantityError as error:
-        msg = f"--shadow-record-limit: {error}"
-        raise FlagError(msg) from error
+        raise FlagError(f"--shadow-record-limit: {error}") from error
     return ShadowFlags(
         folder=Path(got.shadow_record_dir),
         most_bytes=most,

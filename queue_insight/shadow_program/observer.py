@@ -10,13 +10,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from queue_insight.shadow.lines import (
-    JobEnded,
-    JobSeen,
-    JobStarted,
-    JobStopped,
-    Line,
-)
+from queue_insight.shadow.lines import JobEnded, JobSeen, JobStarted, JobStopped, Line
 from queue_insight.shadow.story import JobStory, Story
 from queue_insight.shadow_program.job_watch import JobName, ObservedJob
 

@@ -17,14 +17,7 @@ from queue_insight.shadow.command import split
 from queue_insight.shadow.counterfactual import Counterfactual, build_world
 from queue_insight.shadow.folder import RecordFile, read_lines
 from queue_insight.shadow.given_objects import Given
-from queue_insight.shadow.lines import (
-    FORMAT,
-    Alive,
-    Header,
-    Line,
-    ObjectGone,
-    ObjectSeen,
-)
+from queue_insight.shadow.lines import FORMAT, Alive, Header, Line, ObjectGone, ObjectSeen
 from queue_insight.shadow.quota_mapping import QuotaMapping
 from queue_insight.shadow.story import Story, key_of, read_story
 from queue_insight.shadow_program.flags import ShadowFlags

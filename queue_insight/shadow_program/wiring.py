@@ -18,11 +18,7 @@ from queue_insight.shadow_program.job_watch import JobWatch
 from queue_insight.shadow_program.quota_watch import QuotaWatch
 from queue_insight.shadow_program.recorder import Recorder, Watched
 from queue_insight.shadow_program.shadow_metrics import ShadowMetrics
-from queue_scheduler.configuration import (
-    Flags,
-    KoordQueueConfiguration,
-    load_configuration,
-)
+from queue_scheduler.configuration import Flags, KoordQueueConfiguration, load_configuration
 from shared_api.informer.shared_informer import WAIT_SECONDS
 from shared_api.local_program import Check
 from shared_api.process.loop_thread import LoopThread, Step, stop_all
@@ -118,8 +114,7 @@ def _check_record(shadow: ShadowFlags) -> None:
         if (shadow.folder / FILE).exists():
             deque(read_lines(shadow.folder), maxlen=0)
     except RecordError as error:
-        msg = f"--shadow-record-dir {error}"
-        raise FlagError(msg) from error
+        raise FlagError(f"--shadow-record-dir {error}") from error
 
 
 def _read_given(shadow: ShadowFlags, configuration: KoordQueueConfiguration | None) -> Given:
@@ -131,5 +126,4 @@ def _read_given(shadow: ShadowFlags, configuration: KoordQueueConfiguration | No
         build_engine(build_world([*given.bodies], configuration, ""))
         return given
     except TraceError as error:
-        msg = f"--shadow-objects {error}"
-        raise FlagError(msg) from error
+        raise FlagError(f"--shadow-objects {error}") from error

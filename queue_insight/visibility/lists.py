@@ -12,12 +12,7 @@ from typing import NamedTuple
 from queue_insight.debug_api.forecast_routes import Start
 from queue_insight.visibility.pages import SHOWN, find_page
 from queue_insight.visibility.queries import ListQuery
-from queue_insight.visibility.resources import (
-    PENDING_UNITS,
-    QUEUES,
-    ListMetaView,
-    PendingUnit,
-)
+from queue_insight.visibility.resources import PENDING_UNITS, QUEUES, ListMetaView, PendingUnit
 from queue_insight.visibility.snapshots import KeptSnapshots, ListScope
 from queue_insight.visibility.statuses import not_found
 from queue_scheduler.cycles.engine_reader import EngineReader, OwnEngine

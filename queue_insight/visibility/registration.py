@@ -14,11 +14,7 @@ from queue_insight.api_registration.api_service import (
     ApiServices,
     ServiceReference,
 )
-from queue_insight.visibility.ca_bundle import (
-    has_authority,
-    with_authority,
-    without_authority,
-)
+from queue_insight.visibility.ca_bundle import has_authority, with_authority, without_authority
 from shared_api.client.errors import Conflict, NotFound
 from shared_api.process.clock import Clock
 

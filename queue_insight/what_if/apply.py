@@ -8,12 +8,7 @@ from typing import Final
 
 from queue_insight.what_if.cost import check_cost
 from queue_insight.what_if.edit import AppliedEdit, Edit, EditError, FieldError
-from queue_insight.what_if.object_edits import (
-    edit_elastic_quota,
-    edit_node,
-    edit_queue,
-    edit_quota,
-)
+from queue_insight.what_if.object_edits import edit_elastic_quota, edit_node, edit_queue, edit_quota
 from queue_insight.what_if.settings_edits import SETTINGS, edit_settings
 from queue_insight.what_if.unit_edits import edit_unit
 from queue_scheduler.engine.engine import Engine

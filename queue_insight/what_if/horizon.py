@@ -13,14 +13,7 @@ from queue_insight.insight.trials import SpentError, end_pauses, never_late
 from queue_insight.insight.virtual_cluster import Outside, VirtualCluster
 from queue_insight.what_if.apply import apply_edits
 from queue_insight.what_if.edit import Edit
-from queue_insight.what_if.measures import (
-    COMPLETED,
-    USED,
-    Comparison,
-    Name,
-    PathTally,
-    compare,
-)
+from queue_insight.what_if.measures import COMPLETED, USED, Comparison, Name, PathTally, compare
 from queue_insight.what_if.paths import Path, PathSource
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine

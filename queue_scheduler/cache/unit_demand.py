@@ -16,12 +16,7 @@ from typing import Final
 
 from queue_scheduler.cache.partial_admission import with_least
 from queue_scheduler.decision import Grant
-from queue_scheduler.framework.queue_unit_info import (
-    Granted,
-    Occupancy,
-    PodSetDemand,
-    UnitDemand,
-)
+from queue_scheduler.framework.queue_unit_info import Granted, Occupancy, PodSetDemand, UnitDemand
 from shared_api.objects.pod import ResourceQuantities
 from shared_api.objects.queue_unit import (
     DEFAULT_REQUIREMENT,
@@ -73,8 +68,7 @@ def build_demand(unit: QueueUnit) -> UnitDemand:
             total = _parse(f"spec.{field}", quantities)
             _check_amounts(total)
             return UnitDemand(pod_sets=(), total=total)
-    msg = "no demand: spec.podSet, spec.request and spec.resource are all empty"
-    raise InvalidDemandError(msg)
+    raise InvalidDemandError("no demand: spec.podSet, spec.request and spec.resource are all empty")
 
 
 def _demand_of_pod_sets(unit: QueueUnit) -> UnitDemand:
@@ -85,13 +79,11 @@ def _demand_of_pod_sets(unit: QueueUnit) -> UnitDemand:
     for index, pod_set in enumerate(unit.spec.pod_set):
         path = f"spec.podSet[{index}]"
         if pod_set.count < 0:
-            msg = f"{path}.count: {pod_set.count} is negative"
-            raise InvalidDemandError(msg)
+            raise InvalidDemandError(f"{path}.count: {pod_set.count} is negative")
         try:
             per_pod = pod_requests(pod_set.template.spec)
         except QuantityError as error:
-            msg = f"{path}.template: {error}"
-            raise InvalidDemandError(msg) from error
+            raise InvalidDemandError(f"{path}.template: {error}") from error
         pod_sets.append(PodSetDemand(pod_set.name, pod_set.count, per_pod))
         min_counts.append(pod_set.min_count)
         total = add(total, scale(per_pod, pod_set.count))
@@ -120,8 +112,7 @@ def _parse(path: str, quantities: ResourceQuantities) -> Amounts:
     try:
         return rename_deprecated(parse_demand(quantities))
     except QuantityError as error:
-        msg = f"{path}: {error}"
-        raise InvalidDemandError(msg) from error
+        raise InvalidDemandError(f"{path}: {error}") from error
 
 
 def build_grants(demand: UnitDemand) -> tuple[Grant, ...]:

@@ -16,12 +16,7 @@ from queue_scheduler.cache.admission_check_rules import needed_checks
 from queue_scheduler.cache.unit_demand import granted_by
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.extension_points import AdmissionRecord
-from queue_scheduler.framework.queue_unit_info import (
-    NO_DEMAND,
-    Granted,
-    QueueUnitInfo,
-    UnitDemand,
-)
+from queue_scheduler.framework.queue_unit_info import NO_DEMAND, Granted, QueueUnitInfo, UnitDemand
 from queue_scheduler.queueing.scheduling_queue import AdmittedUnit
 from shared_api.objects.meta import Uid, find_condition, is_condition_true
 from shared_api.objects.queue import Queue

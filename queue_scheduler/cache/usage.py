@@ -22,10 +22,7 @@ import msgspec
 from queue_scheduler.cache.expected_ends import ExpectedEnds
 from queue_scheduler.cache.known_pods import KnownPods
 from queue_scheduler.cache.living_pods import firm_part, occupied_by
-from queue_scheduler.cache.pod_accounting import (
-    FindUnit,
-    is_charged_by_labels,
-)
+from queue_scheduler.cache.pod_accounting import FindUnit, is_charged_by_labels
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import Granted, Occupancy, QueueUnitInfo
 from shared_api.objects.meta import Uid

@@ -29,14 +29,7 @@ from queue_scheduler.unit_writes.admission_patches import build_dequeue_patch
 from shared_api.backoff import Backoff
 from shared_api.client.errors import ApiError, ApiFailure, Conflict, Invalid, NotFound
 from shared_api.client.resource_types import QUEUE_UNITS
-from shared_api.client.write_dispatcher import (
-    Dropped,
-    Outcome,
-    Rejected,
-    Unknown,
-    Write,
-    Written,
-)
+from shared_api.client.write_dispatcher import Dropped, Outcome, Rejected, Unknown, Write, Written
 from shared_api.client.writes import WriteSink
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit

@@ -37,11 +37,7 @@ from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts
-from shared_api.well_known_labels import (
-    QUOTA_FULLNAME,
-    read_annotation,
-    read_available_quotas,
-)
+from shared_api.well_known_labels import QUOTA_FULLNAME, read_annotation, read_available_quotas
 
 BATCH: Final = 50
 """Units that are read in one hold of the lock: about 2 us each."""

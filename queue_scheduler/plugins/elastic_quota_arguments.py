@@ -97,8 +97,7 @@ def read_arguments(
         msg = f"pluginConfigs.ElasticQuotaV2: {name_choices(error, ElasticQuotaArguments)}"
         raise ValueError(msg) from error
     except (QuotaSettingsError, QuantityError) as error:
-        msg = f"pluginConfigs.ElasticQuotaV2: {error}"
-        raise ValueError(msg) from error
+        raise ValueError(f"pluginConfigs.ElasticQuotaV2: {error}") from error
 
 
 def _special_max(given: Mapping[str, str | int | float] | None) -> Amounts:

@@ -49,8 +49,7 @@ def read_tree_arguments(arguments: Mapping[str, Any]) -> TreeSettings:
         given = msgspec.convert(dict(arguments), ElasticQuotaTreeArguments)
         required = read_required(given.required_requests)
     except (msgspec.ValidationError, QuotaSettingsError) as error:
-        msg = f"pluginConfigs.ElasticQuota: {error}"
-        raise ValueError(msg) from error
+        raise ValueError(f"pluginConfigs.ElasticQuota: {error}") from error
     said = {given.check_quota_oversold, given.check_hungry_quota} - {None}
     if len(said) > 1:
         msg = "pluginConfigs.ElasticQuota: checkQuotaOversold and checkHungryQuota are one setting"

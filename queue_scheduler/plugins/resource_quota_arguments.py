@@ -35,5 +35,4 @@ def read_resource_quota_arguments(arguments: Mapping[str, Any]) -> frozenset[str
         given = msgspec.convert(dict(arguments), ResourceQuotaArguments)
         return read_required(given.required_requests)
     except (msgspec.ValidationError, QuotaSettingsError) as error:
-        msg = f"pluginConfigs.ResourceQuota: {error}"
-        raise ValueError(msg) from error
+        raise ValueError(f"pluginConfigs.ResourceQuota: {error}") from error

@@ -32,11 +32,7 @@ from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue import Queue
 from shared_api.quota_names import is_parking
-from shared_api.well_known_labels import (
-    CREATED_BY_KOORD_QUEUE,
-    QUOTA_PARENT,
-    SPECIAL_QUOTAS,
-)
+from shared_api.well_known_labels import CREATED_BY_KOORD_QUEUE, QUOTA_PARENT, SPECIAL_QUOTAS
 from shared_api.work_queue import WorkQueue
 
 OWN_QUEUE_PRIORITY: Final = 1000

@@ -22,12 +22,7 @@ from heapq import heappop, heappush, merge
 from itertools import islice
 
 from queue_scheduler.decision import Refusal
-from queue_scheduler.framework.queue_unit_info import (
-    ClassKey,
-    OrderKey,
-    QueueUnitInfo,
-    UnitDemand,
-)
+from queue_scheduler.framework.queue_unit_info import ClassKey, OrderKey, QueueUnitInfo, UnitDemand
 from queue_scheduler.queueing.class_queue import SLACK, ClassQueue, UnitClass
 from queue_scheduler.queueing.pending_order import PendingOrder
 

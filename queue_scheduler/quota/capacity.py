@@ -137,7 +137,6 @@ def _count_cpus(text: str) -> int:
         first, _, last = part.partition("-")
         size = int(last or first) - int(first) + 1
         if not 0 < size <= MAX_RESERVED_CPUS:
-            msg = f"{part!r} is no range of CPUs"
-            raise ValueError(msg)
+            raise ValueError(f"{part!r} is no range of CPUs")
         count += size
     return count

@@ -19,11 +19,7 @@ from shared_api.objects.meta import NO_TIME, NO_UID, Timestamp, Uid
 from shared_api.objects.pod import QuantityText
 from shared_api.quantity import QuantityError, format_alike
 from shared_api.resource_list import Amounts, parse_amounts
-from shared_api.resource_names import (
-    RENAMED,
-    RENAMED_BATCH,
-    rename_deprecated,
-)
+from shared_api.resource_names import RENAMED, RENAMED_BATCH, rename_deprecated
 from shared_api.text_decoding import TextError, decode_json
 from shared_api.well_known_labels import (
     MAX_JOBS,

@@ -15,11 +15,7 @@ from typing import Final
 
 from queue_scheduler.quota.quota_decision import ProblemKind, QuotaProblem
 from queue_scheduler.quota.quota_spec import QuotaSpec
-from queue_scheduler.quota.webhook_rules import (
-    are_keys_consistent,
-    do_mins_fit,
-    do_tree_ids_agree,
-)
+from queue_scheduler.quota.webhook_rules import are_keys_consistent, do_mins_fit, do_tree_ids_agree
 from shared_api.resource_list import Amounts, add
 from shared_api.well_known_labels import (
     DEFAULT_QUOTA,

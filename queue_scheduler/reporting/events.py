@@ -16,12 +16,7 @@ import structlog
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine.engine import Engine
-from shared_api.client.event_recorder import (
-    Event,
-    EventRecorder,
-    EventType,
-    ObjectReference,
-)
+from shared_api.client.event_recorder import Event, EventRecorder, EventType, ObjectReference
 from shared_api.client.resource_types import (
     ELASTIC_QUOTA_TREES,
     ELASTIC_QUOTAS,

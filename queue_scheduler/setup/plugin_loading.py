@@ -105,8 +105,7 @@ def _build(
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
     known = ", ".join(sorted([*BUILT_IN, *others]))
-    msg = f"plugins: {name!r} is unknown; known: {known}"
-    raise ConfigurationError(msg)
+    raise ConfigurationError(f"plugins: {name!r} is unknown; known: {known}")
 
 
 def _build_built_in(name: str, arguments: Mapping[str, Any], switches: Switches) -> Plugin:
@@ -126,8 +125,7 @@ def _build_built_in(name: str, arguments: Mapping[str, Any], switches: Switches)
     if name == RESOURCE_QUOTA:
         return ResourceQuotaPlugin(read_resource_quota_arguments(arguments))
     if arguments:
-        msg = f"pluginConfigs.{name}: takes no arguments"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"pluginConfigs.{name}: takes no arguments")
     return DefaultGroupPlugin() if name == DEFAULT_GROUP else Priority()
 
 

@@ -28,11 +28,7 @@ from queue_scheduler.cache.admission_check_rules import (
 )
 from queue_scheduler.cycles.dequeue_cycle import waited_seconds
 from queue_scheduler.decision import Notice
-from queue_scheduler.engine.check_facts import (
-    has_checks,
-    is_with_checks,
-    read_check_facts,
-)
+from queue_scheduler.engine.check_facts import has_checks, is_with_checks, read_check_facts
 from queue_scheduler.engine.deadlines import activity_reported_at, checks_end_at, is_due
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.unit_controllers.unit_reconciler import (

@@ -37,20 +37,11 @@ from queue_scheduler.unit_writes.eviction_patches import (
     build_freed,
     build_request,
 )
-from shared_api.evictions import (
-    BACKOFF_TIMEOUT,
-    RUNNING_TIMEOUT_MESSAGE,
-    is_given_back,
-)
+from shared_api.evictions import BACKOFF_TIMEOUT, RUNNING_TIMEOUT_MESSAGE, is_given_back
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
-from shared_api.queue_unit_phases import (
-    Phase,
-    Writer,
-    is_being_evicted,
-    status_of_move,
-)
+from shared_api.queue_unit_phases import Phase, Writer, is_being_evicted, status_of_move
 from shared_api.timestamps import rfc3339
 
 LONGEST_REST_SECONDS: Final = 60.0

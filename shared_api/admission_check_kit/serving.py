@@ -140,11 +140,9 @@ def parse_check_flags(
     got = parser.parse_args(with_two_dashes(arguments))
     name = got.controller_name
     if len(name) > MAX_CONTROLLER_NAME_CHARS or _CONTROLLER_NAME.fullmatch(name) is None:
-        msg = f"--controller-name {name!r}: a domain, a slash and a word are needed"
-        raise FlagError(msg)
+        raise FlagError(f"--controller-name {name!r}: a domain, a slash and a word are needed")
     program = read_program_flags(got, namespace=LEASE_NAMESPACE)
     workers = program.writers if got.workers is None else got.workers
     if workers < 1:
-        msg = f"--workers {workers}: at least 1 is needed"
-        raise FlagError(msg)
+        raise FlagError(f"--workers {workers}: at least 1 is needed")
     return CheckFlags(program=program, controller_name=name, workers=workers)

@@ -16,12 +16,7 @@ import msgspec
 
 from shared_api.objects.field_schema import MESSAGE_LENGTH
 from shared_api.objects.meta import Timestamp
-from shared_api.objects.queue_unit import (
-    MAX_POD_SETS,
-    AdmissionCheckState,
-    PodSetUpdate,
-    QueueUnit,
-)
+from shared_api.objects.queue_unit import MAX_POD_SETS, AdmissionCheckState, PodSetUpdate, QueueUnit
 from shared_api.queue_unit_phases import CHARGED_PHASES, Phase, is_being_evicted, phase_of
 
 MAX_SECONDS: Final = 2**31 - 1

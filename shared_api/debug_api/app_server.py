@@ -351,8 +351,7 @@ def _check_headers(headers: Iterable[tuple[str, str]]) -> None:
     """
     for name, value in headers:
         if not (_TOKEN.fullmatch(name) and _VALUE.fullmatch(value)):
-            msg = f"HTTP has no such header: {name[:40]!r}: {value[:40]!r}"
-            raise ValueError(msg)
+            raise ValueError(f"HTTP has no such header: {name[:40]!r}: {value[:40]!r}")
 
 
 def _problem(status: HTTPStatus, detail: str) -> Answer:

@@ -20,32 +20,16 @@ import structlog
 from msgspec.structs import replace
 from starlette.applications import Starlette
 
-from shared_api.debug_api.access import (
-    LocalAccess,
-    ReviewedAccess,
-    RightOf,
-    open_access,
-)
+from shared_api.debug_api.access import LocalAccess, ReviewedAccess, RightOf, open_access
 from shared_api.debug_api.app_server import AppServer
 from shared_api.debug_api.debug_flags import DebugFlags
 from shared_api.debug_api.router_group import Guard
 from shared_api.process.answer_desk import NOBODY, UserOf, limit_places, one_lane
 from shared_api.process.clock import Clock
-from shared_api.process.connection_gate import (
-    REFUSAL_SECONDS,
-    ConnectionGate,
-    Observer,
-    Spawn,
-)
+from shared_api.process.connection_gate import REFUSAL_SECONDS, ConnectionGate, Observer, Spawn
 from shared_api.process.http_exchange import Answer
 from shared_api.process.loop_thread import LoopThread
-from shared_api.process.probes import (
-    Address,
-    AddressError,
-    load_tls,
-    open_listener,
-    parse_address,
-)
+from shared_api.process.probes import Address, AddressError, load_tls, open_listener, parse_address
 from shared_api.program import Program
 
 GuardOf = Callable[[RightOf], Guard]
@@ -90,8 +74,7 @@ def check_address(address: Address, certificate: str, key: str, flag: str = "--d
             used.
     """
     if bool(certificate) != bool(key):
-        msg = f"{flag}-tls-certificate and {flag}-tls-key go together"
-        raise AddressError(msg)
+        raise AddressError(f"{flag}-tls-certificate and {flag}-tls-key go together")
     if not certificate and not is_loopback(address):
         msg = (
             f"{flag}-address {address}: an address that others reach needs "

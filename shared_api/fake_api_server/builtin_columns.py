@@ -11,14 +11,7 @@ from typing import Final
 
 from shared_api.durations import human_duration
 from shared_api.fake_api_server.patching import Body, JsonValue
-from shared_api.fake_api_server.table_printer import (
-    AGE,
-    NAME,
-    Cell,
-    TableColumn,
-    age,
-    age_of,
-)
+from shared_api.fake_api_server.table_printer import AGE, NAME, Cell, TableColumn, age, age_of
 
 _NONE: Final = "<none>"
 _UNKNOWN: Final = "<unknown>"

@@ -364,8 +364,7 @@ def _stored_form(resource: ServedResource, wire: Body) -> Body:
         cause = Cause(
             "kind", "FieldValueInvalid", f'Invalid value: "{kind}": must be {resource.kind}'
         )
-        name = (wire.get("metadata") or {}).get("name", "")
-        raise invalid(kind, resource.group, name, [cause])
+        raise invalid(kind, resource.group, (wire.get("metadata") or {}).get("name", ""), [cause])
     body = {key: value for key, value in wire.items() if key not in {"apiVersion", "kind"}}
     return body if resource.from_wire is None else resource.from_wire(body)
 

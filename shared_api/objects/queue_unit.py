@@ -28,14 +28,7 @@ from shared_api.objects.field_schema import (
     rules,
     text,
 )
-from shared_api.objects.meta import (
-    NO_UID,
-    Condition,
-    ObjectMeta,
-    Timestamp,
-    Uid,
-    WireStruct,
-)
+from shared_api.objects.meta import NO_UID, Condition, ObjectMeta, Timestamp, Uid, WireStruct
 from shared_api.objects.pod import PodTemplate, QuantityText, ResourceQuantities
 
 API_VERSION: Final = "scheduling.x-k8s.io/v1alpha1"

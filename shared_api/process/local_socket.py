@@ -109,13 +109,11 @@ def wait_readable(sockets: list[socket.socket], seconds: float) -> list[socket.s
 
 def _check_length(path: Path) -> None:
     if len(os.fsencode(path)) > MAX_PATH_BYTES:
-        msg = f"{path}: the name of a socket has at most {MAX_PATH_BYTES} bytes"
-        raise PathTooLongError(msg)
+        raise PathTooLongError(f"{path}: the name of a socket has at most {MAX_PATH_BYTES} bytes")
 
 
 def _checked(connection: socket.socket) -> socket.socket:
     if not is_same_user(connection):
         connection.close()
-        msg = "the process at the other end belongs to another user"
-        raise OtherUserError(msg)
+        raise OtherUserError("the process at the other end belongs to another user")
     return connection

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from shared_api.fake_api_server.direct_access import (
-    DirectAccess,
-)
+from shared_api.fake_api_server.direct_access import DirectAccess
 
 __all__ = [
     "DirectAccess",
