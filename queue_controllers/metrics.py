@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -19,31 +20,25 @@ class ControllersMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
-        self.actions = Counter(
+        counter = partial(Counter, registry=registry)
+        gauge = partial(Gauge, registry=registry)
+        self.actions = counter(
             "koord_queue_job_actions",
             "What was done to jobs, their units and reservations, by outcome (done, or the kind of"
             " the error)",
             ("extension", "action", "outcome"),
-            registry=registry,
         )
-        self.errors = Counter(
+        self.errors = counter(
             "controller_runtime_reconcile_errors",
             "Reconciles that failed and are retried; write conflicts are not counted",
             ("controller",),
-            registry=registry,
         )
-        self.served = Gauge(
+        self.served = gauge(
             "koord_queue_job_kind_served",
             "1 when the kind is served and its jobs are acted on, 0 while its CRD is missing",
             ("extension",),
-            registry=registry,
         )
-        self.jobs = Gauge(
-            "koord_queue_jobs",
-            "Jobs in the cache, managed or not",
-            ("extension",),
-            registry=registry,
-        )
+        self.jobs = gauge("koord_queue_jobs", "Jobs in the cache, managed or not", ("extension",))
 
     def on_action(self, extension: str, action: str, outcome: str) -> None:
         """Count an action."""

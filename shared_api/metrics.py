@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from enum import Enum
+from functools import partial
 from typing import Final
 
 import prometheus_client
@@ -51,41 +52,30 @@ class WorkQueueMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         name = ("name",)
-        self.depth = Gauge(
-            "workqueue_depth", "Keys that wait for a worker", name, registry=registry
-        )
-        self.adds = Counter(
-            "workqueue_adds", "Keys that asked for work, repeats left out", name, registry=registry
-        )
-        self.retries = Counter(
-            "workqueue_retries", "Keys added again after a failure", name, registry=registry
-        )
-        self.queue_duration = Histogram(
+        gauge = partial(Gauge, registry=registry, labelnames=name)
+        counter = partial(Counter, registry=registry, labelnames=name)
+        histogram = partial(Histogram, registry=registry, labelnames=name)
+        self.depth = gauge("workqueue_depth", "Keys that wait for a worker")
+        self.adds = counter("workqueue_adds", "Keys that asked for work, repeats left out")
+        self.retries = counter("workqueue_retries", "Keys added again after a failure")
+        self.queue_duration = histogram(
             "workqueue_queue_duration_seconds",
             "How long a key waited for a worker, in seconds",
-            name,
-            registry=registry,
             buckets=QUEUE_SECONDS,
         )
-        self.work_duration = Histogram(
+        self.work_duration = histogram(
             "workqueue_work_duration_seconds",
             "How long a worker took for a key, in seconds",
-            name,
-            registry=registry,
             buckets=QUEUE_SECONDS,
         )
 
-        self.exceptions = Counter(
+        self.exceptions = counter(
             "koord_queue_key_errors",
             "Exceptions while a key was processed; the key is tried again after a pause",
-            name,
-            registry=registry,
         )
-        self.failing = Gauge(
+        self.failing = gauge(
             "koord_queue_failing_keys",
             "Keys that have failed again and again, for whatever reason, and are still tried",
-            name,
-            registry=registry,
         )
         # Read by the probe of readiness, written while a program is built.
         self._failing: dict[str, Callable[[], float]] = {}
@@ -121,42 +111,23 @@ class OneWorkQueueMetrics:
         self._metrics = metrics
         self._name = name
         self._depth = metrics.depth.labels(name)
-        self._adds = metrics.adds.labels(name)
-        self._retries = metrics.retries.labels(name)
-        self._queue_duration = metrics.queue_duration.labels(name)
-        self._work_duration = metrics.work_duration.labels(name)
-        self._exceptions = metrics.exceptions.labels(name)
+        self.on_add = metrics.adds.labels(name).inc
+        self.on_get = metrics.queue_duration.labels(name).observe
+        self.on_done = metrics.work_duration.labels(name).observe
+        self.on_retry = metrics.retries.labels(name).inc
+        self.on_exception = metrics.exceptions.labels(name).inc
 
     def show(self, *, depth: Callable[[], float], failing: Callable[[], float]) -> None:
         """Set the functions that each scrape calls: keys that are ready, and keys that fail."""
         self._depth.set_function(depth)
         self._metrics.note_failing(self._name, failing)
 
-    def on_add(self, count: int) -> None:
-        """Count keys that became dirty."""
-        self._adds.inc(count)
-
-    def on_get(self, waited_seconds: float) -> None:
-        """Observe the seconds for which a key waited."""
-        self._queue_duration.observe(waited_seconds)
-
-    def on_done(self, worked_seconds: float) -> None:
-        """Observe the seconds for which a key was processed."""
-        self._work_duration.observe(worked_seconds)
-
-    def on_retry(self) -> None:
-        """Count a retry."""
-        self._retries.inc()
-
-    def on_exception(self) -> None:
-        """Count an exception while a key was processed."""
-        self._exceptions.inc()
-
 
 class RestClientMetrics:
     """``rest_client_*``: requests to the API server; names and labels as in client-go."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        counter = partial(Counter, registry=registry)
         self.duration = Histogram(
             "rest_client_request_duration_seconds",
             "Time from sending a request to having its answer (of a watch: its head), in seconds",
@@ -164,31 +135,27 @@ class RestClientMetrics:
             registry=registry,
             buckets=REQUEST_SECONDS,
         )
-        self.requests = Counter(
+        self.requests = counter(
             "rest_client_requests",
             "Requests by status code, or <error> without an answer",
             ("code", "method", "host"),
-            registry=registry,
         )
-        self.refused = Counter(
+        self.refused = counter(
             "koord_queue_writes_refused",
             "Writes that the API server did not carry out: forbidden (403), invalid (another 4xx),"
             " or failed (5xx, or no answer); conflicts and dry runs are left out",
             ("reason",),
-            registry=registry,
         )
         for reason in REFUSALS:
             self.refused.labels(reason)
-        self.throttled = Counter(
+        self.throttled = counter(
             "koord_queue_throttled_requests",
             "Requests that the API server answered with 429 Too Many Requests",
-            registry=registry,
         )
-        self.waited = Counter(
+        self.waited = counter(
             "koord_queue_throttled_seconds",
             "Time for which requests waited before they were sent, in seconds: for the program's"
             " own rate limit, or since the server had asked for a pause",
-            registry=registry,
         )
         # Looking up the child of a metric by its labels costs more than counting. Filled on first
         # use; two threads at once find the same child.
@@ -295,54 +262,39 @@ class InformerMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         resource = ("resource",)
-        self.objects = Gauge(
-            "koord_queue_informer_objects", "Objects in a cache", resource, registry=registry
+        gauge = partial(Gauge, registry=registry, labelnames=resource)
+        counter = partial(Counter, registry=registry)
+        self.objects = gauge("koord_queue_informer_objects", "Objects in a cache")
+        self.synced = gauge(
+            "koord_queue_informer_synced", "1 when every handler has seen the whole first list"
         )
-        self.synced = Gauge(
-            "koord_queue_informer_synced",
-            "1 when every handler has seen the whole first list",
-            resource,
-            registry=registry,
-        )
-        self.undecodable = Gauge(
+        self.undecodable = gauge(
             "koord_queue_informer_undecodable_objects",
             "Objects whose newest version could not be read (the last good one counts)",
-            resource,
-            registry=registry,
         )
-        self.watch_age = Gauge(
+        self.watch_age = gauge(
             "koord_queue_informer_watch_age_seconds",
             "Seconds since a watch last brought anything (bookmarks come about every minute)",
-            resource,
-            registry=registry,
         )
-        self.lists = Counter(
-            "koord_queue_informer_lists", "Complete lists", resource, registry=registry
+        self.lists = counter("koord_queue_informer_lists", "Complete lists", resource)
+        self.watch_ends = counter(
+            "koord_queue_informer_watch_ends", "Watches that ended, by how", ("resource", "reason")
         )
-        self.watch_ends = Counter(
-            "koord_queue_informer_watch_ends",
-            "Watches that ended, by how",
-            ("resource", "reason"),
-            registry=registry,
-        )
-        self.decode_failures = Counter(
+        self.decode_failures = counter(
             "koord_queue_informer_decode_failures",
             "Versions of objects that could not be read",
             resource,
-            registry=registry,
         )
-        self.handler_errors = Counter(
+        self.handler_errors = counter(
             "koord_queue_informer_handler_errors",
             "Exceptions out of handlers; each is in the log",
             resource,
-            registry=registry,
         )
 
-        self.findings = Counter(
+        self.findings = counter(
             "koord_queue_informer_findings",
             "Objects that a later list found new, changed or gone without a report of the watch",
             resource,
-            registry=registry,
         )
 
     def of_resource(self, plural: str) -> OneInformerMetrics:
@@ -372,32 +324,16 @@ class OneInformerMetrics:
         self._metrics = metrics
         self._plural = plural
         self._is_over = False
-        self._lists = metrics.lists.labels(plural)
-        self._decode_failures = metrics.decode_failures.labels(plural)
-        self._handler_errors = metrics.handler_errors.labels(plural)
-        self._findings = metrics.findings.labels(plural)
-
-    def on_list(self) -> None:
-        """Count a complete list."""
-        self._lists.inc()
+        self.on_list = metrics.lists.labels(plural).inc
+        self.on_decode_failure = metrics.decode_failures.labels(plural).inc
+        self.on_handler_error = metrics.handler_errors.labels(plural).inc
+        self.on_finding = metrics.findings.labels(plural).inc
 
     def on_watch_end(self, reason: str) -> None:
         """Count the end of a watch."""
         if self._is_over:
             return  # the last watch may end after its informer has stopped
         self._metrics.watch_ends.labels(self._plural, reason).inc()
-
-    def on_decode_failure(self) -> None:
-        """Count a version of an object that could not be decoded."""
-        self._decode_failures.inc()
-
-    def on_handler_error(self) -> None:
-        """Count an exception of a handler."""
-        self._handler_errors.inc()
-
-    def on_finding(self) -> None:
-        """Count a change that a list found and no watch had reported."""
-        self._findings.inc()
 
     def on_stop(self) -> None:
         """Drop the series: the informer has stopped, since its kind is gone."""
@@ -423,22 +359,19 @@ class ProcessMetrics:
     """Metrics of the program as a whole."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.build_info = Gauge(
+        gauge = partial(Gauge, registry=registry)
+        self.build_info = gauge(
             "koord_queue_build_info",
             "Always 1; the labels say what runs",
             ("component", "version", "python_version"),
-            registry=registry,
         )
-        self.leader = Gauge(
-            "koord_queue_leader", "1 on the replica that holds the lease", registry=registry
-        )
-        self.takeover = Gauge(
+        self.leader = gauge("koord_queue_leader", "1 on the replica that holds the lease")
+        self.takeover = gauge(
             "koord_queue_takeover_seconds",
             "Seconds that it took this replica to take over: lease (since the last renewal of the"
             " leader before), settle (waited for that leader's last write), preparing (until the"
             " caches were up to date); missing until then",
             ("part",),
-            registry=registry,
         )
         self.loop_errors = Counter(
             "koord_queue_loop_errors",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -16,35 +17,29 @@ class FeedMetrics:
     """What the feed sends; registered only where there is a feed."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.connected = Gauge(
+        gauge = partial(Gauge, registry=registry)
+        counter = partial(Counter, registry=registry)
+        self.connected = gauge(
             "koord_queue_insight_feed_connected",
             "1 while the insight program is connected and has a copy of the engine",
-            registry=registry,
         )
-        self.lag = Gauge(
-            "koord_queue_insight_feed_lag_calls",
-            "Calls of the engine that are not sent yet",
-            registry=registry,
+        self.lag = gauge(
+            "koord_queue_insight_feed_lag_calls", "Calls of the engine that are not sent yet"
         )
-        self.age = Gauge(
+        self.age = gauge(
             "koord_queue_insight_feed_age_seconds",
             "Time since all calls of the engine were sent, in seconds; NaN before the first time",
-            registry=registry,
         )
-        self.calls = Counter(
-            "koord_queue_insight_feed_calls", "Calls of the engine sent", registry=registry
-        )
-        self.checkpoints = Counter(
+        self.calls = counter("koord_queue_insight_feed_calls", "Calls of the engine sent")
+        self.checkpoints = counter(
             "koord_queue_insight_feed_checkpoints",
             "Whole copies of the engine sent: one at each beginning",
-            registry=registry,
         )
-        self.restarts = Counter(
+        self.restarts = counter(
             "koord_queue_insight_feed_restarts",
             "Times that the feed began again: calls were not sent in time (overrun), the connection"
             " was lost (lost), or the other program's state differed (digest)",
             ("reason",),
-            registry=registry,
         )
         for reason in _REASONS:
             self.restarts.labels(reason)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -15,25 +16,22 @@ class ShadowMetrics:
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        gauge = partial(Gauge, registry=registry)
         self.starts = Counter(
             "koord_queue_shadow_starts",
             "Jobs that would have started",
             registry=registry,
         )
-        self._waiting = Gauge(
+        self._waiting = gauge(
             "koord_queue_shadow_waiting_jobs",
             "Jobs that wait, in reality (real) and by the decisions of the shadow (shadow)",
             ("side",),
-            registry=registry,
         )
-        self._size = Gauge(
-            "koord_queue_shadow_record_bytes", "Size of the record, in bytes", registry=registry
-        )
-        self._full = Gauge(
+        self._size = gauge("koord_queue_shadow_record_bytes", "Size of the record, in bytes")
+        self._full = gauge(
             "koord_queue_shadow_record_full",
             "1 if nothing is recorded any more: the record is as large as it may be, or the disk"
             " is full",
-            registry=registry,
         )
 
     def show(

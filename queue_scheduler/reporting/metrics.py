@@ -13,6 +13,7 @@ import threading
 from bisect import bisect_left
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import accumulate
 from typing import Final
 
@@ -128,27 +129,26 @@ class SchedulerMetrics:
         self, registry: CollectorRegistry, *, has_check: Callable[[str], bool] = lambda _: True
     ) -> None:
         """Register the metrics; `has_check`: whether an AdmissionCheck of a name exists."""
+        counter = partial(Counter, registry=registry)
         self._latency = Histogram(
             "job_scheduling_algorithm_latency",
             "Time that a decision took, in milliseconds (upstream's name and unit)",
             buckets=LATENCY_MILLISECONDS,
             registry=registry,
         )
-        self._put_back = Counter(
+        self._put_back = counter(
             "koord_queue_units_without_nodes",
             "Times that a unit of a strict queue gave its quota back, since its nodes were refused"
             " or no answer came",
             ("verdict",),
-            registry=registry,
         )
         for verdict in VERDICTS:
             self._put_back.labels(verdict)
-        self._differences = Counter(
+        self._differences = counter(
             "koord_queue_audit_differences",
             "Differences between the scheduler's state and the objects, found by two rounds in a"
             " row of the self-audit",
             ("kind",),
-            registry=registry,
         )
         for kind in Kind:
             self._differences.labels(kind)
