@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from msgspec.structs import replace
 
 from shared_api.client.resource_client import ResourceType
 from shared_api.objects.admission_check import AdmissionCheck
@@ -26,6 +29,8 @@ from shared_api.objects.resource_quota import ResourceQuota
 from shared_api.objects.runtime_class import RuntimeClass
 from shared_api.queue_unit_phases import salvage_unit
 
+T = TypeVar("T")
+
 
 class OnlyMetadata(WireStruct, frozen=True):
     """An object of which only the metadata is read."""
@@ -33,62 +38,35 @@ class OnlyMetadata(WireStruct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
 
 
-QUEUES: Final = ResourceType(
-    "scheduling.x-k8s.io", "v1alpha1", "queues", "Queue", namespaced=True, object_type=Queue
+def _cluster_scoped(api_version: str, plural: str, kind: type[T]) -> ResourceType[T]:
+    group, _, version = api_version.rpartition("/")
+    return ResourceType(group, version, plural, kind.__name__, namespaced=False, object_type=kind)
+
+
+def _namespaced(
+    api_version: str, plural: str, kind: type[T], salvage: Callable[[Any, str], T] | None = None
+) -> ResourceType[T]:
+    return replace(_cluster_scoped(api_version, plural, kind), namespaced=True, salvage=salvage)
+
+
+QUEUES: Final = _namespaced("scheduling.x-k8s.io/v1alpha1", "queues", Queue)
+QUEUE_UNITS: Final = _namespaced(
+    "scheduling.x-k8s.io/v1alpha1", "queueunits", QueueUnit, salvage=salvage_unit
 )
-QUEUE_UNITS: Final = ResourceType(
-    "scheduling.x-k8s.io",
-    "v1alpha1",
-    "queueunits",
-    "QueueUnit",
-    namespaced=True,
-    object_type=QueueUnit,
-    salvage=salvage_unit,
+ELASTIC_QUOTAS: Final = _namespaced(
+    "scheduling.sigs.k8s.io/v1alpha1", "elasticquotas", ElasticQuota
 )
-ELASTIC_QUOTAS: Final = ResourceType(
-    "scheduling.sigs.k8s.io",
-    "v1alpha1",
-    "elasticquotas",
-    "ElasticQuota",
-    namespaced=True,
-    object_type=ElasticQuota,
+ELASTIC_QUOTA_TREES: Final = _namespaced(
+    "scheduling.sigs.k8s.io/v1beta1", "elasticquotatrees", ElasticQuotaTree
 )
-ELASTIC_QUOTA_TREES: Final = ResourceType(
-    "scheduling.sigs.k8s.io",
-    "v1beta1",
-    "elasticquotatrees",
-    "ElasticQuotaTree",
-    namespaced=True,
-    object_type=ElasticQuotaTree,
-)
-RESOURCE_QUOTAS: Final = ResourceType(
-    "", "v1", "resourcequotas", "ResourceQuota", namespaced=True, object_type=ResourceQuota
-)
-PODS: Final = ResourceType("", "v1", "pods", "Pod", namespaced=True, object_type=Pod)
-NODES: Final = ResourceType("", "v1", "nodes", "Node", namespaced=False, object_type=Node)
-NAMESPACES: Final = ResourceType(
-    "", "v1", "namespaces", "Namespace", namespaced=False, object_type=Namespace
-)
-JOBS: Final = ResourceType("batch", "v1", "jobs", "Job", namespaced=True, object_type=Job)
-PRIORITY_CLASSES: Final = ResourceType(
-    "scheduling.k8s.io",
-    "v1",
-    "priorityclasses",
-    "PriorityClass",
-    namespaced=False,
-    object_type=PriorityClass,
-)
-LIMIT_RANGES: Final = ResourceType(
-    "", "v1", "limitranges", "LimitRange", namespaced=True, object_type=LimitRange
-)
-RUNTIME_CLASSES: Final = ResourceType(
-    "node.k8s.io",
-    "v1",
-    "runtimeclasses",
-    "RuntimeClass",
-    namespaced=False,
-    object_type=RuntimeClass,
-)
+RESOURCE_QUOTAS: Final = _namespaced("v1", "resourcequotas", ResourceQuota)
+PODS: Final = _namespaced("v1", "pods", Pod)
+NODES: Final = _cluster_scoped("v1", "nodes", Node)
+NAMESPACES: Final = _cluster_scoped("v1", "namespaces", Namespace)
+JOBS: Final = _namespaced("batch/v1", "jobs", Job)
+PRIORITY_CLASSES: Final = _cluster_scoped("scheduling.k8s.io/v1", "priorityclasses", PriorityClass)
+LIMIT_RANGES: Final = _namespaced("v1", "limitranges", LimitRange)
+RUNTIME_CLASSES: Final = _cluster_scoped("node.k8s.io/v1", "runtimeclasses", RuntimeClass)
 SERVICE_ACCOUNTS: Final = ResourceType(
     "",
     "v1",
@@ -98,20 +76,11 @@ SERVICE_ACCOUNTS: Final = ResourceType(
     object_type=OnlyMetadata,
     only_metadata=True,
 )
-RESERVATIONS: Final = ResourceType(
-    "scheduling.koordinator.sh",
-    "v1alpha1",
-    "reservations",
-    "Reservation",
-    namespaced=False,
-    object_type=Reservation,
+RESERVATIONS: Final = _cluster_scoped(
+    "scheduling.koordinator.sh/v1alpha1", "reservations", Reservation
 )
-CONFIG_MAPS: Final = ResourceType(
-    "", "v1", "configmaps", "ConfigMap", namespaced=True, object_type=ConfigMap
-)
-LEASES: Final = ResourceType(
-    "coordination.k8s.io", "v1", "leases", "Lease", namespaced=True, object_type=Lease
-)
+CONFIG_MAPS: Final = _namespaced("v1", "configmaps", ConfigMap)
+LEASES: Final = _namespaced("coordination.k8s.io/v1", "leases", Lease)
 EVENTS: Final = ResourceType(
     "events.k8s.io", "v1", "events", "Event", namespaced=True, object_type=OnlyMetadata
 )
@@ -130,35 +99,16 @@ POD_TEMPLATES: Final = ResourceType(
 # Kinds of other projects, in every supported version, the newest first. `discovery.served_version`
 # selects the one that a server has.
 ADMISSION_CHECK_VERSIONS: Final = tuple(
-    ResourceType(
-        "kueue.x-k8s.io",
-        version,
-        "admissionchecks",
-        "AdmissionCheck",
-        namespaced=False,
-        object_type=AdmissionCheck,
-    )
+    _cluster_scoped(f"kueue.x-k8s.io/{version}", "admissionchecks", AdmissionCheck)
     for version in ("v1beta2", "v1beta1")
 )
 PROVISIONING_REQUEST_CONFIG_VERSIONS: Final = tuple(
-    ResourceType(
-        "kueue.x-k8s.io",
-        version,
-        "provisioningrequestconfigs",
-        "ProvisioningRequestConfig",
-        namespaced=False,
-        object_type=ProvisioningRequestConfig,
+    _cluster_scoped(
+        f"kueue.x-k8s.io/{version}", "provisioningrequestconfigs", ProvisioningRequestConfig
     )
     for version in ("v1beta2", "v1beta1")
 )
 PROVISIONING_REQUEST_VERSIONS: Final = tuple(
-    ResourceType(
-        "autoscaling.x-k8s.io",
-        version,
-        "provisioningrequests",
-        "ProvisioningRequest",
-        namespaced=True,
-        object_type=ProvisioningRequest,
-    )
+    _namespaced(f"autoscaling.x-k8s.io/{version}", "provisioningrequests", ProvisioningRequest)
     for version in ("v1", "v1beta1")
 )
