@@ -8,6 +8,7 @@ fields are kept and types are not checked; the real server drops or refuses them
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from shared_api.fake_api_server.api_errors import Cause, immutable, invalid_value, required
@@ -127,26 +128,25 @@ _CORE_EVENT_FIELDS: Final = {
 
 # ------------------------------------------------------------------------------------- the table
 
+_builtin: Final = partial(ServedResource, version="v1", strategic=True)
+_updatable: Final = partial(_builtin, unconditional_update=True)
+
 
 def _cluster_scoped() -> Iterable[ServedResource]:
-    yield ServedResource(
+    yield _updatable(
         group="",
-        version="v1",
         kind="Namespace",
         plural="namespaces",
         namespaced=False,
         short_names=("ns",),
         has_status=True,
         status_moves_metadata=True,
-        unconditional_update=True,
-        strategic=True,
         selectable=_paths("status.phase"),
         columns=NAMESPACE_COLUMNS,
         prepare=_prepare_namespace,
     )
-    yield ServedResource(
+    yield _updatable(
         group="",
-        version="v1",
         kind="Node",
         plural="nodes",
         namespaced=False,
@@ -154,17 +154,14 @@ def _cluster_scoped() -> Iterable[ServedResource]:
         has_status=True,
         status_moves_metadata=True,
         keeps_status_on_create=True,
-        unconditional_update=True,
-        strategic=True,
         selectable=_paths("spec.unschedulable"),
         columns=NODE_COLUMNS,
     )
 
 
 def _pods_and_events() -> Iterable[ServedResource]:
-    yield ServedResource(
+    yield _updatable(
         group="",
-        version="v1",
         kind="Pod",
         plural="pods",
         short_names=("po",),
@@ -172,23 +169,18 @@ def _pods_and_events() -> Iterable[ServedResource]:
         has_status=True,
         status_moves_metadata=True,
         counts_generation=True,
-        unconditional_update=True,
         graceful=True,
-        strategic=True,
         selectable=_paths("spec.nodeName", "spec.schedulerName", "status.phase"),
         columns=POD_COLUMNS,
         prepare=prepare_pod,
         fill=fill_pod,
         check=check_pod,
     )
-    yield ServedResource(
+    yield _updatable(
         group="",
-        version="v1",
         kind="Event",
         plural="events",
         short_names=("ev",),
-        unconditional_update=True,
-        strategic=True,
         selectable=_CORE_EVENT_FIELDS,
         columns=EVENT_COLUMNS,
         prepare=_prepare_event,
@@ -196,32 +188,26 @@ def _pods_and_events() -> Iterable[ServedResource]:
 
 
 def _with_rules() -> Iterable[ServedResource]:
-    yield ServedResource(
+    yield _updatable(
         group="batch",
-        version="v1",
         kind="Job",
         plural="jobs",
         categories=("all",),
         has_status=True,
         status_moves_metadata=True,
         counts_generation=True,
-        unconditional_update=True,
         orphans_by_default=True,
-        strategic=True,
         selectable=_paths("status.successful"),
         columns=JOB_COLUMNS,
         prepare=prepare_job,
         fill=fill_job,
         check=check_job,
     )
-    yield ServedResource(
+    yield _updatable(
         group="events.k8s.io",
-        version="v1",
         kind="Event",
         plural="events",
         short_names=("ev",),
-        unconditional_update=True,
-        strategic=True,
         selectable=_CORE_EVENT_FIELDS,
         columns=EVENT_COLUMNS,
         prepare=_prepare_event,
@@ -230,66 +216,61 @@ def _with_rules() -> Iterable[ServedResource]:
         from_wire=_to_core_event,
         table=("", "events"),
     )
-    yield ServedResource(
+    yield _builtin(
         group="coordination.k8s.io",
-        version="v1",
         kind="Lease",
         plural="leases",
-        strategic=True,
         columns=LEASE_COLUMNS,
     )
-    yield ServedResource(
+    yield _builtin(
         group="scheduling.k8s.io",
-        version="v1",
         kind="PriorityClass",
         plural="priorityclasses",
         namespaced=False,
         short_names=("pc",),
         counts_generation=True,
-        strategic=True,
         columns=PRIORITY_CLASS_COLUMNS,
     )
 
 
 _STORED_AS_THEY_COME: Final = (
-    # group | version | kind | plural | namespaced | has status | short names
-    ("", "v1", "ConfigMap", "configmaps", True, False, ("cm",)),
-    ("", "v1", "LimitRange", "limitranges", True, False, ("limits",)),
-    ("", "v1", "PodTemplate", "podtemplates", True, False, ()),
-    ("", "v1", "ResourceQuota", "resourcequotas", True, True, ("quota",)),
-    ("", "v1", "Secret", "secrets", True, False, ()),
-    ("", "v1", "Service", "services", True, True, ("svc",)),
-    ("", "v1", "ServiceAccount", "serviceaccounts", True, False, ("sa",)),
-    ("apps", "v1", "DaemonSet", "daemonsets", True, True, ("ds",)),
-    ("apps", "v1", "Deployment", "deployments", True, True, ("deploy",)),
-    ("apps", "v1", "ReplicaSet", "replicasets", True, True, ("rs",)),
-    ("apps", "v1", "StatefulSet", "statefulsets", True, True, ("sts",)),
-    ("batch", "v1", "CronJob", "cronjobs", True, True, ("cj",)),
-    ("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", False, False, ()),
-    ("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True, True, ("pdb",)),
-    ("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", False, False, ()),
+    # group | kind | plural | namespaced | has status | short names
+    ("", "ConfigMap", "configmaps", True, False, ("cm",)),
+    ("", "LimitRange", "limitranges", True, False, ("limits",)),
+    ("", "PodTemplate", "podtemplates", True, False, ()),
+    ("", "ResourceQuota", "resourcequotas", True, True, ("quota",)),
+    ("", "Secret", "secrets", True, False, ()),
+    ("", "Service", "services", True, True, ("svc",)),
+    ("", "ServiceAccount", "serviceaccounts", True, False, ("sa",)),
+    ("apps", "DaemonSet", "daemonsets", True, True, ("ds",)),
+    ("apps", "Deployment", "deployments", True, True, ("deploy",)),
+    ("apps", "ReplicaSet", "replicasets", True, True, ("rs",)),
+    ("apps", "StatefulSet", "statefulsets", True, True, ("sts",)),
+    ("batch", "CronJob", "cronjobs", True, True, ("cj",)),
+    ("node.k8s.io", "RuntimeClass", "runtimeclasses", False, False, ()),
+    ("policy", "PodDisruptionBudget", "poddisruptionbudgets", True, True, ("pdb",)),
+    ("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", False, False, ()),
     (
-        *("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings"),
+        *("rbac.authorization.k8s.io", "ClusterRoleBinding", "clusterrolebindings"),
         *(False, False, ()),
     ),
-    ("rbac.authorization.k8s.io", "v1", "Role", "roles", True, False, ()),
-    ("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", True, False, ()),
+    ("rbac.authorization.k8s.io", "Role", "roles", True, False, ()),
+    ("rbac.authorization.k8s.io", "RoleBinding", "rolebindings", True, False, ()),
     (
-        *("admissionregistration.k8s.io", "v1", "MutatingAdmissionPolicy"),
+        *("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
         *("mutatingadmissionpolicies", False, False, ()),
     ),
     (
-        *("admissionregistration.k8s.io", "v1", "MutatingAdmissionPolicyBinding"),
+        *("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
         *("mutatingadmissionpolicybindings", False, False, ()),
     ),
 )
 
 
 def _stored_as_they_come() -> Iterable[ServedResource]:
-    for group, version, kind, plural, namespaced, has_status, short_names in _STORED_AS_THEY_COME:
-        yield ServedResource(
+    for group, kind, plural, namespaced, has_status, short_names in _STORED_AS_THEY_COME:
+        yield _updatable(
             group=group,
-            version=version,
             kind=kind,
             plural=plural,
             namespaced=namespaced,
@@ -297,8 +278,6 @@ def _stored_as_they_come() -> Iterable[ServedResource]:
             has_status=has_status,
             status_moves_metadata=True,
             counts_generation=has_status,
-            unconditional_update=True,
-            strategic=True,
             columns=(NAME, AGE),
         )
 
