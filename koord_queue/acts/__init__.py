@@ -3,7 +3,6 @@
 - ``change``: a change of one object, or that nothing has to be changed.
 - ``on_units``: acts on a unit; they change its job where the controllers carry that over.
 - ``on_queues``: acts on a queue; they change its quota where the queue follows that.
-- ``overview``: the table of all acts, as docs/command-line.md has it.
 - ``manifest``: the objects that are to be created.
 - ``following``: what a submitted job does, from its unit and itself.
 """
