@@ -25,17 +25,18 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
-from queue_controllers.job_families.suspend_field import SPEC_SUSPEND, ManagedByField
+from queue_controllers.job_families.suspend_field import (
+    SPEC_SUSPEND,
+    ManagedByField,
+    release_by_spec_suspend,
+)
 from queue_controllers.jobframework.generic_job import (
     Child,
     JobKind,
     JobPodSet,
     Outcome,
-    PodStamp,
-    PrioritySource,
     StatusFacts,
-    priority_of_templates,
-    updates_of_stamps,
+    priority_of_pod_sets,
 )
 from queue_controllers.jobframework.list_patches import BY_POSITION
 from queue_controllers.jobframework.pod_set_names import pod_set_name
@@ -147,6 +148,8 @@ class AppWrapperAdapter:
     is_suspended = SPEC_SUSPEND.is_suspended
     why_not_suspendable = SPEC_SUSPEND.why_not_suspendable
     suspend_patch = SPEC_SUSPEND.suspend_patch
+    release_patch = release_by_spec_suspend
+    priority_of = priority_of_pod_sets
     foreign_manager = ManagedByField("workload.codeflare.dev/appwrapper-controller").foreign_manager
     pod_labels = (APP_WRAPPER_LABEL,)
     list_keys: Mapping[str, str] = {
@@ -217,14 +220,6 @@ class AppWrapperAdapter:
             sets, trouble = (), str(error)
         self._read = (job, sets, trouble)
         return sets, trouble
-
-    def priority_of(self, job: AppWrapper) -> PrioritySource:
-        """Return class and number of the first template that has any."""
-        return priority_of_templates(each.template for each in self.pod_sets(job))
-
-    def release_patch(self, job: AppWrapper, stamps: Mapping[str, PodStamp]) -> Json:
-        """Return the patch that turns the field off, and adds labels to the templates."""
-        return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(self, job: AppWrapper, updates: Mapping[str, TemplateUpdate]) -> Json:
         """Return the patch that changes templates: infos of all sets of each changed component."""

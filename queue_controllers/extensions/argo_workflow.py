@@ -27,15 +27,13 @@ import functools
 from collections.abc import Mapping
 from typing import Any, Final
 
-from queue_controllers.job_families.suspend_field import SPEC_SUSPEND
+from queue_controllers.job_families.suspend_field import SPEC_SUSPEND, release_by_spec_suspend
 from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
     Outcome,
-    PodStamp,
     PrioritySource,
     StatusFacts,
-    updates_of_stamps,
 )
 from queue_controllers.jobframework.pod_template import (
     ScheduledContainer,
@@ -141,6 +139,7 @@ class WorkflowAdapter:
     object_type = Workflow
     is_suspended = SPEC_SUSPEND.is_suspended
     suspend_patch = SPEC_SUSPEND.suspend_patch
+    release_patch = release_by_spec_suspend
 
     def why_not_suspendable(self, job: Workflow) -> str:
         """Return the annotation that states its demand, if that is missing or not valid."""
@@ -198,10 +197,6 @@ class WorkflowAdapter:
         entry = (each for each in spec.templates if each.name == spec.entrypoint)
         of_entry = next(entry, WorkflowTemplate()).priority_class_name
         return PrioritySource(of_entry or spec.pod_priority_class_name)
-
-    def release_patch(self, job: Workflow, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Return the patch that turns the field off, and adds labels to all pods."""
-        return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(self, job: Workflow, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
         """Return the patch of what all pods get whose template does not state it itself."""

@@ -15,15 +15,17 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from queue_controllers.job_families.job_conditions import read_outcome, read_suspended
-from queue_controllers.job_families.suspend_field import SPEC_SUSPEND, ManagedByField
+from queue_controllers.job_families.suspend_field import (
+    SPEC_SUSPEND,
+    ManagedByField,
+    release_by_spec_suspend,
+)
 from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
     PodOwner,
-    PodStamp,
     PrioritySource,
     StatusFacts,
-    updates_of_stamps,
 )
 from queue_controllers.jobframework.partial_parallelism import (
     Parallelism,
@@ -76,6 +78,7 @@ class BatchJobAdapter:
     is_suspended = SPEC_SUSPEND.is_suspended
     why_not_suspendable = SPEC_SUSPEND.why_not_suspendable
     suspend_patch = SPEC_SUSPEND.suspend_patch
+    release_patch = release_by_spec_suspend
     foreign_manager = ManagedByField("kubernetes.io/job-controller").foreign_manager
 
     def status_of(self, job: BatchJob) -> StatusFacts:
@@ -119,10 +122,6 @@ class BatchJobAdapter:
         """Return the template's class and number."""
         spec = job.spec.template.spec
         return PrioritySource(spec.priority_class_name, spec.priority)
-
-    def release_patch(self, job: BatchJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Return the patch that turns the field off, and adds labels to the template."""
-        return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(self, job: BatchJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
         """Return the patch of the template, which the API accepts while nothing of the job runs."""

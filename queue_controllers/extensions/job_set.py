@@ -29,16 +29,17 @@ from queue_controllers.job_families.jobset_replicas import (
     pods_of_one,
     read_jobset_status,
 )
-from queue_controllers.job_families.suspend_field import SPEC_SUSPEND, ManagedByField
+from queue_controllers.job_families.suspend_field import (
+    SPEC_SUSPEND,
+    ManagedByField,
+    release_by_spec_suspend,
+)
 from queue_controllers.jobframework.generic_job import (
     Child,
     JobKind,
     JobPodSet,
-    PodStamp,
-    PrioritySource,
     StatusFacts,
-    priority_of_templates,
-    updates_of_stamps,
+    priority_of_pod_sets,
 )
 from queue_controllers.jobframework.pod_set_names import pod_set_name
 from queue_controllers.jobframework.template_updates import TemplateUpdate
@@ -87,6 +88,8 @@ class JobSetAdapter:
     is_suspended = SPEC_SUSPEND.is_suspended
     why_not_suspendable = SPEC_SUSPEND.why_not_suspendable
     suspend_patch = SPEC_SUSPEND.suspend_patch
+    release_patch = release_by_spec_suspend
+    priority_of = priority_of_pod_sets
     foreign_manager = ManagedByField("jobset.sigs.k8s.io/jobset-controller").foreign_manager
     job_name_of = staticmethod(job_set_name)
     pod_set_of = staticmethod(pod_set_by_role)
@@ -101,14 +104,6 @@ class JobSetAdapter:
     def pod_sets(self, job: JobSet) -> tuple[JobPodSet, ...]:
         """Return one set per replicated job, named like it."""
         return pod_sets_of(job.spec.replicated_jobs, job.status.replicated_jobs_status)
-
-    def priority_of(self, job: JobSet) -> PrioritySource:
-        """Return class and number of the first template that has any."""
-        return priority_of_templates(each.template for each in self.pod_sets(job))
-
-    def release_patch(self, job: JobSet, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Return the patch that turns the field off, and adds labels to the templates."""
-        return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(self, job: JobSet, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
         """Return the patch of templates, which the API accepts while the JobSet is suspended."""

@@ -33,16 +33,15 @@ from queue_controllers.job_families.kubeflow_replicas import (
     RunPolicy,
     count_finished,
     read_role_status,
+    release_by_run_policy,
 )
 from queue_controllers.job_families.suspend_field import ManagedByField
 from queue_controllers.jobframework.generic_job import (
     Child,
     JobKind,
     JobPodSet,
-    PodStamp,
     PrioritySource,
     StatusFacts,
-    updates_of_stamps,
 )
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import ObjectMeta, WireStruct
@@ -95,6 +94,7 @@ class MpiJobAdapter:
     is_suspended = RUN_POLICY_SUSPEND.is_suspended
     why_not_suspendable = RUN_POLICY_SUSPEND.why_not_suspendable
     suspend_patch = RUN_POLICY_SUSPEND.suspend_patch
+    release_patch = release_by_run_policy
     foreign_manager = ManagedByField("kubeflow.org/mpi-operator", RUN_POLICY).foreign_manager
 
     def status_of(self, job: MpiJob) -> StatusFacts:
@@ -109,10 +109,6 @@ class MpiJobAdapter:
     def priority_of(self, job: MpiJob) -> PrioritySource:
         """Return `schedulingPolicy.priorityClass`, else the templates' in order of the pod sets."""
         return TABLE.priority_of(job.spec.run_policy, job.spec.mpi_replica_specs)
-
-    def release_patch(self, job: MpiJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Return the patch that turns the field off, and adds labels to the templates."""
-        return RUN_POLICY_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(self, job: MpiJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
         """Return the patch of the templates, which may change at any time."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from queue_controllers.job_families.job_conditions import true_since
 from queue_controllers.job_families.ray import (
@@ -29,15 +29,8 @@ from queue_controllers.job_families.ray import (
     clean_up_template,
     ray_pod_set_of,
 )
-from queue_controllers.job_families.suspend_field import SPEC_SUSPEND
-from queue_controllers.jobframework.generic_job import (
-    Child,
-    JobKind,
-    JobPodSet,
-    PodStamp,
-    StatusFacts,
-    updates_of_stamps,
-)
+from queue_controllers.job_families.suspend_field import SPEC_SUSPEND, release_by_spec_suspend
+from queue_controllers.jobframework.generic_job import Child, JobKind, JobPodSet, StatusFacts
 from queue_controllers.jobframework.list_patches import BY_POSITION
 from shared_api.field_path import parse_path
 from shared_api.objects.meta import ObjectMeta, WireStruct, is_condition_true
@@ -83,6 +76,7 @@ class RayClusterAdapter:
     is_suspended = SPEC_SUSPEND.is_suspended
     why_not_suspendable = SPEC_SUSPEND.why_not_suspendable
     suspend_patch = SPEC_SUSPEND.suspend_patch
+    release_patch = release_by_spec_suspend
     foreign_manager = MANAGED_BY.foreign_manager
     pod_sets = CLUSTER_SPEC.pod_sets
     priority_of = CLUSTER_SPEC.priority_of
@@ -114,10 +108,6 @@ class RayClusterAdapter:
             ),
             pods=status.pods,
         )
-
-    def release_patch(self, job: RayCluster, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Return the patch that turns the field off, and adds labels to the templates."""
-        return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def job_name_of(self, labels: Mapping[str, str]) -> str:
         """Return the name that the operator writes on each pod."""

@@ -33,16 +33,14 @@ from queue_controllers.job_families.ray import (
     owner_of_cluster,
     ray_pod_set_of,
 )
-from queue_controllers.job_families.suspend_field import SPEC_SUSPEND
+from queue_controllers.job_families.suspend_field import SPEC_SUSPEND, release_by_spec_suspend
 from queue_controllers.jobframework.generic_job import (
     Child,
     JobKind,
     JobPodSet,
     Outcome,
-    PodStamp,
     PrioritySource,
     StatusFacts,
-    updates_of_stamps,
 )
 from queue_controllers.jobframework.list_patches import BY_POSITION
 from queue_controllers.jobframework.pod_template import (
@@ -124,6 +122,7 @@ class RayJobAdapter:
     list_keys: Mapping[str, str] = {"spec.rayClusterSpec.workerGroupSpecs": BY_POSITION}
     is_suspended = SPEC_SUSPEND.is_suspended
     suspend_patch = SPEC_SUSPEND.suspend_patch
+    release_patch = release_by_spec_suspend
     foreign_manager = MANAGED_BY.foreign_manager
 
     def why_not_suspendable(self, job: RayJob) -> str:
@@ -196,10 +195,6 @@ class RayJobAdapter:
         """Return the head template's priority, else that of the first group that has one."""
         cluster = job.spec.ray_cluster_spec
         return PrioritySource() if cluster is None else cluster_priority(cluster)
-
-    def release_patch(self, job: RayJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Return the patch that turns the field off, and adds labels to the templates."""
-        return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(self, job: RayJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
         """Return the patch of the templates; a submitter without one is known by its labels."""

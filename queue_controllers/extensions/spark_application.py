@@ -31,15 +31,13 @@ from queue_controllers.job_families.spark import (
     least_executors,
     spark_pod_sets,
 )
-from queue_controllers.job_families.suspend_field import SPEC_SUSPEND
+from queue_controllers.job_families.suspend_field import SPEC_SUSPEND, release_by_spec_suspend
 from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
     Outcome,
-    PodStamp,
     PrioritySource,
     StatusFacts,
-    updates_of_stamps,
 )
 from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
 from shared_api.objects.meta import ObjectMeta, Timestamp, WireStruct
@@ -103,6 +101,7 @@ class SparkApplicationAdapter:
     pod_labels = (APP_NAME, ROLE)
     is_suspended = SPEC_SUSPEND.is_suspended
     suspend_patch = SPEC_SUSPEND.suspend_patch
+    release_patch = release_by_spec_suspend
 
     def why_not_suspendable(self, job: SparkApplication) -> str:
         """Return a value that cannot be parsed, if any: Spark refuses it, too."""
@@ -146,12 +145,6 @@ class SparkApplicationAdapter:
         return PrioritySource(
             name or spec.driver.priority_class_name or spec.executor.priority_class_name
         )
-
-    def release_patch(
-        self, job: SparkApplication, stamps: Mapping[str, PodStamp]
-    ) -> dict[str, Any]:
-        """Return the patch that turns the field off, and adds labels to driver and executors."""
-        return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(
         self, job: SparkApplication, updates: Mapping[str, TemplateUpdate]

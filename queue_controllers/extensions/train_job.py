@@ -32,17 +32,18 @@ from queue_controllers.job_families.jobset_replicas import (
     pod_sets_of,
     read_jobset_status,
 )
-from queue_controllers.job_families.suspend_field import SPEC_SUSPEND, ManagedByField
+from queue_controllers.job_families.suspend_field import (
+    SPEC_SUSPEND,
+    ManagedByField,
+    release_by_spec_suspend,
+)
 from queue_controllers.jobframework.generic_job import (
     Child,
     JobKind,
     JobPodSet,
     OtherObject,
-    PodStamp,
-    PrioritySource,
     StatusFacts,
-    priority_of_templates,
-    updates_of_stamps,
+    priority_of_pod_sets,
 )
 from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import Condition, ObjectMeta, WireStruct
@@ -120,6 +121,8 @@ class TrainJobAdapter:
     is_suspended = SPEC_SUSPEND.is_suspended
     why_not_suspendable = SPEC_SUSPEND.why_not_suspendable
     suspend_patch = SPEC_SUSPEND.suspend_patch
+    release_patch = release_by_spec_suspend
+    priority_of = priority_of_pod_sets
     foreign_manager = ManagedByField("trainer.kubeflow.org/trainjob-controller").foreign_manager
     job_name_of = staticmethod(job_set_name)
     pod_set_of = staticmethod(pod_set_by_role)
@@ -171,14 +174,6 @@ class TrainJobAdapter:
     def pod_sets(self, job: TrainJob) -> tuple[JobPodSet, ...]:
         """Return one set per replicated job of its JobSet: initializers, launcher, nodes."""
         return pod_sets_of(job.replicated_jobs, job.status.jobs_status)
-
-    def priority_of(self, job: TrainJob) -> PrioritySource:
-        """Return class and number of the first template that has any."""
-        return priority_of_templates(each.template for each in self.pod_sets(job))
-
-    def release_patch(self, job: TrainJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Return the patch that turns the field off, and adds labels to the templates."""
-        return SPEC_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(self, job: TrainJob, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
         """Return the patch of templates, which Trainer accepts while the job is suspended."""

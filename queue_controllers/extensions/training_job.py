@@ -35,16 +35,15 @@ from queue_controllers.job_families.kubeflow_replicas import (
     RunPolicy,
     count_finished,
     read_role_status,
+    release_by_run_policy,
 )
 from queue_controllers.job_families.suspend_field import ManagedByField
 from queue_controllers.jobframework.generic_job import (
     JobKind,
     JobPodSet,
     PodOwner,
-    PodStamp,
     PrioritySource,
     StatusFacts,
-    updates_of_stamps,
 )
 from queue_controllers.jobframework.partial_parallelism import read_parallelism
 from queue_controllers.jobframework.pod_template import ScheduledContainer
@@ -106,6 +105,7 @@ class TrainingJobAdapter:
     is_suspended = RUN_POLICY_SUSPEND.is_suspended
     why_not_suspendable = RUN_POLICY_SUSPEND.why_not_suspendable
     suspend_patch = RUN_POLICY_SUSPEND.suspend_patch
+    release_patch = release_by_run_policy
     foreign_manager = ManagedByField("kubeflow.org/training-operator", RUN_POLICY).foreign_manager
 
     def __init__(
@@ -140,10 +140,6 @@ class TrainingJobAdapter:
     def priority_of(self, job: TrainingJob) -> PrioritySource:
         """Return `schedulingPolicy.priorityClass`, else the templates' in order of the pod sets."""
         return self.table.priority_of(job.spec.run_policy, self._specs_of(job.spec))
-
-    def release_patch(self, job: TrainingJob, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
-        """Return the patch that turns the field off, and adds labels to the templates."""
-        return RUN_POLICY_SUSPEND.release_patch(self.update_patch(job, updates_of_stamps(stamps)))
 
     def update_patch(
         self, job: TrainingJob, updates: Mapping[str, TemplateUpdate]

@@ -26,9 +26,12 @@ import msgspec
 from queue_controllers.job_families.job_conditions import read_outcome, read_suspended
 from queue_controllers.job_families.suspend_field import SuspendField
 from queue_controllers.jobframework.generic_job import (
+    ApiJob,
     JobPodSet,
+    PodStamp,
     PrioritySource,
     StatusFacts,
+    TakesTemplateUpdates,
     priority_of_templates,
 )
 from queue_controllers.jobframework.pod_set_names import pod_set_name
@@ -110,6 +113,13 @@ RUN_POLICY: Final = attrgetter("spec.run_policy")
 """Returns the part of a job that has `suspend` and `managedBy`."""
 
 RUN_POLICY_SUSPEND: Final = SuspendField(parse_path(".spec.runPolicy.suspend"), RUN_POLICY)
+
+
+def release_by_run_policy(
+    adapter: TakesTemplateUpdates, job: ApiJob, stamps: Mapping[str, PodStamp]
+) -> dict[str, Any]:
+    """Return the patch that releases a job with `RUN_POLICY_SUSPEND`; the method of its adapter."""
+    return RUN_POLICY_SUSPEND.release_patch(adapter, job, stamps)
 
 
 def read_role_status(status: RoleStatus) -> StatusFacts:

@@ -6,18 +6,24 @@ so that its class shows all that it answers::
     class WidgetAdapter:
         is_suspended = SPEC_SUSPEND.is_suspended
         suspend_patch = SPEC_SUSPEND.suspend_patch
+        release_patch = release_by_spec_suspend  # no bound method: it calls `update_patch`
         foreign_manager = ManagedByField("example.com/widget-controller").foreign_manager
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
 
-from queue_controllers.jobframework.generic_job import ApiJob
+from queue_controllers.jobframework.generic_job import (
+    ApiJob,
+    PodStamp,
+    TakesTemplateUpdates,
+    updates_of_stamps,
+)
 from queue_controllers.jobframework.list_patches import combine_patches
 from shared_api.field_path import FieldPath, parse_path
 
@@ -46,13 +52,23 @@ class SuspendField(msgspec.Struct, frozen=True):
         """Return the merge patch that turns the field on."""
         return self.path.patch(value=True)
 
-    def release_patch(self, templates: dict[str, Any]) -> dict[str, Any]:
-        """Return the merge patch that turns the field off, and includes `templates`."""
+    def release_patch(
+        self, adapter: TakesTemplateUpdates, job: ApiJob, stamps: Mapping[str, PodStamp]
+    ) -> dict[str, Any]:
+        """Return the merge patch that turns the field off, and adds labels to the templates."""
+        templates = adapter.update_patch(job, updates_of_stamps(stamps))
         return combine_patches(self.path.patch(value=False), templates)
 
 
 SPEC_SUSPEND: Final = SuspendField(parse_path(".spec.suspend"))
 """The field of most kinds."""
+
+
+def release_by_spec_suspend(
+    adapter: TakesTemplateUpdates, job: ApiJob, stamps: Mapping[str, PodStamp]
+) -> dict[str, Any]:
+    """Return the patch that releases a job with `SPEC_SUSPEND`; the method of its adapter."""
+    return SPEC_SUSPEND.release_patch(adapter, job, stamps)
 
 
 class ManagedByField(msgspec.Struct, frozen=True):

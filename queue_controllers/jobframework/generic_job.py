@@ -442,6 +442,11 @@ class RunsWithFewerPods(Protocol):
         ...
 
 
+def priority_of_pod_sets(adapter: GenericJob[JobT], job: JobT) -> PrioritySource:
+    """Return class and number of the first pod set that has either; the method of its adapter."""
+    return priority_of_templates(each.template for each in adapter.pod_sets(job))
+
+
 AWAITS_PREVIEW: Final = "the API server is asked what it makes of its pods"
 """Why a job's pods are unknown for some seconds: no event is needed."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -17,10 +18,12 @@ from queue_controllers.job_families.kubeflow_replicas import (
     RoleTable,
     RunPolicy,
     count_finished,
+    release_by_run_policy,
 )
 from queue_controllers.job_families.suspend_field import ManagedByField
-from queue_controllers.jobframework.generic_job import PodStamp, updates_of_stamps
+from queue_controllers.jobframework.generic_job import PodStamp
 from queue_controllers.jobframework.pod_template import ScheduledContainer
+from queue_controllers.jobframework.template_updates import TemplateUpdate
 from shared_api.objects.meta import ObjectMeta, WireStruct
 
 TABLE: Final = RoleTable(field="replicaSpecs", order=("Launcher", "Worker"))
@@ -122,11 +125,18 @@ def test_the_run_policy_has_switch_and_manager() -> None:
 
 
 def test_a_release_annotates_the_existing_roles() -> None:
+    class Adapter:
+        """Knows the roles."""
+
+        release_patch = release_by_run_policy
+
+        def update_patch(self, job: Thing, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
+            return TABLE.updates_patch(specs(WORKER=1), updates)
+
     stamp = PodStamp(labels={"a": "b"})
-    updates = updates_of_stamps({"worker": stamp, "another": stamp})
     template = {"metadata": {"labels": {"a": "b"}}}
-    templates = TABLE.updates_patch(specs(WORKER=1), updates)
-    assert RUN_POLICY_SUSPEND.release_patch(templates) == {
+    stamps = {"worker": stamp, "another": stamp}
+    assert Adapter().release_patch(thing(RunPolicy()), stamps) == {
         "spec": {
             "runPolicy": {"suspend": False},
             "replicaSpecs": {"WORKER": {"template": template}},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any
 
@@ -12,7 +13,10 @@ from queue_controllers.job_families.suspend_field import (
     SPEC_SUSPEND,
     ManagedByField,
     SuspendField,
+    release_by_spec_suspend,
 )
+from queue_controllers.jobframework.generic_job import PodStamp
+from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
 from shared_api.field_path import parse_path
 from shared_api.objects.meta import ObjectMeta, WireStruct
 
@@ -44,12 +48,22 @@ def test_whether_the_switch_is_on(said: bool | None, want: bool) -> None:
     assert DEEPER.is_suspended(thing(suspend=not said, policy={"suspend": said})) is want
 
 
+class Adapter:
+    """Knows how templates change."""
+
+    release_patch = release_by_spec_suspend
+
+    def update_patch(self, job: Thing, updates: Mapping[str, TemplateUpdate]) -> dict[str, Any]:
+        return {"spec": {"template": update_body(updates["main"])}} if updates else {}
+
+
 def test_a_release_annotates_in_the_same_patch() -> None:
     template = {"metadata": {"labels": {"a": "b"}}}
-    stamped = {"spec": {"template": template}}
-    assert SPEC_SUSPEND.release_patch(stamped) == {"spec": {"suspend": False, "template": template}}
-    assert SPEC_SUSPEND.release_patch({}) == {"spec": {"suspend": False}}
-    assert DEEPER.release_patch(stamped) == {
+    stamps = {"main": PodStamp(labels={"a": "b"})}
+    want = {"spec": {"suspend": False, "template": template}}
+    assert Adapter().release_patch(thing(), stamps) == want
+    assert Adapter().release_patch(thing(), {}) == {"spec": {"suspend": False}}
+    assert DEEPER.release_patch(Adapter(), thing(), stamps) == {
         "spec": {"policy": {"suspend": False}, "template": template}
     }
 
