@@ -47,7 +47,6 @@ class WriteGate(Protocol):
 
     def may_write(self) -> bool:
         """Return whether a write that begins now ends while this process leads."""
-        ...
 
 
 class ProvisioningWrites:

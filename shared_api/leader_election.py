@@ -161,7 +161,6 @@ class LeaseLock(Protocol):
 
     def read(self) -> Lease | None:
         """Return the current lease; None if there is none."""
-        ...
 
     def write(self, spec: LeaseSpec, resource_version: str, promise: str) -> Lease:
         """Replace spec and `WRITES_END` of the lease in this version, and return the new lease.
@@ -169,7 +168,6 @@ class LeaseLock(Protocol):
         With resource_version "" the lease is created. Raises `Conflict` or `AlreadyExists` if
         another candidate was faster.
         """
-        ...
 
 
 class ObservedLease(msgspec.Struct, frozen=True):
@@ -278,19 +276,15 @@ class Leadership(Protocol):
 
     def is_leader(self) -> bool:
         """Return whether this process certainly leads now."""
-        ...
 
     def time_left(self) -> float:
         """Return the seconds for which this process certainly still leads; 0 if it does not."""
-        ...
 
     def writable_seconds(self) -> float:
         """Return the seconds that a write sent now may take; 0: no write may be sent."""
-        ...
 
     def holder(self) -> str:
         """Return the identity of the leader, as far as it is known here; "" if there is none."""
-        ...
 
 
 class SoleLeader:

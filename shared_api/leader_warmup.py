@@ -29,7 +29,6 @@ class FreshCache(Protocol):
 
     def start_fresh_read(self) -> FreshRead:
         """Ask the server for its current version; return a value that knows when it is cached."""
-        ...
 
 
 class LeaderWarmup:

@@ -54,19 +54,15 @@ class LocalWork(Protocol):
 
     def start(self) -> None:
         """Start the threads; return at once."""
-        ...
 
     def stop(self) -> None:
         """Stop everything."""
-        ...
 
     def ready_checks(self) -> Mapping[str, Check]:
         """Return the checks of `/readyz` by name."""
-        ...
 
     def threads(self) -> Sequence[LoopThread]:
         """Return the threads that `/livez` watches."""
-        ...
 
 
 class LocalProgram:

@@ -66,47 +66,38 @@ class Host(Protocol):
     @property
     def client(self) -> ResourceClient:
         """The client of the API server."""
-        ...
 
     @property
     def flow(self) -> FlowControl:
         """The flow control of the client."""
-        ...
 
     @property
     def clock(self) -> Clock:
         """The clock of the process."""
-        ...
 
     @property
     def rng(self) -> random.Random:
         """The source of randomness."""
-        ...
 
     @property
     def leadership(self) -> Leadership:
         """Informs writers whether this process leads."""
-        ...
 
     @property
     def metrics(self) -> SharedMetrics:
         """The metrics that both programs have."""
-        ...
 
     @property
     def identity(self) -> str:
         """Name of this replica."""
-        ...
 
     def spawn(
         self, name: str, step: Step, *, unblock: Callable[[], None] | None = None
     ) -> LoopThread:
         """Return a thread for a step, not yet started."""
-        ...
 
     def on_prepared(self, seconds: float) -> None:
         """Note that the caches are complete, so many seconds after this process might write."""
-        ...
 
 
 class Work(LocalWork, Protocol):
@@ -114,7 +105,6 @@ class Work(LocalWork, Protocol):
 
     def on_started_leading(self) -> None:
         """Handle that this replica leads now; called on the election's thread, must be quick."""
-        ...
 
 
 class Program(LocalProgram):

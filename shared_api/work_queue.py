@@ -77,27 +77,21 @@ class WorkQueueObserver(Protocol):
 
         A key fails if it was added after a failure `FAILING_RETRIES` times in a row.
         """
-        ...
 
     def on_add(self, count: int) -> None:
         """Count keys that became dirty."""
-        ...
 
     def on_get(self, waited_seconds: float) -> None:
         """Count a key that a worker took, with the seconds for which it had been dirty (>= 0)."""
-        ...
 
     def on_done(self, worked_seconds: float) -> None:
         """Count a key that a worker finished, with the seconds for which it was processed."""
-        ...
 
     def on_retry(self) -> None:
         """Count a key that was added after a failure."""
-        ...
 
     def on_exception(self) -> None:
         """Count an exception while a key was processed."""
-        ...
 
 
 class WorkQueue(Generic[KeyT]):

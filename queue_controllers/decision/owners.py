@@ -64,11 +64,9 @@ class Owners(Protocol):
 
     def above(self, owner: OwnerReference) -> Above:
         """Return what stands above an owner; may ask the API server, raises ApiFailure."""
-        ...
 
     def is_job(self, owner: OwnerReference) -> bool:
         """Return whether the owner's kind is one that an adapter knows."""
-        ...
 
     def why_not_made(
         self, job: JobFacts, child: ChildName, owner: OwnerReference
@@ -78,7 +76,6 @@ class Owners(Protocol):
         `child` is the job, or what stands between the two. May ask the API server, raises
         ApiFailure.
         """
-        ...
 
 
 def name_of_job(job: JobFacts) -> ChildName:

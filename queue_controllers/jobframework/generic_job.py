@@ -194,7 +194,6 @@ class ApiJob(Protocol):
     @property
     def metadata(self) -> ObjectMeta:
         """Name, namespace, uid, resourceVersion, labels, annotations, owners."""
-        ...
 
 
 JobT = TypeVar("JobT", bound=ApiJob)
@@ -206,27 +205,22 @@ class GenericJob(Protocol[JobT]):
     @property
     def kind(self) -> JobKind:
         """The kind's names."""
-        ...
 
     @property
     def object_type(self) -> type[JobT]:
         """The struct that objects of the kind are decoded into: only fields that are read."""
-        ...
 
     def is_suspended(self, job: JobT) -> bool:
         """Return whether the suspend field is on. Kinds without one return False."""
-        ...
 
     def why_not_suspendable(self, job: JobT) -> str:
         """Return the field because of which this job would not survive being suspended.
 
         "" if it survives. A job that does not is left alone and counted as foreign demand.
         """
-        ...
 
     def status_of(self, job: JobT) -> StatusFacts:
         """Return what the status says."""
-        ...
 
     def pod_sets(self, job: JobT) -> tuple[JobPodSet, ...]:
         """Return the pods that the job still needs, in a fixed order.
@@ -234,15 +228,12 @@ class GenericJob(Protocol[JobT]):
         Finished work lowers the counts: while the job is held the unit follows them; after the
         release the difference is what the unit gives back.
         """
-        ...
 
     def priority_of(self, job: JobT) -> PrioritySource:
         """Return where the priority comes from."""
-        ...
 
     def suspend_patch(self, job: JobT) -> dict[str, Any]:
         """Return the merge patch that suspends the job, without metadata."""
-        ...
 
     def release_patch(self, job: JobT, stamps: Mapping[str, PodStamp]) -> dict[str, Any]:
         """Return the merge patch that resumes the job and adds labels to the templates.
@@ -250,7 +241,6 @@ class GenericJob(Protocol[JobT]):
         `stamps` is by pod set, empty when nothing may be added; kinds whose template cannot change
         at that moment leave them out.
         """
-        ...
 
 
 @runtime_checkable
@@ -259,7 +249,6 @@ class ManagedElsewhere(Protocol):
 
     def foreign_manager(self, job: Any) -> str:  # noqa: ANN401 - a capability is asked of any kind
         """Return the name of the controller that manages the job, "" if it is the usual one."""
-        ...
 
 
 @runtime_checkable
@@ -269,7 +258,6 @@ class ReadsPodLabels(Protocol):
     @property
     def pod_labels(self) -> tuple[str, ...]:
         """The keys of all pod labels that are read; no others are kept."""
-        ...
 
 
 @runtime_checkable
@@ -278,7 +266,6 @@ class SortsPods(Protocol):
 
     def pod_set_of(self, pod: Pod) -> str:
         """Return the pod set's name, "" if the pod does not name one."""
-        ...
 
 
 @runtime_checkable
@@ -287,7 +274,6 @@ class LabelsPods(Protocol):
 
     def job_name_of(self, labels: Mapping[str, str]) -> str:
         """Return the name of the job that pods with these labels belong to, or ""."""
-        ...
 
 
 @runtime_checkable
@@ -296,7 +282,6 @@ class LearnsDemand(Protocol):
 
     def why_unknown(self, job: Any) -> str:  # noqa: ANN401 - a capability is asked of any kind
         """Return what is missing, "" if nothing is. Until then the job is held, without a unit."""
-        ...
 
 
 class OtherObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -326,11 +311,9 @@ class NeedsOther(LearnsDemand, Protocol):
 
     def other_of(self, job: Any) -> OtherObject | None:  # noqa: ANN401 - a capability is asked of any kind
         """Return the object that describes the pods; None if none does."""
-        ...
 
     def with_other(self, job: Any, other: Any) -> Any:  # noqa: ANN401 - a capability is asked of any kind
         """Return the job together with that object."""
-        ...
 
 
 class Child(msgspec.Struct, frozen=True, kw_only=True):
@@ -351,7 +334,6 @@ class MakesJobs(Protocol):
     @property
     def makes(self) -> str:
         """What it creates, as the end of a sentence ("Jobs named ...")."""
-        ...
 
     def child_of(self, job: Any, kind: str, name: str) -> Child | None:  # noqa: ANN401 - a capability is asked of any kind
         """Return what the operator creates under this name for a job; None: nothing.
@@ -359,7 +341,6 @@ class MakesJobs(Protocol):
         `kind` is written `group/Kind`. The answer must depend on what users cannot choose freely:
         the rule by which the operator names its objects, or the job's status.
         """
-        ...
 
 
 class PodOwner(msgspec.Struct, frozen=True, kw_only=True):
@@ -377,7 +358,6 @@ class NamesPods(Protocol):
 
     def pod_owner(self, job: Any, pod_set: str) -> PodOwner:  # noqa: ANN401 - a capability is asked of any kind
         """Return what identifies the pods of a set."""
-        ...
 
 
 @runtime_checkable
@@ -386,7 +366,6 @@ class GivesFullTemplates(Protocol):
 
     def full_templates(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """Return the whole pod templates of an object as it came from the server, by pod set."""
-        ...
 
 
 @runtime_checkable
@@ -401,7 +380,6 @@ class TakesTemplateUpdates(Protocol):
 
         It is merged with that of `release_patch`; where both set a field it wins.
         """
-        ...
 
 
 @runtime_checkable
@@ -415,7 +393,6 @@ class ListsTemplates(Protocol):
     @property
     def list_keys(self) -> Mapping[str, str]:
         """The keys of its lists, as `list_patches.fill_lists` takes them."""
-        ...
 
 
 @runtime_checkable
@@ -424,7 +401,6 @@ class LocksTemplates(Protocol):
 
     def status_to_clear(self, job: Any) -> dict[str, Any]:  # noqa: ANN401 - a capability is asked of any kind
         """Return the merge patch of `status` after which its templates may change; {}: none."""
-        ...
 
 
 @runtime_checkable
@@ -439,7 +415,6 @@ class RunsWithFewerPods(Protocol):
 
         It may be merged with those of `release_patch` and `suspend_patch`.
         """
-        ...
 
 
 def priority_of_pod_sets(adapter: GenericJob[JobT], job: JobT) -> PrioritySource:

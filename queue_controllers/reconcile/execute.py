@@ -75,7 +75,6 @@ class WrittenObjects(Protocol[_ObjectT_contra]):
 
     def note_written(self, written: _ObjectT_contra) -> bool:
         """Store the object that the API server returned: the next reconcile reads it there."""
-        ...
 
 
 class EventSink(Protocol):
@@ -83,7 +82,6 @@ class EventSink(Protocol):
 
     def record(self, event: Event) -> None:
         """Record an event on an object."""
-        ...
 
 
 def job_type_of(adapter: GenericJob[JobT]) -> ResourceType[JobT]:

@@ -71,15 +71,12 @@ class PodGroups(Protocol):
 
     def get(self, key: str) -> PodGroup | None:
         """Return the job with this key (`namespace/name`), built from its existing pods."""
-        ...
 
     def note_written(self, written: ScheduledPod) -> bool:
         """Store a pod that the API server returned."""
-        ...
 
     def note_deleted(self, pod: ScheduledPod) -> None:
         """Note that this process has deleted a pod."""
-        ...
 
 
 class GatedPodExecutor(Executor[PodGroup]):

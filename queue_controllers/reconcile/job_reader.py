@@ -261,15 +261,12 @@ class JobCache(Protocol[JobT]):
 
     def get(self, key: str) -> JobT | None:
         """Return the job with this key (`namespace/name`)."""
-        ...
 
     def list(self) -> builtins.list[JobT]:
         """Return all jobs."""
-        ...
 
     def __len__(self) -> int:
         """Return how many jobs there are."""
-        ...
 
 
 class PodLookup(Protocol):
@@ -277,7 +274,6 @@ class PodLookup(Protocol):
 
     def __call__(self, kind: JobKind, job: ObjectMeta, unit_key: str) -> list[Pod]:
         """Return the pods of one job, finished ones included."""
-        ...
 
 
 class ClusterContextLookup(Protocol):
@@ -285,7 +281,6 @@ class ClusterContextLookup(Protocol):
 
     def __call__(self, namespace: str) -> ClusterContext:
         """Return what is known about a namespace."""
-        ...
 
 
 class OwnerLookup(Protocol):
@@ -293,7 +288,6 @@ class OwnerLookup(Protocol):
 
     def __call__(self, namespace: str) -> Owners:
         """Return the answers about the owners of jobs in a namespace."""
-        ...
 
 
 class RelatedObjectLookup(Protocol):
@@ -304,7 +298,6 @@ class RelatedObjectLookup(Protocol):
 
         Raises ApiFailure.
         """
-        ...
 
 
 class EventLookup(Protocol):
@@ -315,7 +308,6 @@ class EventLookup(Protocol):
 
         Asks the API server, and never raises: the caller continues without an answer.
         """
-        ...
 
 
 class PreviewRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -335,7 +327,6 @@ class JobPreviews(Protocol):
 
     def __call__(self, request: PreviewRequest) -> JobFacts:
         """Return the facts of the job with its pod sets as its pods will be; never waits."""
-        ...
 
 
 class UnitsOfJob(msgspec.Struct, frozen=True):

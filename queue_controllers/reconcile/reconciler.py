@@ -97,11 +97,9 @@ class ReconcilerObserver(Protocol):
 
     def on_action(self, extension: str, action: str, outcome: str) -> None:
         """Count an action that was carried out ("done") or failed (the kind of the error)."""
-        ...
 
     def on_error(self, extension: str) -> None:
         """Count a reconcile that failed, for another reason than a passing conflict."""
-        ...
 
 
 class SharedParts(msgspec.Struct, frozen=True, kw_only=True):

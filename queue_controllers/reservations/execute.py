@@ -61,7 +61,6 @@ class WrittenUnits(Protocol):
 
     def note_written(self, written: QueueUnit) -> bool:
         """Store the object that the API server returned."""
-        ...
 
 
 class ReservationExecutor:

@@ -80,15 +80,12 @@ class JobsOfAKind(Protocol):
     @property
     def adapter(self) -> GenericJob[Any]:
         """Facts about the kind."""
-        ...
 
     def is_kind_of(self, unit: QueueUnit) -> bool:
         """Return whether the unit names a job of this kind."""
-        ...
 
     def job_of(self, unit: QueueUnit) -> Any:  # noqa: ANN401 - a job of any kind, or None
         """Return the job of a unit, from the cache; None if it is not there."""
-        ...
 
 
 class _Job(msgspec.Struct, frozen=True):

@@ -44,7 +44,6 @@ class Listed(Protocol[ObjectT_co]):
 
     def list(self) -> Iterable[ObjectT_co]:
         """Return all objects."""
-        ...
 
 
 class WhileServed(Generic[ObjectT]):
@@ -64,7 +63,6 @@ class NamespaceCache(Protocol):
 
     def get(self, key: str) -> Namespace | None:
         """Return one namespace."""
-        ...
 
 
 class ContextCaches(msgspec.Struct, frozen=True, kw_only=True):

@@ -283,7 +283,6 @@ class JobFinder(Protocol):
 
     def __call__(self, kind: JobKind, key: str) -> Any | None:  # noqa: ANN401 - of any kind
         """Return a job by its kind and key, None if it does not exist or its kind is not queued."""
-        ...
 
 
 class _Read(msgspec.Struct, frozen=True):

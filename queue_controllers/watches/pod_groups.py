@@ -32,7 +32,6 @@ class Sizes(Protocol):
 
     def get(self, sizer: Sizer, namespace: str) -> Any | None:  # noqa: ANN401 - of any kind
         """Return the object as it was seen last, None if it is not known."""
-        ...
 
 
 class PodGroupCache:
@@ -137,24 +136,19 @@ class FollowedKind(Protocol):
     @property
     def name(self) -> str:
         """Name of the kind, for logs and probes."""
-        ...
 
     @property
     def informer(self) -> SharedInformer[Any] | None:
         """Return the kind's informer, None while it is not served."""
-        ...
 
     def step(self) -> float:
         """Check whether the kind is served, when it is time; return seconds to the next check."""
-        ...
 
     def is_served(self) -> bool:
         """Return whether the kind was served at the last check."""
-        ...
 
     def check(self) -> tuple[bool, str]:
         """Return the result for `/readyz`."""
-        ...
 
 
 class PodsFollowed:

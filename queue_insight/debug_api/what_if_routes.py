@@ -367,7 +367,6 @@ class Horizons(Protocol):
 
     def why_no_forecast(self) -> str:
         """Return why nothing is told over a time yet; "" if it is."""
-        ...
 
     def answer(
         self, state: State, edits: Sequence[Edit], horizon_seconds: float, seed: int
@@ -377,7 +376,6 @@ class Horizons(Protocol):
         Raises:
             EditError: An edit is wrong, or cannot be tried.
         """
-        ...
 
 
 class WhatIfAnswers:

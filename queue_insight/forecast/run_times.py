@@ -85,7 +85,6 @@ class RunTimes(Protocol):
             ran: For how many seconds its pods have run; 0: it starts.
             luck: From 0 to 1: which share of such runs is shorter. The answer grows with it.
         """
-        ...
 
 
 class RunTimeModel(Protocol):
@@ -93,11 +92,9 @@ class RunTimeModel(Protocol):
 
     def learn(self, run: FinishedRun) -> None:
         """Take a run that has ended. Runs come in the order of their ends."""
-        ...
 
     def at(self, epoch: float, running: Iterable[Running]) -> RunTimes:
         """Return what is believed at a time, in seconds since the epoch."""
-        ...
 
 
 class SurvivalRunTimes:

@@ -56,15 +56,12 @@ class Recorder(Protocol):
 
     def on_hello(self, hello: Hello) -> None:
         """Note who sends."""
-        ...
 
     def on_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Keep a whole engine; what comes next follows it."""
-        ...
 
     def on_call(self, call: EngineCall, encoded: bytes, answer: object) -> None:
         """Keep a call that was played, and what the engine has answered."""
-        ...
 
 
 class FeedServer:

@@ -45,7 +45,6 @@ class Past(Protocol):
         Raises:
             NoStateError: The record does not reach that far.
         """
-        ...
 
     def log(self, query: LogQuery) -> LogPage:
         """Return a page of what was decided.
@@ -53,7 +52,6 @@ class Past(Protocol):
         Raises:
             NoStateError: The record cannot be read.
         """
-        ...
 
 
 class WithoutPast:

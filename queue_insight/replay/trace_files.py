@@ -20,7 +20,6 @@ class TraceReader(Protocol):
     @property
     def name(self) -> str:
         """The format's name on the command line."""
-        ...
 
     def read(self, path: str, lines: TextIO) -> Trace:
         """Read a trace.
@@ -28,7 +27,6 @@ class TraceReader(Protocol):
         Raises:
             TraceError: It is wrong; the text has the file and the line.
         """
-        ...
 
 
 _TABLES: Final[tuple[CsvForm, ...]] = (OWN, NORMALIZED, OPENB)

@@ -18,11 +18,9 @@ class Path(Protocol):
 
     def runs_in(self, engine: Engine) -> RunSeconds:
         """Return how long runs last on this path; `engine`: the one that plays it, for reading."""
-        ...
 
     def arrivals(self) -> Iterable[Arrival]:
         """Return the units that are created, in order of time."""
-        ...
 
 
 class PathSource(Protocol):
@@ -36,4 +34,3 @@ class PathSource(Protocol):
 
     def paths(self) -> Iterable[Path]:
         """Return the paths."""
-        ...

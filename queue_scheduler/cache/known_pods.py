@@ -26,12 +26,10 @@ class AnyCharge(Protocol):
     @property
     def quota(self) -> str:
         """The quota."""
-        ...
 
     @property
     def amounts(self) -> Amounts:
         """What is charged to it."""
-        ...
 
 
 class HeldRoom:

@@ -81,7 +81,6 @@ class UnitReader(Protocol):
         Raises:
             ApiFailure: It cannot be read.
         """
-        ...
 
 
 class WritersCache(Protocol[ObjectT_contra]):
@@ -89,11 +88,9 @@ class WritersCache(Protocol[ObjectT_contra]):
 
     def note_written(self, written: ObjectT_contra, /) -> object:
         """Store the object that the server returned."""
-        ...
 
     def is_readable(self, key: str) -> bool:
         """Return whether the newest version of an object can be read."""
-        ...
 
 
 class AdmissionObserver(Protocol):
@@ -101,7 +98,6 @@ class AdmissionObserver(Protocol):
 
     def on_admitted(self, queue: str, waited_seconds: float) -> None:
         """Take an admission that the server has confirmed."""
-        ...
 
 
 class Refusals:

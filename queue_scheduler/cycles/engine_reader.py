@@ -18,11 +18,9 @@ class EngineReader(Protocol):
         self, question: Callable[Concatenate[Engine, P], AnswerT], *args: P.args, **kwargs: P.kwargs
     ) -> AnswerT:
         """Return the answer to a short question."""
-        ...
 
     def fork(self) -> Engine:
         """Return a copy of the engine, for a long question; it belongs to the caller."""
-        ...
 
 
 class OwnEngine:

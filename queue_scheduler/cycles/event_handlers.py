@@ -30,11 +30,9 @@ class Workers(Protocol):
 
     def run_for(self, queue: str) -> None:
         """Make sure that the queue has its worker."""
-        ...
 
     def end_for(self, queue: str) -> None:
         """End the worker of a queue that is gone."""
-        ...
 
 
 class EventHandlers:

@@ -37,7 +37,6 @@ class PreemptionObserver(Protocol):
 
     def on_preempted(self, queue: str, reason: str, victims: int) -> None:
         """Count a round for a unit of the queue, with the number of evictions that were written."""
-        ...
 
 
 class Round:

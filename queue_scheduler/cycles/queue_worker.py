@@ -19,7 +19,6 @@ class DecisionObserver(Protocol):
         self, queue: str, decision: Dequeue | Refused | Preempt, seconds: float
     ) -> None:
         """Count one decision, with the seconds that it took the engine."""
-        ...
 
 
 class QueueWorker:

@@ -28,7 +28,6 @@ class Additions(Protocol):
             app: The application; it calls `access` first.
             access: The application's guard, which knows what its caller may read.
         """
-        ...
 
     def answer_past(self, request: Request, kind: type[ViewT]) -> ViewT:
         """Return the answer to a request about an earlier time, the `at` of its query.
@@ -44,7 +43,6 @@ class Additions(Protocol):
             QuestionError: UNAVAILABLE: no addition answers it; RESOURCE_EXHAUSTED: the caller has
                 used its share; or as the same question about now.
         """
-        ...
 
 
 class NoAdditions:

@@ -24,7 +24,6 @@ class HasTurn(Protocol):
     @property
     def turn(self) -> threading.Lock:
         """What is held while an answer is built."""
-        ...
 
 
 P = ParamSpec("P")

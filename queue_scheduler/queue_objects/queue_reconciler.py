@@ -83,19 +83,15 @@ class QueueSource(Protocol):
 
     def wants(self, name: str) -> bool:
         """Return whether a queue of that name must exist."""
-        ...
 
     def has_made(self, queue: Queue) -> bool:
         """Return whether a queue was created for this source."""
-        ...
 
     def decide(self, name: str, namespace: str, queue: Queue | None) -> QueueAction:
         """Return what to do about a queue that this source wants or has created."""
-        ...
 
     def is_complete(self) -> bool:
         """Return whether the source's caches are complete. Until then an unwanted queue stays."""
-        ...
 
 
 def decide_queue(

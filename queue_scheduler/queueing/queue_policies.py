@@ -54,19 +54,16 @@ class QueuePolicy(Protocol):
     @property
     def name(self) -> str:
         """Its value in `spec.queuePolicy`."""
-        ...
 
     @property
     def holds_back(self) -> HoldsBack:
         """What a refused unit does to those behind it."""
-        ...
 
     def order_key(self, unit: QueueUnit) -> OrderKey:
         """Return the unit's position; ends in namespace and name, so that no two are equal.
 
         `spec.priority` of `unit` is already limited to the queue's ceiling.
         """
-        ...
 
 
 class BandedPolicy(QueuePolicy, Protocol):
@@ -81,7 +78,6 @@ class BandedPolicy(QueuePolicy, Protocol):
     @property
     def bands(self) -> tuple[HoldsBack, ...]:
         """What a refused unit of each band does to those behind it in the band."""
-        ...
 
     def band(self, unit: QueueUnit, queue: Queue, options: QueueOptions) -> int:
         """Return the unit's band, an index of `bands`; asked when the unit or the queue changes.
@@ -89,7 +85,6 @@ class BandedPolicy(QueuePolicy, Protocol):
         `spec.priority` is limited as for `order_key`. `options` are those in force; annotations of
         the queue may differ.
         """
-        ...
 
 
 def is_banded(policy: QueuePolicy) -> TypeGuard[BandedPolicy]:

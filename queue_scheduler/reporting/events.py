@@ -58,7 +58,6 @@ class NoticeSink(Protocol):
         self, kind: str, key: str, uid: Uid, reason: str, note: str, *, warning: bool
     ) -> None:
         """Record an event on the object `key` (`namespace/name`) of a kind."""
-        ...
 
 
 class ObjectEvents:

@@ -49,7 +49,6 @@ class MakeInformer(Protocol):
         store: IndexedStore[ObjectT] | None = None,
     ) -> SharedInformer[ObjectT]:
         """Return a new informer; without a store, one that shares equal parts of objects."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -81,11 +81,9 @@ class CheckObserver(Protocol):
 
     def on_admitted(self, queue: str, waited_seconds: float) -> None:
         """Count an admission that the server has confirmed."""
-        ...
 
     def on_check_failed(self, check: str, why: Shortfall) -> None:
         """Count a check by which a unit lost its reservation or admission."""
-        ...
 
 
 class AdmissionCheckCycle:

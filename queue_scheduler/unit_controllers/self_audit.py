@@ -69,7 +69,6 @@ class AuditObserver(Protocol):
 
     def on_audit_difference(self, kind: Kind) -> None:
         """Take a difference that two rounds have found."""
-        ...
 
 
 class Stores(NamedTuple):

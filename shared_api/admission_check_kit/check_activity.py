@@ -29,11 +29,9 @@ class ActivityObserver(Protocol):
 
     def on_activity(self, check: AdmissionCheck, activity: Activity) -> None:
         """Count that a check became active or inactive, or inactive for another reason."""
-        ...
 
     def on_error(self) -> None:
         """Count a reconcile of a check that failed for a reason other than a conflict."""
-        ...
 
 
 class CheckActivity:

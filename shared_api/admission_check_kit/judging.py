@@ -52,7 +52,6 @@ class Judge(Protocol):
         Raises:
             ApiFailure: The judge cannot decide now; it is called again later.
         """
-        ...
 
 
 @runtime_checkable
@@ -64,7 +63,6 @@ class JudgesAdmitted(Protocol):
 
         Retry or Rejected makes the scheduler evict it; None and other verdicts change nothing.
         """
-        ...
 
 
 @runtime_checkable
@@ -73,7 +71,6 @@ class JudgesChecks(Protocol):
 
     def judge_check(self, check: AdmissionCheck) -> Activity:
         """Return whether a check can be performed; may only read, from caches."""
-        ...
 
 
 @runtime_checkable
@@ -85,7 +82,6 @@ class CleansUpUnits(Protocol):
 
         Called when this process begins to judge, to find objects that are no longer needed.
         """
-        ...
 
     def clean_up(self, key: str, unit: QueueUnit | None, checks: Collection[str]) -> None:
         """Delete the objects that a unit no longer needs.
@@ -100,7 +96,6 @@ class CleansUpUnits(Protocol):
         Raises:
             ApiFailure: The deletion failed; this is called again later.
         """
-        ...
 
 
 class CheckContext(Protocol):
@@ -109,16 +104,13 @@ class CheckContext(Protocol):
     @property
     def client(self) -> ResourceClient:
         """The client of the API server; check `may_write` before each write."""
-        ...
 
     @property
     def clock(self) -> Clock:
         """The clock of the process."""
-        ...
 
     def may_write(self) -> bool:
         """Return whether a write that begins now ends while this process leads."""
-        ...
 
     def follow(
         self,
@@ -139,19 +131,15 @@ class CheckContext(Protocol):
             store: The store of the cache, for the judge to read; None: a new one.
             settings: Namespace and selectors; None: all objects.
         """
-        ...
 
     def recheck_unit(self, key: str) -> None:
         """Queue a unit, by `namespace/name`, to be judged again."""
-        ...
 
     def recheck_check(self, name: str) -> None:
         """Queue an AdmissionCheck, and all units that need it, to be judged again."""
-        ...
 
     def recheck_all(self) -> None:
         """Queue all units and checks to be judged again."""
-        ...
 
 
 @runtime_checkable
@@ -160,4 +148,3 @@ class NeedsContext(Protocol):
 
     def attach(self, context: CheckContext) -> None:
         """Receive the context; called once, before anything starts."""
-        ...

@@ -53,11 +53,9 @@ class Gate(Protocol):
 
     def is_open(self) -> bool:
         """Return whether units are judged: this process leads, and its caches are complete."""
-        ...
 
     def may_write(self) -> bool:
         """Return whether a write that begins now ends while this process leads."""
-        ...
 
 
 class VerdictObserver(Protocol):
@@ -65,11 +63,9 @@ class VerdictObserver(Protocol):
 
     def on_verdict(self, unit: QueueUnit, state: AdmissionCheckState) -> None:
         """Count a change of a check's state."""
-        ...
 
     def on_error(self) -> None:
         """Count a reconcile of a unit that failed for a reason other than a conflict."""
-        ...
 
 
 class NotLeadingError(Exception):

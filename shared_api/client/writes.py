@@ -75,7 +75,6 @@ class WriteSink(Protocol):
 
     def submit(self, write: Write[Any], on_outcome: Callable[[Outcome[Any]], None]) -> None:
         """Send a write later; call `on_outcome` exactly once with its outcome."""
-        ...
 
 
 _ABSENT: Final = object()

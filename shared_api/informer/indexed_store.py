@@ -36,7 +36,6 @@ class ApiObject(Protocol):
     @property
     def metadata(self) -> ObjectMeta:
         """Name, namespace, uid, resourceVersion."""
-        ...
 
 
 T = TypeVar("T", bound=ApiObject)

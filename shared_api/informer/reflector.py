@@ -100,11 +100,9 @@ class EventStream(Protocol[T]):
             StreamIdle: None arrived in that time; the watch continues.
             ConnectionLost: The watch broke, or was closed.
         """
-        ...
 
     def close(self) -> None:
         """End the watch. Idempotent; callable from any thread."""
-        ...
 
 
 class ListWatcher(Protocol[T]):
@@ -112,11 +110,9 @@ class ListWatcher(Protocol[T]):
 
     def list_page(self, *, limit: int, continue_token: str) -> Page[T]:
         """Return one page of the newest state; `limit` 0 returns everything."""
-        ...
 
     def watch(self, *, resource_version: str, timeout_seconds: int) -> EventStream[T]:
         """Open a watch, with bookmarks, of the changes after this version."""
-        ...
 
 
 class ReflectorSink(Protocol[T]):
@@ -127,23 +123,18 @@ class ReflectorSink(Protocol[T]):
 
         `rewound` means that the server is behind what it sent before: its history was replaced.
         """
-        ...
 
     def on_page(self, items: Sequence[T | DecodeFailure]) -> None:
         """Handle a part of the list; may be called twice for the same part."""
-        ...
 
     def on_list_end(self, resource_version: str) -> None:
         """Handle that the list is complete: objects that were not in it do not exist."""
-        ...
 
     def on_event(self, event: WatchEvent[T]) -> None:
         """Handle an ADDED, MODIFIED or DELETED event; may be called twice for the same one."""
-        ...
 
     def on_bookmark(self, resource_version: str) -> None:
         """Handle that everything up to this version has been sent."""
-        ...
 
 
 class ReflectorObserver(Protocol):
@@ -151,11 +142,9 @@ class ReflectorObserver(Protocol):
 
     def on_list(self) -> None:
         """Count a complete list."""
-        ...
 
     def on_watch_end(self, reason: str) -> None:
         """Count the end of a watch: ended, lost, stalled, overdue, expired, refused, asked."""
-        ...
 
 
 class _Listing(msgspec.Struct):

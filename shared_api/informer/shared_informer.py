@@ -82,7 +82,6 @@ class ListWatchClient(Protocol):
         continue_token: str = ...,
     ) -> Page[AnyT]:
         """Return one page of a list."""
-        ...
 
     def watch(
         self,
@@ -95,7 +94,6 @@ class ListWatchClient(Protocol):
         timeout_seconds: int = ...,
     ) -> EventStream[AnyT]:
         """Open a watch."""
-        ...
 
 
 class InformerObserver(ReflectorObserver, Protocol):
@@ -103,11 +101,9 @@ class InformerObserver(ReflectorObserver, Protocol):
 
     def on_decode_failure(self) -> None:
         """Count a version of an object that cannot be decoded."""
-        ...
 
     def on_handler_error(self) -> None:
         """Count an exception of a handler."""
-        ...
 
     def show(
         self,
@@ -118,15 +114,12 @@ class InformerObserver(ReflectorObserver, Protocol):
         watch_age: Callable[[], float],
     ) -> None:
         """Receive, once, functions that return the state of the cache, callable from any thread."""
-        ...
 
     def on_finding(self) -> None:
         """Count a change that a list after the first one found and no watch had reported."""
-        ...
 
     def on_stop(self) -> None:
         """Count that the informer has stopped for good; called from any thread."""
-        ...
 
 
 class InformerSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,7 +31,6 @@ class Event(Protocol):
 
     def set(self) -> object:
         """End the wait."""
-        ...
 
 
 EventT = TypeVar("EventT", bound=Event)

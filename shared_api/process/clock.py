@@ -21,11 +21,9 @@ class Waitable(Protocol):
 
     def is_set(self) -> bool:
         """Return whether a wait would return at once."""
-        ...
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it is set, for at most `timeout` seconds; return whether it is set."""
-        ...
 
 
 class Clock(Protocol):
@@ -33,22 +31,18 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Return the seconds since some fixed point in time; never decreases."""
-        ...
 
     def now(self) -> datetime:
         """Return the wall time in UTC; it may jump, so it must not be used to measure durations."""
-        ...
 
     def sleep(self, seconds: float) -> None:
         """Block for this many seconds; return at once for zero or less."""
-        ...
 
     def wait(self, event: Waitable, seconds: float | None) -> bool:
         """Wait until the event is set or the seconds have passed; return whether the event is set.
 
         None waits without a limit.
         """
-        ...
 
 
 class SystemClock:

@@ -159,7 +159,6 @@ class ServerTls(Protocol):
         self, sock: socket.socket, *, server_side: bool, do_handshake_on_connect: bool
     ) -> ssl.SSLSocket:
         """Return the socket with TLS."""
-        ...
 
 
 class _Connection:
