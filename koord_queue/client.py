@@ -37,7 +37,7 @@ from koord_queue.reach.choice import SYSTEM_NAMESPACE, Choice
 from koord_queue.reach.dry_run import DryRuns, apply_dry, read_manifest
 from koord_queue.reach.errors import Missing
 from koord_queue.reach.named import queue_name
-from koord_queue.reach.resources import QUEUE_UNITS, Resource, Resources
+from koord_queue.reach.resources import QUEUE_UNITS, ItemList, Resource, Resources
 from koord_queue.session import edit_flags
 from koord_queue.session.answer_context import AnswerContext, open_context
 from koord_queue.session.session import Session
@@ -398,15 +398,11 @@ class Submitted:
                 return None
             return msgspec.json.decode(body, type=QueueUnit)
         for page in cluster.pages(QUEUE_UNITS.path(self.namespace)):
-            for unit in msgspec.json.decode(page, type=_Units).items:
+            for unit in msgspec.json.decode(page, type=ItemList[QueueUnit]).items:
                 if is_unit_of(unit, self._created):
                     self._unit_name = unit.metadata.name
                     return unit
         return None
-
-
-class _Units(msgspec.Struct):
-    items: list[QueueUnit] = []
 
 
 def _read_created(answer: bytes, api_version: str, kind: str) -> AnyObject:

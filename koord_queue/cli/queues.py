@@ -8,21 +8,13 @@ import click
 import msgspec
 
 from koord_queue.cli import options
-from koord_queue.reach.resources import QUEUES
+from koord_queue.reach.resources import QUEUES, ItemList
 from koord_queue.show.documents import show_documents
 from koord_queue.show.queue_rows import COLUMNS, STYLES, cells_of
 from shared_api.objects.queue import Queue
 
 if TYPE_CHECKING:
     from koord_queue.session.session import Session
-
-
-class _Queues(msgspec.Struct):
-    items: list[Queue] = []
-
-
-class _Documents(msgspec.Struct):
-    items: list[msgspec.Raw] = []
 
 
 @click.command()
@@ -41,12 +33,18 @@ def queues(session: Session, *, at: str | None, dump: str | None, form: str) -> 
         return
     pages = list(session.cluster().pages(QUEUES.path(session.choice.system_namespace)))
     if form != "table":
-        found = [raw for page in pages for raw in msgspec.json.decode(page, type=_Documents).items]
+        found = [
+            raw
+            for page in pages
+            for raw in msgspec.json.decode(page, type=ItemList[msgspec.Raw]).items
+        ]
         show_documents(
             session.out, [bytes(raw) for raw in found], form, "queue.scheduling.x-k8s.io"
         )
         return
-    known = [queue for page in pages for queue in msgspec.json.decode(page, type=_Queues).items]
+    known = [
+        queue for page in pages for queue in msgspec.json.decode(page, type=ItemList[Queue]).items
+    ]
     now = session.clock.now()
     if not known:
         session.out.note(f"no queue is in namespace {session.choice.system_namespace}")

@@ -10,15 +10,11 @@ from koord_queue.answers.quota_trees import quotas_of_objects, read_quota_page
 from koord_queue.answers.quotas import Quota
 from koord_queue.errors import CommandError
 from koord_queue.reach.errors import NotServed, Refused
-from koord_queue.reach.resources import ELASTIC_QUOTAS
+from koord_queue.reach.resources import ELASTIC_QUOTAS, ItemList
 from shared_api.objects.elastic_quota import ElasticQuota
 
 if TYPE_CHECKING:
     from koord_queue.session.session import Session
-
-
-class _Quotas(msgspec.Struct):
-    items: list[ElasticQuota] = []
 
 
 def read_quotas(session: Session) -> tuple[Quota, ...]:
@@ -47,5 +43,9 @@ def _read_objects(session: Session, first: CommandError) -> tuple[Quota, ...]:
         raise CommandError(
             f"{first.message}; and there are no ElasticQuotas: {error.message}", first.next_step
         ) from error
-    objects = [each for page in pages for each in msgspec.json.decode(page, type=_Quotas).items]
+    objects = [
+        each
+        for page in pages
+        for each in msgspec.json.decode(page, type=ItemList[ElasticQuota]).items
+    ]
     return quotas_of_objects(objects)

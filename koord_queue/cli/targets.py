@@ -13,7 +13,14 @@ from koord_queue.errors import CommandError
 from koord_queue.reach.dry_run import DryRuns
 from koord_queue.reach.errors import Missing, NotServed, Refused
 from koord_queue.reach.media_types import MERGE_PATCH
-from koord_queue.reach.resources import ELASTIC_QUOTAS, QUEUE_UNITS, QUEUES, Resource, Resources
+from koord_queue.reach.resources import (
+    ELASTIC_QUOTAS,
+    QUEUE_UNITS,
+    QUEUES,
+    ItemList,
+    Resource,
+    Resources,
+)
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
@@ -66,10 +73,6 @@ class QueueTarget(NamedTuple):
 
     queue: Queue
     place: Place
-
-
-class _Quotas(msgspec.Struct):
-    items: list[ElasticQuota] = []
 
 
 class Targets:
@@ -127,7 +130,7 @@ class Targets:
         path = ELASTIC_QUOTAS.path("")
         query = (("fieldSelector", f"metadata.name={name}"),)
         body = self._cluster.get(path, query)
-        found = msgspec.json.decode(body, type=_Quotas).items
+        found = msgspec.json.decode(body, type=ItemList[ElasticQuota]).items
         if not found:
             raise CommandError(f"the queue follows quota {name}, which is gone")
         oldest = min(

@@ -12,7 +12,7 @@ import msgspec
 from koord_queue.cli import options
 from koord_queue.cli.quota_source import read_quotas
 from koord_queue.reach.errors import NotServed, Refused
-from koord_queue.reach.resources import QUEUE_UNITS
+from koord_queue.reach.resources import QUEUE_UNITS, ItemList
 from koord_queue.show.bars import bar, letters_for, percent
 from koord_queue.show.documents import show_document
 from koord_queue.show.quota_rows import FULL, TopRow, documents_of, fit, top_quotas, uses_of
@@ -34,18 +34,10 @@ PAGE: Final = "1000"
 """Queues of one page of the debug API: the most that it has."""
 
 
-class _Units(msgspec.Struct):
-    items: list[QueueUnit] = []
-
-
 class _Queue(msgspec.Struct):
     quotas: tuple[str, ...] = ()
     pending: int = 0
     admitted: int = 0
-
-
-class _Queues(msgspec.Struct):
-    items: list[_Queue] = []
 
 
 class View(NamedTuple):
@@ -155,7 +147,7 @@ def _queues(session: Session) -> Iterator[_Queue]:
     while True:
         query = (("offset", str(offset)), ("limit", PAGE))
         body = session.debug("/debug/queues", query)
-        page = msgspec.json.decode(body, type=_Queues).items
+        page = msgspec.json.decode(body, type=ItemList[_Queue]).items
         yield from page
         offset += len(page)
         if len(page) < int(PAGE):
@@ -209,5 +201,5 @@ def _list(session: Session, namespace: str) -> list[QueueUnit]:
     return [
         unit
         for page in session.cluster().pages(QUEUE_UNITS.path(namespace))
-        for unit in msgspec.json.decode(page, type=_Units).items
+        for unit in msgspec.json.decode(page, type=ItemList[QueueUnit]).items
     ]

@@ -13,7 +13,7 @@ from koord_queue.cli import options
 from koord_queue.errors import CommandError
 from koord_queue.reach import questions
 from koord_queue.reach.errors import NotServed, Refused
-from koord_queue.reach.resources import QUEUE_UNITS
+from koord_queue.reach.resources import QUEUE_UNITS, ItemList
 from koord_queue.show.documents import show_documents
 from koord_queue.show.unit_rows import (
     BY_PLACE,
@@ -49,14 +49,6 @@ class Wanted(NamedTuple):
     selector: str | None
     user: str | None
     ended: bool
-
-
-class _Units(msgspec.Struct):
-    items: list[QueueUnit] = []
-
-
-class _Documents(msgspec.Struct):
-    items: list[msgspec.Raw] = []
 
 
 @click.command()
@@ -241,7 +233,7 @@ def _list_units(session: Session, wanted: Wanted) -> list[QueueUnit]:
     return [
         unit
         for page in _pages(session, wanted)
-        for unit in msgspec.json.decode(page, type=_Units).items
+        for unit in msgspec.json.decode(page, type=ItemList[QueueUnit]).items
         if _is_wanted(unit, wanted)
     ]
 
@@ -251,7 +243,7 @@ def _list_objects(session: Session, wanted: Wanted) -> list[tuple[QueueUnit, byt
     raws = (
         raw
         for page in _pages(session, wanted)
-        for raw in msgspec.json.decode(page, type=_Documents).items
+        for raw in msgspec.json.decode(page, type=ItemList[msgspec.Raw]).items
     )
     read = ((msgspec.json.decode(raw, type=QueueUnit), bytes(raw)) for raw in raws)
     return [(unit, raw) for unit, raw in read if _is_wanted(unit, wanted)]

@@ -30,7 +30,7 @@ from koord_queue.errors import CommandError
 from koord_queue.reach import questions
 from koord_queue.reach.errors import Missing, NotServed, Refused
 from koord_queue.reach.last_state import last_state
-from koord_queue.reach.resources import QUEUE_UNITS, Resource
+from koord_queue.reach.resources import QUEUE_UNITS, ItemList, Resource
 from koord_queue.session.session import Session
 from koord_queue.show.forecasts import Wall, brief_start
 from koord_queue.show.printable import printable
@@ -48,10 +48,6 @@ for since a version that the API server remembers, which is for 75 s at least. S
 `eventFreshDuration` of its watch cache."""
 ADVICE_SECONDS: Final = 5.0
 """Between two questions for position and reason, which cost the scheduler more."""
-
-
-class _Units(msgspec.Struct):
-    items: list[QueueUnit] = []
 
 
 class Job:
@@ -197,7 +193,7 @@ class Waiting:
         job.search_at = now + job.search_rest
         job.search_rest = min(2 * job.search_rest, LONGEST_REST_SECONDS)
         for page in self._cluster.pages(QUEUE_UNITS.path(job.namespace)):
-            for unit in msgspec.json.decode(page, type=_Units).items:
+            for unit in msgspec.json.decode(page, type=ItemList[QueueUnit]).items:
                 if is_unit_of(unit, job.created):
                     job.unit_name = unit.metadata.name
                     return unit

@@ -13,7 +13,7 @@ from koord_queue.importing.plan import MADE_BY, MADE_BY_VALUE, shown
 from koord_queue.reach.dry_run import DryRuns
 from koord_queue.reach.errors import Missing, NotServed, Refused
 from koord_queue.reach.media_types import JSON, MERGE_PATCH
-from koord_queue.reach.resources import QUEUE_UNITS, Resource, Resources
+from koord_queue.reach.resources import QUEUE_UNITS, ItemList, Resource, Resources
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import Phase, occupies_quota, phase_of
 from shared_api.well_known_labels import (
@@ -307,10 +307,6 @@ def _refused(step: Step, error: CommandError, so_far: str) -> CommandError:
 # --- adoption -----------------------------------------------------------------------------------
 
 
-class _Units(msgspec.Struct):
-    items: list[QueueUnit] = []
-
-
 def wait_until_adopted(cluster: Cluster, jobs: Sequence[MovedJob], clock: Clock) -> list[MovedJob]:
     """Wait until the controllers have adopted jobs; return those that they have not in time.
 
@@ -334,7 +330,7 @@ def _counted(cluster: Cluster, namespace: str) -> Iterator[tuple[str, str, str]]
     """Yield namespace, kind and name of the jobs that are charged, or over."""
     ended = {Phase.SUCCEED, Phase.FAILED}
     for page in cluster.pages(QUEUE_UNITS.path(namespace)):
-        for unit in msgspec.json.decode(page, type=_Units).items:
+        for unit in msgspec.json.decode(page, type=ItemList[QueueUnit]).items:
             consumer = unit.spec.consumer_ref
             if consumer is not None and (occupies_quota(unit) or phase_of(unit) in ended):
                 yield namespace, consumer.kind, consumer.name

@@ -10,7 +10,7 @@ import msgspec
 from koord_queue.errors import EXIT_USAGE, CommandError
 from koord_queue.reach.choice import NAMESPACE_NAME
 from koord_queue.reach.errors import Missing, Refused
-from koord_queue.reach.resources import QUEUE_UNITS
+from koord_queue.reach.resources import QUEUE_UNITS, ItemList
 from shared_api.well_known_kinds import KNOWN_JOB_KINDS
 
 if TYPE_CHECKING:
@@ -42,10 +42,6 @@ class _Spec(msgspec.Struct, rename="camel"):
 class _Unit(msgspec.Struct):
     metadata: _Meta
     spec: _Spec = msgspec.field(default_factory=_Spec)
-
-
-class _Units(msgspec.Struct):
-    items: list[_Unit] = []
 
 
 class Owned(NamedTuple):
@@ -197,7 +193,7 @@ def list_owned(cluster: Cluster, namespace: str) -> list[Owned]:
 
 def read_owned(page: bytes) -> Iterator[Owned]:
     """Yield the units of one page of a list with their jobs."""
-    for each in msgspec.json.decode(page, type=_Units).items:
+    for each in msgspec.json.decode(page, type=ItemList[_Unit]).items:
         job = each.spec.consumer_ref or _Consumer()
         group = job.api_version.rpartition("/")[0]
         yield Owned(each.metadata.name, job.kind, group, job.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -13,6 +13,14 @@ from shared_api.client import resource_types
 if TYPE_CHECKING:
     from koord_queue.reach.cluster import Cluster
     from shared_api.client.resource_client import ResourceType
+
+ObjectT = TypeVar("ObjectT")
+
+
+class ItemList(msgspec.Struct, Generic[ObjectT]):
+    """A list of objects, or a page of one."""
+
+    items: list[ObjectT] = []
 
 
 class Resource(NamedTuple):
@@ -27,11 +35,6 @@ class Resource(NamedTuple):
     version: str
     plural: str
     is_namespaced: bool = True
-
-    @property
-    def full_name(self) -> str:
-        """The resource with its group, as in rights: `jobs.batch`."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def shown(self, kind: str, name: str) -> str:
         """Return an object as kubectl prints it: `job.batch/train`."""
