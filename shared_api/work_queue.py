@@ -267,7 +267,7 @@ class WorkQueue(Generic[KeyT]):
     def seconds_until_ready(self) -> float | None:
         """Return the seconds that a worker may rest; 0 if a key is ready, None if there is none."""
         with self._lock:
-            return self._seconds_until_ready()
+            return 0.0 if self._ready else self._seconds_until_due()
 
     def start_due(self) -> float | None:
         """Make keys ready whose delay is over; return the seconds until the next one, or None.
@@ -362,9 +362,6 @@ class WorkQueue(Generic[KeyT]):
                 kept[key] = entry
         self._delayed = list(kept.values())
         heapq.heapify(self._delayed)
-
-    def _seconds_until_ready(self) -> float | None:
-        return 0.0 if self._ready else self._seconds_until_due()
 
     def _seconds_until_due(self) -> float | None:
         while self._delayed:

@@ -46,7 +46,11 @@ def dump(session: Session, *, dump_file: str | None, path: str, anonymize: bool,
     named = click.get_current_context().get_parameter_source("server")
     if dump_file is not None and named is ParameterSource.COMMANDLINE:
         raise click.UsageError("--from-dump and --server are two sources: give one.")
-    source = Path(dump_file) if dump_file is not None else _fetch(session)
+    source = (
+        Path(dump_file)
+        if dump_file is not None
+        else session.debug("/debug/dump", (("gzip", "true"),))
+    )
     prepared = _prepare(source, key if anonymize else None, compress=path.endswith(".gz"))
     if path == STDOUT:
         sys.stdout.buffer.write(prepared.data)
@@ -58,10 +62,6 @@ def dump(session: Session, *, dump_file: str | None, path: str, anonymize: bool,
         raise CommandError(f"{path}: {error.strerror or error}") from error
     names = "WITH names" if prepared.has_names else "without names"
     session.out.note(f"{path}: {prepared.units} units, {prepared.queues} queues, {names}")
-
-
-def _fetch(session: Session) -> bytes:
-    return session.debug("/debug/dump", (("gzip", "true"),))
 
 
 def _prepare(source: Path | bytes, key: str | None, *, compress: bool) -> Prepared:

@@ -24,7 +24,6 @@ from queue_controllers.decision.job_ownership import (
 from queue_controllers.decision.job_view import JobView
 from queue_controllers.decision.pending import PROOF_SECONDS
 from queue_controllers.jobframework.generic_job import JobFacts
-from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import KUEUE_QUEUE_NAME, QUEUE_NAME, QUOTA_NAME, read_quota_name
 
 
@@ -191,10 +190,7 @@ def _find_problems(view: JobView, job: JobFacts) -> tuple[Problem, ...]:
 def _line_of(view: JobView, job: JobFacts) -> tuple[str, str]:
     """Return the queue and the quota that the job's unit names, or would name."""
     if view.unit is not None:
-        return view.unit.spec.queue, _quota_of_unit(view.unit) or quota_of_job(job, view.context)
+        own = read_quota_name(view.unit.metadata.labels)
+        return view.unit.spec.queue, own or quota_of_job(job, view.context)
     quota = quota_of_job(job, view.context)
     return queue_of_job(job, quota), quota
-
-
-def _quota_of_unit(unit: QueueUnit) -> str:
-    return read_quota_name(unit.metadata.labels)

@@ -235,14 +235,12 @@ def _why_pods_nested(job: JobFacts, owners: Owners) -> str:
     Judged by kind alone: a pod that is left alone gains nothing over one that names no queue.
     """
     owner = job.metadata.controller_owner
-    owner = find_owner(owner, lambda each: owners.above(each).owner, _transparent_to(job))
+    owner = find_owner(
+        owner, lambda each: owners.above(each).owner, TRANSPARENT_KINDS | job.kind.made_by
+    )
     if owner is None or owner.kind not in KNOWN_JOB_KINDS:
         return ""
     return f"{owner.kind} {owner.name} owns it"
-
-
-def _transparent_to(job: JobFacts) -> frozenset[str]:
-    return TRANSPARENT_KINDS | job.kind.made_by
 
 
 def find_owner(

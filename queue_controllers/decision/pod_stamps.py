@@ -69,7 +69,10 @@ def is_not_preemptible(job: JobFacts, key: str) -> bool:
         return True
     if job.metadata.labels.get(key) != NOT_PREEMPTIBLE:
         return False
-    return any(not own and _takes(each) for own, each in zip(stated, job.pod_sets, strict=True))
+    return any(
+        not own and each.has_template and each.takes_stamps
+        for own, each in zip(stated, job.pod_sets, strict=True)
+    )
 
 
 def preemptible_of_template(template: TemplateMeta, key: str) -> str:
@@ -97,10 +100,6 @@ def stamp_preemptible(job: JobFacts, pod_set: JobPodSet) -> tuple[dict[str, str]
         elif key in stamped:
             labels[key] = "true"
     return labels, {STAMPED_PREEMPTIBLE: ",".join(labels)} if labels else {}
-
-
-def _takes(pod_set: JobPodSet) -> bool:
-    return pod_set.has_template and pod_set.takes_stamps
 
 
 def _stamped_keys(template: TemplateMeta) -> frozenset[str]:

@@ -37,9 +37,6 @@ from shared_api.program_flags import FlagError
 
 Check = Callable[[], tuple[bool, str]]
 
-OWN_CHOICE: Final = ("job",)
-"""The kinds that are followed if no others are named: those that every cluster has."""
-
 MOST_GONE: Final = 1024
 """How many jobs have pods kept that are gone: a replica that does not lead never looks."""
 

@@ -347,7 +347,7 @@ def unit_indexes(*, by_namespace: bool = False) -> Mapping[str, IndexFunction[Qu
     """
     indexes: dict[str, IndexFunction[QueueUnit]] = {BY_CONSUMER_NAME: _consumer_names_of}
     if by_namespace:
-        indexes[BY_NAMESPACE] = _namespaces_of
+        indexes[BY_NAMESPACE] = lambda unit: (unit.metadata.namespace,)
     return indexes
 
 
@@ -417,10 +417,6 @@ def _consumer_names_of(unit: QueueUnit) -> tuple[str, ...]:
         return ()
     key = key_of_consumer(consumer, unit.metadata.namespace)
     return (_name_value(consumer_group(consumer), consumer.kind, key),) if key else ()
-
-
-def _namespaces_of(unit: QueueUnit) -> tuple[str, ...]:
-    return (unit.metadata.namespace,)
 
 
 def _name_value(group: str, kind: str, key: str) -> str:

@@ -15,7 +15,6 @@ from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import OnlyMetadata
 from shared_api.informer.indexed_store import ApiObject, IndexedStore
 from shared_api.informer.kind_watch import KindWatch
-from shared_api.informer.shared_informer import SharedInformer
 from shared_api.objects.meta import ObjectMeta
 
 _REGISTRATION: Final = "admissionregistration.k8s.io"
@@ -78,7 +77,7 @@ class PreviewChanges:
             informers.follow(
                 each,
                 IndexedStore[OnlyMetadata](transform=slim_news),
-                on_made=self._on_made,
+                on_made=lambda informer: informer.add_handler(self.on_change),
                 on_gone=lambda: on_news(""),
                 older=OLDER.get(each.plural, ()),
             )
@@ -93,9 +92,6 @@ class PreviewChanges:
         """Handle a change of what counts; where generations are counted, of its spec alone."""
         if _version_of(old) != _version_of(new) and (either := new or old):
             self._on_news(either.metadata.namespace)
-
-    def _on_made(self, informer: SharedInformer[OnlyMetadata]) -> None:
-        informer.add_handler(self.on_change)
 
 
 def slim_news(found: OnlyMetadata, _before: OnlyMetadata | None = None) -> OnlyMetadata:

@@ -23,7 +23,6 @@ from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Mapped
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
-from queue_scheduler.quota.quota_spec import QuotaSpec
 from queue_scheduler.quota.quota_tree_spec import parse_tree
 from queue_scheduler.quota.tree_node_lookup import ALL_NAMESPACES, short_name
 from queue_scheduler.quota_plugin import QuotaPlugin
@@ -319,7 +318,9 @@ def _leaf_quotas(engine: Engine) -> Iterator[_Leaf]:
     for tree in engine.objects.of_kind(ElasticQuotaTree):
         specs = parse_tree(tree)
         parents = {spec.parent for spec in specs}
-        leaves = sorted((spec for spec in specs if spec.name not in parents), key=_name)
+        leaves = sorted(
+            (spec for spec in specs if spec.name not in parents), key=lambda spec: spec.name
+        )
         for spec in leaves:
             # A label has no slashes: nodes are named without their parents.
             yield _Leaf(TREE_QUOTA_NAME, short_name(spec.name), spec.name, spec.namespaces, "")
@@ -327,10 +328,6 @@ def _leaf_quotas(engine: Engine) -> Iterator[_Leaf]:
 
 def _age(quota: ElasticQuota) -> tuple[str, str]:
     return quota.metadata.creation_timestamp, quota.metadata.namespace
-
-
-def _name(spec: QuotaSpec) -> str:
-    return spec.name
 
 
 def _in_quota(unit: QueueUnit, key: str, label: str) -> QueueUnit:

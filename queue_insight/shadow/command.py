@@ -13,7 +13,7 @@ from queue_insight.replay.replayed_world import policy_names
 from queue_insight.shadow.counterfactual import Counterfactual, amounts_of, build_world
 from queue_insight.shadow.folder import RecordError, read_lines
 from queue_insight.shadow.given_objects import Given, read_given
-from queue_insight.shadow.lines import Header, JobSeen, Line, ObjectGone, ObjectSeen
+from queue_insight.shadow.lines import Header, Line, ObjectGone, ObjectSeen
 from queue_insight.shadow.numbers import Compared
 from queue_insight.shadow.quota_mapping import QuotaMapping
 from queue_insight.shadow.report import build_html, build_report, report_lines, to_bytes
@@ -141,10 +141,6 @@ def _compare(uid: str, job: JobStory, played: Counterfactual) -> Compared:
     return Compared(
         story=job,
         fate=played.fates[uid],
-        amounts=amounts_of(_unit_of(job.latest)),
+        amounts=amounts_of(msgspec.convert(job.latest.unit, QueueUnit)),
         why=played.why_waiting(uid),
     )
-
-
-def _unit_of(seen: JobSeen) -> QueueUnit:
-    return msgspec.convert(seen.unit, QueueUnit)

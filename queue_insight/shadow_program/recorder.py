@@ -94,11 +94,6 @@ class Recorder:
             full=lambda: float(bool(self._trouble)),
         )
 
-    @property
-    def is_recording(self) -> bool:
-        """Whether it has begun."""
-        return self._played is not None
-
     def step(self) -> float:
         """Take what has changed; return the seconds until the next look.
 

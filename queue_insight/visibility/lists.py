@@ -5,7 +5,7 @@ Units are read by the functions of the debug API, from the engine, or from the f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
@@ -104,7 +104,7 @@ class UnitLists:
         """Return a page of a list, and what is said of it."""
         name, engine, offset = opened
         found = find_page(engine, query.selection, offset, query.limit)
-        units = list(self._read(engine, found.places))
+        units = list(self._snapshots(OwnEngine(engine)).units(found.places))
         after = offset + len(found.places)
         if after >= found.total:
             return units, ListMetaView()
@@ -116,9 +116,6 @@ class UnitLists:
         """Return a unit as an object that names no unit of a namespace that may not be read."""
         view = hide(view_unit(unit), may_read)
         return PendingUnit.build(view, self._start_of(unit.record.uid, unit.refusal))
-
-    def _read(self, engine: Engine, places: Iterable[tuple[str, int]]) -> Iterable[UnitFacts]:
-        return self._snapshots(OwnEngine(engine)).units(places)
 
     def _snapshots(self, shared: EngineReader) -> Snapshots:
         return Snapshots(shared, self._now)

@@ -7,7 +7,7 @@ that are evicted leave at once with their pods.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
@@ -304,7 +304,3 @@ def _occupies(record: CachedUnit | None) -> bool:
 
 def _quota_of(record: CachedUnit) -> str:
     return "" if record.info is None else record.info.quota
-
-
-Forks = Callable[[], Engine]
-"""Returns a copy of the engine that belongs to its caller."""

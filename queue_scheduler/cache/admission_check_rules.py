@@ -215,7 +215,9 @@ def judge_checks(
     """
     states = {state.name: state for state in unit.status.admission_checks}
     needed = tuple(states) if queue is None else needed_checks(queue, unit)
-    refused = [states[name] for name in needed if name in states and _refuses(states[name])]
+    refused = [
+        states[name] for name in needed if name in states and states[name].state in REFUSED_STATES
+    ]
     if unit.status.phase != Phase.RESERVED:
         if not refused or is_being_evicted(unit):
             return None
@@ -236,10 +238,6 @@ def judge_checks(
         message = _describe_silence(culprits, states, inactive, timeout_seconds)
         return PutBack(culprits, Shortfall.TIMEOUT, message)
     return WaitForChecks(tuple(name for name in open_checks if name in inactive))
-
-
-def _refuses(state: AdmissionCheckState) -> bool:
-    return state.state in REFUSED_STATES
 
 
 def _describe_refusals(refused: Sequence[AdmissionCheckState]) -> tuple[Shortfall, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Final
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
@@ -27,11 +26,8 @@ class PassingTime:
 
     def step(self) -> float:
         """Pass the time to the engine if it changes anything; return the seconds to rest."""
-        due, now = self._shared.ask(_next_time), self._clock.now()
+        now = self._clock.now()
+        due = self._shared.ask(lambda engine: engine.units.usage.known.untried.next_time())
         if due is not None and due <= now:
             self._shared.apply(Engine.on_time, now)
         return LOOK_SECONDS
-
-
-def _next_time(engine: Engine) -> datetime | None:
-    return engine.units.usage.known.untried.next_time()

@@ -128,7 +128,7 @@ class SharedEngine:
 
     def copy_records(self) -> tuple[CachedUnit, ...]:
         """Return all units. Only pointers are copied under the lock: records are never changed."""
-        return self.ask(_copy_records)
+        return self.ask(lambda engine: tuple(engine.units))
 
     def fork(self) -> Engine:
         """Return a copy of the engine, for long questions without the lock."""
@@ -162,7 +162,3 @@ class SharedEngine:
         finally:
             if collects:
                 gc.enable()
-
-
-def _copy_records(engine: Engine) -> tuple[CachedUnit, ...]:
-    return tuple(engine.units)

@@ -124,13 +124,13 @@ class Snapshots:
 
     def queue_names(self) -> list[str]:
         """Return the names of all queues, sorted."""
-        return sorted(self._shared.ask(_queue_names))
+        return sorted(self._shared.ask(lambda engine: [queue.name for queue in engine.queues]))
 
     def queues(self, names: Iterable[str]) -> list[QueueSnapshot]:
         """Return the queues of these names, in this order, without those that are gone."""
         read = (self._shared.ask(_read_queue, name) for name in names)
         found = [facts for facts in read if facts is not None]
-        known = frozenset(self._shared.ask(_quota_names))
+        known = frozenset(self._shared.ask(lambda engine: engine.plugins.list_quotas()))
         return [
             replace(
                 facts,
@@ -257,14 +257,6 @@ def _find_victims(engine: Engine, key: str, wall: datetime) -> WouldPreempt | No
     if found is None or not found.victims:
         return None
     return WouldPreempt(is_enabled=False, found=found)
-
-
-def _queue_names(engine: Engine) -> list[str]:
-    return [queue.name for queue in engine.queues]
-
-
-def _quota_names(engine: Engine) -> tuple[str, ...]:
-    return engine.plugins.list_quotas()
 
 
 def _copy_pending(engine: Engine, name: str) -> PendingClasses | None:

@@ -63,8 +63,6 @@ _NEVER_REQUESTED: Final = frozenset(
 )
 """What the API server counts for a ResourceQuota. Source: kubernetes, pkg/apis/core/helper."""
 
-NO_AMOUNTS: Final[Mapping[str, int]] = {}
-
 
 class QuotaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The content of one ElasticQuota; two equal specs divide alike.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from importlib.metadata import EntryPoint
 from typing import Any, Final
@@ -45,8 +45,6 @@ BUILT_IN: Final = (
     RESOURCE_QUOTA,
     DEFAULT_GROUP,
 )
-
-Factory = Callable[[Mapping[str, Any], Handle], Plugin]
 
 
 class Switches(msgspec.Struct, frozen=True, kw_only=True):

@@ -72,7 +72,7 @@ class PodsElsewhere:
         now = self._clock.monotonic()
         if now >= self._sweep_at:
             self._sweep_at = now + SWEEP_SECONDS
-            for key in self._shared.ask(_take_moved):
+            for key in self._shared.ask(lambda engine: engine.units.usage.pods.moved.take_units()):
                 self._reconciler.add(key)
         rest = self._reconciler.step()
         sweep = self._sweep_at - now
@@ -140,10 +140,6 @@ def build_condition(record: CachedUnit, quotas: Sequence[str]) -> Condition:
 def _read_quotas(engine: Engine, key: str) -> tuple[CachedUnit | None, tuple[str, ...]]:
     record = engine.record(key)
     return record, () if record is None else tuple(engine.units.charges.elsewhere(record))
-
-
-def _take_moved(engine: Engine) -> list[str]:
-    return engine.units.usage.pods.moved.take_units()
 
 
 def _find_units(engine: Engine) -> list[str]:

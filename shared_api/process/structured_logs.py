@@ -17,15 +17,13 @@ import os
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
 from datetime import UTC
-from typing import Any, Final, Literal, TextIO
+from typing import Any, Final, TextIO
 
 import msgspec
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from shared_api.process.clock import Clock
-
-LogFormat = Literal["json", "console"]
 
 LEVELS: Final[Mapping[str, int]] = {
     "debug": logging.DEBUG,
