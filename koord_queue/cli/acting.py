@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Final
 
 import click
@@ -44,10 +45,14 @@ class Acting:
 
     def __init__(self, session: Session, *, dry_run: bool) -> None:
         self._session = session
-        self._targets = Targets(session.cluster())
         self._dry_run = dry_run
+        self.now = session.clock.now
         self._edits: list[Json] = []
         self._undo: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+
+    @cached_property
+    def _targets(self) -> Targets:
+        return Targets(self._session.cluster())  # not before the options are checked
 
     def on_units(self, names: Sequence[str], act: UnitAct) -> None:
         """Act on units, each named as `job/train` or by its own name.
@@ -61,6 +66,17 @@ class Acting:
     def on_queues(self, names: Sequence[str], policy: str) -> None:
         """Give queues a stop policy. Raises as `on_units`."""
         self._for_all(names, lambda named: self._on_queue(named, policy))
+
+    def read_queue(self, name: str) -> Queue | None:
+        """Return the queue of a name; None if it may not be read.
+
+        Raises:
+            CommandError: There is none.
+        """
+        try:
+            return self._targets.queue(self._session.choice.system_namespace, name).queue
+        except Refused:
+            return None
 
     # --- one target ---------------------------------------------------------------------------
 
@@ -212,15 +228,3 @@ class Acting:
             self._session.out.note(f"{text}. {error.next_step}".rstrip())
             return
         write_lines(self._session.out, what_if_lines(decode(answer, WhatIf)))
-
-
-def read_queue(session: Session, name: str) -> Queue | None:
-    """Return the queue of a name; None if it may not be read.
-
-    Raises:
-        CommandError: There is none.
-    """
-    try:
-        return Targets(session.cluster()).queue(session.choice.system_namespace, name).queue
-    except Refused:
-        return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,121 +15,102 @@ if TYPE_CHECKING:
     from koord_queue.cli.acting import Acting
     from koord_queue.session.session import Session
 
-_JOBS: Final = click.argument("targets", metavar="JOB...", nargs=-1, required=True)
-_QUEUES: Final = click.argument("targets", metavar="QUEUE...", nargs=-1, required=True)
-_DRY_RUN: Final = click.option(
-    "--dry-run", is_flag=True, help="Change nothing: say what it would set off."
+
+def _act(
+    metavar: str, *added: Callable[[options.Function], options.Function]
+) -> Callable[[options.Function], click.Command]:
+    """Return a decorator that makes a command of an act on targets.
+
+    Args:
+        metavar: What the targets are.
+        added: Options of the command, beside those that all have.
+    """
+
+    def decorate(act: options.Function) -> click.Command:
+        @wraps(act)
+        def command(session: Session, *, dry_run: bool, **given: Any) -> None:  # noqa: ANN401 - whatever the act takes
+            from koord_queue.cli.acting import Acting  # noqa: PLC0415 - not for --help
+
+            act(Acting(session, dry_run=dry_run), **given)
+
+        made = options.reach(command)
+        help_ = "Change nothing: say what it would set off."
+        made = click.option("--dry-run", is_flag=True, help=help_)(made)
+        for option in reversed(added):
+            made = option(made)
+        return click.command()(
+            click.argument("targets", metavar=metavar, nargs=-1, required=True)(made)
+        )
+
+    return decorate
+
+
+_on_jobs = _act("JOB...")
+_on_queues = _act("QUEUE...")
+
+
+@_act(
+    "JOB...",
+    click.option("--to", "number", type=int, metavar="NUMBER", help="The new priority."),
+    click.option("--reset", is_flag=True, help="Take it from the PriorityClass again."),
 )
-
-
-@click.command()
-@_JOBS
-@click.option("--to", "number", type=int, metavar="NUMBER", help="The new priority.")
-@click.option("--reset", is_flag=True, help="Take it from the PriorityClass again.")
-@_DRY_RUN
-@options.reach
-def priority(
-    session: Session, *, targets: Sequence[str], number: int | None, reset: bool, dry_run: bool
-) -> None:
+def priority(acting: Acting, *, targets: Sequence[str], number: int | None, reset: bool) -> None:
     """Set the priority of jobs: --to a number, or --reset."""
     if (number is None) is not reset:
         raise click.UsageError("Say either --to NUMBER or --reset.")
-    _acting(session, dry_run=dry_run).on_units(
-        targets, lambda target: on_units.set_priority(target, number)
-    )
+    acting.on_units(targets, lambda target: on_units.set_priority(target, number))
 
 
-@click.command()
-@_JOBS
-@click.option("--to", "queue", required=True, metavar="QUEUE", help="The queue.")
-@_DRY_RUN
-@options.reach
-def move(session: Session, *, targets: Sequence[str], queue: str, dry_run: bool) -> None:
+@_act("JOB...", click.option("--to", "queue", required=True, metavar="QUEUE", help="The queue."))
+def move(acting: Acting, *, targets: Sequence[str], queue: str) -> None:
     """Move jobs to another queue; those that run, when they wait again."""
-    from koord_queue.cli.acting import read_queue  # noqa: PLC0415 - as `_acting`
-
-    known = read_queue(session, queue)
-    _acting(session, dry_run=dry_run).on_units(
-        targets, lambda target: on_units.move(target, queue, known)
-    )
+    known = acting.read_queue(queue)
+    acting.on_units(targets, lambda target: on_units.move(target, queue, known))
 
 
-@click.command()
-@_JOBS
-@_DRY_RUN
-@options.reach
-def hold(session: Session, *, targets: Sequence[str], dry_run: bool) -> None:
+@_on_jobs
+def hold(acting: Acting, *, targets: Sequence[str]) -> None:
     """Keep waiting jobs from starting; what runs is left alone."""
-    _acting(session, dry_run=dry_run).on_units(targets, on_units.hold)
+    acting.on_units(targets, on_units.hold)
 
 
-@click.command()
-@_JOBS
-@_DRY_RUN
-@options.reach
-def release(session: Session, *, targets: Sequence[str], dry_run: bool) -> None:
+@_on_jobs
+def release(acting: Acting, *, targets: Sequence[str]) -> None:
     """Let jobs that are on hold start again."""
-    _acting(session, dry_run=dry_run).on_units(targets, on_units.release)
+    acting.on_units(targets, on_units.release)
 
 
-@click.command()
-@_JOBS
-@_DRY_RUN
-@options.reach
-def deactivate(session: Session, *, targets: Sequence[str], dry_run: bool) -> None:
+@_on_jobs
+def deactivate(acting: Acting, *, targets: Sequence[str]) -> None:
     """Stop jobs, and keep them from waiting until they are activated."""
-    _acting(session, dry_run=dry_run).on_units(targets, on_units.deactivate)
+    acting.on_units(targets, on_units.deactivate)
 
 
-@click.command()
-@_JOBS
-@_DRY_RUN
-@options.reach
-def activate(session: Session, *, targets: Sequence[str], dry_run: bool) -> None:
+@_on_jobs
+def activate(acting: Acting, *, targets: Sequence[str]) -> None:
     """Have jobs wait again that are inactive, by whatever has deactivated them."""
-    _acting(session, dry_run=dry_run).on_units(targets, on_units.activate)
+    acting.on_units(targets, on_units.activate)
 
 
-@click.command()
-@_JOBS
-@_DRY_RUN
-@options.reach
-def requeue(session: Session, *, targets: Sequence[str], dry_run: bool) -> None:
+@_on_jobs
+def requeue(acting: Acting, *, targets: Sequence[str]) -> None:
     """Evict jobs that have started, and have them wait again."""
-    now = session.clock.now
-    _acting(session, dry_run=dry_run).on_units(
-        targets, lambda target: on_units.requeue(target, now())
-    )
+    acting.on_units(targets, lambda target: on_units.requeue(target, acting.now()))
 
 
-@click.command()
-@_QUEUES
-@_DRY_RUN
-@options.reach
-def stop(session: Session, *, targets: Sequence[str], dry_run: bool) -> None:
+@_on_queues
+def stop(acting: Acting, *, targets: Sequence[str]) -> None:
     """Let queues start no more jobs; what runs goes on."""
-    _acting(session, dry_run=dry_run).on_queues(targets, on_queues.HOLD)
+    acting.on_queues(targets, on_queues.HOLD)
 
 
-@click.command()
-@_QUEUES
-@_DRY_RUN
-@options.reach
-def drain(session: Session, *, targets: Sequence[str], dry_run: bool) -> None:
+@_on_queues
+def drain(acting: Acting, *, targets: Sequence[str]) -> None:
     """Let queues start no more jobs, and evict those that have started."""
-    _acting(session, dry_run=dry_run).on_queues(targets, on_queues.DRAIN)
+    acting.on_queues(targets, on_queues.DRAIN)
 
 
-@click.command()
-@_QUEUES
-@_DRY_RUN
-@options.reach
-def resume(session: Session, *, targets: Sequence[str], dry_run: bool) -> None:
+@_on_queues
+def resume(acting: Acting, *, targets: Sequence[str]) -> None:
     """Let queues start jobs again."""
-    _acting(session, dry_run=dry_run).on_queues(targets, on_queues.NONE)
-
-
-def _acting(session: Session, *, dry_run: bool) -> Acting:
-    from koord_queue.cli.acting import Acting  # noqa: PLC0415 - not for --help and completion
-
-    return Acting(session, dry_run=dry_run)
+    acting.on_queues(targets, on_queues.NONE)

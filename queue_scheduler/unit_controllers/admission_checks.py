@@ -114,6 +114,7 @@ class AdmissionCheckCycle:
         # Since when a unit's condition names other inactive checks than there are; by the step.
         self._outdated_since: dict[str, float] = {}
         self._reconciler = UnitReconciler(access, self._reconcile, _find_with_checks)
+        self.step = self._reconciler.step
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Reconcile a unit that was added or changed; the engine must have it already."""
@@ -129,10 +130,6 @@ class AdmissionCheckCycle:
         """Reconcile all units when a check changes; the engine must know already."""
         if old is None or new is None or old.status != new.status:
             self._reconciler.add_all()
-
-    def step(self) -> float | None:
-        """Reconcile one unit; return after how many seconds the next is due, None: until woken."""
-        return self._reconciler.step()
 
     def _reconcile(self, key: str) -> Result:
         since = self._outdated_since.pop(key, self._clock.monotonic())

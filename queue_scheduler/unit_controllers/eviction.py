@@ -67,6 +67,7 @@ class UnitEvictions:
         # Units whose quota is released when their last pod is gone; few, and never for long.
         self._waiting: dict[str, None] = {}
         self._reconciler = UnitReconciler(access, self._reconcile, _find_concerned)
+        self.step = self._reconciler.step
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Reconcile a unit that was added or changed; the engine must have it already."""
@@ -78,10 +79,6 @@ class UnitEvictions:
         if old is not None and (new is None or not new.is_living):
             for key in tuple(self._waiting):
                 self._reconciler.add(key)
-
-    def step(self) -> float | None:
-        """Reconcile one unit; return after how many seconds the next is due, None: until woken."""
-        return self._reconciler.step()
 
     def _reconcile(self, key: str) -> Result:
         # Before the pods are counted: one that ends meanwhile then has the unit reconciled again.

@@ -77,6 +77,7 @@ class NodeTimeouts:
         self._rng = rng
         self._timeout_seconds = timeout_seconds
         self._reconciler = UnitReconciler(access, self._reconcile, _find_asking)
+        self.step = self._reconciler.step
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Reconcile a unit that was added or changed; the engine must have it already."""
@@ -87,10 +88,6 @@ class NodeTimeouts:
         """Reconcile all units when a queue stops or continues; the engine must know already."""
         if _stop_policy_of(old) != _stop_policy_of(new):
             self._reconciler.add_all()
-
-    def step(self) -> float | None:
-        """Reconcile one unit; return after how many seconds the next is due, None: until woken."""
-        return self._reconciler.step()
 
     def _reconcile(self, key: str) -> Result:
         asking = self._shared.ask(_find_unit, key)

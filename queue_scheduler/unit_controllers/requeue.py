@@ -47,15 +47,12 @@ class BackoffRequeue:
         self._shared = access.shared
         self._clock = clock
         self._reconciler = UnitReconciler(access, self._reconcile, _find_in_backoff)
+        self.step = self._reconciler.step
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Reconcile a unit that was added or changed; the engine must have it already."""
         if new is not None and new.status.phase == Phase.TIMEOUT_BACKOFF:
             self._reconciler.add(new.metadata.key)
-
-    def step(self) -> float | None:
-        """Reconcile one unit; return after how many seconds the next is due, None: until woken."""
-        return self._reconciler.step()
 
     def _reconcile(self, key: str) -> Result:
         record = self._shared.ask(Engine.record, key)

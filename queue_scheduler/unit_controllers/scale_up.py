@@ -61,15 +61,12 @@ class ScaleUp:
         # A key is worked on by one thread at a time, the step's or a writer's.
         self._pending: dict[str, Growth] = {}
         self._reconciler = UnitReconciler(access, self._reconcile, _find_grown)
+        self.step = self._reconciler.step
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Reconcile a unit that has grown; the engine must have it already."""
         if new is not None and has_grown(new):
             self._reconciler.add(new.metadata.key)
-
-    def step(self) -> float | None:
-        """Reconcile one unit; return after how many seconds the next is due, None: until woken."""
-        return self._reconciler.step()
 
     def _reconcile(self, key: str) -> Result:
         pending = self._pending.get(key)
