@@ -34,7 +34,7 @@ from queue_controllers.jobframework.pod_template import ScheduledContainer, Sche
 from queue_controllers.jobframework.template_updates import TemplateUpdate, update_body
 from shared_api.field_path import FieldPath
 from shared_api.objects.meta import Condition, WireStruct, is_condition_true
-from shared_api.objects.pod import Pod, ResourceRequirements
+from shared_api.objects.pod import Pod, ResourceQuantities, ResourceRequirements
 
 HEAD: Final = "head"
 SUBMITTER: Final = "submitter"
@@ -57,30 +57,21 @@ _GENERATED_NAME: Final = re.compile(r"(.+)-[a-z0-9]{5}")
 """Names of the RayClusters that RayJob and RayService create: the owner's name, and five random
 characters."""
 
-AUTOSCALER: Final = ScheduledContainer(
-    name="autoscaler",
-    resources=ResourceRequirements(
-        requests={"cpu": "500m", "memory": "512Mi"}, limits={"cpu": "500m", "memory": "512Mi"}
-    ),
-)
-COLLECTOR: Final = ScheduledContainer(
-    name="collector",
-    resources=ResourceRequirements(
-        requests={"cpu": "100m", "memory": "128Mi"}, limits={"cpu": "200m", "memory": "256Mi"}
-    ),
-)
-WAIT_FOR_HEAD: Final = ScheduledContainer(
-    name="wait-gcs-ready",
-    resources=ResourceRequirements(
-        requests={"cpu": "200m", "memory": "256Mi"}, limits={"cpu": "200m", "memory": "256Mi"}
-    ),
-)
-CLEAN_UP: Final = ScheduledContainer(
-    name="redis-cleanup",
-    resources=ResourceRequirements(
-        requests={"cpu": "200m", "memory": "256Mi"}, limits={"cpu": "200m", "memory": "256Mi"}
-    ),
-)
+
+def _container(
+    name: str, requests: ResourceQuantities, limits: ResourceQuantities
+) -> ScheduledContainer:
+    resources = ResourceRequirements(requests=requests, limits=limits)
+    return ScheduledContainer(name=name, resources=resources)
+
+
+_SMALL: Final[ResourceQuantities] = {"cpu": "100m", "memory": "128Mi"}
+_MEDIUM: Final[ResourceQuantities] = {"cpu": "200m", "memory": "256Mi"}
+_LARGE: Final[ResourceQuantities] = {"cpu": "500m", "memory": "512Mi"}
+AUTOSCALER: Final = _container("autoscaler", _LARGE, _LARGE)
+COLLECTOR: Final = _container("collector", _SMALL, _MEDIUM)
+WAIT_FOR_HEAD: Final = _container("wait-gcs-ready", _MEDIUM, _MEDIUM)
+CLEAN_UP: Final = _container("redis-cleanup", _MEDIUM, _MEDIUM)
 """What the operator adds, unless the spec says otherwise."""
 
 

@@ -77,8 +77,7 @@ class LoopTurns:
     def __init__(self, clock: Clock, limits: ShareLimits) -> None:
         self._clock = clock
         self._shares: CallerShares[Turn[Event]] = CallerShares(limits, clock.monotonic())
-        self._places = limits.places
-        self._threads: CapacityLimiter | None = None  # belongs to a loop, so it is made there
+        self._threads = CapacityLimiter(limits.places)
 
     async def run(self, caller: str, work: Callable[[], T]) -> T:
         """Return what a function returns, called on a thread in the caller's share.
@@ -92,8 +91,6 @@ class LoopTurns:
         """
         ticket = await self._begin(caller)
         try:
-            if self._threads is None:
-                self._threads = CapacityLimiter(self._places)
             return await to_thread.run_sync(work, limiter=self._threads)
         finally:
             announce(self._shares.end(ticket, self._clock.monotonic()))

@@ -238,12 +238,10 @@ def add_login(
 ) -> None:
     """Add the routes that begin and end a session."""
     clock, metrics = rate.clock, rate.metrics
-    threads: list[CapacityLimiter] = []  # belongs to a loop, so it is made there
+    threads = CapacityLimiter(REVIEWS)
 
     async def wait_for(question: Callable[[], T]) -> T:
-        if not threads:
-            threads.append(CapacityLimiter(REVIEWS))
-        return await to_thread.run_sync(question, limiter=threads[0])
+        return await to_thread.run_sync(question, limiter=threads)
 
     def count(request: Request) -> None:
         rate.spend(request.client.host if request.client is not None else "")

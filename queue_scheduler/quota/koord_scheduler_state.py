@@ -20,13 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from queue_scheduler.quota.quota_tree import QuotaNode, QuotaTree
-from queue_scheduler.quota.runtime_division import (
-    Division,
-    DivisionRules,
-    DivisionState,
-    compute_division,
-)
-from shared_api.resource_list import Amounts
+from queue_scheduler.quota.runtime_division import DivisionState
 
 
 def possible_states(
@@ -64,26 +58,3 @@ def unrefreshed_quotas(tree: QuotaTree) -> frozenset[str]:
         if node.spec.is_parent and all(child.name in names for child in node.children):
             names.add(node.name)
     return frozenset(names)
-
-
-def cautious_runtimes(
-    tree: QuotaTree,
-    own_requests: Mapping[str, Mapping[str, int]],
-    total: Mapping[str, int],
-    rules: DivisionRules,
-    *,
-    own_used: Mapping[str, Mapping[str, int]] | None = None,
-) -> Division:
-    """Return the division with, for each quota, the least runtime of all possible states."""
-    first, *others = (
-        compute_division(tree, own_requests, total, rules, own_used=own_used, state=state)
-        for state in possible_states(tree, own_requests)
-    )
-    for division in others:
-        for name, amounts in division.runtime.items():
-            first.runtime[name] = _least(first.runtime[name], amounts)
-    return first
-
-
-def _least(first: Amounts, second: Amounts) -> Amounts:
-    return {key: min(amount, second[key]) for key, amount in first.items()}

@@ -18,6 +18,7 @@ from itertools import accumulate
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -72,7 +73,7 @@ VERDICTS: Final = (REFUSED, UNANSWERED)
 _RESULTS: Final = ("scheduled", "unschedulable")
 
 
-class QueueCounts:
+class QueueCounts(msgspec.Struct):
     """What was counted for one queue.
 
     Attributes:
@@ -87,39 +88,25 @@ class QueueCounts:
         victims: Units evicted in them, by reason.
     """
 
-    __slots__ = (
-        "ran_seconds",
-        "refused",
-        "rounds",
-        "runs",
-        "scheduled",
-        "victims",
-        "waited_seconds",
-        "waits",
-    )
-
-    def __init__(self) -> None:
-        self.scheduled = 0
-        self.refused: dict[Reason, int] = {}
-        self.waits = [0] * (len(WAIT_SECONDS) + 1)
-        self.waited_seconds = 0.0
-        self.runs = [0] * (len(RUN_SECONDS) + 1)
-        self.ran_seconds = 0.0
-        self.rounds: dict[str, int] = {}
-        self.victims: dict[str, int] = {}
+    scheduled: int = 0
+    refused: dict[Reason, int] = {}
+    waits: list[int] = msgspec.field(default_factory=lambda: [0] * (len(WAIT_SECONDS) + 1))
+    waited_seconds: float = 0.0
+    runs: list[int] = msgspec.field(default_factory=lambda: [0] * (len(RUN_SECONDS) + 1))
+    ran_seconds: float = 0.0
+    rounds: dict[str, int] = {}
+    victims: dict[str, int] = {}
 
     def copy(self) -> QueueCounts:
         """Return an independent copy."""
-        twin = QueueCounts()
-        twin.scheduled = self.scheduled
-        twin.refused = dict(self.refused)
-        twin.waits = self.waits[:]
-        twin.waited_seconds = self.waited_seconds
-        twin.runs = self.runs[:]
-        twin.ran_seconds = self.ran_seconds
-        twin.rounds = dict(self.rounds)
-        twin.victims = dict(self.victims)
-        return twin
+        return replace(
+            self,
+            refused=dict(self.refused),
+            waits=self.waits[:],
+            runs=self.runs[:],
+            rounds=dict(self.rounds),
+            victims=dict(self.victims),
+        )
 
 
 class SchedulerMetrics:

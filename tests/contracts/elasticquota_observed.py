@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from queue_scheduler.quota.koord_scheduler_state import cautious_runtimes, possible_states
+from queue_scheduler.quota.koord_scheduler_state import possible_states
 from queue_scheduler.quota.quota_decision import Demand, PodStage
 from queue_scheduler.quota.quota_settings import QuotaSettings, default_special_max
 from queue_scheduler.quota.runtime_division import Division
@@ -27,6 +27,7 @@ from shared_api.objects.pod import Container, PodSpec, ResourceRequirements
 from shared_api.pod_requests import pod_requests
 from shared_api.resource_list import Amounts, add, format_amounts, parse_amounts
 from shared_api.well_known_labels import DEFAULT_QUOTA, QUOTA_NAME, ROOT_QUOTA
+from tests.cautious_runtimes import cautious_runtimes
 from tests.contracts.elasticquota_vectors import (
     ROUNDINGS,
     Mismatch,

@@ -7,13 +7,13 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from queue_scheduler.quota.koord_scheduler_state import cautious_runtimes
 from queue_scheduler.quota.quota_settings import Rounding
 from queue_scheduler.quota.quota_spec import parse_quota
 from queue_scheduler.quota.quota_tree import build_forest, tree_totals
 from queue_scheduler.quota.runtime_division import DivisionRules
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.testing.object_builders import to_struct
+from tests.cautious_runtimes import cautious_runtimes
 from tests.koordinator.koordinator_world import quota_body
 
 Json = dict[str, Any]

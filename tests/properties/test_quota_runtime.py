@@ -11,7 +11,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from queue_scheduler.decision import Reason
-from queue_scheduler.quota.koord_scheduler_state import cautious_runtimes
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings, Rounding
 from queue_scheduler.quota.runtime_division import TOLERATED, Claim, DivisionRules, divide
@@ -19,6 +18,7 @@ from queue_scheduler.quota.water_filling import PooledClaim, ShareGroup
 from queue_scheduler.quota_cache.full_runtime_check import check_from_scratch
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 from queue_scheduler.quota_cache.usage_trees import UsageTrees
+from tests.cautious_runtimes import cautious_runtimes
 from tests.properties.quota_cases import (
     KEYS,
     NAMES,
