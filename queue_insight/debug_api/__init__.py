@@ -11,6 +11,7 @@ Read in this order:
 4. ``insight_link`` and ``insight_views``: what the insight program is asked over its socket.
 5. ``answers``: the answers of this process; ``app``: the routes, which ``debug_api.app`` adds to
    its own; ``openapi`` writes the contract of both into ``openapi.json``.
+6. ``uvicorn_run``: a server on a thread of its own, for the programs that serve answers.
 
 Not here: the routes of the state (``queue_scheduler.debug_api``); the computing itself
 (``insight``, ``what_if``, ``forecast``, ``try_out``, ``dump``).

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from starlette.types import ASGIApp
 
+from queue_insight.debug_api.uvicorn_run import UvicornRun
 from shared_api.process.local_socket import wait_readable
-
-if TYPE_CHECKING:
-    import uvicorn
 
 REST_SECONDS: Final = 0.5
 """Longest wait for the first question, and so the longest delay of a stop before it."""
@@ -28,8 +26,8 @@ class AnswerServer:
     def __init__(self, listener: socket.socket, build: Callable[[], ASGIApp]) -> None:
         self._listener = listener
         self._build = build
-        self._has_ended = False
-        self._server: uvicorn.Server | None = None
+        self._run = UvicornRun(listener)
+        self.end, self.close = self._run.end, self._run.close
 
     def step(self) -> float:
         """Wait for the first question, then serve until `end`."""
@@ -37,19 +35,5 @@ class AnswerServer:
             return 0.0
         from queue_insight.insight_program.uvicorn_server import make_server  # noqa: PLC0415 - costly, see above
 
-        self._server = make_server(self._build())
-        # `end` sets _has_ended first and then reads _server, here it is the other way round: at
-        # least one of the two sees the other's value.
-        if not self._has_ended:
-            self._server.run(sockets=[self._listener])
+        self._run.serve(make_server(self._build()))
         return 0.0
-
-    def end(self) -> None:
-        """Make `step` return within about two seconds; callable from any thread."""
-        self._has_ended = True
-        if self._server is not None:
-            self._server.should_exit = True
-
-    def close(self) -> None:
-        """Stop to listen; call it after the thread has ended."""
-        self._listener.close()

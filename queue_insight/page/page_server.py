@@ -16,11 +16,11 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
+from queue_insight.debug_api.uvicorn_run import UvicornRun
 from queue_insight.page.bounded_connection import KEEP_SECONDS, BoundedConnection, Line
 from queue_insight.page.renewed_certificate import RenewedCertificate
 from queue_insight.page.tls_acceptor import HandshakeLimits, TlsAcceptor
 from shared_api.process.connection_gate import Observer
-from shared_api.process.loop_thread import Step
 
 GRACE_SECONDS: Final = 2
 """Time for answers in progress when the server ends."""
@@ -63,19 +63,14 @@ class PageServer:
         observe: Observer = lambda _: None,
     ) -> None:
         self._build = build
-        self._listener = listener
         self._tls = tls
         self._limit = limit
         self._observe = observe
-        self._has_ended = False
-        self._server: uvicorn.Server | None = None
+        self._run = UvicornRun(listener)
+        self.end, self.close = self._run.end, self._run.close
 
-    @property
-    def step(self) -> Step:
-        """What serves until `end`."""
-        return self._serve
-
-    def _serve(self) -> float:
+    def step(self) -> float:
+        """Serve until `end`."""
         config = uvicorn.Config(
             self._build(),
             log_config=None,
@@ -91,22 +86,8 @@ class PageServer:
             h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         )
         config.load()
-        self._server = _Server(config, self._tls, Line(self._limit, self._observe))
-        # `end` sets _has_ended first and then reads _server, here it is the other way round: at
-        # least one of the two sees the other's value.
-        if not self._has_ended:
-            self._server.run(sockets=[self._listener])
+        self._run.serve(_Server(config, self._tls, Line(self._limit, self._observe)))
         return 0.0
-
-    def end(self) -> None:
-        """Make the step return within about `GRACE_SECONDS`; callable from any thread."""
-        self._has_ended = True
-        if self._server is not None:
-            self._server.should_exit = True
-
-    def close(self) -> None:
-        """Stop to listen; call it after the thread has ended."""
-        self._listener.close()
 
 
 class _Server(uvicorn.Server):
