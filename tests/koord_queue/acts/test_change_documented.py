@@ -69,7 +69,8 @@ class Row(NamedTuple):
 
 def read_rows() -> list[Row]:
     text = PAGE.read_text(encoding="utf-8")
-    lines = text.partition("## What these commands change")[2].partition("## submit")[0].splitlines()
+    section = text.partition("## What these commands change")[2].partition("## submit")[0]
+    lines = section.splitlines()
     cells = [map(str.strip, line.strip("|").split(" | ")) for line in lines if line[:3] == "| `"]
     return [Row(tuple(re.findall("`([^`]+)`", acts)), On(on), *rest) for acts, on, *rest in cells]
 
