@@ -7,7 +7,7 @@ a unit's amounts (its job, its pods), which quotas exist and which units use the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Literal, cast
 
 from msgspec.structs import replace
@@ -279,6 +279,11 @@ class QuotaPlugin(ABC):
             other=culprit,
             detail=detail,
         )
+
+
+def quota_plugins(plugins: Iterable[object]) -> Iterator[QuotaPlugin]:
+    """Yield those of some plugins that have their quotas in a cache, in order."""
+    return (plugin for plugin in plugins if isinstance(plugin, QuotaPlugin))
 
 
 def put_for_users(refusal: Refusal, namespace: str = "") -> Refusal:

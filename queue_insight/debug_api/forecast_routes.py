@@ -37,6 +37,7 @@ from queue_scheduler.debug_api.hiding import OfUnit, Owner, hide
 from queue_scheduler.debug_api.parameters import DEFAULT_PAGE, Limit, Name, Offset
 from queue_scheduler.decision import Refusal
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.queue_unit_info import OrderKey
 from queue_scheduler.refusal_texts import stable_message
 from shared_api.debug_api.access import may_read_for
@@ -242,7 +243,7 @@ def forecast_scope(
     return ForecastScope(
         least_runs,
         lambda key: standing_of(explanations.explain(key)),
-        lambda key: shared.ask(Engine.refusal_of, key),
+        lambda key: shared.ask(refusal_of_unit, key),
     )
 
 
@@ -383,7 +384,9 @@ class Forecasts:
         engine, moment, _ = going.renewal
         found = self._renewals.end(
             going.renewal,
-            lambda record: self._why_no_forecast(engine.refusal_of(record.key), record) is None,
+            lambda record: (
+                self._why_no_forecast(refusal_of_unit(engine, record.key), record) is None
+            ),
         )
         calibration, epoch = self._renewals.calibration, moment.wall.timestamp()
         by_key, by_queue = _index(engine, found, self._renewals.runs_like)

@@ -14,7 +14,12 @@ from queue_insight.dump.contents import (
     Turn,
 )
 from queue_scheduler.cache.known_units import occupying_units
-from queue_scheduler.cache.recalled_units import recall_admission, recall_quota
+from queue_scheduler.cache.recalled_units import (
+    recall_admission,
+    recall_quota,
+    recall_turn,
+    refresh_turn,
+)
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import unit_key
@@ -28,7 +33,7 @@ from shared_api.objects.meta import Uid
 
 def read_beyond_objects(engine: Engine) -> BeyondObjects:
     """Return what no object says; nothing may be in flight."""
-    rounds = engine.rounds
+    nominations = engine.nominations
     return BeyondObjects(
         turns=tuple(_read_turns(engine)),
         asleep=tuple(
@@ -36,9 +41,9 @@ def read_beyond_objects(engine: Engine) -> BeyondObjects:
             for queue in engine.queues
             for head, refusal, at in refused_classes(queue)
         ),
-        kept_rooms=tuple(_read_room(key, each) for key, each in rounds.nominations.by_key.items()),
-        spent=tuple(rounds.nominations.spent),
-        rests={str(uid): until for uid, until in rounds.rests.items()},
+        kept_rooms=tuple(_read_room(key, each) for key, each in nominations.by_key.items()),
+        spent=tuple(nominations.spent),
+        rests={str(uid): until for uid, until in engine.rounds.rests.items()},
         last_quotas=tuple(_read_last_quotas(engine)),
         admitted_on=tuple(
             AdmittedOn(unit=record.key, record=record.admitted_on)
@@ -50,7 +55,7 @@ def read_beyond_objects(engine: Engine) -> BeyondObjects:
 
 def _read_turns(engine: Engine) -> Iterator[Turn]:
     for queue in engine.queues:
-        _, generation, served, until = engine.queues.turns.standing_of(queue.name)
+        _, generation, served, until = engine.turns.standing_of(queue.name)
         yield Turn(queue=queue.name, generation=generation, served=served, backs_off_until=until)
 
 
@@ -68,8 +73,8 @@ def _read_room(key: str, nomination: Nomination) -> KeptRoom:
 def _read_last_quotas(engine: Engine) -> Iterator[LastQuota]:
     """Yield the quotas of admitted units that are mapped to none now, and of living pods."""
     occupying = {each.uid: each for each in occupying_units(engine.units)}
-    for uid in engine.units.usage:
-        charge, record = engine.charge_of(uid), occupying.get(uid)
+    for uid in engine.usage:
+        charge, record = engine.usage.charge_of(uid), occupying.get(uid)
         if charge is not None and (record is None or record.waits_for):
             yield LastQuota(uid=uid, quota=charge.quota, non_preemptible=charge.non_preemptible)
 
@@ -79,16 +84,16 @@ def _read_last_quotas(engine: Engine) -> Iterator[LastQuota]:
 
 def put_charges(engine: Engine, beyond: BeyondObjects) -> None:
     """Charge units and living pods as they were, whatever quota their objects say now."""
-    units, usage = engine.units, engine.units.usage
+    units, usage = engine.units, engine.usage
     occupying = {each.uid: each for each in occupying_units(units)}
     for each in beyond.last_quotas:
-        charge, record = engine.charge_of(each.uid), occupying.get(each.uid)
+        charge, record = engine.usage.charge_of(each.uid), occupying.get(each.uid)
         said = None if charge is None else (charge.quota, charge.non_preemptible)
         if said == (each.quota, each.non_preemptible):
             continue
         if record is not None:
             recall_quota(units, record, each.quota)
-        elif usage.pods.has_living(each.uid):
+        elif engine.living_pods.has_living(each.uid):
             usage.charge_living(each.uid, each.quota, non_preemptible=each.non_preemptible)
 
 
@@ -103,10 +108,8 @@ def put_beyond_objects(engine: Engine, beyond: BeyondObjects, moment: Moment) ->
     _put_turns(engine, beyond)
     rooms = {each.unit: _build_room(engine, each) for each in beyond.kept_rooms}
     known = {key: room for key, room in rooms.items() if room is not None}
-    rounds = engine.rounds
-    rounds.nominations.resume(known, beyond.spent)
-    rounds.rests.update({Uid(uid): until for uid, until in beyond.rests.items()})
-    rounds.is_idle = False  # its next look says whether there are any
+    rests = {Uid(uid): until for uid, until in beyond.rests.items()}
+    engine.rounds.resume(known, beyond.spent, rests)
     for on in beyond.admitted_on:
         recall_admission(engine.units, on.unit, on.record)
     for asleep in beyond.asleep:
@@ -117,16 +120,15 @@ def put_beyond_objects(engine: Engine, beyond: BeyondObjects, moment: Moment) ->
         if record.info not in queue.pending:
             continue
         if engine.admission.let_sleep(queue, record.info, asleep.refusal, asleep.at, moment):
-            engine.units.changed_queues[queue.name] = None
+            refresh_turn(engine.units, queue.name)
 
 
 def _put_turns(engine: Engine, beyond: BeyondObjects) -> None:
     for turn in beyond.turns:
         if turn.queue in engine.queues:
-            engine.queues.turns.resume(
-                turn.queue, turn.generation, turn.served, turn.backs_off_until
+            recall_turn(
+                engine.units, turn.queue, turn.generation, turn.served, turn.backs_off_until
             )
-            engine.units.changed_queues[turn.queue] = None
 
 
 def _build_room(engine: Engine, room: KeptRoom) -> Nomination | None:

@@ -51,16 +51,16 @@ def restore_engine(engine: Engine, dump: Dump) -> None:
         engine.on_queue_unit(_read_unit(unit))
     for pod in dump.pods:
         if pod.held_for:
-            engine.units.usage.known.claims.held.put(pod.pod, _build_held(pod))
+            engine.pods.held.put(pod.pod, _build_held(pod))
         else:
-            engine.units.usage.pods.on_pod(_build_pod(pod), pod.counted_for)
+            engine.living_pods.on_pod(_build_pod(pod), pod.counted_for)
     put_charges(engine, dump.beyond_objects)
     _refresh(engine)
     put_beyond_objects(engine, dump.beyond_objects, moment_of(dump))
     _refresh(engine)
     engine.on_time(dump.taken_at)
     engine.take_notices()
-    engine.units.held_lately.clear()
+    engine.units.take_held_lately()
 
 
 def _refresh(engine: Engine) -> None:

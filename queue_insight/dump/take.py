@@ -124,7 +124,7 @@ def _pared_template(template: PodTemplate) -> PodTemplate:
 
 def _read_pods(engine: Engine) -> Iterator[CountedPod]:
     living = {record.uid for record in engine.units}
-    pods = engine.units.usage.pods
+    pods = engine.living_pods
     for key in pods:
         facts, group, _, _ = pods.find(key, None)
         assert facts is not None, f"{key} is counted, and nothing is kept of it"
@@ -148,7 +148,7 @@ def _read_pods(engine: Engine) -> Iterator[CountedPod]:
 
 
 def _read_held(engine: Engine) -> Iterator[CountedPod]:
-    held = engine.units.usage.known.claims.held
+    held = engine.pods.held
     for key in held:
         pod = held.find(key)
         assert pod is not None, f"{key} is held, and nothing is kept of it"

@@ -77,8 +77,8 @@ def describe_admitted(engine: Engine, key: str, wall: datetime) -> Admitted | No
     record = engine.record(key)
     if record is None or record.info is None or not record.occupies:
         return None
-    search, queue = engine.rounds.search, engine.queues.find(record.info.queue)
-    protection = search.protection(wall)
+    candidates, queue = engine.candidates, engine.queues.find(record.info.queue)
+    protection = candidates.protection(wall)
     kept = protection.why_kept(record)
     on = record.admitted_on
     return Admitted(
@@ -87,7 +87,7 @@ def describe_admitted(engine: Engine, key: str, wall: datetime) -> Admitted | No
         kept=kept,
         kept_until=None if kept is None else protection.until(record, kept),
         queue_preempts=queue is not None and queue.rules.lets_evict,
-        is_in_reach=queue is not None and search.may_be_preempted(queue, record),
+        is_in_reach=queue is not None and candidates.may_be_preempted(queue, record),
     )
 
 
@@ -110,7 +110,7 @@ def find_evictors(engine: Engine, key: str, wall: datetime) -> tuple[tuple[Evict
         for queue in sorted(engine.queues, key=lambda each: each.name)
         if not queue.rules.is_stopped
         for info in _heads(engine, queue)
-        if engine.rounds.search.reaches(queue, info, record)
+        if engine.candidates.reaches(queue, info, record)
     )
     searched = list(islice(pending, MOST_SEARCHES + 1))
     found = []

@@ -117,7 +117,7 @@ def _by_kind(question: Question, candidates: Sequence[_Candidate]) -> list[list[
     """Return the candidates by what their ends change, each kind in order of its ends."""
     kinds: dict[tuple[object, ...], list[_Candidate]] = {}
     for each in candidates:
-        charge = question.engine.charge_of(each.record.uid)
+        charge = question.engine.usage.charge_of(each.record.uid)
         if charge is None:
             continue
         kind = (

@@ -15,10 +15,11 @@ from typing import Final
 import msgspec
 
 from queue_scheduler.cache.admission_check_rules import READY
-from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge, judge_place
-from queue_scheduler.decision import Moment, Reason, Refusal, Trait, reasons_with
+from queue_scheduler.cache.known_units import every_hold
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState
+from queue_scheduler.decision import Moment, Refusal, Trait, reasons_with
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.framework.extension_points import Mapped
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.queue_unit_info import NO_DEMAND
 
 NEVER: Final = reasons_with(Trait.TOO_LARGE)
@@ -147,7 +148,7 @@ def find_blockers(engine: Engine, record: CachedUnit, wall: datetime) -> list[Re
         return list(_find_holds(engine, record))
     refusal = None
     if verdict is Verdict.WAITING:
-        refusal = engine.refusal_of(record.key)
+        refusal = refusal_of_unit(engine, record.key)
     elif verdict is Verdict.ADMITTED:
         refusal = engine.growths.refusal_of(record.key)
     return [] if refusal is None else [refusal]
@@ -158,32 +159,10 @@ def _find_holds(engine: Engine, record: CachedUnit) -> Iterator[Refusal]:
     assert record.hold is not None, f"{record.key} is on hold without a reason"
     yield record.hold
     reasons = {record.hold.reason}
-    for refusal in _other_holds(engine, record):
+    for refusal in every_hold(engine.units, record):
         if refusal.reason not in reasons:
             reasons.add(refusal.reason)
             yield refusal
     info = record.info
     if info is not None and info.demand != NO_DEMAND:
         yield from engine.plugins.every_refusal(info)
-
-
-def _other_holds(engine: Engine, record: CachedUnit) -> Iterator[Refusal]:
-    """Yield every reason for a hold; `UnitCache` stops at the first of them."""
-    unit, info, plugins = record.unit, record.info, engine.plugins
-    verdict = judge(unit)
-    if isinstance(verdict, Refusal):
-        yield verdict
-    mapped = plugins.map_unit(unit, engine.queues)
-    if not isinstance(mapped, Mapped):
-        yield engine.units.builder.complete(mapped.refusal)
-        yield from (engine.units.builder.complete(each) for each in mapped.others)
-        return
-    queue = engine.queues.queue(mapped.queue)
-    misplaced = judge_place(unit, queue, mapped.queue, engine.units.checks.inactive)
-    if misplaced is not None:
-        yield engine.units.builder.complete(misplaced)
-    lacking = None if info is None else plugins.check_requests(info)
-    if lacking is not None:
-        yield lacking
-    if not engine.queues.may_start(mapped.queue):
-        yield Refusal(reason=Reason.STOPPED_QUEUE, quota=mapped.quota, other=mapped.queue)

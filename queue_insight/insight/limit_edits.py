@@ -21,7 +21,7 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.quota.quota_tree_spec import SEPARATOR
 from queue_scheduler.quota.resource_quota_spec import REQUESTS, quota_name
-from queue_scheduler.quota_plugin import QuotaPlugin
+from queue_scheduler.quota_plugin import quota_plugins
 from shared_api.objects.elastic_quota import ElasticQuota, ElasticQuotaSpec
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree, ElasticQuotaTreeNode
 from shared_api.objects.meta import Uid
@@ -204,8 +204,8 @@ def left_under(engine: Engine, limit: Limit, resource: str) -> int:
     """
     if limit.kind is not ChangeKind.QUOTA_MAX:
         return 0
-    for plugin in engine.plugins.plugins:
-        if isinstance(plugin, QuotaPlugin) and (view := plugin.quotas.view(limit.quota)):
+    for plugin in quota_plugins(engine.plugins):
+        if view := plugin.quotas.view(limit.quota):
             settings = plugin.quotas.trees.settings
             left = view.limits.get(resource, 0) - view.used.get(resource, 0)
             return left * settings.oversell_denominator // settings.oversell_numerator

@@ -29,7 +29,7 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.queueing.queue_questions import class_heads
 from queue_scheduler.quota.resource_quota_spec import PODS
-from queue_scheduler.quota_plugin import QuotaPlugin
+from queue_scheduler.quota_plugin import quota_plugins
 from shared_api.queue_unit_phases import Phase
 from shared_api.well_known_labels import JOB_COUNTS
 
@@ -123,7 +123,7 @@ def expected_order(engine: Engine, wall: int) -> Callable[[CachedUnit], tuple[in
         engine: The engine.
         wall: The time, in seconds since the epoch.
     """
-    ends = {uid: each.at(wall) for uid, each in engine.units.usage.ends}
+    ends = {uid: each.at(wall) for uid, each in engine.usage.ends}
 
     def place(record: CachedUnit) -> tuple[int, str, str]:
         since = record.unit.status.last_allocate_time or ""
@@ -240,7 +240,7 @@ class _Run:
     def _end_pods(self) -> bool:
         """End all pods, those of no unit included; return whether the unit starts."""
         self._without_pods = True
-        wakes = [self._engine.forget_pod(key) for key in list(self._engine.units.usage.pods)]
+        wakes = [self._engine.forget_pod(key) for key in list(self._engine.living_pods)]
         return self._decide(name for names in wakes for name in names)
 
     def _apply(self, edits: Iterable[Edit]) -> bool:
@@ -278,7 +278,7 @@ def _holds_what_is_short(
     chains: dict[str, tuple[str, ...]] = {}
 
     def holds(record: CachedUnit) -> bool:
-        charge = engine.charge_of(record.uid)
+        charge = engine.usage.charge_of(record.uid)
         if charge is None or not short:
             return False
         if charge.quota not in chains:
@@ -294,7 +294,7 @@ def _holds_what_is_short(
 
 def _chain_of(engine: Engine, quota: str) -> tuple[str, ...]:
     """Return a quota and its ancestors."""
-    for plugin in engine.plugins.plugins:
-        if isinstance(plugin, QuotaPlugin) and (chain := plugin.quotas.chain(quota)):
+    for plugin in quota_plugins(engine.plugins):
+        if chain := plugin.quotas.chain(quota):
             return chain
     return (quota,)

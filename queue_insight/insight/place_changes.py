@@ -18,14 +18,14 @@ from queue_insight.insight.change import (
 )
 from queue_insight.insight.question import Question
 from queue_insight.insight.trials import Edit, edit_spec, replacement
-from queue_scheduler.cache.known_units import occupying_units
+from queue_scheduler.cache.known_units import occupying_units, pending_units, place_in
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Mapped
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
 from queue_scheduler.quota.quota_tree_spec import parse_tree
 from queue_scheduler.quota.tree_node_lookup import ALL_NAMESPACES, short_name
-from queue_scheduler.quota_plugin import QuotaPlugin
+from queue_scheduler.quota_plugin import quota_plugins
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.queue_unit import QueueUnit
@@ -116,9 +116,9 @@ def _levels(question: Question) -> list[int]:
     units = question.engine.units
     unit = record.unit
     raised = replace(unit, spec=replace(unit.spec, priority=info.priority + 1))
-    if units.builder.place_in(queue, raised) == info.order_key:
+    if place_in(units, queue, raised) == info.order_key:
         return []  # its queue does not order by priority
-    ahead = islice(question.engine.waiting(queue.name), MAX_READ)
+    ahead = islice(pending_units(question.engine.units, queue.name), MAX_READ)
     others = {each.priority for each in ahead if each.priority >= info.priority}
     if queue.rules.lets_evict:
         others |= {
@@ -143,7 +143,7 @@ def _end_before_head(question: Question) -> Change | None:
         if blocker.reason in {Reason.WOULD_DELAY_HEAD, Reason.NO_MAX_EXECUTION_TIME}
     ]
     wall = int(question.trials.wall.timestamp())
-    promise = question.engine.promise_of(heads[0], wall)
+    promise = question.engine.backfill.promise_of_unit(heads[0], wall)
     if promise is None:
         return None
     past = question.record.unit.status.accumulated_past_execution_time_seconds or 0
@@ -295,8 +295,8 @@ def _is_for(engine: Engine, leaf: _Leaf, namespace: str) -> bool:
 
     Where all namespaces may name all quotas, one that is dedicated to others is no advice.
     """
-    for plugin in engine.plugins.plugins:
-        if isinstance(plugin, QuotaPlugin) and plugin.knows_quota(leaf.quota):
+    for plugin in quota_plugins(engine.plugins):
+        if plugin.knows_quota(leaf.quota):
             if plugin.judges_namespaces:
                 return True  # the mapping answers
             break

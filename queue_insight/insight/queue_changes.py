@@ -30,7 +30,7 @@ from queue_scheduler.queueing.queue_policies import PRIORITY
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_spec import ReclaimPolicy
 from queue_scheduler.quota_cache.reclaim import find_borrowing
-from queue_scheduler.quota_plugin import QuotaPlugin
+from queue_scheduler.quota_plugin import quota_plugins
 from shared_api.objects.admission_check import AdmissionCheck, AdmissionCheckStatus
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Condition, ObjectMeta
@@ -260,8 +260,8 @@ def _is_owed(question: Question, info: QueueUnitInfo) -> bool:
     """Return whether others borrow what the unit's quota is entitled to; without a trial."""
     return any(
         find_borrowing(plugin.quotas.trees, info.quota, plugin.demand_of(info))
-        for plugin in question.engine.plugins.plugins
-        if isinstance(plugin, QuotaPlugin) and plugin.knows_quota(info.quota)
+        for plugin in quota_plugins(question.engine.plugins)
+        if plugin.knows_quota(info.quota)
     )
 
 

@@ -18,7 +18,7 @@ def find_source(engine: Engine, queue: Queue) -> ElasticQuota | None:
     and leaves the queue `default` alone where a plugin needs it.
     """
     name = queue.metadata.name
-    plugins = {each.name for each in engine.plugins.plugins}
+    plugins = {each.name for each in engine.plugins}
     if elastic_quota.NAME not in plugins or name in SPECIAL_QUOTAS:
         return None
     if name == DEFAULT_QUEUE and plugins & {default_group.NAME, resource_quota.NAME}:

@@ -168,7 +168,7 @@ class Trials:
 
 def end_pauses(engine: Engine) -> None:
     """Let no queue of a fork rest because of a failed write: seconds are no answer to a user."""
-    turns = engine.queues.turns
+    turns = engine.turns
     for queue in engine.queues:
         if turns.backs_off_until(queue.name) is not None:
             turns.end_back_off(queue, engine.plugins.domains)
@@ -249,7 +249,7 @@ def _leave(engine: Engine, key: str, phase: Phase) -> Iterator[str]:
     record = engine.record(key)
     if record is None:
         return
-    for pod in engine.units.usage.known.pods_of(record.unit):
+    for pod in engine.pods.pods_of(record.unit):
         yield from engine.forget_pod(pod)
     status = replace(record.unit.status, phase=phase.value, admissions=(), conditions=())
     yield from replacement(replace(record.unit, status=status), record)(engine)

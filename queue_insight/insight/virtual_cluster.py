@@ -430,7 +430,7 @@ class VirtualCluster:
         record = self.engine.record(key)
         if record is None:
             return
-        for pod in self.engine.units.usage.known.pods_of(record.unit):
+        for pod in self.engine.pods.pods_of(record.unit):
             self._wake(self.engine.forget_pod(pod))
 
     # --- checks, nodes, and times -------------------------------------------------------------

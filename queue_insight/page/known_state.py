@@ -173,7 +173,7 @@ def _count(engine: Engine) -> tuple[dict[str, dict[str, Waiting]], dict[str, Use
             of_quota = users.setdefault(record.info.quota, Users())
             if is_pending:
                 of_quota.pending.add(meta.namespace)
-            if engine.charge_of(record.uid) is not None:
+            if engine.usage.charge_of(record.uid) is not None:
                 of_quota.charged.add(meta.namespace)
         if is_pending:
             found = waiting.setdefault(record.queue_name, {}).setdefault(meta.namespace, Waiting())

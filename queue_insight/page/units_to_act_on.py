@@ -8,9 +8,10 @@ from typing import Final
 
 import msgspec
 
-from queue_scheduler.cache.known_units import units_by_key
+from queue_scheduler.cache.known_units import held_for, units_by_key
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from shared_api.objects.meta import find_condition, is_condition_true
 from shared_api.queue_unit_phases import ADMITTED, PODS_READY
 from shared_api.timestamps import read_time
@@ -91,7 +92,7 @@ class _Reasons:
         of_class = (info.queue, info.class_key)
         found = self._by_class.get(of_class)
         if found is None:
-            refusal = self._engine.refusal_of(record.key)
+            refusal = refusal_of_unit(self._engine, record.key)
             found = "" if refusal is None else reason_to_act(refusal.reason.value)
             self._by_class[of_class] = found
         return found
@@ -123,4 +124,4 @@ def find_unqueued(engine: Engine) -> tuple[str, ...]:
 
 
 def _held_by(engine: Engine, queue: str) -> Iterator[str]:
-    return iter(engine.units.fact_waits.keys(f"queue/{queue}"))
+    return iter(held_for(engine.units, queue))

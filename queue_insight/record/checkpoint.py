@@ -55,7 +55,7 @@ def freeze(engine: Engine, give_way: Callable[[], None] = lambda: None) -> bytes
     try:
         return _encoder.encode(writer.write(engine))
     except Exception as error:
-        names = ", ".join(plugin.name for plugin in engine.plugins.plugins)
+        names = ", ".join(plugin.name for plugin in engine.plugins)
         raise CheckpointError(f"one of the plugins {names} cannot be pickled: {error}") from error
 
 

@@ -14,7 +14,8 @@ import msgspec
 from queue_scheduler.cache.known_units import in_key_order
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.quota_plugin import QuotaPlugin
+from queue_scheduler.engine.unit_questions import refusal_of_unit
+from queue_scheduler.quota_plugin import QuotaPlugin, quota_plugins
 from shared_api.resource_list import Amounts
 
 DIGEST_BYTES: Final = 16
@@ -37,22 +38,22 @@ def digest(engine: Engine) -> str:
 def _parts(engine: Engine) -> Iterator[object]:
     """Yield the parts of the state, in an order that does not depend on the process."""
     yield [_unit(engine, record) for record in in_key_order(engine.units)]
-    usage = engine.units.usage
+    usage = engine.usage
     yield sorted((uid, usage.charge_of(uid)) for uid in usage)
-    turns = engine.units.queues.turns
+    turns = engine.turns
     for queue in sorted(engine.queues, key=lambda each: each.name):
         yield (queue.name, turns.standing_of(queue.name), list(queue.pending.in_order()))
-    nominated = engine.rounds.nominations.by_key
+    nominated = engine.nominations.by_key
     yield [(key, nominated[key].until, nominated[key].tries) for key in sorted(nominated)]
-    for plugin in engine.plugins.plugins:
-        if isinstance(plugin, QuotaPlugin):
-            yield (plugin.name, _usage(plugin))
+    for plugin in quota_plugins(engine.plugins):
+        yield (plugin.name, _usage(plugin))
 
 
 def _unit(engine: Engine, record: CachedUnit) -> tuple[object, ...]:
     info = record.info
     placed = None if info is None else (info.quota, info.queue)
-    refusal = engine.refusal_of(record.key) if record.state is not UnitState.ADMITTED else None
+    may_wait = record.state is not UnitState.ADMITTED
+    refusal = refusal_of_unit(engine, record.key) if may_wait else None
     why = None if refusal is None else (refusal.kind, refusal.quota, refusal.resource)
     return (record.key, record.uid, record.version, record.state.value, placed, why)
 

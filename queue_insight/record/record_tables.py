@@ -15,12 +15,12 @@ from typing import Any, Final
 
 from queue_insight.record.record_limits import Limits
 
-SCHEMA: Final = 5
+SCHEMA: Final = 6
 """The version of the tables. A file of another version is moved aside: what it has is a history
 that no decision depends on."""
-BEFORE: Final = (2, 3, 4)
+BEFORE: Final = (2, 3, 4, 5)
 """The versions that are extended to this one. Their engines are forgotten, since their checkpoints
-have other names of states and classes; decisions and runs stay."""
+have other names of states, classes and fields; decisions and runs stay."""
 
 LOG_PAGES: Final = 1_000
 """Pages in the log of the file before SQLite copies them into the file: its own default."""

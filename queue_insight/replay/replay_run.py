@@ -21,6 +21,7 @@ from queue_insight.replay.replayed_world import (
 from queue_insight.replay.tally import Chain, Life, Tally, step_of
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.refusal_texts import full_message
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts
@@ -131,7 +132,7 @@ class _Replay:
         self._on_progress(1.0)
         never: dict[str, int] = {}
         for record in self._engine.units:
-            refusal = self._engine.refusal_of(record.key)
+            refusal = refusal_of_unit(self._engine, record.key)
             why = "" if refusal is None else full_message(refusal)
             never[why] = never.get(why, 0) + 1
         return Outcome(

@@ -33,6 +33,7 @@ from queue_insight.shadow.story import JobStory, Run
 from queue_scheduler.configuration import KoordQueueConfiguration
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.refusal_texts import full_message
 from queue_scheduler.unit_writes.applied_patches import with_status
 from queue_scheduler.unit_writes.run_patches import build_running
@@ -142,7 +143,7 @@ class Counterfactual:
 
     def why_waiting(self, uid: str) -> str:
         """Return why a job waits; "" if it does not, or was not tried."""
-        refusal = self.engine.refusal_of(self._keys.get(uid, ""))
+        refusal = refusal_of_unit(self.engine, self._keys.get(uid, ""))
         return "" if refusal is None else full_message(refusal)
 
     # --- what is told -------------------------------------------------------------------------

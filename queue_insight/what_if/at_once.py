@@ -28,6 +28,7 @@ from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.decision import Moment, Preempt, Refusal
 from queue_scheduler.engine.drained_queues import is_drained
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.unit_writes.eviction_patches import QUEUE_STOPPED
 from shared_api.evictions import DEACTIVATED, REQUEUE_REQUESTED
 from shared_api.objects.meta import find_condition
@@ -260,7 +261,7 @@ def _compare(plain: _Copy, edited: _Copy) -> tuple[list[Start], list[Wait]]:
                     unit=key,
                     queue=record.queue_name,
                     quota=_quota_of(record),
-                    before=before.refusal_of(key),
+                    before=refusal_of_unit(before, key),
                 )
             )
     for record in in_key_order(after.units):
@@ -276,7 +277,7 @@ def _compare_wait(before: Engine, after: Engine, record: CachedUnit) -> Wait | N
     key = record.key
     if record.state is UnitState.ENDED:
         return None
-    refusal, refusal_before = after.refusal_of(key), before.refusal_of(key)
+    refusal, refusal_before = refusal_of_unit(after, key), refusal_of_unit(before, key)
     would_start = _occupies(before.record(key))
     is_known = before.record(key) is not None
     if is_known and not would_start and _essence(refusal) == _essence(refusal_before):

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from queue_insight.insight.virtual_cluster import Event, EventKind, VirtualCluster
-from queue_scheduler.cache.known_units import occupying_units
+from queue_scheduler.cache.known_units import occupying_units, pending_units
 from queue_scheduler.decision import Dequeue
 from queue_scheduler.engine.engine import Engine
 from shared_api.objects.queue_unit import QueueUnit
@@ -119,7 +119,7 @@ class PathTally:
         for record in occupying_units(cluster.engine.units):
             self._seen.add(record.uid)
             self._keys_by_unit[record.uid] = _measure_keys(cluster.engine, record.key)
-            charge = cluster.engine.charge_of(record.uid)
+            charge = cluster.engine.usage.charge_of(record.uid)
             if charge is not None:
                 self._held[record.uid] = (cluster.agenda.now, charge.amounts)
 
@@ -165,7 +165,7 @@ class PathTally:
         for uid in list(self._held):
             self._release(uid, cluster.agenda.now)
         for queue in cluster.engine.queues:
-            for record in cluster.engine.waiting(queue.name):
+            for record in pending_units(cluster.engine.units, queue.name):
                 if record.uid not in self._seen:
                     self._wait(_measure_keys(cluster.engine, record.key), inf)
         numbers: dict[Name, float] = {}

@@ -233,7 +233,7 @@ def _add_copies(engine: Engine, node: Node, count: int, nodes: Mapping[str, Node
 
 def _remove(engine: Engine, node: Node) -> AppliedEdit:
     stranded: dict[str, None] = {}
-    for pod, unit in engine.units.usage.pods.pods_on(node.metadata.name):
+    for pod, unit in engine.living_pods.pods_on(node.metadata.name):
         engine.forget_pod(pod)
         if unit:
             stranded[unit] = None

@@ -63,7 +63,7 @@ def edit_settings(engine: Engine, edit: Edit) -> AppliedEdit:
     policy: str | None = None
     for name, value in edit.patch.items():
         if name == PROTECT:
-            engine.rounds.search.protect_seconds = _read_seconds(value)
+            engine.candidates.protect_seconds = _read_seconds(value)
         elif name == POLICY:
             policy = _read(name, value, str) or ""
         elif name in OPTIONS:

@@ -97,7 +97,7 @@ def phase_after(open_checks: Sequence[str], when_admitted: Phase = Phase.DEQUEUE
     """Return the phase of a charged unit that waits for these checks.
 
     The only rule for what follows a decision, and what follows the last check. `when_admitted`: the
-    phase without open checks (`Engine.phase_when_admitted`).
+    phase without open checks (`QueueState.phase_when_admitted`).
     """
     return Phase.RESERVED if open_checks else when_admitted
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Protocol
 
 from queue_scheduler.cache.claims import Claims
+from queue_scheduler.cache.held_pods import HeldPods
 from queue_scheduler.cache.pod_accounting import CountedPod, FindUnit, PodAccounting, PodFacts
 from queue_scheduler.cache.untried_pods import UntriedPods
 from queue_scheduler.framework.extension_points import ForeignPod
@@ -103,6 +104,23 @@ class KnownPods:
         """Return the keys of a unit's living pods, and of its job's held ones."""
         living = [key for key, _ in self.of_units.pods_of(unit.metadata.uid)]
         return [*living, *self.claims.pods_of(unit)]
+
+    @property
+    def held(self) -> HeldPods:
+        """The pods at the queue's gate."""
+        return self.claims.held
+
+    def next_late(self) -> datetime | None:
+        """Return when the next foreign pod is stuck, unless a scheduler tries it; None: none is."""
+        return self.untried.next_time()
+
+    def names_other_quota(self, uid: Uid) -> bool:
+        """Return whether living pods of a unit name another quota than the unit's."""
+        return bool(self.of_units.moved.groups_of(uid))
+
+    def take_moved(self) -> list[str]:
+        """Return, once, the keys of units whose pods may name another quota, or no longer do."""
+        return self.of_units.moved.take_units()
 
     # --- what plugins are told ----------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What another process knew of admitted units, and their objects do not say."""
+"""What another process knew of units and queues, and their objects do not say."""
 
 from __future__ import annotations
 
@@ -24,3 +24,16 @@ def recall_admission(units: UnitCache, key: str, on: AdmissionRecord) -> None:
     record = units.records.get(key)
     if record is not None and record.state is UnitState.ADMITTED:
         units.records[key] = replace(record, admitted_on=on)
+
+
+def recall_turn(
+    units: UnitCache, queue_name: str, generation: int, served: int, backs_off: float | None
+) -> None:
+    """Put a queue at its place among the turns (`Turns.resume`)."""
+    units.queues.turns.resume(queue_name, generation, served, backs_off)
+    refresh_turn(units, queue_name)
+
+
+def refresh_turn(units: UnitCache, queue_name: str) -> None:
+    """Have the turn of a queue looked up again with the next fact."""
+    units.changed_queues[queue_name] = None

@@ -6,6 +6,8 @@ which these arrived. Only what has not changed is taken over from the record bef
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec.structs import replace
 
 from queue_scheduler.cache.admission_check_rules import KnownChecks, needed_checks
@@ -16,6 +18,7 @@ from queue_scheduler.cache.unit_state import (
     CachedUnit,
     UnitState,
     find_known_demand,
+    judge,
     judge_place,
     known_admission,
 )
@@ -118,11 +121,32 @@ class RecordBuilder:
             admitted_on=known_admission(before, unit),
         )
 
-    def complete(self, hold: Refusal) -> Refusal:
+    def _complete(self, hold: Refusal) -> Refusal:
         """Return a reason for a hold with what plugins and `judge_place` do not know."""
         if hold.reason is Reason.NO_QUEUE and hold.other:
             return replace(hold, detail=self._queue_namespace)
         return hold
+
+    def every_hold(self, record: CachedUnit) -> Iterator[Refusal]:
+        """Yield all that would put a unit on hold; `build` stops at the first."""
+        unit = record.unit
+        verdict = judge(unit)
+        if isinstance(verdict, Refusal):
+            yield verdict
+        mapped = self._plugins.map_unit(unit, self._queues)
+        if not isinstance(mapped, Mapped):
+            yield self._complete(mapped.refusal)
+            yield from (self._complete(each) for each in mapped.others)
+            return
+        queue = self._queues.queue(mapped.queue)
+        misplaced = judge_place(unit, queue, mapped.queue, self._checks.inactive)
+        if misplaced is not None:
+            yield self._complete(misplaced)
+        lacking = None if record.info is None else self._plugins.check_requests(record.info)
+        if lacking is not None:
+            yield lacking
+        if not self._queues.may_start(mapped.queue):
+            yield Refusal(reason=Reason.STOPPED_QUEUE, quota=mapped.quota, other=mapped.queue)
 
     def _map_by_name(
         self, unit: QueueUnit, missing: Unmapped, known: QueueUnitInfo | None
@@ -147,7 +171,7 @@ class RecordBuilder:
         else:
             hold = hold or mapped.refusal
             waits_for = mapped.waits_for
-        hold = None if hold is None else self.complete(hold)
+        hold = None if hold is None else self._complete(hold)
         return CachedUnit(
             unit=unit,
             version=version,

@@ -87,8 +87,7 @@ class UnitCache:
         admitted: The units that occupy quota, by what their eviction costs.
         changed_queues: Names of queues to refresh in the turn order; cleared by `WakeUp.pass_on`.
         held_lately: Keys of units whose reason to be on hold is to be reported again: they went on
-            hold, came off it, or are charged although their object denies it; cleared by
-            `pending_reason`.
+            hold, came off it, or are charged although their object denies it.
         lowered_lately: Keys of new pending units whose priority the ceiling of their queue lowers;
             cleared by `QueueState.take_notices`.
     """
@@ -122,10 +121,11 @@ class UnitCache:
     def __iter__(self) -> Iterator[CachedUnit]:
         return iter(self.records.values())
 
-    def pending_count(self, queue_name: str) -> int:
-        """Return how many units are pending in a queue, or on hold for it."""
-        queue = self.queues.find(queue_name)
-        return (queue.pending.length if queue is not None else 0) + self.held.total(queue_name)
+    def take_held_lately(self) -> list[str]:
+        """Return, once, the keys of units whose reason to be on hold is to be reported again."""
+        keys = list(self.held_lately)
+        self.held_lately.clear()
+        return keys
 
     # --- placing ------------------------------------------------------------------------------
 

@@ -76,5 +76,5 @@ def play(engine: Engine, call: EngineCall) -> object:
     except Exception as error:  # noqa: BLE001 - whatever a plugin raises
         answer = error
     engine.take_notices()
-    engine.units.held_lately.clear()
+    engine.units.take_held_lately()
     return answer

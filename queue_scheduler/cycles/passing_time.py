@@ -27,7 +27,7 @@ class PassingTime:
     def step(self) -> float:
         """Pass the time to the engine if it changes anything; return the seconds to rest."""
         now = self._clock.now()
-        due = self._shared.ask(lambda engine: engine.units.usage.known.untried.next_time())
+        due = self._shared.ask(lambda engine: engine.pods.next_late())
         if due is not None and due <= now:
             self._shared.apply(Engine.on_time, now)
         return LOOK_SECONDS

@@ -17,12 +17,20 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from queue_scheduler.cache.known_units import (
+    charged_elsewhere,
+    count_admitted,
+    count_pending,
+    held_for,
+    quotas_in_use,
+)
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.cache.usage import Charge
 from queue_scheduler.cycles.engine_reader import EngineReader
 from queue_scheduler.decision import Reason, Refusal, Trait, reasons_with
 from queue_scheduler.engine.backfill import Promise
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.queue_unit_info import OrderKey, unit_key
 from queue_scheduler.preemption.candidates import FoundVictims
 from queue_scheduler.queueing.pending_classes import PendingClasses
@@ -196,8 +204,9 @@ class Snapshots:
         """Return a unit with its promise, which takes the engine's lock for longer."""
         if not unit.holds_up:
             return unit
-        wall = int(self._now().timestamp())
-        return replace(unit, promise=self._shared.ask(Engine.promise_of, unit.record.key, wall))
+        key, wall = unit.record.key, int(self._now().timestamp())
+        promise = self._shared.ask(lambda engine: engine.backfill.promise_of_unit(key, wall))
+        return replace(unit, promise=promise)
 
 
 def quotas_of_queue(queue: Queue, used: Iterable[str], known: Container[str]) -> list[str]:
@@ -209,7 +218,7 @@ def quotas_of_queue(queue: Queue, used: Iterable[str], known: Container[str]) ->
 
     Args:
         queue: The queue.
-        used: Quotas of its units (`quotas_of_units`).
+        used: Quotas of its units (`quotas_in_use`).
         known: The quotas that exist.
     """
     name = queue.metadata.name
@@ -217,11 +226,6 @@ def quotas_of_queue(queue: Queue, used: Iterable[str], known: Container[str]) ->
     named = {each for each in (name, made_for) if each is not None and each in known}
     listed = read_available_quotas(queue.metadata.annotations)
     return sorted(named | listed | {*used})
-
-
-def quotas_of_units(engine: Engine, queue: SchedulingQueue) -> list[str]:
-    """Return the quotas of the units that wait in a queue or were admitted through it."""
-    return [*queue.pending.by_quota, *engine.units.admitted.quotas_of(queue.name)]
 
 
 _PAST_FILTERS: Final = reasons_with(Trait.PAST_FILTERS)
@@ -278,13 +282,13 @@ def _read_queue(engine: Engine, name: str) -> QueueSnapshot | None:
         queue=rules.api_object,
         policy=rules.policy.name,
         options=rules.options,
-        quotas=quotas_of_units(engine, queue),
-        pending=engine.units.pending_count(name),
-        admitted=engine.units.admitted.count(name),
+        quotas=quotas_in_use(engine.units, queue),
+        pending=count_pending(engine.units, name),
+        admitted=count_admitted(engine.units, name),
         head=head,
         refusal=refusal,
         refused_at=at,
-        held=engine.units.fact_waits.keys(f"queue/{name}"),
+        held=held_for(engine.units, name),
     )
 
 
@@ -304,11 +308,11 @@ def _read_unit(engine: Engine, key: str, position: int) -> UnitFacts | None:
     return UnitFacts(
         record,
         position,
-        engine.refusal_of(key),
-        engine.charge_of(record.uid),
-        holds_up=engine.holds_up(key),
+        refusal_of_unit(engine, key),
+        engine.usage.charge_of(record.uid),
+        holds_up=engine.backfill.holds_up(key),
         refused_at=_refused_at(engine, key),
-        elsewhere=engine.units.charges.elsewhere(record),
+        elsewhere=charged_elsewhere(engine.units, record),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Final, NamedTuple
 
 from pydantic_core import to_json
 
+from queue_scheduler.cache.known_units import quotas_in_use
 from queue_scheduler.cache.unit_demand import InvalidDemandError, build_demand
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.debug_api.hiding import OF_OTHERS, OfUnit, Owner, Sentence, SumOf
@@ -21,7 +22,6 @@ from queue_scheduler.debug_api.snapshots import (
     UnitFacts,
     WouldPreempt,
     quotas_of_queue,
-    quotas_of_units,
 )
 from queue_scheduler.decision import Reason, Refusal, Trait, Victim, reasons_with
 from queue_scheduler.engine.engine import Engine
@@ -455,7 +455,7 @@ def view_upstream_quotas(engine: Engine) -> UpstreamQuotas:
     uses = {view.name: QuotaUse.of(view) for view in engine.plugins.view_quotas()}
 
     def uses_of(queue: SchedulingQueue) -> dict[str, QuotaUse]:
-        names = quotas_of_queue(queue.rules.api_object, quotas_of_units(engine, queue), uses)
+        names = quotas_of_queue(queue.rules.api_object, quotas_in_use(engine.units, queue), uses)
         # What a queue of all quotas takes is in `uses` already, sorted.
         return uses if ALL_QUOTAS in names else {name: uses[name] for name in names if name in uses}
 

@@ -2,7 +2,8 @@
 
 Read in this order:
 
-1. ``engine``: the facts it takes, the questions it answers, and what becomes of a decision.
+1. ``engine``: the facts it takes, what becomes of a decision, and its parts, which answer
+   questions; ``unit_questions``: those about a unit that take several parts.
 2. ``admission``: whether the next unit may start, and with how many pods.
 3. ``backfill``: which units may start before one that does not fit yet.
 4. ``growth``: running jobs that ask for more pods.

@@ -35,7 +35,7 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Supposed
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota_cache.quota_ledger import ForeignCharge
-from queue_scheduler.quota_plugin import QuotaPlugin
+from queue_scheduler.quota_plugin import QuotaPlugin, quota_plugins
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
@@ -157,7 +157,7 @@ def _judge_record(engine: Engine, record: CachedUnit) -> Iterator[Difference]:
 
 def _compare_ledgers(engine: Engine, uid: Uid, charge: Charge | None) -> Iterator[tuple[str, str]]:
     """Yield what plugins should have charged for a uid, and what they have, where these differ."""
-    for plugin in _quota_plugins(engine):
+    for plugin in quota_plugins(engine.plugins):
         want = None if charge is None else _translate(plugin, charge)
         got = plugin.quotas.charge_of(uid)
         if want != got:
@@ -174,10 +174,6 @@ def _translate(plugin: QuotaPlugin, charge: Charge) -> tuple[str, Demand]:
     return plugin.demands_of((charged,))[0]
 
 
-def _quota_plugins(engine: Engine) -> Iterator[QuotaPlugin]:
-    return (each for each in engine.plugins.plugins if isinstance(each, QuotaPlugin))
-
-
 # --- pods, and charges without a unit -------------------------------------------------------------
 
 
@@ -189,7 +185,7 @@ def judge_pods(engine: Engine, keys: Iterable[str], caches: Caches) -> list[Diff
         cached = caches.pod(key)
         differences += _judge_held(engine, key, cached)
         fresh = _read(cached)
-        counted = engine.units.usage.pods.find(key, fresh)
+        counted = engine.living_pods.find(key, fresh)
         if counted.facts != fresh or counted.group != counted.right_group:
             differences.append(_describe_pod_difference(engine, key, fresh, counted))
         differences += _judge_foreign(engine, key, counted)
@@ -200,8 +196,8 @@ def judge_pods(engine: Engine, keys: Iterable[str], caches: Caches) -> list[Diff
 
 def _judge_foreign(engine: Engine, key: str, counted: CountedPod) -> Iterator[Difference]:
     """Yield where plugins charge another demand for a pod that no unit stands for."""
-    facts, pod = counted.facts, engine.units.usage.known.foreign_pod(key, counted)
-    for plugin in _quota_plugins(engine):
+    facts, pod = counted.facts, engine.pods.foreign_pod(key, counted)
+    for plugin in quota_plugins(engine.plugins):
         want = None if pod is None else plugin.charge_of_foreign(pod)
         got = plugin.quotas.ledger.pod(key)
         if want != got:
@@ -217,7 +213,7 @@ def _judge_foreign(engine: Engine, key: str, counted: CountedPod) -> Iterator[Di
 def _judge_held(engine: Engine, key: str, cached: Pod | None) -> Iterator[Difference]:
     """Yield whether a pod is held that is not known to be, or the other way round."""
     want = None if cached is None else read_held(cached)
-    got = engine.units.usage.known.claims.held.find(key)
+    got = engine.usage.known.claims.held.find(key)
     if want == got:
         return
     some = got if want is None else want
@@ -263,7 +259,7 @@ def _describe_pod_difference(
 def judge_charges(engine: Engine, uids: Iterable[Uid]) -> list[Difference]:
     """Return what differs of charges of uids that are of no unit: living pods alone are charged."""
     differences: list[Difference] = []
-    usage = engine.units.usage
+    usage = engine.usage
     for uid in uids:
         charge, living = usage.charge_of(uid), usage.pods.living(uid)
         compared = list(_compare_ledgers(engine, uid, charge))
@@ -281,12 +277,12 @@ def judge_charges(engine: Engine, uids: Iterable[Uid]) -> list[Difference]:
 
 def list_charged(engine: Engine) -> list[Uid]:
     """Return the uids that the engine has charged something for."""
-    return list(engine.units.usage)
+    return list(engine.usage)
 
 
 def list_in_ledgers(engine: Engine, nth: int) -> list[Uid] | None:
     """Return the uids that the nth plugin with quotas has charged, or None without a plugin."""
-    plugin = next(islice(_quota_plugins(engine), nth, None), None)
+    plugin = next(islice(quota_plugins(engine.plugins), nth, None), None)
     return None if plugin is None else cast("list[Uid]", plugin.quotas.ledger.owners())
 
 
@@ -297,13 +293,12 @@ def list_units(engine: Engine) -> list[str]:
 
 def list_pods(engine: Engine) -> list[str]:
     """Return the keys of the pods that are counted, and of those that are held."""
-    usage = engine.units.usage
-    return [*usage.pods, *usage.known.claims.held]
+    return [*engine.living_pods, *engine.pods.held]
 
 
 def list_foreign(engine: Engine) -> list[str]:
     """Return the keys of the pods that plugins charge without a unit."""
-    plugins = _quota_plugins(engine)
+    plugins = quota_plugins(engine.plugins)
     return [key for plugin in plugins for key in plugin.quotas.ledger.pods()]
 
 

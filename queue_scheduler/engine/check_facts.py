@@ -69,7 +69,11 @@ def read_check_facts(engine: Engine, key: str) -> CheckFacts | None:
         return None
     name = record.info.queue
     inactive = dict(engine.units.checks.inactive)
-    to = engine.phase_when_admitted(record.info) if engine.queues.may_start(name) else None
+    to = (
+        engine.queue_state.phase_when_admitted(record.info)
+        if engine.queues.may_start(name)
+        else None
+    )
     queue = engine.queues.find(name)
     options = DEFAULT_OPTIONS if queue is None else queue.rules.options
     return CheckFacts(record.unit, name, engine.queues.queue(name), inactive, to, options)

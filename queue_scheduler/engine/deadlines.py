@@ -57,7 +57,7 @@ whose admission the server refuses stands aside for `cycles.dequeue_cycle.ASIDE`
 `cache.untried_pods.UNTRIED_SECONDS`: `Engine.on_time` tells the engine that this time has come.
 
 Not here: the pauses after which a shell retries what has no time of its own (refused growth, failed
-writes, reports); when jobs end (`engine.units.usage.ends`); the clocks of the controllers and of
+writes, reports); when jobs end (`engine.usage.ends`); the clocks of the controllers and of
 the program that answers provisioning checks.
 
 `insight.virtual_cluster` goes from event to event by these rules, on a fork or an engine of its
@@ -296,7 +296,7 @@ def queue_due_at(engine: Engine, name: str) -> float | None:
     """
     if name not in engine.queues:
         return None
-    return engine.queues.turns.backs_off_until(name) or engine.rounds.next_time(name)
+    return engine.turns.backs_off_until(name) or engine.rounds.next_time(name)
 
 
 # --- questions ------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from queue_scheduler.cache.known_units import count_admitted
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.queue_options import StopPolicy
@@ -28,7 +29,7 @@ def find_drained(engine: Engine) -> frozenset[str]:
         queue.name
         for queue in engine.queues
         if queue.rules.options.stop is StopPolicy.HOLD_AND_DRAIN
-        and engine.units.admitted.count(queue.name)
+        and count_admitted(engine.units, queue.name)
     )
 
 

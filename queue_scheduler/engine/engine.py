@@ -24,7 +24,7 @@ process itself has written.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -35,7 +35,6 @@ from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.cache.unit_demand import build_grants
 from queue_scheduler.cache.unit_repair import forget_anyhow, place_anew
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge, version_of
-from queue_scheduler.cache.usage import Charge
 from queue_scheduler.decision import (
     BEGINNING,
     Decision,
@@ -44,7 +43,6 @@ from queue_scheduler.decision import (
     Moment,
     Notice,
     Preempt,
-    Reason,
     Refusal,
     Rest,
     UndecidedError,
@@ -52,18 +50,16 @@ from queue_scheduler.decision import (
     WriteFailure,
 )
 from queue_scheduler.engine.admission import UnitAdmission
-from queue_scheduler.engine.backfill import Backfill, Promise
+from queue_scheduler.engine.backfill import Backfill
 from queue_scheduler.engine.cluster_objects import ClusterObjects
 from queue_scheduler.engine.growth import Growths
 from queue_scheduler.engine.queue_state import QueueState
 from queue_scheduler.engine.wake_up import WakeUp
 from queue_scheduler.framework.extension_points import QuotaSource
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo, unit_key
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, unit_key
 from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
 from queue_scheduler.queueing.queue_policies import QueuePolicy
-from queue_scheduler.queueing.queue_questions import refusal_of
-from queue_scheduler.queueing.queue_set import QueueSet
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.queueing.strict_mode import NOT_STRICT, StrictMode
 from shared_api.objects.admission_check import AdmissionCheck
@@ -103,7 +99,27 @@ class _Parts(NamedTuple):
 
 
 class Engine:
-    """The scheduler's state and decisions. Not thread-safe; `shared_engine` holds its lock."""
+    """The scheduler's state and decisions. Not thread-safe; `shared_engine` holds its lock.
+
+    The attributes are its parts, for questions: only its methods change them.
+
+    Attributes:
+        queues: The queues, with their pending units.
+        turns: Whose turn is next, and which queues back off.
+        queue_state: Which policy and options are in force in each queue.
+        units: The units and their states; `cache.known_units` has questions about them.
+        usage: What is charged, by uid.
+        pods: All pods, the held ones included.
+        living_pods: The living ones, by unit.
+        plugins: The plugins, with the quotas.
+        objects: The quotas and nodes as last seen.
+        admission: Whether a pending unit may start now.
+        backfill: Which heads others must not delay, and until when.
+        growths: The running units that have grown.
+        rounds: The eviction rounds.
+        nominations: The units for which rounds keep room.
+        candidates: Which units may be evicted for another.
+    """
 
     def __init__(
         self,
@@ -132,13 +148,16 @@ class Engine:
     def _take_over(self, parts: _Parts) -> None:
         """Replace the state by these parts."""
         self._parts = parts
-        self._plugins, self._units = parts.plugins, parts.units
-        self._turns = parts.units.queues.turns
-        self._backfill, self._rounds = parts.backfill, parts.rounds
-        self._wake_up, self._queue_state = parts.wake_up, parts.queue_state
-        self._objects = ClusterObjects()
-        self._growths = Growths(parts.units, parts.plugins)
-        self._admission = UnitAdmission(parts.plugins, parts.backfill, parts.rounds, parts.wake_up)
+        self.plugins, self.units, self._wake_up = parts.plugins, parts.units, parts.wake_up
+        self.queues, self.usage = self.units.queues, self.units.usage
+        self.turns, self.pods = self.queues.turns, self.usage.known
+        self.living_pods = self.pods.of_units
+        self.backfill, self.rounds = parts.backfill, parts.rounds
+        self.candidates, self.nominations = self.rounds.search, self.rounds.nominations
+        self.queue_state = parts.queue_state
+        self.objects = ClusterObjects()
+        self.growths = Growths(self.units, self.plugins)
+        self.admission = UnitAdmission(self.plugins, self.backfill, self.rounds, self._wake_up)
         # Those of a replica that does not lead are never taken, and users cause them.
         self._notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
 
@@ -146,14 +165,14 @@ class Engine:
 
     def on_queue(self, queue: Queue) -> tuple[str, ...]:
         """Take a new or changed queue."""
-        self._queue_state.put(queue)
+        self.queue_state.put(queue)
         return self._wake_up.wake_affected()
 
     def on_queue_gone(self, name: str) -> tuple[str, ...]:
         """Take a deleted queue; its units are on hold until a queue of that name exists again."""
-        if not self._queue_state.drop(name):
+        if not self.queue_state.drop(name):
             return ()
-        self._rounds.waiters.forget_queue(name)
+        self.rounds.waiters.forget_queue(name)
         return self._wake_up.wake_affected()
 
     def on_queue_unit(self, unit: QueueUnit, *, is_rewound: bool = False) -> tuple[str, ...]:
@@ -164,7 +183,7 @@ class Engine:
             is_rewound: The server's history was replaced (restored from a backup): what is known of
                 the unit is void, whatever the versions say.
         """
-        units = self._units
+        units = self.units
         uid = unit.metadata.uid
         if is_rewound:
             units.gone.revive(uid)
@@ -181,9 +200,9 @@ class Engine:
         return self._wake_up.wake_affected()
 
     def _put(self, unit: QueueUnit, version: int, record: CachedUnit | None) -> None:
-        units = self._units
+        units = self.units
         unit = as_admitted(unit)
-        units.usage.known.on_unit(unit, None if record is None else record.unit)
+        self.pods.on_unit(unit, None if record is None else record.unit)
         verdict = judge(unit)
         if record is None or not units.can_stay(record, unit, version, verdict):
             units.leave(record)
@@ -191,10 +210,10 @@ class Engine:
 
     def on_queue_unit_gone(self, unit: QueueUnit) -> tuple[str, ...]:
         """Take a deleted unit; its living pods stay charged until they are gone."""
-        record = self._units.records.get(unit.metadata.key)
+        record = self.units.records.get(unit.metadata.key)
         if record is None or record.uid != unit.metadata.uid:
             return ()
-        self._units.forget(record)
+        self.units.forget(record)
         return self._wake_up.wake_affected()
 
     def place_anew(self, key: str, unit: QueueUnit | None) -> tuple[str, ...]:
@@ -204,7 +223,7 @@ class Engine:
             key: `namespace/name` of the unit.
             unit: The object; None if there is none.
         """
-        units = self._units
+        units = self.units
         record = units.records.get(key)
         if record is not None and (unit is None or record.uid != unit.metadata.uid):
             forget_anyhow(units, record)
@@ -216,83 +235,83 @@ class Engine:
 
     def forget_pod(self, key: str) -> tuple[str, ...]:
         """Forget what is counted under the name of a pod that is gone; for audits and forks."""
-        pods = self._units.usage.pods
+        pods = self.living_pods
         facts = pods.find(key, None).facts
         if facts is not None:
             meta = ObjectMeta(name=key.partition("/")[2], namespace=facts.namespace, uid=facts.uid)
             pods.on_pod_gone(Pod(metadata=meta))
-        self._units.usage.known.claims.held.forget(key)
-        self._plugins.on_foreign_pod(key, None)
+        self.pods.held.forget(key)
+        self.plugins.on_foreign_pod(key, None)
         self._note_limits(changed=True)
         return self._wake_up.wake_affected()
 
     def charge_anew(self, uid: Uid) -> tuple[str, ...]:
         """Charge living pods whose unit does not exist, whatever was charged; for audits."""
-        self._units.usage.charge_left_anew(uid)
+        self.usage.charge_left_anew(uid)
         return self._wake_up.wake_affected()
 
     def on_quota(self, quota: ElasticQuota | QuotaSource) -> tuple[str, ...]:
         """Take a new or changed quota, or another object that quotas come from."""
-        self._note_limits(changed=self._objects.put(quota))
-        return self._on_quotas_changed(self._plugins.on_quota(quota))
+        self._note_limits(changed=self.objects.put(quota))
+        return self._on_quotas_changed(self.plugins.on_quota(quota))
 
     def on_quota_gone(self, quota: ElasticQuota | QuotaSource) -> tuple[str, ...]:
         """Take a deleted quota; charges stay under its name, and its pending units go on hold."""
-        self._note_limits(changed=self._objects.drop(type(quota), quota.metadata.key))
-        return self._on_quotas_changed(self._plugins.on_quota_gone(quota))
+        self._note_limits(changed=self.objects.drop(type(quota), quota.metadata.key))
+        return self._on_quotas_changed(self.plugins.on_quota_gone(quota))
 
     def _on_quotas_changed(self, names: set[str]) -> tuple[str, ...]:
-        self._units.place_again_for(sorted(names))
+        self.units.place_again_for(sorted(names))
         self._wake_up.on_limits_changed()
         return self._wake_up.wake_affected()
 
     def _note_limits(self, *, changed: bool) -> None:
         if changed:
-            self._backfill.other_changes += 1
+            self.backfill.other_changes += 1
 
     def on_pod(self, pod: Pod) -> tuple[str, ...]:
         """Take a new or changed pod."""
-        problem = self._units.usage.known.on_pod(pod)
+        problem = self.pods.on_pod(pod)
         if problem is not None:
             self._notice("Pod", pod.metadata.key, pod.metadata.uid, "InvalidRequests", problem)
         return self._wake_up.wake_affected()
 
     def on_pod_gone(self, pod: Pod) -> tuple[str, ...]:
         """Take a deleted pod."""
-        self._units.usage.known.on_pod_gone(pod)
+        self.pods.on_pod_gone(pod)
         return self._wake_up.wake_affected()
 
     def on_time(self, wall: datetime) -> tuple[str, ...]:
         """Take the wall time; only time makes a pod stuck that no scheduler tries to bind."""
-        if not self._units.usage.on_time(wall):
+        if not self.usage.on_time(wall):
             return ()
         return self._wake_up.wake_affected()
 
     def on_node(self, node: Node) -> tuple[str, ...]:
         """Take a new or changed node."""
-        self._plugins.on_node(node)
-        self._note_limits(changed=self._objects.put(node))
+        self.plugins.on_node(node)
+        self._note_limits(changed=self.objects.put(node))
         return self._wake_up.wake_affected()
 
     def on_node_gone(self, name: str) -> tuple[str, ...]:
         """Take a deleted node."""
-        self._plugins.on_node_gone(name)
-        self._note_limits(changed=self._objects.drop(Node, name))
+        self.plugins.on_node_gone(name)
+        self._note_limits(changed=self.objects.drop(Node, name))
         return self._wake_up.wake_affected()
 
     def on_admission_check(self, check: AdmissionCheck) -> tuple[str, ...]:
         """Take a new or changed AdmissionCheck; units that need an inactive one are on hold."""
-        self._queue_state.put_check(check)
+        self.queue_state.put_check(check)
         return self._wake_up.wake_affected()
 
     def on_admission_check_gone(self, name: str) -> tuple[str, ...]:
         """Take a deleted AdmissionCheck."""
-        self._queue_state.drop_check(name)
+        self.queue_state.drop_check(name)
         return self._wake_up.wake_affected()
 
     def on_admission_checks_served(self, *, are_served: bool) -> tuple[str, ...]:
         """Record whether the cluster serves AdmissionChecks; without the kind there are none."""
-        self._queue_state.set_checks_served(are_served=are_served)
+        self.queue_state.set_checks_served(are_served=are_served)
         return self._wake_up.wake_affected()
 
     # === decisions ============================================================================
@@ -317,40 +336,40 @@ class Engine:
         Raises:
             UndecidedError: Something raised about the next unit; call `set_aside`.
         """
-        queue = self._units.queues.find(queue_name)
+        queue = self.queues.find(queue_name)
         if queue is None:
             return Rest()
-        turns = self._turns
+        turns = self.turns
         until = turns.backs_off_until(queue_name)
         if until is not None:
             if until > now:
                 return Rest(until=until)
-            turns.end_back_off(queue, self._plugins.domains)
-        if self._backfill.unreviewed:
+            turns.end_back_off(queue, self.plugins.domains)
+        if self.backfill.unreviewed:
             self._wake_up.review(queue_name, Moment(now, wall))
-        if not self._rounds.is_idle:
-            for waiter in self._rounds.on_time(queue_name, now):
+        if not self.rounds.is_idle:
+            for waiter in self.rounds.on_time(queue_name, now):
                 self._wake_up.wake(waiter)
         ahead = turns.queue_ahead_of(queue_name)
         if ahead is None:
-            until = self._rounds.next_time(queue_name)
+            until = self.rounds.next_time(queue_name)
             return Rest(until=until, wake=turns.take_wakes())
         if ahead:
             # The rest of this queue may just have ended, which can change other queues' turns.
             wake = (ahead, *turns.take_wakes())
-            until = self._rounds.next_time(queue_name)
+            until = self.rounds.next_time(queue_name)
             return Rest(until=until, behind=ahead, wake=tuple(dict.fromkeys(wake)))
         return self._decide(queue, Moment(now, wall))
 
     def _decide(self, queue: SchedulingQueue, moment: Moment) -> Decision:
         key = queue.next_key()
         assert key is not None, f"queue {queue.name} is movable and has nothing to decide"
-        record = self._units.records[unit_key(key)]
+        record = self.units.records[unit_key(key)]
         info = record.info
         assert info is not None, f"{record.key} is pending without a demand"
-        self._units.changed_queues[queue.name] = None
+        self.units.changed_queues[queue.name] = None
         try:
-            answer = self._admission.try_admit(queue, info, moment)
+            answer = self.admission.try_admit(queue, info, moment)
             if isinstance(answer, QueueUnitInfo):
                 return self._start(queue, record, answer)
         except Exception as error:
@@ -358,26 +377,28 @@ class Engine:
         return answer
 
     def _start(self, queue: SchedulingQueue, record: CachedUnit, wanted: QueueUnitInfo) -> Dequeue:
-        units, unit, info = self._units, record.unit, record.info
+        units, unit, info = self.units, record.unit, record.info
         assert info is not None, f"{record.key} is decided without a demand"
         # A queue that was offered a turn and refused keeps its place; only a start counts.
-        self._turns.served(queue.name)
+        self.turns.served(queue.name)
         checks = needed_checks(queue.rules.api_object, unit)
         strict = queue.rules.options.is_strict
-        to = phase_after(checks, self.phase_when_admitted(info) if strict else Phase.DEQUEUED)
+        to = phase_after(
+            checks, self.queue_state.phase_when_admitted(info) if strict else Phase.DEQUEUED
+        )
         decided = CachedUnit(
             unit=unit,
             version=record.version,
             state=UnitState.ASSUMED,
             info=info,
             to=to,
-            admitted_on=self._plugins.noted,
+            admitted_on=self.plugins.noted,
         )
         if wanted is not info:
             decided = replace(decided, granting=wanted.demand.granted)
         try:
-            units.usage.note_reserved(wanted)
-            unrequested = self._plugins.find_unrequested(wanted)
+            self.usage.note_reserved(wanted)
+            unrequested = self.plugins.find_unrequested(wanted)
             units.leave(record)
             units.enter(decided)
             wake = self._wake_up.wake_affected(is_news=False)
@@ -400,13 +421,13 @@ class Engine:
 
     def _undo_start(self, queue: SchedulingQueue, before: CachedUnit) -> None:
         """Take back a decision that was never returned, since a plugin raised while it was made."""
-        units = self._units
+        units = self.units
         record = units.records[before.key]
         if record is not before:
             units.leave(record)
         units.place(before.unit, before.version, judge(before.unit), before)
         # The caller asks again, perhaps before another change would refresh the turns.
-        self._turns.refresh(queue, self._plugins.domains)
+        self.turns.refresh(queue, self.plugins.domains)
 
     def set_aside(self, key: str, *, why: str = "") -> tuple[str, ...]:
         """Set a pending unit aside that cannot be decided: others are decided first.
@@ -414,32 +435,32 @@ class Engine:
         It waits until `end_aside`, or until its object changes. `why` becomes an event on it, ""
         for none.
         """
-        record = self._units.records.get(key)
+        record = self.units.records.get(key)
         if record is None or record.state is not UnitState.WAITING:
             return ()
         if why:
             self._notice("QueueUnit", key, record.unit.metadata.uid, "DecisionFailed", why)
-        self._rounds.on_refused(key)
-        self._units.leave(record)
+        self.rounds.on_refused(key)
+        self.units.leave(record)
         self._set_conflict(record)
         return self._wake_up.wake_affected()
 
     def end_aside(self, key: str, resource_version: str) -> tuple[str, ...]:
         """Let a unit that was set aside in this version be decided again."""
-        record = self._units.records.get(key)
+        record = self.units.records.get(key)
         if record is None or record.state is not UnitState.CONFLICT:
             return ()
         if record.unit.metadata.resource_version != resource_version:
             return ()
-        self._units.leave(record)
-        self._units.place(record.unit, record.version, judge(record.unit), record)
+        self.units.leave(record)
+        self.units.place(record.unit, record.version, judge(record.unit), record)
         return self._wake_up.wake_affected()
 
     def _set_conflict(self, record: CachedUnit) -> None:
         """Keep a unit that has left its state from being decided until its object changes."""
         stale = replace(record, state=UnitState.CONFLICT, admitted_on=None)
-        self._units.enter(stale)
-        self._units.charges.charge_living(stale)
+        self.units.enter(stale)
+        self.units.charges.charge_living(stale)
 
     def on_written(self, decision: Dequeue, unit: QueueUnit) -> tuple[str, ...]:
         """Take what the server holds after the write, or after a write with an unknown outcome.
@@ -475,18 +496,18 @@ class Engine:
         record = self.open_record(decision)
         if record is None:
             # If its object says that it is admitted, another process has done that.
-            self._units.forget_admission(decision.unit, decision.uid)
+            self.units.forget_admission(decision.unit, decision.uid)
             return ()
         if failure is WriteFailure.REFUSED:
             self._notice("QueueUnit", decision.unit, decision.uid, "AdmissionRefused", why)
-            self._rounds.on_refused(decision.unit)
-        self._units.leave(record)
-        queue = self._units.queues.find(decision.queue)
+            self.rounds.on_refused(decision.unit)
+        self.units.leave(record)
+        queue = self.queues.find(decision.queue)
         if retry_at and queue is not None:
-            self._turns.back_off(queue.name, retry_at)
-            self._units.changed_queues[queue.name] = None
+            self.turns.back_off(queue.name, retry_at)
+            self.units.changed_queues[queue.name] = None
         if failure is WriteFailure.REJECTED:
-            self._units.place(record.unit, record.version, judge(record.unit), record)
+            self.units.place(record.unit, record.version, judge(record.unit), record)
         else:
             self._set_conflict(record)
         return self._wake_up.wake_affected()
@@ -498,7 +519,7 @@ class Engine:
             decision: The round.
             failed: Victims whose request was not written: the victims are chosen again.
         """
-        self._rounds.on_written(decision, failed)
+        self.rounds.on_written(decision, failed)
         return self._wake_up.wake_affected()
 
     # === growth ===============================================================================
@@ -511,64 +532,30 @@ class Engine:
             Refusal: why not. Pods that live are charged all the same.
             None if the unit has not grown, or gives its place back.
         """
-        answer = self._growths.grow(key)
+        answer = self.growths.grow(key)
         if not isinstance(answer, Growth):
             return answer
         try:
             wake = self._wake_up.wake_affected(is_news=False)
         except BaseException:
-            self._growths.take_back(answer)
+            self.growths.take_back(answer)
             raise
         return replace(answer, wake=wake)
 
     def on_growth_failed(self, growth: Growth) -> tuple[str, ...]:
         """Take back the charge of a growth that was not written."""
-        self._growths.take_back(growth)
+        self.growths.take_back(growth)
         return self._wake_up.wake_affected()
 
     # === questions ============================================================================
 
-    def phase_when_admitted(self, info: QueueUnitInfo) -> Phase:
-        """Return the phase that follows once a unit has its quota and all checks are ready."""
-        return self._queue_state.strict.next_phase(info.queue, info.demand.total)
-
-    @property
-    def queues(self) -> QueueSet:
-        """The queues and their order; for reading."""
-        return self._units.queues
-
-    @property
-    def units(self) -> UnitCache:
-        """The units, their states, and the counts of queues; for reading."""
-        return self._units
-
-    @property
-    def plugins(self) -> PluginRunner:
-        """The plugins; for reading."""
-        return self._plugins
-
-    @property
-    def objects(self) -> ClusterObjects:
-        """The quotas and nodes as last seen; for reading."""
-        return self._objects
-
-    @property
-    def rounds(self) -> PreemptionRounds:
-        """The eviction rounds; for reading."""
-        return self._rounds
-
-    @property
-    def admission(self) -> UnitAdmission:
-        """Decides whether the next unit may start; for reading."""
-        return self._admission
-
     def record(self, key: str) -> CachedUnit | None:
         """Return the record of a unit by `namespace/name`, or None."""
-        return self._units.records.get(key)
+        return self.units.records.get(key)
 
     def open_record(self, decision: Dequeue) -> CachedUnit | None:
         """Return the unit of a decision if nothing newer is known of it, or None."""
-        record = self._units.records.get(decision.unit)
+        record = self.units.records.get(decision.unit)
         if record is None or record.state not in {UnitState.ASSUMED, UnitState.CONFLICT}:
             return None
         # The same unit may have been decided again, from a newer version.
@@ -576,49 +563,12 @@ class Engine:
         this_one = (known.uid, known.resource_version) == (decision.uid, decision.resource_version)
         return record if this_one else None
 
-    def refusal_of(self, key: str) -> Refusal | None:
-        """Return why a unit does not start; None if it is neither pending nor on hold."""
-        record = self._units.records.get(key)
-        if record is None:
-            return None
-        if record.hold is not None:
-            return record.hold
-        queue = self._units.queues.find(record.info.queue) if record.info else None
-        if record.state is UnitState.CONFLICT:
-            return Refusal(reason=Reason.WRITE_FAILED, detail="its admission was not written")
-        if record.state is not UnitState.WAITING or queue is None or record.info is None:
-            return None
-        return self._plugins.with_pods(record.info, refusal_of(queue, record.info))
-
-    @property
-    def growths(self) -> Growths:
-        """The running units that have grown; for reading."""
-        return self._growths
-
-    def holds_up(self, key: str) -> bool:
-        """Return whether other units wait so as not to delay this one."""
-        return self._backfill.holds_up(key)
-
-    def promise_of(self, key: str, wall: int) -> Promise | None:
-        """Return when a head can start at the latest; `wall`: seconds since the epoch."""
-        return self._backfill.promise_of_unit(key, wall)
-
-    def waiting(self, queue_name: str) -> Iterator[CachedUnit]:
-        """Yield the pending units of a queue lazily, in order."""
-        queue = self._units.queues.find(queue_name)
-        keys: Iterable[OrderKey] = queue.pending.in_order() if queue is not None else ()
-        return (self._units.records[unit_key(key)] for key in keys)
-
-    def charge_of(self, uid: Uid) -> Charge | None:
-        """Return what is charged for a uid, or None."""
-        return self._units.usage.charge_of(uid)
-
     def take_notices(self) -> list[Notice]:
         """Return, once, the notices to write as events; see `MAX_NOTICES`."""
         notices = [
             *self._notices,
-            *self._queue_state.take_notices(),
-            *self._plugins.take_notices(),
+            *self.queue_state.take_notices(),
+            *self.plugins.take_notices(),
         ]
         self._notices.clear()
         return notices
@@ -628,15 +578,15 @@ class Engine:
         parts = self._parts.fork()
         twin = Engine(parts.plugins, ())
         twin._take_over(parts)
-        twin._objects = self._objects.copy()
+        twin.objects = self.objects.copy()
         if parts.plugins.without_fork:
             parts.wake_up.forget_refusals()
         return twin
 
     def validate(self) -> None:
         """Recompute what is derived; raise AssertionError if it differs."""
-        self._units.validate()
-        self._rounds.validate()
+        self.units.validate()
+        self.rounds.validate()
 
     def _notice(self, kind: str, key: str, uid: Uid, reason: str, note: str) -> None:
         self._notices.append(Notice(kind=kind, key=key, uid=uid, reason=reason, note=note))

@@ -17,7 +17,7 @@ from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine.wake_up import WakeUp
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.framework.queue_unit_info import unit_key
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, unit_key
 from queue_scheduler.queueing.queue_options import (
     QueueOptions,
     places_differently,
@@ -29,6 +29,7 @@ from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.queueing.strict_mode import StrictMode
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.queue import Queue
+from shared_api.queue_unit_phases import Phase
 from shared_api.well_known_labels import MAX_PRIORITY
 
 
@@ -88,6 +89,10 @@ class QueueState:
         self._units.place_again([*waiting, *self._units.fact_waits.keys(f"queue/{name}")])
         self._units.place_again_for(sorted(answered))
         return True
+
+    def phase_when_admitted(self, info: QueueUnitInfo) -> Phase:
+        """Return the phase that follows once a unit has its quota and all checks are ready."""
+        return self.strict.next_phase(info.queue, info.demand.total)
 
     def put_check(self, check: AdmissionCheck) -> None:
         """Take a new or changed AdmissionCheck."""

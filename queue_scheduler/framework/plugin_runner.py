@@ -87,6 +87,9 @@ class PluginRunner:
         # Classes taken from plugins and not yet returned, since a later plugin raised.
         self._taken: list[points.Waiter] = []
 
+    def __iter__(self) -> Iterator[points.Plugin]:
+        return iter(self.plugins)
+
     @property
     def without_fork(self) -> tuple[str, ...]:
         """Names of plugins that this fork left out."""

@@ -26,7 +26,7 @@ victims have left, it rests for a minute before it tries again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -444,6 +444,20 @@ class PreemptionRounds:
 
     def _ask_again(self, queue: SchedulingQueue, info: QueueUnitInfo, at: float) -> None:
         self.ask_at(_waiter(queue, info), at)
+
+    def resume(
+        self, kept: Mapping[str, Nomination], spent: Iterable[str], rests: Mapping[Uid, float]
+    ) -> None:
+        """Take over the rounds of another process.
+
+        Args:
+            kept: The units for which it kept room, by key.
+            spent: The keys of units that had their round.
+            rests: Until when units rest after a round without result, by uid.
+        """
+        self.nominations.resume(kept, spent)
+        self.rests.update(rests)
+        self.is_idle = False  # its next look says whether there are any
 
     def fork(self, units: UnitCache, plugins: PluginRunner) -> PreemptionRounds:
         """Return an independent copy over forked units and plugins."""

@@ -19,6 +19,7 @@ import msgspec
 import structlog
 
 from queue_scheduler.cache.admission_check_rules import KnownChecks, lists_check
+from queue_scheduler.cache.known_units import count_admitted, count_pending, pending_units
 from queue_scheduler.cycles.dequeue_cycle import WritersCache
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Reason
@@ -89,12 +90,12 @@ def read_figures(engine: Engine, name: str, *, max_items: int) -> QueueFigures |
         return None
     items = tuple(
         (record.unit.metadata.name, record.unit.metadata.namespace, record.priority)
-        for record in islice(engine.waiting(name), max_items)
+        for record in islice(pending_units(engine.units, name), max_items)
     )
     ready, reason, message = judge_queue(engine, queue)
     return QueueFigures(
-        pending=engine.units.pending_count(name),
-        admitted=engine.units.admitted.count(name),
+        pending=count_pending(engine.units, name),
+        admitted=count_admitted(engine.units, name),
         items=items,
         policy=queue.rules.policy.name,
         stop=queue.rules.options.stop.value,

@@ -25,6 +25,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from queue_scheduler.cache.admission_check_rules import Shortfall
+from queue_scheduler.cache.known_units import count_admitted, count_held
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue, Preempt, Reason, Refused
 from queue_scheduler.engine.audit import Kind
@@ -251,7 +252,7 @@ class StateCollector(Collector):
         read = (self._shared.ask(_read_queue, name) for name in names)
         figures = [figure for figure in read if figure is not None]
         self._metrics.forget(counted.keys() - names)
-        nowhere = self._shared.ask(lambda engine: dict(engine.units.held.by_reason("")))
+        nowhere = self._shared.ask(lambda engine: dict(count_held(engine.units, "")))
         yield from _queue_families(figures, nowhere)
         present = {figure.name for figure in figures} & counted.keys()
         yield from _count_families({queue: counted[queue] for queue in sorted(present)})
@@ -277,8 +278,8 @@ def _read_queue(engine: Engine, name: str) -> QueueFigure | None:
     if queue is None:
         return None
     pending = Tally(count_by_reason(queue))
-    pending.update(engine.units.held.by_reason(name))
-    return QueueFigure(name, pending, engine.units.admitted.count(name))
+    pending.update(count_held(engine.units, name))
+    return QueueFigure(name, pending, count_admitted(engine.units, name))
 
 
 def _queue_families(figures: list[QueueFigure], nowhere: Mapping[Reason, int]) -> Iterator[Metric]:
@@ -520,5 +521,5 @@ class UnitMetrics(Collector):
 
 
 def _read_charges(engine: Engine, uids: Iterable[Uid]) -> list[Amounts]:
-    charges = (engine.charge_of(uid) for uid in uids)
+    charges = (engine.usage.charge_of(uid) for uid in uids)
     return [{} if charge is None else charge.amounts for charge in charges]

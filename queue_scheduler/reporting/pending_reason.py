@@ -41,6 +41,7 @@ from queue_scheduler.cycles.dequeue_cycle import WritersCache
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice, Reason, Refusal, Trait, reasons_with
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.queue_unit_info import unit_key
 from queue_scheduler.queueing.pending_classes import PendingClasses
 from queue_scheduler.refusal_texts import stable_message
@@ -261,8 +262,7 @@ class PendingReasonWriter:
 
     def _take_changed(self, engine: Engine) -> tuple[list[str], list[PendingClasses]]:
         """Return keys of units, and copies of queues, which are then read without the lock."""
-        keys = list(engine.units.held_lately)
-        engine.units.held_lately.clear()
+        keys = engine.units.take_held_lately()
         before, self._swept = self._swept, {}
         fronts, self._fronts = self._fronts, {}
         first: set[str] = set()
@@ -292,7 +292,7 @@ class PendingReasonWriter:
             return self._report_admitted(key, record.unit)
         if record is None or record.state not in _PENDING:
             return False
-        refusal = self._shared.ask(Engine.refusal_of, key)
+        refusal = self._shared.ask(refusal_of_unit, key)
         if refusal is None or refusal.reason is Reason.WAITING:
             # It has not been considered yet, which is no reason to report.
             self._due.add_after(key, FIRST_REPORT_SECONDS)

@@ -121,4 +121,4 @@ def _read_unit(engine: Engine, key: str) -> tuple[QueueUnit | None, bool]:
     record = engine.record(key)
     if record is None:
         return None, False
-    return record.unit, has_pods(engine.units.usage.pods, record.uid)
+    return record.unit, has_pods(engine.living_pods, record.uid)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from queue_scheduler.cache.known_units import charged_elsewhere
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine.engine import Engine
@@ -139,15 +140,14 @@ def build_condition(record: CachedUnit, quotas: Sequence[str]) -> Condition:
 
 def _read_quotas(engine: Engine, key: str) -> tuple[CachedUnit | None, tuple[str, ...]]:
     record = engine.record(key)
-    return record, () if record is None else tuple(engine.units.charges.elsewhere(record))
+    return record, () if record is None else tuple(charged_elsewhere(engine.units, record))
 
 
 def _find_units(engine: Engine) -> list[str]:
-    moved = engine.units.usage.pods.moved
     return [
         record.key
         for record in engine.units
-        if moved.groups_of(record.uid)
+        if engine.pods.names_other_quota(record.uid)
         or is_condition_true(record.unit.status.conditions, PODS_ELSEWHERE)
     ]
 

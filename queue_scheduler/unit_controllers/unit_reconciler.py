@@ -363,4 +363,4 @@ def _has(unit: QueueUnit, send: SendStatus) -> bool:
 
 
 def _has_pods(engine: Engine, unit: QueueUnit) -> bool:
-    return has_pods(engine.units.usage.pods, unit.metadata.uid)
+    return has_pods(engine.living_pods, unit.metadata.uid)

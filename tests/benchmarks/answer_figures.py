@@ -20,6 +20,7 @@ from queue_insight.debug_api.explanations import Explanations
 from queue_insight.debug_api.what_if_routes import view_what_if
 from queue_insight.what_if.at_once import answer_at_once
 from queue_insight.what_if.edit import Edit
+from queue_scheduler.cache.known_units import pending_units
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
@@ -164,4 +165,4 @@ def _ask(
 
 def _key_at(engine: Engine, queue: str, place: int) -> str:
     """Return the unit at a place of a queue, which has more than that."""
-    return next(islice(engine.waiting(queue), place, None)).key
+    return next(islice(pending_units(engine.units, queue), place, None)).key

@@ -51,7 +51,7 @@ def run(*, quick: bool = False) -> list[Figure]:
         spent, victims = [], 0
         for _ in range(TIMES):
             began = time.process_time()
-            found = engine.rounds.search.find(queue, record.info, (), NOW)
+            found = engine.candidates.find(queue, record.info, (), NOW)
             spent.append(1000 * (time.process_time() - began))
             victims = len(found.victims)
         note = f"{count} units run in {QUOTAS} quotas; {victims} victims; median of {TIMES}"

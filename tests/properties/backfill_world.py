@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from queue_scheduler.cache.known_units import pending_units
 from queue_scheduler.decision import Dequeue
 from queue_scheduler.engine.backfill import Promise
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.extension_points import Plugin
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
@@ -171,12 +173,14 @@ class BackfillWorld:
 
     def promise(self, name: str) -> int | None:
         """Return the second that a unit was promised, or None."""
-        found: Promise | None = self.engine.promise_of(f"ns/{name}", START + self.second)
+        found: Promise | None = self.engine.backfill.promise_of_unit(
+            f"ns/{name}", START + self.second
+        )
         return found.at - START if found is not None else None
 
     def reason(self, name: str) -> tuple[str, str]:
         """Return (reason, unit ahead) of a waiting unit."""
-        refusal = self.engine.refusal_of(f"ns/{name}")
+        refusal = refusal_of_unit(self.engine, f"ns/{name}")
         assert refusal is not None, f"{name} does not wait"
         return refusal.reason.value, refusal.other.removeprefix("ns/")
 
@@ -189,4 +193,4 @@ class BackfillWorld:
 
     def waiting(self) -> list[str]:
         """The line."""
-        return [record.unit.metadata.name for record in self.engine.waiting("shared")]
+        return [record.unit.metadata.name for record in pending_units(self.engine.units, "shared")]

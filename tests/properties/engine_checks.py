@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Protocol
 
+from queue_scheduler.cache.known_units import count_admitted, count_pending, pending_units
 from queue_scheduler.cache.unit_cache import UnitFinder
 from queue_scheduler.cache.unit_demand import InvalidDemandError, build_demand
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge, judge_place
@@ -20,6 +21,7 @@ from queue_scheduler.engine.audit import (
     list_units,
 )
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.extension_points import Mapped, Waiter
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
 from queue_scheduler.queueing.queue_policies import HoldsBack, bands_of
@@ -109,7 +111,7 @@ def check_audit(
     caches = Caches(read_unit, lambda key: got.get(("pod", key)))
     keys = {kind: [key for one, key in got if one == kind] for kind in ("unit", "pod")}
     known = {record.uid for record in engine.units.records.values()}
-    left = [uid for uid in engine.units.usage if uid not in known]
+    left = [uid for uid in engine.usage if uid not in known]
     found = [
         *judge_units(engine, {*keys["unit"], *list_units(engine)}, caches),
         *judge_pods(engine, {*keys["pod"], *list_pods(engine), *list_foreign(engine)}, caches),
@@ -121,7 +123,8 @@ def check_audit(
 def waiting(engine: Engine) -> dict[str, list[str]]:
     """Return the pending units, by queue, in order."""
     return {
-        queue.name: [record.key for record in engine.waiting(queue.name)] for queue in engine.queues
+        queue.name: [record.key for record in pending_units(engine.units, queue.name)]
+        for queue in engine.queues
     }
 
 
@@ -207,7 +210,7 @@ def check_limits(engine: Engine, quotas: Quotas, decision: Dequeue) -> None:
 def booked_under(engine: Engine, quotas: Quotas, quota: str) -> Amounts:
     """Return what the engine charges to a quota and its descendants, zeros left out."""
     total: Amounts = {}
-    bookings = engine.units.usage
+    bookings = engine.usage
     for uid in bookings:
         charge = bookings.charge_of(uid)
         if charge is not None and quota in (quotas.chain(charge.quota) or (charge.quota,)):
@@ -217,7 +220,7 @@ def booked_under(engine: Engine, quotas: Quotas, quota: str) -> Amounts:
 
 def check_quotas(engine: Engine, quotas: Quotas) -> None:
     """Check that the plugin was told exactly the engine's state."""
-    bookings = engine.units.usage
+    bookings = engine.usage
     charges = {uid: bookings.charge_of(uid) for uid in bookings}
     got = {uid: (c.quota, c.amounts) for uid, c in charges.items() if c is not None}
     assert quotas.booked() == got
@@ -260,7 +263,7 @@ def check_heads(engine: Engine, quotas: Quotas) -> None:
         if queue.rules.options.is_stopped:
             continue
         bands = set()
-        for record in islice(engine.waiting(queue.name), queue.rules.depth):
+        for record in islice(pending_units(engine.units, queue.name), queue.rules.depth):
             assert record.info is not None
             bands.add(queue.rules.band_of(record.info.order_key))
             if len(bands) == 1:
@@ -273,7 +276,11 @@ def check_waiters(engine: Engine, quotas: Quotas) -> None:
     asleep = set()
     for queue in engine.queues:
         refused = {place for place, _ in queue.pending.refused_in_order()}
-        infos = [record.info for record in engine.waiting(queue.name) if record.info is not None]
+        infos = [
+            record.info
+            for record in pending_units(engine.units, queue.name)
+            if record.info is not None
+        ]
         numbers = {
             queue.pending.class_of(info).number
             for info in infos
@@ -301,7 +308,7 @@ def decidable(engine: Engine, queue: SchedulingQueue) -> Iterator[CachedUnit]:
     if queue.in_flight or queue.rules.options.is_stopped:
         return
     depth = queue.rules.depth
-    for place, record in enumerate(engine.waiting(queue.name)):
+    for place, record in enumerate(pending_units(engine.units, queue.name)):
         assert record.info is not None
         quota, band = record.info.quota, queue.rules.band_of(record.info.order_key)
         bands.add(band)
@@ -335,9 +342,7 @@ def check_nobody_could_start(engine: Engine, quotas: Quotas, queue: SchedulingQu
         if record.info.quota in held_back or quotas.check(at_least(record.info)) is not None:
             continue
         assert refusal.reason is Reason.ROOM_FOR_PREEMPTOR, f"{record.key} could start"
-        assert refusal.other in engine.rounds.nominations.by_key, (
-            f"{record.key} waits for no preemptor"
-        )
+        assert refusal.other in engine.nominations.by_key, f"{record.key} waits for no preemptor"
 
 
 def wake_everybody(engine: Engine) -> None:
@@ -346,7 +351,7 @@ def wake_everybody(engine: Engine) -> None:
         for number in [*queue.pending.numbered]:
             if queue.pending.wake(number):
                 engine.plugins.stop_waiting((queue.name, number))
-        engine.queues.turns.refresh(queue, engine.plugins.domains)
+        engine.turns.refresh(queue, engine.plugins.domains)
 
 
 def check_held(engine: Engine) -> None:
@@ -393,10 +398,10 @@ def digest(engine: Engine, quotas: Quotas) -> dict[str, Any]:
         "order": waiting(engine),
         "booked": {name: booked_under(engine, quotas, name) for name in QUOTAS},
         "counts": {
-            name: (engine.units.pending_count(name), engine.units.admitted.count(name))
+            name: (count_pending(engine.units, name), count_admitted(engine.units, name))
             for name in QUEUES
         },
-        "reasons": {key: engine.refusal_of(key) for key in units},
+        "reasons": {key: refusal_of_unit(engine, key) for key in units},
         "waiters": sorted(quotas.waiters()),
     }
 

@@ -458,7 +458,7 @@ class World:
     def remembers_a_quota_that_no_object_tells(self) -> bool:
         """Return whether something is charged to a previous quota of a namespace."""
         engine = self.engine
-        charged = [r for r in engine.units.records.values() if engine.charge_of(r.uid)]
+        charged = [r for r in engine.units.records.values() if engine.usage.charge_of(r.uid)]
         return not all(self.plugin.quota_names(record.unit) for record in charged)
 
     # --- inside ---------------------------------------------------------------------------------

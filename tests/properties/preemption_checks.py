@@ -117,7 +117,7 @@ def check_room(engine: Engine, decision: Dequeue, given_up: Container[str]) -> N
         domains = engine.plugins.domains(info.quota)
         if not domains & engine.plugins.domains(decision.quota):
             continue
-        gone = [record.uid for record in engine.rounds.search.leaving(domains)]
+        gone = [record.uid for record in engine.candidates.leaving(domains)]
         before = engine.plugins.check_without(info, [*gone, decision.uid])
         after = engine.plugins.check_without(info, gone)
         # Behind the starting unit an owner may come first, whose room no unit may borrow.

@@ -53,7 +53,7 @@ class RealQuotas:
         return view.max if view is not None else {}
 
     def booked(self) -> Mapping[Uid, tuple[str, Amounts]]:
-        found = {uid: self.plugin.quotas.charge_of(uid) for uid in self.engine.units.usage}
+        found = {uid: self.plugin.quotas.charge_of(uid) for uid in self.engine.usage}
         return {uid: (b[0], dict(b[1].amounts)) for uid, b in found.items() if b is not None}
 
     def waiters(self) -> set[Waiter]:

@@ -202,7 +202,7 @@ class World:
         for unit in self.listed():
             record = engine.record(unit.metadata.key)
             assert record is not None
-            charge = engine.charge_of(unit.metadata.uid)
+            charge = engine.usage.charge_of(unit.metadata.uid)
             if record.version == int(unit.metadata.resource_version):
                 is_charged = occupies_quota(unit) or record.state is UnitState.ASSUMED
                 assert (charge is not None) is is_charged, record

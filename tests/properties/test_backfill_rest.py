@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Decision, Dequeue, Preempt, Rest
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.preemption.blocked_classes import SEARCH_AGAIN_SECONDS
 from queue_scheduler.preemption.nomination import for_whom_mark
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
@@ -170,14 +171,14 @@ class World:
 
     def check(self) -> None:
         """Ask a fork in which every unit is awake."""
-        if self.engine.rounds.nominations.by_key or self.engine.units.admitted.leaving:
+        if self.engine.nominations.by_key or self.engine.units.admitted.leaving:
             return  # a unit that waits for a round is woken by its end
         twin = self.engine.fork()
         engine_checks.wake_everybody(twin)
         now = self.workers.now
         for name in NAMES:
             while not isinstance(decision := twin.decide_next(name, now, self._wall()), Rest):
-                why = self.engine.refusal_of(decision.unit)
+                why = refusal_of_unit(self.engine, decision.unit)
                 story = f"at {now} in {name}: {decision}; {self.workers.alarms}; it waited: {why}"
                 assert not isinstance(decision, Dequeue), story
                 if isinstance(decision, Preempt):

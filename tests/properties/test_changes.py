@@ -240,7 +240,7 @@ def leave(workers: Workers, keys: Iterable[str]) -> None:
     for key in keys:
         record = engine.record(key)
         assert record is not None
-        for pod, _ in engine.units.usage.pods.pods_of(record.uid):
+        for pod, _ in engine.living_pods.pods_of(record.uid):
             workers.wake(engine.forget_pod(pod))
         gone = changed(record.unit, record.version + 1, "TimeoutBackoff", admissions=())
         workers.wake(engine.on_queue_unit(gone))

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from queue_scheduler.cache.unit_state import UnitState, makes_room
 from queue_scheduler.decision import Decision, Dequeue, Preempt, Reason, Rest, WriteFailure
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.preemption.nomination import for_whom_mark
@@ -248,7 +249,7 @@ class World:
     # --- what must be true --------------------------------------------------------------------
 
     def check(self) -> None:
-        plugin = self.engine.plugins.plugins[0]
+        plugin = next(iter(self.engine.plugins))
         assert isinstance(plugin, ElasticQuotaPlugin)
         if self.version % 16 == 0:  # it costs more than all other checks
             self.engine.validate()
@@ -285,7 +286,7 @@ class World:
 
         Units whose pods the owner's queue waits for may be evicted too, by priority.
         """
-        plugin = self.engine.plugins.plugins[0]
+        plugin = next(iter(self.engine.plugins))
         assert isinstance(plugin, ElasticQuotaPlugin)
         lost: Counter[str] = Counter()
         queue = self.engine.queues.find(decision.queue)
@@ -306,7 +307,7 @@ class World:
         """Check that a starting unit leaves the kept room to its preemptors."""
         engine = self.engine
         own = engine.record(decision.unit)
-        for key in engine.rounds.nominations.by_key:
+        for key in engine.nominations.by_key:
             record = engine.record(key)
             if record is None or record.state is not UnitState.WAITING or record.info is None:
                 continue
@@ -344,7 +345,7 @@ def test_everything_runs_in_the_end(seed: int) -> None:
             happen()
             world.ask()
     left = {
-        name: world.engine.refusal_of(name)
+        name: refusal_of_unit(world.engine, name)
         for name, unit in world.units.items()
         if unit.status.phase != "Succeed"
     }

@@ -252,7 +252,7 @@ def test_charges_follow_from_what_will_live(mode: QuotaMode, seed: int) -> None:
     jobs = [random_job(rng, number) for number in range(rng.randint(1, 3))]
     engine = told_engine(jobs, rng, mode)
     for job in jobs:
-        charge = engine.charge_of(job.unit.metadata.uid)
+        charge = engine.usage.charge_of(job.unit.metadata.uid)
         assert charge is not None
         got = {key: amount for key, amount in charge.amounts.items() if amount}
         assert got == base_units(want_for(job)), job

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
+from queue_scheduler.cache.known_units import pending_units
 from queue_scheduler.cache.partial_admission import demand_of
 from queue_scheduler.decision import Dequeue, Growth
 from queue_scheduler.engine.backfill import may_fit_one_day
@@ -99,7 +100,9 @@ class PartialWorld(World):
 
     def _check_that_nobody_waits(self, grown: QueueUnitInfo) -> None:
         for queue in self.engine.queues:
-            for waiting in () if queue.rules.is_stopped else self.engine.waiting(queue.name):
+            for waiting in (
+                () if queue.rules.is_stopped else pending_units(self.engine.units, queue.name)
+            ):
                 assert waiting.info is not None
                 is_rival = waiting.info.quota == grown.quota
                 assert not (is_rival and may_fit_one_day(refusal_of(queue, waiting.info))), (
@@ -132,7 +135,7 @@ class PartialWorld(World):
 
 
 def waiting_in(engine: Engine, queue: SchedulingQueue) -> list[str]:
-    return [record.key for record in engine.waiting(queue.name)]
+    return [record.key for record in pending_units(engine.units, queue.name)]
 
 
 def info_of(engine: Engine, key: str) -> QueueUnitInfo:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 
+from queue_scheduler.cache.known_units import pending_units
 from queue_scheduler.decision import Dequeue
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import at_least
@@ -81,11 +82,11 @@ class Rivals(World):
 
     def _startable(self, queue: SchedulingQueue) -> Iterator[str]:
         """Yield the units that the quota cache would let start, as far as the policy looks."""
-        backs_off = self.engine.queues.turns.backs_off_until(queue.name) is not None
+        backs_off = self.engine.turns.backs_off_until(queue.name) is not None
         if queue.in_flight or queue.rules.options.is_stopped or backs_off:
             return
         depth, blocked, first_band = queue.rules.depth, set[str](), -1
-        for place, record in enumerate(self.engine.waiting(queue.name)):
+        for place, record in enumerate(pending_units(self.engine.units, queue.name)):
             assert record.info is not None
             info = record.info
             band = queue.rules.band_of(info.order_key)

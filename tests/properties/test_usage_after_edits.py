@@ -329,13 +329,13 @@ Booking = tuple[str, tuple[tuple[str, int], ...], bool, tuple[tuple[str, int], .
 
 def bookings_of(engine: Engine) -> tuple[dict[str, Booking], Counter[Booking]]:
     """Return what the plugin has booked: by unit, and for deleted units."""
-    (plugin,) = engine.plugins.plugins
+    (plugin,) = engine.plugins
     assert isinstance(plugin, QuotaPlugin)
     plugin.quotas.validate()
     units = {record.uid for record in engine.units.records.values()}
     own: dict[str, Booking] = {}
     others: Counter[Booking] = Counter()
-    for uid in engine.units.usage:
+    for uid in engine.usage:
         found = plugin.quotas.charge_of(uid)
         assert found is not None, f"{uid} is charged, and the plugin has nothing booked"
         quota, demand = found

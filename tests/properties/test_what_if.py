@@ -21,6 +21,7 @@ from queue_insight.what_if.edit import Edit
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Moment, Preempt, Refusal
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.quota.quota_settings import QuotaMode
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.node import Node
@@ -272,7 +273,7 @@ def leave(engine: Engine, key: str, phase: str) -> None:
     """Let the job of a unit end, or stop with all its pods."""
     record = engine.record(key)
     assert record is not None
-    for pod, _ in engine.units.usage.pods.pods_of(record.uid):
+    for pod, _ in engine.living_pods.pods_of(record.uid):
         engine.forget_pod(pod)
     unit = changed(record.unit, record.version + 1, phase, admissions=(), conditions=())
     engine.on_queue_unit(unit)
@@ -307,7 +308,7 @@ class Played:
         return record is not None and record.occupies
 
     def reason(self, key: str) -> tuple[str, str, str]:
-        return essence(self.engine.refusal_of(key))
+        return essence(refusal_of_unit(self.engine, key))
 
     def waiting(self) -> set[str]:
         records = self.engine.units.records.values()

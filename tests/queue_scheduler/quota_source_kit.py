@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from queue_scheduler.decision import Dequeue, Reason, Refusal, Rest
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.extension_points import Plugin, QuotaSource
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand
@@ -134,7 +135,7 @@ class SourceEngine:
 
     def refusal(self, name: str) -> Refusal:
         """Return why a unit waits."""
-        refusal = self.engine.refusal_of(self._units[name].metadata.key)
+        refusal = refusal_of_unit(self.engine, self._units[name].metadata.key)
         assert refusal is not None, f"{name} does not wait"
         return refusal
 
@@ -151,7 +152,7 @@ class SourceEngine:
 
     def charged(self, name: str) -> str:
         """Return the quota that a unit is charged to."""
-        charge = self.engine.charge_of(self._units[name].metadata.uid)
+        charge = self.engine.usage.charge_of(self._units[name].metadata.uid)
         assert charge is not None, f"{name} is not booked"
         return charge.quota
 

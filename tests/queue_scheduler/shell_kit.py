@@ -217,7 +217,7 @@ class ShellKit(ServedUnits):
 
     def used(self, quota: str = "team") -> int:
         """Return what the engine has booked of a quota's cpu, in milli."""
-        plugin = self.engine.plugins.plugins[0]
+        plugin = next(iter(self.engine.plugins))
         assert isinstance(plugin, ElasticQuotaPlugin)
         view = plugin.quotas.view(quota)
         assert view is not None

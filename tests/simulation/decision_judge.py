@@ -79,7 +79,7 @@ class DecisionJudge:
         process.decided_queue[decision.unit] = decision.queue
         self._rounds.pop(decision.uid, None)
         line, quotas = self._lines[decision.queue], RealQuotas(engine)
-        given_up = engine.rounds.nominations.spent  # who had his chance no object says
+        given_up = engine.nominations.spent  # who had his chance no object says
         self._try(ORDER, decision.unit, lambda: engine_checks.check_order(engine, decision, line))
         self._try(ORDER, decision.unit, lambda: engine_checks.check_nodes(engine, decision))
         self._try(

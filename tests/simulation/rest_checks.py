@@ -24,11 +24,13 @@ import random
 from datetime import timedelta
 from typing import Any, Final
 
+from queue_scheduler.cache.known_units import count_admitted, pending_units
 from queue_scheduler.cache.pod_accounting import has_pods, is_charged_by_labels
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Dequeue, Reason, Rest
 from queue_scheduler.engine.deadlines import is_due, unit_timers
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.queueing.queue_options import read_options
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.queueing.queue_questions import refusal_of
@@ -130,7 +132,7 @@ def _nobody_lost(engine: Engine, now: float) -> list[Broken]:
     quotas = RealQuotas(engine)
     try:
         for line in engine.queues:
-            if (engine.queues.turns.backs_off_until(line.name) or 0.0) <= now:
+            if (engine.turns.backs_off_until(line.name) or 0.0) <= now:
                 engine_checks.check_nobody_could_start(engine, quotas, line)
         engine_checks.check_held(engine)
     except AssertionError as error:
@@ -140,10 +142,7 @@ def _nobody_lost(engine: Engine, now: float) -> list[Broken]:
 
 def _nobody_may_pass(world: World, engine: Engine) -> list[Broken]:
     """Ask all units again, in a copy, where queues backfill and no room is kept."""
-    if (
-        not any(line.rules.is_backfilling for line in engine.queues)
-        or engine.rounds.nominations.by_key
-    ):
+    if not any(line.rules.is_backfilling for line in engine.queues) or engine.nominations.by_key:
         return []
     now, wall = world.clock.monotonic(), world.clock.now()
     twin = engine.fork()
@@ -151,7 +150,7 @@ def _nobody_may_pass(world: World, engine: Engine) -> list[Broken]:
     for line in list(twin.queues):
         while not isinstance(decision := twin.decide_next(line.name, now, wall), Rest):
             if isinstance(decision, Dequeue):
-                why = engine.refusal_of(decision.unit)
+                why = refusal_of_unit(engine, decision.unit)
                 return [Broken(NOBODY_LOST, decision.unit, f"it waits and may start: {why}")]
     return []
 
@@ -179,7 +178,7 @@ def _overdue(world: World) -> list[Broken]:
     if scheduler is None:
         return []
     engine, late = scheduler.engine, world.clock.now() - LONGEST_REST
-    pods, records = engine.units.usage.pods, engine.units.records
+    pods, records = engine.living_pods, engine.units.records
     return [
         Broken(NOT_OVERDUE, due.key, f"its time ({due.timer}) has been over since {due.at}")
         for due in unit_timers(engine, world.plan.timeouts, world.clock.now())
@@ -263,7 +262,7 @@ def _remembers(world: World, engine: Engine) -> bool:
     queue is misspelled, so that the one before it counts.
     """
     quotas = RealQuotas(engine)
-    charged = [r for r in engine.units.records.values() if engine.charge_of(r.uid)]
+    charged = [r for r in engine.units.records.values() if engine.usage.charge_of(r.uid)]
     units = world.all("queueunits").values()
     jobs = {job_uid(unit) for unit in units}
     unstamped = [
@@ -300,7 +299,7 @@ def _named_unit(pod: Json) -> str:
 
 def _charges_elsewhere(engine: Engine, names: set[str]) -> bool:
     """Return whether pods of a deleted unit name another quota than its last, or none."""
-    bookings, units = engine.units.usage, engine.units.records.values()
+    bookings, units = engine.usage, engine.units.records.values()
     for uid in set(bookings) - {record.uid for record in units}:
         charge = bookings.charge_of(uid)
         if charge is None or is_charged_by_labels(uid) or not bookings.pods.has_living(uid):
@@ -319,17 +318,18 @@ def _pods_of_jobs(world: World) -> list[Json]:
 
 def _beliefs(engine: Engine) -> dict[str, Any]:
     names = sorted(line.name for line in engine.queues)
+    units = engine.units
     return {
-        "lines": {name: [record.key for record in engine.waiting(name)] for name in names},
+        "lines": {name: [record.key for record in pending_units(units, name)] for name in names},
         "standings": {k: r.state.value for k, r in sorted(engine.units.records.items())},
         "usage": _usage(engine),
-        "admitted": {name: engine.units.admitted.count(name) for name in names},
+        "admitted": {name: count_admitted(engine.units, name) for name in names},
     }
 
 
 def _usage(engine: Engine) -> dict[str, Amounts]:
     """Return what is booked by quota; pods of a deleted unit are known by its name only."""
-    bookings, quotas = engine.units.usage, dict[str, Amounts]()
+    bookings, quotas = engine.usage, dict[str, Amounts]()
     for uid in sorted(bookings):
         charge = bookings.charge_of(uid)
         if charge is not None and any(charge.amounts.values()):
@@ -339,10 +339,10 @@ def _usage(engine: Engine) -> dict[str, Amounts]:
 
 def _ownerless(world: World, engine: Engine) -> list[Broken]:
     owners = {unit["metadata"]["uid"] for unit in world.all("queueunits").values()}
-    pods = engine.units.usage.pods
+    pods = engine.living_pods
     return [
-        Broken(OWNERLESS, str(uid), f"booked for no object: {engine.charge_of(uid)}")
-        for uid in sorted(engine.units.usage)
+        Broken(OWNERLESS, str(uid), f"booked for no object: {engine.usage.charge_of(uid)}")
+        for uid in sorted(engine.usage)
         if uid not in owners and not pods.has_living(uid)
     ]
 

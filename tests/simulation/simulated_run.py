@@ -218,7 +218,7 @@ class _Run:
         records = scheduler.engine.units.records.values()
         if any(record.state is UnitState.CONFLICT for record in records):
             return False
-        if scheduler.engine.rounds.nominations.by_key:
+        if scheduler.engine.nominations.by_key:
             return False  # room is kept for some minutes
         backing_off = [
             due

@@ -34,7 +34,7 @@ def test_a_container_that_keeps_what_is_gone_is_found(monkeypatch: pytest.Monkey
     gone: Callable[[Engine, QueueUnit], tuple[str, ...]] = Engine.on_queue_unit_gone
 
     def keep(engine: Engine, unit: QueueUnit) -> tuple[str, ...]:
-        engine._growths.__dict__.setdefault("kept", []).append(unit.metadata.uid)  # noqa: SLF001 - plants a leak
+        engine.growths.__dict__.setdefault("kept", []).append(unit.metadata.uid)  # plants a leak
         return gone(engine, unit)
 
     monkeypatch.setattr(Engine, "on_queue_unit_gone", keep)

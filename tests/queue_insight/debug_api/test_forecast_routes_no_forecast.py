@@ -19,6 +19,7 @@ from queue_insight.forecast.all_units import Settings
 from queue_insight.forecast.calibration import FEW
 from queue_insight.insight.finished_run import FinishedRun
 from queue_scheduler.decision import Moment, Reason, Refusal
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from shared_api.testing.virtual_clock import EPOCH, VirtualClock
 from shared_api.timestamps import rfc3339
 from tests.queue_insight.forecast.forecast_kit import ExactModel, renew, town_at
@@ -176,7 +177,7 @@ def test_the_standing_of_a_unit_is_read_from_the_engine(kit: ShellKit) -> None:
     kit.add_unit("huge", cpu=64)
     kit.add_unit("lost", "not-there")
     want = [
-        ("default/waits", Standing("team", kit.engine.refusal_of("default/waits") or FULL)),
+        ("default/waits", Standing("team", refusal_of_unit(kit.engine, "default/waits") or FULL)),
         ("default/runs", None),
         ("default/none", None),
     ]

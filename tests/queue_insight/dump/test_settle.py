@@ -27,10 +27,10 @@ def decided(unit: QueueUnit, cpu: int = 9) -> tuple[Engine, Dequeue]:
 
 def test_an_admission_counts_as_written() -> None:
     engine, _ = decided(build_unit("u", "a", cpu=2))
-    before = engine.charge_of(engine.units.records["ns/u"].uid)
+    before = engine.usage.charge_of(engine.units.records["ns/u"].uid)
     settle(engine, AT)
     record = engine.units.records["ns/u"]
-    assert (record.state, engine.charge_of(record.uid)) == (UnitState.ADMITTED, before)
+    assert (record.state, engine.usage.charge_of(record.uid)) == (UnitState.ADMITTED, before)
 
 
 def test_an_admission_with_fewer_pods_counts_with_these() -> None:

@@ -160,7 +160,7 @@ def test_a_unit_that_may_not_be_preempted() -> None:
 
 def test_a_protected_unit_is_left_alone_until_a_time() -> None:
     times = new_times(PREEMPTS)
-    times.engine.rounds.search.protect_seconds = 100.0
+    times.engine.candidates.protect_seconds = 100.0
     times.comes("u", "borrower", 3)
     got = explain(times, "u")
     until = rfc3339(NOW + timedelta(seconds=100))

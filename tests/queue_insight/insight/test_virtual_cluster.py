@@ -32,7 +32,7 @@ def test_a_job_arrives_is_admitted_runs_and_ends() -> None:
     want = ["5 x arrived", "6 x admitted", "8 x started", "108 x finished"]
     assert story.run() == want
     assert story.cluster.engine.record("ns/x") is None
-    assert story.cluster.engine.units.usage.charge_of(story.events[0].unit.metadata.uid) is None
+    assert story.cluster.engine.usage.charge_of(story.events[0].unit.metadata.uid) is None
 
 
 def test_a_job_that_does_not_fit_waits_for_an_end() -> None:

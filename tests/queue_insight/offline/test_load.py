@@ -26,7 +26,7 @@ def test_a_plugin_that_is_not_installed_is_left_out_and_named(kit: ShellKit) -> 
     data = edited(data, settings=settings_of(data, configuration=configuration))
     loaded = load_engine(decode_dump(data, "0"))
     assert loaded.notes == ("plugin SpotNodes is not installed here",)
-    assert [plugin.name for plugin in loaded.engine.plugins.plugins] == [
+    assert [plugin.name for plugin in loaded.engine.plugins] == [
         "Priority",
         "ElasticQuotaV2",
     ]

@@ -167,7 +167,7 @@ def test_settings_of_all_queues_are_their_annotations() -> None:
     apply_edits(engine, [Edit(kind="SchedulerSettings", patch=patch)], WALL)
     options = options_of(engine)
     assert (options.backfill, options.max_depth) == (True, 3)
-    assert engine.rounds.search.protect_seconds == 300.0
+    assert engine.candidates.protect_seconds == 300.0
     off = Edit(kind="SchedulerSettings", patch={"backfill": None, "maxDepth": None})
     apply_edits(engine, [off], WALL)
     assert (options_of(engine).backfill, options_of(engine).max_depth) == (False, None)

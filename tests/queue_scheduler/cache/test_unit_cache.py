@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from queue_scheduler.cache.known_units import count_admitted, count_pending
 from queue_scheduler.cache.unit_cache import UnitCache, UnitFinder
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import unit_key
 from queue_scheduler.queueing.queue_policies import PRIORITY
@@ -65,11 +67,14 @@ def test_a_unit_is_counted_in_its_state_and_nowhere_after_it_left(
 ) -> None:
     record, find = placed(registry, unit), UnitFinder(registry.records)
     assert record.state is state
-    assert (registry.pending_count("a"), registry.admitted.count("a")) == (pending, admitted_count)
+    assert (count_pending(registry, "a"), count_admitted(registry, "a")) == (
+        pending,
+        admitted_count,
+    )
     assert find(record.key) is record.unit
     registry.forget(record)
     refresh(registry)
-    assert (registry.pending_count("a"), registry.admitted.count("a")) == (0, 0)
+    assert (count_pending(registry, "a"), count_admitted(registry, "a")) == (0, 0)
     assert find(record.key) is None
     assert dict(registry.records) == {}
     assert registry.usage.charge_of(record.uid) is None
@@ -84,7 +89,7 @@ def test_a_missing_queue_is_reported_with_the_namespace_of_queues() -> None:
     engine.on_queue_unit(UNIT)
     twin = engine.fork()
     for each in (engine, twin):
-        refusal = each.refusal_of("ns/u")
+        refusal = refusal_of_unit(each, "ns/u")
         assert refusal is not None
         assert (refusal.reason, refusal.other) == (Reason.NO_QUEUE, "a")
         assert refusal.detail == "queues-here"

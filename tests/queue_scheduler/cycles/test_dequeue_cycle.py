@@ -257,7 +257,7 @@ def test_a_decision_whose_report_raises_is_made_again_without_an_event(
     line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kit = line.kit
-    plugin = kit.engine.plugins.plugins[0]
+    plugin = next(iter(kit.engine.plugins))
     kit.add_unit("a")
     raise_once(monkeypatch, plugin, "stirred_domains")
     with pytest.raises(UndecidedError, match="default/a"):

@@ -138,7 +138,7 @@ def test_a_preemptor_deleted_while_its_round_is_written_keeps_no_room(rounds: Ro
     rounds.kit.send()
     rounds.kit.engine.validate()
     assert [rounds.evicted(name)["status"] for name in ("one", "two")] == ["True", "True"]
-    assert rounds.kit.engine.rounds.nominations.by_key == {}
+    assert rounds.kit.engine.nominations.by_key == {}
     for name in ("one", "two"):
         freed = {"phase": "Enqueued", "admissions": [], "conditions": []}
         rounds.kit.direct.patch(

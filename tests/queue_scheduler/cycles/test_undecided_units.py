@@ -37,7 +37,7 @@ class Bench:
         self.worker = QueueWorker(
             "team", kit.shared, self.carry_out, lambda: True, self.undecided, kit.clock, Unseen()
         )
-        plugin: Any = kit.engine.plugins.plugins[0]
+        plugin: Any = next(iter(kit.engine.plugins))
         real = plugin.check
 
         def check(info: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from queue_scheduler.cache.known_units import pending_units
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.app import build_app
@@ -134,7 +135,7 @@ def snapshots_of(kit: ShellKit) -> Snapshots:
 def test_all_units_come_in_order_across_batches(crowd: ShellKit) -> None:
     page = snapshots_of(crowd).page("q3", 0, MAX_PAGE)
     assert [unit.position for unit in page.units] == list(range(1, WAITING + 1))
-    assert [unit.record for unit in page.units] == list(crowd.engine.waiting("q3"))
+    assert [unit.record for unit in page.units] == list(pending_units(crowd.engine.units, "q3"))
     assert not page.has_more
 
 

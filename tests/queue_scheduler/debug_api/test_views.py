@@ -458,7 +458,7 @@ def test_a_waiting_unit_shows_which_units_it_would_evict(kit: ShellKit, api: Sta
     assert api.queue_unit("default", "high").would_preempt == off.model_copy(
         update={"enabled": True}
     )
-    assert kit.engine.rounds.nominations.by_key == {}
+    assert kit.engine.nominations.by_key == {}
 
 
 class TestWithoutOthers:

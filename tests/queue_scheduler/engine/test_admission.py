@@ -15,6 +15,7 @@ from queue_scheduler.decision import (
     WriteFailure,
 )
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
@@ -107,7 +108,7 @@ class Room:
         self.put(changed(self.units[name], self.version, "Succeed", admissions=()))
 
     def booked(self, name: str) -> int:
-        charge = self.engine.charge_of(self.units[name].metadata.uid)
+        charge = self.engine.usage.charge_of(self.units[name].metadata.uid)
         return 0 if charge is None else charge.amounts.get("cpu", 0) // 1000
 
 
@@ -149,7 +150,7 @@ def test_below_its_least_it_waits_and_is_woken_when_that_fits(mode: QuotaMode) -
         room.add(name, pods)
     room.add("part", 9, 3)
     assert room.run() == {"x": 5, "y": 2, "z": 2}
-    refusal = room.engine.refusal_of("ns/part")
+    refusal = refusal_of_unit(room.engine, "ns/part")
     assert refusal is not None
     assert (refusal.requested, refusal.is_least) == (3000, True)
     assert "even with its fewest pods (minCount)" in full_message(refusal)
@@ -284,14 +285,14 @@ def test_room_is_kept_for_the_least_of_the_preemptor() -> None:
     room = preempting(3, 5, 4)
     room.add("small", 1)
     assert room.run() == {"small": 1}
-    assert tuple(room.engine.rounds.nominations.by_key) == ("ns/part",)
+    assert tuple(room.engine.nominations.by_key) == ("ns/part",)
 
 
 def test_it_starts_with_the_pods_that_leave_the_kept_room_to_the_preemptor() -> None:
     room = preempting(6, 5, 3)
     room.add("other", 3, 1)
     assert room.run() == {"other": 1}
-    assert tuple(room.engine.rounds.nominations.by_key) == ("ns/part",)
+    assert tuple(room.engine.nominations.by_key) == ("ns/part",)
 
 
 def test_victims_are_reported_for_its_least() -> None:

@@ -70,7 +70,7 @@ def occupy(objects: Objects, amount: int) -> None:
     assert record is not None
     assert record.info is not None
     charged = Granted(Occupancy({"cpu": amount}, 1))
-    objects.engine.units.usage.charge_admitted(record.info, charged)
+    objects.engine.usage.charge_admitted(record.info, charged)
 
 
 def charge(objects: Objects, uid: Uid) -> None:
@@ -167,7 +167,7 @@ def test_both_sides_of_a_difference_are_told(
 def news_of_the_unit(objects: Objects) -> None:
     objects.units["ns/u"] = changed(UNIT, 7, "Running")
     objects.engine.on_queue_unit(objects.units["ns/u"])
-    objects.engine.units.usage.release(UNIT.metadata.uid)
+    objects.engine.usage.release(UNIT.metadata.uid)
 
 
 def news_of_the_pod(objects: Objects) -> None:
@@ -202,7 +202,7 @@ def test_what_has_changed_since_it_was_judged_is_left_alone(
 
 
 def _state(engine: Engine) -> tuple[object, ...]:
-    usage = engine.units.usage
+    usage = engine.usage
     ledger = RealQuotas(engine).plugin.quotas.ledger
     return (
         dict(engine.units.records),

@@ -192,7 +192,7 @@ def test_a_promise_is_computed_when_it_is_read() -> None:
     world.add("small", says=200)
     assert world.go_on() == []
     for seconds in (0, 60):
-        promise = world.engine.promise_of("ns/head", START + seconds)
+        promise = world.engine.backfill.promise_of_unit("ns/head", START + seconds)
         assert promise is not None
         assert promise.at == START + seconds + 100
 
@@ -203,7 +203,7 @@ def test_overdue_units_are_assumed_to_end_at_any_moment() -> None:
     world.go_on(150)
     world.add("small", says=1)
     assert world.go_on() == []
-    promise = world.engine.promise_of("ns/head", START + world.second)
+    promise = world.engine.backfill.promise_of_unit("ns/head", START + world.second)
     assert promise is not None
     assert promise.is_overdue
     assert world.promise("head") == world.second
@@ -450,7 +450,8 @@ def test_a_fork_decides_alike() -> None:
     world.add("long", says=91)
     world.go_on()
     twin = world.engine.fork()
-    assert twin.promise_of("ns/head", START) == world.engine.promise_of("ns/head", START)
+    want = world.engine.backfill.promise_of_unit("ns/head", START)
+    assert twin.backfill.promise_of_unit("ns/head", START) == want
     record = world.engine.record("ns/head")
     assert record is not None
     assert twin.on_queue_unit_gone(record.unit) == ("shared",)
@@ -548,7 +549,7 @@ def test_another_queue_is_called_if_the_called_one_cannot_be_asked(how: str) -> 
     if how == "deleted":
         wakes = world.engine.on_queue_gone(called)
     else:
-        world.engine.queues.turns.back_off(called, until=1e9)
+        world.engine.turns.back_off(called, until=1e9)
         wakes = world.declare("runs", 140)
     del waits[called]
     ((queue, unit),) = waits.items()

@@ -6,9 +6,11 @@ from collections.abc import Hashable
 
 import pytest
 
+from queue_scheduler.cache.known_units import pending_units
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Dequeue, Grant, Reason, Refusal, Refused, Rest
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import DEFAULT_REQUIREMENT, QueueUnit
@@ -93,7 +95,7 @@ def test_a_unit_that_does_not_fit_is_refused_with_the_numbers(cluster: Cluster) 
         reason=Reason.OVER_QUOTA_MAX, quota="a", resource="cpu", limit=4000, requested=5000
     )
     assert decision.refusal.missing == 1000
-    assert cluster.engine.refusal_of("ns/u") == decision.refusal
+    assert refusal_of_unit(cluster.engine, "ns/u") == decision.refusal
     assert cluster.engine.decide_next("a", 0.0) == Rest()
     assert cluster.plugin.used("a") == {}
 
@@ -101,7 +103,7 @@ def test_a_unit_that_does_not_fit_is_refused_with_the_numbers(cluster: Cluster) 
 def test_units_of_one_class_are_refused_once(cluster: Cluster) -> None:
     cluster.unit(*(build_unit(f"u{n}", "a", cpu=5) for n in range(50)))
     assert len(cluster.workers.run()) == 1
-    assert cluster.engine.refusal_of("ns/u49") == cluster.engine.refusal_of("ns/u0")
+    assert refusal_of_unit(cluster.engine, "ns/u49") == refusal_of_unit(cluster.engine, "ns/u0")
 
 
 def test_an_unknown_queue_is_not_asked(cluster: Cluster) -> None:
@@ -222,7 +224,7 @@ def test_units_start_one_at_a_time_where_pods_are_waited_for(cluster: Cluster) -
     cluster.queue("a", annotations={WAIT_FOR_PODS_RUNNING: "true"})
     cluster.unit(first, build_unit("u2", "a"))
     assert cluster.run() == ["u1"]
-    assert cluster.engine.refusal_of("ns/u2") == Refusal(
+    assert refusal_of_unit(cluster.engine, "ns/u2") == Refusal(
         reason=Reason.WAITING_FOR_PODS_RUNNING, quota="a"
     )
     assert cluster.unit(admitted(first, 2)) == ()
@@ -292,11 +294,11 @@ def test_why_a_unit_waits(cluster: Cluster) -> None:
         admitted(build_unit("on", "a"), 2),
         changed(build_unit("over", "a"), 2, "Succeed"),
     )
-    assert cluster.engine.refusal_of("ns/big") == Refusal(reason=Reason.WAITING, quota="a")
+    assert refusal_of_unit(cluster.engine, "ns/big") == Refusal(reason=Reason.WAITING, quota="a")
     cluster.workers.run()
     reasons = {}
     for name in ("big", "behind", "off", "lost", "on", "over", "unknown"):
-        refusal = cluster.engine.refusal_of(f"ns/{name}")
+        refusal = refusal_of_unit(cluster.engine, f"ns/{name}")
         reasons[name] = refusal.reason if refusal else None
     assert reasons == {
         "big": Reason.OVER_QUOTA_MAX,
@@ -311,9 +313,9 @@ def test_why_a_unit_waits(cluster: Cluster) -> None:
 
 def test_pending_units_are_listed_in_order(cluster: Cluster) -> None:
     cluster.unit(*(build_unit(f"u{n}", "a", priority=n % 3, created=n) for n in range(6)))
-    got = [record.unit.metadata.name for record in cluster.engine.waiting("a")]
+    got = [record.unit.metadata.name for record in pending_units(cluster.engine.units, "a")]
     assert got == ["u2", "u5", "u1", "u4", "u0", "u3"]
-    assert list(cluster.engine.waiting("unknown")) == []
+    assert list(pending_units(cluster.engine.units, "unknown")) == []
 
 
 # --- copies -------------------------------------------------------------------------------------
@@ -350,6 +352,6 @@ def test_a_fork_without_a_plugin_forgets_its_refusals() -> None:
     others = Workers(fork)
     others.wake(["a"])
     assert started(others.run()) == ["u"]
-    assert cluster.engine.refusal_of("ns/u") == Refusal(
+    assert refusal_of_unit(cluster.engine, "ns/u") == Refusal(
         reason=Reason.REFUSED_BY_PLUGIN, other="Forgetful"
     )

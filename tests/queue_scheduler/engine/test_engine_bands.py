@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from queue_scheduler.cache.known_units import pending_units
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.queue_unit_info import OrderKey
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES, HoldsBack, creation_order
@@ -48,7 +50,7 @@ def apply(workers: Workers, *units: QueueUnit) -> list[str]:
 
 
 def line_of(engine: Engine) -> list[str]:
-    return [record.unit.metadata.name for record in engine.waiting("shared")]
+    return [record.unit.metadata.name for record in pending_units(engine.units, "shared")]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def test_positions(priorities: tuple[int, ...], positions: tuple[int, ...]) -> N
 def test_while_a_high_unit_waits_no_low_one_starts_even_of_another_quota() -> None:
     workers = workers_of(("none", 0), ("room", 9))
     assert apply(workers, unit("high", 5), unit("low", 1, "room")) == []
-    refusal = workers.engine.refusal_of("ns/low")
+    refusal = refusal_of_unit(workers.engine, "ns/low")
     assert refusal is not None
     assert (refusal.reason, refusal.other) == (Reason.BEHIND_HIGHER_BAND, "ns/high")
     assert apply(workers, unit("other-high", 4, "room")) == ["other-high"]

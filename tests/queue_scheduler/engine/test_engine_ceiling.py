@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from queue_scheduler.cache.known_units import pending_units
 from queue_scheduler.decision import Dequeue, Preempt, Reason
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.queue_unit_info import unit_key
 from queue_scheduler.queue_objects.queue_status import read_figures
 from shared_api.well_known_labels import (
@@ -28,7 +30,7 @@ MOST = 2**31 - 1
 
 
 def in_order(engine: Engine, queue: str = "a") -> list[str]:
-    return [record.unit.metadata.name for record in engine.waiting(queue)]
+    return [record.unit.metadata.name for record in pending_units(engine.units, queue)]
 
 
 def bands(engine: Engine) -> dict[str, int]:
@@ -194,7 +196,7 @@ def test_a_unit_in_flight_is_overtaken_by_lowered_priorities() -> None:
     times.workers.now += LONG
     times.comes("greedy", "a", 1, priority=MOST)
     assert not any(isinstance(each, Preempt) for each in times.workers.decided)
-    refusal = times.engine.refusal_of("ns/greedy")
+    refusal = refusal_of_unit(times.engine, "ns/greedy")
     assert refusal is not None
     assert refusal.reason is Reason.WAITING_FOR_PODS_RUNNING
 

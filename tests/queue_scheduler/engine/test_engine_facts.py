@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from queue_scheduler.cache.known_units import count_admitted, count_pending, pending_units
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Reason, Refused
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.queue_unit_info import unit_key
 from shared_api.objects.meta import Condition, ObjectMeta, Timestamp
 from shared_api.objects.node import Node
@@ -68,7 +70,7 @@ def state(engine: Engine, key: str = "ns/u") -> UnitState | None:
 
 
 def reason(engine: Engine, key: str = "ns/u") -> Reason | None:
-    refusal = engine.refusal_of(key)
+    refusal = refusal_of_unit(engine, key)
     return refusal.reason if refusal is not None else None
 
 
@@ -100,7 +102,7 @@ def test_a_running_unit_is_charged_to_the_same_quota_in_any_order(facts: tuple[A
     booked = [admitted(f, 2, "Running") if f is BY_NAMESPACE[2] else f for f in facts]
     engine, plugin = engine_of(*booked)
     assert plugin.used("a") == {"cpu": 2000}
-    assert engine.units.admitted.count("shared") == 1
+    assert count_admitted(engine.units, "shared") == 1
 
 
 @pytest.mark.parametrize("phase", ["Running", "Enqueued", "TimeoutBackoff", "Succeed", "Failed"])
@@ -229,7 +231,7 @@ def test_an_inactive_check_holds_as_a_missing_quota_does() -> None:
     engine.on_admission_check(build_check("c", "False"))
     engine.on_queue(build_queue("a", admission_checks=(AdmissionCheckReference(name="c"),)))
     assert (state(engine), reason(engine)) == (UnitState.ON_HOLD, want)
-    assert engine.units.pending_count("a") == 1
+    assert count_pending(engine.units, "a") == 1
     engine.on_quota_gone(LABELLED[0])
     assert reason(engine) is Reason.NO_QUOTA
     engine.on_quota(LABELLED[0])
@@ -248,7 +250,7 @@ def test_a_policy_may_change_while_units_wait_and_sleep() -> None:
     assert started(workers.run()) == ["high"]
     workers.wake(engine.on_queue(build_queue("a", "Priority")))
     assert started(workers.run()) == ["low"]
-    assert [r.key for r in engine.waiting("a")] == ["ns/big"]
+    assert [r.key for r in pending_units(engine.units, "a")] == ["ns/big"]
 
 
 def test_a_unit_evicted_after_a_change_of_policy_is_ordered_by_the_new_one() -> None:
@@ -257,7 +259,7 @@ def test_a_unit_evicted_after_a_change_of_policy_is_ordered_by_the_new_one() -> 
     engine.on_queue(build_queue("a", "FIFO"))
     engine.on_queue_unit(build_unit("new", "a", created=2, priority=9, version=7))
     engine.on_queue_unit(changed(running, 8, "Enqueued", admissions=()))
-    assert [record.key for record in engine.waiting("a")] == ["ns/old", "ns/new"]
+    assert [record.key for record in pending_units(engine.units, "a")] == ["ns/old", "ns/new"]
 
 
 @pytest.mark.parametrize(
@@ -331,7 +333,7 @@ def test_a_quota_is_deleted_and_recreated() -> None:
     assert (state(engine), reason(engine)) == (UnitState.ON_HOLD, Reason.NO_QUOTA)
     assert plugin.used("a") == {"cpu": 1000}, "running units stay charged under its name"
     assert engine.on_quota(LABELLED[0]) == ("a",)
-    assert engine.units.admitted.count("a") == 1
+    assert count_admitted(engine.units, "a") == 1
 
 
 def test_a_quota_that_moves_under_another_parent_shares_turns_there() -> None:
@@ -521,6 +523,6 @@ def test_a_unit_is_moved_to_the_end_of_its_queue_on_request() -> None:
 
 
 def line_of(engine: Engine) -> list[str]:
-    queue = engine.units.queues.find("a")
+    queue = engine.queues.find("a")
     assert queue is not None
     return [unit_key(key) for key in queue.pending.in_order()]

@@ -179,7 +179,7 @@ def test_a_living_pod_may_not_be_preempted_by_its_own_label() -> None:
     apply(engine, ONE)
     node = quotas.plugin.quotas.trees.nodes["a"]
     assert node.np_used["cpu"] == 0
-    charge = engine.charge_of(RUNS.metadata.uid)
+    charge = engine.usage.charge_of(RUNS.metadata.uid)
     assert charge is not None
     assert charge.firm == {}
 
@@ -190,7 +190,7 @@ def test_a_fork_counts_the_same_pods() -> None:
     twin.on_pod_gone(TWO)
     twin.validate()
     engine.validate()
-    assert [pod for pod, _ in engine.units.usage.pods.pods_of(RUNS.metadata.uid)] == [
+    assert [pod for pod, _ in engine.living_pods.pods_of(RUNS.metadata.uid)] == [
         "ns/p2",
         "ns/p1",
     ]

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.queue_objects.queue_reconciler import DeleteQueue, decide_queue
 from queue_scheduler.refusal_texts import stable_message
 from shared_api.objects.elastic_quota import ElasticQuota
@@ -43,7 +44,8 @@ def test_they_press_nobody() -> None:
     engine.on_queue_unit(unit_of("second", "a", 6))
     assert started(ask(engine, "a")) == ["second"]
     ask(engine, "b")
-    assert engine.refusal_of("ns/big") is not None, "its own quota is b, where it does not fit"
+    refusal = refusal_of_unit(engine, "ns/big")
+    assert refusal is not None, "its own quota is b, where it does not fit"
 
 
 def test_of_two_that_are_too_large_together_the_first_starts() -> None:
@@ -65,7 +67,7 @@ def test_under_their_own_labels_both_wait() -> None:
 def test_a_unit_that_names_the_parking_quota_waits_with_the_reason() -> None:
     engine = new_cluster()
     engine.on_queue_unit(unit_of("mine", "parked", 1))
-    refusal = engine.refusal_of("ns/mine")
+    refusal = refusal_of_unit(engine, "ns/mine")
     assert refusal is not None
     assert refusal.reason is Reason.NO_QUOTA
     assert stable_message(refusal) == (

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from queue_scheduler.cache.known_units import count_admitted
 from queue_scheduler.decision import Dequeue, Reason
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
@@ -32,7 +34,7 @@ def stopped(policy: str, name: str = "a", *, reported: str = "") -> Queue:
 
 
 def reason_of(engine: Engine, unit: str) -> Reason | None:
-    refusal = engine.refusal_of(f"ns/{unit}")
+    refusal = refusal_of_unit(engine, f"ns/{unit}")
     return refusal.reason if refusal is not None else None
 
 
@@ -70,7 +72,7 @@ def test_started_units_run_on_and_stay_charged(workers: Workers) -> None:
     unit = build_unit("u", "a", cpu=2)
     apply(workers, unit)
     apply(workers, stopped("Hold"), admitted(unit, 2), build_unit("v", "a"))
-    assert workers.engine.units.admitted.count("a") == 1
+    assert count_admitted(workers.engine.units, "a") == 1
     assert apply(workers, build_queue("a")) == [], "its quota is full"
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from queue_scheduler.decision import Dequeue, Refused
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
@@ -233,7 +234,7 @@ class TestMessages:
         engine.on_pod(held("big", "b", 9))
         engine.on_queue_unit(unit_of("second", "a", 6))
         ask(engine, "a")
-        got = engine.refusal_of("ns/second")
+        got = refusal_of_unit(engine, "ns/second")
         assert got is not None
         assert stable_message(got) == (
             "needs more cpu than the runtime that quota a would get; "
@@ -246,12 +247,12 @@ class TestMessages:
         engine.on_pod(build_pod("secret", cpu=1, node="", namespace="other"))
         engine.on_queue_unit(unit_of("job", "a", 10))
         ask(engine, "a")
-        got = engine.refusal_of("ns/job")
+        got = refusal_of_unit(engine, "ns/job")
         assert got is not None
         assert got.pods == ("ns/bare", "1 of other namespaces")
         engine.on_pod_gone(build_pod("bare", cpu=9, node=""))
         ask(engine, "a")
-        got = engine.refusal_of("ns/job")
+        got = refusal_of_unit(engine, "ns/job")
         assert got is not None
         assert got.pods == ("1 of other namespaces",)
 
@@ -260,6 +261,6 @@ class TestMessages:
         engine.on_pod(build_pod("bare", cpu=9, node=""))
         engine.on_queue_unit(unit_of("job", "a", 11))
         ask(engine, "a")
-        got = engine.refusal_of("ns/job")
+        got = refusal_of_unit(engine, "ns/job")
         assert got is not None
         assert (got.reason.value, got.pods) == ("ExceedsQuota", ())

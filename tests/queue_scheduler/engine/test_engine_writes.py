@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from queue_scheduler.cache.known_units import count_admitted, count_pending
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Dequeue, Reason, Rest, UndecidedError, WriteFailure
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import Admission, QueueUnit
 from shared_api.well_known_labels import QUOTA_NAME
@@ -103,10 +105,10 @@ def test_after_a_conflict_the_unit_waits_for_its_fresh_object(story: Story) -> N
     woken = story.engine.on_write_failed(story.decision, WriteFailure.CONFLICT)
     assert woken == ("a",), "the room is free for the next"
     assert (story.state(), story.used) == (UnitState.CONFLICT, 0)
-    refusal = story.engine.refusal_of("ns/u")
+    refusal = refusal_of_unit(story.engine, "ns/u")
     assert refusal is not None
     assert refusal.reason is Reason.WRITE_FAILED
-    assert story.engine.units.pending_count("a") == 2, "it waits, though not in the queue"
+    assert count_pending(story.engine.units, "a") == 2, "it waits, though not in the queue"
     assert story.engine.on_queue_unit(changed(UNIT, 12, message="x")) == (), "a was woken already"
     assert story.decide() == "ns/u", "back in its old position"
 
@@ -215,12 +217,12 @@ def test_recreated_in_mid_write(story: Story) -> None:
 def test_its_queue_is_deleted_in_mid_write(story: Story) -> None:
     story.engine.on_queue_gone("a")
     assert (story.state(), story.used) == (UnitState.ASSUMED, 3000)
-    assert story.engine.units.admitted.count("a") == 1
+    assert count_admitted(story.engine.units, "a") == 1
     story.engine.on_written(story.decision, admitted(UNIT, 12))
     assert (story.state(), story.used) == (UnitState.ADMITTED, 3000)
-    assert story.engine.units.admitted.count("a") == 1
+    assert count_admitted(story.engine.units, "a") == 1
     story.engine.on_queue(build_queue("a"))
-    assert story.engine.units.admitted.count("a") == 1
+    assert count_admitted(story.engine.units, "a") == 1
 
 
 def test_its_queue_is_deleted_and_the_write_fails(story: Story) -> None:
@@ -285,7 +287,7 @@ def test_any_other_event_frees_the_room(story: Story, news: QueueUnit) -> None:
     assert story.used == 0
     assert story.engine.on_written(story.decision, UNIT) == ()
     assert story.state() in {UnitState.ENDED, UnitState.ON_HOLD}
-    assert story.engine.charge_of(Uid("uid-u")) is None
+    assert story.engine.usage.charge_of(Uid("uid-u")) is None
 
 
 # --- a plugin that raises ----------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from queue_scheduler.decision import Reason
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import WAIT_FOR_PODS_RUNNING
@@ -66,7 +67,7 @@ def test_a_quota_that_becomes_a_parent_has_its_guarantee_at_once(workers: Worker
     assert put(workers, WAITS) == []
     move(workers, "neighbour", "owner")
     assert put(workers, build_unit("more", "neighbour")) == []
-    refusal = workers.engine.refusal_of("ns/more")
+    refusal = refusal_of_unit(workers.engine, "ns/more")
     assert refusal is not None
     assert (refusal.reason, refusal.other) == (Reason.GUARANTEE_OF_OTHERS, "owner")
 

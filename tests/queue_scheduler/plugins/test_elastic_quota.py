@@ -8,6 +8,7 @@ import pytest
 
 from queue_scheduler.decision import Dequeue, Reason, Refusal, Refused, Rest
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.extension_points import (
     ForeignPod,
     Mapped,
@@ -397,14 +398,14 @@ def test_a_unit_that_lacks_a_required_request_holds_none_up(policy: str) -> None
     engine = engine_over(requiring(governs("team", "cpu")), build_queue("team", policy))
     engine.on_queue_unit(build_unit("free", "team", pods=(NONE,), priority=9))
     engine.on_queue_unit(build_unit("pays", "team", cpu=1, created=5))
-    refusal = engine.refusal_of("ns/free")
+    refusal = refusal_of_unit(engine, "ns/free")
     assert refusal is not None
     assert refusal.reason is Reason.REQUESTS_MISSING
     want = "pod set main requests no cpu, which quota team asks of every pod"
     assert stable_message(refusal) == full_message(refusal) == want
     assert started(engine).unit == "ns/pays"
     assert engine.decide_next("team", 0.0) == Rest()
-    assert engine.fork().refusal_of("ns/free") == refusal
+    assert refusal_of_unit(engine.fork(), "ns/free") == refusal
     engine.validate()
 
 
@@ -412,9 +413,9 @@ def test_a_required_request_counts_only_where_the_quota_governs_it() -> None:
     plugin = requiring(governs("team", "memory"))
     engine = engine_over(plugin)
     engine.on_queue_unit(build_unit("u", "team", pods=(NONE,)))
-    assert engine.refusal_of("ns/u") == Refusal(reason=Reason.WAITING, quota="team")
+    assert refusal_of_unit(engine, "ns/u") == Refusal(reason=Reason.WAITING, quota="team")
     engine.on_quota(governs("team", "memory", "cpu"))
-    refusal = engine.refusal_of("ns/u")
+    refusal = refusal_of_unit(engine, "ns/u")
     assert refusal is not None
     assert refusal.reason is Reason.REQUESTS_MISSING
     engine.on_quota(governs("team", "memory"))
@@ -426,7 +427,7 @@ def test_a_running_unit_keeps_its_quota_when_a_request_becomes_required() -> Non
     unit = build_unit("u", "team", pods=(NONE,))
     engine = engine_over(requiring(governs("team", "cpu")))
     engine.on_queue_unit(admitted(unit, 7))
-    assert engine.refusal_of("ns/u") is None
+    assert refusal_of_unit(engine, "ns/u") is None
     engine.on_quota(governs("team", "cpu", "memory"))
     record = engine.record("ns/u")
     assert record is not None
@@ -651,19 +652,19 @@ class TestAdopted:
         adopted = changed(unit, 3, "Running", conditions=(self.PROOF,))
         engine.on_queue_unit(adopted)
         uid = adopted.metadata.uid
-        assert engine.charge_of(uid) is None
+        assert engine.usage.charge_of(uid) is None
         for name, label in (("p", ""), ("q", "theirs")):
             pod = build_pod(name, owner="job-u", quota=label)
             engine.on_pod(pod)
             engine.validate()
-        charge = engine.charge_of(uid)
+        charge = engine.usage.charge_of(uid)
         assert charge is not None
         assert (charge.quota, charge.pods) == ("ours", 2), "that of the first, by its namespace"
         twin = engine.fork()
         for each in (twin, engine):
             apply_namespace(each, "theirs")
             each.validate()
-            charge = each.charge_of(uid)
+            charge = each.usage.charge_of(uid)
             assert charge is not None
             assert charge.quota == "theirs", "its namespace may name it now: it is charged there"
 
@@ -674,6 +675,6 @@ class TestAdopted:
         engine.on_queue_unit(unit)
         apply_namespace(engine, "")
         engine.validate()
-        charge = engine.charge_of(unit.metadata.uid)
+        charge = engine.usage.charge_of(unit.metadata.uid)
         assert charge is not None
         assert (charge.quota, charge.amounts) == ("theirs", {"cpu": 3000})

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.extension_points import Supposed
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
@@ -91,7 +92,7 @@ def test_no_usage_is_charged_in_a_namespace_that_its_unit_only_names() -> None:
     unit = replace(unit, spec=replace(unit.spec, consumer_ref=consumer))
     room.engine.on_queue_unit(unit)
     assert room.start("default") == []
-    refusal = room.engine.refusal_of("ns/u")
+    refusal = refusal_of_unit(room.engine, "ns/u")
     assert refusal is not None
     assert (refusal.reason, refusal.other) == (Reason.NO_QUOTA, "ns")
 
@@ -157,7 +158,7 @@ def test_granted_pods_are_counted_before_the_write() -> None:
     room.engine.on_pod(build_pod("of-b", cpu=4, unit="ns/b", quota=""))
     room.add("b", pods=(("main", 4, 1, 2),))
     assert room.start("default") == ["b"]
-    (plugin,) = room.engine.plugins.plugins
+    (plugin,) = room.engine.plugins
     assert isinstance(plugin, ResourceQuotaPlugin)
     (view,) = PluginRunner([plugin]).view_quotas()
     assert view.used["pods"] == 2, "in addition to the pod of its earlier run"
@@ -170,7 +171,7 @@ def test_a_unit_that_lacks_a_required_request_is_on_hold_while_it_is_governed() 
     room.add("free", pods=(("main", 1, 0),))
     assert room.reason("free") is Reason.REQUESTS_MISSING
     assert "requests no cpu" in stable_message(room.refusal("free"))
-    twin = room.engine.fork().refusal_of("ns/free")
+    twin = refusal_of_unit(room.engine.fork(), "ns/free")
     assert twin is not None
     assert twin.reason is Reason.REQUESTS_MISSING
     room.apply(hard(pods=9))
@@ -194,7 +195,7 @@ def test_a_unit_that_takes_nothing_of_its_quota_is_found(
 ) -> None:
     room = world(hard(**limits))
     room.add("free", pods=(("main", 1, 0),))
-    (plugin,) = room.engine.plugins.plugins
+    (plugin,) = room.engine.plugins
     assert isinstance(plugin, ResourceQuotaPlugin)
     record = room.engine.record("ns/free")
     assert record is not None
@@ -204,7 +205,7 @@ def test_a_unit_that_takes_nothing_of_its_quota_is_found(
 
 def used(room: SourceEngine) -> tuple[int, int]:
     """Return the pods and CPUs that are charged to the one quota."""
-    (plugin,) = room.engine.plugins.plugins
+    (plugin,) = room.engine.plugins
     assert isinstance(plugin, ResourceQuotaPlugin)
     (view,) = PluginRunner([plugin]).view_quotas()
     return view.used.get("pods", 0), view.used.get("cpu", 0)
@@ -348,7 +349,7 @@ def test_an_unreadable_amount_is_reported_on_the_quota() -> None:
 
 def test_a_fork_is_independent() -> None:
     room = world(hard(cpu=4))
-    plugin = room.engine.plugins.plugins[0]
+    plugin = next(iter(room.engine.plugins))
     assert isinstance(plugin, ResourceQuotaPlugin)
     fork = plugin.fork()
     fork.on_quota_source_gone(hard(cpu=4))

@@ -37,7 +37,7 @@ def may_take(
     assert queue is not None
     assert infos[0] is not None
     assert infos[1] is not None
-    return times.engine.rounds.search.may_take_from(queue, infos[0], infos[1])
+    return times.engine.candidates.may_take_from(queue, infos[0], infos[1])
 
 
 @pytest.mark.parametrize("priority", [0, 9])

@@ -62,7 +62,7 @@ def test_room_is_kept_though_the_parent_of_the_quota_arrives_last() -> None:
     add_quota(engine, "top")
     engine.on_queue_unit(changed(leaving, 4, "Enqueued", admissions=()))
 
-    assert tuple(engine.rounds.nominations.by_key) == ("ns/first",)
+    assert tuple(engine.nominations.by_key) == ("ns/first",)
     decision = engine.decide_next("r", 0.0)
     assert isinstance(decision, Refused), "a second round begins"
     assert decision.unit == "ns/second"
@@ -156,7 +156,7 @@ class StoppedRound:
 
     def nominated(self) -> tuple[str, ...]:
         """Return the units for which room is kept."""
-        return tuple(self.engine.rounds.nominations.by_key)
+        return tuple(self.engine.nominations.by_key)
 
     def ask_other(self) -> Decision:
         """Return the decision about unit other."""

@@ -90,7 +90,7 @@ def test_victims_count_as_leaving_before_the_watch_has_reported_it() -> None:
     assert isinstance(decision, Preempt)
     times.workers.wake(times.engine.on_preempted(decision))
     times.frees("small")
-    assert tuple(times.engine.rounds.nominations.by_key) == ("ns/first",)
+    assert tuple(times.engine.nominations.by_key) == ("ns/first",)
     assert times.wait(REST_SECONDS) == []
 
 

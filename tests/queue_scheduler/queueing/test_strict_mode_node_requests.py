@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from queue_scheduler.decision import Dequeue, Reason, WriteFailure
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.queueing.queue_questions import count_by_reason
 from queue_scheduler.queueing.strict_mode import StrictMode
 from shared_api.objects.queue_unit import QueueUnit
@@ -62,7 +63,7 @@ class StrictCluster:
         return self.run()
 
     def reason(self, name: str) -> Reason:
-        refusal = self.engine.refusal_of(f"ns/{name}")
+        refusal = refusal_of_unit(self.engine, f"ns/{name}")
         assert refusal is not None
         return refusal.reason
 

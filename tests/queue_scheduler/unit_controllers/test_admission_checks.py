@@ -9,6 +9,7 @@ import pytest
 
 from queue_scheduler.cache.admission_check_rules import Shortfall
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.queueing.strict_mode import StrictMode
 from queue_scheduler.unit_controllers.admission_checks import LONGEST_REST_SECONDS
 from shared_api.timestamps import parse_time, rfc3339
@@ -132,7 +133,7 @@ def test_where_units_start_one_at_a_time_a_reserved_unit_is_the_one(checked: Che
     checked.reserve()
     checked.kit.add_unit("next")
     checked.pass_time()
-    refusal = checked.kit.engine.refusal_of("default/next")
+    refusal = refusal_of_unit(checked.kit.engine, "default/next")
     assert refusal is not None
     assert refusal.reason == "WaitingForPodsRunning"
     checked.say("a", "Rejected")
@@ -401,7 +402,7 @@ def test_when_its_queue_is_stopped_it_is_requeued(checked: Checked, policy: str)
     assert (checked.kit.phase("u"), checked.kit.used()) == ("Enqueued", 0)
     assert checked.status()["message"] == "Enqueued: queue team is stopped"
     assert "requeueState" not in checked.status(), "it is not the unit's fault"
-    refusal = checked.kit.engine.refusal_of("default/u")
+    refusal = refusal_of_unit(checked.kit.engine, "default/u")
     assert refusal is not None
     assert refusal.reason == "StoppedQueue"
     checked.ask("a", "b", annotations={"koord-queue/stop-policy": "None"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from tests.object_states import condition_of
 from tests.queue_scheduler.check_kit import Checked
 from tests.queue_scheduler.shell_kit import ShellKit
@@ -23,7 +24,7 @@ def test_an_inactive_check_holds_waiting_and_reserved_units(checked: Checked) ->
     kit.add_unit("next")
     checked.pass_time(5.0)
     assert kit.phase("u") == "Reserved"
-    refusal = kit.engine.refusal_of("default/next")
+    refusal = refusal_of_unit(kit.engine, "default/next")
     assert refusal is not None
     assert (refusal.reason, refusal.other) == ("AdmissionCheckInactive", "b")
     kit.woken.clear()

@@ -9,6 +9,7 @@ import pytest
 
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.unit_controllers.eviction import UnitEvictions
 from shared_api.objects.pod import Pod
 from shared_api.timestamps import rfc3339
@@ -176,7 +177,7 @@ def test_a_deactivated_unit_leaves_and_stays_out_of_the_queue(ward: Ward) -> Non
     ward.end_pod(pod)
     ward.pass_time()
     assert ward.kit.phase("u") == "Enqueued"
-    refusal = ward.kit.engine.refusal_of("default/u")
+    refusal = refusal_of_unit(ward.kit.engine, "default/u")
     assert refusal is not None
     assert refusal.reason == "Inactive"
     ward.set_spec("u", active=True)
@@ -262,7 +263,7 @@ def test_a_queue_that_waits_for_pods_goes_on_when_they_are_counted(ward: Ward) -
     ward.kit.learn_queue("team")
     ward.admit("u")
     ward.kit.add_unit("next")
-    refusal = ward.kit.engine.refusal_of("default/next")
+    refusal = refusal_of_unit(ward.kit.engine, "default/next")
     assert refusal is not None
     assert refusal.reason == "WaitingForPodsRunning"
     ward.count(replicas=1, running=1)

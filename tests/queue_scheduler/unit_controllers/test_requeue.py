@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from queue_scheduler.cache.known_units import pending_units
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.unit_controllers.requeue import (
     LONGEST_REST_SECONDS,
     BackoffRequeue,
@@ -88,7 +90,8 @@ class Clinic:
 
     def returned(self) -> list[str]:
         """Return the units that are pending for the engine, and Enqueued on the server."""
-        names = [record.unit.metadata.name for record in self.kit.engine.waiting("team")]
+        pending = pending_units(self.kit.engine.units, "team")
+        names = [record.unit.metadata.name for record in pending]
         assert all(self.kit.phase(name) == "Enqueued" for name in names)
         return names
 
@@ -239,7 +242,7 @@ def test_an_inactive_unit_is_requeued_and_held_for_that(clinic: Clinic) -> None:
     clinic.back_off(until=clinic.at(WAIT), active=False)
     clinic.pass_time(WAIT + 1.0)
     assert (clinic.kit.phase("a"), clinic.returned()) == ("Enqueued", [])
-    refusal = clinic.kit.engine.refusal_of("default/a")
+    refusal = refusal_of_unit(clinic.kit.engine, "default/a")
     assert refusal is not None
     assert refusal.reason == "Inactive"
     clinic.pass_time(2 * WAIT)

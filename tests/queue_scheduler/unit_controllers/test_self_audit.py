@@ -160,13 +160,11 @@ def end_unit(world: AuditWorld) -> None:
 
 
 def overcharge(world: AuditWorld) -> None:
-    world.engine.units.usage.charge_admitted(
-        world.info("ns/r"), Granted(Occupancy({"cpu": 9000}, 1))
-    )
+    world.engine.usage.charge_admitted(world.info("ns/r"), Granted(Occupancy({"cpu": 9000}, 1)))
 
 
 def release_charge(world: AuditWorld) -> None:
-    world.engine.units.usage.release(RUNS.metadata.uid)
+    world.engine.usage.release(RUNS.metadata.uid)
 
 
 def change_ledger(world: AuditWorld) -> None:
@@ -198,9 +196,9 @@ def add_stray(world: AuditWorld) -> None:
 
 
 def release_stray(world: AuditWorld) -> None:
-    for uid in list(world.engine.units.usage):
+    for uid in list(world.engine.usage):
         if uid.startswith("stray:"):
-            world.engine.units.usage.release(uid)
+            world.engine.usage.release(uid)
 
 
 def add_foreign(world: AuditWorld) -> None:
@@ -220,7 +218,7 @@ def release_foreign(world: AuditWorld) -> None:
 
 
 def withdraw(world: AuditWorld) -> None:
-    world.engine.units.queues.withdraw(world.info("ns/w"))
+    world.engine.queues.withdraw(world.info("ns/w"))
 
 
 def forget_admission(world: AuditWorld) -> None:
@@ -418,7 +416,7 @@ def test_a_difference_with_other_numbers_is_another_one() -> None:
     world = AuditWorld()
     for cpu in (7, 8, 9):
         amounts = Granted(Occupancy({"cpu": 1000 * cpu}, 1))
-        world.engine.units.usage.charge_admitted(world.info("ns/r"), amounts)
+        world.engine.usage.charge_admitted(world.info("ns/r"), amounts)
         world.round()
     assert world.counted == []
 
@@ -429,7 +427,7 @@ def test_a_decision_stands_while_its_charge_is_repaired(plant: str) -> None:
     decision = world.decide()
     uid = WAITS.metadata.uid
     if plant == "release":
-        world.engine.units.usage.release(uid)
+        world.engine.usage.release(uid)
     else:
         world.quotas.charge(uid, "a", Demand({"cpu": 9000}))
     world.round()
@@ -445,7 +443,7 @@ def test_a_growth_stands_while_its_charge_is_repaired() -> None:
     world = AuditWorld()
     growth_in_flight(world)
     charged = world.cpu()
-    world.engine.units.usage.release(RUNS.metadata.uid)
+    world.engine.usage.release(RUNS.metadata.uid)
     world.round()
     world.round()
     record = world.engine.record("ns/r")

@@ -109,7 +109,7 @@ def test_a_count_of_pods_that_raises_is_repeated(
     looker: Reconciling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looker.answer = lambda unit: SendStatus(unit, {"message": "hi"}, frees=True)
-    pods = looker.kit.engine.units.usage.pods
+    pods = looker.kit.engine.living_pods
     raise_once(monkeypatch, pods, "has_living")
     assert looker.reconciler.step() == 0.0
     looker.work()
