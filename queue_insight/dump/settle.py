@@ -66,7 +66,7 @@ def _admit(
         to=record.to or Phase.DEQUEUED,
         checks=() if queue is None else needed_checks(queue.rules.api_object, unit),
         is_waited_for=queue is not None and queue.rules.options.waits_for_pods,
-        unrequested=engine.plugins.find_unrequested(info),
+        unrequested=engine.placing.find_unrequested(info),
     )
     patch = build_dequeue_patch(unit, decision, rfc3339(moment.wall))
     engine.on_written(decision, with_status(unit, patch["status"], version))

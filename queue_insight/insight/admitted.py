@@ -14,6 +14,7 @@ import msgspec
 from queue_scheduler.cache.known_units import unit_at
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Loan, Reclaimer
+from queue_scheduler.framework.plugin_questions import loan_of
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.preemption.candidates import Kept
 from queue_scheduler.queueing.queue_questions import class_heads
@@ -83,7 +84,7 @@ def describe_admitted(engine: Engine, key: str, wall: datetime) -> Admitted | No
     on = record.admitted_on
     return Admitted(
         limits=None if on is None else tuple(on.limits()),
-        loan=engine.plugins.loan_of(record.uid),
+        loan=loan_of(engine.plugins, record.uid),
         kept=kept,
         kept_until=None if kept is None else protection.until(record, kept),
         queue_preempts=queue is not None and queue.rules.lets_evict,

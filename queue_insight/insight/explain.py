@@ -20,6 +20,7 @@ from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.decision import Moment, Refusal, Trait, reasons_with
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.unit_questions import refusal_of_unit
+from queue_scheduler.framework.plugin_questions import every_refusal, with_pods
 from queue_scheduler.framework.queue_unit_info import NO_DEMAND
 
 NEVER: Final = reasons_with(Trait.TOO_LARGE)
@@ -143,7 +144,7 @@ def find_blockers(engine: Engine, record: CachedUnit, wall: datetime) -> list[Re
     queue = None if record.info is None else engine.queues.find(record.info.queue)
     if record.state is UnitState.WAITING and record.info is not None and queue is not None:
         found = engine.admission.every_refusal(queue, record.info, Moment(0.0, wall))
-        return [engine.plugins.with_pods(record.info, each) for each in found]
+        return [with_pods(engine.plugins, record.info, each) for each in found]
     if verdict is Verdict.HELD:
         return list(_find_holds(engine, record))
     refusal = None
@@ -165,4 +166,4 @@ def _find_holds(engine: Engine, record: CachedUnit) -> Iterator[Refusal]:
             yield refusal
     info = record.info
     if info is not None and info.demand != NO_DEMAND:
-        yield from engine.plugins.every_refusal(info)
+        yield from every_refusal(engine.plugins, info)

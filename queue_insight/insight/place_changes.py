@@ -205,7 +205,7 @@ def _other_queues(question: Question) -> Iterator[Change]:
                 continue
             label, text = {QUEUE_NAME: queue.name}, f"Move it to queue {queue.name}."
             place = _Destination(ChangeKind.QUEUE, _in_queue(unit, queue.name), label, text)
-            mapped = engine.plugins.map_unit(place.unit, engine.queues)
+            mapped = engine.placing.map_unit(place.unit, engine.queues)
             if not isinstance(mapped, Mapped) or mapped.queue != queue.name:
                 continue
             if not _would_pass(question, mapped.quota):
@@ -262,7 +262,7 @@ def _other_quotas(question: Question) -> Iterator[Change]:
             if each.quota == own or not _is_for(engine, each, namespace):
                 continue
             unit = _in_quota(record.unit, each.key, each.label)
-            mapped = engine.plugins.map_unit(unit, engine.queues)
+            mapped = engine.placing.map_unit(unit, engine.queues)
             if not isinstance(mapped, Mapped) or mapped.quota != each.quota:
                 continue
             if _would_pass(question, each.quota):

@@ -22,6 +22,7 @@ from queue_insight.replay.tally import Chain, Life, Tally, step_of
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.unit_questions import refusal_of_unit
+from queue_scheduler.framework.plugin_questions import view_all_quotas, view_quota
 from queue_scheduler.refusal_texts import full_message
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts
@@ -126,7 +127,12 @@ class _Replay:
 
     def run(self) -> Outcome:
         """Play everything."""
-        limits = {view.name: view.max for view in self._engine.plugins.view_quotas()}
+        limits = {
+            view.name: view.max
+            for view in view_all_quotas(
+                self._engine.plugins,
+            )
+        }
         self._look()
         self._cluster.run()
         self._on_progress(1.0)
@@ -178,10 +184,10 @@ def chain_of(engine: Engine) -> Chain:
     @cache
     def chain(quota: str) -> tuple[str, ...]:
         found: list[str] = []
-        view = engine.plugins.view_quota(quota)
+        view = view_quota(engine.plugins, quota)
         while view is not None and view.usable and view.name not in found:
             found.append(view.name)
-            view = engine.plugins.view_quota(view.parent) if view.parent else None
+            view = view_quota(engine.plugins, view.parent) if view.parent else None
         return tuple(found) or (quota,)
 
     return chain

@@ -253,7 +253,7 @@ def check_quotas_and_queues(
         counts[place] = counts.get(place, 0) + 1
     wrong = []
     for place, job in first.items():
-        mapped = engine.plugins.map_unit(maker.make(0, job), engine.queues)
+        mapped = engine.placing.map_unit(maker.make(0, job), engine.queues)
         if not isinstance(mapped, Mapped):
             why = full_message(mapped.refusal) if place[0] else NO_TENANT
             wrong.append(f"{path}, line {job.line}: {why} ({counts[place]} jobs)")

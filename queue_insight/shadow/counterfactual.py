@@ -34,6 +34,7 @@ from queue_scheduler.configuration import KoordQueueConfiguration
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.unit_questions import refusal_of_unit
+from queue_scheduler.framework.plugin_questions import list_quotas
 from queue_scheduler.refusal_texts import full_message
 from queue_scheduler.unit_writes.applied_patches import with_status
 from queue_scheduler.unit_writes.run_patches import build_running
@@ -125,7 +126,7 @@ class Counterfactual:
         outside = Outside(run_seconds=self._run_seconds)
         engine = build_engine(world)
         self._cluster = _Cluster(engine, moment, outside, on_event=self._on_event)
-        self._quotas = frozenset(engine.plugins.list_quotas())
+        self._quotas = frozenset(list_quotas(engine.plugins))
 
     @property
     def engine(self) -> Engine:
@@ -206,7 +207,7 @@ class Counterfactual:
 
     def _on_objects(self) -> None:
         """Follow a change of quotas or nodes."""
-        self._quotas = frozenset(self.engine.plugins.list_quotas())
+        self._quotas = frozenset(list_quotas(self.engine.plugins))
         stand_in = stand_in_for_nodes(self._objects.values())
         if stand_in is None:
             self._cluster.apply(lambda engine: engine.on_node_gone(STAND_IN))

@@ -24,6 +24,7 @@ from queue_insight.shadow.numbers import (
 )
 from queue_insight.shadow.story import Run, Story
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.plugin_questions import view_all_quotas
 from shared_api.durations import seconds_in_words
 from shared_api.resource_list import Amounts
 
@@ -52,7 +53,7 @@ def build_report(name: str, story: Story, jobs: Sequence[Compared], engine: Engi
         engine: The engine of the shadow, at the end.
     """
     span = (story.began, story.until)
-    limits = {view.name: view.max for view in engine.plugins.view_quotas()}
+    limits = {view.name: view.max for view in view_all_quotas(engine.plugins)}
     return {
         "record": {
             "name": name,
@@ -242,7 +243,7 @@ class _Played:
         self._is_real = is_real
         self._chain = chain_of(engine)
         self._limits: Mapping[str, Amounts] = {
-            view.name: view.max for view in engine.plugins.view_quotas()
+            view.name: view.max for view in view_all_quotas(engine.plugins)
         }
         self._tally = Tally(engine, self._chain, self._no_job, step)
         # When, of which quota (and resource), by how much.

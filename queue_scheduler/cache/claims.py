@@ -116,7 +116,7 @@ class Claims:
 
     def _covered(self, pod: HeldPod) -> Amounts:
         """Return what is charged for the held pods of a job in the quota that this one names."""
-        named = self._plugins.quota_of_pod(pod.namespace, pod.labels)
+        named = self._plugins.placing.quota_of_pod(pod.namespace, pod.labels)
         for unit in self._units_in(pod.job, pod.namespace):
             quota, room = self._room(unit)
             if quota and quota == named:

@@ -47,7 +47,7 @@ class RecordBuilder:
     def __init__(
         self, plugins: PluginRunner, queues: QueueSet, checks: KnownChecks, queue_namespace: str
     ) -> None:
-        self._plugins = plugins
+        self._placing = plugins.placing
         self._queues = queues
         self._checks = checks
         self._queue_namespace = queue_namespace
@@ -83,7 +83,7 @@ class RecordBuilder:
 
     def is_mapped_like(self, unit: QueueUnit, info: QueueUnitInfo) -> bool:
         """Return whether a unit is still mapped as it was when its write was sent."""
-        return self._plugins.map_unit(unit, self._queues) == Mapped(info.quota, info.queue)
+        return self._placing.map_unit(unit, self._queues) == Mapped(info.quota, info.queue)
 
     def place_in(self, queue: SchedulingQueue, unit: QueueUnit) -> OrderKey:
         """Return the position of a unit in a queue; the `info` of an admitted one may lack it."""
@@ -97,7 +97,7 @@ class RecordBuilder:
         """
         if not is_adopted(unit):
             return None
-        mapped = self._plugins.map_unit(unit, self._queues)
+        mapped = self._placing.map_unit(unit, self._queues)
         if isinstance(mapped, Mapped) or mapped.refusal.reason is not Reason.QUOTA_NOT_IN_NAMESPACE:
             return None
         return mapped.refusal
@@ -107,7 +107,7 @@ class RecordBuilder:
     ) -> CachedUnit:
         known = before.info if before is not None else None
         waits_for: tuple[str, ...] = ()
-        mapped = self._plugins.map_unit(unit, self._queues)
+        mapped = self._placing.map_unit(unit, self._queues)
         if not isinstance(mapped, Mapped):
             # Its quota or queue is missing: what it occupies stays charged under the quota's name.
             waits_for = mapped.waits_for
@@ -133,7 +133,7 @@ class RecordBuilder:
         verdict = judge(unit)
         if isinstance(verdict, Refusal):
             yield verdict
-        mapped = self._plugins.map_unit(unit, self._queues)
+        mapped = self._placing.map_unit(unit, self._queues)
         if not isinstance(mapped, Mapped):
             yield self._complete(mapped.refusal)
             yield from (self._complete(each) for each in mapped.others)
@@ -142,7 +142,7 @@ class RecordBuilder:
         misplaced = judge_place(unit, queue, mapped.queue, self._checks.inactive)
         if misplaced is not None:
             yield self._complete(misplaced)
-        lacking = None if record.info is None else self._plugins.check_requests(record.info)
+        lacking = None if record.info is None else self._placing.check_requests(record.info)
         if lacking is not None:
             yield lacking
         if not self._queues.may_start(mapped.queue):
@@ -151,14 +151,14 @@ class RecordBuilder:
     def _map_by_name(
         self, unit: QueueUnit, missing: Unmapped, known: QueueUnitInfo | None
     ) -> Mapped:
-        names = self._plugins.quota_names(unit)
+        names = self._placing.quota_names(unit)
         quota = names[0] if names else known.quota if known is not None else ""
         return Mapped(quota=quota, queue=missing.queue or unit.spec.queue)
 
     def _build_waiting(
         self, unit: QueueUnit, version: int, demand: UnitDemand, verdict: UnitState | Refusal
     ) -> CachedUnit:
-        mapped = self._plugins.map_unit(unit, self._queues)
+        mapped = self._placing.map_unit(unit, self._queues)
         hold = verdict if isinstance(verdict, Refusal) else None
         waits_for: tuple[str, ...] = ()
         info = None
@@ -167,7 +167,7 @@ class RecordBuilder:
             waits_for = (f"queue/{mapped.queue}", f"quota/{mapped.quota}")
             queue = self._queues.queue(mapped.queue)
             hold = hold or judge_place(unit, queue, mapped.queue, self._checks.inactive)
-            hold = hold or self._plugins.check_requests(info)
+            hold = hold or self._placing.check_requests(info)
         else:
             hold = hold or mapped.refusal
             waits_for = mapped.waits_for
@@ -190,8 +190,8 @@ class RecordBuilder:
         bounded = unit if queue is None else queue.rules.bounded(unit)
         priority = bounded.spec.priority
         non_preemptible = meta.labels.get(PREEMPTIBLE) == "false" or (
-            self._plugins.has_own_labels
-            and self._plugins.is_non_preemptible(mapped.quota, meta.labels)
+            self._placing.has_own_labels
+            and self._placing.is_non_preemptible(mapped.quota, meta.labels)
         )
         if (
             known is not None
@@ -204,7 +204,7 @@ class RecordBuilder:
         order_key: OrderKey | None = None
         if queue is not None:
             order_key = self._place_in(queue, bounded)
-        keys = self._plugins.class_keys(unit)
+        keys = self._placing.class_keys(unit)
         class_key: ClassKey = (mapped.quota, shape_of(demand), non_preemptible, *keys)
         if queue is not None:
             rules = queue.rules
@@ -230,4 +230,4 @@ class RecordBuilder:
 
     def _place_in(self, queue: SchedulingQueue, bounded: QueueUnit) -> OrderKey:
         rules = queue.rules
-        return rules.place(bounded, self._plugins.order_key(bounded, rules.api_object))
+        return rules.place(bounded, self._placing.order_key(bounded, rules.api_object))

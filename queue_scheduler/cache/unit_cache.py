@@ -252,7 +252,7 @@ class UnitCache:
         if state is UnitState.WAITING:
             woken = self.queues.enqueue(info)
             if woken is not None:
-                self._plugins.stop_waiting((info.queue, woken))
+                self._plugins.waking.stop_waiting((info.queue, woken))
             self.changed_queues[info.queue] = None
         elif state is UnitState.ADMITTED or state is UnitState.ASSUMED:
             self.admitted.add(record)
@@ -278,7 +278,7 @@ class UnitCache:
         if state is UnitState.WAITING:
             emptied = self.queues.withdraw(info)
             if emptied is not None:
-                self._plugins.stop_waiting((info.queue, emptied))
+                self._plugins.waking.stop_waiting((info.queue, emptied))
             self.changed_queues[info.queue] = None
         elif state is UnitState.ADMITTED or state is UnitState.ASSUMED:
             self.admitted.remove(record)

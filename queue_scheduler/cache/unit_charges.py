@@ -122,8 +122,8 @@ class UnitCharges:
         if not is_theirs and self._usage.pods.has_living(uid):
             # It may not name that quota: its pods are charged to the one that they name.
             namespace, labels = self._usage.pods.labels_of(uid)
-            quota = self._plugins.quota_of_pod(namespace, labels)
+            quota = self._plugins.placing.quota_of_pod(namespace, labels)
         else:
-            names = self._plugins.quota_names(record.unit)
+            names = self._plugins.placing.quota_names(record.unit)
             quota = names[0] if names else ""
-        return quota, self._plugins.is_non_preemptible(quota, labels)
+        return quota, self._plugins.placing.is_non_preemptible(quota, labels)

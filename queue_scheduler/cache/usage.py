@@ -138,11 +138,13 @@ class Usage:
             quota, non_preemptible = known.quota, known.non_preemptible
         else:
             namespace, labels = self.pods.labels_of(uid)
-            quota = self._plugins.quota_of_pod(namespace, labels)
+            quota = self._plugins.placing.quota_of_pod(namespace, labels)
             # Of pods that do not all say so by the common label, only those that do.
             is_shared = labels.get(PREEMPTIBLE) == NOT_PREEMPTIBLE
             is_part = is_shared and not all(shape.is_firm for shape in self.pods.counts.of(uid))
-            non_preemptible = not is_part and self._plugins.is_non_preemptible(quota, labels)
+            non_preemptible = not is_part and self._plugins.placing.is_non_preemptible(
+                quota, labels
+            )
         self._set(uid, self.build_living(uid, quota, non_preemptible=non_preemptible))
 
     def release(self, uid: Uid) -> None:
@@ -173,14 +175,14 @@ class Usage:
         """Pass on to the plugins what has changed of foreign pods, and of what held ones claim."""
         for key, pod in self.known.take_changed():
             self._note_release()
-            self._plugins.on_foreign_pod(key, pod)
+            self._plugins.facts.on_foreign_pod(key, pod)
 
     def on_time(self, wall: datetime) -> bool:
         """Let time pass; return whether a foreign pod is stuck by now that no scheduler tries."""
         late = self.known.take_late(wall)
         for key, pod in late:
             self._note_release()
-            self._plugins.on_foreign_pod(key, pod)
+            self._plugins.facts.on_foreign_pod(key, pod)
         return bool(late)
 
     def fork(self, plugins: PluginRunner, find_unit: FindUnit) -> Usage:

@@ -31,6 +31,7 @@ from queue_scheduler.decision import Reason, Refusal, Trait, reasons_with
 from queue_scheduler.engine.backfill import Promise
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.unit_questions import refusal_of_unit
+from queue_scheduler.framework.plugin_questions import list_quotas, with_pods
 from queue_scheduler.framework.queue_unit_info import OrderKey, unit_key
 from queue_scheduler.preemption.candidates import FoundVictims
 from queue_scheduler.queueing.pending_classes import PendingClasses
@@ -138,7 +139,7 @@ class Snapshots:
         """Return the queues of these names, in this order, without those that are gone."""
         read = (self._shared.ask(_read_queue, name) for name in names)
         found = [facts for facts in read if facts is not None]
-        known = frozenset(self._shared.ask(lambda engine: engine.plugins.list_quotas()))
+        known = frozenset(self._shared.ask(lambda engine: list_quotas(engine.plugins)))
         return [
             replace(
                 facts,
@@ -240,11 +241,11 @@ def _refusal_now(engine: Engine, key: str) -> Refusal | None:
         return None
     last = refusal_of(queue, info)
     if refused_at(queue, info) is None:
-        return engine.plugins.with_pods(info, last)
+        return with_pods(engine.plugins, info, last)
     refusal = engine.admission.why_refused(info)
     if refusal is None and last.reason not in _PAST_FILTERS:
         return Refusal(reason=Reason.WAITING, quota=info.quota)
-    return engine.plugins.with_pods(info, refusal or last)
+    return with_pods(engine.plugins, info, refusal or last)
 
 
 def _find_victims(engine: Engine, key: str, wall: datetime) -> WouldPreempt | None:

@@ -25,6 +25,7 @@ from queue_scheduler.debug_api.snapshots import (
 )
 from queue_scheduler.decision import Reason, Refusal, Trait, Victim, reasons_with
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.plugin_questions import view_all_quotas, without_views
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_view import QuotaView
 from queue_scheduler.refusal_texts import NAMES_UNIT, full_message, pods_message
@@ -426,7 +427,7 @@ def view_quotas(engine: Engine, *, leader: bool) -> QuotaTreePage:
         engine: A fork, as all numbers of a quota are computed.
         leader: Whether this replica decides.
     """
-    views = engine.plugins.view_quotas()
+    views = view_all_quotas(engine.plugins)
     by_name = {view.name: view for view in views}
     children: dict[str, list[QuotaView]] = {}
     for view in by_name.values():
@@ -442,7 +443,7 @@ def view_quotas(engine: Engine, *, leader: bool) -> QuotaTreePage:
     roots = [node(view) for view in sorted(children.get("", []), key=lambda v: v.name)]
     # Members of a cycle have no root.
     roots += [node(view) for name, view in sorted(by_name.items()) if name not in seen]
-    problems = [_without_quotas(name) for name in engine.plugins.without_views()]
+    problems = [_without_quotas(name) for name in without_views(engine.plugins)]
     return QuotaTreePage(leader=leader, items=roots, problems=problems)
 
 
@@ -452,7 +453,7 @@ def _without_quotas(plugin: str) -> str:
 
 def view_upstream_quotas(engine: Engine) -> UpstreamQuotas:
     """Return what upstream's `/apis/v1/userquota` means to show: use per queue and quota."""
-    uses = {view.name: QuotaUse.of(view) for view in engine.plugins.view_quotas()}
+    uses = {view.name: QuotaUse.of(view) for view in view_all_quotas(engine.plugins)}
 
     def uses_of(queue: SchedulingQueue) -> dict[str, QuotaUse]:
         names = quotas_of_queue(queue.rules.api_object, quotas_in_use(engine.units, queue), uses)

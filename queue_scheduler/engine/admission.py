@@ -24,6 +24,7 @@ from queue_scheduler.decision import Moment, Preempt, Reason, Refusal, Refused
 from queue_scheduler.engine.backfill import Backfill
 from queue_scheduler.engine.wake_up import WakeUp
 from queue_scheduler.framework.extension_points import Plugin
+from queue_scheduler.framework.plugin_questions import every_refusal
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand, at_least
 from queue_scheduler.preemption.candidates import FoundVictims
@@ -142,7 +143,7 @@ class UnitAdmission:
         moment: Moment,
     ) -> Refused | Preempt:
         number = queue.pending.refuse(info, refusal, moment.seconds)
-        self._plugins.wait((queue.name, number), info, refusal, by)
+        self._plugins.waking.wait((queue.name, number), info, refusal, by)
         if self._backfill.waiting:
             self._backfill.on_refused(queue, info)
         preempt = None
@@ -192,7 +193,7 @@ class UnitAdmission:
         number = queue.pending.refuse(info, shown, at)
         waiter = (queue.name, number)
         if refused is not None:
-            self._plugins.wait(waiter, info, *refused)
+            self._plugins.waking.wait(waiter, info, *refused)
             if self._backfill.waiting:
                 self._backfill.on_refused(queue, info)
         elif held_up is not None and not self._backfill.is_its_own(held_up):
@@ -228,10 +229,10 @@ class UnitAdmission:
         question whether room is kept may end a round. A unit that may start with fewer pods is
         asked for with its least, if not all fit. [] means that it starts when it has its turn.
         """
-        found = self._plugins.every_refusal(info)
+        found = every_refusal(self._plugins, info)
         if found and info.demand.least is not None:
             info = at_least(info)
-            found = [replace(each, is_least=True) for each in self._plugins.every_refusal(info)]
+            found = [replace(each, is_least=True) for each in every_refusal(self._plugins, info)]
         if queue.rules.is_stopped:
             return [
                 Refusal(reason=Reason.STOPPED_QUEUE, quota=info.quota, other=queue.name),

@@ -111,7 +111,8 @@ class Engine:
         usage: What is charged, by uid.
         pods: All pods, the held ones included.
         living_pods: The living ones, by unit.
-        plugins: The plugins, with the quotas.
+        plugins: The plugins, with the quotas; questions are in `framework.plugin_questions`.
+        placing: Where the plugins place a unit, and what they require of it.
         objects: The quotas and nodes as last seen.
         admission: Whether a pending unit may start now.
         backfill: Which heads others must not delay, and until when.
@@ -149,6 +150,7 @@ class Engine:
         """Replace the state by these parts."""
         self._parts = parts
         self.plugins, self.units, self._wake_up = parts.plugins, parts.units, parts.wake_up
+        self.placing = self.plugins.placing
         self.queues, self.usage = self.units.queues, self.units.usage
         self.turns, self.pods = self.queues.turns, self.usage.known
         self.living_pods = self.pods.of_units
@@ -241,7 +243,7 @@ class Engine:
             meta = ObjectMeta(name=key.partition("/")[2], namespace=facts.namespace, uid=facts.uid)
             pods.on_pod_gone(Pod(metadata=meta))
         self.pods.held.forget(key)
-        self.plugins.on_foreign_pod(key, None)
+        self.plugins.facts.on_foreign_pod(key, None)
         self._note_limits(changed=True)
         return self._wake_up.wake_affected()
 
@@ -253,12 +255,12 @@ class Engine:
     def on_quota(self, quota: ElasticQuota | QuotaSource) -> tuple[str, ...]:
         """Take a new or changed quota, or another object that quotas come from."""
         self._note_limits(changed=self.objects.put(quota))
-        return self._on_quotas_changed(self.plugins.on_quota(quota))
+        return self._on_quotas_changed(self.plugins.facts.on_quota(quota))
 
     def on_quota_gone(self, quota: ElasticQuota | QuotaSource) -> tuple[str, ...]:
         """Take a deleted quota; charges stay under its name, and its pending units go on hold."""
         self._note_limits(changed=self.objects.drop(type(quota), quota.metadata.key))
-        return self._on_quotas_changed(self.plugins.on_quota_gone(quota))
+        return self._on_quotas_changed(self.plugins.facts.on_quota_gone(quota))
 
     def _on_quotas_changed(self, names: set[str]) -> tuple[str, ...]:
         self.units.place_again_for(sorted(names))
@@ -289,13 +291,13 @@ class Engine:
 
     def on_node(self, node: Node) -> tuple[str, ...]:
         """Take a new or changed node."""
-        self.plugins.on_node(node)
+        self.plugins.facts.on_node(node)
         self._note_limits(changed=self.objects.put(node))
         return self._wake_up.wake_affected()
 
     def on_node_gone(self, name: str) -> tuple[str, ...]:
         """Take a deleted node."""
-        self.plugins.on_node_gone(name)
+        self.plugins.facts.on_node_gone(name)
         self._note_limits(changed=self.objects.drop(Node, name))
         return self._wake_up.wake_affected()
 
@@ -398,7 +400,7 @@ class Engine:
             decided = replace(decided, granting=wanted.demand.granted)
         try:
             self.usage.note_reserved(wanted)
-            unrequested = self.plugins.find_unrequested(wanted)
+            unrequested = self.placing.find_unrequested(wanted)
             units.leave(record)
             units.enter(decided)
             wake = self._wake_up.wake_affected(is_news=False)
@@ -568,7 +570,7 @@ class Engine:
         notices = [
             *self._notices,
             *self.queue_state.take_notices(),
-            *self.plugins.take_notices(),
+            *self.plugins.facts.take_notices(),
         ]
         self._notices.clear()
         return notices

@@ -58,7 +58,7 @@ class QueueState:
     def put(self, queue: Queue) -> None:
         """Take a new or changed queue."""
         name = queue.metadata.name
-        answered = self._plugins.on_queue(queue)
+        answered = self._plugins.facts.on_queue(queue)
         current = self._units.queues.find(name)
         policy = self._policy_for(queue, current)
         again: list[str] = []
@@ -66,7 +66,7 @@ class QueueState:
         if is_new or (current is not None and places_differently(current.rules.api_object, queue)):
             waiting = self._units.pull_out(current) if current is not None else []
             again = [*waiting, *self._units.fact_waits.keys(f"queue/{name}")]
-        rank = self._plugins.rank(queue)
+        rank = self._plugins.placing.rank(queue)
         if current is not None and self._units.queues.turns.rank(name) != rank:
             self._wake_up.wake_all(current)  # waiters are ordered by the rank of their queue
         options = self._read_options(queue, current)
@@ -81,7 +81,7 @@ class QueueState:
         queue = self._units.queues.find(name)
         if queue is None:
             return False
-        answered = self._plugins.on_queue_gone(name)
+        answered = self._plugins.facts.on_queue_gone(name)
         waiting = self._units.pull_out(queue)
         self._units.queues.remove(name)
         self._units.bound_again(name)

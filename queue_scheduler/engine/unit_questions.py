@@ -8,6 +8,7 @@ from __future__ import annotations
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.plugin_questions import with_pods
 from queue_scheduler.queueing.queue_questions import refusal_of
 
 
@@ -23,4 +24,4 @@ def refusal_of_unit(engine: Engine, key: str) -> Refusal | None:
         return Refusal(reason=Reason.WRITE_FAILED, detail="its admission was not written")
     if record.state is not UnitState.WAITING or queue is None or record.info is None:
         return None
-    return engine.plugins.with_pods(record.info, refusal_of(queue, record.info))
+    return with_pods(engine.plugins, record.info, refusal_of(queue, record.info))

@@ -30,7 +30,7 @@ class WakeUp:
         self._units = units
         self._turns = units.queues.turns
         self._rounds = rounds
-        self._plugins = plugins
+        self._plugins, self._waking = plugins, plugins.waking
         self._backfill = backfill
         self._protected: dict[str, QueueUnitInfo] = {}
         self._reviewer = ""
@@ -42,12 +42,12 @@ class WakeUp:
             is_news: Whether the change comes from outside. The engine's own decisions make no room,
                 so they wake no class of a plugin that cannot say what would help.
         """
-        units, plugins = self._units, self._plugins
+        units, waking = self._units, self._waking
         if units.usage.known.has_changed:
             units.charges.charge_changed_pods()
-        if units.queues.changed_heads and plugins.has_guarantees:
+        if units.queues.changed_heads and waking.has_guarantees:
             self._protect_first_units()
-        if plugins.wakes_at_once or plugins.waits_for_anything:
+        if waking.wakes_at_once or waking.waits_for_anything:
             self._wake_at_once(anything_changed=is_news)
         if units.admitted.leaving or not self._rounds.is_idle:
             self._rounds.other_changes = self._backfill.other_changes
@@ -56,7 +56,7 @@ class WakeUp:
         return self.pass_on()
 
     def _wake_at_once(self, *, anything_changed: bool) -> None:
-        for waiter in self._plugins.take_woken(anything_changed=anything_changed):
+        for waiter in self._waking.take_woken(anything_changed=anything_changed):
             if self._wake_class(waiter) is not None:
                 self._units.changed_queues[waiter[0]] = None
 
@@ -64,7 +64,7 @@ class WakeUp:
         """Wake a class, whatever it waits for; its queue asks it again when it has its turn."""
         queue = self._wake_class(waiter)
         if queue is not None:
-            self._plugins.stop_waiting(waiter)
+            self._waking.stop_waiting(waiter)
             self._turns.refresh(queue, self._plugins.domains)
 
     def _wake_class(self, waiter: Waiter) -> SchedulingQueue | None:
@@ -83,7 +83,7 @@ class WakeUp:
                 if queue is not None:
                     turns.refresh(queue, self._plugins.domains)
             units.changed_queues.clear()
-        for plugin in self._plugins.waking_in_turn:
+        for plugin in self._waking.waking_in_turn:
             for domain in plugin.stirred_domains():
                 self._offer(plugin, domain)
         wakes = turns.take_wakes()
@@ -149,7 +149,7 @@ class WakeUp:
         queues, records = self._units.queues, self._units.records
         changed = queues.changed_heads
         for quota in changed if len(changed) == 1 else sorted(changed):
-            if not self._plugins.keeps_room_for(quota):
+            if not self._waking.keeps_room_for(quota):
                 continue
             key = queues.first_waiting(quota)
             info = records[unit_key(key)].info if key is not None else None
@@ -162,7 +162,7 @@ class WakeUp:
                 del self._protected[quota]
             else:
                 self._protected[quota] = info
-            self._plugins.protect(quota, None if info is None else at_least(info))
+            self._waking.protect(quota, None if info is None else at_least(info))
         changed.clear()
 
     def forget_refusals(self) -> None:
@@ -177,7 +177,7 @@ class WakeUp:
         pending = queue.pending
         for number in [*pending.numbered]:
             if pending.wake(number):
-                self._plugins.stop_waiting((queue.name, number))
+                self._waking.stop_waiting((queue.name, number))
         self._units.changed_queues[queue.name] = None
 
     def fork(

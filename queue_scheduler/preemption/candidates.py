@@ -259,7 +259,7 @@ class VictimCandidates:
 
     def _lent_to(self, info: QueueUnitInfo, leaving: Sequence[Uid], reason: str) -> Lent | None:
         """Return the units that their quotas let go together; None for all of them."""
-        for plugin in self._plugins.guarantees:
+        for plugin in self._plugins.waking.guarantees:
             lent = plugin.lent_to(info, leaving, outranks=reason == PREEMPTED)
             if lent is not None:
                 return lent

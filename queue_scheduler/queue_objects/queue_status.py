@@ -114,7 +114,7 @@ def judge_queue(engine: Engine, queue: SchedulingQueue) -> tuple[bool, str, str]
         message = "; ".join((_STOPPED[options.stop], *options.problems))
         return False, "Stopped", message
     # Before what lets some units through.
-    refusal = engine.plugins.why_not_ready(api_object)
+    refusal = engine.placing.why_not_ready(api_object)
     if refusal is not None:
         return False, refusal.reason.value, queue_message(refusal)
     if policy and policy != rules.policy.name:

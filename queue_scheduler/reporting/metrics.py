@@ -30,6 +30,7 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue, Preempt, Reason, Refused
 from queue_scheduler.engine.audit import Kind
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.plugin_questions import list_quotas, view_quota
 from queue_scheduler.queueing.queue_questions import count_by_reason
 from queue_scheduler.quota.quota_view import QuotaView
 from shared_api.metrics import CounterOfObjects
@@ -263,13 +264,13 @@ class StateCollector(Collector):
         return []
 
     def _read_quotas(self) -> Iterator[QuotaView]:
-        names = self._shared.ask(lambda engine: engine.plugins.list_quotas())
+        names = self._shared.ask(lambda engine: list_quotas(engine.plugins))
         for start in range(0, len(names), PER_QUESTION):
             yield from self._shared.ask(_view_quotas, names[start : start + PER_QUESTION])
 
 
 def _view_quotas(engine: Engine, names: Iterable[str]) -> list[QuotaView]:
-    views = map(engine.plugins.view_quota, names)
+    views = (view_quota(engine.plugins, name) for name in names)
     return [view for view in views if view is not None]
 
 

@@ -81,7 +81,7 @@ class PluginHandle:
 
     def quota_names_of(self, unit: QueueUnit) -> tuple[str, ...]:
         """Return the quotas that the unit is charged to, nearest first."""
-        return self._engine().ask(lambda engine: engine.plugins.quota_names(unit))
+        return self._engine().ask(lambda engine: engine.placing.quota_names(unit))
 
     def units_of_quota(self, quota: str) -> tuple[QueueUnit, ...]:
         """Return the units that are charged to the quota, or are pending or on hold for it."""

@@ -73,7 +73,7 @@ class PodsElsewhere:
         now = self._clock.monotonic()
         if now >= self._sweep_at:
             self._sweep_at = now + SWEEP_SECONDS
-            for key in self._shared.ask(lambda engine: engine.units.usage.pods.moved.take_units()):
+            for key in self._shared.ask(lambda engine: engine.pods.take_moved()):
                 self._reconciler.add(key)
         rest = self._reconciler.step()
         sweep = self._sweep_at - now

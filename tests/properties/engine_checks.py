@@ -180,7 +180,7 @@ def _check_passing(engine: Engine, decision: Dequeue, ahead: list[InLine]) -> No
         return
     before = plugins.fork()
     before.unreserve(decision.uid)
-    before.protect(decision.quota, at_least(passing.info))
+    before.waking.protect(decision.quota, at_least(passing.info))
     domains, own = plugins.domains(decision.quota), [decision.uid]
     ended = [*own, *(uid for uid, _ in units.usage.ends if uid != decision.uid)]
     for key, quota, reason, _ in ahead:
@@ -350,7 +350,7 @@ def wake_everybody(engine: Engine) -> None:
     for queue in engine.queues:
         for number in [*queue.pending.numbered]:
             if queue.pending.wake(number):
-                engine.plugins.stop_waiting((queue.name, number))
+                engine.plugins.waking.stop_waiting((queue.name, number))
         engine.turns.refresh(queue, engine.plugins.domains)
 
 
@@ -364,7 +364,7 @@ def _is_rightly_held(engine: Engine, record: CachedUnit) -> bool:
     """Return whether the unit would be on hold if it were placed now."""
     if judge(record.unit) is not UnitState.WAITING:
         return True
-    mapped = engine.plugins.map_unit(record.unit, engine.queues)
+    mapped = engine.placing.map_unit(record.unit, engine.queues)
     if not isinstance(mapped, Mapped):
         return True
     queue = engine.queues.queue(mapped.queue)

@@ -60,7 +60,7 @@ def forgetful(engine: Engine) -> Engine:
     for queue in twin.queues:
         for number in [*queue.pending.numbered]:
             if queue.pending.wake(number):
-                twin.plugins.stop_waiting((queue.name, number))
+                twin.plugins.waking.stop_waiting((queue.name, number))
     return twin
 
 

@@ -278,7 +278,7 @@ class Town:
             assert queue is not None
             for number in [*queue.pending.numbered]:
                 if queue.pending.wake(number):
-                    twin.plugins.stop_waiting((name, number))
+                    twin.plugins.waking.stop_waiting((name, number))
         for name in NAMES:
             while not isinstance(
                 decision := twin.decide_next(name, self.workers.now, self.wall), Rest

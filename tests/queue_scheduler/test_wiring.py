@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from queue_scheduler.configuration import KoordQueueConfiguration, PluginEntry
+from queue_scheduler.framework.plugin_questions import list_quotas, view_all_quotas
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from shared_api.fake_api_server.faults import Match
 from shared_api.objects.meta import Condition, Timestamp
@@ -218,5 +219,5 @@ def test_an_unknown_plugin_is_refused_at_start(world: SchedulerWorld) -> None:
 
 
 def test_without_the_quota_plugin_there_are_no_quotas_to_show() -> None:
-    assert PluginRunner([]).view_quotas() == []
-    assert PluginRunner([]).list_quotas() == ()
+    assert view_all_quotas(PluginRunner([])) == []
+    assert list_quotas(PluginRunner([])) == ()

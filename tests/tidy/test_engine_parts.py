@@ -27,7 +27,7 @@ HELD: Final = {
     "usage": {"known", "pods"},
     "pods": {"of_units", "claims", "untried"},
     "rounds": {"search", "nominations", "waiters"},
-    "plugins": {"plugins"},
+    "plugins": {"plugins", "placing", "waking", "facts"},
 }
 """What these parts hold: by the name under which an engine gives the part."""
 

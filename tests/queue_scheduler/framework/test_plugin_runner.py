@@ -183,62 +183,66 @@ class TestDeciding:
 class TestClasses:
     def test_the_key_has_what_filters_look_at(self) -> None:
         runner = PluginRunner([KeyedGate("x")])
-        assert runner.class_keys(build_unit("a", labels={"team": "red"})) == ("red",)
-        assert runner.class_keys(build_unit("a")) == runner.class_keys(build_unit("b"))
+        assert runner.placing.class_keys(build_unit("a", labels={"team": "red"})) == ("red",)
+        assert runner.placing.class_keys(build_unit("a")) == runner.placing.class_keys(
+            build_unit("b")
+        )
 
     def test_without_a_key_of_a_filter_every_unit_is_its_own_class(self) -> None:
         runner = PluginRunner([KeyedGate("x"), Gate("y")])
-        assert runner.class_keys(build_unit("a")) != runner.class_keys(build_unit("b"))
+        assert runner.placing.class_keys(build_unit("a")) != runner.placing.class_keys(
+            build_unit("b")
+        )
 
 
 class TestWaiting:
     def test_a_filter_that_knows_what_helps_is_asked(self) -> None:
         waker = Waker("w")
         runner = PluginRunner([waker])
-        runner.wait(WAITER, INFO, NO, waker)
+        runner.waking.wait(WAITER, INFO, NO, waker)
         assert waker.waiting == [WAITER]
-        assert runner.take_woken(anything_changed=True) == []
+        assert runner.waking.take_woken(anything_changed=True) == []
         waker.woken = [WAITER]
-        assert runner.take_woken(anything_changed=False) == [WAITER]
+        assert runner.waking.take_woken(anything_changed=False) == [WAITER]
 
     def test_a_filter_that_offers_in_turn_is_asked_by_domain(self) -> None:
         first, second = InTurn("f", ["a", "b"]), InTurn("s", ["b"])
         runner = PluginRunner([first, Waker("w"), second])
-        runner.wait(WAITER, INFO, NO, second)
+        runner.waking.wait(WAITER, INFO, NO, second)
         assert (first.waiting, second.waiting) == ([], [WAITER])
-        assert [plugin.name for plugin in runner.waking_in_turn] == ["f", "s"]
-        assert runner.take_woken(anything_changed=True) == []
-        runner.stop_waiting(WAITER)
+        assert [plugin.name for plugin in runner.waking.waking_in_turn] == ["f", "s"]
+        assert runner.waking.take_woken(anything_changed=True) == []
+        runner.waking.stop_waiting(WAITER)
         assert second.waiting == []
 
     def test_a_class_of_a_filter_that_does_not_know_waits_for_anything(self) -> None:
         gate = Gate("g", NO)
         runner = PluginRunner([gate, Waker("w")])
-        runner.wait(WAITER, INFO, NO, gate)
-        assert runner.take_woken(anything_changed=False) == []
-        assert runner.take_woken(anything_changed=True) == [WAITER]
-        assert runner.take_woken(anything_changed=True) == []
+        runner.waking.wait(WAITER, INFO, NO, gate)
+        assert runner.waking.take_woken(anything_changed=False) == []
+        assert runner.waking.take_woken(anything_changed=True) == [WAITER]
+        assert runner.waking.take_woken(anything_changed=True) == []
 
     def test_no_class_is_lost_if_a_plugin_raises(self, monkeypatch: pytest.MonkeyPatch) -> None:
         gate, first, second = Gate("g", NO), Waker("f"), Waker("s")
         runner = PluginRunner([gate, first, second])
-        runner.wait(WAITER, INFO, NO, gate)
+        runner.waking.wait(WAITER, INFO, NO, gate)
         first.woken = [("q", 8)]
         raise_once(monkeypatch, second, "take_woken")
         with pytest.raises(PluginError):
-            runner.take_woken(anything_changed=True)
+            runner.waking.take_woken(anything_changed=True)
         for each in (runner.fork(), runner):
-            assert each.take_woken(anything_changed=False) == [WAITER, ("q", 8)]
-            assert each.take_woken(anything_changed=True) == []
+            assert each.waking.take_woken(anything_changed=False) == [WAITER, ("q", 8)]
+            assert each.waking.take_woken(anything_changed=True) == []
 
     def test_a_class_that_left_is_forgotten_by_all(self) -> None:
         gate, waker = Gate("g", NO), Waker("w")
         runner = PluginRunner([gate, waker])
         for plugin in (gate, waker):
-            runner.wait(WAITER, INFO, NO, plugin)
-        runner.stop_waiting(WAITER)
+            runner.waking.wait(WAITER, INFO, NO, plugin)
+        runner.waking.stop_waiting(WAITER)
         assert waker.waiting == []
-        assert runner.take_woken(anything_changed=True) == []
+        assert runner.waking.take_woken(anything_changed=True) == []
 
 
 class Everything:
@@ -310,24 +314,24 @@ class TestAnswers:
     def test_the_first_plugin_that_knows_the_place_gives_it(self) -> None:
         mapped = Mapped(quota="a", queue="q")
         runner, _ = both({}, {"mapped": mapped})
-        assert runner.map_unit(UNIT, QueueSet()) == mapped
+        assert runner.placing.map_unit(UNIT, QueueSet()) == mapped
         runner, _ = both({}, {})
-        nowhere = runner.map_unit(UNIT, QueueSet())
+        nowhere = runner.placing.map_unit(UNIT, QueueSet())
         assert isinstance(nowhere, Unmapped)
         assert nowhere.refusal.reason is Reason.NO_QUEUE
 
     def test_higher_ranks_then_higher_scores_go_first(self) -> None:
         runner, _ = both({"rank": 2, "score": 1}, {"rank": 3, "score": 4})
-        assert runner.rank(build_queue("q")) == (-2, -3, -1, -4)
+        assert runner.placing.rank(build_queue("q")) == (-2, -3, -1, -4)
 
     @pytest.mark.parametrize(("order", "want"), [(("a", "b"), ("a", "b")), (None, ("x", "y"))])
     def test_the_first_plugin_that_orders_does(self, order: OrderKey, want: OrderKey) -> None:
         runner, _ = both({"order": order}, {"order": ("x", "y")})
-        assert runner.order_key(UNIT, build_queue("q")) == want
+        assert runner.placing.order_key(UNIT, build_queue("q")) == want
 
     def test_no_plugin_orders(self) -> None:
         runner, _ = both({}, {})
-        assert runner.order_key(UNIT, build_queue("q")) is None
+        assert runner.placing.order_key(UNIT, build_queue("q")) is None
 
     def test_limits_of_all_plugins_count(self) -> None:
         runner, _ = both({"domains": ["x"]}, {"domains": ["y"]})
@@ -336,10 +340,10 @@ class TestAnswers:
 
     def test_the_first_plugin_that_knows_the_quota_names_it(self) -> None:
         runner, _ = both({}, {"quotas": ["a", "top"]})
-        assert runner.quota_names(UNIT) == ("a", "top")
-        assert runner.quota_of_pod("ns", {}) == "a"
-        assert PluginRunner([]).quota_names(UNIT) == ()
-        assert PluginRunner([]).quota_of_pod("ns", {}) == ""
+        assert runner.placing.quota_names(UNIT) == ("a", "top")
+        assert runner.placing.quota_of_pod("ns", {}) == "a"
+        assert PluginRunner([]).placing.quota_names(UNIT) == ()
+        assert PluginRunner([]).placing.quota_of_pod("ns", {}) == ""
 
 
 def lacks(reason: Reason, *waits_for: str, queue: str = "") -> Unmapped:
@@ -392,7 +396,7 @@ def test_the_order_decides_where_several_plugins_place_units(
     answers: list[Mapped | Unmapped | None], want: Mapped | Unmapped
 ) -> None:
     runner = PluginRunner([Everything({"mapped": answer}) for answer in answers])
-    assert runner.map_unit(UNIT, QueueSet()) == want
+    assert runner.placing.map_unit(UNIT, QueueSet()) == want
 
 
 class Directory:
@@ -420,7 +424,7 @@ def test_a_missing_queue_is_named_of_a_unit_without_a_quota(
 ) -> None:
     held = Unmapped(Refusal(reason=Reason.NO_QUOTA, quota=quota), ("quota/a",), queue)
     unit = build_unit("u", quota, queue=queue)
-    got = PluginRunner([Everything({"mapped": held})]).map_unit(unit, Directory(known))
+    got = PluginRunner([Everything({"mapped": held})]).placing.map_unit(unit, Directory(known))
     assert isinstance(got, Unmapped)
     assert [each.reason for each in (got.refusal, *got.others)] == want
     assert ("queue/q" in got.waits_for) == (queue == "q"), "the queue may come, or go"
@@ -436,29 +440,29 @@ class Keeper(Everything):
 
 def test_the_plugin_that_knows_a_quota_is_believed_first() -> None:
     guess, knowing = Keeper({"quotas": ("a",)}), Keeper({"quotas": ("known", "root")})
-    assert PluginRunner([guess, knowing]).quota_names(UNIT) == ("known", "root")
-    assert PluginRunner([guess, guess]).quota_names(UNIT) == ("a",)
+    assert PluginRunner([guess, knowing]).placing.quota_names(UNIT) == ("known", "root")
+    assert PluginRunner([guess, guess]).placing.quota_names(UNIT) == ("a",)
 
 
 def test_room_is_kept_for_a_quota_if_any_plugin_does_so() -> None:
     runner, _ = both({}, {"guaranteed": ("a",)})
-    assert (runner.keeps_room_for("a"), runner.keeps_room_for("b")) == (True, False)
+    assert (runner.waking.keeps_room_for("a"), runner.waking.keeps_room_for("b")) == (True, False)
 
 
 def test_facts_reach_all_plugins() -> None:
     runner, plugins = both({"facts": ["namespace/x"]}, {})
-    assert runner.on_quota(build_quota("a")) == {"quota/a", "namespace/x"}
-    assert runner.on_quota_gone(build_quota("a")) == {"gone/a"}
-    assert runner.has_guarantees
-    assert not PluginRunner([]).has_guarantees
-    assert not runner.keeps_room_for("a")
-    runner.protect("a", INFO)
-    runner.on_node(Node(metadata=ObjectMeta(name="n")))
-    runner.on_node_gone("n")
-    runner.on_foreign_pod("ns/p", None)
+    assert runner.facts.on_quota(build_quota("a")) == {"quota/a", "namespace/x"}
+    assert runner.facts.on_quota_gone(build_quota("a")) == {"gone/a"}
+    assert runner.waking.has_guarantees
+    assert not PluginRunner([]).waking.has_guarantees
+    assert not runner.waking.keeps_room_for("a")
+    runner.waking.protect("a", INFO)
+    runner.facts.on_node(Node(metadata=ObjectMeta(name="n")))
+    runner.facts.on_node_gone("n")
+    runner.facts.on_foreign_pod("ns/p", None)
     want = ["protect a ns/u", "node n", "node gone n", "foreign ns/p"]
     assert [plugin.log for plugin in plugins] == [want, want]
-    assert [notice.note for notice in runner.take_notices()] == [*want, *want]
+    assert [notice.note for notice in runner.facts.take_notices()] == [*want, *want]
 
 
 class Forking(Waker):
@@ -473,12 +477,12 @@ class Forking(Waker):
 def test_a_fork_leaves_out_plugins_that_cannot_fork_and_says_so() -> None:
     forking, gate = Forking("can"), Gate("cannot", NO)
     runner = PluginRunner([gate, forking])
-    runner.wait(WAITER, INFO, NO, forking)
+    runner.waking.wait(WAITER, INFO, NO, forking)
     twin = runner.fork()
     assert twin.without_fork == ("cannot",)
     assert runner.without_fork == ()
     assert [plugin.name for plugin in twin.plugins] == ["can"]
-    twin.stop_waiting(WAITER)
+    twin.waking.stop_waiting(WAITER)
     assert forking.waiting == [WAITER]
 
 
@@ -486,7 +490,7 @@ def test_a_fork_remembers_classes_that_wait_for_anything() -> None:
     forking = Forking("f")
     gate = Gate("g", NO)
     runner = PluginRunner([forking, gate])
-    runner.wait(WAITER, INFO, NO, gate)
+    runner.waking.wait(WAITER, INFO, NO, gate)
     twin = runner.fork()
-    assert twin.take_woken(anything_changed=True) == [WAITER]
-    assert runner.take_woken(anything_changed=True) == [WAITER]
+    assert twin.waking.take_woken(anything_changed=True) == [WAITER]
+    assert runner.waking.take_woken(anything_changed=True) == [WAITER]

@@ -34,16 +34,16 @@ class OwnLabel:
 class TestPreemptible:
     def test_the_common_label_counts_everywhere(self) -> None:
         for runner in (PluginRunner([]), PluginRunner([OwnLabel()])):
-            assert runner.is_non_preemptible("a", {PREEMPTIBLE: "false"})
-            assert not runner.is_non_preemptible("a", {PREEMPTIBLE: "true"})
+            assert runner.placing.is_non_preemptible("a", {PREEMPTIBLE: "false"})
+            assert not runner.placing.is_non_preemptible("a", {PREEMPTIBLE: "true"})
 
     def test_a_plugins_label_counts_in_its_own_quotas(self) -> None:
         runner = PluginRunner([OwnLabel(), Silent()])
-        assert runner.has_own_labels
-        assert runner.is_non_preemptible("own", {"firm": "yes"})
-        assert not runner.is_non_preemptible("own", {"firm": "no"})
-        assert not runner.is_non_preemptible("other", {"firm": "yes"})
-        assert not PluginRunner([Silent()]).has_own_labels
+        assert runner.placing.has_own_labels
+        assert runner.placing.is_non_preemptible("own", {"firm": "yes"})
+        assert not runner.placing.is_non_preemptible("own", {"firm": "no"})
+        assert not runner.placing.is_non_preemptible("other", {"firm": "yes"})
+        assert not PluginRunner([Silent()]).placing.has_own_labels
 
 
 class QueueReader:
@@ -61,8 +61,8 @@ class QueueReader:
 
 def test_queues_reach_the_plugins_they_concern() -> None:
     runner = PluginRunner([QueueReader("a"), Silent(), QueueReader("b")])
-    assert runner.on_queue(build_queue("q")) == {"quota/a", "quota/b", "quota/of-q"}
-    assert runner.on_queue_gone("q") == {"quota/a-q", "quota/b-q"}
+    assert runner.facts.on_queue(build_queue("q")) == {"quota/a", "quota/b", "quota/of-q"}
+    assert runner.facts.on_queue_gone("q") == {"quota/a-q", "quota/b-q"}
 
 
 class Readiness:
@@ -91,4 +91,4 @@ NO_QUOTA = Refusal(reason=Reason.NO_QUOTA, quota="a")
 )
 def test_why_a_queue_does_not_work(answers: list[Refusal | None], want: Refusal | None) -> None:
     plugins = [Readiness(str(number), answer) for number, answer in enumerate(answers)]
-    assert PluginRunner([Silent(), *plugins]).why_not_ready(build_queue("q")) is want
+    assert PluginRunner([Silent(), *plugins]).placing.why_not_ready(build_queue("q")) is want

@@ -9,6 +9,7 @@ import pytest
 
 from queue_scheduler.decision import Dequeue, Reason, Refusal
 from queue_scheduler.engine.unit_questions import refusal_of_unit
+from queue_scheduler.framework.plugin_questions import view_all_quotas
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand
 from queue_scheduler.plugins.elastic_quota_tree import ElasticQuotaTreePlugin
@@ -441,4 +442,4 @@ def test_a_fork_decides_the_same_and_changes_nothing() -> None:
     plugin = next(iter(room.engine.plugins))
     assert isinstance(plugin, ElasticQuotaTreePlugin)
     plugin.fork().on_quota_source_gone(PLAIN)
-    assert [view.name for view in PluginRunner([plugin]).view_quotas()] == ["root", "root/a"]
+    assert [view.name for view in view_all_quotas(PluginRunner([plugin]))] == ["root", "root/a"]

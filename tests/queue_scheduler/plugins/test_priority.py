@@ -11,7 +11,7 @@ from shared_api.testing.object_builders import queue
 def test_the_higher_priority_goes_first() -> None:
     runner = PluginRunner([Priority()])
     queues = [queue("none"), queue("low", priority=-5), queue("high", priority=7)]
-    ordered = sorted(queues, key=runner.rank)
+    ordered = sorted(queues, key=runner.placing.rank)
     assert [each.metadata.name for each in ordered] == ["high", "none", "low"]
 
 

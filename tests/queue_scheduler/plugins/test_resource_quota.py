@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.extension_points import Supposed
+from queue_scheduler.framework.plugin_questions import loan_of, view_all_quotas
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
 from queue_scheduler.refusal_texts import stable_message
@@ -160,7 +161,7 @@ def test_granted_pods_are_counted_before_the_write() -> None:
     assert room.start("default") == ["b"]
     (plugin,) = room.engine.plugins
     assert isinstance(plugin, ResourceQuotaPlugin)
-    (view,) = PluginRunner([plugin]).view_quotas()
+    (view,) = view_all_quotas(PluginRunner([plugin]))
     assert view.used["pods"] == 2, "in addition to the pod of its earlier run"
 
 
@@ -207,7 +208,7 @@ def used(room: SourceEngine) -> tuple[int, int]:
     """Return the pods and CPUs that are charged to the one quota."""
     (plugin,) = room.engine.plugins
     assert isinstance(plugin, ResourceQuotaPlugin)
-    (view,) = PluginRunner([plugin]).view_quotas()
+    (view,) = view_all_quotas(PluginRunner([plugin]))
     return view.used.get("pods", 0), view.used.get("cpu", 0)
 
 
@@ -353,8 +354,8 @@ def test_a_fork_is_independent() -> None:
     assert isinstance(plugin, ResourceQuotaPlugin)
     fork = plugin.fork()
     fork.on_quota_source_gone(hard(cpu=4))
-    assert [view.name for view in PluginRunner([plugin]).view_quotas()] == ["ns/rq"]
-    assert PluginRunner([fork]).view_quotas() == []
+    assert [view.name for view in view_all_quotas(PluginRunner([plugin]))] == ["ns/rq"]
+    assert view_all_quotas(PluginRunner([fork])) == []
 
 
 def test_suppositions_without_other_units() -> None:
@@ -389,4 +390,4 @@ def test_its_units_say_what_they_were_admitted_on_and_borrow_nothing() -> None:
     assert record.admitted_on is not None
     rows = [(each.resource, each.limit, each.used) for each in record.admitted_on.limits()]
     assert rows == [("cpu", 4000, 1000)]
-    assert room.engine.plugins.loan_of(record.uid) is None
+    assert loan_of(room.engine.plugins, record.uid) is None

@@ -18,6 +18,7 @@ from queue_scheduler.cycles.event_handlers import EventHandlers
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.plugin_questions import list_quotas, view_all_quotas
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.elastic_quota_tree import ElasticQuotaTreePlugin
 from queue_scheduler.plugins.resource_quota import ResourceQuotaPlugin
@@ -352,14 +353,14 @@ def test_quotas_of_all_plugins_are_shown_and_measured() -> None:
     handlers.on_quota(None, elastic_quota_tree(TREE))
     quota = resource_quota("rq", hard={"cpu": 4})
     handlers.on_quota(None, quota)
-    assert shared.ask(lambda engine: engine.plugins.list_quotas()) == (
+    assert shared.ask(lambda engine: list_quotas(engine.plugins)) == (
         "root",
         "root/a",
         "root/b",
         "default/rq",
     )
-    assert [view.name for view in shared.ask(lambda engine: engine.plugins.view_quotas())] == [
-        *shared.ask(lambda engine: engine.plugins.list_quotas())
+    assert [view.name for view in shared.ask(lambda engine: view_all_quotas(engine.plugins))] == [
+        *shared.ask(lambda engine: list_quotas(engine.plugins))
     ]
     registry = CollectorRegistry()
     registry.register(StateCollector(shared, SchedulerMetrics(registry)))
@@ -370,7 +371,7 @@ def test_quotas_of_all_plugins_are_shown_and_measured() -> None:
     (facts,) = Snapshots(shared, VirtualClock().now).queues(["q"])
     assert facts.quotas == ["root/a"]
     handlers.on_quota(quota, None)
-    assert "default/rq" not in shared.ask(lambda engine: engine.plugins.list_quotas())
+    assert "default/rq" not in shared.ask(lambda engine: list_quotas(engine.plugins))
 
 
 class NoWorkers:
