@@ -164,7 +164,7 @@ class QuotaPlugin(ABC):
     def _required_in(self, quota: str) -> frozenset[str]:
         """Return the resources that every pod must request in a quota."""
         required = self._settings.required_requests
-        return required & self.quotas.governed(quota) if required else required
+        return required & self.quotas.stated.governed(quota) if required else required
 
     # --- waiting ------------------------------------------------------------------------------
 
@@ -252,7 +252,7 @@ class QuotaPlugin(ABC):
 
     def list_quotas(self) -> tuple[str, ...]:
         """Return the names of all quotas, sorted."""
-        return self.quotas.names()
+        return self.quotas.stated.names()
 
     def view_quota(self, name: str) -> QuotaView | None:
         """Return one quota with its numbers, or None."""

@@ -105,7 +105,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
         meta = unit.metadata
         quota = read_quota_name(meta.labels)
         by_namespace = () if quota else (f"namespace/{meta.namespace}",)
-        quota = quota or self.quotas.by_name.quota_of_namespace(meta.namespace)
+        quota = quota or self.quotas.stated.by_name.quota_of_namespace(meta.namespace)
         name = read_queue_name(meta.labels, meta.annotations) or unit.spec.queue or quota
         # A quota that exists but is unusable still places its units: the quota cache refuses them,
         # and wakes them once the quota is repaired.
@@ -132,17 +132,19 @@ class ElasticQuotaPlugin(QuotaPlugin):
     def _is_available(self, quota: str, namespace: str) -> bool:
         if not self.judges_namespaces:
             return True
-        return self.quotas.by_name.may_name(quota, namespace, self._available.get(namespace, ()))
+        return self.quotas.stated.by_name.may_name(
+            quota, namespace, self._available.get(namespace, ())
+        )
 
     def quota_names(self, unit: QueueUnit) -> tuple[str, ...]:
         """Return the unit's quota and its ancestors; the quota alone if it is unknown."""
         meta = unit.metadata
-        quota = self.quotas.by_name.quota_of(meta.labels, meta.namespace)
+        quota = self.quotas.stated.by_name.quota_of(meta.labels, meta.namespace)
         return self.quotas.chain(quota) or ((quota,) if quota else ())
 
     def quota_of_pod(self, namespace: str, labels: dict[str, str]) -> str:
         """Return the quota that koord-scheduler charges a pod to."""
-        return self.quotas.by_name.quota_of_pod(labels, namespace)
+        return self.quotas.stated.by_name.quota_of_pod(labels, namespace)
 
     # --- deciding -----------------------------------------------------------------------------
 
@@ -251,9 +253,11 @@ class ElasticQuotaPlugin(QuotaPlugin):
         meta = quota.metadata
         listed = frozenset({meta.namespace, *read_namespaces(quota)})
         concerned = sorted(listed | self._namespaces.pop(meta.key, frozenset()))
-        before = [self.quotas.by_name.quota_of_namespace(namespace) for namespace in concerned]
+        before = [
+            self.quotas.stated.by_name.quota_of_namespace(namespace) for namespace in concerned
+        ]
         required = self._required_in(meta.name)
-        took = self.quotas.by_name.takers.get(meta.name, frozenset())
+        took = self.quotas.stated.by_name.takers.get(meta.name, frozenset())
         if gone:
             self.quotas.on_quota_gone(meta.namespace, meta.name, meta.uid)
             self._uids.pop(meta.key, None)
@@ -267,13 +271,15 @@ class ElasticQuotaPlugin(QuotaPlugin):
         if not gone and is_parking(quota):
             self._parking[meta.key] = meta.name
         # Only quotas that came or went: an edit of amounts moves no unit.
-        names_now = frozenset(self.quotas.names()).difference(self._parking.values())
+        names_now = frozenset(self.quotas.stated.names()).difference(self._parking.values())
         known, self._known = self._known, names_now
         names = known.symmetric_difference(self._known)
-        after = [self.quotas.by_name.quota_of_namespace(namespace) for namespace in concerned]
+        after = [
+            self.quotas.stated.by_name.quota_of_namespace(namespace) for namespace in concerned
+        ]
         moved = [ns for ns, was, now in zip(concerned, before, after, strict=True) if was != now]
         if self.judges_namespaces:
-            takes = self.quotas.by_name.takers.get(meta.name, frozenset())
+            takes = self.quotas.stated.by_name.takers.get(meta.name, frozenset())
             moved = sorted({*moved, *(took ^ takes)})
         if moved or names:
             for key, pod in self._foreign.items():
@@ -346,7 +352,7 @@ class ElasticQuotaPlugin(QuotaPlugin):
 
     def charge_of_foreign(self, pod: ForeignPod) -> ForeignCharge:
         """Return what koord-scheduler charges for a pod that no unit stands for."""
-        quota = self.quotas.by_name.quota_of_pod(pod.labels, pod.namespace)
+        quota = self.quotas.stated.by_name.quota_of_pod(pod.labels, pod.namespace)
         demand = Demand(pod.request, pod.labels.get(PREEMPTIBLE) == "false")
         stage = pod.stage
         if stage is PodStage.PENDING and not self._capacity.fits_a_node(pod.request):

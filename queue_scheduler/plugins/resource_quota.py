@@ -166,7 +166,7 @@ class ResourceQuotaPlugin(QuotaPlugin):
         if not specs:
             del self._specs[namespace]
         self.quotas.put_specs(spec for each in self._specs.values() for spec in each.values())
-        self._known = frozenset(self.quotas.names())
+        self._known = frozenset(self.quotas.stated.names())
         after = self._quota_of(namespace)
         if before == after:
             is_same = required == self._required_in(after)

@@ -3,9 +3,10 @@
 Read in this order:
 
 1. ``quota_cache``: the entry: facts and charges in, whether a demand fits, which units to wake.
-2. ``quota_ledger``: what is charged, by unit; ``left_resources``: what still counts though a max no
-   longer names it; ``tree_usage``: the sums that follow; ``tree_changes``: when something was
-   charged; ``usage_trees``: all together, for all trees.
+2. ``stated_quotas``: the quotas as their objects state them; ``quota_ledger``: what is charged, by
+   unit; ``left_resources``: what still counts though a max no longer names it; ``tree_usage``: the
+   sums that follow; ``tree_changes``: when something was charged; ``usage_trees``: all together,
+   for all trees.
 3. ``limit_checks``: plain limits; ``min_guarantee``: what is kept for the owners of a min;
    ``claims``: the same beside pods that only claim a share.
 4. ``runtime_check``: the promise of ``queue_scheduler.quota.runtime_contract``, in a walk down one

@@ -1,7 +1,7 @@
 """All quotas with what is charged to them: whether a demand fits, and which waiters to wake.
 
 The entry of this package; only `reclaim` is called beside it, with its trees. Facts and charges are
-kept as they came (the specs of the quotas, `quota_ledger`). Trees with running sums (`usage_trees`)
+kept as they came (`stated_quotas`, `quota_ledger`). Trees with running sums (`usage_trees`)
 are built from them and updated with every charge. A change of a quota drops the trees and wakes all
 waiters; the next question builds the trees again, so many changes in a row cost one build.
 
@@ -33,6 +33,7 @@ from queue_scheduler.quota_cache.left_resources import LeftResources
 from queue_scheduler.quota_cache.min_guarantee import ProtectedDemands, check_guarantee
 from queue_scheduler.quota_cache.quota_ledger import ForeignCharge, Holder, QuotaLedger
 from queue_scheduler.quota_cache.quota_views import find_view
+from queue_scheduler.quota_cache.stated_quotas import StatedQuotas
 from queue_scheduler.quota_cache.tree_usage import Items, NodeUsage, TreeUsage
 from queue_scheduler.quota_cache.usage_trees import UsageTrees, build_usage_trees
 from queue_scheduler.quota_cache.wake_index import (
@@ -48,18 +49,21 @@ from queue_scheduler.quota_cache.wake_index import (
 from queue_scheduler.quota_cache.what_if import Added, net_changes, simulate_changes
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import NO_UID, Uid
-from shared_api.quota_names import NamedQuota, QuotaNames, build_quota_names
 from shared_api.resource_list import Amounts
 from shared_api.resource_names import RENAMED
-from shared_api.well_known_labels import JOB_COUNTS, SPECIAL_QUOTAS
+from shared_api.well_known_labels import JOB_COUNTS
 
 
 class QuotaCache:
-    """Everything the engine asks about quotas. Not thread-safe: the engine's lock guards it."""
+    """Everything the engine asks about quotas. Not thread-safe: the engine's lock guards it.
+
+    Attributes:
+        stated: The quotas as their objects state them; for questions.
+    """
 
     def __init__(self, settings: QuotaSettings) -> None:
         self._settings = settings
-        self._specs: dict[tuple[str, str], QuotaSpec] = {}
+        self.stated = StatedQuotas()
         self._nodes_total: Amounts | None = None
         self._ledger = QuotaLedger()
         self._left = LeftResources()
@@ -73,23 +77,20 @@ class QuotaCache:
         # Derived from the above; None until it is needed.
         self._trees: UsageTrees | None = None
         self._room: Room | None = None
-        self._lookup: QuotaNames | None = None
-        self._governed: dict[str, frozenset[str]] | None = None
 
     # --- facts: level-triggered, repeating one changes nothing ----------------------------------
 
     def on_quota(self, quota: ElasticQuota) -> None:
         """Take a new or changed ElasticQuota; never raises: what is wrong is in `problems`."""
         spec = parse_quota(quota)
-        key = (spec.namespace, spec.name)
-        known = self._specs.get(key)
+        known = self.stated.find(spec.namespace, spec.name)
         if known is not None and known.uid == spec.uid and self._settings.multi_quota_tree:
             spec = keep_tree(known, spec)
         if known != spec:
             in_runtime = self._settings.mode is QuotaMode.RUNTIME
-            if known is not None and in_runtime and self._oldest(spec.name) is known:
+            if known is not None and in_runtime and self.stated.oldest(spec.name) is known:
                 self._left.on_edit(known, spec, self._ledger)
-            self._specs[key] = spec
+            self.stated.put(spec)
             self._outdate()
 
     def on_quota_gone(self, namespace: str, name: str, uid: Uid = NO_UID) -> None:
@@ -97,18 +98,16 @@ class QuotaCache:
 
         Nothing happens if the object known by that name has another uid: it was recreated.
         """
-        spec = self._specs.get((namespace, name))
+        spec = self.stated.find(namespace, name)
         if spec is not None and (not uid or spec.uid == uid):
-            if self._oldest(name) is spec:
+            if self.stated.oldest(name) is spec:
                 self._left.on_quota_gone(name)
-            del self._specs[namespace, name]
+            self.stated.drop(spec)
             self._outdate()
 
     def put_specs(self, specs: Iterable[QuotaSpec]) -> None:
         """Replace all quotas by these; for plugins whose quotas are not ElasticQuotas."""
-        found = {(spec.namespace, spec.name): spec for spec in specs}
-        if found != self._specs:
-            self._specs = found
+        if self.stated.replace(specs):
             self._outdate()
 
     def on_capacity(self, total: Mapping[str, int] | None) -> None:
@@ -441,39 +440,22 @@ class QuotaCache:
 
     # --- views ----------------------------------------------------------------------------------
 
-    def names(self) -> tuple[str, ...]:
-        """Return the names of all quotas that exist, sorted; without root, system, default."""
-        return tuple(sorted({spec.name for spec in self._specs.values()} - SPECIAL_QUOTAS))
-
     def view(self, name: str) -> QuotaView | None:
         """Return one quota with its numbers, or None."""
         trees = self._trees or self._build()
-        return find_view(name, self._specs.values(), trees, self._ledger, self._protected)
+        return find_view(name, self.stated, trees, self._ledger, self._protected)
 
     def namespace_among_several(self, name: str) -> str:
         """Return the namespace of the quota that counts if several have this name, else ""."""
         problems = (self._trees or self._build()).problems_of(name)
         if not any(problem.kind is ProblemKind.DUPLICATE_NAME for problem in problems):
             return ""
-        return self._oldest(name).namespace
-
-    def _oldest(self, name: str) -> QuotaSpec:
-        """Return the quota that counts of those with a name; there is one."""
-        named = (spec for spec in self._specs.values() if spec.name == name)
-        return min(named, key=lambda spec: spec.age)
+        return self.stated.oldest(name).namespace
 
     def chain(self, name: str) -> tuple[str, ...]:
         """Return the quota and its ancestors, nearest first, without the root; () if unusable."""
         node = self.trees.nodes.get(name)
         return () if node is None else node.path
-
-    def governed(self, name: str) -> frozenset[str]:
-        """Return the resources in the max of a quota; none if there is no such quota."""
-        if self._governed is None:
-            # The oldest of a name counts, so it is put last.
-            specs = sorted(self._specs.values(), key=lambda spec: spec.age, reverse=True)
-            self._governed = {spec.name: frozenset(spec.max) for spec in specs}
-        return self._governed.get(name, frozenset())
 
     def find_unrequested(self, name: str, amounts: Amounts) -> tuple[str, ...]:
         """Return the governed resources that containers can request, if the amounts have none.
@@ -494,17 +476,6 @@ class QuotaCache:
         """Return the tree of a quota; "" is the default tree."""
         return self.trees.node_of_unit(name).tree.tree.tree_id
 
-    @property
-    def by_name(self) -> QuotaNames:
-        """Which quota a pod, a unit or a namespace belongs to; another object after an edit."""
-        # Not part of the trees: while quotas and pods arrive alternately, only names are needed.
-        if self._lookup is None:
-            self._lookup = build_quota_names(
-                NamedQuota(spec.created, spec.namespace, spec.name, spec.namespaces)
-                for spec in self._specs.values()
-            )
-        return self._lookup
-
     def problems(self) -> tuple[QuotaProblem, ...]:
         """Return what is wrong with quotas, sorted by quota and kind."""
         return tuple((self._trees or self._build()).forest.problems)
@@ -524,7 +495,7 @@ class QuotaCache:
     def fork(self) -> QuotaCache:
         """Return an independent copy; its trees are copied if there are any."""
         copy = QuotaCache(self._settings)
-        copy._specs = dict(self._specs)
+        copy.stated = self.stated.copy()
         copy._nodes_total = self._nodes_total
         copy._ledger = self._ledger.fork()
         copy._left = self._left.fork()
@@ -534,8 +505,6 @@ class QuotaCache:
         else:
             trees = copy._trees = self._trees.fork()
             copy._protected = self._protected.fork_into(trees.trees, trees.entitlements)
-        # Replaced, never changed.
-        copy._lookup, copy._governed = self._lookup, self._governed
         return copy
 
     def validate(self) -> None:
@@ -554,7 +523,6 @@ class QuotaCache:
         self._changes += 1
 
     def _outdate(self) -> None:
-        self._lookup = self._governed = None
         self._drop_trees()
         # The limits that they wait and compete for may be other ones now.
         self._waiting.wake_all(domains_differ=True)
@@ -572,9 +540,8 @@ class QuotaCache:
         return trees
 
     def _build_trees(self) -> UsageTrees:
-        specs = self._specs.values()
         left = self._left.sums()
-        return build_usage_trees(self._settings, specs, self._nodes_total, self._ledger, left)
+        return build_usage_trees(self._settings, self.stated, self._nodes_total, self._ledger, left)
 
 
 def _may_be_requested(resource: str) -> bool:

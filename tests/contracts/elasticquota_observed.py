@@ -178,7 +178,7 @@ def is_promised(vector: Json) -> bool:
     for pod in pods:
         demand = add(demand, parse_amounts(requests_of(pod)))
     quota = names.pop()
-    if quota not in quotas.names():
+    if quota not in quotas.stated.names():
         quota = DEFAULT_QUOTA
     return quotas.check(quota, Demand(demand, any(pod["np"] for pod in pods))) is None
 
@@ -207,7 +207,7 @@ def quotas_of(vector: Json) -> QuotaCache:
             pod = step["pod"]
             quotas.on_foreign(
                 pod["name"],
-                quotas.by_name.quota_of_pod({QUOTA_NAME: pod["quota"]}, ""),
+                quotas.stated.by_name.quota_of_pod({QUOTA_NAME: pod["quota"]}, ""),
                 parse_amounts(pod["req"]),
                 stage=PodStage.BOUND if pod["node"] else PodStage.PENDING,
                 non_preemptible=pod["np"],

@@ -24,7 +24,7 @@ JOBS = (Uid("one"), Uid("two"))
 def with_held_pods(rng: random.Random) -> QuotaCache:
     quotas = random_quotas(rng, random_settings(rng, QuotaMode.RUNTIME), 1)
     for job in JOBS:
-        for quota in rng.sample(quotas.names(), min(2, len(quotas.names()))):
+        for quota in rng.sample(quotas.stated.names(), min(2, len(quotas.stated.names()))):
             asked = random_amounts(rng, 8)
             quotas.on_foreign(f"held:{job}:{quota}", quota, asked, stage=PodStage.HELD, job=job)
     quotas.validate()
@@ -66,7 +66,7 @@ def released(quotas: QuotaCache, quota: str, demand: Demand) -> QuotaCache:
 def test_a_demand_fits_where_it_fits_with_and_without_claims(seed: int) -> None:
     rng = random.Random(seed)
     quotas = with_held_pods(rng)
-    for quota in quotas.names():
+    for quota in quotas.stated.names():
         demand = Demand(random_amounts(rng, 8), job=rng.choice(JOBS))
         got = quotas.check(quota, demand)
         node = quotas.trees.nodes.get(quota)
@@ -85,7 +85,7 @@ def test_a_question_beside_claims_changes_nothing(seed: int) -> None:
     rng = random.Random(seed)
     quotas = with_held_pods(rng)
     before = {name: quotas.trees.nodes[name].sums() for name in quotas.trees.nodes}
-    for quota in quotas.names():
+    for quota in quotas.stated.names():
         demand = Demand(random_amounts(rng, 8), job=rng.choice(JOBS))
         twin = quotas.fork()
         assert quotas.every_refusal(quota, demand) == twin.every_refusal(quota, demand)

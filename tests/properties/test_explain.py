@@ -51,7 +51,7 @@ def test_every_max_on_the_way_up_that_is_too_small_is_named(seed: int) -> None:
     settings = replace(random_settings(rng, QuotaMode.MAX), foreign_pending=False)
     quotas = random_quotas(rng, settings)
     quota, demand = rng.choice(NAMES), Demand(random_amounts(rng, 12))
-    if quota not in quotas.names() or not quotas.trees.nodes.get(quota):
+    if quota not in quotas.stated.names() or not quotas.trees.nodes.get(quota):
         return
     found = quotas.every_refusal(quota, demand)
     assert {(each.quota, each.resource) for each in found} == set(too_small(quotas, quota, demand))

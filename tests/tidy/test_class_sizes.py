@@ -30,9 +30,10 @@ MOST_METHODS: Final = 15
 MOST_LINES: Final = 300
 
 LARGER: Final = {
-    "Engine": "the only interface to the scheduler's state: a method for each fact and query",
-    "QuotaCache": "the only interface of its package: ledger, trees and waiters get every fact of a"
-    " quota, and are consistent for every query",
+    "Engine": "a method for each fact and each outcome: calls are passed on and recorded by their"
+    " names; what is only asked is asked of its parts",
+    "QuotaCache": "a charge or an edit marks the waiters, which the same trees check again: a part"
+    " for the waiters would hold the cache that holds it",
 }
 """By name of the class: why it is not split."""
 

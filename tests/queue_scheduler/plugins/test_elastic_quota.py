@@ -297,7 +297,7 @@ def test_a_fork_has_its_own_usage() -> None:
     assert other is not None
     assert (view.used.get("cpu", 0), other.used["cpu"]) == (0, 4000)
     assert twin.on_quota(quota("new")) == ("quota/new",)
-    assert plugin.quotas.names() == ("team",)
+    assert plugin.quotas.stated.names() == ("team",)
 
 
 def test_a_fork_counts_its_own_nodes() -> None:

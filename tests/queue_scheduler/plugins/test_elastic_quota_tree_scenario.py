@@ -105,7 +105,7 @@ def test_tree_unit_scenario_a_recreated_tree_finds_its_bookings() -> None:
     scenario = Scenario()
     scenario.plugin.on_quota_source_gone(SCENARIO)
     assert not scenario.plugin.knows_quota(LEAVES[0])
-    assert scenario.plugin.quotas.names() == ()
+    assert scenario.plugin.quotas.stated.names() == ()
     scenario.plugin.on_quota_source(SCENARIO)
     assert scenario.used("root") == {"cpu": 8000, JOBS: 4}
     assert scenario.plugin.reserve(info(LEAVES[0], 1000)) is None

@@ -126,7 +126,7 @@ def test_a_late_delete_of_an_earlier_object_is_ignored() -> None:
     quotas.on_quota(build_quota("a", maximum={"x": 9}, parent="p", uid="second"))
     quotas.on_quota_gone("ns", "a", Uid("a"))
     quotas.on_quota_gone("other", "a", Uid("second"))
-    assert quotas.names() == ("a", "p", "r")
+    assert quotas.stated.names() == ("a", "p", "r")
 
 
 def test_units_before_their_quota_count_once_it_appears() -> None:
@@ -206,7 +206,7 @@ def test_views_show_the_amounts_of_a_quota() -> None:
 def test_pods_and_namespaces_find_their_quota() -> None:
     quotas = new_quotas()
     quotas.on_quota(build_quota("b", annotations={QUOTA_NAMESPACES: '["ns1"]'}))
-    names = quotas.by_name
+    names = quotas.stated.by_name
     assert names.quota_of_pod({QUOTA_NAME: "a"}, "ns1") == "a"
     assert names.quota_of_pod({}, "ns1") == "b"
     assert names.quota_of_pod({}, "elsewhere") == DEFAULT_QUOTA
@@ -216,7 +216,7 @@ def test_pods_and_namespaces_find_their_quota() -> None:
 def test_special_objects_give_their_max_and_get_no_name() -> None:
     quotas = QuotaCache(QuotaSettings(mode=QuotaMode.MAX))
     quotas.on_quota(build_quota(DEFAULT_QUOTA, maximum={"x": 5}))
-    assert quotas.names() == ()
+    assert quotas.stated.names() == ()
     assert quotas.check(DEFAULT_QUOTA, Demand({"x": 5})) is None
     assert quotas.check(DEFAULT_QUOTA, Demand({"x": 6})) is not None
 
