@@ -114,7 +114,7 @@ class QueueUnitInfo(msgspec.Struct, frozen=True, gc=False):
         quota: Name of the quota it is charged to.
         demand: What it asks for.
         non_preemptible: Its pods may not be preempted, so they must fit the quota's min too
-            (`PluginRunner.is_non_preemptible`).
+            (`PluginPlacing.is_non_preemptible`).
         priority: The effective one: `spec.priority`, or the maximum of its queue if that is less.
         order_key: Position in the queue (`queue_policies`).
         class_key: Units of one class are decided once per wake.

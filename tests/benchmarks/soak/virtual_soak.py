@@ -37,7 +37,7 @@ SAMPLES: Final = 240
 RSS_FLOOR_MB: Final = 2.0
 ENTRY_FLOOR: Final = 20.0
 """Entries that mean nothing, beside thousands of jobs."""
-BOUNDED: Final = {"_units.gone._newer": GONE_REMEMBERED, "_units.gone._older": GONE_REMEMBERED}
+BOUNDED: Final = {"units.gone._newer": GONE_REMEMBERED, "units.gone._older": GONE_REMEMBERED}
 """What remembers past units, and how many at most."""
 START_SECONDS: Final = 20.0
 STOP_SECONDS: Final = 30.0

@@ -14,12 +14,12 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from structlog.testing import capture_logs
 
+from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.additions import OFF, ViewT
 from queue_scheduler.debug_api.app import build_app
 from queue_scheduler.debug_api.parameters import MAX_OFFSET, MAX_PAGE
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.debug_api.views import QuotaTreePage
-from queue_scheduler.framework.plugin_runner import PluginRunner
 from shared_api.debug_api.access import open_access
 from shared_api.debug_api.router_group import Guard
 from shared_api.question_errors import Code, QuestionError
@@ -171,7 +171,7 @@ def test_an_unexpected_error_is_json_and_one_log_line(
     kit: ShellKit, path: str, guard: Guard, error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     route = Route("/debug/plugins/mine/x", explode)
-    monkeypatch.setattr(PluginRunner, "view_quotas", explode)
+    monkeypatch.setattr(views, "view_all_quotas", explode)
     state = StateAnswers(kit.shared, lambda: True)
     with (
         capture_logs() as logs,

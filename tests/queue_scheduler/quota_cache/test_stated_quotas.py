@@ -6,7 +6,7 @@ import pytest
 
 from queue_scheduler.quota.quota_spec import QuotaSpec
 from queue_scheduler.quota_cache.stated_quotas import StatedQuotas
-from shared_api.timestamps import Timestamp
+from shared_api.objects.meta import Timestamp
 
 OLD = QuotaSpec(name="team", namespace="ns-old", created=Timestamp("2024-01-01T00:00:00Z"))
 NEW = QuotaSpec(
