@@ -39,5 +39,5 @@ def test_a_container_that_keeps_what_is_gone_is_found(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(Engine, "on_queue_unit_gone", keep)
     names, complaints = grown()
-    assert names == ["_growths.kept"]
-    assert complaints == [f"_growths.kept has {JOBS} entries after the last job"]
+    assert names == ["growths.kept"]
+    assert complaints == [f"growths.kept has {JOBS} entries after the last job"]
