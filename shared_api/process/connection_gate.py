@@ -559,9 +559,7 @@ class ConnectionGate:
             detail = f"a body may have at most {self._max_body} bytes"
             connection.refusal = text_answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
         elif not self._has_place_for_body():
-            connection.refusal = text_answer(
-                HTTPStatus.SERVICE_UNAVAILABLE, "many requests; ask again"
-            )
+            connection.refusal = _BUSY
         # Of a body in chunks nobody knows how much there would be to discard.
         is_endless = length > MAX_DISCARDED or connection.chunks is not None
         if connection.refusal is not None and is_endless:
@@ -701,6 +699,9 @@ def _states_body(request: Request) -> bool:
 
 def _deadline_of(connection: _Connection) -> float:
     return connection.deadline
+
+
+_BUSY: Final = text_answer(HTTPStatus.SERVICE_UNAVAILABLE, "many requests; ask again")
 
 
 def _host_of(connection: _Connection) -> str:
