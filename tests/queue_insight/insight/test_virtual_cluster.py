@@ -8,7 +8,9 @@ from math import inf
 import pytest
 from msgspec.structs import replace
 
+from queue_insight.insight.trials import SpentError
 from queue_insight.insight.virtual_cluster import EventKind
+from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.deadlines import Timeouts
 from queue_scheduler.queueing.strict_mode import StrictMode
@@ -53,6 +55,15 @@ def test_now_and_wall_advance_together() -> None:
     story.run(1010.0)
     assert story.events[0].unit.metadata.creation_timestamp == "2026-11-01T10:00:07Z"
     assert story.cluster.wall == EPOCH + timedelta(seconds=10)
+
+
+def test_no_unit_is_decided_once_the_result_is_no_longer_wanted() -> None:
+    story = Story(town_engine(), [(0.0, job("x")), (0.0, job("y"))])
+    looks = iter((False, False, True))
+    with pytest.raises(SpentError):
+        story.cluster.run(is_over=lambda: next(looks))
+    assert story.of("y") == ["0 arrived"], "the look after the decision about x says so"
+    assert story.cluster.engine.units.records["ns/y"].state is UnitState.WAITING
 
 
 def test_a_run_stops_at_its_time_and_goes_on() -> None:
