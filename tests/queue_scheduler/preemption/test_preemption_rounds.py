@@ -13,7 +13,7 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.preemption.blocked_classes import SEARCH_AGAIN_SECONDS
 from queue_scheduler.preemption.nomination import NOMINATED_SECONDS, for_whom_mark
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from shared_api.objects.meta import Condition, Timestamp
+from shared_api.objects.meta import Condition, Timestamp, Uid
 from shared_api.testing.object_builders import elastic_quota
 from shared_api.well_known_labels import (
     AVAILABLE_QUOTA,
@@ -351,3 +351,11 @@ def test_an_owner_evicts_the_large_unit_where_a_cheaper_one_leaves_too_little() 
     assert isinstance(found, Preempt), found
     assert [victim.unit for victim in found.victims] == ["ns/large"]
     check_victims(engine, found, NOW)
+
+
+def test_rests_of_rounds_are_taken_over_and_looked_at() -> None:
+    engine, _ = new_engine()
+    engine.rounds.resume({}, ("ns/had",), {Uid("u"): 5.0})
+    assert engine.rounds.rests == {"u": 5.0}
+    assert list(engine.nominations.spent) == ["ns/had"]
+    assert not engine.rounds.is_idle
