@@ -23,6 +23,7 @@ from shared_api.well_known_labels import (
     STOP_POLICY,
     WAIT_FOR_PODS_RUNNING,
 )
+from tests.properties import engine_kit
 from tests.properties.engine_kit import admitted, build_queue, build_unit, changed
 from tests.properties.preemption_checks import check_victims
 from tests.properties.real_quotas import new_engine
@@ -354,7 +355,7 @@ def test_an_owner_evicts_the_large_unit_where_a_cheaper_one_leaves_too_little() 
 
 
 def test_rests_of_rounds_are_taken_over_and_looked_at() -> None:
-    engine, _ = new_engine()
+    engine, _ = engine_kit.new_engine()
     engine.rounds.resume({}, ("ns/had",), {Uid("u"): 5.0})
     assert engine.rounds.rests == {"u": 5.0}
     assert list(engine.nominations.spent) == ["ns/had"]
