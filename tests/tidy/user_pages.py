@@ -24,6 +24,9 @@ METRIC_TYPES: Final = {
     "Counter": "_total",
     "CounterMetricFamily": "_total",
     "CounterOfObjects": "_total",
+    "counter": "_total",  # the constructors with their registry
+    "gauge": "",
+    "histogram": "",
     "Gauge": "",
     "GaugeMetricFamily": "",
     "Histogram": "",
