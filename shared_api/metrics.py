@@ -52,30 +52,34 @@ class WorkQueueMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         name = ("name",)
-        gauge = partial(Gauge, registry=registry, labelnames=name)
-        counter = partial(Counter, registry=registry, labelnames=name)
-        histogram = partial(Histogram, registry=registry, labelnames=name)
-        self.depth = gauge("workqueue_depth", "Keys that wait for a worker")
-        self.adds = counter("workqueue_adds", "Keys that asked for work, repeats left out")
-        self.retries = counter("workqueue_retries", "Keys added again after a failure")
+        gauge = partial(Gauge, registry=registry)
+        counter = partial(Counter, registry=registry)
+        histogram = partial(Histogram, registry=registry)
+        self.depth = gauge("workqueue_depth", "Keys that wait for a worker", name)
+        self.adds = counter("workqueue_adds", "Keys that asked for work, repeats left out", name)
+        self.retries = counter("workqueue_retries", "Keys added again after a failure", name)
         self.queue_duration = histogram(
             "workqueue_queue_duration_seconds",
             "How long a key waited for a worker, in seconds",
+            name,
             buckets=QUEUE_SECONDS,
         )
         self.work_duration = histogram(
             "workqueue_work_duration_seconds",
             "How long a worker took for a key, in seconds",
+            name,
             buckets=QUEUE_SECONDS,
         )
 
         self.exceptions = counter(
             "koord_queue_key_errors",
             "Exceptions while a key was processed; the key is tried again after a pause",
+            name,
         )
         self.failing = gauge(
             "koord_queue_failing_keys",
             "Keys that have failed again and again, for whatever reason, and are still tried",
+            name,
         )
         # Read by the probe of readiness, written while a program is built.
         self._failing: dict[str, Callable[[], float]] = {}
@@ -262,19 +266,23 @@ class InformerMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         resource = ("resource",)
-        gauge = partial(Gauge, registry=registry, labelnames=resource)
+        gauge = partial(Gauge, registry=registry)
         counter = partial(Counter, registry=registry)
-        self.objects = gauge("koord_queue_informer_objects", "Objects in a cache")
+        self.objects = gauge("koord_queue_informer_objects", "Objects in a cache", resource)
         self.synced = gauge(
-            "koord_queue_informer_synced", "1 when every handler has seen the whole first list"
+            "koord_queue_informer_synced",
+            "1 when every handler has seen the whole first list",
+            resource,
         )
         self.undecodable = gauge(
             "koord_queue_informer_undecodable_objects",
             "Objects whose newest version could not be read (the last good one counts)",
+            resource,
         )
         self.watch_age = gauge(
             "koord_queue_informer_watch_age_seconds",
             "Seconds since a watch last brought anything (bookmarks come about every minute)",
+            resource,
         )
         self.lists = counter("koord_queue_informer_lists", "Complete lists", resource)
         self.watch_ends = counter(
