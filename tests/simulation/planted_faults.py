@@ -240,7 +240,7 @@ def backoff_ignored(plant: Plant) -> None:
 
 @fault("a unit in backoff is never requeued")
 def backoff_never_ends(plant: Plant) -> None:
-    plant.replace(BackoffRequeue, "step", lambda _requeue: None)
+    plant.replace(BackoffRequeue, "_reconcile", lambda _requeue, _key: None)
 
 
 @fault("Block and FIFO hold no unit back")
