@@ -17,7 +17,7 @@ from queue_insight.debug_api.engine_state import State
 from queue_insight.debug_api.question_budget import QuestionBudget
 from queue_insight.debug_api.question_caller import caller_of
 from queue_insight.what_if.at_once import AtOnce, Eviction, Start, Wait, answer_at_once
-from queue_insight.what_if.edit import Edit, EditError
+from queue_insight.what_if.edit import Edit, EditError, FieldError
 from queue_insight.what_if.horizon import Horizon
 from queue_insight.what_if.measures import COMPLETED, Comparison, Spread
 from queue_scheduler.debug_api.hiding import OF_OTHERS, OfUnit, Owner, SumOf, hide
@@ -343,16 +343,29 @@ def _hours(seconds: int) -> float:
     return round(seconds / HOUR, 3)
 
 
+class WrongEditError(QuestionError):
+    """A question with an edit that is wrong, or that its caller may not try.
+
+    Attributes:
+        error: Which edit and field, and what is wrong.
+    """
+
+    def __init__(self, error: EditError, code: Code = Code.INVALID_ARGUMENT) -> None:
+        super().__init__(code, str(error))
+        self.error = error
+
+
 def refuse_edits_of_others(question: WhatIfQuestion, may_read: MayRead) -> None:
     """Refuse edits of units that the caller may not read: an answer would tell about them.
 
     Raises:
-        QuestionError: PERMISSION_DENIED.
+        WrongEditError: PERMISSION_DENIED.
     """
     for number, edit in enumerate(question.edits):
         if edit.kind == "QueueUnit" and edit.namespace and not may_read(edit.namespace):
-            detail = f"edits[{number}].namespace: you may not list the units of {edit.namespace!r}"
-            raise QuestionError(Code.PERMISSION_DENIED, detail)
+            text = f"you may not list the units of {edit.namespace!r}"
+            error = EditError(number, FieldError("namespace", text))
+            raise WrongEditError(error, Code.PERMISSION_DENIED)
 
 
 # --- who answers ----------------------------------------------------------------------------------
@@ -408,15 +421,16 @@ class WhatIfAnswers:
             caller: Whose budget is charged, as `question_caller.caller_of` tells.
 
         Raises:
-            QuestionError: INVALID_ARGUMENT: an edit is wrong, or all together cost too much; the
-                detail names the edit and its field. RESOURCE_EXHAUSTED: the budget is spent.
+            WrongEditError: INVALID_ARGUMENT: an edit is wrong, or all together cost too much; the
+                detail names the edit and its field.
+            QuestionError: RESOURCE_EXHAUSTED: the budget is spent.
         """
         edits = [each.as_edit() for each in question.edits]
         with self._budget.spend(caller):
             try:
                 return self._answer(edits, question)
             except EditError as error:
-                raise QuestionError(Code.INVALID_ARGUMENT, str(error)) from error
+                raise WrongEditError(error) from error
             finally:
                 # Two copies of the engine have decided for all units; the next may need as much.
                 give_back()

@@ -13,6 +13,7 @@
 | /page/units/{namespace}/{name} | a unit |
 | /page/units/{namespace}/{name}/changes | what would start it now |
 | /page/quotas/{name} | a quota |
+| /page/names | what the form of what-if questions offers |
 | POST /page/what-if | what edits would change |
 
 Every visitor who is identified may ask all of them but the last, which takes the right that the
@@ -43,17 +44,20 @@ from queue_insight.debug_api.what_if_routes import PATH as WHAT_IF_PATH
 from queue_insight.debug_api.what_if_routes import (
     WhatIfQuestion,
     WhatIfView,
+    WrongEditError,
     refuse_edits_of_others,
 )
 from queue_insight.page.browser_guard import BrowserGuard
 from queue_insight.page.caller_bound import CallerBound
 from queue_insight.page.event_stream import Streams, add_events, answers_with
+from queue_insight.page.known_names import KnownNames, show_names
 from queue_insight.page.known_state import KnownState, KnownStates
 from queue_insight.page.live import Changes
 from queue_insight.page.login import LoggedInVisitors, LoginRate, add_login
 from queue_insight.page.networks import Networks
 from queue_insight.page.overview import Overview, show_overview, show_queue
 from queue_insight.page.page_metrics import CountedRequests, PageMetrics
+from queue_insight.page.question_words import describe_edit, describe_mistakes
 from queue_insight.page.queue_table import encode_csv
 from queue_insight.page.queue_view import (
     QueueContent,
@@ -69,7 +73,7 @@ from queue_insight.page.quota_view import QuotaPage, show_quota
 from queue_insight.page.sessions import Sessions
 from queue_insight.page.shared_answers import SharedAnswers, T
 from queue_insight.page.sources import EngineAtTime, PageSources
-from queue_insight.page.static_files import read_files, static_routes
+from queue_insight.page.static_files import elsewhere, read_files, static_routes
 from queue_insight.page.unit_view import UnitPage, check_namespace, show_unit
 from queue_insight.page.visitors import LocalVisitors, Visitor, Visitors
 from queue_scheduler.debug_api.hiding import hide
@@ -90,6 +94,7 @@ from shared_api.debug_api.json_body import (
     schema_of,
 )
 from shared_api.debug_api.views import View
+from shared_api.question_errors import QuestionError
 from shared_api.timestamps import rfc3339
 
 MAX_FILTER: Final = 500
@@ -314,6 +319,11 @@ class Pages:
         rows = show_units(found, self._start_of(at))
         return encode_csv(hide(each, visitor.may_read) for each in rows)
 
+    def names(self, visitor: Visitor) -> Response:
+        """The names that the form of what-if questions offers."""
+        asked, state = self._sources.at(None), self.states.of_now()
+        return self._encode(visitor, state, "names", lambda: show_names(asked, state, visitor))
+
     def what_if(self, visitor: Visitor, body: PostedBody) -> WhatIfView:
         """What edits would change.
 
@@ -323,9 +333,12 @@ class Pages:
         refusal = visitor.refusal_of(ASK_WHAT_IF)
         if refusal is not None:
             raise refusal
-        question = read_json(body, WhatIfQuestion)
-        refuse_edits_of_others(question, visitor.may_read)
-        found = self._sources.what_if(question, user_key(visitor.user))
+        question = read_json(body, WhatIfQuestion, describe_mistakes)
+        try:
+            refuse_edits_of_others(question, visitor.may_read)
+            found = self._sources.what_if(question, user_key(visitor.user))
+        except WrongEditError as error:
+            raise QuestionError(error.code, describe_edit(error.error, question)) from error
         return hide(found, visitor.may_read)
 
 
@@ -358,7 +371,9 @@ def build_page_app(
         metrics: Counts.
     """
     app = build_page_api(sources, login, metrics)
-    app.router.routes.extend(static_routes(read_files()))
+    files = read_files()
+    app.router.routes.extend(static_routes(files))
+    app.router.default = elsewhere(files)
     guard = BrowserGuard(app, hosts)
     bound = CallerBound(guard, login and login.sessions, login.shared if login else ())
     return CountedRequests(bound, metrics, sources.clock)
@@ -374,7 +389,7 @@ def build_page_api(sources: PageSources, login: Login | None, metrics: PageMetri
         # As the application's own handler it would answer, and raise again.
         middleware=[Middleware(ExceptionMiddleware, handlers={Exception: _answer_failure})],
     )
-    add_refusals(app)
+    add_refusals(app, describe_mistakes)
     app.add_exception_handler(ClientDisconnect, _answer_late)
     visitors: Visitors = LocalVisitors()
     recheck: LoggedInVisitors | None = None
@@ -390,7 +405,7 @@ def build_page_api(sources: PageSources, login: Login | None, metrics: PageMetri
     turns = AnswerTurns(sources.clock, NOW)
     _add_answers(app, pages, visitors, turns)
     _add_unqueued(app, pages, visitors, turns)
-    _add_what_if(app, pages, visitors)
+    _add_what_if(app, pages, visitors, turns)
     return app
 
 
@@ -470,11 +485,19 @@ def _add_unqueued(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerT
     app.head(path, include_in_schema=False)(timed)
 
 
-def _add_what_if(app: FastAPI, pages: Pages, visitors: Visitors) -> None:
+def _add_what_if(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerTurns) -> None:
+    def names(visitor: Visitor) -> Response:
+        return pages.names(visitor)
+
     def what_if(visitor: Visitor, body: Sent) -> WhatIfView:
         return pages.what_if(visitor, body)
 
-    what_if.__annotations__["visitor"] = Annotated[Visitor, Depends(visitors.identify)]
+    for each in (names, what_if):
+        each.__annotations__["visitor"] = Annotated[Visitor, Depends(visitors.identify)]
+    path = "/page/names"
+    timed = turns.in_turn(names, _asker)
+    app.get(path, response_model=KnownNames, responses=problems(BUSY))(timed)
+    app.head(path, include_in_schema=False)(timed)
     app.post(
         "/page/what-if",
         openapi_extra=request_body({JSON: schema_of(WhatIfQuestion)}),

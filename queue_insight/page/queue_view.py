@@ -155,7 +155,7 @@ def _sorted(units: list[UnitFacts], sort: str) -> list[UnitFacts]:
         return units
     key = SORTS.get(sort.removeprefix("-"))
     if key is None:
-        wrong = f"sort is to be one of {', '.join(SORTS)}, not {sort!r}"
+        wrong = f"The order can be one of {', '.join(SORTS)}, not {sort!r}."
         raise QuestionError(Code.INVALID_ARGUMENT, wrong)
     return sorted(units, key=key, reverse=sort.startswith("-"))  # type: ignore[arg-type]  # all of one key are comparable
 
@@ -171,6 +171,6 @@ def _read_word(word: str) -> Callable[[UnitFacts], bool]:
         return lambda unit: any(word in FIELDS[each](unit).lower() for each in _FREE)
     read = FIELDS.get(field)
     if read is None:
-        wrong = f"filter: {field!r} is none of {', '.join(FIELDS)}"
+        wrong = f"The filter has no field {field!r}; it has {', '.join(FIELDS)}."
         raise QuestionError(Code.INVALID_ARGUMENT, wrong)
     return lambda unit: text in read(unit).lower()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import mimetypes
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from http import HTTPStatus
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -17,10 +17,12 @@ from typing import Final, NamedTuple
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 INDEX: Final = "index.html"
+NOT_FOUND: Final = HTTPStatus.NOT_FOUND.value
 VIEWS: Final = (
     "/",
     "/queues/{name}",
@@ -31,6 +33,9 @@ VIEWS: Final = (
     "/login",
 )
 """Paths of views: the window reads its own path."""
+
+NO_VIEWS: Final = ("/page/", "/assets/")
+"""Prefixes of paths that are never views: what is missing there is answered with JSON."""
 
 NO_INDEX: Final = b"<!doctype html><title>Koord-Queue</title><p>The page is not installed."
 
@@ -89,10 +94,29 @@ def static_routes(found: dict[str, StaticFile]) -> list[Route]:
     def asset(request: Request) -> Response:
         file = found.get(request.path_params["path"])
         if file is None:
-            raise HTTPException(HTTPStatus.NOT_FOUND.value, "there is no such file")
+            raise HTTPException(NOT_FOUND, "there is no such file")
         return _answer(request, file)
 
     return [*(Route(path, index) for path in VIEWS), Route("/assets/{path:path}", asset)]
+
+
+def elsewhere(found: dict[str, StaticFile]) -> ASGIApp:
+    """Return what answers paths that no route has: 404, for a browser with the window.
+
+    The window says that it has no such view, and leads back.
+    """
+
+    def answer_missing(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        is_view = scope["method"] in {"GET", "HEAD"} and not scope["path"].startswith(NO_VIEWS)
+        page = found[INDEX]
+        answer = (
+            Response(page.content, NOT_FOUND, {"Cache-Control": page.cache}, page.media_type)
+            if is_view
+            else JSONResponse({"detail": "There is nothing at this address."}, NOT_FOUND)
+        )
+        return answer(scope, receive, send)
+
+    return answer_missing
 
 
 def _answer(request: Request, file: StaticFile) -> Response:

@@ -5,6 +5,7 @@ Every refusal and failure is JSON with a `detail`, including exceptions of plugi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -15,7 +16,7 @@ from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from shared_api.debug_api.json_body import describe_errors
+from shared_api.debug_api.json_body import Mistakes, describe_errors
 from shared_api.debug_api.question_statuses import STATUSES
 from shared_api.debug_api.router_group import Guard
 from shared_api.debug_api.views import PathList, ProblemView
@@ -64,17 +65,21 @@ def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
     return {code: {"model": ProblemView} for code in codes}
 
 
-def add_refusals(app: FastAPI) -> None:
-    """Let an application answer with a `detail` where its routes raise why there is no answer."""
-    app.add_exception_handler(RequestValidationError, _answer_invalid)
+def add_refusals(app: FastAPI, describe: Callable[[Mistakes], str] = describe_errors) -> None:
+    """Let an application answer with a `detail` where its routes raise why there is no answer.
+
+    Args:
+        app: The application.
+        describe: Returns what is said of wrong parameters.
+    """
+
+    def answer_invalid(_request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        detail = describe(error.errors())
+        return JSONResponse({"detail": detail}, HTTPStatus.UNPROCESSABLE_ENTITY.value)
+
+    app.add_exception_handler(RequestValidationError, answer_invalid)
     app.add_exception_handler(QuestionError, _answer_question_error)
-
-
-def _answer_invalid(_request: Request, error: Exception) -> JSONResponse:
-    """Answer a request whose parameters are wrong with a sentence, as all other refusals have."""
-    assert isinstance(error, RequestValidationError)
-    detail = describe_errors(error.errors())
-    return JSONResponse({"detail": detail}, HTTPStatus.UNPROCESSABLE_ENTITY.value)
 
 
 def _answer_question_error(_request: Request, error: Exception) -> JSONResponse:

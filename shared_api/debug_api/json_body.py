@@ -15,9 +15,9 @@ FastAPI's own parameters for bodies are not used: it parses them before the guar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
@@ -39,6 +39,9 @@ _OWN_SITE: Final = frozenset({"same-origin", "none"})
 """Values of Sec-Fetch-Site: a page of this server, or no page at all."""
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
+
+Mistakes: TypeAlias = Sequence[Mapping[str, Any]]
+"""Mistakes as pydantic lists them, each with `loc` and `msg`."""
 
 
 class PostedBody(NamedTuple):
@@ -112,25 +115,32 @@ def _too_long(most: int) -> HTTPException:
     return HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE.value, detail)
 
 
-def read_json(body: PostedBody, model: type[ModelT]) -> ModelT:
+def describe_errors(found: Mistakes) -> str:
+    """Return mistakes that pydantic has found as one sentence, each with the name of its field."""
+    said = [f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in found]
+    more = f" (and {len(said) - MAX_ERRORS} more)" if len(said) > MAX_ERRORS else ""
+    return "; ".join(said[:MAX_ERRORS]) + more
+
+
+def read_json(
+    body: PostedBody, model: type[ModelT], describe: Callable[[Mistakes], str] = describe_errors
+) -> ModelT:
     """Return a JSON body as a model.
 
+    Args:
+        body: The body.
+        model: The model.
+        describe: Returns what is said of its mistakes.
+
     Raises:
-        QuestionError: INVALID_ARGUMENT: it is not JSON, or not of the model; the detail names the
-            fields.
+        QuestionError: INVALID_ARGUMENT: it is not JSON, or not of the model; the detail is what
+            `describe` returns.
     """
     try:
         return model.model_validate_json(body.content)
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
-        raise QuestionError(Code.INVALID_ARGUMENT, describe_errors(found)) from None
-
-
-def describe_errors(found: Sequence[Mapping[str, Any]]) -> str:
-    """Return mistakes that pydantic has found as one sentence, each with the name of its field."""
-    said = [f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in found]
-    more = f" (and {len(said) - MAX_ERRORS} more)" if len(said) > MAX_ERRORS else ""
-    return "; ".join(said[:MAX_ERRORS]) + more
+        raise QuestionError(Code.INVALID_ARGUMENT, describe(found)) from None
 
 
 def request_body(schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

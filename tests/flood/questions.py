@@ -158,6 +158,7 @@ def _page(asked: Asked) -> Iterator[Question]:
         f"{queue}?limit={LISTED}&sort=created&filter=a",
         f"{queue}.csv",
         f"/page/unqueued?limit={LISTED}",
+        "/page/names",
         unit,
         f"{unit}/changes",
         f"/page/quotas/{CROWD}",

@@ -20,6 +20,7 @@ ANSWERS = (
     "/page/units/default/a",
     "/page/units/default/a/changes",
     "/page/quotas/team",
+    "/page/names",
 )
 
 

@@ -98,7 +98,7 @@ def test_a_tenant_has_a_table_of_its_own(kit: ShellKit) -> None:
 
 @pytest.mark.parametrize(
     "path", ["/page/queues/x", "/page/queues/x.csv", "/page/units/x/y", "/page/units/x/y/changes",
-             "/page/quotas/x", "/page/x", "/x"]
+             "/page/quotas/x", "/page/x"]
 )  # fmt: skip
 def test_what_is_unknown(client: Browser, path: str) -> None:
     answer = client.get(path)

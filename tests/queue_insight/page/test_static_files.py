@@ -65,3 +65,23 @@ def test_another_content_has_another_name() -> None:
 
 def test_a_file_is_asked_for_again_unless_it_says_otherwise() -> None:
     assert StaticFile(b"", "text/plain", '""').cache == "no-cache"
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/queues", "/queues/a/b", "/over/there?at=x"])
+def test_an_unknown_address_is_the_window_and_not_found(client: httpx.Client, path: str) -> None:
+    answer = client.get(path)
+    assert (answer.status_code, answer.content) == (404, FILES["index.html"].content)
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    head = client.head(path)
+    assert (head.status_code, head.content) == (404, b"")
+
+
+@pytest.mark.parametrize("path", ["/page/nowhere", "/page/", "/assets/app/none.js"])
+def test_what_is_missing_beside_views_is_json(client: httpx.Client, path: str) -> None:
+    answer = client.get(path)
+    assert (answer.status_code, list(answer.json())) == (404, ["detail"])
+
+
+def test_a_wrong_method_is_not_an_unknown_address(client: httpx.Client) -> None:
+    assert client.get("/page/what-if").status_code == 405
