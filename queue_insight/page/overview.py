@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
@@ -29,6 +30,8 @@ Severity = Literal["error", "warning"]
 class PageProblem(View):
     """Something that is wrong: of what kind of object, in words, and what to do next.
 
+    `command` is what to type for that, if there is such a command.
+
     Of units that need a user `kind` is `Units`, and `name` is their reason; `units` are the first
     of those that the visitor may read, `namespace/name`, and `more_units` counts the rest of these.
     Of a plugin that does not show its quotas `kind` and `name` are `Quotas` and `of a plugin`.
@@ -39,6 +42,7 @@ class PageProblem(View):
     name: str
     message: str
     next: str = ""
+    command: str = ""
     units: Annotated[list[str], OfUnit()] = Field(default_factory=list)
     more_units: int = 0
 
@@ -207,16 +211,19 @@ def _problems_of_units(group: UnitGroup, visitor: Visitor) -> Iterator[PageProbl
         units = "1 unit is" if len(keys) == 1 else f"{len(keys)} units are"
         message = f"{units} {without_pods_text(group.reason)}."
         namespace, _, name = keys[0].partition("/")
-        next_step = f"Look at the first: kubectl -n {namespace} describe queueunit {name}"
+        next_step = "To look at the first one:"
+        command = f"kubectl -n {namespace} describe queueunit {name}"
     else:
         message = f"{waiting_text(len(keys), group.reason)}, until a user acts."
-        next_step = f"Why the first one does: {explain_command(keys[0])}"
+        next_step = "To see why the first one does:"
+        command = explain_command(keys[0])
     yield PageProblem(
         severity="warning",
         kind="Units",
         name=group.reason,
         message=message,
         next=next_step,
+        command=command,
         units=keys[:MAX_NAMED],
         more_units=max(0, len(keys) - MAX_NAMED),
     )
@@ -237,7 +244,8 @@ def _problems_of_queue(queue: QueueRow) -> Iterator[PageProblem]:
             kind="Queue",
             name=queue.name,
             message=f"The queue is stopped ({queue.stop_policy}), and {queue.pending} wait in it.",
-            next=f"Let units start: koord-queue resume {queue.name}",
+            next="To let its units start:",
+            command=f"koord-queue resume {shlex.quote(queue.name)}",
         )
 
 

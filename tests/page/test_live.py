@@ -79,10 +79,10 @@ def test_news_during_a_slow_answer_are_asked_about_after_it(window: Window) -> N
 
 def test_the_overview_shows_what_changed(window: Window) -> None:
     window.open("/")
-    window.page.get_by_role("row", name="vision Priority 300").wait_for()
+    window.page.get_by_role("row", name="vision Active 300").wait_for()
     window.edit("/page/overview", lambda body: body["queues"][-1].update(pending=1234))
     window.send_events({**NEWS, "queues": ["vision"]})
-    window.page.get_by_role("row", name="vision Priority 1,234").wait_for()
+    window.page.get_by_role("row", name="vision Active 1,234").wait_for()
 
 
 def test_after_a_gap_everything_is_asked_for(window: Window) -> None:

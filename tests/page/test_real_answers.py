@@ -38,9 +38,9 @@ def live(kit: ShellKit, browser: Browser) -> Iterator[Window]:
 def test_what_changes_is_shown_without_asking(live: Window, kit: ShellKit) -> None:
     live.open("/")
     live.page.get_by_role("status").get_by_text("Live").wait_for()
-    live.page.get_by_role("row", name="team Priority 1 1").wait_for()
+    live.page.get_by_role("row", name="team Active 1 1").wait_for()
     kit.add_unit("third", cpu=2)
-    live.page.get_by_role("row", name="team Priority 2 1").wait_for()
+    live.page.get_by_role("row", name="team Active 2 1").wait_for()
 
 
 def test_a_unit_that_starts_is_seen_to_start(live: Window, kit: ShellKit) -> None:
@@ -56,7 +56,8 @@ def test_the_overview_of_an_earlier_moment_stays_in_it(live: Window, kit: ShellK
     then = kit.clock.now().isoformat().replace("+00:00", "Z")
     live.open(f"/?at={then}")
     live.sees("This is how it was at ")
-    live.page.get_by_role("link", name="team").first.click()
+    queues = live.page.get_by_role("group", name="Queues")
+    queues.get_by_role("link", name="team").click()
     live.page.get_by_role("heading", name="Queue team").wait_for()
     assert f"at={then}" in live.page.url.replace("%3A", ":")
     live.page.get_by_role("link", name="Overview").click()

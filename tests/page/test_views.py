@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from playwright.sync_api import Browser
@@ -131,14 +131,86 @@ def test_an_unknown_address_leads_back(window: Window) -> None:
     window.sees("There is no view at this address.")
     assert_sound(window, "nowhere")
     window.page.get_by_role("link", name="Go to the overview").click()
-    window.sees("What is wrong")
+    window.sees("Needs attention")
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/queues", "/queues/vision/", "/units/default"])
+def test_an_unknown_address_is_a_page(window: Window, path: str) -> None:
+    window.open(path)
+    window.sees("There is no view at this address")
+    window.has_title("Not found")
+    assert without_statuses(window.complaints, 404) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/queues/nowhere", "Queue 'nowhere' is unknown."),
+        ("/quotas/nowhere", "Quota 'nowhere' is unknown."),
+    ],
+)
+def test_an_unknown_object_leads_back(window: Window, path: str, words: str) -> None:
+    window.open(path)
+    window.sees(words)
+    window.sees("It may have been deleted, or its name is misspelled.")
+    assert window.page.get_by_role("searchbox").count() == 0
+    window.complaints[:] = without_statuses(window.complaints, 404)
+    assert_sound(window, f"unknown-{path.split('/')[1]}")
+    window.page.get_by_role("link", name="Go to the overview").click()
+    window.page.get_by_role("heading", name="Overview").wait_for()
+
+
+def test_the_overview_says_what_is_borrowed_and_free(window: Window) -> None:
+    def lend(body: dict[str, Any]) -> None:
+        speech, vision = body["quotas"][0]["children"]
+        vision["used"], speech["used"] = {"cpu": "10"}, {"cpu": "1"}
+        body["quotas"][0]["used"] = {"cpu": "11"}
+
+    window.edit("/page/overview", lend)
+    window.open("/")
+    table = window.page.get_by_role("group", name="Use of quota trees")
+    table.get_by_role("row", name="org cpu 11 2 5 16").wait_for()
+    order = ["Needs attention", "How busy it is", "Queues", "Quotas", "What this is based on"]
+    assert window.page.locator("main h2").all_inner_texts() == order
+    bar = table.locator(".bar span").evaluate_all("all => all.map(each => each.style.width)")
+    assert bar == ["56.25%", "12.5%"]
+    assert_sound(window, "overview-busy")
+
+
+def test_quotas_without_a_tree_are_summed_up(window: Window) -> None:
+    def flatten(body: dict[str, Any]) -> None:
+        body["quotas"] = body["quotas"][0]["children"]
+
+    window.edit("/page/overview", flatten)
+    window.open("/")
+    table = window.page.get_by_role("group", name="Use of quota trees")
+    table.get_by_role("row", name="All quotas cpu 6 6 12").wait_for()
+
+
+def test_a_stopped_queue_is_said_to_be_stopped(window: Window) -> None:
+    window.edit("/page/overview", lambda body: body["queues"][-1].update(stopPolicy="Hold"))
+    window.open("/")
+    window.page.get_by_role("row", name="vision Stopped (Hold) 300").wait_for()
+
+
+def test_an_earlier_time_is_asked_for_from_the_overview(window: Window) -> None:
+    window.open("/")
+    window.page.get_by_label("an earlier time").fill("2026-11-01T10:35:00")
+    window.page.get_by_role("button", name="Show it").click()
+    window.page.wait_for_url("**/?at=2026-11-01T10%3A35%3A00.000Z")
+    window.sees("This is how it was at")
 
 
 def test_units_that_need_a_user_are_named_first(window: Window) -> None:
+    window.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     window.open("/")
     item = window.page.locator("li.problem", has_text="Units NoQuota")
     item.get_by_text("1 unit waits with NoQuota, until a user acts.").wait_for()
-    item.get_by_text("Why the first one does: koord-queue explain unit/lost -n default").wait_for()
+    item.get_by_text("To see why the first one does:").wait_for()
+    command = "koord-queue explain unit/lost -n default"
+    item.get_by_role("button", name=f"Copy {command}").click()
+    item.get_by_text("Copied").wait_for()
+    assert window.page.evaluate("navigator.clipboard.readText()") == command
     item.get_by_role("link", name="default/lost").click()
     window.page.get_by_role("heading", name="default/lost").wait_for()
     # What keeps it from starting is known, so it is said that it does not start.
@@ -171,7 +243,7 @@ def test_nothing_is_wrong_where_all_is_well(browser: Browser) -> None:
     kit.add_quota("team", 4)
     with served_page(kit) as url, opened(browser, url) as window:
         window.open("/")
-        window.sees("Nothing is wrong.")
+        window.sees("Nothing needs attention.")
 
 
 def test_an_earlier_moment_that_is_not_there_says_why(window: Window) -> None:

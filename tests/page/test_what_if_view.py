@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Route
 
-from tests.page.test_views import assert_sound
+from tests.page.test_views import UNIT, assert_sound
 from tests.page.window_kit import Json, Window
 
 SPREAD = {"p10": 600, "p50": 1800, "p90": None}
@@ -75,11 +75,15 @@ def test_an_edit_is_asked_about_and_can_be_copied(window: Window) -> None:
     window.page.get_by_role("button", name="Show what would change").click()
     window.sees("Start: 3")
     window.sees("2 more are not named.")
-    window.sees("is it misspelled?")
+    window.sees("Edit 1: the field spec.mox is not read by the scheduler. Is it misspelled?")
     window.page.get_by_role("row", name="Median wait, queue vision 30m 30m -30s").wait_for()
     patch = {"spec": {"max": {"cpu": "12"}}}
-    edit = {"kind": "ElasticQuota", "name": "vision", "patch": patch}
+    edit = {"kind": "ElasticQuota", "name": "vision", "namespace": "default", "patch": patch}
     assert asked == [{"edits": [edit], "horizonSeconds": 3600}]
+    command = window.page.get_by_label("as kubectl").inner_text()
+    assert command.startswith(
+        "kubectl patch elasticquota.v1alpha1.scheduling.sigs.k8s.io vision --namespace default "
+    )
     yaml = window.page.get_by_label("as YAML").inner_text().splitlines()
     assert yaml[-3:] == ["spec:", "  max:", '    cpu: "12"']
     assert_sound(window, "what-if-answer")
@@ -101,8 +105,96 @@ def test_several_edits_are_one_question(window: Window) -> None:
     window.sees("No look ahead")
     stop = {"metadata": {"annotations": {"koord-queue/stop-policy": "Hold"}}}
     assert asked[0]["edits"] == [
-        {"kind": "Queue", "name": "vision", "patch": stop},
+        {"kind": "Queue", "name": "vision", "namespace": "koord-queue", "patch": stop},
         {"kind": "Node", "name": "node-1", "copies": 3},
     ]
     page.get_by_role("button", name="Remove edit 1").click()
     assert page.get_by_role("group", name="Edit 2").count() == 0
+
+
+def options_of(window: Window, label: str) -> list[str]:
+    """Return what a field offers."""
+    field = window.page.get_by_label(label, exact=True)
+    # A field offers something once the names have come.
+    field.and_(window.page.locator("[list]")).wait_for()
+    offered: list[str] = field.evaluate("each => [...each.list.options].map(({ value }) => value)")
+    return offered
+
+
+def test_names_are_offered(window: Window) -> None:
+    window.edit("/page/names", lambda body: body.update(nodes=["node-1", "node-2"]))
+    window.open("/what-if")
+    kind = window.page.get_by_label("Kind")
+    assert options_of(window, "Name") == ["org", "speech", "vision"]
+    assert options_of(window, "Resource") == ["cpu"]
+    kind.select_option("Queue")
+    assert options_of(window, "Name") == ["org", "speech", "vision"]
+    kind.select_option("Node")
+    assert options_of(window, "A node to have more of") == ["node-1", "node-2"]
+
+
+def test_the_form_knows_what_it_was_opened_from(window: Window) -> None:
+    window.open("/quotas/vision")
+    window.page.get_by_role("link", name="What if it were different?").click()
+    window.page.wait_for_url("**/what-if?quota=vision&resource=cpu")
+    window.page.get_by_label("New amount").and_(window.page.locator("[required]")).wait_for()
+    window.sees("now 8")
+    assert window.page.get_by_label("Namespace").input_value() == "default"
+    window.page.get_by_label("Bound").select_option("min")
+    window.page.get_by_role("button", name="org").click()
+    assert window.page.get_by_label("Name", exact=True).input_value() == "org"
+    window.sees("now 16")
+    assert_sound(window, "what-if-chain")
+
+
+def test_a_unit_offers_the_quotas_that_it_is_charged_to(window: Window) -> None:
+    window.open(UNIT)
+    window.page.get_by_role("link", name="What if its quota were different?").click()
+    chain = window.page.get_by_role("group", name="Quotas to choose from")
+    chain.get_by_text("default/train-1 is charged to:").wait_for()
+    assert chain.get_by_role("button").all_inner_texts() == ["vision", "org"]
+    assert window.page.get_by_label("Resource").input_value() == "cpu"
+
+
+def test_a_name_that_nothing_has_is_said_to_be_new(window: Window) -> None:
+    window.open("/what-if")
+    assert options_of(window, "Name")
+    window.page.get_by_label("Name", exact=True).fill("visoin")
+    window.sees("There is no ElasticQuota visoin yet: this would create it.")
+
+
+def test_a_quota_of_a_tree_is_not_edited_as_another(window: Window) -> None:
+    window.edit("/page/names", lambda body: body["quotas"][2].update(editable=False))
+    window.open("/what-if?quota=vision")
+    window.sees("vision is not an ElasticQuota, so it cannot be edited here")
+
+
+def test_of_one_name_in_two_namespaces_one_is_chosen(window: Window) -> None:
+    def double(body: Json) -> None:
+        body["quotas"].append({**body["quotas"][2], "namespace": "other"})
+
+    window.edit("/page/names", double)
+    window.open("/what-if?quota=vision")
+    assert options_of(window, "Namespace") == ["default", "other"]
+    assert window.page.get_by_label("Namespace").input_value() == ""
+    asked = answer_with(window, NOTHING)
+    window.page.get_by_label("Namespace").fill("other")
+    window.page.get_by_label("New amount").fill("9")
+    window.page.get_by_role("button", name="Show what would change").click()
+    window.sees("Nothing: the same units start and wait.")
+    assert asked[0]["edits"][0]["namespace"] == "other"
+
+
+def test_a_wrong_amount_is_a_sentence(window: Window) -> None:
+    window.open("/what-if?quota=vision")
+    window.page.get_by_label("New amount").fill("many")
+    window.page.get_by_role("button", name="Show what would change").click()
+    words = "Edit 1 (ElasticQuota vision): the max of cpu: 'many' is not a quantity"
+    window.page.get_by_role("alert").get_by_text(words).wait_for()
+
+
+def test_an_earlier_time_is_said_not_to_be_shown(window: Window) -> None:
+    window.open("/what-if?at=2026-11-01T10:00:00Z")
+    window.sees("This view is about now: it cannot be shown as it was at")
+    window.page.get_by_role("button", name="Show how it is now").click()
+    window.page.wait_for_url("**/what-if")

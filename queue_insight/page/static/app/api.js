@@ -14,12 +14,17 @@ export class AnswerError extends Error {
   }
 }
 
+/** Statuses of no answer, or of a proxy that gets none: the server is not there. */
+export const UNREACHABLE = [0, 502, 504];
+
 const IN_WORDS = {
   401: "You are not logged in, or your token is no longer accepted.",
   403: "You may not see this.",
-  404: "There is no such object.",
+  404: "This does not exist.",
   429: "Too many questions at once.",
+  502: "The server cannot be reached through what stands before it.",
   503: "The answer is not ready yet.",
+  504: "The server did not answer in time.",
 };
 
 /** Ask the server; the answer is decoded JSON, and null without a body. */

@@ -77,3 +77,15 @@ export function secondsBetween(start, end) {
 export function count(number, word) {
   return `${number.toLocaleString("en-US")} ${word}${number === 1 ? "" : "s"}`;
 }
+
+/** Return a text as a sentence: with a capital letter, and an end. */
+export function asSentence(text) {
+  const whole = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?…]$/.test(whole) ? whole : `${whole}.`;
+}
+
+/** Return what a refusal comes to, where its numbers are known: "missing 4 cpu in philly". */
+export function shortReason({ message, missing, resource, quota }) {
+  if (!missing || !resource) return message;
+  return `missing ${missing} ${resource}${quota ? ` in ${quota}` : ""}`;
+}

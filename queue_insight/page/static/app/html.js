@@ -7,5 +7,5 @@ import { h, render } from "../vendor/preact.js";
 
 export const html = htm.bind(h);
 export { render };
-export { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../vendor/preact-hooks.js";
+export { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "../vendor/preact-hooks.js";
 export { computed, effect, signal } from "../vendor/signals.js";

@@ -7,10 +7,17 @@ import { signal } from "./html.js";
 
 /** The newest news: {number, stateAt, queues, quotas, units}, or {reset: true} after a gap. */
 export const news = signal(null);
-/** Whether news come: "live", or "waiting" for a connection. */
+/**
+ * Whether news come: "live"; "waiting" for a connection; "gone" if that has lasted, so the server
+ * cannot be reached; "refused" if the server is there, and has no stream for this page.
+ */
 export const liveness = signal("waiting");
+/** When the stream was last seen to be open; before that, when the page began to follow. */
+export const lastHeard = signal(new Date());
 
-const RETRY_MILLISECONDS = 5000;
+export const RETRY_MILLISECONDS = 5000;
+// A stream that ends is opened again after 2 s, as the server says.
+const GONE_MILLISECONDS = 5000;
 const NAME = "koord-queue-news";
 
 const channel = "BroadcastChannel" in window ? new BroadcastChannel(NAME) : null;
@@ -19,6 +26,7 @@ let isWanted = false;
 let onRefused = null;
 // Whether news may have been missed before the next stream opens.
 let hasGap = false;
+let goneTimer = 0;
 
 document.addEventListener("visibilitychange", followIfSeen);
 window.addEventListener("pagehide", letGo);
@@ -40,6 +48,7 @@ export function stopLive() {
 
 function letGo() {
   if (abort) hasGap = true;
+  stopTimer();
   abort?.abort();
   abort = null;
 }
@@ -52,6 +61,7 @@ function followIfSeen() {
   if (abort) return;
   abort = new AbortController();
   const { signal: stopped } = abort;
+  if (liveness.value !== "live") take({ state: "waiting" });
   // What was missed while hidden; a stream of another tab may go on, and would not say so.
   if (hasGap) take({ state: liveness.value, news: { reset: true } });
   if (!navigator.locks) {
@@ -87,7 +97,7 @@ function follow(stopped) {
         // that is an error it gives up.
         if (source.readyState !== EventSource.CLOSED) return;
         hasGap = true;
-        onRefused();
+        onRefused().then((isThere) => !stopped.aborted && isThere && tell({ state: "refused" }));
         retry = setTimeout(open, RETRY_MILLISECONDS);
       };
     };
@@ -111,8 +121,28 @@ function read(event) {
 }
 
 function take({ state, news: latest }) {
-  liveness.value = state;
-  if (latest) news.value = latest;
+  const was = liveness.value;
+  if (state === "waiting") {
+    goneTimer ||= setTimeout(giveUp, GONE_MILLISECONDS);
+    if (was === "live") lastHeard.value = new Date();
+  } else {
+    stopTimer();
+  }
+  // Whoever is tried again and again is no less gone for it.
+  if (state !== "waiting" || was === "live") liveness.value = state;
+  // What could not be reached is asked for anew, whatever the stream goes on with.
+  if (state === "live" && was === "gone") news.value = { reset: true };
+  else if (latest) news.value = latest;
+}
+
+function giveUp() {
+  goneTimer = 0;
+  liveness.value = "gone";
+}
+
+function stopTimer() {
+  clearTimeout(goneTimer);
+  goneTimer = 0;
 }
 
 function takeFromOther(message) {

@@ -2,44 +2,68 @@
 //
 // A map of the modules:
 //   main        the frame; router: addresses and links
-//   api         questions to the server; live: news of what has changed
+//   api         questions to the server; live: news of what has changed; keys: of the keyboard
 //   overview, queue, unit, quota, what_if, login: the views, one each
 //   parts       small pieces of several views; table: the long list; quota_bars, chart,
 //               forecast_chart: pictures
 //   format, yaml, kubectl: values as text (pure); html: the templates
-import { askSession, ask, session } from "./api.js";
+import { UNREACHABLE, ask, askSession, session } from "./api.js";
 import { clockTime } from "./format.js";
 import { effect, html, render, useEffect, useRef, useState } from "./html.js";
-import { liveness, startLive, stopLive } from "./live.js";
+import { Help, HelpButton } from "./keys.js";
+import { RETRY_MILLISECONDS, lastHeard, liveness, startLive, stopLive } from "./live.js";
 import { Login } from "./login.js";
 import { Overview } from "./overview.js";
-import { Problem } from "./parts.js";
+import { Problem, WayBack } from "./parts.js";
 import { Queue, Unqueued } from "./queue.js";
 import { Quota } from "./quota.js";
 import { Link, go, pathTo, place, segmentsOf, setQuery } from "./router.js";
 import { Unit } from "./unit.js";
 import { WhatIf } from "./what_if.js";
 
-/** Return the view of a path and its title. */
+/**
+ * The views: a pattern of segments, where ":" stands for any; the title, and the view, of what stands
+ * there. `past` is what is said of an earlier time in the address: it is shown, unless it says
+ * otherwise.
+ */
+const VIEWS = [
+  { pattern: [], title: () => "Overview", view: () => html`<${Overview} />` },
+  {
+    pattern: ["queues", ":"],
+    title: (name) => `Queue ${name}`,
+    view: (name) => html`<${Queue} key=${name} name=${name} />`,
+  },
+  { pattern: ["unqueued"], title: () => "Units in no queue", view: () => html`<${Unqueued} />` },
+  {
+    pattern: ["units", ":", ":"],
+    title: (namespace, name) => `${namespace}/${name}`,
+    view: (namespace, name) =>
+      html`<${Unit} key=${`${namespace}/${name}`} namespace=${namespace} name=${name} />`,
+  },
+  {
+    pattern: ["quotas", ":"],
+    title: (name) => `Quota ${name}`,
+    view: (name) => html`<${Quota} key=${name} name=${name} />`,
+  },
+  {
+    pattern: ["what-if"],
+    title: () => "What if?",
+    view: () => (session.value?.whatIf === false ? html`<${NoWhatIf} />` : html`<${WhatIf} />`),
+    past: "refused",
+  },
+  { pattern: ["login"], title: () => "Overview", view: () => html`<${LoggedIn} />`, past: "none" },
+];
+const LOG_IN = { title: () => "Log in", view: () => html`<${Login} />`, past: "none" };
+const NOWHERE = { title: () => "Not found", view: () => html`<${NotFound} />`, past: "none" };
+
+/** Return {title, view, past} of a path; who has to log in is shown that alone. */
 function viewOf(path) {
-  const segments = segmentsOf(path) ?? ["?"];
-  const [view, first, second] = segments;
-  if (segments.length === 0) return ["Overview", html`<${Overview} />`];
-  if (view === "queues" && segments.length === 2) {
-    return [`Queue ${first}`, html`<${Queue} key=${path} name=${first} />`];
-  }
-  if (view === "unqueued" && segments.length === 1) return ["Units in no queue", html`<${Unqueued} />`];
-  if (view === "units" && segments.length === 3) {
-    return [`${first}/${second}`, html`<${Unit} key=${path} namespace=${first} name=${second} />`];
-  }
-  if (view === "quotas" && segments.length === 2) {
-    return [`Quota ${first}`, html`<${Quota} key=${path} name=${first} />`];
-  }
-  if (view === "what-if" && segments.length === 1) {
-    return ["What if?", session.value?.whatIf === false ? html`<${NoWhatIf} />` : html`<${WhatIf} />`];
-  }
-  if (view === "login" && segments.length === 1) return ["Overview", html`<${LoggedIn} />`];
-  return ["Not found", html`<${NotFound} />`];
+  const segments = segmentsOf(path);
+  const fits = ({ pattern }) =>
+    pattern.length === segments?.length && pattern.every((each, index) => each === ":" || each === segments[index]);
+  const found = session.value === null ? LOG_IN : (VIEWS.find(fits) ?? NOWHERE);
+  const named = segments?.filter((_, index) => found.pattern?.[index] === ":") ?? [];
+  return { title: found.title(...named), view: found.view(...named), past: found.past ?? "shown" };
 }
 
 /** What is at /login for those who are logged in, or need not be. */
@@ -61,7 +85,8 @@ function NoWhatIf() {
 function NotFound() {
   return html`
     <h1>Not found</h1>
-    <p>There is no view at this address. <${Link} to="/">Go to the overview<//>.</p>
+    <p>There is no view at this address.</p>
+    <${WayBack} />
   `;
 }
 
@@ -71,9 +96,15 @@ function Frame() {
   useEffect(() => {
     begin();
   }, []);
+  useEffect(() => {
+    // Nothing is followed yet that would notice when the server is back.
+    const timer = failure && setInterval(begin, RETRY_MILLISECONDS);
+    return () => clearInterval(timer);
+  }, [failure]);
   const { path } = place.value;
   const known = session.value;
-  const [title, view] = known === null ? ["Log in", html`<${Login} />`] : viewOf(path);
+  const { title, view, past } = viewOf(path);
+  const isGone = known && liveness.value === "gone";
   useTitle(title, path);
   return html`
     <a class="skip" href="#content">Skip to the content</a>
@@ -85,14 +116,25 @@ function Frame() {
           ${known.whatIf && html`<${NavLink} to="/what-if" here=${path === "/what-if"}>What if?<//>`}
         </nav>
         <${Standing} />
+        <${HelpButton} />
         <${User} session=${known} />`}
     </header>
-    <main id="content" tabindex="-1">
+    ${isGone && html`<${Gone} />`}
+    <main id="content" class=${isGone ? "gone" : undefined} tabindex="-1">
       ${failure && html`<${Problem} error=${failure} again=${begin} />`}
-      ${known && html`<${PastMoment} path=${path} />`}
+      ${known && html`<${PastMoment} past=${past} />`}
       ${known !== undefined && view}
     </main>
+    <${Help} />
   `;
+}
+
+function Gone() {
+  return html`<p class="banner" role="alert">
+    <strong>The server has not been reachable since ${clockTime(lastHeard.value.toISOString())}.</strong>${" "}
+    What you see is from before then. The page keeps trying, and goes on by itself. If you use a
+    port-forward, is it still open?
+  </p>`;
 }
 
 /** Set the window's title, and after a change of view move the focus to it, for screen readers. */
@@ -109,22 +151,22 @@ function NavLink({ to, here, children }) {
   return html`<${Link} to=${to} aria-current=${here ? "page" : undefined}>${children}<//>`;
 }
 
+const STANDINGS = { live: "Live", waiting: "Connecting…", gone: "Not connected", refused: "Not live" };
+
 /** Whether what is shown follows the cluster. */
 function Standing() {
   if (place.value.query.get("at")) return null;
-  const isLive = liveness.value === "live";
-  return html`<span class=${`standing ${liveness.value}`} role="status">
-    ${isLive ? "Live" : "Waiting for news"}
-  </span>`;
+  return html`<span class=${`standing ${liveness.value}`} role="status">${STANDINGS[liveness.value]}</span>`;
 }
 
-/** What says that an earlier moment is shown, and leads back. What-if questions are about now. */
-function PastMoment({ path }) {
+/** What says that an earlier moment is shown, or cannot be, and leads back. */
+function PastMoment({ past }) {
   const at = place.value.query.get("at");
-  if (!at || !(path === "/" || /^\/(queues\/|units\/|quotas\/|unqueued$)/.test(path))) return null;
+  if (!at || past === "none") return null;
+  const time = clockTime(at) || at;
   return html`<p class="past" role="status">
-    This is how it was at ${clockTime(at) || at}.${" "}
-    <button type="button" onClick=${() => setQuery({ at: "" })}>Show how it is now</button>
+    ${past === "shown" ? `This is how it was at ${time}.` : `This view is about now: it cannot be shown as it was at ${time}.`}
+    ${" "}<button type="button" onClick=${() => setQuery({ at: "" })}>Show how it is now</button>
   </p>`;
 }
 
@@ -144,8 +186,19 @@ function User({ session: { user, login } }) {
   </span>`;
 }
 
-// A stream that is refused may mean that the session has ended.
-const lookAgain = () => askSession().catch(() => {});
+/**
+ * Look why a stream was refused: the session may have ended. Returns whether the server is there; a
+ * proxy may answer for one that is not.
+ */
+async function lookAgain() {
+  try {
+    await askSession();
+  } catch (error) {
+    return !UNREACHABLE.includes(error.status);
+  }
+  return true;
+}
+
 effect(() => (session.value ? startLive(lookAgain) : stopLive()));
 
 const root = document.getElementById("page");

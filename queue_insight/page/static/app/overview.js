@@ -1,9 +1,9 @@
-// What is wrong now, the quotas, and the queues.
+// What needs attention, how busy it is, the queues, and the quotas.
 import { useAnswer } from "./api.js";
-import { clockTime, count, perHour, span } from "./format.js";
+import { clockTime, count, perHour, shortReason, showAmount, span } from "./format.js";
 import { html } from "./html.js";
-import { Answered, Badge, Empty, UnitLink } from "./parts.js";
-import { BarLegend, QuotaTree, resourcesOf } from "./quota_bars.js";
+import { Answered, Badge, CopyButton, Empty, UnitLink } from "./parts.js";
+import { BarLegend, QuotaTree, SumsHidden, UseBar, UseLegend, resourcesOf, usesOf } from "./quota_bars.js";
 import { Link, pathTo, place, setQuery } from "./router.js";
 
 export function Overview() {
@@ -19,6 +19,7 @@ export function Overview() {
 function Shown({ answer, at }) {
   return html`
     <${Problems} problems=${answer.problems} at=${at} />
+    <${Busy} quotas=${answer.quotas} at=${at} />
     <${Queues} queues=${answer.queues} unqueued=${answer.unqueued} />
     <${Quotas} quotas=${answer.quotas} />
     <${Basis} answer=${answer} at=${at} />
@@ -27,10 +28,10 @@ function Shown({ answer, at }) {
 
 function Problems({ problems, at }) {
   if (!problems.length) {
-    return html`<p class="fine"><${Badge} tone="good">OK<//> Nothing ${at ? "was" : "is"} wrong.</p>`;
+    return html`<p class="fine"><${Badge} tone="good">OK<//> Nothing ${at ? "needed" : "needs"} attention.</p>`;
   }
   return html`<section aria-labelledby="wrong">
-    <h2 id="wrong">What ${at ? "was" : "is"} wrong</h2>
+    <h2 id="wrong">${at ? "Needed" : "Needs"} attention</h2>
     <ul class="problems">
       ${problems.map(
         (each, index) => html`<li key=${index} class=${`problem ${each.severity}`}>
@@ -39,11 +40,20 @@ function Problems({ problems, at }) {
             ${" "}<strong>${each.kind} ${each.name}</strong>: ${each.message}
           </p>
           <${Named} problem=${each} />
-          ${each.next && html`<p class="next">${each.next}</p>`}
+          <${NextStep} problem=${each} />
         </li>`,
       )}
     </ul>
   </section>`;
+}
+
+/** What to do next; a command is there to be copied. */
+function NextStep({ problem: { next, command } }) {
+  if (!next && !command) return null;
+  return html`<div class="next">
+    <span>${next}</span>
+    ${command && html`<code>${command}</code> <${CopyButton} text=${command}>Copy<span class="hidden"> ${command}</span><//>`}
+  </div>`;
 }
 
 /** The units that a problem is about, as links. */
@@ -55,12 +65,57 @@ function Named({ problem: { units, moreUnits } }) {
   </p>`;
 }
 
+/** Bars that are shown at first: of more the table of quotas has all. */
+const MOST_BARS = 8;
+
+/** How much of each quota tree is used now, the fullest first. */
+function Busy({ quotas, at }) {
+  const bars = usesOf(quotas);
+  if (!bars.length) return null;
+  return html`<section aria-labelledby="busy">
+    <h2 id="busy">How busy it ${at ? "was" : "is"}</h2>
+    <div class="scroll" tabindex="0" role="group" aria-label="Use of quota trees">
+      <table class="cards busy">
+        <thead>
+          <tr>
+            <th scope="col">Quota tree</th>
+            <th scope="col">Resource</th>
+            <th scope="col" class="wide">Use</th>
+            ${["Used", "Borrowed", "Free", "Total"].map((word) => html`<th scope="col" class="number" key=${word}>${word}</th>`)}
+          </tr>
+        </thead>
+        <tbody>
+          ${bars.slice(0, MOST_BARS).map((use) => html`<${BusyRow} key=${`${use.name} ${use.resource}`} use=${use} />`)}
+        </tbody>
+      </table>
+    </div>
+    <${UseLegend} />
+    ${bars.length > MOST_BARS && html`<p class="others">${count(bars.length - MOST_BARS, "bar")} less full, below among the quotas.</p>`}
+  </section>`;
+}
+
+function BusyRow({ use }) {
+  const { name, isOne, resource, used, borrowed, room, isHidden } = use;
+  const show = (amount) => (isHidden ? "" : showAmount(resource, amount));
+  return html`<tr>
+    <th scope="row">${isOne ? html`<${Link} to=${pathTo("quotas", name)}>${name}<//>` : name}</th>
+    <td class="aside">${resource}</td>
+    <td class="wide">
+      ${isHidden ? html`<${SumsHidden} />` : html`<${UseBar} ...${{ used, borrowed, room }} />`}
+    </td>
+    <td class="number" data-label="used">${show(used)}</td>
+    <td class="number" data-label="borrowed">${borrowed ? show(borrowed) : ""}</td>
+    <td class="number" data-label="free">${show(Math.max(0, room - used))}</td>
+    <td class="number" data-label="of total">${showAmount(resource, room)}</td>
+  </tr>`;
+}
+
 function Queues({ queues, unqueued }) {
   return html`<section aria-labelledby="queues">
     <h2 id="queues">Queues</h2>
     ${queues.length
       ? html`<div class="scroll" tabindex="0" role="group" aria-label="Queues">
-          <table>
+          <table class="cards queues">
             <thead>
               <tr>
                 <th scope="col">Queue</th>
@@ -90,26 +145,28 @@ function Queues({ queues, unqueued }) {
 function QueueRow({ queue }) {
   return html`<tr>
     <th scope="row"><${Link} to=${pathTo("queues", queue.name)}>${queue.name}<//></th>
-    <td><${QueueState} queue=${queue} /></td>
-    <td class="number">${queue.pending.toLocaleString("en-US")}</td>
-    <td class="number">${queue.admitted.toLocaleString("en-US")}</td>
-    <td class="number">${perHour(queue.admissionsPerHour)}</td>
-    <td class="number">${span(queue.oldestSeconds)}</td>
-    <td class="text"><${Head} head=${queue.head} /></td>
+    <td class="aside"><${QueueState} queue=${queue} /></td>
+    <td class="number" data-label="pending">${queue.pending.toLocaleString("en-US")}</td>
+    <td class="number" data-label="admitted">${queue.admitted.toLocaleString("en-US")}</td>
+    <td class="number" data-label="per hour">${perHour(queue.admissionsPerHour)}</td>
+    <td class="number" data-label="oldest wait">${span(queue.oldestSeconds)}</td>
+    <td class="text line"><${Head} head=${queue.head} /></td>
   </tr>`;
 }
 
-function QueueState({ queue }) {
-  const isStopped = queue.stopPolicy && queue.stopPolicy !== "None";
-  return html`${queue.policy}
-    ${isStopped && html` <${Badge} tone="warn">${queue.stopPolicy}<//>`}
-    ${queue.problems?.length > 0 && html` <${Badge} tone="warn">${queue.problems.length} wrong<//>`}`;
+/** Whether units start from a queue. Its policy, the order in which they do, is in its own view. */
+function QueueState({ queue: { stopPolicy, problems } }) {
+  const isStopped = stopPolicy && stopPolicy !== "None";
+  return html`${isStopped ? html`<${Badge} tone="warn">Stopped (${stopPolicy})<//>` : "Active"}
+    ${problems?.length > 0 && html` <${Badge} tone="warn">${count(problems.length, "problem")}<//>`}`;
 }
 
 function Head({ head }) {
   if (!head) return "";
   return html`<${Link} to=${pathTo("units", head.namespace, head.name)}>${head.namespace}/${head.name}<//>
-    ${head.refusal ? html` ${head.refusal.message}` : " starts next"}`;
+    ${" "}${head.refusal
+      ? html`<span title=${head.refusal.message}>${shortReason(head.refusal)}</span>`
+      : "starts next"}`;
 }
 
 function Quotas({ quotas }) {
@@ -133,6 +190,29 @@ function Quotas({ quotas }) {
   </section>`;
 }
 
+/** A time of the record to show, in the viewer's zone. */
+function EarlierTime({ from, to }) {
+  function show(event) {
+    event.preventDefault();
+    const typed = new Date(new FormData(event.target).get("time"));
+    if (!Number.isNaN(typed.getTime())) setQuery({ at: typed.toISOString() });
+  }
+  return html`<form class="inline" onSubmit=${show}>
+    <label>an earlier time${" "}
+      <input type="datetime-local" name="time" step="1" min=${localTime(from)} max=${localTime(to)} required />
+    </label>
+    ${" "}<button type="submit">Show it</button>
+  </form>`;
+}
+
+/** Return a time of the API as fields for local times have it. */
+function localTime(text) {
+  const date = new Date(text);
+  if (!text || Number.isNaN(date.getTime())) return undefined;
+  const inZone = new Date(date.getTime() - date.getTimezoneOffset() * 60_000);
+  return inZone.toISOString().slice(0, 19);
+}
+
 /** What the page is based on, and what is missing. */
 function Basis({ answer, at }) {
   const { record, forecast } = answer;
@@ -146,7 +226,7 @@ function Basis({ answer, at }) {
       </li>
       <li>
         ${isOn
-          ? html`A record since ${clockTime(record.from)}: earlier moments can be shown.`
+          ? html`A record since ${clockTime(record.from)}: <${EarlierTime} from=${record.from} to=${record.to} />`
           : html`No record is kept, so there are no timelines and no history. To keep one, give the
               insight program a folder with <code>--record-dir</code>.`}
       </li>

@@ -1,6 +1,8 @@
 // Small pieces that several views have.
-import { count } from "./format.js";
+import { UNREACHABLE } from "./api.js";
+import { asSentence, count } from "./format.js";
 import { html, useState } from "./html.js";
+import { liveness } from "./live.js";
 import { Link, pathTo } from "./router.js";
 
 // Statuses of answers that are the same the next time.
@@ -8,11 +10,19 @@ const FINAL = [403, 404, 422];
 
 /** What went wrong, and what to do about it. */
 export function Problem({ error, again }) {
+  // The frame says it once for the whole page, and tries again by itself.
+  if (UNREACHABLE.includes(error.status) && liveness.value === "gone") return null;
   const wait = error.retryAfter ? ` Try again in ${error.retryAfter} s.` : "";
   return html`<div class="problem error" role="alert">
-    <p><strong>${error.message}</strong>${wait}</p>
+    <p><strong>${asSentence(error.message)}</strong>${wait}</p>
+    ${error.status === 404 && html`<p>It may have been deleted, or its name is misspelled.</p><${WayBack} />`}
     ${again && !FINAL.includes(error.status) && html`<button type="button" onClick=${again}>Try again</button>`}
   </div>`;
+}
+
+/** A way on from an address where there is nothing. */
+export function WayBack() {
+  return html`<p><${Link} to=${pathTo()}>Go to the overview<//></p>`;
 }
 
 /** Where nothing is to be shown: why, and what to do. */

@@ -1,5 +1,5 @@
 // One queue: its line, filtered and sorted by the server; and the units that are in none.
-import { clockTime, perHour, secondsBetween, showAmounts, span } from "./format.js";
+import { clockTime, perHour, secondsBetween, shortReason, showAmounts, span } from "./format.js";
 import { html, useEffect, useState } from "./html.js";
 import { Badge, Empty, Facts, Loading, Others, Problem } from "./parts.js";
 import { Link, pathTo, place, setQuery } from "./router.js";
@@ -32,7 +32,7 @@ const columnsAt = (stateAt) => [
     cell: (unit) => showAmounts(unit.demand),
     hint: (unit) => showAmounts(unit.demand),
   },
-  { key: "reason", title: "Why it waits", cell: reasonOf, hint: reasonOf },
+  { key: "reason", title: "Why it waits", cell: reasonOf, hint: whyOf },
   {
     key: "start",
     title: "Likely start",
@@ -41,8 +41,15 @@ const columnsAt = (stateAt) => [
   },
 ];
 
-function reasonOf(unit) {
-  return unit.refusal ? unit.refusal.message : "It starts when it is its turn.";
+const ITS_TURN = "It starts when it is its turn.";
+
+/** What differs among the units of a list; all numbers are in the hint, and in the unit's view. */
+function reasonOf({ refusal }) {
+  return refusal ? shortReason(refusal) : ITS_TURN;
+}
+
+function whyOf({ refusal }) {
+  return refusal ? refusal.message : ITS_TURN;
 }
 
 // Of units that are in no queue, and do not start as they are.
@@ -99,12 +106,13 @@ function Units({ path, concerns, head, hasTable, first: order, columnsOf, label,
     (latest) => !query.get("at") && concerns(latest),
   );
   const { first, error, again } = pages;
+  const isUnknown = error?.status === 404;
   const sort = query.get("sort") ?? order;
   const onSort = (wanted) => setQuery({ sort: wanted === order ? "" : wanted });
   return html`
     ${error && html`<${Problem} error=${error} again=${again} />`}
     ${first && head(first)}
-    <${Controls} query=${query} csv=${hasTable && `${path}.csv?${kept}`} />
+    ${!isUnknown && html`<${Controls} query=${query} csv=${hasTable && `${path}.csv?${kept}`} />`}
     ${first
       ? html`<${Line} ...${{ pages, columnsOf, label, nothing, sort, onSort }} isFiltered=${kept.has("filter")} />`
       : !error && html`<${Loading} />`}

@@ -5,7 +5,7 @@ import { amountOf, clockTime, showAmount } from "./format.js";
 import { html } from "./html.js";
 import { Answered, Empty } from "./parts.js";
 import { BarLegend, QuotaTree, numbersOf, resourcesOf } from "./quota_bars.js";
-import { Link, pathTo, place, setQuery } from "./router.js";
+import { Link, pathTo, place, setQuery, whatIfPath } from "./router.js";
 
 const TABLE_ROWS = 24;
 
@@ -39,7 +39,7 @@ function Shown({ answer }) {
               </select>
             </label>
             ${session.value?.whatIf &&
-            html`<${Link} to=${`/what-if?quota=${encodeURIComponent(quota.name)}`}>What if it were different?<//>`}
+            html`<${Link} to=${whatIfPath({ quota: quota.name, resource })}>What if it were different?<//>`}
           </p>
           <${QuotaTree} quotas=${[{ ...quota, children }]} resource=${resource} />
           <${BarLegend} />

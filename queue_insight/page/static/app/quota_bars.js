@@ -46,6 +46,69 @@ export function numbersOf(quota, resource) {
   };
 }
 
+/**
+ * Return how much of each resource the quota trees use, the fullest first.
+ *
+ * Quotas without a tree count as one. `borrowed` is what their quotas use above what they are
+ * guaranteed, `room` what a full bar stands for.
+ */
+export function usesOf(quotas) {
+  const alone = quotas.filter((quota) => !quota.children?.length);
+  const groups = quotas.filter((quota) => quota.children?.length).map((quota) => [quota]);
+  if (alone.length) groups.push(alone);
+  const uses = groups.flatMap((group) => resourcesOf(group).map((resource) => useOf(group, resource)));
+  return uses.filter(({ room }) => room > 0).sort((one, other) => shareOf(other) - shareOf(one));
+}
+
+function useOf(group, resource) {
+  const numbers = group.map((quota) => numbersOf(quota, resource));
+  const sum = (values) => values.reduce((total, value) => total + value, 0);
+  const isOne = group.length === 1;
+  return {
+    name: isOne ? group[0].name : "All quotas",
+    isOne,
+    resource,
+    used: sum(numbers.map(({ used }) => used)),
+    borrowed: sum(group.map((quota) => borrowedIn(quota, resource))),
+    room: sum(numbers.map(({ room }) => room)),
+    isHidden: group.some((quota) => quota.sumsHidden),
+  };
+}
+
+function shareOf({ used, room, isHidden }) {
+  return isHidden ? 0 : used / room;
+}
+
+function borrowedIn(quota, resource) {
+  if (!quota.children?.length) return numbersOf(quota, resource).borrowed;
+  return quota.children.reduce((total, child) => total + borrowedIn(child, resource), 0);
+}
+
+/** A bar of what is used, borrowed and free. */
+export function UseBar({ used, borrowed, room }) {
+  const share = (amount) => `${Math.min(100, (100 * amount) / room)}%`;
+  return html`<span class="bar" aria-hidden="true">
+    <span class="own" style=${{ width: share(Math.max(0, used - borrowed)) }}></span>
+    <span class="borrowed" style=${{ width: share(Math.min(used, borrowed)) }}></span>
+  </span>`;
+}
+
+/** What the colors of such bars mean. */
+export function UseLegend() {
+  return html`<ul class="legend" aria-label="What the bars of use show">
+    <li><span class="swatch own"></span>used</li>
+    <li><span class="swatch borrowed"></span>borrowed: used above what is guaranteed</li>
+    <li><span class="swatch free"></span>free</li>
+  </ul>`;
+}
+
+/** In place of sums that are hidden from the viewer. */
+export function SumsHidden() {
+  return html`<span class="hint">
+    not shown: it would tell about one or two namespaces whose units you may not list
+  </span>`;
+}
+
 /** One bar. Its numbers stand beside it as text, so a screen reader skips the picture. */
 export function QuotaBar({ quota, resource }) {
   const { used, booked, guaranteed, runtime, borrowed, room } = numbersOf(quota, resource);
@@ -70,6 +133,8 @@ export function BarLegend() {
   </ul>`;
 }
 
+const COLUMNS = ["Used", "Min", "Max", "Runtime", "Borrowed"];
+
 /** The quotas as a table, each below its parent. */
 export function QuotaTree({ quotas, resource }) {
   const rows = [];
@@ -79,12 +144,12 @@ export function QuotaTree({ quotas, resource }) {
   };
   quotas.forEach((quota) => visit(quota, 0));
   return html`<div class="scroll" tabindex="0" role="group" aria-label="Quotas">
-    <table class="quotas">
+    <table class="cards quotas">
       <thead>
         <tr>
           <th scope="col">Quota</th>
           <th scope="col" class="wide">${resource}</th>
-          ${["Used", "Min", "Max", "Runtime", "Borrowed"].map(
+          ${COLUMNS.map(
             (word) => html`<th scope="col" class="number" key=${word}>${word}</th>`,
           )}
         </tr>
@@ -106,12 +171,12 @@ function Row({ quota, depth, resource }) {
     </th>
     <td class="wide">
       ${quota.sumsHidden
-        ? html`<span class="hint">not shown: it would tell about one or two namespaces whose units you may not list</span>`
+        ? html`<${SumsHidden} />`
         : html`<${QuotaBar} quota=${quota} resource=${resource} />`}
     </td>
-    ${[quota.sumsHidden ? NaN : used, guaranteed, max, runtime].map(
-      (amount, index) => html`<td class="number" key=${index}>${show(amount)}</td>`,
+    ${[quota.sumsHidden ? NaN : used, guaranteed, max, runtime, borrowed || null].map(
+      (amount, index) => html`<td class="number" data-label=${COLUMNS[index].toLowerCase()} key=${index}>
+        ${amount === null ? "" : show(amount)}</td>`,
     )}
-    <td class="number">${borrowed ? show(borrowed) : ""}</td>
   </tr>`;
 }

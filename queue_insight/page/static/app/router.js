@@ -50,10 +50,19 @@ export function Link({ to, children, ...others }) {
   return html`<a href=${to} onClick=${follow} ...${others}>${children}</a>`;
 }
 
-/** Return the segments of a path, decoded; null if one cannot be. */
+/** Return the address of the form of what-if questions, with what is known of the question. */
+export function whatIfPath({ quota, resource, unit }) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries({ quota, resource, unit })) if (value) query.set(name, value);
+  return `/what-if${withQuestionMark(query)}`;
+}
+
+/** Return the segments of a path, decoded; null if it cannot be, or one of them is empty. */
 export function segmentsOf(path) {
+  if (path === "/") return [];
   try {
-    return path.split("/").filter(Boolean).map(decodeURIComponent);
+    const segments = path.split("/").slice(1).map(decodeURIComponent);
+    return segments.includes("") ? null : segments;
   } catch {
     return null;
   }

@@ -5,12 +5,11 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./html.js";
 
 export const PAGE = 200;
 const OVERSCAN = 12;
-// Of 2.25rem, as the style sheet has it.
-const ROW_REM = 2.25;
 
-/** Return the height of a row in pixels: a viewer may have chosen larger text. */
+/** Return the height of a row in pixels, which the style sheet has in rem: a viewer may have chosen larger text. */
 function rowHeight() {
-  return ROW_REM * parseFloat(getComputedStyle(document.documentElement).fontSize);
+  const style = getComputedStyle(document.documentElement);
+  return parseFloat(style.getPropertyValue("--row")) * parseFloat(style.fontSize);
 }
 
 /**
@@ -102,9 +101,11 @@ function withPage(last, key, page, answer) {
 export function VirtualTable({ columns, total, rowAt, label, sort, onSort, see }) {
   const region = useRef(null);
   const [{ start, end }, setRange] = useState({ start: 0, end: 40 });
-  const height = rowHeight();
+  // A narrow window has higher rows.
+  const [height, setHeight] = useState(rowHeight);
 
   function look() {
+    setHeight(rowHeight());
     const { scrollTop, clientHeight } = region.current;
     const from = Math.max(0, Math.floor(scrollTop / height) - OVERSCAN);
     const to = Math.min(total, Math.ceil((scrollTop + clientHeight) / height) + OVERSCAN);
@@ -112,11 +113,11 @@ export function VirtualTable({ columns, total, rowAt, label, sort, onSort, see }
     see(from, Math.max(to, from + 1));
   }
 
-  useLayoutEffect(look, [total]);
+  useLayoutEffect(look, [total, height]);
   useEffect(() => {
     window.addEventListener("resize", look);
     return () => window.removeEventListener("resize", look);
-  }, [total]);
+  }, [total, height]);
 
   const rows = [];
   for (let index = start; index < Math.min(end, total); index += 1) rows.push(index);
@@ -151,7 +152,12 @@ function Heading({ column, sort, onSort }) {
 
 function Row({ index, columns, row }) {
   return html`<tr aria-rowindex=${index + 2}>
-    ${columns.map((column) => html`<td key=${column.key} title=${row && column.hint ? column.hint(row) : undefined}>
+    ${columns.map((column) => html`<td
+      key=${column.key}
+      class=${`c-${column.key}`}
+      data-label=${column.title}
+      title=${row && column.hint ? column.hint(row) : undefined}
+    >
       ${row ? column.cell(row, index) : column.key === "unit" ? "…" : ""}
     </td>`)}
   </tr>`;

@@ -1,11 +1,11 @@
 // One unit: why it waits, what would start it, when it starts, and what was decided about it.
-import { ask, useAnswer } from "./api.js";
+import { ask, session, useAnswer } from "./api.js";
 import { clockTime, count, secondsBetween, showAmounts, span } from "./format.js";
 import { ForecastChart } from "./forecast_chart.js";
 import { html, useState } from "./html.js";
 import { explainCommand, patchCommand } from "./kubectl.js";
 import { Answered, Badge, CopyButton, Empty, Facts, Others, Problem, Snippet, UnitLink } from "./parts.js";
-import { Link, pathTo, place, setQuery } from "./router.js";
+import { Link, pathTo, place, setQuery, whatIfPath } from "./router.js";
 
 export function Unit({ namespace, name }) {
   const at = place.value.query.get("at");
@@ -31,7 +31,10 @@ function Shown({ answer, path, at }) {
       <${Badge} tone=${TONES[explain.verdict]}>${explain.verdict}<//>${" "}${explain.summary}
     </p>
     ${explain.neverStarts && html`<p class="problem error">It is larger than a limit: waiting does not help.</p>`}
-    <p><${CopyButton} text=${explainCommand(unit.namespace, unit.name)}>Copy as kubectl<//></p>
+    <p class="controls">
+      <${CopyButton} text=${explainCommand(unit.namespace, unit.name)}>Copy as kubectl<//>
+      ${!at && unit.quota && explain.blockers.length > 0 && session.value?.whatIf && html`<${Link} to=${whatIfOf(unit, explain)}>What if its quota were different?<//>`}
+    </p>
     <${About} unit=${unit} stateAt=${answer.stateAt} />
     <${Blockers} explain=${explain} />
     ${!at && explain.verdict !== "admitted" && explain.verdict !== "finished" && html`<${Changes} path=${path} />`}
@@ -40,6 +43,11 @@ function Shown({ answer, path, at }) {
     <${Pods} podSets=${unit.podSets} />
     <${Timeline} unit=${unit} log=${answer.log} />
   `;
+}
+
+/** Return the address of the question what a larger quota would do, about what is scarcest. */
+function whatIfOf({ namespace, name, quota }, { blockers: [first] }) {
+  return whatIfPath({ quota, resource: first.resource, unit: `${namespace}/${name}` });
 }
 
 function About({ unit, stateAt }) {

@@ -1,8 +1,8 @@
 // What edits of quotas, queues and nodes would change. Nothing is applied: the page writes YAML and
 // commands to copy.
-import { ask } from "./api.js";
-import { span } from "./format.js";
-import { html, useState } from "./html.js";
+import { ask, useAnswer } from "./api.js";
+import { asSentence, span } from "./format.js";
+import { html, useId, useState } from "./html.js";
 import { patchCommand } from "./kubectl.js";
 import { Badge, Empty, Problem, Snippet, UnitLink } from "./parts.js";
 import { place } from "./router.js";
@@ -13,14 +13,46 @@ const HORIZONS = [["", "At once only"], ["3600", "One hour"], ["28800", "Eight h
 const API_VERSIONS = { ElasticQuota: "scheduling.sigs.k8s.io/v1alpha1", Queue: "scheduling.x-k8s.io/v1alpha1", Node: "v1" };
 
 /** Return the edit of a row of the form, as POST /debug/what-if takes it. */
-export function editOf(row) {
-  const { kind, name, namespace } = row;
+export function editOf(row, names) {
+  const { kind, name } = row;
   if (kind === "Node") return { kind, name, copies: Number(row.copies) };
+  const namespace = namespaceOf(row, names);
   const patch =
     kind === "Queue"
       ? { metadata: { annotations: { "koord-queue/stop-policy": row.stopPolicy } } }
       : { spec: { [row.bound]: { [row.resource]: row.amount } } };
   return namespace ? { kind, name, namespace, patch } : { kind, name, patch };
+}
+
+const NO_NAMES = { queues: [], quotas: [], nodes: [], complete: false };
+
+/** Return the objects of a kind that can be edited, each {name, namespace}. */
+function knownOf(kind, names) {
+  if (kind === "Node") return names.nodes.map((name) => ({ name }));
+  return kind === "Queue" ? names.queues : names.quotas.filter(({ editable }) => editable);
+}
+
+/** Return the known objects that a row may mean. */
+function meantBy({ kind, name, namespace }, names) {
+  return knownOf(kind, names).filter((each) => each.name === name && (!namespace || each.namespace === namespace));
+}
+
+/** Return the namespace of the object: the one that was typed, or the only one there is. */
+function namespaceOf(row, names) {
+  const meant = meantBy(row, names);
+  return row.namespace || (meant.length === 1 ? meant[0].namespace : "");
+}
+
+/** Return the names of a quota and of those above it, from the lowest on. */
+function chainOf(name, quotas) {
+  const chain = [];
+  for (let next = name; next && !chain.includes(next); ) {
+    const quota = quotas.find((each) => each.name === next);
+    if (!quota) break;
+    chain.push(next);
+    next = quota.parent;
+  }
+  return chain;
 }
 
 function newRow(query) {
@@ -29,10 +61,13 @@ function newRow(query) {
     name: query.get("quota") ?? "",
     namespace: "",
     bound: "max",
-    resource: "cpu",
+    resource: query.get("resource") ?? "cpu",
     amount: "",
     stopPolicy: "Hold",
     copies: "1",
+    // Where the form was opened: the quotas from this one up are offered.
+    lowest: query.get("quota") ?? "",
+    unit: query.get("unit") ?? "",
   };
 }
 
@@ -40,17 +75,20 @@ export function WhatIf() {
   const [rows, setRows] = useState(() => [newRow(place.value.query)]);
   const [horizon, setHorizon] = useState("");
   const [{ answer, edits, error, isAsking }, setState] = useState({});
+  // Lists that grow old do no harm: other names can be typed.
+  const asked = useAnswer("/page/names", () => false);
+  const names = asked.answer ?? NO_NAMES;
   const change = (index, fields) =>
     setRows((last) => last.map((row, other) => (other === index ? { ...row, ...fields } : row)));
 
   async function find(event) {
     event.preventDefault();
-    const asked = rows.map(editOf);
-    const body = { edits: asked };
+    const edits = rows.map((row) => editOf(row, names));
+    const body = { edits };
     if (horizon) body.horizonSeconds = Number(horizon);
     setState({ isAsking: true });
     try {
-      setState({ answer: await ask("/page/what-if", { method: "POST", body }), edits: asked });
+      setState({ answer: await ask("/page/what-if", { method: "POST", body }), edits });
     } catch (failure) {
       setState({ error: failure });
     }
@@ -59,12 +97,14 @@ export function WhatIf() {
   return html`
     <h1>What if?</h1>
     <p>Edit quotas, queues and nodes, and see what would change. Nothing is applied.</p>
+    ${asked.error && html`<p class="hint">There are no names to choose from: ${asSentence(asked.error.message)}</p>`}
     <form onSubmit=${find}>
       ${rows.map(
         (row, index) => html`<${EditRow}
           key=${index}
           number=${index + 1}
           row=${row}
+          names=${names}
           change=${(fields) => change(index, fields)}
           remove=${rows.length > 1 && (() => setRows((last) => last.filter((_, other) => other !== index)))}
         />`,
@@ -96,33 +136,102 @@ function Choice({ label, value, options, onChange }) {
   </label>`;
 }
 
-function Field({ label, value, onChange, ...others }) {
+/** A field for a text; `options` are offered, and others can be typed. */
+function Field({ label, value, onChange, options = [], hint = "", ...others }) {
+  const id = useId();
   return html`<label class="field">
     ${label}
-    <input value=${value} onInput=${(event) => onChange(event.target.value)} ...${others} />
+    <input
+      value=${value}
+      onInput=${(event) => onChange(event.target.value)}
+      list=${options.length ? id : undefined}
+      autocomplete="off"
+      spellcheck=${false}
+      ...${others}
+    />
+    ${options.length > 0 &&
+    html`<datalist id=${id}>${options.map((each) => html`<option key=${each} value=${each}></option>`)}</datalist>`}
+    ${hint && html`<span class="hint">${hint}</span>`}
   </label>`;
 }
 
-function EditRow({ number, row, change, remove }) {
+const KINDS = [["ElasticQuota", "Quota (ElasticQuota)"], ["Queue", "Queue"], ["Node", "Node"]];
+
+function EditRow({ number, row, names, change, remove }) {
   const set = (field) => (value) => change({ [field]: value });
+  const known = [...new Set(knownOf(row.kind, names).map(({ name }) => name))];
+  const spaces = knownOf(row.kind, names).filter(({ name }) => name === row.name).map(({ namespace }) => namespace);
+  const isKnownAs = (kind) => meantBy({ ...row, kind, namespace: "" }, names).length > 0;
+  const setKind = (kind) => change({ kind, namespace: "", name: isKnownAs(kind) ? row.name : "" });
   return html`<fieldset>
     <legend>Edit ${number}</legend>
+    <${Chain} row=${row} names=${names} choose=${(name) => change({ name, namespace: "" })} />
     <div class="controls">
-      <${Choice} label="Kind" value=${row.kind} options=${["ElasticQuota", "Queue", "Node"]} onChange=${set("kind")} />
-      <${Field} label=${row.kind === "Node" ? "A node to have more of" : "Name"} value=${row.name} onChange=${set("name")} required />
+      <${Choice} label="Kind" value=${row.kind} options=${KINDS} onChange=${setKind} />
+      <${Field}
+        label=${row.kind === "Node" ? "A node to have more of" : "Name"}
+        value=${row.name}
+        options=${known}
+        onChange=${(name) => change({ name, namespace: "" })}
+        required
+      />
       ${row.kind !== "Node" &&
-      html`<${Field} label="Namespace (may be left out)" value=${row.namespace} onChange=${set("namespace")} />`}
-      ${row.kind === "ElasticQuota" &&
-      html`<${Choice} label="Bound" value=${row.bound} options=${["max", "min"]} onChange=${set("bound")} />
-        <${Field} label="Resource" value=${row.resource} onChange=${set("resource")} required />
-        <${Field} label="New amount" value=${row.amount} onChange=${set("amount")} required placeholder="such as 16 or 64Gi" />`}
+      html`<${Field} label="Namespace" value=${namespaceOf(row, names)} options=${spaces} onChange=${set("namespace")} />`}
+      ${row.kind === "ElasticQuota" && html`<${LimitFields} row=${row} names=${names} set=${set} />`}
       ${row.kind === "Queue" &&
       html`<${Choice} label="Stop policy" value=${row.stopPolicy} options=${STOP_POLICIES} onChange=${set("stopPolicy")} />`}
       ${row.kind === "Node" &&
       html`<${Field} label="How many more" type="number" min="1" max="10000" value=${row.copies} onChange=${set("copies")} required />`}
       ${remove && html`<button type="button" onClick=${remove}>Remove edit ${number}</button>`}
     </div>
+    <${Unknown} row=${row} names=${names} />
   </fieldset>`;
+}
+
+/** The quotas that a unit is charged to, or a quota with those above it, to choose from. */
+function Chain({ row, names, choose }) {
+  const chain = chainOf(row.lowest, names.quotas).filter((name) =>
+    names.quotas.some((each) => each.name === name && each.editable),
+  );
+  if (row.kind !== "ElasticQuota" || chain.length < 2) return null;
+  return html`<div class="chain" role="group" aria-label="Quotas to choose from">
+    <span>${row.unit ? `${row.unit} is charged to:` : "The quota, and those above it:"}</span>
+    ${chain.map(
+      (name) => html`<button type="button" key=${name} aria-pressed=${name === row.name} onClick=${() => choose(name)}>
+        ${name}
+      </button>`,
+    )}
+  </div>`;
+}
+
+function LimitFields({ row, names, set }) {
+  const [quota] = meantBy(row, names);
+  const of = ({ min, max }) => [...Object.keys(max), ...Object.keys(min)];
+  const resources = [...new Set((quota ? [quota] : names.quotas).flatMap(of))];
+  const now = quota?.[row.bound][row.resource];
+  return html`
+    <${Choice} label="Bound" value=${row.bound} options=${["max", "min"]} onChange=${set("bound")} />
+    <${Field} label="Resource" value=${row.resource} options=${resources} onChange=${set("resource")} required />
+    <${Field}
+      label="New amount"
+      value=${row.amount}
+      onChange=${set("amount")}
+      required
+      placeholder="such as 16 or 64Gi"
+      hint=${quota && row.resource ? `now ${now ?? (row.bound === "max" ? "without a limit" : "0")}` : ""}
+    />
+  `;
+}
+
+/** That an edit would create an object: its name may be misspelled. */
+function Unknown({ row, names }) {
+  const { kind, name } = row;
+  if (!name || kind === "Node" || meantBy(row, names).length) return null;
+  if (kind === "ElasticQuota" && names.quotas.some((each) => each.name === name)) {
+    return html`<p class="hint">${name} is not an ElasticQuota, so it cannot be edited here: this would create one of its name.</p>`;
+  }
+  if (!names.complete) return null;
+  return html`<p class="hint">There is no ${kind} ${name} yet: this would create it.</p>`;
 }
 
 function Differences({ answer, edits }) {
@@ -130,7 +239,7 @@ function Differences({ answer, edits }) {
   return html`<section aria-labelledby="differences">
     <h2 id="differences">What would change at once</h2>
     ${!answer.complete && html`<p class="problem">It was not decided to the end: there is more that changes.</p>`}
-    ${answer.unread.map((path) => html`<p class="problem" key=${path}>${path} is read by nothing: is it misspelled?</p>`)}
+    ${answer.unread.map((path) => html`<p class="problem" key=${path}>${unreadInWords(path)}</p>`)}
     ${isNothing && html`<${Empty}>Nothing: the same units start and wait.<//>`}
     <${Units} title="Start" total=${answer.startedCount} units=${answer.started} words=${(each) => each.before?.message} />
     <${Units} title="Wait for another reason" total=${answer.refusedCount} units=${answer.refused} words=${(each) => each.refusal?.message} />
@@ -140,6 +249,13 @@ function Differences({ answer, edits }) {
     ${!answer.horizon && answer.noHorizon && html`<p class="hint">No look ahead: ${answer.noHorizon}.</p>`}
     <${ToCopy} edits=${edits} />
   </section>`;
+}
+
+/** Return a path as the server has it, such as `edits[0].patch.spec.max`, as a sentence. */
+function unreadInWords(path) {
+  const [, index, field] = /^edits\[(\d+)\]\.patch\.(.+)$/.exec(path) ?? [];
+  const what = field ? `Edit ${Number(index) + 1}: the field ${field}` : path;
+  return `${what} is not read by the scheduler. Is it misspelled?`;
 }
 
 function evictionInWords({ reason, forUnit, lostHours }) {

@@ -1,0 +1,91 @@
+"""A narrow window: each view can be used, and what a row is about stands below its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.page.test_views import VIEWS
+from tests.page.window_kit import PHONE, Window, opened
+
+FINGERTIP = 40
+"""Pixels; the style sheet has 44, less what borders and rounding take."""
+
+SMALL = """least => [...document.querySelectorAll("button, select, input:not([type=checkbox])")]
+    .filter((each) => each.checkVisibility() && each.getBoundingClientRect().height < least)
+    .map((each) => each.outerHTML.slice(0, 120))"""
+CUT = """() => [...document.querySelectorAll("main table.cards td, main table.cards th")]
+    .filter((each) => each.checkVisibility())
+    .filter((each) => each.getBoundingClientRect().right > innerWidth)
+    .map((each) => each.outerHTML.slice(0, 120))"""
+
+
+@pytest.fixture
+def phone(browser: Browser, url: str) -> Iterator[Window]:
+    with opened(browser, url, size=PHONE) as window:
+        yield window
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_fingers_find_what_they_touch(phone: Window, name: str) -> None:
+    phone.open(VIEWS[name])
+    assert phone.page.evaluate(SMALL, FINGERTIP) == []
+    assert phone.page.evaluate(CUT) == []
+    assert not phone.is_wider_than_screen()
+
+
+def test_the_reason_and_the_start_stand_below_the_name(phone: Window) -> None:
+    phone.open("/queues/vision")
+    row = phone.page.locator("tbody tr").first
+    boxes = [row.locator(f".c-{key}").bounding_box() for key in ("unit", "reason", "start")]
+    tops = [box["y"] for box in boxes if box]
+    assert len(tops) == 3
+    assert tops == sorted(set(tops))
+    whole = row.bounding_box()
+    last = boxes[-1]
+    assert whole is not None
+    assert last is not None
+    assert last["y"] + last["height"] <= whole["y"] + whole["height"]
+    is_cut = "each => each.scrollWidth > each.clientWidth"
+    assert not row.locator(".c-start").evaluate(is_cut)
+    phone.shoot("queue-phone-light")
+
+
+def test_a_list_is_sorted_and_read_to_its_end(phone: Window) -> None:
+    phone.open("/queues/vision")
+    phone.page.get_by_role("button", name="Priority").click()
+    phone.page.wait_for_url("**sort=priority")
+    region = phone.page.get_by_role("group", name="Units of queue vision")
+    region.evaluate("element => { element.scrollTop = element.scrollHeight; }")
+    last = phone.page.locator("tbody tr[aria-rowindex='301'] a")
+    last.wait_for()
+    box, frame = last.bounding_box(), region.bounding_box()
+    assert box is not None
+    assert frame is not None
+    assert frame["y"] < box["y"] < frame["y"] + frame["height"]
+
+
+def test_a_turned_phone_has_rows_of_the_right_height(phone: Window) -> None:
+    phone.open("/queues/vision")
+    for width in (900, PHONE[0]):
+        phone.page.set_viewport_size({"width": width, "height": 844})
+        tops = "all => all.slice(0, 2).map(each => each.getBoundingClientRect().top)"
+        first, second = phone.page.locator("tbody tr").evaluate_all(tops)
+        whole = phone.page.locator(".virtual .all").bounding_box()
+        assert whole is not None
+        assert whole["height"] == pytest.approx(301 * (second - first), rel=0.01)
+
+
+def test_a_reason_is_as_short_as_what_differs(phone: Window) -> None:
+    def refuse(body: dict[str, Any]) -> None:
+        numbers = {"missing": "4", "resource": "cpu", "quota": "philly"}
+        body["units"][0]["refusal"] = {"message": "needs more cpu than " * 9, **numbers}
+
+    phone.edit("/page/queues/vision", refuse)
+    phone.open("/queues/vision")
+    cell = phone.page.get_by_text("missing 4 cpu in philly")
+    cell.wait_for()
+    assert cell.get_attribute("title") == "needs more cpu than " * 9
