@@ -90,6 +90,7 @@ function Busy({ quotas, at }) {
       </table>
     </div>
     <${UseLegend} />
+    <p><${Link} to="/over-time">How busy it was over time<//></p>
     ${bars.length > MOST_BARS && html`<p class="others">${count(bars.length - MOST_BARS, "bar")} less full, below among the quotas.</p>`}
   </section>`;
 }
