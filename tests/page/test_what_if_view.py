@@ -51,7 +51,7 @@ NOTHING = {
     **dict.fromkeys(("startedCount", "refusedCount", "evictedCount", "sparedCount"), 0),
     **dict.fromkeys(("started", "evicted", "unread"), ()),
     "horizon": None,
-    "noHorizon": "horizonSeconds was not given",
+    "noHorizon": "there is no forecast yet",
 }
 
 
@@ -102,7 +102,10 @@ def test_several_edits_are_one_question(window: Window) -> None:
     second.get_by_label("How many more").fill("3")
     page.get_by_role("button", name="Show what would change").click()
     window.sees("Nothing: the same units start and wait.")
-    window.sees("No look ahead")
+    assert window.page.get_by_text("No look ahead").count() == 0
+    page.get_by_label("How far to look ahead").select_option("One hour")
+    page.get_by_role("button", name="Show what would change").click()
+    window.sees("No look ahead: there is no forecast yet.")
     stop = {"metadata": {"annotations": {"koord-queue/stop-policy": "Hold"}}}
     assert asked[0]["edits"] == [
         {"kind": "Queue", "name": "vision", "namespace": "koord-queue", "patch": stop},

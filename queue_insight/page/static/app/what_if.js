@@ -74,21 +74,20 @@ function newRow(query) {
 export function WhatIf() {
   const [rows, setRows] = useState(() => [newRow(place.value.query)]);
   const [horizon, setHorizon] = useState("");
-  const [{ answer, edits, error, isAsking }, setState] = useState({});
+  const [{ answer, asked, error, isAsking }, setState] = useState({});
   // Lists that grow old do no harm: other names can be typed.
-  const asked = useAnswer("/page/names", () => false);
-  const names = asked.answer ?? NO_NAMES;
+  const offered = useAnswer("/page/names", () => false);
+  const names = offered.answer ?? NO_NAMES;
   const change = (index, fields) =>
     setRows((last) => last.map((row, other) => (other === index ? { ...row, ...fields } : row)));
 
   async function find(event) {
     event.preventDefault();
-    const edits = rows.map((row) => editOf(row, names));
-    const body = { edits };
+    const body = { edits: rows.map((row) => editOf(row, names)) };
     if (horizon) body.horizonSeconds = Number(horizon);
     setState({ isAsking: true });
     try {
-      setState({ answer: await ask("/page/what-if", { method: "POST", body }), edits });
+      setState({ answer: await ask("/page/what-if", { method: "POST", body }), asked: body });
     } catch (failure) {
       setState({ error: failure });
     }
@@ -97,7 +96,7 @@ export function WhatIf() {
   return html`
     <h1>What if?</h1>
     <p>Edit quotas, queues and nodes, and see what would change. Nothing is applied.</p>
-    ${asked.error && html`<p class="hint">There are no names to choose from: ${asSentence(asked.error.message)}</p>`}
+    ${offered.error && html`<p class="hint">There are no names to choose from: ${asSentence(offered.error.message)}</p>`}
     <form onSubmit=${find}>
       ${rows.map(
         (row, index) => html`<${EditRow}
@@ -120,7 +119,7 @@ export function WhatIf() {
       </div>
     </form>
     ${error && html`<${Problem} error=${error} />`}
-    <div aria-live="polite">${answer && html`<${Differences} answer=${answer} edits=${edits} />`}</div>
+    <div aria-live="polite">${answer && html`<${Differences} answer=${answer} asked=${asked} />`}</div>
   `;
 }
 
@@ -234,7 +233,7 @@ function Unknown({ row, names }) {
   return html`<p class="hint">There is no ${kind} ${name} yet: this would create it.</p>`;
 }
 
-function Differences({ answer, edits }) {
+function Differences({ answer, asked }) {
   const isNothing = !answer.startedCount && !answer.refusedCount && !answer.evictedCount && !answer.sparedCount;
   return html`<section aria-labelledby="differences">
     <h2 id="differences">What would change at once</h2>
@@ -246,8 +245,8 @@ function Differences({ answer, edits }) {
     <${Units} title="Are evicted" total=${answer.evictedCount} units=${answer.evicted} words=${evictionInWords} />
     <${Units} title="Are evicted no more" total=${answer.sparedCount} units=${answer.spared.map((unit) => ({ unit }))} words=${() => ""} />
     ${answer.horizon && html`<${Horizon} horizon=${answer.horizon} />`}
-    ${!answer.horizon && answer.noHorizon && html`<p class="hint">No look ahead: ${answer.noHorizon}.</p>`}
-    <${ToCopy} edits=${edits} />
+    ${asked.horizonSeconds && answer.noHorizon && html`<p class="hint">No look ahead: ${answer.noHorizon}.</p>`}
+    <${ToCopy} edits=${asked.edits} />
   </section>`;
 }
 
