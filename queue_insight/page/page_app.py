@@ -495,7 +495,7 @@ def _add_what_if(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerTu
     for each in (names, what_if):
         each.__annotations__["visitor"] = Annotated[Visitor, Depends(visitors.identify)]
     path = "/page/names"
-    timed = turns.in_turn(names, _asker)
+    timed = turns.in_turn(names, _caller_key)
     app.get(path, response_model=KnownNames, responses=problems(BUSY))(timed)
     app.head(path, include_in_schema=False)(timed)
     app.post(

@@ -19,7 +19,7 @@ def world() -> LoginWorld:
     kit.add_quota("org", 16, is_parent=True)
     kit.add_quota("vision", 8, parent="org")
     for name in ("node-2", "node-1"):
-        kit.shared.tell(Engine.on_node, node(name))
+        kit.shared.apply(Engine.on_node, node(name))
     return LoginWorld(kit)
 
 
