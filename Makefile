@@ -9,6 +9,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.koord-queue-installed
+# What runs the programs: a third of the packages. `make demo` installs no more.
+PROGRAMS_STAMP := $(VENV)/.koord-queue-programs-installed
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 
 # Processes for the steps that can use several; the others need the machine's cores themselves.
@@ -50,32 +52,48 @@ help: ## this list
 venv: $(STAMP) ## make or update .venv (about a minute the first time)
 	@echo "venv: $(VENV) is up to date"
 
-# A file as target: the second time nothing is to be done. Prints one line when no Python will do.
-$(STAMP): requirements-test.txt pyproject.toml
-	@if ! $(PY) -c '' 2>/dev/null; then \
-		found=; without_venv=; \
-		for python in $(or $(PYTHON),python3.15 python3.14 python3.13 python3.12 python3.11 python3); do \
-			"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
-			if "$$python" -c 'import ensurepip, venv' 2>/dev/null; then found=$$python; break; fi; \
-			without_venv=$$python; \
-		done; \
-		if [ -n "$$found" ]; then \
-			echo "venv: making $(VENV) with $$("$$found" --version); about a minute"; \
-			"$$found" -m venv --clear $(VENV); \
-		elif [ -n "$$without_venv" ]; then \
-			echo "venv: $$without_venv has no venv module (Debian and Ubuntu: apt install python3-venv)" >&2; \
-			exit 1; \
-		else \
-			echo "venv: needs Python 3.11 or newer$(if $(PYTHON),; $(PYTHON) is not,: name one with PYTHON=)" >&2; \
-			exit 1; \
-		fi; \
-	fi
+# Files as targets: the second time nothing is to be done.
+$(STAMP): $(PROGRAMS_STAMP) requirements-test.txt
 	@# The lock is complete, so nothing is resolved: a package published after it cannot break it.
 	@$(PIP_INSTALL) --no-deps --require-hashes -r requirements-test.txt
-	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
-	@checked=$$($(PY) -m pip check --disable-pip-version-check 2>&1) || { \
-		echo "venv: the lock does not fit this Python:" >&2; echo "$$checked" >&2; exit 1; }
+	@$(CHECK_PACKAGES)
 	@touch $@
+
+$(PROGRAMS_STAMP): requirements.txt requirements-build.txt pyproject.toml
+	@$(MAKE_VENV)
+	@# Most modules are never imported: Python compiles those that are, when they are.
+	@$(PIP_INSTALL) --no-compile --no-deps --require-hashes -r requirements.txt -r requirements-build.txt
+	@$(PIP_INSTALL) --no-compile --no-deps --no-build-isolation --editable .
+	@# The packages of the tests may be those of an older lock until the rule above has run.
+	@[ -e $(STAMP) ] || { $(CHECK_PACKAGES); }
+	@touch $@
+
+# Prints one line when no Python will do.
+define MAKE_VENV
+if ! $(PY) -c '' 2>/dev/null; then \
+	found=; without_venv=; \
+	for python in $(or $(PYTHON),python3.15 python3.14 python3.13 python3.12 python3.11 python3); do \
+		"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
+		if "$$python" -c 'import ensurepip, venv' 2>/dev/null; then found=$$python; break; fi; \
+		without_venv=$$python; \
+	done; \
+	if [ -n "$$found" ]; then \
+		echo "venv: making $(VENV) with $$("$$found" --version); about half a minute"; \
+		"$$found" -m venv --clear $(VENV); \
+	elif [ -n "$$without_venv" ]; then \
+		echo "venv: $$without_venv has no venv module (Debian and Ubuntu: apt install python3-venv)" >&2; \
+		exit 1; \
+	else \
+		echo "venv: needs Python 3.11 or newer$(if $(PYTHON),; $(PYTHON) is not,: name one with PYTHON=)" >&2; \
+		exit 1; \
+	fi; \
+fi
+endef
+
+define CHECK_PACKAGES
+checked=$$($(PY) -m pip check --disable-pip-version-check 2>&1) || { \
+	echo "venv: the lock does not fit this Python:" >&2; echo "$$checked" >&2; exit 1; }
+endef
 
 .PHONY: lock
 lock: ## write the hashed requirement files anew (UPGRADE=1: with the newest versions)
@@ -162,7 +180,7 @@ verify: $(STAMP) ## generated files are current, all checks pass, and nothing ch
 # ------------------------------------------------------------------------- commands for people
 
 .PHONY: demo
-demo: $(STAMP) ## run the queue on a real trace (CLUSTER=local or current; DEMO=once ends by itself)
+demo: $(PROGRAMS_STAMP) ## run the queue on a real trace (CLUSTER=local or current; DEMO=once ends by itself)
 	@CLUSTER="$(CLUSTER)" DEMO="$(DEMO)" exec $(PY) -m tests.demo
 
 .PHONY: sim

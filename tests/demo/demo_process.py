@@ -24,9 +24,12 @@ class DemoProcess:
         folder: An empty folder.
         flags: Further flags after those that make it short.
         cluster: The value of `CLUSTER`, "" for the API server in memory.
+        python: What runs it and its programs.
     """
 
-    def __init__(self, folder: Path, *flags: str, cluster: str = "") -> None:
+    def __init__(
+        self, folder: Path, *flags: str, cluster: str = "", python: str = sys.executable
+    ) -> None:
         self.temporary = folder / "tmp"
         self.temporary.mkdir()
         self._output = folder / "output.txt"
@@ -34,7 +37,7 @@ class DemoProcess:
         mine["PYTHONFAULTHANDLER"] = "1"
         with self._output.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.demo", *SHORT, *flags],
+                [python, "-m", "tests.demo", *SHORT, *flags],
                 cwd=ROOT,
                 env={**os.environ, **mine},
                 stdin=subprocess.DEVNULL,
@@ -79,12 +82,14 @@ class DemoProcess:
 
 
 @contextmanager
-def demo_starter(folder: Path, *, cluster: str = "") -> Iterator[Callable[..., DemoProcess]]:
+def demo_starter(
+    folder: Path, *, cluster: str = "", python: str = sys.executable
+) -> Iterator[Callable[..., DemoProcess]]:
     """Yield a function that starts a demo with further flags; the demos end with the block."""
     started: list[DemoProcess] = []
 
     def start_one(*flags: str) -> DemoProcess:
-        started.append(DemoProcess(folder, *flags, cluster=cluster))
+        started.append(DemoProcess(folder, *flags, cluster=cluster, python=python))
         return started[-1]
 
     try:
