@@ -102,9 +102,9 @@ class Resource(Answer, frozen=True):
 class Horizon(Answer, frozen=True):
     """What the edits change until the horizon, played on the same random numbers without them.
 
-    `paths` is how many were played; fewer than twenty if the time was spent before. `basis` says
-    what run times and arrivals are based on, `computed_at` is the time of the state that they begin
-    with.
+    `paths` is how many were played: twenty, or at least five if the time was spent before. `basis`
+    says what run times and arrivals are based on, `computed_at` is the time of the state that they
+    begin with.
     """
 
     seconds: float = 0.0

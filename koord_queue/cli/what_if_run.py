@@ -107,6 +107,7 @@ def _show(session: Session, answer: bytes, *, has_horizon: bool) -> None:
     write_lines(session.out, what_if_lines(found))
     if found.horizon is not None:
         write_lines(session.out, horizon_lines(found.horizon))
-        session.out.table(HORIZON_COLUMNS, horizon_rows(found.horizon))
+        if rows := horizon_rows(found.horizon):
+            session.out.table(HORIZON_COLUMNS, rows)
     elif has_horizon:
         session.out.note(f"nothing is known over a time: {found.no_horizon}")

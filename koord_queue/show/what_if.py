@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, TypeGuard
 
 from koord_queue.answers.refusal import Refusal
 from koord_queue.answers.what_if import (
@@ -12,15 +12,18 @@ from koord_queue.answers.what_if import (
     Horizon,
     Place,
     Refused,
+    Resource,
     Spread,
     Started,
     WhatIf,
 )
 from koord_queue.show.paragraphs import BLANK, Line, heading
-from koord_queue.show.words import counted
+from koord_queue.show.words import counted, short
 from shared_api.durations import seconds_in_words
+from shared_api.quantity import format_amount
 
-HORIZON_COLUMNS: Final = ("OF", "WHAT", "BEFORE", "AFTER", "DIFFERENCE", "CLEAR")
+HORIZON_COLUMNS: Final = ("OF", "WHAT", "BEFORE", "AFTER", "DIFFERENCE")
+ENDED: Final = "units-ended"
 
 
 def what_if_lines(answer: WhatIf) -> Iterator[Line]:
@@ -97,65 +100,82 @@ def _doubt_lines(answer: WhatIf) -> Iterator[Line]:
 
 
 def horizon_lines(view: Horizon) -> Iterator[Line]:
-    """Yield how far was looked ahead, and on what basis."""
+    """Yield how far was looked ahead, on what basis, and which differences have a row."""
     within = seconds_in_words(view.seconds)
     futures = f"{counted(view.paths, 'future')}, seed {view.seed}"
     yield BLANK
     yield Line(f"Within {within} ({futures}; the median, and eight of ten):", "bold")
     if view.basis:
         yield Line(f"Based on {view.basis}.", "dim", indent=2, hang=2)
+    if not horizon_rows(view):
+        yield Line(
+            "No wait, no number of ended units and no use of a resource differs in the same"
+            " direction in eight of ten futures.",
+            indent=2,
+            hang=2,
+        )
 
 
 def horizon_rows(view: Horizon) -> list[tuple[str, ...]]:
-    """Return the rows of `HORIZON_COLUMNS`: waits, ends, and use."""
-    rows = []
-    if view.completed is not None:
-        rows.append(("all", "ended", *_numbers(view.completed)))
+    """Return the rows of `HORIZON_COLUMNS`: waits, ended units, and use.
+
+    A difference that is not clear has none: it is chance, or there is no difference.
+    """
+    rows: list[tuple[str, ...]] = []
+    if _is_clear(view.completed):
+        rows.append(("all", ENDED, *_counts(view.completed)))
     for kind, places in (("queue", view.queues), ("quota", view.quotas)):
         for place in places:
-            rows += _rows_of(f"{kind}/{place.name}", place)
-    for each in view.resources:
-        rows.append(("all", each.resource, each.before, each.after, "-", _clear(each.used)))
+            rows += _rows_of(f"{kind}/{place.name}", place, view.seconds)
+    rows += [_row_of_use(each) for each in view.resources if each.used.is_clear]
     return rows
 
 
-def _rows_of(name: str, place: Place) -> Iterator[tuple[str, ...]]:
+def _rows_of(name: str, place: Place, horizon: float) -> Iterator[tuple[str, ...]]:
     for what, found in (("wait-p50", place.wait_p50), ("wait-p90", place.wait_p90)):
-        if found is not None:
-            yield (name, what, *_waits(found))
-    if place.completed is not None:
-        yield (name, "ended", *_numbers(place.completed))
+        if _is_clear(found):
+            yield (name, what, *_waits(found, horizon))
+    if _is_clear(place.completed):
+        yield (name, ENDED, *_counts(place.completed))
 
 
-def _waits(found: Comparison) -> tuple[str, ...]:
-    difference = found.difference.p50
-    shown = "?" if difference is None else f"{'-' if difference < 0 else '+'}{_short(difference)}"
-    return (_spread_of_waits(found.before), _spread_of_waits(found.after), shown, _clear(found))
+def _is_clear(found: Comparison | None) -> TypeGuard[Comparison]:
+    return found is not None and found.is_clear
 
 
-def _spread_of_waits(spread: Spread) -> str:
-    low, middle, high = (
-        ">" if each is None else _short(each) for each in (spread.p10, spread.p50, spread.p90)
-    )
-    return middle if low == middle == high else f"{middle}({low}..{high})"
+def _waits(found: Comparison, horizon: float) -> tuple[str, ...]:
+    def show(seconds: float | None) -> str:
+        return f">{_short(horizon)}" if seconds is None else _short(seconds)
+
+    difference = _signed(found.difference.p50, lambda seconds: _short(abs(seconds)))
+    return (_spread(found.before, show), _spread(found.after, show), difference)
 
 
 def _short(seconds: float) -> str:
     return seconds_in_words(seconds).replace(" min", "m").replace(" ", "")
 
 
-def _numbers(found: Comparison) -> tuple[str, ...]:
-    difference = found.difference.p50
-    shown = "?" if difference is None else f"{difference:+g}"
-    return (_spread(found.before), _spread(found.after), shown, _clear(found))
+def _counts(found: Comparison) -> tuple[str, ...]:
+    def show(count: float | None) -> str:
+        return "?" if count is None else f"{count:g}"
+
+    difference = _signed(found.difference.p50, lambda count: f"{abs(count):g}")
+    return (_spread(found.before, show), _spread(found.after, show), difference)
 
 
-def _spread(spread: Spread) -> str:
-    low, middle, high = (
-        "?" if each is None else f"{each:g}" for each in (spread.p10, spread.p50, spread.p90)
-    )
+def _row_of_use(each: Resource) -> tuple[str, ...]:
+    found = each.used.difference.p50
+    difference = format_amount(each.resource, abs(round(found or 0)))
+    before, after, shown = short(each.resource, each.before, each.after, difference)
+    return ("all", f"{each.resource}-used", before, after, _signed(found, lambda _: shown))
+
+
+def _signed(difference: float | None, show: Callable[[float], str]) -> str:
+    if difference is None:
+        return "?"
+    return f"{'-' if difference < 0 else '+'}{show(difference)}"
+
+
+def _spread(spread: Spread, show: Callable[[float | None], str]) -> str:
+    low, middle, high = (show(each) for each in (spread.p10, spread.p50, spread.p90))
     return middle if low == middle == high else f"{middle}({low}..{high})"
-
-
-def _clear(found: Comparison) -> str:
-    return "yes" if found.is_clear else "no"

@@ -19,7 +19,7 @@ from queue_insight.debug_api.question_caller import caller_of
 from queue_insight.what_if.at_once import AtOnce, Eviction, Start, Wait, answer_at_once
 from queue_insight.what_if.edit import Edit, EditError, FieldError
 from queue_insight.what_if.horizon import Horizon
-from queue_insight.what_if.measures import COMPLETED, Comparison, Spread
+from queue_insight.what_if.measures import COMPLETED, LEAST_COMPARED, Comparison, Spread
 from queue_scheduler.debug_api.hiding import OF_OTHERS, OfUnit, Owner, SumOf, hide
 from queue_scheduler.debug_api.views import RefusalView, view_refusal
 from queue_scheduler.decision import Moment, Refusal
@@ -57,7 +57,6 @@ MAX_SEED: Final = 2**53
 NOT_ASKED: Final = "horizonSeconds was not given"
 NO_HORIZON: Final = "this process answers what happens at once"
 AT_ONCE: Final = "without horizonSeconds, what happens at once is answered"
-NO_PATH: Final = "not even one path was played in time: ask for a shorter horizon"
 
 HOUR: Final = 3600
 
@@ -216,9 +215,9 @@ class ResourceView(View):
 class HorizonView(View):
     """What the edits change until the horizon, played on the same random numbers without them.
 
-    `paths` is how many were played; fewer than twenty if the time was spent before. `basis` says
-    what run times and arrivals are based on, `computed_at` is the time of the state that they begin
-    with.
+    `paths` is how many were played: twenty, or at least five if the time was spent before. `basis`
+    says what run times and arrivals are based on, `computed_at` is the time of the state that they
+    begin with.
     """
 
     seconds: float
@@ -445,8 +444,8 @@ class WhatIfAnswers:
         if seconds is None or horizons is None or ahead is None:
             return view.model_copy(update={"no_horizon": no_horizon})
         horizon = horizons.answer(state._replace(engine=ahead), edits, seconds, seed)
-        if not horizon.paths:
-            return view.model_copy(update={"no_horizon": NO_PATH})
+        if horizon.paths < LEAST_COMPARED:
+            return view.model_copy(update={"no_horizon": _too_few(horizon.paths)})
         shown = view_horizon(horizon, seed, state.moment)
         return view.model_copy(update={"horizon": shown})
 
@@ -455,6 +454,15 @@ class WhatIfAnswers:
         if seconds is None:
             return NOT_ASKED
         return NO_HORIZON if self._horizons is None else self._horizons.why_no_forecast()
+
+
+def _too_few(paths: int) -> str:
+    """Return why nothing is told of so few paths: no difference could be clear."""
+    played = f"{paths or 'no'} future{'' if paths == 1 else 's'}"
+    return (
+        f"{played} could be played in time, and fewer than {LEAST_COMPARED} are too few to tell a"
+        " difference from chance: ask for a shorter horizon"
+    )
 
 
 Forward = Callable[[Request, PostedBody], WhatIfView]

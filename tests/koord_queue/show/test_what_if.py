@@ -74,27 +74,44 @@ def spread(p10: float | None, p50: float | None, p90: float | None) -> Spread:
     return Spread(p10=p10, p50=p50, p90=p90)
 
 
-def test_what_changes_over_a_time() -> None:
-    waits = Comparison(
-        before=spread(600, 2400, None), after=spread(300, 300, 300), difference=spread(0, -2100, 0)
-    )
-    ended = Comparison(before=spread(1, 2, 3), after=spread(2, 2, 2), is_clear=True)
+WAITS = Comparison(
+    before=spread(600, 2400, None),
+    after=spread(300, 300, 300),
+    difference=spread(None, -2100, 0),
+    is_clear=True,
+)
+ENDED = Comparison(
+    before=spread(1, 2, 3), after=spread(2, 2, 2), difference=spread(1, 1, 1), is_clear=True
+)
+CPU = Comparison(difference=spread(500, 500, 500), is_clear=True)
+NOISE = Comparison(before=spread(1, 2, 3), after=spread(1, 2, 4), difference=spread(-1, 0, 1))
+
+
+def test_what_changes_over_a_time_has_rows_with_units() -> None:
     view = Horizon(
         seconds=21600,
-        paths=1,
+        paths=20,
         basis="212 runs that have ended",
-        completed=ended,
-        queues=(Place(name="q", wait_p50=waits),),
-        quotas=(Place(name="a", completed=ended),),
-        resources=(Resource(resource="cpu", before="3", after="3500m"),),
+        completed=ENDED,
+        queues=(Place(name="q", wait_p50=WAITS),),
+        quotas=(Place(name="a", completed=ENDED),),
+        resources=(Resource(resource="cpu", before="3", after="3500m", used=CPU),),
     )
     assert [line.text for line in horizon_lines(view)][1:] == [
-        "Within 6 h (1 future, seed 0; the median, and eight of ten):",
+        "Within 6 h (20 futures, seed 0; the median, and eight of ten):",
         "Based on 212 runs that have ended.",
     ]
     assert horizon_rows(view) == [
-        ("all", "ended", "2(1..3)", "2", "?", "yes"),
-        ("queue/q", "wait-p50", "40m(10m..>)", "5m", "-35m", "no"),
-        ("quota/a", "ended", "2(1..3)", "2", "?", "yes"),
-        ("all", "cpu", "3", "3500m", "-", "no"),
+        ("all", "units-ended", "2(1..3)", "2", "+1"),
+        ("queue/q", "wait-p50", "40m(10m..>6h)", "5m", "-35m"),
+        ("quota/a", "units-ended", "2(1..3)", "2", "+1"),
+        ("all", "cpu-used", "3", "3.5", "+0.5"),
     ]
+
+
+def test_differences_that_are_chance_have_no_row() -> None:
+    place = Place(name="q", wait_p50=NOISE, wait_p90=NOISE, completed=NOISE)
+    cpu = Resource(resource="cpu", before="3", after="3500m", used=NOISE)
+    view = Horizon(paths=20, completed=NOISE, queues=(place,), quotas=(place,), resources=(cpu,))
+    assert horizon_rows(view) == []
+    assert list(horizon_lines(view))[-1].text.startswith("No wait, no number of ended units and ")

@@ -276,7 +276,7 @@ def test_a_horizon_is_asked_of_the_program_and_names_only_units_that_may_be_read
     monkeypatch.setattr(what_if_routes, "may_read_for", lambda *_: lambda name: name == "mine")
     with asking(kit, None) as client:
         at_once = client.post("/debug/what-if", json={"edits": []}).json()
-    reported = at_once | {"spared": ["mine/a", "other/b"], "noHorizon": what_if_routes.NO_PATH}
+    reported = at_once | {"spared": ["mine/a", "other/b"], "noHorizon": "too few futures"}
 
     def handle(request: Request) -> Response:
         asked.append((request.method, request.url.path, from_thread.run(request.json)))

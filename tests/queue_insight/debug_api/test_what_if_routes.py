@@ -15,10 +15,15 @@ from starlette.requests import Request
 from queue_insight.debug_api import what_if_routes
 from queue_insight.debug_api.answers import Answers
 from queue_insight.debug_api.app import build_whole_app
+from queue_insight.debug_api.engine_state import State
 from queue_insight.debug_api.question_budget import QuestionBudget
+from queue_insight.debug_api.what_if_routes import WhatIfAnswers, WhatIfQuestion
+from queue_insight.what_if.horizon import Horizon
+from queue_insight.what_if.measures import LEAST_COMPARED
 from queue_scheduler.debug_api.additions import OFF
 from queue_scheduler.debug_api.hiding import OF_OTHERS, hide
 from queue_scheduler.debug_api.state_answers import StateAnswers
+from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
 from shared_api.authorization.authorizer import Authorizer
 from shared_api.authorization.reviews import ReviewResult
@@ -80,6 +85,41 @@ def test_without_an_insight_program_only_a_horizon_is_refused(client: httpx.Clie
     assert (answer.status_code, answer.json()["detail"]) == (503, detail)
     found = ask(client, LARGER)
     assert (found["horizon"], found["noHorizon"]) == (None, "horizonSeconds was not given")
+
+
+class FewPaths:
+    """Plays so many futures; stands for a machine that is too busy for more."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def why_no_forecast(self) -> str:
+        return ""
+
+    def answer(self, state: State, edits: object, horizon_seconds: float, seed: int) -> Horizon:
+        return Horizon(seconds=horizon_seconds, paths=self._count, basis="", comparisons={})
+
+
+@pytest.mark.parametrize(
+    ("count", "want"),
+    [
+        pytest.param(0, "no futures could be played in time, and fewer than 5 are", id="none"),
+        pytest.param(1, "1 future could be played in time, ", id="one"),
+        pytest.param(2, "2 futures could be played in time, ", id="two"),
+        pytest.param(LEAST_COMPARED, "", id="enough"),
+    ],
+)
+def test_too_few_futures_tell_nothing_and_say_so(full: ShellKit, count: int, want: str) -> None:
+    def source() -> State:
+        return State(full.shared.fork(), Moment(full.clock.monotonic(), full.clock.now()))
+
+    budget = QuestionBudget(full.clock)
+    what_if = WhatIfAnswers(source, lambda: True, budget, FewPaths(count))
+    question = WhatIfQuestion.model_validate({"edits": [LARGER], "horizonSeconds": 60})
+    found = what_if.answer(question, "me")
+    assert found.no_horizon.startswith(want)
+    assert (found.horizon is None, bool(found.no_horizon)) == (bool(want), bool(want))
+    assert found.started_count == 1
 
 
 def test_a_missing_patch_is_not_a_null(client: httpx.Client) -> None:
