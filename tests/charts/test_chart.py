@@ -360,8 +360,8 @@ def test_whether_the_self_audit_repairs(scheduler: Json, want: bool) -> None:
             id="a digest takes precedence",
         ),
         pytest.param(
-            {"global": {"imagePrefix": "r.example.com/p/"}, "image": {"repository": "q"}},
-            "r.example.com/p/q:{version}",
+            {"global": {"imagePrefix": "r.test/p/"}, "image": {"repository": "q"}},
+            "r.test/p/q:{version}",
             id="a registry",
         ),
         pytest.param(

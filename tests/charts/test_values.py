@@ -198,6 +198,18 @@ def test_a_chart_that_depends_on_this_one_may_set_global_values() -> None:
             },
             "at least retryPeriodSeconds plus 4 seconds for a write",
         ),
+        *(
+            (values, f"{host} only stands for a registry in the documentation")
+            for host, values in (
+                ("registry.example.com", {"global": {"imagePrefix": "registry.example.com"}}),
+                ("example.org:5000", {"global": {"imagePrefix": "example.org:5000/team/"}}),
+                ("r.example.net", {"image": {"repository": "r.example.net/koord-queue"}}),
+                (
+                    "example.com",
+                    {"shadow": {"enabled": True}, "global": {"imagePrefix": "example.com"}},
+                ),
+            )
+        ),
         ({"debugApi": {"expose": True}}, "debugApi.expose needs debugApi.tls.secretName"),
         (
             {"controllers": {"debugApi": {"expose": True}}},
@@ -323,6 +335,44 @@ def test_upstreams_own_values_cause_only_relevant_notes() -> None:
 )
 def test_notes_have_the_next_steps(values: Json, said: str) -> None:
     assert said in render_notes(values)
+
+
+INSIGHT = {"enabled": True, "page": {"enabled": True}, "visibility": {"enabled": True}}
+
+
+@pytest.mark.parametrize(
+    ("plugins", "said"),
+    [
+        pytest.param(
+            ["Priority", "ElasticQuotaV2"],
+            ["ElasticQuotas (plugin ElasticQuotaV2), which this cluster does not serve"],
+            id="ElasticQuotas",
+        ),
+        pytest.param(
+            ["ElasticQuota", "ResourceQuota"],
+            ["ElasticQuotaTrees (plugin ElasticQuota), which", "ResourceQuotas (plugin Resource"],
+            id="others, in the order of their plugins",
+        ),
+        pytest.param(["Priority"], ["none: pluginConfigs.plugins names no plugin"], id="none"),
+    ],
+)
+def test_notes_say_which_quotas_are_read(plugins: list[str], said: list[str]) -> None:
+    values = {"pluginConfigs": {"plugins": [{"name": each} for each in plugins]}}
+    _, _, rest = render_notes(values).partition("Quotas that units are compared with:\n")
+    listed = [line for line in rest.partition("\n\n")[0].splitlines() if "- " in line]
+    assert [line[: len(want) + 4] for line, want in zip(listed, said, strict=True)] == [
+        f"  - {want}" for want in said
+    ]
+
+
+def test_notes_say_what_is_off_and_how_to_open_the_page() -> None:
+    assert "Off in this release:\n  - insight.enabled: when a job starts" in render_notes()
+    notes = render_notes({"insight": INSIGHT})
+    assert "Off in this release:\n  - admissionCheckController.enabled" in notes
+    assert "port-forward deployment/koord-queue 8087:8087\n  http://127.0.0.1:8087\n" in notes
+    page = {"enabled": True, "expose": True, "tls": {"secretName": "s"}}
+    notes = render_notes({"insight": INSIGHT | {"page": page}})
+    assert "Service koord-queue-page.koord-queue, port 8087, https" in notes
 
 
 def test_notes_describe_how_each_kind_is_held() -> None:

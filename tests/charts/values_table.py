@@ -6,7 +6,7 @@ from typing import Any, Final
 
 # The values of an installation of upstream's chart: all of its keys, some changed.
 UPSTREAM: Final[dict[str, Any]] = {
-    "global": {"imagePrefix": "registry.example.com/mirror"},
+    "global": {"imagePrefix": "registry.test/mirror"},
     "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}],
     "isNeedNotebookExtension": False,
     "oversellrate": 1,

@@ -24,6 +24,7 @@ from tests.charts.render import (
 )
 from tests.charts.values_table import VALUES
 from tests.cluster.crd_kit import CRDS
+from tests.cluster.queue_world import ELASTIC_QUOTA_CRD
 from tests.cluster.rbac_objects import binding
 from tests.controlplane.api_client import ApiError
 from tests.controlplane.control_plane import ControlPlane
@@ -265,6 +266,12 @@ def test_install_upgrade_uninstall_and_install_again(
         assert plane.client_for().request("GET", f"{path}/kept")["spec"] == queue["spec"]
 
 
+QUOTA = """
+apiVersion: scheduling.sigs.k8s.io/v1alpha1
+kind: ElasticQuota
+metadata: {name: team-a, namespace: default}
+spec: {max: {cpu: 1}}
+"""
 FORCED = {"helm 3": (), "helm 4": ("--force-conflicts",)}
 """Helm 4 applies server-side: fields that kubectl has set are kubectl's until Helm is forced."""
 
@@ -281,8 +288,14 @@ def test_crds_that_existed_before(controlplane_binaries: Path, key: str, before:
         plane.await_kinds(*OUR_KINDS)
         new = ("--create-namespace",) if before == "kubectl" else ()
         # They equal those of the chart: they stay unchanged, and the notes say so.
+        plane.apply(ELASTIC_QUOTA_CRD)
+        plane.await_kinds("elasticquotas")
         notes = _helm(plane, "install", *new, release="other", helm=helm)
         assert "The CRDs were installed before" in notes
+        assert "ElasticQuotas (plugin ElasticQuotaV2): this cluster has none yet." in notes
+        plane.kubectl("apply", "--filename", "-", input=QUOTA)
+        upgraded = _helm(plane, "upgrade", release="other", helm=helm)
+        assert "ElasticQuotas (plugin ElasticQuotaV2): this cluster has 1." in upgraded
         _age(plane)
         refused = r"to this release \((Helm did not install it|it belongs to release koord)"
         with pytest.raises(HelmFailed, match=refused) as failure:

@@ -13,7 +13,7 @@ from tests.release.chart import CHART, package, with_image
 from tests.release.versions import version
 
 DIGEST = f"sha256:{'ab' * 32}"
-REPOSITORY = "registry.example.com/team/koord-queue"
+REPOSITORY = "registry.test/team/koord-queue"
 VALUES = (CHART / "values.yaml").read_text(encoding="utf-8")
 
 

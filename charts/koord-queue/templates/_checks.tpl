@@ -41,6 +41,7 @@ cluster.
 {{- if and (include "koord-queue.previewsPods" .) (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) }}
 {{- fail (printf "controllers.config.admissionPreview needs Kubernetes 1.30 (this is %s): it needs the right to create pods, and older versions have no ValidatingAdmissionPolicy that limits it to dry runs" .Capabilities.KubeVersion.Version) }}
 {{- end }}
+{{- include "koord-queue.checkImage" . }}
 {{- include "koord-queue.checkReplicas" . }}
 {{- include "koord-queue.checkShadow" . }}
 {{- include "koord-queue.checkPlugins" . }}
@@ -54,6 +55,15 @@ cluster.
 {{- end }}
 {{- if and (not .Values.shadow.enabled) (eq (toString .Values.admissionPolicy.enabled) "true") (not (include "koord-queue.kindsHeldAtBirth" . | fromJson)) }}
 {{- fail "admissionPolicy.enabled needs a kind of job that is queued and can be suspended (extension): without one, jobs that the policy suspends would never be released" }}
+{{- end }}
+{{- end }}
+
+{{/* Fails for a registry of the documentation: names below example.com are nobody's (RFC 2606). */}}
+{{- define "koord-queue.checkImage" -}}
+{{- $image := include "koord-queue.image" . }}
+{{- $registry := splitList "/" $image | first }}
+{{- if regexMatch "(^|[.])example[.](com|net|org)(:[0-9]+)?$" $registry }}
+{{- fail (printf "the image would be %s, and %s only stands for a registry in the documentation: push the image (make image) to one that the nodes can reach, and name that in global.imagePrefix" $image $registry) }}
 {{- end }}
 {{- end }}
 
@@ -118,6 +128,49 @@ cluster.
 {{- $names = append $names .name }}
 {{- end }}
 {{- $names | default (list "Priority" "ElasticQuotaV2") | toJson }}
+{{- end }}
+
+{{/*
+The kinds of quotas that units are compared with, as lines of a list, in the order of their plugins;
+with their number where Helm sees the cluster. Who may not list them in all namespaces may not create the
+scheduler's role either.
+*/}}
+{{- define "koord-queue.listQuotas" -}}
+{{- $kinds := dict
+      "ElasticQuotaV2" (list "scheduling.sigs.k8s.io/v1alpha1" "ElasticQuota")
+      "ElasticQuota" (list "scheduling.sigs.k8s.io/v1beta1" "ElasticQuotaTree")
+      "ResourceQuota" (list "v1" "ResourceQuota") }}
+{{- $seesCluster := and .Values.rbac.create (lookup "v1" "Namespace" "" "kube-system") }}
+{{- range $plugin := include "koord-queue.pluginNames" . | fromJsonArray }}
+{{- with index $kinds $plugin }}
+- {{ index . 1 }}s (plugin {{ $plugin }})
+{{- if not (or (eq (index . 0) "v1") ($.Capabilities.APIVersions.Has (join "/" .))) }}, which this cluster does not serve: until it does, jobs wait (NoQuota).
+  pluginConfigs.plugins can name a plugin of other quotas (docs/quotas.md).
+{{- else if $seesCluster }}
+{{- with (lookup (index . 0) (index . 1) "" "").items }}: this cluster has {{ len . }}.
+{{- else }}: this cluster has none yet. Jobs wait until there is one for them (NoQuota).
+{{- end }}
+{{- else }}.
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* What users may miss, as lines of a list: values that are off, and what each would add. */}}
+{{- define "koord-queue.listOff" -}}
+{{- $rows := list
+      (list .Values.insight.enabled "insight.enabled" "when a job starts, what a change does over a time, what was decided before")
+      (list .Values.insight.page.enabled "insight.page.enabled" "all of it in a browser")
+      (list .Values.insight.visibility.enabled "insight.visibility.enabled" "kubectl get pendingunits")
+      (list .Values.admissionCheckController.enabled "admissionCheckController.enabled" "nodes from the cluster-autoscaler before a job starts")
+      (list .Values.metrics.serviceMonitor.enabled "metrics.serviceMonitor.enabled" "scrapes by the Prometheus operator")
+      (list .Values.monitoring.rules.enabled "monitoring.rules.enabled" "alerts")
+      (list .Values.monitoring.dashboards.enabled "monitoring.dashboards.enabled" "dashboards for Grafana") }}
+{{- range $rows }}
+{{- if not (index . 0) }}
+- {{ index . 1 }}: {{ index . 2 }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{/* Fails, before anything is changed, if the scheduler would refuse the values at startup. */}}
