@@ -183,6 +183,10 @@ verify: $(STAMP) ## generated files are current, all checks pass, and nothing ch
 demo: $(PROGRAMS_STAMP) ## run the queue on a real trace (CLUSTER=local or current; DEMO=once ends by itself)
 	@CLUSTER="$(CLUSTER)" DEMO="$(DEMO)" exec $(PY) -m tests.demo
 
+.PHONY: pictures
+pictures: $(STAMP) ## take the pictures of README.md anew, of a running demo (needs Chromium; five minutes)
+	@$(PY) -m tests.demo.pictures
+
 .PHONY: sim
 sim: $(STAMP) ## simulate many seeds (SEEDS=2000, 500-699 or 17,18; STEPS=500; SEEDS=17 TRACE=1: all of one)
 	@$(PY) -m tests.simulation --seeds "$(or $(SEEDS),200)" --steps "$(or $(STEPS),500)" \

@@ -16,6 +16,7 @@ Its modules, in the order in which a run uses them:
 7. ``queue_table``, ``terminal``: the display; ``run_summary``: the summary; ``replay_files``: the
    load as files, for the command that the summary ends with.
 8. ``demo_run``: one run, from the start to the removal of everything. ``__main__``: the command.
+9. ``pictures``: the pictures of README.md, taken of a run. It needs the packages of the tests.
 
 ``json_api`` is the plain API client that all of them use.
 """

@@ -22,11 +22,6 @@ PATIENCE_MILLISECONDS: Final = 30_000.0
 LOOK_MILLISECONDS: Final = 50.0
 SHOTS: Final = ROOT / "build" / "page"
 """Where pictures of the views are left, to be looked at."""
-PICTURES: Final = {
-    "overview-light": ROOT / "docs" / "pictures" / "overview.png",
-    "unit-light": ROOT / "docs" / "pictures" / "unit.png",
-}
-"""The pictures of README.md; `UPDATE_PICTURES=1` takes them anew."""
 DESK: Final = (1280, 900)
 PHONE: Final = (390, 844)
 
@@ -43,13 +38,33 @@ _CHROMIUM: Final = ("chromium", "chromium-browser", "google-chrome-stable")
 @contextmanager
 def started_chromium() -> Iterator[Browser]:
     """Start the Chromium of this machine, or skip the test."""
+    try:
+        found = find_chromium()
+    except LookupError as error:
+        pytest.skip(str(error))
+    with launched_chromium(found) as browser:
+        yield browser
+
+
+def find_chromium() -> str:
+    """Return the path of the Chromium of this machine.
+
+    Raises:
+        LookupError: There is none.
+    """
     found = next(filter(None, map(shutil.which, _CHROMIUM)), None)
     if found is None:
-        pytest.skip("no Chromium on PATH")
+        raise LookupError("no Chromium on PATH")
+    return found
+
+
+@contextmanager
+def launched_chromium(path: str) -> Iterator[Browser]:
+    """Start a Chromium; it ends with the block."""
     with sync_playwright() as playwright:
         # Where tests run as root its sandbox cannot be set up.
         arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = playwright.chromium.launch(executable_path=found, args=arguments)
+        browser = playwright.chromium.launch(executable_path=path, args=arguments)
         try:
             yield browser
         finally:
@@ -151,8 +166,6 @@ class Window:
         SHOTS.mkdir(parents=True, exist_ok=True)
         path = SHOTS / f"{name}.png"
         self.page.screenshot(path=path, full_page=True)
-        if name in PICTURES and os.environ.get("UPDATE_PICTURES"):
-            shutil.copy(path, PICTURES[name])
         return path
 
     def is_wider_than_screen(self) -> bool:

@@ -1,0 +1,229 @@
+"""The pictures of README.md: ``python -m tests.demo.pictures`` takes them (`make pictures`).
+
+They show the page of a running demo. Its load is played more slowly than usual, and beside it one
+tenant runs a sweep of similar jobs, for which it borrows: so there are units whose forecasts are
+based on many runs. A Chromium takes each view in both color schemes, a moment apart.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import re
+import signal
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+from urllib.error import HTTPError
+
+from playwright.sync_api import Browser, Page
+
+from shared_api.client.http_transport import HttpTransport
+from shared_api.client.kube_config import open_connection
+from shared_api.client.resource_types import JOBS
+from shared_api.process.clock import Clock, SystemClock
+from shared_api.timestamps import parse_time
+from tests.demo.demo_process import DemoProcess, demo_starter
+from tests.demo.demo_settings import ALL_JOBS
+from tests.demo.json_api import JsonApi
+from tests.demo.load_plan import REAL_GPUS, RUN_SECONDS, LoadPlan, build_plan
+from tests.demo.make_slice import SLICE, read_rows
+from tests.page.window_kit import Scheme, find_chromium, launched_chromium, opened
+from tests.tidy.source_tree import ROOT
+
+Json = dict[str, Any]
+
+FOLDER: Final = ROOT / "docs" / "pictures"
+SCHEMES: Final[tuple[Scheme, ...]] = ("light", "dark")
+SIZE: Final = (1280, 1000)
+TALLEST: Final = 1600
+"""Pixels of a picture: what is below is not needed to see what the page is."""
+
+LOAD_SECONDS: Final = 360.0
+"""Over how long the load is submitted: units then wait long enough to be looked at."""
+SWEEP_JOBS: Final = 300
+SWEEP_SECONDS: Final = (8.0, 16.0)
+"""The shortest and the longest run of the sweep."""
+FULL_SAMPLE: Final = 40
+"""Futures of a forecast that had all of its time."""
+LEAST_RUNS: Final = 200
+"""Runs like it that a unit needs for its forecast to be shown."""
+FIND: Final = "Find the smallest changes"
+FINDING: Final = "Trying changes"
+"""The button of a unit's changes, before and while they are sought."""
+UNDERSTOOD: Final = "OverQuotaMax"
+"""The reason of the unit that is shown: it needs no further explanation."""
+UNKNOWN: Final = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.NOT_FOUND)
+READY_SECONDS: Final = 120.0
+TURN_SECONDS: Final = 0.5
+ANSWER_SECONDS: Final = 10.0
+STOP_SECONDS: Final = 60.0
+# The user's proxies are not for loopback.
+_opener: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class NoPicture(Exception):
+    """A picture cannot be taken; the message says why."""
+
+
+def main() -> int:
+    """Take the pictures, and return the exit status."""
+    try:
+        with (
+            launched_chromium(find_chromium()) as browser,
+            tempfile.TemporaryDirectory(prefix="koord-queue-pictures-") as folder,
+            demo_starter(Path(folder)) as start,
+        ):
+            demo = start("--jobs", str(ALL_JOBS), "--submit-seconds", str(LOAD_SECONDS))
+            demo.wait_for_output("Ctrl-C ends it", READY_SECONDS)
+            print("pictures: running the demo; five minutes", flush=True)
+            take_all(browser, demo, SystemClock())
+            demo.process.send_signal(signal.SIGINT)
+            demo.wait(STOP_SECONDS)
+    except (NoPicture, LookupError, AssertionError) as error:
+        sys.stderr.write(f"pictures: {error}\n")
+        return 1
+    return 0
+
+
+def take_all(browser: Browser, demo: DemoProcess, clock: Clock) -> None:
+    """Submit the sweep, and take the pictures while most of it has ended and the rest waits.
+
+    Raises:
+        NoPicture: No unit has a whole forecast of enough runs while the load lasts.
+    """
+    page_url = _printed(demo, r"In a browser: (\S+)/")
+    debug_url = _printed(demo, r"KOORD_QUEUE_SERVER=(\S+)")
+    began_at = clock.monotonic()
+    plan = build_plan(read_rows(SLICE), shape=REAL_GPUS, submit_seconds=LOAD_SECONDS)
+    with connected(_printed(demo, r"KUBECONFIG=(\S+)"), clock) as api:
+        for body in sweep(plan, random.Random(1)):
+            api.create(JOBS, body)
+    while (unit := find_unit(debug_url)) is None:
+        if clock.monotonic() - began_at > LOAD_SECONDS:
+            raise NoPicture(
+                f"no unit that waits has a forecast of {FULL_SAMPLE} futures and {LEAST_RUNS} runs;"
+                " on a busy machine a forecast has no time for that"
+            )
+        clock.sleep(TURN_SECONDS)
+    print(f"pictures: {unit['similarRuns']} runs are like {unit['namespace']}/{unit['name']}")
+    take(browser, page_url, "unit", f"/units/{unit['namespace']}/{unit['name']}")
+    take(browser, page_url, "overview", "/")
+
+
+def sweep(plan: LoadPlan, rng: random.Random) -> Iterator[Json]:
+    """Yield jobs of one GPU of the tenant that may borrow most."""
+    tenant = max(plan.tenants, key=lambda each: each.max_gpus - each.min_gpus)
+    job = next(each for each in plan.jobs if each.namespace == tenant.name and each.gpus == 1)
+    for number in range(1, SWEEP_JOBS + 1):
+        body = copy.deepcopy(job.body)
+        body["metadata"]["name"] = f"sweep-{number:03}"
+        notes = {RUN_SECONDS: f"{rng.uniform(*SWEEP_SECONDS):.3f}"}
+        body["spec"]["template"]["metadata"]["annotations"] = notes
+        yield body
+
+
+def find_unit(debug_url: str) -> Json | None:
+    """Return a unit to show, if there is one now that waits for a reason that all understand."""
+    unit = choose_unit(list(forecasts(debug_url)))
+    if unit is None:
+        return None
+    path = f"{debug_url}/debug/queueunits/{unit['namespace']}/{unit['name']}/explain"
+    blockers = _ask(path, otherwise={"blockers": []})["blockers"]
+    return unit if blockers and blockers[0]["reason"] == UNDERSTOOD else None
+
+
+def forecasts(debug_url: str) -> Iterator[Json]:
+    """Yield the debug API's forecasts of all units that wait; none before the first."""
+    for queue in _ask(f"{debug_url}/debug/queues?limit=100")["items"]:
+        path = f"{debug_url}/debug/queues/{queue['name']}/forecast?limit=500"
+        if queue["pending"]:
+            yield from _ask(path, otherwise={"units": []})["units"]
+
+
+def choose_unit(found: Sequence[Json]) -> Json | None:
+    """Return one of the units with a whole forecast of enough runs.
+
+    It starts before most of them, so that a small change is enough for it, and not at once.
+    """
+    fit = [
+        each
+        for each in found
+        if each["outlook"] == "times"
+        and each["similarRuns"] >= LEAST_RUNS
+        and each["sample"] == FULL_SAMPLE
+        and _spread(each) > 0
+    ]
+    fit.sort(key=lambda each: (each["startP50"], each["name"]))
+    return fit[len(fit) // 4] if fit else None
+
+
+def _spread(unit: Json) -> float:
+    """Return the seconds between the early and the late start; 0 where the late one is unknown."""
+    if unit["startP90"] is None:
+        return 0.0
+    late, early = parse_time(unit["startP90"]), parse_time(unit["startP10"])
+    return (late - early).total_seconds()
+
+
+def take(browser: Browser, url: str, name: str, path: str) -> None:
+    """Take a view in both color schemes."""
+    with opened(browser, url, size=SIZE) as window:
+        window.listen()
+        window.open(path)
+        window.sees("Live")
+        find = window.page.get_by_role("button", name=FIND)
+        if find.count():
+            find.click()
+            find.wait_for(state="detached")
+            window.page.get_by_role("button", name=FINDING).wait_for(state="detached")
+        for scheme in SCHEMES:
+            window.page.emulate_media(color_scheme=scheme)
+            _shoot(window.page, FOLDER / f"{name}-{scheme}.png")
+
+
+def _shoot(page: Page, path: Path) -> None:
+    height = min(page.evaluate("() => document.documentElement.scrollHeight"), TALLEST)
+    page.screenshot(
+        path=path, full_page=True, clip={"x": 0, "y": 0, "width": SIZE[0], "height": height}
+    )
+    print(f"pictures: {path.relative_to(ROOT)}")
+
+
+@contextmanager
+def connected(kubeconfig: str, clock: Clock) -> Iterator[JsonApi]:
+    """Open connections to the demo's API server."""
+    api = JsonApi(HttpTransport(open_connection(kubeconfig, None, clock=clock).settings, clock))
+    try:
+        yield api
+    finally:
+        api.close()
+
+
+def _printed(demo: DemoProcess, pattern: str) -> str:
+    found = re.search(pattern, demo.output)
+    if found is None:
+        raise NoPicture(f"the demo has not printed {pattern}")
+    return found[1]
+
+
+def _ask(url: str, otherwise: Json | None = None) -> Json:
+    """Return an answer; `otherwise`, if given, where it is not known yet, or no longer."""
+    try:
+        with _opener.open(url, timeout=ANSWER_SECONDS) as answer:
+            told: Json = json.load(answer)
+            return told
+    except HTTPError as error:
+        if otherwise is None or error.code not in UNKNOWN:
+            raise
+        return otherwise
+
+
+if __name__ == "__main__":
+    sys.exit(main())

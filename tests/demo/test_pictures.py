@@ -1,0 +1,60 @@
+"""The pictures: which jobs make a sweep, and which unit is shown."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from tests.demo.load_plan import REAL_GPUS, RUN_SECONDS, build_plan
+from tests.demo.make_slice import SLICE, read_rows
+from tests.demo.pictures import SWEEP_JOBS, choose_unit, sweep
+
+EARLY, MIDDLE, LATE = (f"2026-11-29T10:00:{second}Z" for second in ("00", "30", "50"))
+GOOD = {
+    "name": "good",
+    "outlook": "times",
+    "similarRuns": 200,
+    "sample": 40,
+    "startP10": EARLY,
+    "startP50": MIDDLE,
+    "startP90": LATE,
+}
+
+
+def test_the_sweep_is_alike_and_of_a_tenant_that_may_borrow() -> None:
+    plan = build_plan(read_rows(SLICE), shape=REAL_GPUS)
+    jobs = list(sweep(plan, random.Random(1)))
+    names = {job["metadata"]["name"] for job in jobs}
+    (namespace,) = {job["metadata"]["namespace"] for job in jobs}
+    (tenant,) = (each for each in plan.tenants if each.name == namespace)
+    assert len(names) == SWEEP_JOBS
+    assert tenant.max_gpus > tenant.min_gpus
+    assert not names & {job.name for job in plan.jobs}
+    templates = [job["spec"]["template"] for job in jobs]
+    assert len({str(each["spec"]) for each in templates}) == 1
+    assert len({each["metadata"]["annotations"][RUN_SECONDS] for each in templates}) > 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"outlook": "notKnownYet", "startP10": None}, id="no times"),
+        pytest.param({"similarRuns": 199}, id="too few runs"),
+        pytest.param({"sample": 6}, id="a forecast that was cut short"),
+        pytest.param({"startP10": LATE}, id="times that do not differ"),
+        pytest.param({"startP90": None}, id="beyond the horizon"),
+    ],
+)
+def test_a_weak_forecast_is_not_shown(change: dict[str, Any]) -> None:
+    weak = {**GOOD, "name": "weak", **change}
+    assert choose_unit([weak, GOOD, weak]) == GOOD
+    assert choose_unit([weak]) is None
+
+
+def test_a_unit_that_starts_early_but_not_first_is_shown() -> None:
+    units = [{**GOOD, "name": name} for name in "dacb"]
+    found = choose_unit(units)
+    assert found is not None
+    assert found["name"] == "b"
