@@ -29,6 +29,15 @@ def reader(plane: ControlPlane, tmp_path: Path) -> Iterator[Session]:
         yield opened
 
 
+def test_the_first_jobs(plane: ControlPlane, reader: Session) -> None:
+    plane.apply(ELASTIC_QUOTA_CRD)
+    plane.await_kinds("elasticquotas")
+    plane.create_nodes(1, extra_resources={"nvidia.com/gpu": "8"}, name_prefix="gpu-node")
+    installation = "helm install koord-queue charts/koord-queue -n koord-queue --create-namespace"
+    reader.type(Command(installation, ("STATUS: deployed",)))
+    reader.read("README.md")
+
+
 def test_without_koordinator(reader: Session) -> None:
     reader.read("start/without-koordinator.md")
 

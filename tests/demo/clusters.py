@@ -72,7 +72,13 @@ def commands(cluster: Cluster, debug_url: str, jobs_url: str) -> Iterator[str]:
     yield 'export PATH="$PWD/.venv/bin:$PATH"'
     yield f"export KOORD_QUEUE_SERVER={debug_url} KOORD_QUEUE_NAMESPACE={cluster.queue_namespace}"
     options = cluster.kubectl.removeprefix("kubectl")
-    for asked in ("units -A", "queues", "tree", "explain -n NAMESPACE unit/NAME --changes"):
+    for asked in (
+        "units -A",
+        "queues",
+        "tree",
+        "explain -n NAMESPACE unit/NAME --changes",
+        "when -n NAMESPACE unit/NAME",
+    ):
         yield f"koord-queue {asked}{options}"
     yield f"{cluster.kubectl} get queueunits,queues,elasticquotas,jobs -A"
     yield f"curl -s {debug_url}/debug/queues | python3 -m json.tool"

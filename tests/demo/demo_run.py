@@ -27,7 +27,7 @@ from tests.demo.clusters import Cluster, commands, connect
 from tests.demo.demo_settings import Settings
 from tests.demo.event_feed import EventFeed, Seen
 from tests.demo.json_api import JsonApi
-from tests.demo.load_plan import LoadPlan, build_plan, take_jobs
+from tests.demo.load_plan import RUN_SECONDS, LoadPlan, build_plan, take_jobs
 from tests.demo.make_slice import SLICE, read_rows
 from tests.demo.observer import HOLD_SECONDS, Observer
 from tests.demo.program_processes import ProgramProcesses
@@ -44,6 +44,10 @@ FORECAST_SECONDS: Final = 10.0
 """How old a forecast may be when the questions begin."""
 PATIENCE_SECONDS: Final = 60.0
 """Timeout without any job ending after all are submitted; the longest runs for 37 s."""
+YOUR_OWN: Final = (
+    "Submit jobs of your own, such as README.md's first ones: a pod runs for the seconds in its"
+    f" annotation {RUN_SECONDS}."
+)
 WATCHED: Final = (QUEUE_UNITS, ELASTIC_QUOTAS, PODS, JOBS)
 
 MakeCluster = Callable[[Settings, Path, Clock], Cluster]
@@ -288,6 +292,8 @@ class DemoRun:
         self._terminal.say(*outcome.summary, *self._further_lines(cluster, plan))
         if not self._settings.once:
             self._terminal.say("", "The load is through; all stays up to look at. Ctrl-C ends it.")
+            if cluster.is_throw_away():
+                self._terminal.say(YOUR_OWN)
 
     def _further_lines(self, cluster: Cluster, plan: LoadPlan) -> Iterator[str]:
         """Yield which questions had no answer, and what else can be asked."""

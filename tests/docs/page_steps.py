@@ -41,8 +41,9 @@ class File(NamedTuple):
 
 
 def steps(page: str) -> list[Command | File]:
-    """Return the steps of a page of docs/."""
-    return list(steps_of((ROOT / "docs" / page).read_text(encoding="utf-8")))
+    """Return the steps of a page of docs/, or of README.md."""
+    folder = ROOT if page == "README.md" else ROOT / "docs"
+    return list(steps_of((folder / page).read_text(encoding="utf-8")))
 
 
 def steps_of(text: str) -> Iterator[Command | File]:

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from tests.tidy.user_pages import read_pages
 
 PLAYED: Final[Mapping[str, str]] = {
+    "README.md": "test_start_pages.py",
     "start/without-koordinator.md": "test_start_pages.py",
     "start/with-koordinator.md": "test_start_pages.py",
     "how-to/run-the-cluster.md": "test_start_pages.py",
@@ -28,6 +29,7 @@ NOT_TYPED: Final[tuple[tuple[str, str], ...]] = (
     (r"kind |docker |make image", "needs a container engine"),
     (r"make ", "a step of the project that runs by itself"),
     (r"pip ", "installs packages"),
+    (r"koord-queue when job/train-7$", "knows nothing yet: tests/cluster/test_insight_answers.py"),
     (r"helm repo|helm install koordinator ", "reads a repository of charts"),
     (
         r"helm (install|upgrade) ",

@@ -54,7 +54,9 @@ from shared_api.lifecycle import LifecycleState, lifecycle_state
 from shared_api.objects.queue import READY
 from shared_api.queue_unit_phases import Phase
 from shared_api.testing.virtual_clock import VirtualClock
+from tests.demo.load_plan import RUN_SECONDS
 from tests.queue_scheduler.all_flags import parse_all_flags
+from tests.release.changelog import CHANGELOG, sections
 from tests.tidy.source_tree import ROOT, planted, shipped_files
 from tests.tidy.user_pages import (
     broken_links,
@@ -93,6 +95,9 @@ NO_KEYS: Final = {
 
 NO_EVENTS: Final = {"NodeGone", "Pod", "QueueUnit", "Schedule"}
 """Other texts there: kinds, the common action, and a reason that only a copy has."""
+
+FROM_THE_INDEX: Final = re.compile(r"\b(?:pip|pipx|tool) install '?koord-queue\b")
+"""A command that asks the package index for this project."""
 
 KIT: Final = {"testing", "fake_api_server"}
 
@@ -218,19 +223,48 @@ def test_the_examples_are_accepted(path: PurePosixPath, tmp_path: Path) -> None:
 
 
 def test_an_example_that_clusters_refuse_is_found() -> None:
-    documents, *_ = examples(PAGES[README])
-    (container,) = documents[1]["spec"]["template"]["spec"]["containers"]
+    _, (job,), *_ = examples(PAGES[README])
+    (container,) = job["spec"]["template"]["spec"]["containers"]
     container["resources"] = {"requests": {"nvidia.com/gpu": 1}}
     with pytest.raises(Invalid, match="Limit must be set"):
-        apply(documents)
+        apply([job])
 
 
 def test_the_readme_shows_the_columns_of_the_crd() -> None:
     """A cluster test checks that kubectl shows these columns and values."""
-    header, row = shown(PAGES[README], "kubectl get queueunits")
+    header, *rows = shown(PAGES[README], "kubectl get queueunits")
     columns = [each.name for each in QUEUE_UNIT.columns if not each.priority]
     assert header.split() == ["NAME", *columns]
-    assert len(row.split()) == len(header.split())
+    assert {len(row.split()) for row in rows} == {len(columns) + 1}
+
+
+def test_the_readme_names_the_annotation_of_the_demo() -> None:
+    text = PAGES[README]
+    _, (job,), *_ = examples(text)
+    assert job["spec"]["template"]["metadata"]["annotations"].keys() == {RUN_SECONDS}
+    assert f"`{RUN_SECONDS}`" in text.partition("## Install")[0]
+
+
+def test_nothing_is_installed_from_the_index_before_a_release() -> None:
+    """After the first release `pip install koord-queue` may stand in the pages."""
+    if any(section.version for section in sections((ROOT / CHANGELOG).read_text("utf-8"))):
+        pytest.skip("there is a release")
+    texts = {str(path): text for path, text in PAGES.items()}
+    texts |= {str(path): path.read_text("utf-8") for path in (ROOT / "examples").rglob("*.ipynb")}
+    wrong = {page for page, text in texts.items() if FROM_THE_INDEX.search(text)}
+    assert wrong == {"docs/releasing.md"}, "only that page says what to write after a release"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("    pip install koord-queue\n", True),
+        ("`uv tool install 'koord-queue[server]'`", True),
+        ("    pip install .\n    helm install koord-queue charts/koord-queue", False),
+    ],
+)
+def test_an_installation_from_the_index_is_found(text: str, *, is_found: bool) -> None:
+    assert bool(FROM_THE_INDEX.search(text)) == is_found
 
 
 def test_the_readme_leads_to_every_page() -> None:
