@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 import structlog
@@ -17,20 +17,25 @@ from queue_insight.debug_api.insight_views import RecordView
 from queue_insight.insight.finished_run import FinishedRun
 from queue_insight.insight_feed.messages import Checkpoint, Hello
 from queue_insight.insight_program.followed_engine import FollowedEngine
+from queue_insight.insight_program.sampler import Sampler
 from queue_insight.insight_program.sources import Source
 from queue_insight.record.checkpoint_error import CheckpointError
 from queue_insight.record.decision_log import DecisionLog
 from queue_insight.record.log_query import LogPage, LogQuery, read_log
 from queue_insight.record.record_file import bytes_of, read_store
 from queue_insight.record.record_limits import DEFAULT_BYTES
+from queue_insight.record.record_store import RecordStore
 from queue_insight.record.record_tables import StoreError
 from queue_insight.record.record_writer import RecordWriter
+from queue_insight.record.sample_tables import Reach, TimedSample
 from queue_insight.record.time_travel import TimeTravel, TooEarlyError
 from queue_scheduler.cycles.engine_call import EngineCall
 from queue_scheduler.cycles.engine_reader import OwnEngine
 
 FILE: Final = "record"
 """The file in the folder of `--record-dir`."""
+
+AnswerT = TypeVar("AnswerT")
 
 log = structlog.get_logger("recording")
 
@@ -57,6 +62,7 @@ class EngineRecorder:
         self._now = now
         self._writer = RecordWriter(path, now, limit_bytes=limit_bytes)
         self._log = DecisionLog()
+        self._sampler = Sampler(engine, now)
         self._reported = ""
         self._until: datetime | None = None
         self._since: datetime | None = None  # `Followed.since` of what is recorded
@@ -78,6 +84,7 @@ class EngineRecorder:
         entry = self._engine.ask(lambda engine: self._log.entry_of(call, answer, engine))
         if entry is not None:
             self._writer.add(entry)
+        self._sampler.note(call, answer)
         if self._writer.needs_checkpoint(call.number):
             self._writer.checkpoint(call.number, self._engine.fork())
 
@@ -90,6 +97,10 @@ class EngineRecorder:
     def step(self) -> float:
         """Write what has come; return how many seconds to rest."""
         until = self._recorded_until()
+        # Not on the thread of the feed: to look at all units takes longer than a call.
+        batch = None if until is None else self._sampler.take()
+        if batch is not None:
+            self._writer.add_samples(batch)
         rest = self._writer.step(0.0 if until is None else until.timestamp())
         problem = self._writer.problem
         if problem and problem != self._reported:
@@ -224,12 +235,26 @@ class RecordedPast:
         Raises:
             NoStateError: The record cannot be read.
         """
+        empty = LogPage(entries=(), cursor=None)
+        return self._read(lambda store: read_log(store, query), empty)
+
+    def samples(self, of: str, reach: Reach, now: float) -> list[TimedSample]:
+        """Return samples up to a time, in order; see `SampleTables.read`.
+
+        There are none while the file is made, or moved aside since it is broken.
+
+        Raises:
+            NoStateError: The record cannot be read.
+        """
+        return self._read(lambda store: store.samples.read(of, reach, now), [])
+
+    def _read(self, question: Callable[[RecordStore], AnswerT], empty: AnswerT) -> AnswerT:
         # Asked first: the thread that writes may make the file while it is read here.
         is_opening = self._is_opening()
         try:
             with closing(read_store(self._path)) as store:
-                return read_log(store, query)
+                return question(store)
         except StoreError as error:
             if is_opening:
-                return LogPage(entries=(), cursor=None)
+                return empty
             raise NoStateError(f"the record cannot be read: {error}") from error

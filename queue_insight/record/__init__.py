@@ -7,7 +7,9 @@ Read in this order:
 2. ``digest``: whether two engines are in the same state.
 3. ``decision_log``: decisions as entries of a log.
 4. ``record_store``: all of it in a SQLite file; ``record_writer``: the thread that writes.
-5. ``log_query``: the log in pages; ``time_travel``: the engine as it was at a time.
+5. ``samples``: what queues and quotas had, a row a minute; ``engine_samples`` takes them from an
+   engine, ``sample_tables`` keeps and folds them.
+6. ``log_query``: the log in pages; ``time_travel``: the engine as it was at a time.
 
 The calls themselves are ``queue_scheduler.cycles.engine_call`` and ``call_log``.
 Not here: who takes the calls, and sends them to another process.

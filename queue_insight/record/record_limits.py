@@ -15,7 +15,14 @@ import msgspec
 DEFAULT_BYTES: Final = 2 << 30
 """The chart's `insight.record.sizeLimit`."""
 
-TABLES: Final[Mapping[str, int]] = {"decisions": 20, "finished": 5, "calls": 40}
+TABLES: Final[Mapping[str, int]] = {
+    "decisions": 17,
+    "finished": 5,
+    "calls": 36,
+    "minutes": 1,
+    "five_minutes": 3,
+    "half_hours": 3,
+}
 """Percent of the limit that the rows of a table take; `calls` together with `checkpoints`."""
 PAGES: Final = 70
 """Percent of the limit that pages in use take: pages are not full, and there are indexes."""

@@ -12,6 +12,7 @@ import msgspec
 
 from queue_insight.record.record_limits import Limits, with_room
 from queue_insight.record.record_tables import Statements
+from queue_insight.record.samples import LEVELS
 
 DAY: Final = 86_400.0
 
@@ -20,8 +21,9 @@ ROWS_AT_ONCE: Final = 500
 PAGES_FREED: Final = 2_000
 """Pages given back to the file system between two commits: 8 MB, some milliseconds."""
 
-_BY_ID: Final = ("finished", "decisions")
-_WHEN: Final = {"decisions": "wall", "finished": "ended"}
+_SAMPLES: Final[dict[str, float]] = {level.table: level.kept_seconds for level in LEVELS}
+_BY_ID: Final = ("decisions", "finished", *_SAMPLES)
+_WHEN: Final = {"finished": "ended"}
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,9 +55,8 @@ class Pruning:
 
     def prune(self, now: float, retention: Retention) -> None:
         """Delete what is too old or too much, commit, and give back space."""
-        before = now - retention.decisions_seconds
         for table in _BY_ID:
-            self._drop_before(table, before)
+            self._drop_before(table, now - _SAMPLES.get(table, retention.decisions_seconds))
         while self._drop_checkpoint_before(now - retention.calls_seconds):
             self._commit()
         for table in _BY_ID:
@@ -71,7 +72,7 @@ class Pruning:
         self._run("BEGIN")
 
     def _drop_before(self, table: str, wall: float) -> None:
-        rows = f"SELECT id FROM {table} WHERE {_WHEN[table]} < ? LIMIT {ROWS_AT_ONCE}"  # noqa: S608 - ours
+        rows = f"SELECT id FROM {table} WHERE {_WHEN.get(table, 'wall')} < ? LIMIT {ROWS_AT_ONCE}"  # noqa: S608 - ours
         while self._run(f"DELETE FROM {table} WHERE id IN ({rows}) RETURNING 1", wall):  # noqa: S608 - ours
             self._commit()
 
@@ -107,7 +108,7 @@ class Pruning:
         while (excess := self._bytes_in_use() - with_room(self._limits.pages)) > 0:
             if self._drop_checkpoint(least=2):
                 self._commit()
-            elif not any(self._drop_oldest(each, excess) for each in ("decisions", "finished")):
+            elif not any(self._drop_oldest(each, excess) for each in _BY_ID):
                 return
 
     def _drop_checkpoint_before(self, wall: float) -> bool:

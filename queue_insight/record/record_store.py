@@ -1,4 +1,4 @@
-"""The record on disk: calls, checkpoints, decisions, and runs that have ended, in one SQLite file.
+"""The record on disk: calls, checkpoints, decisions, ended runs and samples, in one SQLite file.
 
 One thread writes (`record_writer`); each reader opens a connection of its own, and sees the last
 commit. Calls are numbered anew when the scheduler starts, and have a gap when they were lost, so
@@ -25,6 +25,7 @@ from queue_insight.record.decision_log import LogEntry
 from queue_insight.record.record_limits import Limits
 from queue_insight.record.record_pruning import Pruning, Retention
 from queue_insight.record.record_tables import Statements, StoreError, StoreFullError
+from queue_insight.record.sample_tables import SampleTables
 from queue_insight.record.writer_version import describe_writer
 from queue_scheduler.cycles.engine_call import EngineCall
 
@@ -92,10 +93,12 @@ class RecordStore:
 
     Attributes:
         statements: Runs statements on the connection.
+        samples: The tables of samples.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path, limits: Limits) -> None:
         self.statements = Statements(connection)
+        self.samples = SampleTables(self.statements)
         self._run = self.statements.run
         self._log = path.with_name(f"{path.name}-wal")
         self._limits = limits

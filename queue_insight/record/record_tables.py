@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import errno
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from queue_insight.record.record_limits import Limits
+from queue_insight.record.samples import LEVELS
 
 SCHEMA: Final = 6
 """The version of the tables. A file of another version is moved aside: what it has is a history
@@ -45,6 +46,14 @@ CREATE TABLE finished (id INTEGER PRIMARY KEY, ended REAL NOT NULL, data BLOB NO
 CREATE INDEX finished_by_end ON finished (ended);
 """
 
+_SAMPLES: Final = """
+CREATE TABLE {0} (
+    id INTEGER PRIMARY KEY, of TEXT NOT NULL, wall INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE INDEX {0}_of ON {0} (of, wall);
+CREATE INDEX {0}_by_wall ON {0} (wall);
+"""
+"""The table of one length of time."""
+
 _ROWS: Final = {
     "checkpoints": "64 + length({0}data)",
     "calls": "64 + length({0}data)",
@@ -53,7 +62,7 @@ _ROWS: Final = {
     "finished": "48 + length({0}data)",
 }
 """What a row takes, with its parts of the indexes."""
-
+_SAMPLE_ROWS: Final = {level.table: "48 + length({0}data) + 2 * length({0}of)" for level in LEVELS}
 
 _FORGET: Final = "DELETE FROM calls;DELETE FROM checkpoints;DELETE FROM stretches;"
 """Deletes everything about engines, and keeps what was decided."""
@@ -67,7 +76,13 @@ def _extension() -> str:
         "ALTER TABLE stretches ADD COLUMN writer TEXT NOT NULL DEFAULT ''",
         "CREATE TABLE sizes (of TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID",
     ]
-    for table, row in _ROWS.items():
+    return ";".join(statements) + ";" + _count_bytes(_ROWS)
+
+
+def _count_bytes(rows: Mapping[str, str]) -> str:
+    """Return the statements from which on the bytes of tables are counted."""
+    statements: list[str] = []
+    for table, row in rows.items():
         all_rows, new, old = (row.format(each) for each in ("", "new.", "old."))
         where = f"WHERE of = '{table}'; END"
         statements += [
@@ -80,9 +95,12 @@ def _extension() -> str:
 
 def _changes_since(version: int) -> str:
     """Return the statements that make the tables of an earlier version the present ones."""
+    samples = "".join(_SAMPLES.format(level.table) for level in LEVELS)
+    samples += _count_bytes(_SAMPLE_ROWS)
     if version == 0:
-        return _TABLES + _extension()
-    return ("" if version >= 3 else _extension()) + _FORGET  # noqa: PLR2004 - a version
+        return _TABLES + _extension() + samples
+    earlier = "" if version >= 3 else _extension()  # noqa: PLR2004 - a version
+    return earlier + _FORGET + samples
 
 
 def _on(table: str, change: str) -> str:

@@ -27,6 +27,7 @@ from queue_insight.record.record_limits import DEFAULT_BYTES
 from queue_insight.record.record_pruning import Retention
 from queue_insight.record.record_store import Checkpoint, EncodedCall, RecordStore
 from queue_insight.record.record_tables import StoreError, StoreFullError
+from queue_insight.record.samples import SampleBatch
 from queue_scheduler.cycles.engine_call import EngineCall
 from queue_scheduler.engine.engine import Engine
 
@@ -63,7 +64,7 @@ class _Taken(msgspec.Struct, frozen=True):
     begins: bool
 
 
-_Item: TypeAlias = _Taken | EncodedCall | LogEntry | FinishedRun
+_Item: TypeAlias = _Taken | EncodedCall | LogEntry | FinishedRun | SampleBatch
 
 
 class RecordWriter:
@@ -162,6 +163,12 @@ class RecordWriter:
                 self._bytes_put += size
                 self._waiting.append(kept)
 
+    def add_samples(self, batch: SampleBatch) -> None:
+        """Take the samples of a minute, from any thread; dropped while there is a problem."""
+        with self._lock:
+            if self._is_begun:
+                self._waiting.append(batch)
+
     def _takes_nothing(self) -> bool:
         bytes_waiting = self._bytes_put - self._bytes_taken
         is_full = len(self._waiting) >= MAX_WAITING or bytes_waiting >= MAX_WAITING_BYTES
@@ -214,6 +221,7 @@ class RecordWriter:
     def _open(self, now: float) -> RecordStore:
         if self._store is None:
             self._store = open_store(self._path, now, self._limit_bytes)
+            self._store.samples.fold(now)
             # It may be full, or its limit be less than before.
             self._store.prune(now, self._retention)
         return self._store
@@ -235,6 +243,8 @@ class RecordWriter:
                 self._add_checkpoint(store, item)
             elif isinstance(item, LogEntry):
                 store.add_decision(item)
+            elif isinstance(item, SampleBatch):
+                store.samples.add(item)
             else:
                 store.add_finished(item)
         self._add_calls(store, calls)

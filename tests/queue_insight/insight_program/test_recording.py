@@ -16,6 +16,8 @@ from queue_insight.insight_program.followed_engine import FollowedEngine
 from queue_insight.insight_program.recording import FILE, EngineRecorder, RecordedPast
 from queue_insight.record.checkpoint import freeze
 from queue_insight.record.log_query import LogQuery
+from queue_insight.record.sample_tables import REACHES
+from queue_insight.record.samples import WHOLE
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.queue_insight.insight_kit import new_engine
 
@@ -86,6 +88,25 @@ def test_a_log_that_breaks_later_is_told(tmp_path: Path) -> None:
         (tmp_path / FILE).unlink()
         with pytest.raises(NoStateError, match="cannot be read"):
             past.log(LogQuery())
+
+
+def test_samples_are_kept_from_the_first_minute_on(tmp_path: Path) -> None:
+    with recorded(tmp_path) as following:
+        clock, recorder, past = following.clock, following.recorder, following.past
+
+        def begins() -> list[int]:
+            now = clock.now().timestamp()
+            return [each.begin for each in past.samples(WHOLE, REACHES["1h"], now)]
+
+        recorder.step()
+        assert begins() == [], "nothing is followed"
+        recorder.on_checkpoint(following.begin())
+        recorder.step()
+        first = int(clock.now().timestamp()) // 60 * 60
+        assert begins() == [first]
+        recorder.on_checkpoint(following.begin())
+        recorder.step()
+        assert begins() == [first, first + 60]
 
 
 def test_what_a_new_engine_makes_up_for_is_a_gap(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from queue_insight.record.record_limits import Limits
 from queue_insight.record.record_pruning import Retention
 from queue_insight.record.record_store import Checkpoint, RecordStore
 from queue_insight.record.record_tables import BEFORE, StoreFullError
+from queue_insight.record.samples import LEVELS, WHOLE, Level, Sample, SampleBatch
 from tests.properties.engine_kit import build_unit
 from tests.queue_insight.record.record_kit import Recorded
 
@@ -116,6 +117,43 @@ def test_each_table_alone_stays_within_its_share(tmp_path: Path, table: str) -> 
     assert size >= Limits(LIMIT).of_table(table) / 2
 
 
+def test_samples_stay_within_their_shares(tmp_path: Path) -> None:
+    """One minute of each half hour: all tables have as much."""
+    path = tmp_path / "record"
+    names = {f"queue/q{each:03}": Sample(used={"x" * 300: 1}) for each in range(30)}
+    with closing(open_store(path, 0.0, LIMIT)) as store:
+        store.begin_stretch(0.0)
+        for number in range(20):
+            store.samples.add(SampleBatch(1_800 * number, {WHOLE: Sample(), **names}))
+            store.commit(1, 0.0)
+            if store.is_above_limits():
+                store.prune(0.0, FOREVER)
+    with closing(sqlite3.connect(path)) as own:
+        for level in LEVELS:
+            rows = f"SELECT sum(length(data)), max(wall) FROM {level.table}"  # noqa: S608 - a table of ours
+            size, newest = own.execute(rows).fetchone()
+            assert Limits(LIMIT).of_table(level.table) / 3 <= size
+            assert size <= Limits(LIMIT).of_table(level.table)
+            assert newest >= 1_800 * 18
+
+
+def test_samples_are_kept_for_their_time(tmp_path: Path) -> None:
+    path, begin = tmp_path / "record", 1_800_000_000
+    with closing(open_store(path, 0.0)) as store:
+        store.begin_stretch(0.0)
+        for number in range(90):
+            store.samples.add(SampleBatch(begin + 60 * number, {WHOLE: Sample()}))
+        for level in LEVELS:
+            store.prune(begin + level.kept_seconds + 0.5, Retention())
+            assert count_of(store, level) > 0
+            store.prune(begin + level.kept_seconds + 5_400.0, Retention())
+            assert count_of(store, level) == 0
+
+
+def count_of(store: RecordStore, level: Level) -> int:
+    return store.statements.number(f"SELECT count(*) FROM {level.table}")  # noqa: S608 - ours
+
+
 def test_what_is_deleted_by_hand_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "record"
     with closing(open_store(path, 0.0, LIMIT)) as store:
@@ -179,11 +217,13 @@ def test_a_lower_limit_is_kept_at_once(tmp_path: Path) -> None:
 
 def make_older(path: Path, version: int = 2) -> None:
     """Make the file of a record one of an earlier version."""
-    if version > 2:
-        with closing(sqlite3.connect(path, isolation_level=None)) as own:
-            own.execute(f"PRAGMA user_version={version}")
-        return
     with closing(sqlite3.connect(path, isolation_level=None)) as own:
+        for level in LEVELS:
+            own.execute(f"DROP TABLE {level.table}")
+            own.execute("DELETE FROM sizes WHERE of = ?", [level.table])
+        if version > 2:
+            own.execute(f"PRAGMA user_version={version}")
+            return
         triggers = own.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
         for (name,) in triggers:
             own.execute(f"DROP TRIGGER {name}")
@@ -210,7 +250,7 @@ def test_a_record_of_the_version_before_that_is_too_large_is_opened_and_pruned(
 
 @pytest.mark.parametrize("version", BEFORE)
 def test_a_record_of_an_earlier_version_goes_on(tmp_path: Path, version: int) -> None:
-    """Its decisions stay; its engines are forgotten: their checkpoints have other names."""
+    """Its decisions stay. Its engines are forgotten where their checkpoints have other names."""
     world = Recorded(tmp_path / "record")
     world.write()
     world.writer.add(decision(1, 10))
@@ -221,6 +261,12 @@ def test_a_record_of_an_earlier_version_goes_on(tmp_path: Path, version: int) ->
         assert [entry.number for entry in read_log(store, LogQuery()).entries] == [1]
     with closing(sqlite3.connect(world.path)) as own:
         left = "SELECT 1 FROM stretches UNION SELECT 1 FROM checkpoints UNION SELECT 1 FROM calls"
-        assert own.execute(left).fetchall() == []
-        assert own.execute("SELECT bytes FROM sizes WHERE of = 'checkpoints'").fetchone() == (0,)
+        bytes_left = own.execute("SELECT bytes FROM sizes WHERE of = 'checkpoints'").fetchone()[0]
+        has_engines = version == 5
+        assert bool(own.execute(left).fetchall()) is has_engines
+        assert bool(bytes_left) is has_engines
+        for level in LEVELS:
+            assert own.execute(f"SELECT count(*) FROM {level.table}").fetchone() == (0,)  # noqa: S608 - a table of ours
+            of = "SELECT bytes FROM sizes WHERE of = ?"
+            assert own.execute(of, [level.table]).fetchone() == (0,)
     assert not list(tmp_path.glob("*unreadable*"))
