@@ -61,6 +61,8 @@
       width: 1.5,
       spanGaps: false,
       value: (_, value) => value === null || value === undefined ? "" : options.show(value),
+      // A number over time holds until the next one.
+      ...(options.steps && { paths: uPlot.paths.stepped({ align: 1 }) }),
     }));
     new uPlot({
       width: Math.min(widest, main.clientWidth || widest),
@@ -71,13 +73,21 @@
         { size: 90, values: (_, ticks) => ticks.map((v) => v === null ? "" : options.show(v)) },
       ],
       series: [{ label: options.x, value: (_, v) => v === null ? "" : options.tick(v) }, ...series],
-    }, [times, ...lines.map((line) => line.values)], add("div"));
+    }, options.steps ? held(times, lines) : [times, ...lines.map((line) => line.values)], add("div"));
+  }
+
+  // The last number holds for a step as well.
+  function held(times, lines) {
+    if (!times.length) return [times, ...lines.map((line) => line.values)];
+    const [before, last] = [times.at(-2) ?? 0, times.at(-1)];
+    const end = last + Math.max(last - before, 1);
+    return [[...times, end], ...lines.map((line) => [...line.values, line.values.at(-1)])];
   }
 
   const isShort = report.trace.seconds < 2 * 86400;
   const day = (seconds) => isShort ? (seconds / 3600).toFixed(1) + " h"
     : (seconds / 86400).toFixed(1) + " d";
-  const overTime = (show) => ({ x: "time", tick: day, show: show });
+  const overTime = (show) => ({ x: "time", tick: day, show: show, steps: true });
 
   function timesOf(run, length) {
     return Array.from({ length: length }, (_, at) => at * run.pointSeconds);

@@ -19,7 +19,7 @@ MOST_BYTES = 2 * 1024 * 1024
 
 # Enough of a browser for the script: elements that keep what is appended, and plots that are noted.
 BROWSER = """
-const made = [];
+const made = [], steps = [];
 function node(tag) {
   const own = { tag, children: [], textContent: "", clientWidth: 900 };
   own.appendChild = (child) => { own.children.push(child); return child; };
@@ -36,12 +36,14 @@ class uPlot {
     if (data.length !== options.series.length) throw new Error("series and lines differ");
     options.axes.forEach((axis) => axis.values(null, [0, 1]));
     made.push(data.length - 1);
+    steps.push(options.series.slice(1).every((each) => each.paths === "steps"));
   }
 }
+uPlot.paths = { stepped: ({ align }) => align === 1 && "steps" };
 SCRIPT
 const texts = [];
 (function walk(each) { texts.push(each.textContent); each.children.forEach(walk); })(main);
-console.log(JSON.stringify({ made, texts }));
+console.log(JSON.stringify({ made, steps, texts }));
 """
 
 
@@ -99,6 +101,7 @@ def test_the_script_draws_everything(page: str, tmp_path: Path) -> None:
     drawn = draw(page, tmp_path)
     # Waits: both, and each by tenant; queues: both, and each; use and bottlenecks of each.
     assert drawn["made"] == [2, 2, 2, 2, 3, 3, 4, 4, 1, 1]
+    assert drawn["steps"] == [False] * 3 + [True] * 7, "waits are no numbers over time"
     heads = {"Waits", "Queue length", "Use", "Bottlenecks", "Fairness", "One unit more"}
     assert heads <= set(drawn["texts"])
     assert "Priority instead of FIFO" in drawn["texts"]
