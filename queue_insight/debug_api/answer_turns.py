@@ -17,7 +17,6 @@ from typing import Any, Final, TypeVar
 import anyio
 from anyio import CapacityLimiter, Event, to_thread
 from pydantic import BaseModel
-from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -25,7 +24,6 @@ from starlette.responses import Response
 from shared_api.caller_shares import CallerShares, ShareLimits
 from shared_api.process.caller_turns import Turn, announce, turn_refused
 from shared_api.process.clock import Clock
-from shared_api.question_errors import Code, QuestionError
 
 T = TypeVar("T")
 
@@ -55,8 +53,6 @@ NOW: Final = ShareLimits(
     saved_seconds=10.0,
 )
 """The shares of callers in answers about now, on a port that is open to others."""
-HISTORY: Final = "page/history"
-"""Who asks for what no user waits for."""
 REST_SECONDS: Final = (0.01, 1.0)
 """The shortest and the longest rest before the shares are looked at again."""
 
@@ -133,13 +129,9 @@ class AnswerTurns:
     ) -> None:
         self._now = None if now is None else LoopTurns(clock, now)
         self._past = LoopTurns(clock, past)
-        self._is_aside = False
 
     def in_turn(
-        self,
-        answer: Callable[..., object],
-        caller_of: CallerOf,
-        afterwards: Callable[[], None] | None = None,
+        self, answer: Callable[..., object], caller_of: CallerOf
     ) -> Callable[..., Coroutine[Any, Any, Response]]:
         """Return a route for FastAPI that answers in the caller's share.
 
@@ -148,8 +140,6 @@ class AnswerTurns:
         Args:
             answer: The route; it may block.
             caller_of: Returns who asks.
-            afterwards: Called in a share of nobody's after an answer about now; what is missing
-                because that is spent, the next answer makes up for.
         """
         declared = inspect.signature(answer)
         passes_request = _REQUEST in declared.parameters
@@ -161,31 +151,14 @@ class AnswerTurns:
             if AT in request.query_params:
                 return await self._past.run(caller_of(request, given), work)
             if self._now is None:
-                response = await run_in_threadpool(work)
-            else:
-                response = await self._now.run(caller_of(request, given), work)
-            if afterwards is not None:
-                response.background = BackgroundTask(self._run_aside, afterwards)
-            return response
+                return await run_in_threadpool(work)
+            return await self._now.run(caller_of(request, given), work)
 
         if not passes_request:
             own = inspect.Parameter(_REQUEST, inspect.Parameter.KEYWORD_ONLY, annotation=Request)
             declared = declared.replace(parameters=[*declared.parameters.values(), own])
         route.__signature__ = declared  # type: ignore[attr-defined]  # what FastAPI reads
         return route
-
-    async def _run_aside(self, work: Callable[[], None]) -> None:
-        if self._is_aside:
-            return  # another answer has begun it
-        self._is_aside = True
-        try:
-            await self._past.run(HISTORY, work)
-        except QuestionError as error:
-            if error.code is not Code.RESOURCE_EXHAUSTED:
-                raise
-            # Its share is spent; nobody waits for it.
-        finally:
-            self._is_aside = False
 
 
 def _clamp_rest(seconds: float | None) -> float:

@@ -44,6 +44,13 @@ RECORD_LIMIT: Final = "2Gi"
 
 ADDRESS_FLAG: Final = "--visibility-address"
 PAGE_FLAG: Final = "--page-address"
+DASHBOARDS_FLAG: Final = "--page-dashboards"
+MAX_ADDRESS: Final = 2_000
+"""Characters of an address: more than this some browsers cut."""
+_ADDRESS: Final = re.compile(
+    r"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:[/?#][!-~]*)?"
+)
+"""Of http or https alone: a browser runs what follows `javascript:`."""
 TRUSTED_FLAG: Final = "--page-trusted-proxies"
 SERVICE_FLAG: Final = "--visibility-service"
 _SERVICE: Final = re.compile(
@@ -77,6 +84,7 @@ class PageFlags(msgspec.Struct, frozen=True, kw_only=True):
         tls_certificate: Path of a PEM file; "": plain HTTP, on loopback addresses only.
         tls_key: Path of the certificate's key.
         trusted_proxies: The networks whose addresses stand for many visitors.
+        dashboards: The address of dashboards that the page links to; "": there is none.
         kubeconfig: Path of a kubeconfig; None: the pod's service account.
         context: Context of the kubeconfig; None: the current one.
     """
@@ -86,6 +94,7 @@ class PageFlags(msgspec.Struct, frozen=True, kw_only=True):
     tls_certificate: str = ""
     tls_key: str = ""
     trusted_proxies: Networks = ()
+    dashboards: str = ""
     kubeconfig: str | None = None
     context: str | None = None
 
@@ -224,6 +233,12 @@ def _add_page_flags(parser: argparse.ArgumentParser) -> None:
         help="networks of what stands in front of the page, such as 10.0.0.0/8: one of their"
         " addresses is many visitors, so the bounds for one address do not count",
     )
+    add(
+        DASHBOARDS_FLAG,
+        default="",
+        metavar="URL",
+        help="address of dashboards in Grafana that the page links to (default: no link)",
+    )
 
 
 def _read_page(got: argparse.Namespace) -> PageFlags | None:
@@ -235,6 +250,7 @@ def _read_page(got: argparse.Namespace) -> PageFlags | None:
         tls_certificate=got.page_tls_certificate,
         tls_key=got.page_tls_key,
         trusted_proxies=_networks(got.page_trusted_proxies),
+        dashboards=_address(DASHBOARDS_FLAG, got.page_dashboards),
         kubeconfig=got.kubeconfig,
         context=got.context,
     )
@@ -242,6 +258,16 @@ def _read_page(got: argparse.Namespace) -> PageFlags | None:
 
 def _parts(text: str) -> tuple[str, ...]:
     return tuple(filter(None, (each.strip() for each in text.split(","))))
+
+
+def _address(flag: str, text: str) -> str:
+    """Return an address that a page may link to: of http or https, and without a password."""
+    if not text:
+        return ""
+    if len(text) > MAX_ADDRESS or _ADDRESS.fullmatch(text) is None:
+        msg = f"{flag} must be an address such as https://grafana.example.com/d/x, without a user"
+        raise FlagError(msg)
+    return text
 
 
 def _networks(text: str) -> Networks:

@@ -49,6 +49,7 @@ from shared_api.program_flags import FlagError
 
 if TYPE_CHECKING:
     from queue_insight.page.page_server import PageServer
+    from queue_insight.page.sources import ReadSamples
     from queue_insight.visibility.caller import Judge
     from queue_insight.visibility.server import VisibilityServer
     from queue_insight.visibility.snapshots import KeptSnapshots
@@ -78,12 +79,13 @@ class Insight:
         self._engine = FollowedEngine()
         self._admissions = AdmissionRates(self._clock)
         self._recorder: EngineRecorder | None = None
+        self._read_samples: ReadSamples | None = None
         past: Past = WithoutPast()
         if flags.record_folder is not None:
             path = flags.record_folder / FILE
             limit = flags.record_bytes
             recorder = EngineRecorder(self._engine, path, program.clock.now, limit)
-            past = RecordedPast(
+            past = recorded = RecordedPast(
                 path, lambda: recorder.until, lambda: recorder.is_opening, self._is_leader
             )
             self._metrics.show_record(
@@ -94,6 +96,7 @@ class Insight:
                 limit_bytes=limit,
             )
             self._recorder = recorder
+            self._read_samples = recorded.samples
         self._record_folder = flags.record_folder
         runs = self._read_runs(flags.record_folder, MAX_KEPT)
         since = datetime.fromtimestamp(runs[0].ended, UTC) if runs else program.clock.now()
@@ -236,6 +239,8 @@ class Insight:
             admissions_per_hour=self._admissions.per_hour,
             clock=self._clock,
             questions=self._questions,
+            samples=self._read_samples,
+            dashboards=flags.dashboards,
         )
         page = open_page(self._program, flags, sources, self._api_connections)
         return page, [self._program.spawn("page", page.step, unblock=page.end)]

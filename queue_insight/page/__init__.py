@@ -6,8 +6,9 @@ Read in this order:
 2. ``visitors``: who asks, and what it may read; ``browser_guard``: the checks and headers of every
    answer.
 3. ``known_state``: what all visitors are shown parts of, computed once; ``overview``,
-   ``queue_view``, ``unit_view``, ``quota_view``, ``known_names``: the answers; ``question_words``:
-   what is wrong with a question; ``hidden_sums``: the amounts that a visitor may see.
+   ``queue_view``, ``unit_view``, ``quota_view``, ``over_time``, ``known_names``: the answers;
+   ``question_words``: what is wrong with a question; ``hidden_sums``: the amounts that a visitor
+   may see.
 4. ``static_files``: the files of the window, in ``static/``; ``page_metrics``: what is counted.
 5. ``page_server``: the port; ``tls_acceptor``: bounds TLS handshakes; ``bounded_connection``: the
    connections after them; ``networks``: whose addresses stand for many visitors;

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from queue_insight.page.known_state import FOREIGN, Users
+from queue_insight.page.known_state import Users
 from queue_insight.page.visitors import Visitor
+from queue_insight.record.engine_samples import FOREIGN
 from queue_scheduler.debug_api.hiding import may_sum
 from queue_scheduler.debug_api.views import QuotaNodeView
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final
 
 import msgspec
 
@@ -16,18 +15,14 @@ from queue_insight.page.units_to_act_on import (
     find_units_to_act_on,
     find_unqueued,
 )
+from queue_insight.record.engine_samples import PENDING
 from queue_scheduler.cache.known_units import units_by_key
-from queue_scheduler.cache.unit_state import CachedUnit, UnitState
+from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.cycles.engine_reader import OwnEngine
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.engine.engine import Engine
 from shared_api.unit_problems import Ready
-
-_PENDING: Final = frozenset({UnitState.WAITING, UnitState.CONFLICT, UnitState.ON_HOLD})
-
-FOREIGN: Final = ""
-"""In place of a namespace: that of pods that belong to no unit, which is not known."""
 
 
 class Waiting(msgspec.Struct):
@@ -168,7 +163,7 @@ def _count(engine: Engine) -> tuple[dict[str, dict[str, Waiting]], dict[str, Use
     users: dict[str, Users] = {}
     for record in engine.units:
         meta = record.unit.metadata
-        is_pending = record.state in _PENDING
+        is_pending = record.state in PENDING
         if record.info is not None:
             of_quota = users.setdefault(record.info.quota, Users())
             if is_pending:

@@ -14,6 +14,7 @@
 | /page/units/{namespace}/{name}/changes | what would start it now |
 | /page/quotas/{name} | a quota |
 | /page/names | what the form of what-if questions offers |
+| /page/over-time | what the whole, a queue or a quota had over time |
 | POST /page/what-if | what edits would change |
 
 Every visitor who is identified may ask all of them but the last, which takes the right that the
@@ -55,6 +56,7 @@ from queue_insight.page.known_state import KnownState, KnownStates
 from queue_insight.page.live import Changes
 from queue_insight.page.login import LoggedInVisitors, LoginRate, add_login
 from queue_insight.page.networks import Networks
+from queue_insight.page.over_time import AskedOverTime, OverTime, OverTimeQuery, show_over_time
 from queue_insight.page.overview import Overview, show_overview, show_queue
 from queue_insight.page.page_metrics import CountedRequests, PageMetrics
 from queue_insight.page.question_words import describe_edit, describe_mistakes
@@ -68,7 +70,6 @@ from queue_insight.page.queue_view import (
     select,
     show_units,
 )
-from queue_insight.page.quota_history import QuotaHistory
 from queue_insight.page.quota_view import QuotaPage, show_quota
 from queue_insight.page.sessions import Sessions
 from queue_insight.page.shared_answers import SharedAnswers, T
@@ -160,7 +161,6 @@ class Pages:
         self.states = KnownStates(sources)
         self._queued: SharedAnswers[tuple[UnitFacts, ...]] = self._shared(MAX_QUEUES)
         self._encoded: SharedAnswers[bytes] = self._shared(MAX_ENCODED, len)
-        self._history = QuotaHistory(sources)
         self._budget = sources.questions or QuestionBudget(sources.clock)
 
     def _shared(self, most: int, size_of: Callable[[T], int] = lambda _: 1) -> SharedAnswers[T]:
@@ -301,15 +301,16 @@ class Pages:
 
     def quota(self, visitor: Visitor, name: str, at: At) -> QuotaPage:
         """One quota."""
-        state = self.states.at(at)
-        is_recorded = self._sources.insight().record.state != "off"
-        past = [*self._history.states(), state] if at is None and is_recorded else []
-        return show_quota(state, name, visitor, past, is_recorded=is_recorded)
+        return show_quota(self.states.at(at), name, visitor)
 
-    def read_history(self) -> None:
-        """Read some of what quotas used in the last day, for the next answers about them."""
-        if self._sources.insight().record.state != "off":
-            self._history.read()
+    def over_time(self, visitor: Visitor, query: OverTimeQuery) -> Response:
+        """What the whole, a queue or a quota had over time."""
+        is_recorded = self._sources.insight().record.state != "off"
+
+        def build() -> OverTime:
+            return show_over_time(self._sources, query, visitor, is_recorded=is_recorded)
+
+        return self._encode(visitor, None, "over-time", build)
 
     def table(self, visitor: Visitor, name: str, query: UnitQuery, at: At) -> str:
         """Units of a queue, as CSV."""
@@ -405,6 +406,7 @@ def build_page_api(sources: PageSources, login: Login | None, metrics: PageMetri
     turns = AnswerTurns(sources.clock, NOW)
     _add_answers(app, pages, visitors, turns)
     _add_unqueued(app, pages, visitors, turns)
+    _add_over_time(app, pages, visitors, turns)
     _add_what_if(app, pages, visitors, turns)
     return app
 
@@ -462,8 +464,7 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerTu
     }
     for path, (answer, view) in answers.items():
         busy = None if answer is session else problems(BUSY)
-        read_more = pages.read_history if answer is quota else None
-        timed = turns.in_turn(answer, _caller_key, read_more)
+        timed = turns.in_turn(answer, _caller_key)
         app.get(path, response_model=view, responses=busy)(timed)
         app.head(path, include_in_schema=False)(timed)
 
@@ -482,6 +483,17 @@ def _add_unqueued(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerT
     path = "/page/unqueued"
     timed = turns.in_turn(unqueued, _caller_key)
     app.get(path, response_model=UnqueuedContent, responses=problems(BUSY))(timed)
+    app.head(path, include_in_schema=False)(timed)
+
+
+def _add_over_time(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerTurns) -> None:
+    def over_time(visitor: Visitor, query: AskedOverTime) -> Response:
+        return pages.over_time(visitor, query)
+
+    over_time.__annotations__["visitor"] = Annotated[Visitor, Depends(visitors.identify)]
+    path = "/page/over-time"
+    timed = turns.in_turn(over_time, _caller_key)
+    app.get(path, response_model=OverTime, responses=problems(BUSY))(timed)
     app.head(path, include_in_schema=False)(timed)
 
 

@@ -10,8 +10,11 @@ from queue_insight.debug_api.forecast_routes import Forecasts
 from queue_insight.debug_api.insight_views import InsightView, LogView
 from queue_insight.debug_api.question_budget import QuestionBudget
 from queue_insight.debug_api.what_if_routes import WhatIfQuestion, WhatIfView
+from queue_insight.record.sample_tables import Reach, TimedSample
 from queue_scheduler.cycles.engine_reader import EngineReader
 from shared_api.process.clock import Clock
+
+ReadSamples = Callable[[str, Reach, float], list[TimedSample]]
 
 
 class EngineAtTime(Protocol):
@@ -55,6 +58,9 @@ class PageSources(NamedTuple):
         kept_seconds: For how long an answer that is computed for all visitors is used again while
             the engine changes.
         questions: How much computing questions may take; None: there is a budget of the page's own.
+        samples: Returns what a queue, a quota or the whole had up to a time, in seconds since the
+            epoch; raises NoStateError if that cannot be read. None: nothing is recorded.
+        dashboards: The address of dashboards about the same, to link to; "": there is none.
     """
 
     at: Callable[[datetime | None], EngineAtTime]
@@ -67,3 +73,5 @@ class PageSources(NamedTuple):
     clock: Clock
     kept_seconds: float = 1.0
     questions: QuestionBudget | None = None
+    samples: ReadSamples | None = None
+    dashboards: str = ""

@@ -31,6 +31,9 @@ VIEWS: Final = (
     "/unqueued",
     "/what-if",
     "/login",
+    "/over-time",
+    "/queues/{name}/over-time",
+    "/quotas/{name}/over-time",
 )
 """Paths of views: the window reads its own path."""
 

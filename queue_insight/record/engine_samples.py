@@ -17,8 +17,10 @@ from queue_insight.record.samples import (
     of_quota,
     sets_of,
 )
+from queue_scheduler.cache.known_units import count_admitted, count_pending
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.plugin_questions import view_all_quotas
 from queue_scheduler.quota.quota_view import QuotaView
 
 PENDING: Final = frozenset({UnitState.WAITING, UnitState.CONFLICT, UnitState.ON_HOLD})
@@ -99,7 +101,7 @@ class _Count:
 
     def __init__(self, engine: Engine, admitted: Sequence[Admitted]) -> None:
         self._engine = engine
-        self._views = {view.name: view for view in engine.plugins.view_quotas()}
+        self._views = {view.name: view for view in view_all_quotas(engine.plugins)}
         self._quotas: defaultdict[str, _Quota] = defaultdict(_Quota)
         self._used: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._waits: defaultdict[str, _Waits] = defaultdict(_Waits)
@@ -124,13 +126,13 @@ class _Count:
                     quota.pending_from.add(namespace)
                 elif record.key in occupying:
                     quota.admitted += 1
-            charge = engine.charge_of(record.uid)
+            charge = engine.usage.charge_of(record.uid)
             if charge is not None:
                 known.add(record.uid)
                 self._quotas[charge.quota].namespaces_of[record.queue_name].add(namespace)
                 self._used[record.queue_name].update(charge.amounts)
         for uid in engine.units.usage:
-            charge = None if uid in known else engine.charge_of(uid)
+            charge = None if uid in known else engine.usage.charge_of(uid)
             if charge is not None:  # of pods whose unit is gone
                 self._quotas[charge.quota].namespaces_of[FOREIGN].add(FOREIGN)
         for name, view in self._views.items():
@@ -161,8 +163,8 @@ class _Count:
         for name in self._roots:
             used.update(self._views[name].used)
         return Sample(
-            pending=sum(map(units.pending_count, names)),
-            admitted=sum(map(units.admitted.count, names)),
+            pending=sum(count_pending(units, name) for name in names),
+            admitted=sum(count_admitted(units, name) for name in names),
             used=amounts_of(used),
             waits=dict(self._all_waits.bins),
             namespaces=sets_of(each for name in self._roots for each in self._trees[name].sets),
@@ -175,8 +177,8 @@ class _Count:
         for name in self._queue_names():
             waits = self._waits[name]
             found[of_queue(name)] = Sample(
-                pending=units.pending_count(name),
-                admitted=units.admitted.count(name),
+                pending=count_pending(units, name),
+                admitted=count_admitted(units, name),
                 used=amounts_of(self._used[name]),
                 waits=dict(waits.bins),
                 namespaces=sets_of(self._sets_of_queue(name)),

@@ -568,12 +568,14 @@ def test_the_page_is_reached_through_its_service_only_if_exposed() -> None:
     flags = read_insight_flags(containers(own)[INSIGHT]["args"]).page
     assert flags is not None
     assert (flags.address, flags.hosts, flags.tls_certificate) == ("127.0.0.1:8087", ("desk",), "")
+    assert flags.dashboards == ""
     assert not [name for name in of_kind(render(own), "Service") if name.endswith("-page")]
     values = VALUES["the page, exposed"]
     insight = containers(values)[INSIGHT]
     flags = read_insight_flags(insight["args"]).page
     assert flags is not None
     assert (flags.address, flags.hosts) == (":8087", ("queue.example",))
+    assert flags.dashboards == "https://grafana.example.com/d/koord-queue?var-cluster=a"
     assert [str(each) for each in flags.trusted_proxies] == ["10.0.0.0/8", "fd00::7/128"]
     folder = flags.tls_certificate.removesuffix("/tls.crt")
     assert flags.tls_key == f"{folder}/tls.key"

@@ -86,6 +86,12 @@ def test_a_typo_fails(values: Json, where: str) -> None:
     assert where in str(refused.value)
 
 
+def test_a_link_of_the_page_is_of_http_or_https() -> None:
+    values = {"insight": {"page": {"dashboards": "javascript:alert(1)"}}}
+    with pytest.raises(HelmFailed, match="/insight/page/dashboards"):
+        render(values)
+
+
 @pytest.mark.parametrize(
     ("values", "where"),
     [

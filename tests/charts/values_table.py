@@ -192,6 +192,7 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
                 "expose": True,
                 "hosts": ["queue.example"],
                 "trustedProxies": ["10.0.0.0/8", "fd00::7"],
+                "dashboards": "https://grafana.example.com/d/koord-queue?var-cluster=a",
                 "tls": {"secretName": "page-tls"},
             },
         },

@@ -47,7 +47,10 @@ from queue_insight.page.page_metrics import PageMetrics
 from queue_insight.page.sources import PageSources
 from queue_insight.page.visitors import Visitor
 from queue_insight.record.decision_log import DecisionLog, LogEntry
+from queue_insight.record.engine_samples import Admitted, take_samples
 from queue_insight.record.log_query import LogPage, LogQuery
+from queue_insight.record.sample_tables import Reach, TimedSample
+from queue_insight.record.samples import NOTHING
 from queue_insight.visibility.app import build_visibility_app
 from queue_insight.visibility.caller import CALLER
 from queue_insight.visibility.snapshots import KeptSnapshots
@@ -208,6 +211,16 @@ class HiddenWorld:
     def source(self, _at: datetime | None) -> Source:
         """Return the engine; it is the same at all times."""
         return Source(self.shared, self.clock.now(), is_leader=True, now=self.clock.now)
+
+    def read_samples(self, of: str, _reach: Reach, now: float) -> list[TimedSample]:
+        """Return the sample of now, with a wait of each unit."""
+        engine = self.shared.fork()
+        admitted = [
+            Admitted(each.queue_name, each.queue_name, each.unit.metadata.namespace, 9.0)
+            for each in engine.units
+        ]
+        sample = take_samples(engine, admitted).get(of, NOTHING)
+        return [TimedSample(int(now) - 60, 60, sample)]
 
     def read_log(self, query: LogQuery) -> LogPage:
         """Return what was decided."""
@@ -373,7 +386,7 @@ def _page_sources(
         now = world.clock.now()
         return InsightView(
             connected=True, number=1, state_at=now, age_seconds=0.0, following_since=now,
-            leader=True, record=RecordView(state="off"),
+            leader=True, record=RecordView(state="recording"),
         )  # fmt: skip
 
     def log(unit: str) -> LogView:
@@ -390,4 +403,5 @@ def _page_sources(
         clock=world.clock,
         kept_seconds=0.0,
         questions=budget,
+        samples=world.read_samples,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from queue_insight.page.live import Change, show_change
 from queue_insight.page.visitors import LocalVisitors, Visitor
 from queue_insight.visibility.openapi import BASE, document_v3
+from queue_scheduler.debug_api.hiding import LEAST_SUMMED
 from shared_api.testing.object_builders import job_body
 from shared_api.well_known_labels import ENABLE_PREEMPTION, QUOTA_NAME
 from tests.properties.hidden_world import (
@@ -42,6 +44,7 @@ QUERIES: Final[dict[str, tuple[str, ...]]] = {
     "/debug/queueunits/{namespace}/{name}": ("", f"at={AT}"),
     "/debug/queueunits/{namespace}/{name}/explain": ("", "changes=true", f"at={AT}"),
     "/page/queues/{name}": ("", "sort=-name", "filter=w"),
+    "/page/over-time": ("", *(f"{kind}={name}" for kind in ("queue", "quota") for name in QUEUES)),
     f"{BASE}/namespaces/{{namespace}}/pendingunits/{{name}}/explain": ("", "changes=true"),
 }
 """Queries of paths that have more than one."""
@@ -184,6 +187,36 @@ def test_a_reader_of_all_is_told_of_others_by_every_route_that_names_units() -> 
             if names_of_others(world, text):
                 named.add(question.route)
     assert named == NAMING
+
+
+def used_by_others(world: HiddenWorld, queue: str) -> int:
+    """Return how many namespaces that the visitor may not read have units charged to a quota."""
+    engine = world.shared.fork()
+    charged = (each for each in engine.units if engine.usage.charge_of(each.uid) is not None)
+    names = {each.unit.metadata.namespace for each in charged if each.queue_name == queue}
+    return len(names - {MINE})
+
+
+@settings(
+    max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+@example(seed=9)
+@example(seed=16)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_use_over_time_is_that_of_the_visitor_or_of_many(seed: int) -> None:
+    world = HiddenWorld(seed)
+    doors = open_doors(world)
+    for kind, name in itertools.product(("queue", "quota"), QUEUES):
+        path = f"/page/over-time?{kind}={name}"
+        mine, everything = (
+            AppClient(doors.page, reader).send("GET", path).json()
+            for reader in (VISITOR, READER_OF_ALL)
+        )
+        others = used_by_others(world, name)
+        assert mine["used"] in ({}, everything["used"])
+        if 0 < others < LEAST_SUMMED:
+            assert mine["used"] == {}
+            assert mine["sumsHidden"]
 
 
 @given(seed=st.integers(0, 2**32 - 1))

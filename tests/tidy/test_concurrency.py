@@ -34,7 +34,6 @@ LOCK_HOLDERS = {
     "queue_insight/page/known_state.py": "one state is read at a time, for all visitors",
     "queue_insight/page/shared_answers.py": "one answer is made at a time, for all visitors",
     "queue_insight/page/login.py": "how often logins are tried, in all request threads",
-    "queue_insight/page/quota_history.py": "one thread restores engines of the past",
     "queue_insight/page/sessions.py": "who has logged in, read by all request threads",
     "queue_scheduler/reporting/metrics.py": "counts of workers and writers, read by scrapes",
     "queue_insight/record/record_writer.py": "one thread begins what another breaks off",

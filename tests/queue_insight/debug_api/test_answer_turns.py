@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from contextlib import nullcontext
 from functools import partial
 from threading import Event
 
 import anyio
 import pytest
-from starlette.requests import Request
-from starlette.responses import Response
 
-from queue_insight.debug_api.answer_turns import AnswerTurns, LoopTurns
+from queue_insight.debug_api.answer_turns import LoopTurns
 from shared_api.caller_shares import ShareLimits
 from shared_api.question_errors import Code, QuestionError
 from shared_api.testing.virtual_clock import VirtualClock
@@ -99,25 +96,3 @@ def test_one_that_fails_or_leaves_gives_its_place_back() -> None:
         assert await server.ask("ann", "a3")() == "a3"
 
     assert played(play).begun == ["a1", "a3"]
-
-
-@pytest.mark.parametrize(
-    ("code", "want"),
-    [
-        pytest.param(Code.RESOURCE_EXHAUSTED, False, id="its share is spent: later"),
-        pytest.param(Code.UNAVAILABLE, True, id="anything else is reported"),
-    ],
-)
-def test_what_is_done_after_an_answer(code: Code, want: bool) -> None:
-    def fail() -> None:
-        raise QuestionError(code, "why")
-
-    async def play() -> None:
-        turns = AnswerTurns(VirtualClock())
-        route = turns.in_turn(lambda: Response("ok"), lambda *_: "ann", fail)
-        answer = await route(request=Request({"type": "http", "query_string": b"", "headers": []}))
-        assert answer.background is not None
-        await answer.background()
-
-    with pytest.raises(QuestionError) if want else nullcontext():
-        anyio.run(play)

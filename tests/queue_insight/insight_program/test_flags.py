@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from queue_insight.forecast.no_forecast import LEAST_RUNS
-from queue_insight.insight_program.flags import parse_insight_flags
+from queue_insight.insight_program.flags import MAX_ADDRESS, parse_insight_flags
 from shared_api.program_flags import FlagError
 
 
@@ -94,4 +94,37 @@ def test_a_service_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
 def test_a_trusted_proxy_that_is_no_network_is_told(tmp_path: Path, text: str) -> None:
     flags = [f"--socket-dir={tmp_path}", "--page-address=:0", f"--page-trusted-proxies={text}"]
     with pytest.raises(FlagError, match=f"--page-trusted-proxies: .*{text[-6:]}"):
+        parse_insight_flags(flags)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://localhost:3000", "https://[fd00::1]/d/x?var-cluster=a&from=now-7d#b", ""],
+)
+def test_dashboards_are_linked_to(tmp_path: Path, address: str) -> None:
+    flags = [f"--socket-dir={tmp_path}", "--page-address=:0", f"--page-dashboards={address}"]
+    got = parse_insight_flags(flags).page
+    assert got is not None
+    assert got.dashboards == address
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "javascript:alert(1)",
+        "JavaScript://x/%0aalert(1)",
+        "ftp://host/",
+        "//host/",
+        "/d/x",
+        "https://",
+        "https://user:secret@host/",
+        "https://host@elsewhere/",
+        "https://host /",
+        "https://host/\n",
+        "https://host/" + "x" * MAX_ADDRESS,
+    ],
+)
+def test_an_address_that_no_page_may_link_to_is_refused(tmp_path: Path, address: str) -> None:
+    flags = [f"--socket-dir={tmp_path}", "--page-address=:0", f"--page-dashboards={address}"]
+    with pytest.raises(FlagError, match="--page-dashboards must be an address"):
         parse_insight_flags(flags)

@@ -26,7 +26,7 @@ from queue_insight.page.page_app import Login, build_page_app
 from queue_insight.page.page_metrics import PageMetrics
 from queue_insight.page.page_server import PageServer, Tls
 from queue_insight.page.sessions import Sessions
-from queue_insight.page.sources import PageSources
+from queue_insight.page.sources import PageSources, ReadSamples
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Moment
 from shared_api.authorization.authorizer import Authorizer
@@ -53,6 +53,8 @@ class PageWorld:
         failure: Raised for each question about now.
         rates: Admissions per hour by queue; others are not known.
         registry: The metrics of the last server.
+        samples: What there was over time; None: nothing is recorded.
+        dashboards: The address of dashboards.
     """
 
     def __init__(self, shared: SharedEngine, clock: VirtualClock, least_runs: int = 0) -> None:
@@ -66,6 +68,8 @@ class PageWorld:
         self.failure: Exception | None = None
         self.rates: dict[str, float] = {}
         self.registry = CollectorRegistry()
+        self.samples: ReadSamples | None = None
+        self.dashboards = ""
         model = load_run_time_model()
         now = clock.now()
         got = forecast_scope(shared, Explanations(shared, clock.now), least_runs)
@@ -87,6 +91,8 @@ class PageWorld:
             admissions_per_hour=self.rates.get,
             clock=self.clock,
             kept_seconds=0.0,
+            samples=self.samples,
+            dashboards=self.dashboards,
         )
 
     def _state(self) -> State:

@@ -39,7 +39,9 @@ def draw(client: Browser, folder: Path, view: str, path: str, **props: str) -> E
     (folder / "vendor/uplot.js").write_text("export default class {}", encoding="utf-8")
     (folder / "package.json").write_text('{"type": "module"}', encoding="utf-8")
     program = shutil.copy(PROGRAM, folder)
-    asked = {"view": view, "props": props, "answers": {path: client.get(path).json()}}
+    # The view of a quota asks what it used as well.
+    answers = {each: client.get(each).json() for each in (path, "/page/over-time")}
+    asked = {"view": view, "props": props, "answers": answers}
     done = subprocess.run(
         [node, program], input=json.dumps(asked), capture_output=True, text=True, check=False
     )

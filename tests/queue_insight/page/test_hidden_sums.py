@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pytest
 
-from queue_insight.debug_api.insight_views import RecordView
 from queue_insight.insight_program.sources import Source
 from queue_insight.page.login import VISITORS
-from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.engine.engine import Engine
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.object_builders import elastic_quota, queue, queue_unit_body, to_struct
-from tests.queue_insight.page.page_kit import ROOT, TENANT, Browser, LoginWorld, browser
+from tests.queue_insight.page.page_kit import ROOT, TENANT, LoginWorld, browser
 from tests.queue_scheduler.shell_kit import ShellKit
-from tests.waiting import until
 
 SECRET = "hush"
 """In the name of each unit of others."""
@@ -156,19 +153,6 @@ def test_further_namespaces_are_asked_about_at_the_next_request(
         world.readable["ann"].add(f"space-{number:02}")
     first, second = ask(world, TENANT, "/page/queues/team", "/page/queues/team")
     assert first.json()["total"] < second.json()["total"] == 71
-
-
-def test_the_day_of_a_quota_has_no_sums_of_others(world: LoginWorld, kit: ShellKit) -> None:
-    hour = kit.clock.now().replace(minute=0, second=0, microsecond=0)
-    world.past[hour] = SharedEngine(kit.shared.fork(), lambda _: None)
-    world.record = RecordView(state="recording", complete_from=hour - timedelta(days=1))
-    path = "/page/quotas/team"
-    with browser(world, ROOT) as root, Browser(str(root.base_url)) as tenant:
-        tenant.log_in(TENANT)
-        until(lambda: len(root.get(path).json()["history"]) > 1)  # it is read after an answer
-        all_seen = root.get(path).json()["history"]
-        assert [each["used"] for each in all_seen] == [{"cpu": "3"}, {"cpu": "3"}]
-        assert tenant.get(path).json()["history"] is None
 
 
 def test_a_reason_names_no_unit_of_others(world: LoginWorld, kit: ShellKit) -> None:

@@ -92,13 +92,3 @@ def test_a_flood_of_moments_holds_up_nobody(world: SlowPast) -> None:
         world.may_end.set()
         assert asked.result(PATIENCE_SECONDS).status_code == 200
         assert {each.result(PATIENCE_SECONDS).status_code for each in flood} == {200}
-
-
-def test_a_quota_of_now_waits_for_no_history(world: SlowPast) -> None:
-    with browsers(world) as (_, root, _threads):
-        first = root.get("/page/quotas/team").json()
-        assert (first["recorded"], len(first["history"])) == (True, 1), "that of now"
-        until(lambda: len(world.restoring) == 1)  # the history, after the answer
-        assert len(root.get("/page/quotas/team").json()["history"]) == 1
-        world.may_end.set()
-        until(lambda: len(root.get("/page/quotas/team").json()["history"]) > 1)

@@ -1,18 +1,29 @@
-// Amounts over time, by uPlot. It draws on a canvas, so its numbers stand in a table as well.
-import { showAmount } from "./format.js";
+// Numbers over time, by uPlot. It draws on a canvas, so they stand in a table as well.
 import { html, useEffect, useRef } from "./html.js";
 import uPlot from "../vendor/uplot.js";
 
 const HEIGHT = 240;
 const HOUR = new Intl.DateTimeFormat("en-US", { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const DAY = new Intl.DateTimeFormat("en-US", { month: "short", day: "numeric" });
+// From here on the hour alone would stand for several days.
+const LONG_SECONDS = 36 * 3600;
+
+/** Distances of marks on an axis of seconds that are whole minutes, hours or days. */
+export const OF_SECONDS = [
+  1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200,
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].map((days) => days * 86400),
+];
+/** Distances of marks on an axis of bytes: 1Ki, 2Ki, 4Ki and so on. */
+export const OF_BYTES = Array.from({ length: 62 }, (_, power) => 2 ** power);
 
 /**
  * A chart of lines.
  *
- * `times` are seconds since the epoch, `lines` are {label, values, color, dash} with a custom
- * property's name as the color.
+ * `times` are seconds since the epoch, `lines` are {label, values, color, dash, points} with a
+ * custom property's name as the color; `points`: each value has a point, since it may stand alone.
+ * `show` returns a number as text, `marks` are the distances that marks of the axis may have.
  */
-export function Chart({ label, resource, times, lines }) {
+export function Chart({ label, show, marks, times, lines }) {
   const box = useRef(null);
   const plot = useRef(null);
   useEffect(() => {
@@ -20,7 +31,7 @@ export function Chart({ label, resource, times, lines }) {
     const draw = () => {
       plot.current?.destroy();
       plot.current = new uPlot(
-        optionsOf(box.current.clientWidth, resource, lines),
+        optionsOf(box.current.clientWidth, { times, lines, show, marks }),
         [times, ...lines.map((line) => line.values)],
         box.current,
       );
@@ -36,28 +47,33 @@ export function Chart({ label, resource, times, lines }) {
       plot.current?.destroy();
       plot.current = null;
     };
-  }, [resource, JSON.stringify([times, lines])]);
+  }, [label, JSON.stringify([times, lines])]);
   return html`<div class="chart" ref=${box} role="img" aria-label=${label}></div>`;
 }
 
-function optionsOf(width, resource, lines) {
+function optionsOf(width, { times, lines, show: showNumber, marks }) {
   const style = getComputedStyle(document.documentElement);
   const color = (name) => style.getPropertyValue(name).trim();
   const axis = { stroke: color("--quiet"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false } };
-  const show = (amount) => (amount === null || amount === undefined ? "" : showAmount(resource, amount));
+  const show = (amount) => (amount === null || amount === undefined ? "" : showNumber(amount));
+  const isLong = times.at(-1) - times[0] > LONG_SECONDS;
+  const clock = (time) => (isLong ? `${DAY.format(time * 1000)}, ${HOUR.format(time * 1000)}` : HOUR.format(time * 1000));
   return {
     width,
     height: HEIGHT,
     scales: { y: { range: (_plot, _least, most) => [0, (most || 1) * 1.05] } },
-    axes: [{ ...axis, values: (_plot, ticks) => ticks.map((tick) => HOUR.format(tick * 1000)) }, { ...axis, size: 70, values: (_plot, ticks) => ticks.map(show) }],
+    axes: [
+      { ...axis, space: isLong ? 110 : 50, values: (_plot, ticks) => ticks.map(clock) },
+      { ...axis, ...(marks && { incrs: marks }), size: 70, values: (_plot, ticks) => ticks.map(show) },
+    ],
     series: [
-      { value: (_plot, time) => (time ? HOUR.format(time * 1000) : "") },
+      { value: (_plot, time) => (time ? clock(time) : "") },
       ...lines.map((line) => ({
         label: line.label,
         stroke: color(line.color),
         width: 2,
         dash: line.dash,
-        points: { show: false },
+        points: line.points ? { show: true, size: 5 } : { show: false },
         value: (_plot, amount) => show(amount),
         // An amount holds until the next one.
         paths: uPlot.paths.stepped({ align: 1 }),

@@ -14,12 +14,17 @@ export function amountOf(quantity) {
 
 /** Return a number of a resource as a short quantity: bytes with Ki, Mi and so on. */
 export function showAmount(resource, amount) {
-  if (resource === "memory" || resource.endsWith("storage") || resource.startsWith("hugepages-")) {
+  if (isInBytes(resource)) {
     for (const suffix of ["Ti", "Gi", "Mi", "Ki"]) {
       if (Math.abs(amount) >= SUFFIXES[suffix]) return `${round(amount / SUFFIXES[suffix])}${suffix}`;
     }
   }
   return round(amount);
+}
+
+/** Return whether amounts of a resource are bytes. */
+export function isInBytes(resource) {
+  return resource === "memory" || resource.endsWith("storage") || resource.startsWith("hugepages-");
 }
 
 function round(number) {

@@ -3,7 +3,7 @@
 // A map of the modules:
 //   main        the frame; router: addresses and links
 //   api         questions to the server; live: news of what has changed; keys: of the keyboard
-//   overview, queue, unit, quota, what_if, login: the views, one each
+//   overview, queue, unit, quota, over_time, what_if, login: the views, one each
 //   parts       small pieces of several views; table: the long list; quota_bars, chart,
 //               forecast_chart: pictures
 //   format, yaml, kubectl: values as text (pure); html: the templates
@@ -13,6 +13,7 @@ import { effect, html, render, useEffect, useRef, useState } from "./html.js";
 import { Help, HelpButton } from "./keys.js";
 import { RETRY_MILLISECONDS, lastHeard, liveness, startLive, stopLive } from "./live.js";
 import { Login } from "./login.js";
+import { OverTime } from "./over_time.js";
 import { Overview } from "./overview.js";
 import { Problem, WayBack } from "./parts.js";
 import { Queue, Unqueued } from "./queue.js";
@@ -113,6 +114,7 @@ function Frame() {
       ${known &&
       html`<nav aria-label="Main">
           <${NavLink} to=${pathTo()} here=${path === "/"}>Overview<//>
+          <${NavLink} to="/over-time" here=${path.endsWith("/over-time")}>Over time<//>
           ${known.whatIf && html`<${NavLink} to="/what-if" here=${path === "/what-if"}>What if?<//>`}
         </nav>
         <${Standing} />

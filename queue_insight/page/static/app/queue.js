@@ -1,6 +1,7 @@
 // One queue: its line, filtered and sorted by the server; and the units that are in none.
 import { clockTime, perHour, secondsBetween, shortReason, showAmounts, span } from "./format.js";
 import { html, useEffect, useState } from "./html.js";
+import { overTimeOf } from "./over_time.js";
 import { Badge, Empty, Facts, Loading, Others, Problem } from "./parts.js";
 import { Link, pathTo, place, setQuery } from "./router.js";
 import { VirtualTable, usePages } from "./table.js";
@@ -137,6 +138,7 @@ function Head({ queue }) {
         ["Quotas", html`<${Quotas} names=${queue.quotas} />`],
       ]}
     />
+    <p><${Link} to=${overTimeOf("queues", queue.name)}>Over time<//></p>
   `;
 }
 

@@ -1,13 +1,11 @@
 // One quota: its amounts, its use over the last day, who borrows from whom.
 import { session, useAnswer } from "./api.js";
-import { Chart } from "./chart.js";
-import { amountOf, clockTime, showAmount } from "./format.js";
+import { showAmount } from "./format.js";
 import { html } from "./html.js";
+import { LastDayOfQuota, overTimeOf } from "./over_time.js";
 import { Answered, Empty } from "./parts.js";
 import { BarLegend, QuotaTree, numbersOf, resourcesOf } from "./quota_bars.js";
 import { Link, pathTo, place, setQuery, whatIfPath } from "./router.js";
-
-const TABLE_ROWS = 24;
 
 export function Quota({ name }) {
   const at = place.value.query.get("at");
@@ -23,7 +21,7 @@ export function Quota({ name }) {
 }
 
 function Shown({ answer }) {
-  const { quota, parents, children, history, recorded } = answer;
+  const { quota, parents, children } = answer;
   const resources = resourcesOf([quota, ...children]);
   const wanted = place.value.query.get("resource");
   const resource = resources.includes(wanted) ? wanted : resources[0];
@@ -38,13 +36,14 @@ function Shown({ answer }) {
                 ${resources.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}
               </select>
             </label>
+            <${Link} to=${overTimeOf("quotas", quota.name)}>Over time<//>
             ${session.value?.whatIf &&
             html`<${Link} to=${whatIfPath({ quota: quota.name, resource })}>What if it were different?<//>`}
           </p>
           <${QuotaTree} quotas=${[{ ...quota, children }]} resource=${resource} />
           <${BarLegend} />
           <${Loans} quota=${quota} siblings=${children} resource=${resource} />
-          <${LastDay} ...${{ quota, history, recorded, resource }} />
+          <${LastDay} quota=${quota} resource=${resource} />
         `
       : html`<${Empty}>It limits nothing: it has neither a min nor a max.<//>`}
   `;
@@ -82,46 +81,16 @@ function Loans({ quota, siblings, resource }) {
   </section>`;
 }
 
-function LastDay({ quota, history, recorded, resource }) {
+/** What it used in the last day. Of an earlier time it is not shown: the day would be another one. */
+function LastDay({ quota, resource }) {
+  const at = place.value.query.get("at");
   return html`<section aria-labelledby="day">
     <h2 id="day">The last day</h2>
-    ${history?.length
-      ? html`<${History} ...${{ quota, history, resource }} />`
-      : html`<${Empty}>
-          ${quota.sumsHidden
-            ? "What it used is not shown: it would tell about one or two namespaces whose units you may not list."
-            : recorded
-              ? "The use over a day is shown of now."
-              : html`No use is recorded. To turn the record on, give the insight program a folder with
-                  ${" "}<code>--record-dir</code>.`}
-        <//>`}
+    ${quota.sumsHidden
+      ? html`<${Empty}>What it used is not shown: it would tell about one or two namespaces whose units you may
+          not list.<//>`
+      : at
+        ? html`<${Empty}>The use over a day is shown of now.<//>`
+        : html`<${LastDayOfQuota} name=${quota.name} resource=${resource} />`}
   </section>`;
-}
-
-function History({ quota, history, resource }) {
-  const times = history.map((each) => new Date(each.time).getTime() / 1000);
-  const used = history.map((each) => amountOf(each.used[resource] ?? "0"));
-  const { guaranteed, max } = numbersOf(quota, resource);
-  const lines = [{ label: "used", values: used, color: "--own" }];
-  const level = (amount) => times.map(() => amount);
-  if (guaranteed > 0) lines.push({ label: "min now", values: level(guaranteed), color: "--mark", dash: [2, 4] });
-  if (max > 0) lines.push({ label: "max now", values: level(max), color: "--borrowed", dash: [8, 4] });
-  const most = Math.max(...used);
-  const label = `${resource} used by ${quota.name} over the last day: at most ${showAmount(resource, most)}`;
-  // As many rows as a person reads.
-  const step = Math.ceil(history.length / TABLE_ROWS);
-  return html`
-    <${Chart} label=${label} resource=${resource} times=${times} lines=${lines} />
-    <details>
-      <summary>The same as a table</summary>
-      <table>
-        <thead><tr><th scope="col">Time</th><th scope="col" class="number">Used ${resource}</th></tr></thead>
-        <tbody>
-          ${history
-            .filter((_, index) => index % step === 0)
-            .map((each) => html`<tr key=${each.time}><td>${clockTime(each.time)}</td><td class="number">${each.used[resource] ?? "0"}</td></tr>`)}
-        </tbody>
-      </table>
-    </details>
-  `;
 }

@@ -1,0 +1,210 @@
+// What there was over time, of the whole, a queue or a quota: units, waits, use.
+import { useAnswer } from "./api.js";
+import { Chart, OF_BYTES, OF_SECONDS } from "./chart.js";
+import { clockTime, isInBytes, showAmount, span } from "./format.js";
+import { html, useEffect } from "./html.js";
+import { Answered, Empty } from "./parts.js";
+import { resourcesOf } from "./quota_bars.js";
+import { Link, pathTo, place, setQuery } from "./router.js";
+
+// What `range` in the address may be, in words.
+const RANGES = { "1h": "1 hour", "1d": "1 day", "7d": "7 days" };
+const MINUTE_MILLISECONDS = 60_000;
+const TABLE_ROWS = 24;
+
+/** Return a number of units, of a longer time on average, as text. */
+const showUnits = (number) => (Math.round(number * 10) / 10).toLocaleString("en-US");
+
+/** Return the address of the view of a queue or a quota. It shows what was until now: no `at`. */
+export function overTimeOf(kind, name) {
+  return `/${kind}/${encodeURIComponent(name)}/over-time`;
+}
+
+/** The view of a queue or a quota; with neither name of all together. */
+export function OverTime({ queue = "", quota = "" }) {
+  const wanted = place.value.query.get("range");
+  const range = wanted in RANGES ? wanted : "1h";
+  const asked = useSamples({ range, queue, quota });
+  return html`
+    <h1>${queue ? `Queue ${queue} over time` : quota ? `Quota ${quota} over time` : "Over time"}</h1>
+    ${queue && html`<p><${Link} to=${pathTo("queues", queue)}>Queue ${queue} now<//></p>`}
+    ${quota && html`<p><${Link} to=${pathTo("quotas", quota)}>Quota ${quota} now<//></p>`}
+    <div class="controls" role="group" aria-label="Range">
+      ${Object.entries(RANGES).map(
+        ([each, words]) => html`<button
+          key=${each}
+          type="button"
+          aria-pressed=${each === range ? "true" : "false"}
+          onClick=${() => setQuery({ range: each === "1h" ? "" : each })}
+        >
+          ${words}
+        </button>`,
+      )}
+    </div>
+    <${Answered} asked=${asked} show=${(answer) => html`<${Shown} ...${{ answer, range }} />`} />
+  `;
+}
+
+/** Ask for what there was, and again each minute, as often as something is recorded. */
+function useSamples({ range, queue, quota }) {
+  const query = new URLSearchParams({ range });
+  if (queue) query.set("queue", queue);
+  if (quota) query.set("quota", quota);
+  const path = `/page/over-time?${query}`;
+  const asked = useAnswer(path, () => false);
+  const { again } = asked;
+  useEffect(() => {
+    const timer = setInterval(() => document.hidden || again(), MINUTE_MILLISECONDS);
+    return () => clearInterval(timer);
+  }, [path]);
+  return asked;
+}
+
+function Shown({ answer, range }) {
+  return html`
+    ${answer.times.length > 0
+      ? html`<${Charts} ...${{ answer, range }} />`
+      : html`<${Nothing} recorded=${answer.recorded} />`}
+    ${answer.dashboards &&
+    html`<p><a href=${answer.dashboards} rel="noreferrer">Dashboards in Grafana</a></p>`}
+  `;
+}
+
+function Nothing({ recorded }) {
+  return html`<${Empty}>
+    ${recorded
+      ? "Nothing is recorded yet. The first numbers are there after a minute."
+      : html`No record is kept. To turn it on, give the insight program a folder with
+          ${" "}<code>--record-dir</code>.`}
+  <//>`;
+}
+
+function Charts({ answer, range }) {
+  const { pending, admitted, waitP50, waitP90, sumsHidden } = answer;
+  const resources = resourcesOf([answer]);
+  const wanted = place.value.query.get("resource");
+  const resource = resources.includes(wanted) ? wanted : resources[0];
+  const last = RANGES[range];
+  return html`
+    ${sumsHidden &&
+    html`<p class="hint">
+      Some numbers are not shown: they would tell about one or two namespaces whose units you may not list.
+    </p>`}
+    <h2>Units</h2>
+    <${Steps}
+      answer=${answer}
+      show=${showUnits}
+      about=${`Units over the last ${last}`}
+      lines=${[
+        { label: "pending", values: pending, color: "--borrowed" },
+        { label: "admitted", values: admitted, color: "--own" },
+      ]}
+    />
+    <h2>Waits</h2>
+    <p class="hint">How long the units waited that were admitted in each step.</p>
+    <${Steps}
+      answer=${answer}
+      show=${span}
+      marks=${OF_SECONDS}
+      about=${`Waits over the last ${last}`}
+      lines=${[
+        { label: "p50", values: waitP50, color: "--own", points: true },
+        { label: "p90", values: waitP90, color: "--mark-runtime", dash: [6, 3], points: true },
+      ]}
+    />
+    <h2>Use</h2>
+    ${resource
+      ? html`<p class="controls">
+            <label>Resource${" "}
+              <select value=${resource} onChange=${(event) => setQuery({ resource: event.target.value })}>
+                ${resources.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}
+              </select>
+            </label>
+          </p>
+          <${UseChart} ...${{ answer, resource, about: `${resource} over the last ${last}` }} />`
+      : html`<${Empty}>Nothing was used.<//>`}
+    <${NumbersTable} ...${{ answer, resource }} />
+  `;
+}
+
+/** What a quota used in the last day; `about` says it in words. */
+export function LastDayOfQuota({ name, resource }) {
+  const asked = useSamples({ range: "1d", queue: "", quota: name });
+  const about = `${resource} used by ${name} over the last day`;
+  return html`<${Answered}
+    asked=${asked}
+    show=${(answer) =>
+      answer.times.length > 0
+        ? html`<${UseChart} ...${{ answer, resource, about }} />
+            <${NumbersTable} ...${{ answer, resource }} />`
+        : html`<${Nothing} recorded=${answer.recorded} />`}
+  />`;
+}
+
+function UseChart({ answer, resource, about }) {
+  const { times } = answer;
+  const used = answer.used[resource] ?? answer.pending.map((each) => (each === null ? null : 0));
+  const lines = [{ label: "used", values: used, color: "--own" }];
+  const level = (amount) => times.map(() => amount);
+  const { [resource]: least } = answer.min;
+  const { [resource]: most } = answer.max;
+  if (least > 0) lines.push({ label: "min now", values: level(least), color: "--mark", dash: [2, 4] });
+  if (most > 0) lines.push({ label: "max now", values: level(most), color: "--borrowed", dash: [8, 4] });
+  return html`<${Steps}
+    answer=${answer}
+    show=${(amount) => showAmount(resource, amount)}
+    marks=${isInBytes(resource) ? OF_BYTES : undefined}
+    about=${about}
+    lines=${lines}
+  />`;
+}
+
+/** A chart in which the last number holds until now. */
+function Steps({ answer: { times, until }, show, marks, about, lines }) {
+  const held = lines.map((line) => ({ ...line, values: [...line.values, line.points ? null : line.values.at(-1)] }));
+  const said = lines.map(({ label, values }) => {
+    const known = values.filter((each) => each !== null);
+    return known.length ? `${label} ${show(known.at(-1))} last, at most ${show(Math.max(...known))}` : `no ${label}`;
+  });
+  return html`<${Chart} label=${`${about}: ${said.join("; ")}`} ...${{ show, marks }} times=${[...times, Math.max(until, times.at(-1) + 1)]} lines=${held} />`;
+}
+
+/** The same for who does not see the charts: as many rows as a person reads. */
+function NumbersTable({ answer, resource }) {
+  const { times, pending, admitted, waitP50, waitP90 } = answer;
+  const used = answer.used[resource];
+  const columns = [
+    ["Pending", pending, showUnits],
+    ["Admitted", admitted, showUnits],
+    ["Wait p50", waitP50, span],
+    ["Wait p90", waitP90, span],
+    ...(used ? [[`Used ${resource}`, used, (amount) => showAmount(resource, amount)]] : []),
+  ];
+  const step = Math.ceil(times.length / TABLE_ROWS);
+  const rows = times.map((time, index) => [time, index]).filter(([, index]) => index % step === 0);
+  return html`<details>
+    <summary>The same as a table</summary>
+    <div class="scroll" tabindex="0" role="group" aria-label="Numbers over time">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Time</th>
+            ${columns.map(([title]) => html`<th scope="col" class="number" key=${title}>${title}</th>`)}
+          </tr>
+        </thead>
+        <tbody>
+          ${rows.map(
+            ([time, index]) => html`<tr key=${time}>
+              <td>${clockTime(new Date(time * 1000).toISOString())}</td>
+              ${columns.map(
+                ([title, values, show]) => html`<td class="number" key=${title}>
+                  ${values[index] === null ? "–" : show(values[index])}
+                </td>`,
+              )}
+            </tr>`,
+          )}
+        </tbody>
+      </table>
+    </div>
+  </details>`;
+}
