@@ -5,7 +5,6 @@ Read in this order:
 1. ``objects``: the Kubernetes objects as frozen values, one file per kind.
 2. ``queue_unit_phases``: the life of a QueueUnit, as one table; ``evictions``: why a unit gives its
    quota back, and until when; ``waiting_reasons``: which reasons of a pending unit need action;
-   ``unit_problems``: which units need a user;
    ``placement``: which quota an admission is charged to.
 3. ``well_known_labels``: every label and annotation, what writes it and what reads it;
    ``key_spelling``: misspelled ones; ``quota_names``: which quota and queue they name;

@@ -16,6 +16,9 @@ from shared_api.queue_unit_phases import Phase
 class LifecycleState(StrEnum):
     """Where a unit, and so its job, stands."""
 
+    # Enum's own hash is a call of Python code, and lists of all jobs are searched by it.
+    __hash__ = str.__hash__
+
     WAITING = "waiting"
     """It waits in its queue."""
     ON_HOLD = "on hold"
@@ -34,6 +37,13 @@ class LifecycleState(StrEnum):
         """The state as a cell of a table: one word, as kubectl writes them, such as `OnHold`."""
         return self.value.title().replace(" ", "")
 
+
+PENDING: Final = frozenset({LifecycleState.ON_HOLD, LifecycleState.WAITING})
+"""States of a unit that is not admitted, and may be later."""
+ADMITTED: Final = frozenset(
+    {LifecycleState.RESERVED, LifecycleState.STARTING, LifecycleState.RUNNING}
+)
+"""States of a unit whose quota is charged."""
 
 _STATES: Final[Mapping[str, LifecycleState]] = {
     Phase.ENQUEUED: LifecycleState.WAITING,

@@ -28,6 +28,7 @@ from queue_insight.forecast.no_forecast import (
     why_no_forecast,
 )
 from queue_insight.forecast.renewals import Renewal, Renewals
+from queue_insight.forecast.run_ends import likely_ends
 from queue_insight.forecast.run_times import RunTimeModel
 from queue_insight.insight.explain import Explanation, Verdict
 from queue_insight.insight.finished_run import FinishedRun
@@ -265,6 +266,7 @@ class _Last(NamedTuple):
     by_queue: dict[str, list[_WaitingUnit]]
     coverage: dict[str, float]
     coverage_of_day: float | None
+    ends: dict[str, float]
 
 
 class Pace(NamedTuple):
@@ -381,7 +383,7 @@ class Forecasts:
         began = self._clock.monotonic()
         if going.renewal.sampling.lacks_path:  # the last one still says more
             return max(self._pace.least_rest_seconds, REST_SHARE * going.worked)
-        engine, moment, _ = going.renewal
+        engine, moment, _, beliefs = going.renewal
         found = self._renewals.end(
             going.renewal,
             lambda record: (
@@ -390,9 +392,14 @@ class Forecasts:
         )
         calibration, epoch = self._renewals.calibration, moment.wall.timestamp()
         by_key, by_queue = _index(engine, found, self._renewals.runs_like)
+        ends = likely_ends(
+            engine, moment, beliefs, lambda record: self._why_no_forecast(None, record) is None
+        )
         of_day = calibration.coverage_between(epoch - DAY_SECONDS, epoch)
         by_uid = {place.uid: place for place in by_key.values()}
-        self._last = _Last(found, by_key, by_uid, by_queue, calibration.coverage(epoch), of_day)
+        self._last = _Last(
+            found, by_key, by_uid, by_queue, calibration.coverage(epoch), of_day, ends
+        )
         worked = going.worked + self._clock.monotonic() - began
         return max(self._pace.least_rest_seconds, REST_SHARE * worked - going.rested)
 
@@ -430,6 +437,17 @@ class Forecasts:
         return Start(
             _moment(last.forecast.units[uid].calibrated.start.p50, wall, self._clock.now())
         )
+
+    def end_of(self, uid: str) -> str | None:
+        """Return when a running unit ends, RFC 3339: as many of its like run longer as shorter.
+
+        None: it did not run at the last forecast, or too few of its like have ended.
+        """
+        last = self._last
+        left = None if last is None else last.ends.get(uid)
+        if last is None or left is None:
+            return None
+        return _moment(left, last.forecast.moment.wall, self._clock.now())
 
     def of_unit(self, namespace: str, name: str) -> ForecastView:
         """Return when a unit starts.

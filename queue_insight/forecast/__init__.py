@@ -6,7 +6,7 @@ Read in this order:
 2. ``paths``: plays one path; ``draws``: what is random on it.
 3. ``run_times``: how long runs last, learned from ``traits`` of those that ended; ``survival``: the
    estimate behind it; ``model_loading``: the one of an installed package. ``arrivals``: what is
-   still to come.
+   still to come; ``run_ends``: when running units end.
 4. ``no_forecast``: which units have no forecast, and why.
 5. ``renewals``: one forecast after the other. ``calibration``: corrects them by those that have
    come true; ``quantiles``.

@@ -7,6 +7,7 @@ runs last, and what arrives.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from math import exp, inf, sqrt
 from typing import Final
 
@@ -65,13 +66,17 @@ def find_running(engine: Engine, moment: Moment) -> list[Running]:
     """Return the units whose pods run."""
     found = []
     for record in engine.units:
-        unit = record.unit
-        if unit.status.phase == Phase.RUNNING:
-            ready = find_condition(unit.status.conditions, PODS_READY)
-            since = read_past(ready.last_transition_time if ready else None, moment.wall)
-            ran = 0.0 if since is None else (moment.wall - since).total_seconds()
+        if record.unit.status.phase == Phase.RUNNING:
+            ran = ran_seconds(record.unit, moment.wall)
             found.append(Running(traits_of_record(record), ran))
     return found
+
+
+def ran_seconds(unit: QueueUnit, wall: datetime) -> float:
+    """Return for how many seconds the pods of a unit have run; 0 if it does not say."""
+    ready = find_condition(unit.status.conditions, PODS_READY)
+    since = read_past(ready.last_transition_time if ready else None, wall)
+    return 0.0 if since is None else (wall - since).total_seconds()
 
 
 def play(

@@ -11,7 +11,7 @@ from queue_insight.forecast.all_units import Forecast, Sampling, Settings
 from queue_insight.forecast.calibration import Calibration
 from queue_insight.forecast.draws import uniform
 from queue_insight.forecast.learned import Learned
-from queue_insight.forecast.run_times import RunTimeModel
+from queue_insight.forecast.run_times import RunTimeModel, RunTimes
 from queue_insight.forecast.traits import traits_of_record
 from queue_insight.insight.finished_run import FinishedRun
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
@@ -36,6 +36,7 @@ class Renewal(NamedTuple):
     engine: Engine
     moment: Moment
     sampling: Sampling
+    beliefs: RunTimes
 
 
 class Renewals:
@@ -72,14 +73,10 @@ class Renewals:
             moment: Its time.
         """
         self._settle(engine, moment.wall.timestamp())
-        sampling = Sampling(
-            engine,
-            moment,
-            self._learned.beliefs(engine, moment),
-            self._learned.history(engine, moment),
-            self._settings,
-        )
-        return Renewal(engine, moment, sampling)
+        beliefs = self._learned.beliefs(engine, moment)
+        history = self._learned.history(engine, moment)
+        sampling = Sampling(engine, moment, beliefs, history, self._settings)
+        return Renewal(engine, moment, sampling, beliefs)
 
     def end(self, renewal: Renewal, is_published: Callable[[CachedUnit], bool]) -> Forecast:
         """Return the forecast of the paths that were played.

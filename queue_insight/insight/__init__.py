@@ -9,6 +9,7 @@
 - ``admitted``: what a unit was admitted on, what it borrows, and what could evict it.
 - ``fitting``: which units nothing keeps from starting; ``queue_source``: which quota a queue
   follows.
+- ``record_state``: what a unit does, in one word.
 - ``finished_run``: what is kept of a unit that has ended.
 - ``virtual_cluster``: runs an engine forward in virtual time, and plays what is outside of it;
   ``agenda`` has its events.

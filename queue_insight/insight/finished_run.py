@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import msgspec
 
+from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.queue_unit_phases import PODS_READY, Phase
 from shared_api.resource_list import Amounts
+from shared_api.timestamps import read_time
 from shared_api.well_known_labels import USER
 
 
@@ -55,3 +58,12 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def user_of(unit: QueueUnit) -> str:
     """Return who submitted a unit's job; "" if it does not say."""
     return unit.metadata.labels.get(USER, "")
+
+
+def running_since(unit: QueueUnit) -> float | None:
+    """Return since when a unit's pods run; None: they do not, or it does not say."""
+    if unit.status.phase != Phase.RUNNING:
+        return None
+    ready = find_condition(unit.status.conditions, PODS_READY)
+    since = None if ready is None else read_time(ready.last_transition_time)
+    return None if since is None else since.timestamp()

@@ -48,6 +48,7 @@ from shared_api.process.loop_thread import LoopThread, stop_all
 from shared_api.program_flags import FlagError
 
 if TYPE_CHECKING:
+    from queue_insight.page.ended_jobs import EndedJobs
     from queue_insight.page.page_server import PageServer
     from queue_insight.page.sources import ReadSamples
     from queue_insight.visibility.caller import Judge
@@ -113,6 +114,7 @@ class Insight:
         self._questions = QuestionBudget(program.clock)
         self._what_if = WhatIfAnswers(self._state, self._is_leader, budget, self._horizons)
         self._new_units = NewUnitsApi(self._state, self._horizons, budget)
+        self._ended_jobs = self._keep_ended_jobs(runs, since) if flags.page else None
         self._feed, self._answers = self._open_sockets(flags.socket_folder)
         self._metrics.connected.set_function(lambda: float(self._feed.is_connected))
         self._metrics.age.set_function(self._state_age_seconds)
@@ -182,7 +184,16 @@ class Insight:
     def _run_watcher(self) -> RunWatcher:
         keepers = (recorder.add_run for recorder in self._recorders())
         learners = (self._forecasts.learn, self._horizons.learn)
-        return RunWatcher(self._engine, (*learners, *keepers))
+        shown = () if self._ended_jobs is None else (self._ended_jobs.add,)
+        return RunWatcher(self._engine, (*learners, *keepers, *shown))
+
+    def _keep_ended_jobs(self, runs: Sequence[FinishedRun], since: datetime) -> EndedJobs:
+        from queue_insight.page.ended_jobs import EndedJobs  # noqa: PLC0415 - only with a page
+
+        ended = EndedJobs(since.timestamp())
+        for run in runs:
+            ended.add(run)
+        return ended
 
     def _build_app(self) -> ASGIApp:
         state = StateApi(
@@ -241,6 +252,7 @@ class Insight:
             questions=self._questions,
             samples=self._read_samples,
             dashboards=flags.dashboards,
+            ended_jobs=self._ended_jobs,
         )
         page = open_page(self._program, flags, sources, self._api_connections)
         return page, [self._program.spawn("page", page.step, unblock=page.end)]

@@ -8,7 +8,8 @@ Read in this order:
 3. ``known_state``: what all visitors are shown parts of, computed once; ``overview``,
    ``queue_view``, ``unit_view``, ``quota_view``, ``over_time``, ``known_names``: the answers;
    ``question_words``: what is wrong with a question; ``hidden_sums``: the amounts that a visitor
-   may see.
+   may see. All jobs: ``job_answers`` over ``job_table``, whose rows are of ``job`` and
+   ``ended_jobs``; ``job_filter`` finds and sorts them, ``job_list`` shows them.
 4. ``static_files``: the files of the window, in ``static/``; ``page_metrics``: what is counted.
 5. ``page_server``: the port; ``tls_acceptor``: bounds TLS handshakes; ``bounded_connection``: the
    connections after them; ``networks``: whose addresses stand for many visitors;

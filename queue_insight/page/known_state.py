@@ -84,11 +84,16 @@ class KnownState(msgspec.Struct, frozen=True):
 class KnownStates:
     """Reads states; callable from any thread.
 
+    Attributes:
+        looked_at: When a state was read last, in monotonic seconds; whoever asks since is shown no
+            older one.
+
     Args:
         sources: What is asked.
     """
 
     def __init__(self, sources: PageSources) -> None:
+        self.looked_at = 0.0
         self._sources = sources
         self._lock = threading.Lock()  # guards the fields; held while one is read, for all callers
         self._last: KnownState | None = None
@@ -119,6 +124,7 @@ class KnownStates:
 
     def _read(self) -> KnownState:
         """Return the state of this moment; with the lock held."""
+        self.looked_at = self._sources.clock.monotonic()
         state, number, last = self._sources.at(None), self._sources.number(), self._last
         if last is not None and last.number == number and last.leader == state.is_leader:
             return msgspec.structs.replace(last, state_at=state.state_at)

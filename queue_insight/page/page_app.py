@@ -10,6 +10,8 @@
 | /page/queues/{name} | a queue and a page of its units |
 | /page/queues/{name}.csv | all its units, as a table |
 | /page/unqueued | a page of the units that stand in no queue |
+| /page/jobs | a page of all units, those that have ended as well |
+| /page/jobs.csv | all of them, as a table |
 | /page/units/{namespace}/{name} | a unit |
 | /page/units/{namespace}/{name}/changes | what would start it now |
 | /page/quotas/{name} | a quota |
@@ -51,6 +53,8 @@ from queue_insight.debug_api.what_if_routes import (
 from queue_insight.page.browser_guard import BrowserGuard
 from queue_insight.page.caller_bound import CallerBound
 from queue_insight.page.event_stream import Streams, add_events, answers_with
+from queue_insight.page.job_answers import JobAnswers
+from queue_insight.page.job_list import JobsContent
 from queue_insight.page.known_names import KnownNames, show_names
 from queue_insight.page.known_state import KnownState, KnownStates
 from queue_insight.page.live import Changes
@@ -102,6 +106,7 @@ MAX_FILTER: Final = 500
 MAX_ROWS: Final = 100_000
 """Rows of a table: some 15 MB."""
 CSV: Final = "text/csv"
+JOBS: Final = "/page/jobs"
 TABLE: Final = "/page/queues/{name}.csv"
 BUSY: Final = HTTPStatus.TOO_MANY_REQUESTS.value
 MAX_QUEUES: Final = 4
@@ -406,6 +411,7 @@ def build_page_api(sources: PageSources, login: Login | None, metrics: PageMetri
     turns = AnswerTurns(sources.clock, NOW)
     _add_answers(app, pages, visitors, turns)
     _add_unqueued(app, pages, visitors, turns)
+    _add_jobs(app, JobAnswers(sources, pages.states), visitors, turns)
     _add_over_time(app, pages, visitors, turns)
     _add_what_if(app, pages, visitors, turns)
     return app
@@ -453,7 +459,7 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerTu
     for each in (table, session, overview, queue, unit, changes, quota):
         each.__annotations__["visitor"] = Asking
     # Before the route of queues, whose names it would be one of.
-    _add_table(app, turns.in_turn(table, _caller_key))
+    _add_table(app, TABLE, turns.in_turn(table, _caller_key))
     answers: dict[str, tuple[Callable[..., Any], type[View]]] = {
         "/page/session": (session, SessionView),
         "/page/overview": (overview, Overview),
@@ -469,10 +475,10 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerTu
         app.head(path, include_in_schema=False)(timed)
 
 
-def _add_table(app: FastAPI, table: Callable[..., Any]) -> None:
+def _add_table(app: FastAPI, path: str, table: Callable[..., Any]) -> None:
     form = answers_with(CSV)
-    app.get(TABLE, **form | {"responses": form["responses"] | problems(BUSY)})(table)
-    app.head(TABLE, include_in_schema=False)(table)
+    app.get(path, **form | {"responses": form["responses"] | problems(BUSY)})(table)
+    app.head(path, include_in_schema=False)(table)
 
 
 def _add_unqueued(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerTurns) -> None:
@@ -484,6 +490,21 @@ def _add_unqueued(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerT
     timed = turns.in_turn(unqueued, _caller_key)
     app.get(path, response_model=UnqueuedContent, responses=problems(BUSY))(timed)
     app.head(path, include_in_schema=False)(timed)
+
+
+def _add_jobs(app: FastAPI, jobs: JobAnswers, visitors: Visitors, turns: AnswerTurns) -> None:
+    def page(visitor: Visitor, query: PageQuery, at: At = None) -> Response:
+        return Response(jobs.page(visitor, query, at), media_type=JSON)
+
+    def table(visitor: Visitor, query: Matching, at: At = None) -> Response:
+        return Response(jobs.table(visitor, query, at), media_type=CSV)
+
+    for each in (page, table):
+        each.__annotations__["visitor"] = Annotated[Visitor, Depends(visitors.identify)]
+    timed = turns.in_turn(page, _caller_key)
+    app.get(JOBS, response_model=JobsContent, responses=problems(BUSY))(timed)
+    app.head(JOBS, include_in_schema=False)(timed)
+    _add_table(app, f"{JOBS}.csv", turns.in_turn(table, _caller_key))
 
 
 def _add_over_time(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerTurns) -> None:

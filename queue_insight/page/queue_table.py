@@ -1,10 +1,10 @@
-"""The units of a queue as a table for spreadsheets (CSV)."""
+"""Tables for spreadsheets (CSV), and the units of a queue as one."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from queue_insight.page.queue_view import UnitRow
@@ -28,28 +28,40 @@ _FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def encode_csv(units: Iterable[UnitRow]) -> str:
-    """Return units as CSV; no cell is read as a formula."""
+    """Return units as CSV."""
+    return write_table(COLUMNS, map(_cells_of, units))
+
+
+def _cells_of(unit: UnitRow) -> tuple[object, ...]:
+    return (
+        unit.position,
+        unit.namespace,
+        unit.name,
+        unit.job.kind,
+        unit.job.name,
+        unit.quota,
+        unit.priority,
+        unit.phase,
+        "" if unit.refusal is None else unit.refusal.reason,
+        unit.created,
+        unit.starts or unit.no_start,
+        in_one_cell(unit.demand),
+    )
+
+
+def write_table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return a table as CSV, with the names of its columns first; no cell is read as a formula."""
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow(COLUMNS)
-    for each in units:
-        demand = " ".join(f"{resource}={amount}" for resource, amount in each.demand.items())
-        reason = "" if each.refusal is None else each.refusal.reason
-        cells = (
-            each.namespace,
-            each.name,
-            each.job.kind,
-            each.job.name,
-            each.quota,
-            each.priority,
-            each.phase,
-            reason,
-            each.created,
-            each.starts or each.no_start,
-            demand,
-        )
-        writer.writerow((each.position, *map(_harmless, cells)))
+    writer.writerow(columns)
+    for each in rows:
+        writer.writerow(map(_harmless, each))
     return out.getvalue()
+
+
+def in_one_cell(amounts: Mapping[str, str]) -> str:
+    """Return quantities by resource as one text."""
+    return " ".join(f"{resource}={amount}" for resource, amount in amounts.items())
 
 
 def _harmless(cell: object) -> object:

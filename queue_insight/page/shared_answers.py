@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from queue_insight.page.known_state import KnownState
 from shared_api.process.clock import Clock
 
 T = TypeVar("T")
+
+
+class NumberedState(Protocol):
+    """What answers are about."""
+
+    @property
+    def number(self) -> int:
+        """Of the state of the engine."""
+        ...
+
+    @property
+    def leader(self) -> bool:
+        """Whether the replica decides."""
+        ...
 
 
 class SharedAnswers(Generic[T]):
@@ -45,7 +58,7 @@ class SharedAnswers(Generic[T]):
         self._of: tuple[int, bool] | None = None
         self._until = 0.0
 
-    def get(self, state: KnownState, key: Hashable, build: Callable[[], T]) -> T:
+    def get(self, state: NumberedState, key: Hashable, build: Callable[[], T]) -> T:
         """Return an answer, computed now or just before."""
         of = (state.number, state.leader)
         with self._lock:

@@ -10,6 +10,7 @@ from queue_insight.debug_api.forecast_routes import Forecasts
 from queue_insight.debug_api.insight_views import InsightView, LogView
 from queue_insight.debug_api.question_budget import QuestionBudget
 from queue_insight.debug_api.what_if_routes import WhatIfQuestion, WhatIfView
+from queue_insight.page.ended_jobs import EndedJobs
 from queue_insight.record.sample_tables import Reach, TimedSample
 from queue_scheduler.cycles.engine_reader import EngineReader
 from shared_api.process.clock import Clock
@@ -61,6 +62,7 @@ class PageSources(NamedTuple):
         samples: Returns what a queue, a quota or the whole had up to a time, in seconds since the
             epoch; raises NoStateError if that cannot be read. None: nothing is recorded.
         dashboards: The address of dashboards about the same, to link to; "": there is none.
+        ended_jobs: The jobs that have ended; None: they are not known.
     """
 
     at: Callable[[datetime | None], EngineAtTime]
@@ -75,3 +77,4 @@ class PageSources(NamedTuple):
     questions: QuestionBudget | None = None
     samples: ReadSamples | None = None
     dashboards: str = ""
+    ended_jobs: EndedJobs | None = None

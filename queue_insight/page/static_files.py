@@ -34,6 +34,7 @@ VIEWS: Final = (
     "/over-time",
     "/queues/{name}/over-time",
     "/quotas/{name}/over-time",
+    "/jobs",
 )
 """Paths of views: the window reads its own path."""
 

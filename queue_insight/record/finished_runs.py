@@ -6,12 +6,11 @@ from typing import Final
 
 import msgspec
 
-from queue_insight.insight.finished_run import FinishedRun, user_of
+from queue_insight.insight.finished_run import FinishedRun, running_since, user_of
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.cycles.engine_call import EngineCall
 from queue_scheduler.engine.engine import Engine
-from shared_api.objects.meta import find_condition
-from shared_api.queue_unit_phases import CHARGED_PHASES, PODS_READY, Phase
+from shared_api.queue_unit_phases import CHARGED_PHASES, Phase
 from shared_api.timestamps import read_time
 
 _UNIT_CALLS: Final = {Engine.on_queue_unit.__name__, Engine.on_queue_unit_gone.__name__}
@@ -37,7 +36,7 @@ class FinishedRuns:
         Runs that have ended since the last call are left out, as it is not known when they did.
         """
         self._runs = {
-            record.key: _Run(record, _ready_since(record))
+            record.key: _Run(record, running_since(record.unit))
             for record in engine.units
             if _is_admitted(record)
         }
@@ -67,19 +66,12 @@ class FinishedRuns:
         if began is None and record.unit.status.phase == Phase.RUNNING:
             # One that ran at the beginning, without saying since when, did not begin just now.
             ran = before is not None and before.record.unit.status.phase == Phase.RUNNING
-            began = _ready_since(record) or (None if ran else wall)
+            began = running_since(record.unit) or (None if ran else wall)
         self._runs[record.key] = _Run(record, began)
 
 
 def _is_admitted(record: CachedUnit) -> bool:
     return record.unit.status.phase in CHARGED_PHASES
-
-
-def _ready_since(record: CachedUnit) -> float | None:
-    status = record.unit.status
-    ready = find_condition(status.conditions, PODS_READY)
-    since = None if ready is None else read_time(ready.last_transition_time)
-    return None if since is None or status.phase != Phase.RUNNING else since.timestamp()
 
 
 def _finish(run: _Run, ended_by: str, wall: float) -> FinishedRun:

@@ -189,7 +189,7 @@ class UnitView(View):
         lambda each: each.unit.spec.priority if each.record.is_lowered else None, default=None
     )
     created: str = _of_unit(lambda each: each.unit.metadata.creation_timestamp)
-    demand: dict[str, str] = _of_unit(lambda each: quantities(_read_demand(each.record)))
+    demand: dict[str, str] = _of_unit(lambda each: quantities(demand_of(each.record)))
     charged: dict[str, str] = _of_unit(
         lambda each: {} if each.charge is None else quantities(each.charge.amounts)
     )
@@ -366,7 +366,8 @@ def _unit_ahead(refusal: Refusal | None) -> str:
     return refusal.other if refusal is not None and refusal.reason in BEHIND else ""
 
 
-def _read_demand(record: CachedUnit) -> Amounts:
+def demand_of(record: CachedUnit) -> Amounts:
+    """Return what a unit requests, whether a quota governs it or not; empty if that is invalid."""
     if record.info is not None:
         return record.info.demand.total
     try:

@@ -159,12 +159,19 @@ def _page(asked: Asked) -> Iterator[Question]:
         f"{queue}.csv",
         f"/page/unqueued?limit={LISTED}",
         "/page/names",
+        f"/page/jobs?limit={LISTED}&sort=user",
+        "/page/jobs.csv",
         unit,
         f"{unit}/changes",
         f"/page/quotas/{CROWD}",
     ):
         yield _get(target)
-    for target in ("/page/overview?", f"{queue}?limit={LISTED}&", f"/page/quotas/{CROWD}?"):
+    for target in (
+        "/page/overview?",
+        f"{queue}?limit={LISTED}&",
+        f"/page/quotas/{CROWD}?",
+        "/page/jobs?",
+    ):
         yield _get(f"{target}at={PAST_MOMENT}", f"{target}at=")
     yield _post("/page/what-if", _what_if(), JSON)
     yield _post("/page/what-if", _what_if(3600), JSON, "POST /page/what-if, an hour ahead")

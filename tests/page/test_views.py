@@ -19,6 +19,7 @@ VIEWS: Final = {
     "unit": UNIT,
     "quota": "/quotas/org",
     "what-if": "/what-if",
+    "jobs": "/jobs",
 }
 HIDDEN_TEXT: Final = "it would tell about one or two namespaces"
 
@@ -46,7 +47,7 @@ def test_a_view_of_a_busy_cluster_is_sound(window: Window, name: str) -> None:
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_view_says_that_the_server_failed(window: Window, name: str) -> None:
-    lists = ("/page/queues/vision", "/page/unqueued")
+    lists = ("/page/queues/vision", "/page/unqueued", "/page/jobs")
     for path in ("/page/overview", *lists, f"/page{UNIT}", "/page/quotas/org"):
         window.answer(path, {"detail": "the state is not there yet"}, 503)
     window.answer("/page/what-if", {"detail": "the state is not there yet"}, 429)

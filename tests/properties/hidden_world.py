@@ -32,6 +32,7 @@ from queue_insight.debug_api.question_budget import QuestionBudget
 from queue_insight.debug_api.what_if_routes import WhatIfAnswers
 from queue_insight.forecast.all_units import Settings
 from queue_insight.forecast.model_loading import load_run_time_model
+from queue_insight.insight.finished_run import FinishedRun
 from queue_insight.insight_program.answer_app import (
     LogApi,
     NewUnitsApi,
@@ -42,6 +43,7 @@ from queue_insight.insight_program.answer_app import (
 from queue_insight.insight_program.followed_engine import Followed
 from queue_insight.insight_program.horizons import Horizons
 from queue_insight.insight_program.sources import Source, Sources
+from queue_insight.page.ended_jobs import EndedJobs
 from queue_insight.page.page_app import build_page_api
 from queue_insight.page.page_metrics import PageMetrics
 from queue_insight.page.sources import PageSources
@@ -82,6 +84,7 @@ from shared_api.well_known_labels import (
     MAX_DEPTH,
     PREEMPT_RUNNING,
     QUOTA_NAME,
+    USER,
     WAIT_FOR_PODS_RUNNING,
 )
 from tests.queue_insight.forecast.forecast_kit import renew
@@ -110,6 +113,7 @@ class HiddenWorld:
         words: What only objects have that the visitor may not read.
         mine: Names of the visitor's units.
         log: What was decided, in order.
+        ended: Jobs that have ended.
     """
 
     def __init__(self, seed: int) -> None:
@@ -119,6 +123,7 @@ class HiddenWorld:
         self.words: set[str] = set()
         self.mine: list[str] = []
         self.log: list[LogEntry] = []
+        self.ended = EndedJobs(0.0)
         self._version = count(1)
         self._fill()
 
@@ -141,6 +146,30 @@ class HiddenWorld:
             for _ in range(rng.randint(1, 3)):
                 self._put(rng.choice((MINE, MINE, behind)), name, cpu=1)
         self._decide()
+        for namespace in (MINE, *others):
+            self._end(namespace)
+
+    def _end(self, namespace: str) -> None:
+        """Let a job have ended, whose unit is gone."""
+
+        def said(text: str) -> str:
+            return text if namespace == MINE else self._word()
+
+        now = self.clock.now().timestamp()
+        self.ended.add(
+            FinishedRun(
+                unit=f"{namespace}/{said('done')}",
+                uid=said("uid-done"),
+                kind=said("Job"),
+                user=said("me"),
+                queue=said("gone-queue"),
+                quota=said("gone-quota"),
+                charge={"cpu": 1000},
+                created=now - 20.0,
+                ended=now - 10.0,
+                ended_by="failed",
+            )
+        )
 
     def _word(self) -> str:
         word = f"w{self._rng.getrandbits(40):010x}"
@@ -167,7 +196,7 @@ class HiddenWorld:
                 "uid": said(f"uid-{version}"),
                 "resourceVersion": str(version),
                 "creationTimestamp": f"2026-11-01T09:00:{version:02}Z",
-                "labels": {"user": said("me"), QUOTA_NAME: quota},
+                "labels": {USER: said("me"), QUOTA_NAME: quota},
                 "annotations": {"note": said("mine")},
             },
             podSet=[pod_set(said("main"), requests={"cpu": cpu})],
@@ -404,4 +433,5 @@ def _page_sources(
         kept_seconds=0.0,
         questions=budget,
         samples=world.read_samples,
+        ended_jobs=world.ended,
     )

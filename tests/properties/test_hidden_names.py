@@ -45,6 +45,8 @@ QUERIES: Final[dict[str, tuple[str, ...]]] = {
     "/debug/queueunits/{namespace}/{name}/explain": ("", "changes=true", f"at={AT}"),
     "/page/queues/{name}": ("", "sort=-name", "filter=w"),
     "/page/over-time": ("", *(f"{kind}={name}" for kind in ("queue", "quota") for name in QUEUES)),
+    "/page/jobs": ("", f"at={AT}", "filter=w", "filter=state:finished", "sort=-user"),
+    "/page/jobs.csv": ("", f"at={AT}", "filter=user:w", "sort=quota"),
     f"{BASE}/namespaces/{{namespace}}/pendingunits/{{name}}/explain": ("", "changes=true"),
 }
 """Queries of paths that have more than one."""
@@ -162,6 +164,8 @@ NAMING: Final = {
     "/debug/queueunits/{namespace}/{name}/explain",
     "/debug/try",
     "/debug/what-if",
+    "/page/jobs",
+    "/page/jobs.csv",
     "/page/overview",
     "/page/queues/{name}",
     "/page/queues/{name}.csv",

@@ -8,16 +8,21 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
 
+from queue_insight.insight.finished_run import FinishedRun
 from queue_insight.insight_program import page_serving
 from queue_insight.insight_program.flags import parse_insight_flags
+from queue_insight.insight_program.recording import FILE
 from queue_insight.page.event_stream import MAX_STREAMS
+from queue_insight.record.record_file import open_store
 from shared_api.exit_codes import EXIT_USAGE
 from shared_api.fake_api_server.server import FakeApiServer
+from shared_api.process.clock import SystemClock
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.process_state import process_as_before
 from tests.queue_insight.insight_kit import sending
@@ -71,6 +76,28 @@ def test_on_loopback_whoever_reaches_it_reads_all(
                      for host in ("localhost", "desk:1", "other", "evil")]  # fmt: skip
             assert codes == [200, 200, 200, 421]
             assert "page" not in {thread.name for thread in insight.threads()}
+
+
+def test_jobs_that_have_ended_are_those_of_the_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = SystemClock().now().timestamp()
+    with closing(open_store(tmp_path / FILE, now)) as store:
+        store.add_finished(
+            FinishedRun(unit="default/b", uid="b", charge={}, created=now - 9.0, ended=now - 5.0)
+        )
+        store.commit(store.begin_stretch(now), now)
+    flags = ("--page-address=127.0.0.1:0", f"--record-dir={tmp_path}")
+    with running(tmp_path, *flags) as (_, local), sending(tmp_path) as sender:
+        url = f"http://127.0.0.1:{port_of(capsys.readouterr().err)}"
+        sender.add_unit("a")
+        follow(sender, local)
+        with Browser(url) as client:
+            got = client.get("/page/jobs?sort=name").json()
+    assert [(each["name"], each["state"]) for each in got["units"]] == [
+        ("a", "waiting"),
+        ("b", "finished"),
+    ]
 
 
 def test_where_others_reach_it_visitors_log_in(

@@ -21,6 +21,7 @@ from queue_insight.forecast.all_units import Settings
 from queue_insight.forecast.model_loading import load_run_time_model
 from queue_insight.insight_program.horizons import Horizons
 from queue_insight.insight_program.sources import NOT_RECORDED, Source
+from queue_insight.page.ended_jobs import EndedJobs
 from queue_insight.page.login import VISITORS
 from queue_insight.page.page_app import Login, build_page_app
 from queue_insight.page.page_metrics import PageMetrics
@@ -52,6 +53,7 @@ class PageWorld:
         login: For a port that others can reach; None: only this machine can.
         failure: Raised for each question about now.
         rates: Admissions per hour by queue; others are not known.
+        ended: The jobs that have ended.
         registry: The metrics of the last server.
         samples: What there was over time; None: nothing is recorded.
         dashboards: The address of dashboards.
@@ -67,6 +69,7 @@ class PageWorld:
         self.login: Login | None = None
         self.failure: Exception | None = None
         self.rates: dict[str, float] = {}
+        self.ended = EndedJobs(clock.now().timestamp())
         self.registry = CollectorRegistry()
         self.samples: ReadSamples | None = None
         self.dashboards = ""
@@ -93,6 +96,7 @@ class PageWorld:
             kept_seconds=0.0,
             samples=self.samples,
             dashboards=self.dashboards,
+            ended_jobs=self.ended,
         )
 
     def _state(self) -> State:

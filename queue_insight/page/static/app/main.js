@@ -3,13 +3,14 @@
 // A map of the modules:
 //   main        the frame; router: addresses and links
 //   api         questions to the server; live: news of what has changed; keys: of the keyboard
-//   overview, queue, unit, quota, over_time, what_if, login: the views, one each
+//   overview, jobs, queue, unit, quota, over_time, what_if, login: the views, one each
 //   parts       small pieces of several views; table: the long list; quota_bars, chart,
 //               forecast_chart: pictures
 //   format, yaml, kubectl: values as text (pure); html: the templates
 import { UNREACHABLE, ask, askSession, session } from "./api.js";
 import { clockTime } from "./format.js";
 import { effect, html, render, useEffect, useRef, useState } from "./html.js";
+import { Jobs } from "./jobs.js";
 import { Help, HelpButton } from "./keys.js";
 import { RETRY_MILLISECONDS, lastHeard, liveness, startLive, stopLive } from "./live.js";
 import { Login } from "./login.js";
@@ -29,6 +30,7 @@ import { WhatIf } from "./what_if.js";
  */
 const VIEWS = [
   { pattern: [], title: () => "Overview", view: () => html`<${Overview} />` },
+  { pattern: ["jobs"], title: () => "Jobs", view: () => html`<${Jobs} />` },
   {
     pattern: ["queues", ":"],
     title: (name) => `Queue ${name}`,
@@ -114,6 +116,7 @@ function Frame() {
       ${known &&
       html`<nav aria-label="Main">
           <${NavLink} to=${pathTo()} here=${path === "/"}>Overview<//>
+          <${NavLink} to=${pathTo("jobs")} here=${path === "/jobs"}>Jobs<//>
           <${NavLink} to="/over-time" here=${path.endsWith("/over-time")}>Over time<//>
           ${known.whatIf && html`<${NavLink} to="/what-if" here=${path === "/what-if"}>What if?<//>`}
         </nav>

@@ -2,7 +2,7 @@
 import { useAnswer } from "./api.js";
 import { clockTime, count, perHour, shortReason, showAmount, span } from "./format.js";
 import { html } from "./html.js";
-import { Answered, Badge, CopyButton, Empty, UnitLink } from "./parts.js";
+import { AdmittedLink, Answered, Badge, CopyButton, Empty, UnitLink } from "./parts.js";
 import { BarLegend, QuotaTree, SumsHidden, UseBar, UseLegend, resourcesOf, usesOf } from "./quota_bars.js";
 import { Link, pathTo, place, setQuery } from "./router.js";
 
@@ -148,7 +148,7 @@ function QueueRow({ queue }) {
     <th scope="row"><${Link} to=${pathTo("queues", queue.name)}>${queue.name}<//></th>
     <td class="aside"><${QueueState} queue=${queue} /></td>
     <td class="number" data-label="pending">${queue.pending.toLocaleString("en-US")}</td>
-    <td class="number" data-label="admitted">${queue.admitted.toLocaleString("en-US")}</td>
+    <td class="number" data-label="admitted"><${AdmittedLink} queue=${queue} /></td>
     <td class="number" data-label="per hour">${perHour(queue.admissionsPerHour)}</td>
     <td class="number" data-label="oldest wait">${span(queue.oldestSeconds)}</td>
     <td class="text line"><${Head} head=${queue.head} /></td>

@@ -100,3 +100,18 @@ export function Facts({ pairs }) {
       .map(([word, value]) => html`<div key=${word}><dt>${word}</dt><dd>${value}</dd></div>`)}
   </dl>`;
 }
+
+/** A link to the list of all jobs, filtered. */
+export function JobsLink({ filter, children, ...others }) {
+  const path = pathTo("jobs");
+  const address = `${path}${path.includes("?") ? "&" : "?"}filter=${encodeURIComponent(filter)}`;
+  return html`<${Link} to=${address} ...${others}>${children}<//>`;
+}
+
+/** How many units of a queue are admitted, as a link to them. */
+export function AdmittedLink({ queue }) {
+  const label = `${count(queue.admitted, "admitted unit")} of queue ${queue.name}`;
+  return html`<${JobsLink} filter=${`queue=${queue.name} state:admitted`} aria-label=${label}>
+    ${queue.admitted.toLocaleString("en-US")}
+  <//>`;
+}

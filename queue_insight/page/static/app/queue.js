@@ -2,7 +2,7 @@
 import { clockTime, perHour, secondsBetween, shortReason, showAmounts, span } from "./format.js";
 import { html, useEffect, useState } from "./html.js";
 import { overTimeOf } from "./over_time.js";
-import { Badge, Empty, Facts, Loading, Others, Problem } from "./parts.js";
+import { AdmittedLink, Badge, Empty, Facts, Loading, Others, Problem } from "./parts.js";
 import { Link, pathTo, place, setQuery } from "./router.js";
 import { VirtualTable, usePages } from "./table.js";
 
@@ -130,7 +130,7 @@ function Head({ queue }) {
       pairs=${[
         ["Policy", queue.policy],
         ["Pending", queue.pending.toLocaleString("en-US")],
-        ["Admitted", queue.admitted.toLocaleString("en-US")],
+        ["Admitted", html`<${AdmittedLink} queue=${queue} />`],
         ["Admitted per hour", perHour(queue.admissionsPerHour)],
         ["Oldest wait", span(queue.oldestSeconds)],
         ["Backfill", queue.backfill ? "yes" : ""],
