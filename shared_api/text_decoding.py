@@ -47,7 +47,7 @@ def decode_json(text: str, wanted: type[T]) -> T:
         TextError: It is not JSON, is nested too deep, or is of another type; the message has the
             path.
     """
-    _check_depth(text)
+    check_depth(text)
     try:
         return msgspec.json.decode(text, type=wanted)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
@@ -94,7 +94,8 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:MAX_SHOWN] or type(error).__name__
 
 
-def _check_depth(text: str) -> None:
+def check_depth(text: str) -> None:
+    """Raise TextError if a JSON text is nested more than `MAX_DEPTH` levels deep."""
     # Counting is a hundred times as fast as the search, and nearly always enough.
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return

@@ -1,14 +1,23 @@
-"""The insight program's own connection to the API server, to ask who its callers are."""
+"""The insight program's connections to the API server.
+
+One is its own, to ask who its callers are. Another has no credentials: each of its requests carries
+the token of the visitor that it is made for.
+"""
 
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
 from typing import Final
 
+from msgspec.structs import replace
+
+from queue_insight.page.visitor_client import MAX_ANSWER_BYTES
+from shared_api.client.connection_settings import WithoutCredentials
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.http_transport import HttpTransport
 from shared_api.client.kube_config import open_connection
 from shared_api.client.resource_client import ResourceClient
+from shared_api.client.transport import Transport
 from shared_api.local_program import LocalProgram
 from shared_api.version import VERSION
 
@@ -47,3 +56,23 @@ def connect(
         host=connection.host,
         observer=program.metrics.rest_client,
     )
+
+
+def connect_for_visitors(
+    program: LocalProgram, kubeconfig: str | None, context: str | None, opened: ExitStack
+) -> Transport:
+    """Return a transport without credentials to the same API server, verified as for the program.
+
+    Args:
+        program: The process.
+        kubeconfig: As of `connect`.
+        context: As of `connect`.
+        opened: Closes its connections at the end.
+
+    Raises:
+        SettingsError: There is neither a kubeconfig nor a service account.
+    """
+    connection = open_connection(kubeconfig, context, clock=program.clock).settings
+    without = replace(connection, login=WithoutCredentials(connection.login))
+    transport = HttpTransport(without, program.clock, max_body_bytes=MAX_ANSWER_BYTES)
+    return opened.enter_context(closing(transport))

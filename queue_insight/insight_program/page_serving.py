@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from queue_insight.insight_program.api_connection import connect
+from queue_insight.insight_program.api_connection import connect, connect_for_visitors
 from queue_insight.insight_program.flags import PAGE_FLAG, PageFlags
 from queue_insight.page.login import VISITORS
 from queue_insight.page.page_app import Login, build_page_app
@@ -56,7 +56,8 @@ def open_page(
     if not is_loopback(address):
         client = connect(program, flags.kubeconfig, flags.context, opened)
         authorizer = Authorizer(client, program.clock, VISITORS)
-        login = Login(Sessions(program.clock), authorizer, flags.trusted_proxies)
+        for_visitors = connect_for_visitors(program, flags.kubeconfig, flags.context, opened)
+        login = Login(Sessions(program.clock), authorizer, for_visitors, flags.trusted_proxies)
     hosts = frozenset(each.lower() for each in flags.hosts) or None
     if not flags.tls_certificate:
         hosts = (hosts or frozenset()) | LOCAL_HOSTS | {address.host.lower()}

@@ -185,6 +185,21 @@ def read_runs(path: Path, since: datetime, most: int = -1) -> list[FinishedRun]:
         return []
 
 
+def read_last_run(path: Path, unit: str) -> FinishedRun | None:
+    """Return the newest run of a unit (`namespace/name`) in a record; None: it is broken, or none.
+
+    Args:
+        path: The file.
+        unit: The unit.
+    """
+    try:
+        with closing(read_store(path)) as store:
+            return next(store.finished_since(0.0, 1, unit), None)
+    except (StoreError, msgspec.MsgspecError) as error:
+        log.info("the last run of a unit cannot be read in the record", problem=str(error))
+        return None
+
+
 class RecordedPast:
     """A `Past` that reads the file.
 

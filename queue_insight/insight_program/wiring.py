@@ -39,7 +39,13 @@ from queue_insight.insight_program.followed_engine import FollowedEngine
 from queue_insight.insight_program.forecast_metrics import ForecastMetrics
 from queue_insight.insight_program.forecasting import RunWatcher, fork_state
 from queue_insight.insight_program.horizons import PATIENCE_SECONDS, SHARE, Horizons
-from queue_insight.insight_program.recording import FILE, EngineRecorder, RecordedPast, read_runs
+from queue_insight.insight_program.recording import (
+    FILE,
+    EngineRecorder,
+    RecordedPast,
+    read_last_run,
+    read_runs,
+)
 from queue_insight.insight_program.sources import Past, Sources, WithoutPast
 from shared_api.local_program import Check, LocalProgram
 from shared_api.objects.namespace import Namespace
@@ -139,6 +145,10 @@ class Insight:
             return []
         since = self._clock.now() - timedelta(days=LEARNED_DAYS)
         return read_runs(record_folder / FILE, since, most)
+
+    def _last_run(self, unit: str) -> FinishedRun | None:
+        folder = self._record_folder
+        return None if folder is None else read_last_run(folder / FILE, unit)
 
     def _build_forecasts(self, since: datetime, flags: InsightFlags) -> Forecasts:
         model = load_run_time_model()()
@@ -253,6 +263,7 @@ class Insight:
             samples=self._read_samples,
             dashboards=flags.dashboards,
             ended_jobs=self._ended_jobs,
+            last_run=self._last_run,
         )
         page = open_page(self._program, flags, sources, self._api_connections)
         return page, [self._program.spawn("page", page.step, unblock=page.end)]

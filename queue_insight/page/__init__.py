@@ -10,8 +10,13 @@ Read in this order:
    ``question_words``: what is wrong with a question; ``hidden_sums``: the amounts that a visitor
    may see. All jobs: ``job_answers`` over ``job_table``, whose rows are of ``job`` and
    ``ended_jobs``; ``job_filter`` finds and sorts them, ``job_list`` shows them.
-4. ``static_files``: the files of the window, in ``static/``; ``page_metrics``: what is counted.
-5. ``page_server``: the port; ``tls_acceptor``: bounds TLS handshakes; ``bounded_connection``: the
+   Of a unit also ``units_ahead``; ``kept_changes``, those that were found; ``remembered_unit``,
+   what is left of one that is gone.
+4. ``api_routes``: what the API server is asked with the token of a visitor, by ``visitor_client``:
+   ``unit_pods``, ``unit_events``, ``unit_manifests`` of the objects that ``unit_objects`` names;
+   ``api_answers``: how these are decoded.
+5. ``static_files``: the files of the window, in ``static/``; ``page_metrics``: what is counted.
+6. ``page_server``: the port; ``tls_acceptor``: bounds TLS handshakes; ``bounded_connection``: the
    connections after them; ``networks``: whose addresses stand for many visitors;
    ``renewed_certificate``: reads the certificate again.
 

@@ -12,8 +12,9 @@
 | /page/unqueued | a page of the units that stand in no queue |
 | /page/jobs | a page of all units, those that have ended as well |
 | /page/jobs.csv | all of them, as a table |
-| /page/units/{namespace}/{name} | a unit |
+| /page/units/{namespace}/{name} | a unit, or what is recorded of one that is gone |
 | /page/units/{namespace}/{name}/changes | what would start it now |
+| /page/units/{namespace}/{name}/pods, events, manifests/... | what the API server knows of it |
 | /page/quotas/{name} | a quota |
 | /page/names | what the form of what-if questions offers |
 | /page/over-time | what the whole, a queue or a quota had over time |
@@ -50,11 +51,13 @@ from queue_insight.debug_api.what_if_routes import (
     WrongEditError,
     refuse_edits_of_others,
 )
+from queue_insight.page.api_routes import add_api_answers
 from queue_insight.page.browser_guard import BrowserGuard
 from queue_insight.page.caller_bound import CallerBound
 from queue_insight.page.event_stream import Streams, add_events, answers_with
 from queue_insight.page.job_answers import JobAnswers
 from queue_insight.page.job_list import JobsContent
+from queue_insight.page.kept_changes import KeptChanges
 from queue_insight.page.known_names import KnownNames, show_names
 from queue_insight.page.known_state import KnownState, KnownStates
 from queue_insight.page.live import Changes
@@ -85,9 +88,11 @@ from queue_scheduler.debug_api.hiding import hide
 from queue_scheduler.debug_api.parameters import DEFAULT_PAGE, At, Limit, Name, Offset
 from queue_scheduler.debug_api.snapshots import UnitFacts
 from queue_scheduler.debug_api.state_answers import StateAnswers
+from queue_scheduler.engine.engine import Engine
 from shared_api.authorization.authorizer import Authorizer
 from shared_api.authorization.rights import PathRight
 from shared_api.caller_shares import user_key
+from shared_api.client.transport import Transport
 from shared_api.debug_api.debug_app import add_refusals, problems
 from shared_api.debug_api.json_body import (
     BODY_PROBLEMS,
@@ -166,6 +171,7 @@ class Pages:
         self.states = KnownStates(sources)
         self._queued: SharedAnswers[tuple[UnitFacts, ...]] = self._shared(MAX_QUEUES)
         self._encoded: SharedAnswers[bytes] = self._shared(MAX_ENCODED, len)
+        self._changes = KeptChanges(sources.clock)
         self._budget = sources.questions or QuestionBudget(sources.clock)
 
     def _shared(self, most: int, size_of: Callable[[T], int] = lambda _: 1) -> SharedAnswers[T]:
@@ -285,7 +291,7 @@ class Pages:
         state = self.states.of_now() if at is None else None
 
         def build() -> UnitPage:
-            return show_unit(self._sources, namespace, name, at)
+            return show_unit(self._sources, visitor, (namespace, name), at, self._changes)
 
         def may_read(other: str) -> bool:
             if other == namespace:  # its right may have ended meanwhile
@@ -302,6 +308,9 @@ class Pages:
         known = StateAnswers(state.shared, lambda: state.is_leader, state.now)
         answers = ExplainAnswers(known, self._budget)
         found = answers.explain_with_changes(namespace, name, user_key(visitor.user))
+        record = state.shared.ask(Engine.record, f"{namespace}/{name}")
+        if record is not None:
+            self._changes.put(record.uid, found)
         return hide(found, visitor.may_read)
 
     def quota(self, visitor: Visitor, name: str, at: At) -> QuotaPage:
@@ -354,11 +363,14 @@ class Login(NamedTuple):
     Attributes:
         sessions: Who has logged in.
         authorizer: Asks the API server about tokens and rights.
+        transport: Sends requests to the API server without credentials of its own, for those with
+            the token of a visitor.
         shared: The networks whose addresses stand for many visitors.
     """
 
     sessions: Sessions
     authorizer: Authorizer
+    transport: Transport
     shared: Networks = ()
 
 
@@ -414,6 +426,8 @@ def build_page_api(sources: PageSources, login: Login | None, metrics: PageMetri
     _add_jobs(app, JobAnswers(sources, pages.states), visitors, turns)
     _add_over_time(app, pages, visitors, turns)
     _add_what_if(app, pages, visitors, turns)
+    if login is not None:
+        add_api_answers(app, sources, login.transport, visitors.identify, _caller_key)
     return app
 
 

@@ -23,10 +23,23 @@ _ANSWERS: Final = {
     "units": "unit",
     "quotas": "quota",
     "what-if": "what-if",
+    "jobs": "jobs",
+    "jobs.csv": "table",
+    "over-time": "over-time",
+    "names": "names",
 }
-_WINDOW: Final = frozenset({"", "queues", "units", "quotas", "what-if", "login"})
-_UNIT_PARTS: Final = 5
-"""The number of parts of the path of a unit; the path of its changes has one more."""
+_WINDOW: Final = frozenset(
+    {"", "jobs", "queues", "units", "quotas", "over-time", "what-if", "login"}
+)
+_PARTS_OF_UNIT: Final = {
+    "changes": "changes",
+    "pods": "unit-objects",
+    "events": "unit-objects",
+    "manifests": "unit-objects",
+}
+"""What follows the namespace and name in the path of a unit; the last three ask the API server."""
+_AT: Final = 3
+"""Where that stands in a path, below `/page/`."""
 
 Refusal = Literal["token", "rate", "unavailable"]
 
@@ -41,8 +54,8 @@ def view_of(path: str) -> str:
     view = _ANSWERS.get(rest[0], OTHER) if rest else OTHER
     if view == "queue" and path.endswith(".csv"):
         return "table"
-    if view == "unit" and len(rest) == _UNIT_PARTS - 1 and rest[-1] == "changes":
-        return "changes"
+    if view == "unit" and len(rest) > _AT:
+        return _PARTS_OF_UNIT.get(rest[_AT], OTHER)
     return view
 
 

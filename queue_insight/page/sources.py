@@ -10,6 +10,7 @@ from queue_insight.debug_api.forecast_routes import Forecasts
 from queue_insight.debug_api.insight_views import InsightView, LogView
 from queue_insight.debug_api.question_budget import QuestionBudget
 from queue_insight.debug_api.what_if_routes import WhatIfQuestion, WhatIfView
+from queue_insight.insight.finished_run import FinishedRun
 from queue_insight.page.ended_jobs import EndedJobs
 from queue_insight.record.sample_tables import Reach, TimedSample
 from queue_scheduler.cycles.engine_reader import EngineReader
@@ -63,6 +64,8 @@ class PageSources(NamedTuple):
             epoch; raises NoStateError if that cannot be read. None: nothing is recorded.
         dashboards: The address of dashboards about the same, to link to; "": there is none.
         ended_jobs: The jobs that have ended; None: they are not known.
+        last_run: Returns the last recorded run of a unit (`namespace/name`) that has ended; None:
+            there is none.
     """
 
     at: Callable[[datetime | None], EngineAtTime]
@@ -78,3 +81,4 @@ class PageSources(NamedTuple):
     samples: ReadSamples | None = None
     dashboards: str = ""
     ended_jobs: EndedJobs | None = None
+    last_run: Callable[[str], FinishedRun | None] = lambda _: None

@@ -1,57 +1,107 @@
-"""The view of one unit: what it is, why it waits, when it starts, and what was decided about it."""
+"""The view of one unit: what it is, why it waits, when it starts, and what was decided about it.
+
+Of a unit that does not exist any more it is what the record knows.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Final
 
+from pydantic import Field
+
 from queue_insight.debug_api.engine_state import NoStateError
 from queue_insight.debug_api.explain_answers import explain_unit
 from queue_insight.debug_api.explain_views import ExplainView
 from queue_insight.debug_api.forecast_routes import ForecastView
 from queue_insight.debug_api.insight_views import LogEntryView
+from queue_insight.page.kept_changes import KeptChanges, KnownChanges
+from queue_insight.page.remembered_unit import RememberedUnit, remember
 from queue_insight.page.sources import PageSources
+from queue_insight.page.unit_objects import KnownPod, known_pods
+from queue_insight.page.units_ahead import UnitsAhead, find_units_ahead
 from queue_insight.page.visitors import Visitor
 from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from shared_api.debug_api.views import View
 from shared_api.question_errors import Code, QuestionError
 
 MAX_ENTRIES: Final = 100
 """Decisions about a unit that are shown, the newest."""
+MAX_PODS: Final = 100
+"""Pods that are shown with their nodes."""
 
 
 class UnitPage(View):
     """One unit; `forecast` is null if it does not wait or there is none yet.
 
-    `log` are the newest decisions about it; null: nothing is recorded.
+    `unit` and `explain` are null if there is no such unit: then `remembered` is what the record
+    knows of it. `log` are the newest decisions about it; null: nothing is recorded. `ahead` are the
+    units before it in its queue. `pod_count` is how many pods have not ended. `pods` are these
+    where there is no login: else the API server says who may be told of them. `changes` are those
+    that would start it, if they were found in the last minutes.
     """
 
     leader: bool
     state_at: datetime
-    unit: views.UnitView
-    explain: ExplainView
+    unit: views.UnitView | None
+    explain: ExplainView | None
     forecast: ForecastView | None
     log: list[LogEntryView] | None
+    ahead: UnitsAhead | None = None
+    pods: list[KnownPod] = Field(default_factory=list)
+    pod_count: int = 0
+    changes: KnownChanges | None = None
+    remembered: RememberedUnit | None = None
 
 
-def show_unit(sources: PageSources, namespace: str, name: str, at: datetime | None) -> UnitPage:
+def show_unit(
+    sources: PageSources,
+    visitor: Visitor,
+    key: tuple[str, str],
+    at: datetime | None,
+    kept: KeptChanges,
+) -> UnitPage:
     """Return one unit, with everything that is known.
 
+    Args:
+        sources: What is known.
+        visitor: Who is shown it.
+        key: Its namespace and name.
+        at: The time that it is shown of; None: now.
+        kept: The changes that were found.
+
     Raises:
-        QuestionError: NOT_FOUND: it is unknown.
         NoStateError: There is no engine of that time.
     """
     state = sources.at(at)
-    answers = StateAnswers(state.shared, lambda: state.is_leader, state.now)
-    return UnitPage(
+    namespace, name = key
+    log = _log(sources, f"{namespace}/{name}", at)
+    facts = Snapshots(state.shared, state.now).unit(f"{namespace}/{name}")
+    page = UnitPage(
         leader=state.is_leader,
         state_at=state.state_at,
-        unit=answers.queue_unit(namespace, name),
-        explain=explain_unit(answers, namespace, name),
-        forecast=None if at is not None else _forecast(sources, namespace, name),
-        log=_log(sources, f"{namespace}/{name}", at),
+        unit=None,
+        explain=None,
+        forecast=None,
+        log=log,
     )
+    if facts is None:
+        remembered = remember(log or (), sources.last_run(f"{namespace}/{name}"), at)
+        return page.model_copy(update={"remembered": remembered})
+    answers = StateAnswers(state.shared, lambda: state.is_leader, state.now)
+    pods = state.shared.ask(known_pods, f"{namespace}/{name}")
+    found = {
+        "unit": answers.queue_unit(namespace, name),
+        "explain": explain_unit(answers, namespace, name),
+        "forecast": None if at is not None else _forecast(sources, namespace, name),
+        "ahead": find_units_ahead(state, facts, visitor),
+        "pods": pods[:MAX_PODS] if visitor.session is None else [],
+        "pod_count": len(pods),
+        "changes": None if at is not None else kept.find(facts.record.uid),
+    }
+    return page.model_copy(update=found)
 
 
 def check_namespace(visitor: Visitor, namespace: str) -> None:

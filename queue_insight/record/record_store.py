@@ -232,12 +232,22 @@ class RecordStore:
         found = self._run("SELECT min(wall) FROM checkpoints")[0][0]
         return None if found is None else float(found)
 
-    def finished_since(self, wall: float, most: int = -1) -> Iterator[FinishedRun]:
-        """Yield the runs that have ended since a time, in order; the newest `most`, or all."""
+    def finished_since(self, wall: float, most: int = -1, unit: str = "") -> Iterator[FinishedRun]:
+        """Yield the runs that have ended since a time, in order; the newest `most`, or all.
+
+        Args:
+            wall: The time, in seconds since the epoch.
+            most: How many, the newest; -1: all.
+            unit: Those of this unit alone (`namespace/name`); "": of any. There is no index for it:
+                all rows are searched for the field, which no text within another one looks like,
+                since its quotes are escaped.
+        """
+        field = b'"unit":' + (msgspec.json.encode(unit) if unit else b"")
         statement = (
-            "SELECT data FROM finished WHERE ended >= ? ORDER BY ended DESC, id DESC LIMIT ?"
+            "SELECT data FROM finished WHERE ended >= ? AND instr(data, ?)"
+            " ORDER BY ended DESC, id DESC LIMIT ?"
         )
-        rows = self._run(statement, wall, most)
+        rows = self._run(statement, wall, field, most)
         return (msgspec.json.decode(data, type=FinishedRun) for (data,) in reversed(rows))
 
     def select_decisions(self, where: str, *values: object) -> list[tuple[int, LogEntry]]:

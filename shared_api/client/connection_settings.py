@@ -74,6 +74,29 @@ class FixedLogin:
         return rejected
 
 
+class WithoutCredentials:
+    """The certificate authorities of another login, and none of its credentials.
+
+    For requests that carry the credentials of whoever they are made for: whatever is missing in
+    one, it is never sent with those of the process.
+
+    Args:
+        source: Gives the other login.
+    """
+
+    def __init__(self, source: LoginSource) -> None:
+        self._source = source
+
+    def current(self, limit_seconds: float = 0.0) -> Login:
+        """Return the authorities to trust now. See `LoginSource`."""
+        return Login(ca_pem=self._source.current(limit_seconds).ca_pem)
+
+    def renew(self, rejected: Login, limit_seconds: float) -> Login:
+        """Return `rejected`: other credentials are not sent instead."""
+        del limit_seconds
+        return rejected
+
+
 class Proxy(msgspec.Struct, frozen=True):
     """An HTTP proxy that understands CONNECT."""
 

@@ -6,6 +6,7 @@
         Conflict / AlreadyExists 409, Gone 410, Invalid 422, TooManyRequests 429, ServerError 5xx
       ConnectionLost               no answer; `sent` says whether the server may have acted
         Timeout                    the same, because the time limit was reached
+        AnswerTooLarge             the same, because the answer exceeds the limit of its bytes
       StreamIdle                   a watch is open and silent
       MalformedAnswer              the server answered with something that is not what was requested
       UndecodableObject            the server answered with an object we cannot read
@@ -129,6 +130,10 @@ class ConnectionLost(ApiFailure):
 
 class Timeout(ConnectionLost):
     """The answer has not arrived, or not completely, within the time limit."""
+
+
+class AnswerTooLarge(ConnectionLost):
+    """The answer has more bytes than the transport takes; the rest of it was not read."""
 
 
 class StreamIdle(ApiFailure):

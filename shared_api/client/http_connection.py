@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import httptools
 
-from shared_api.client.errors import ConnectionLost, StreamIdle, Timeout
+from shared_api.client.errors import AnswerTooLarge, ConnectionLost, StreamIdle, Timeout
 from shared_api.client.transport import Response
 
 if TYPE_CHECKING:
@@ -58,13 +58,18 @@ class _BrokenResponseError(Exception):
     """What arrived is not an HTTP response, or exceeds a limit."""
 
 
+class _TooLargeError(_BrokenResponseError):
+    """The body has more bytes than the connection takes."""
+
+
 class _ResponseParts:
     """Collects the parts of one response that the parser has found."""
 
-    __slots__ = ("body", "body_bytes", "complete", "ends_with_connection", "head_bytes", "headers",
-                 "keep_alive", "parser", "status", "surplus")  # fmt: skip
+    __slots__ = ("_max_body_bytes", "body", "body_bytes", "complete", "ends_with_connection",
+                 "head_bytes", "headers", "keep_alive", "parser", "status", "surplus")  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, max_body_bytes: int) -> None:
+        self._max_body_bytes = max_body_bytes
         self.parser = httptools.HttpResponseParser(self)
         self.reset()
 
@@ -98,8 +103,8 @@ class _ResponseParts:
             raise _BrokenResponseError(f"not an HTTP response: {error}") from error
         if not self.status and self.head_bytes > MAX_HEAD_BYTES:
             raise _BrokenResponseError(f"a head of more than {MAX_HEAD_BYTES} bytes")
-        if self.body_bytes > MAX_BODY_BYTES:
-            raise _BrokenResponseError(f"a body of more than {MAX_BODY_BYTES} bytes")
+        if self.body_bytes > self._max_body_bytes:
+            raise _TooLargeError(f"a body of more than {self._max_body_bytes} bytes")
 
     def take_body(self) -> list[bytes]:
         """Return the pieces that arrived since the last call."""
@@ -144,7 +149,9 @@ class _ResponseParts:
 class HttpConnection:
     """One connection, used by one thread at a time, for one request at a time."""
 
-    def __init__(self, sock: socket.socket, clock: Clock) -> None:
+    def __init__(
+        self, sock: socket.socket, clock: Clock, max_body_bytes: int = MAX_BODY_BYTES
+    ) -> None:
         self.idle_since = clock.monotonic()
         self.answered = False
         """Whether any byte of the current response has arrived."""
@@ -152,7 +159,7 @@ class HttpConnection:
         self._clock = clock
         self._timeout = -1.0
         """Timeout of the socket in seconds; negative until it is set here."""
-        self._parts = _ResponseParts()
+        self._parts = _ResponseParts(max_body_bytes)
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
         # One buffer for all reads. A new one for each would be shrunk to what arrived, and its rest
@@ -228,6 +235,8 @@ class HttpConnection:
                 self._end_of_connection()
         except TimeoutError as error:
             raise Timeout("no complete answer in time", sent=True) from error
+        except _TooLargeError as error:
+            raise AnswerTooLarge(str(error), sent=True) from error
         except (OSError, _BrokenResponseError) as error:
             raise ConnectionLost(f"the connection broke: {error}", sent=True) from error
 

@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 from shared_api.client.connection_settings import ConnectionSettings, Login, Proxy, SettingsError
 from shared_api.client.errors import ConnectionLost, Timeout
-from shared_api.client.http_connection import HttpConnection, HttpStream
+from shared_api.client.http_connection import MAX_BODY_BYTES, HttpConnection, HttpStream
 from shared_api.client.transport import Request, Response, ResponseStream
 
 if TYPE_CHECKING:
@@ -59,14 +59,22 @@ class HttpTransport:
     # No lock: a deque's append and pop are atomic, and a connection is either in the pool or has
     # one user. `_tls` is replaced as a whole; two threads that do so at once set equal values.
 
-    def __init__(self, settings: ConnectionSettings, clock: Clock) -> None:
+    def __init__(
+        self, settings: ConnectionSettings, clock: Clock, max_body_bytes: int = MAX_BODY_BYTES
+    ) -> None:
         """Check the settings, without connecting.
+
+        Args:
+            settings: Where the server is, and how to log in.
+            clock: The time.
+            max_body_bytes: Longest body of a response; a longer one raises AnswerTooLarge.
 
         Raises:
             SettingsError: There is no login, or its certificates cannot be read.
         """
         self._settings = settings
         self._clock = clock
+        self._max_body_bytes = max_body_bytes
         self._idle: deque[tuple[_TlsIdentity, HttpConnection]] = deque()
         self._tls: tuple[_TlsIdentity, ssl.SSLContext] | None = None
         self._closed = False
@@ -224,7 +232,7 @@ class HttpTransport:
         except (OSError, SettingsError) as error:
             message = f"no connection to {self._place()}: {error}"
             raise ConnectionLost(message, sent=False) from error
-        return HttpConnection(sock, self._clock)
+        return HttpConnection(sock, self._clock, self._max_body_bytes)
 
     def _dial(self, deadline: float) -> socket.socket:
         """Return a socket connected to the server, through the proxy's tunnel if there is one."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from shared_api.testing.object_builders import queue_unit_body
+from shared_api.testing.object_builders import job_body, pod_body, queue_unit_body
 from tests.charts.render import as_manifest, rights
 from tests.cluster.queue_world import OWN_TIMES_SECONDS, QUEUE_NAMESPACE, QueueWorld
 from tests.cluster.rbac_objects import binding, role
@@ -107,7 +107,7 @@ def test_a_tenant_sees_its_own(world: QueueWorld, url: str) -> None:
             "whatIf": False,
         }
         assert client.get("/page/session").json() == want
-        until(lambda: client.get("/page/units/default/own").status_code == 200)
+        until(lambda: client.get("/page/units/default/own").json()["unit"])
         until(lambda: client.get("/page/queues/team").json()["total"] == 1)
         paths = ("overview", "queues/team", "units/default/own", "quotas/team", "queues/team.csv")
         for path in paths:
@@ -119,6 +119,45 @@ def test_a_tenant_sees_its_own(world: QueueWorld, url: str) -> None:
         assert (quota["used"], quota["sumsHidden"]) == ({}, True)
         refused = client.post("/page/what-if", json={"edits": []})
         assert (refused.status_code, "create /debug/what-if" in refused.text) == (403, True)
+
+
+def test_what_the_api_server_knows_is_read_with_the_rights_of_the_visitor(
+    world: QueueWorld, url: str
+) -> None:
+    kubectl, uid = world.plane.kubectl, "3e1f"
+    kubectl("create", "--filename", "-", input=as_manifest([job_body("train")]))
+    job = {"apiVersion": "batch/v1", "kind": "Job", "namespace": "default", "name": "train"}
+    unit = queue_unit_body("read", quota="team", consumerRef=job | {"uid": uid})
+    labels = {"labels": {"batch.kubernetes.io/controller-uid": uid}}
+    pod = pod_body("read-0", metadata=labels, nodeName="n1")
+    kubectl("create", "--filename", "-", input=as_manifest([unit, pod]))
+    kubectl("create", "serviceaccount", "reader")
+    grant(world, "reader", "rolebinding")
+    with logged_in(url, token_of(world, "reader")) as client:
+        until(lambda: client.get("/page/units/default/read").json()["unit"])
+
+        def read(part: str) -> dict[str, Any]:
+            found: dict[str, Any] = client.get(f"/page/units/default/read/{part}").json()
+            return found
+
+        parts = {"pods": "pods", "events": "events", "manifests/unit": "queueunits",
+                 "manifests/job": "jobs"}  # fmt: skip
+        for part, resource in parts.items():
+            assert resource in read(part)["problem"], part
+            assert "reader" in read(part)["problem"], part
+        may = (
+            "--verb=get,list",
+            "--resource=pods,events,jobs.batch,queueunits.scheduling.x-k8s.io",
+        )
+        kubectl("create", "role", "may-look", *may)
+        who = "--serviceaccount=default:reader"
+        kubectl("create", "rolebinding", "may-look", "--role=may-look", who)
+        until(lambda: not any(read(part)["problem"] for part in parts))
+        manifests = [read(part)["manifest"] for part in ("manifests/unit", "manifests/job")]
+        assert [each["metadata"]["name"] for each in manifests] == ["read", "train"]
+        assert all("managedFields" not in each["metadata"] for each in manifests)
+        (shown,) = read("pods")["pods"]
+        assert (shown["name"], shown["node"], shown["phase"]) == ("read-0", "n1", "Pending")
 
 
 def test_who_may_ask_the_debug_api_what_if_may_ask_here(world: QueueWorld, url: str) -> None:
@@ -163,7 +202,7 @@ def test_a_tenant_logs_in_and_out_with_a_browser(world: QueueWorld, url: str) ->
     grant(world, "walker", "rolebinding")
     token = token_of(world, "walker")
     with logged_in(url, token) as client:
-        until(lambda: client.get("/page/units/default/shown").status_code == 200)
+        until(lambda: client.get("/page/units/default/shown").json()["unit"])
     with (
         started_chromium() as browser,
         opened(browser, url, takes_any_certificate=True) as window,

@@ -163,6 +163,9 @@ def _page(asked: Asked) -> Iterator[Question]:
         "/page/jobs.csv",
         unit,
         f"{unit}/changes",
+        f"{unit}/pods",
+        f"{unit}/events",
+        f"{unit}/manifests/unit",
         f"/page/quotas/{CROWD}",
     ):
         yield _get(target)

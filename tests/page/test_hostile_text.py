@@ -85,8 +85,8 @@ def test_a_command_to_copy_is_quoted_for_a_shell(window: Window) -> None:
 
     window.edit(f"/page{UNIT}/changes", add_hostile_change)
     window.open(UNIT)
-    window.page.get_by_role("button", name="Find the smallest changes").click()
-    got = window.page.get_by_label("as kubectl").inner_text()
+    window.find_changes()
+    got = window.page.locator(".changes pre", has_text="kubectl patch node").inner_text()
     want = (
         r"""kubectl patch node 'a'\''; rm -rf ~ #' --namespace '$(id)' --type merge """
         r"""--patch '{"spec":"it'\''s"}'"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 from typing import Any
 
 from tests.page.test_views import UNIT, assert_sound
@@ -12,7 +13,7 @@ from tests.page.window_kit import Window
 def test_the_smallest_changes_can_be_copied(window: Window) -> None:
     window.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     window.open("/units/default/train-4")
-    window.page.get_by_role("button", name="Find the smallest changes").click()
+    window.find_changes()
     change = window.page.locator(".changes li", has_text="Raise the max of quota vision").first
     change.get_by_role("button", name="Copy as kubectl").click()
     change.get_by_text("Copied").wait_for()
@@ -29,7 +30,7 @@ def test_what_nobody_can_change_is_a_sentence_and_no_item(window: Window) -> Non
 
     window.edit(f"/page{UNIT}/changes", leave_nothing)
     window.open(UNIT)
-    window.page.get_by_role("button", name="Find the smallest changes").click()
+    window.find_changes()
     window.sees("No change was found that would start it now.")
     window.sees("Nothing is left for it.")
     assert window.page.locator(".changes li").count() == 0
@@ -40,7 +41,7 @@ def test_why_no_change_was_looked_for_is_said(window: Window) -> None:
         f"/page{UNIT}/changes", {"detail": "too many such questions"}, 429, **{"Retry-After": "7"}
     )
     window.open(UNIT)
-    window.page.get_by_role("button", name="Find the smallest changes").click()
+    window.find_changes()
     window.sees("too many such questions")
     window.sees("Try again in 7 s.")
 
@@ -48,7 +49,7 @@ def test_why_no_change_was_looked_for_is_said(window: Window) -> None:
 def test_a_forecast_is_a_picture_and_a_sentence(window: Window) -> None:
     window.edit(f"/page{UNIT}", lambda body: body.update(forecast=_forecast(body["stateAt"])))
     window.open(UNIT)
-    picture = window.page.get_by_role("img")
+    picture = window.page.get_by_role("img", name="Chance that it starts")
     words = "less than 90% within seven days."
     assert words in (picture.get_attribute("aria-label") or "")
     window.sees(words)
@@ -90,7 +91,7 @@ def test_before_enough_runs_have_ended_no_time_is_told(window: Window) -> None:
     window.open(UNIT)
     window.sees("When it starts is not known yet: 1 of 5 runs.")
     window.sees("Times are told when 5 runs of its quota, user, kind and request")
-    assert window.page.get_by_role("img").count() == 0
+    assert window.page.get_by_role("img", name="Chance").count() == 0
     assert_sound(window, "unit-not-known-yet")
 
 
@@ -112,6 +113,90 @@ def test_a_moment_of_the_timeline_is_an_address(window: Window) -> None:
     window.page.get_by_role("button", name="Show this moment").click()
     window.page.wait_for_url(f"**{UNIT}?at=*")
     window.sees("This is how it was at")
+
+
+def later(time: datetime, minutes: int) -> str:
+    return (time + timedelta(minutes=minutes)).isoformat()
+
+
+def test_what_happened_is_a_line_of_time_and_words(window: Window) -> None:
+    def live_long(body: dict[str, Any]) -> None:
+        start = datetime.fromisoformat(body["unit"]["created"])
+        entry = body["log"][0]
+        body["log"] = [
+            entry
+            | {
+                "number": number,
+                "kind": kind,
+                "time": (start + timedelta(minutes=after)).isoformat(),
+            }
+            for number, kind, after in ((4, "Refused", 50), (3, "Admitted", 20), (2, "Refused", 5))
+        ]
+        body["stateAt"] = later(start, 60)
+
+    window.edit(f"/page{UNIT}", live_long)
+    window.open(UNIT)
+    line = window.page.get_by_role("img", name="Line of time")
+    said = line.get_attribute("aria-label") or ""
+    words = ["waiting for 20m", "admitted for 30m", "waiting for 10m", "3 decisions."]
+    assert [each for each in words if each not in said] == []
+    widths = line.locator("rect").evaluate_all("all => all.map(each => each.width.baseVal.value)")
+    assert [round(each) for each in widths] == [333, 500, 167]
+    assert window.page.locator("ol.timeline li").count() == 4
+    assert_sound(window, "unit-timeline")
+
+
+def test_units_ahead_are_links_with_what_puts_them_there(window: Window) -> None:
+    window.open(UNIT)
+    window.sees("units are ahead of it in queue vision.")
+    first = window.page.locator("ol.ahead li").first
+    assert re.fullmatch(r"default/train-\d+: its priority is higher: 4", first.inner_text())
+    first.get_by_role("link").click()
+    window.page.wait_for_url("**/units/default/train-*")
+
+
+def test_changes_that_are_known_are_open(window: Window) -> None:
+    unit = "/units/default/train-9"
+    window.open(unit)
+    window.find_changes()
+    window.page.locator(".changes li").first.wait_for()
+    window.open(unit)
+    window.sees("the cluster may have changed since")
+    assert window.page.locator(".changes li").count() > 0
+    window.page.get_by_role("button", name="Find them again").wait_for()
+    assert_sound(window, "unit-changes-known")
+
+
+def test_a_unit_that_is_gone_leads_back(window: Window) -> None:
+    def forget(body: dict[str, Any]) -> None:
+        run = {
+            "created": "2026-01-01T09:00:00Z",
+            "started": "2026-01-01T09:30:00Z",
+            "ended": "2026-01-01T10:00:00Z",
+            "endedBy": "deleted",
+            "kind": "Job",
+            "queue": "vision",
+            "quota": "vision",
+        }
+        body |= {"unit": None, "explain": None}
+        body["remembered"] = {"seen": "2026-01-01T10:00:00Z", "run": run}
+
+    window.edit(f"/page{UNIT}", forget)
+    window.open(UNIT)
+    window.sees("The queue knows no such unit.")
+    window.sees("it was deleted")
+    window.page.get_by_role("button", name="Show this moment").wait_for()
+    assert window.page.get_by_role("alert").count() == 0
+    assert_sound(window, "unit-gone")
+    window.page.get_by_role("link", name="Go to queue vision").click()
+    window.page.get_by_role("heading", name="Queue vision").wait_for()
+
+
+def test_a_unit_that_never_was_leads_back(window: Window) -> None:
+    window.open("/units/default/never")
+    window.sees("Nothing is recorded of it")
+    window.page.get_by_role("link", name="Go to the overview").wait_for()
+    assert_sound(window, "unit-never")
 
 
 def test_an_admitted_unit_says_what_could_evict_it(window: Window) -> None:

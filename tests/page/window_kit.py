@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -148,6 +149,11 @@ class Window:
     def sees(self, text: str) -> None:
         """Wait until a text is shown."""
         self.page.get_by_text(text).first.wait_for()
+
+    def find_changes(self) -> None:
+        """Have the changes looked for that would start the unit, whether some are known or not."""
+        name = re.compile("Find (the smallest changes|them again)")
+        self.page.get_by_role("button", name=name).click()
 
     def has_title(self, title: str) -> None:
         """Wait until the window has a title, which is set a moment after its view is shown."""

@@ -43,11 +43,12 @@ from queue_insight.insight_program.answer_app import (
 from queue_insight.insight_program.followed_engine import Followed
 from queue_insight.insight_program.horizons import Horizons
 from queue_insight.insight_program.sources import Source, Sources
+from queue_insight.page.api_routes import add_api_answers
 from queue_insight.page.ended_jobs import EndedJobs
 from queue_insight.page.page_app import build_page_api
 from queue_insight.page.page_metrics import PageMetrics
 from queue_insight.page.sources import PageSources
-from queue_insight.page.visitors import Visitor
+from queue_insight.page.visitors import LocalVisitors, Visitor
 from queue_insight.record.decision_log import DecisionLog, LogEntry
 from queue_insight.record.engine_samples import Admitted, take_samples
 from queue_insight.record.log_query import LogPage, LogQuery
@@ -67,6 +68,7 @@ from shared_api.authorization.caller import Caller
 from shared_api.authorization.reviews import ReviewResult
 from shared_api.authorization.rights import ResourceRight, ReviewedRight, Right
 from shared_api.debug_api.access import ReviewedAccess
+from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process import http_exchange
 from shared_api.testing.object_builders import (
@@ -396,8 +398,15 @@ def open_doors(world: HiddenWorld) -> Doors:
     answers = Answers(state, budget=budget)
     access = ReviewedAccess(_Rights())
     debug = build_whole_app(answers, access, (), "0", _Link(AppClient(insight), clock))
-    page = build_page_api(
-        _page_sources(world, forecasts, what_if, budget), None, PageMetrics(CollectorRegistry())
+    page_sources = _page_sources(world, forecasts, what_if, budget)
+    page = build_page_api(page_sources, None, PageMetrics(CollectorRegistry()))
+    # No visitor has a token here, so the API server is asked nothing: what the copy knows is left.
+    add_api_answers(
+        page,
+        page_sources,
+        FakeApiServer(clock=clock, rng=random.Random(7)),
+        LocalVisitors().identify,
+        lambda _, asked: str(asked["visitor"].user),
     )
     visible = VisibilitySources(
         world.shared, lambda: None, lambda: True, clock, forecasts, KeptSnapshots(clock),

@@ -96,7 +96,7 @@ def questions(world: HiddenWorld, routes: dict[str, set[str]]) -> Iterator[Quest
         by_unit = "{name}" in route and "{namespace}" in route
         names = world.mine if by_unit else QUEUES if "{name}" in route else ("",)
         for name in names:
-            path = route.replace("{namespace}", MINE).replace("{name}", name)
+            path = route.replace("{namespace}", MINE).replace("{name}", name).replace("{of}", "job")
             queries = QUERIES.get(route, ("",)) if "get" in methods else ()
             yield from (Question(route, f"{path}?{query}") for query in queries)
             posted = bodies(route) if "post" in methods else ()

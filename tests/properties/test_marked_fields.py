@@ -26,11 +26,16 @@ MAY_NAME: Final = re.compile(
 UNMARKED: Final = {
     "of the unit that the view is about, and hidden with it": """
         EvictorView.name ExplainView.name ExplainView.pods_not_ready ForecastView.name
-        UnitView.name UnitView.pods_not_ready UnitView.uid UpstreamUnit.name VictimView.name
+        UnitAhead.name UnitView.name UnitView.pods_not_ready UnitView.uid UpstreamUnit.name
+        VictimView.name
     """,
     "of the unit that the view stands in": """
-        ConsumerView.name PodSetView.name ObjectMetaView.name ObjectMetaView.namespace
+        ConsumerView.name KnownPod.name PodSetView.name ObjectMetaView.name ObjectMetaView.namespace
         ObjectMetaView.uid
+    """,
+    "of the API server, which answers the caller's own token": """
+        EventView.message EventView.reason EventsView.problem ManifestView.problem PodView.message
+        PodView.name PodView.reason PodsView.problem
     """,
     "of the unit that the caller asks about, and of queues and quotas": """
         ChangeView.description PatchView.name PatchView.namespace SparedView.message

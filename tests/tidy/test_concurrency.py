@@ -32,6 +32,7 @@ LOCK_HOLDERS = {
     "queue_scheduler/cycles/dequeue_cycle.py": "refusals reported by every writer",
     "queue_scheduler/cycles/preemption_cycle.py": "answers of a round reported by every writer",
     "queue_insight/page/job_table.py": "one table is read at a time, for all visitors",
+    "queue_insight/page/kept_changes.py": "kept changes, put and found by the port's threads",
     "queue_insight/page/known_state.py": "one state is read at a time, for all visitors",
     "queue_insight/page/shared_answers.py": "one answer is made at a time, for all visitors",
     "queue_insight/page/login.py": "how often logins are tried, in all request threads",

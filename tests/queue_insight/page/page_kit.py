@@ -187,7 +187,7 @@ class LoginWorld(PageWorld):
         self.askers = {"root"}
         self.reviews.allows = self._allows
         self.sessions = Sessions(kit.clock)
-        self.login = Login(self.sessions, Authorizer(kit.client, kit.clock, VISITORS))
+        self.login = Login(self.sessions, Authorizer(kit.client, kit.clock, VISITORS), kit.server)
 
     def _allows(self, spec: dict[str, Any]) -> bool:
         if "nonResourceAttributes" in spec:

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from queue_insight.insight.finished_run import FinishedRun
 from queue_insight.record.checkpoint_error import CheckpointError
 from queue_insight.record.log_query import LogQuery, read_log
-from queue_insight.record.record_file import read_store
+from queue_insight.record.record_file import open_store, read_store
 from queue_insight.record.record_store import MAX_UNPACKED
 from queue_insight.record.record_tables import StoreError
 from queue_insight.record.time_travel import TimeTravel
@@ -125,6 +126,19 @@ def test_a_reader_that_plays_holds_back_nobody_and_notices_what_is_deleted(
         assert not is_busy
         with pytest.raises(StoreError, match="deleted while they were read"):
             next(calls)
+
+
+def test_the_last_run_of_a_unit_is_found_by_its_name_alone(tmp_path: Path) -> None:
+    with closing(open_store(tmp_path / "record", 0.0)) as store:
+        stretch = store.begin_stretch(0.0)
+        for number, unit in enumerate(("ns/a", "ns/ab", "ns/a", "ns/b")):
+            user = 'x","unit":"ns/c"'
+            run = FinishedRun(unit=unit, uid="u", user=user, charge={}, created=0.0, ended=number)
+            store.add_finished(run)
+        store.commit(stretch, 9.0)
+        last = [next(store.finished_since(0.0, 1, unit), None) for unit in ("ns/a", "ns/c", "ns")]
+        assert [each and each.ended for each in last] == [2.0, None, None]
+        assert len(list(store.finished_since(0.0))) == 4
 
 
 def test_a_damaged_decision_is_an_error_of_the_record(tmp_path: Path) -> None:

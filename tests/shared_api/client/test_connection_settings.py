@@ -9,6 +9,7 @@ from shared_api.client.connection_settings import (
     Login,
     Proxy,
     SettingsError,
+    WithoutCredentials,
     connection_settings,
 )
 
@@ -72,3 +73,16 @@ def test_a_login_with_another_token_can_use_the_same_connection() -> None:
     assert one.tls_identity == other.tls_identity
     assert one.tls_identity != Login(authorization="a", ca_pem=b"d").tls_identity
     assert LOGIN.renew(LOGIN.current(), 1.0) == LOGIN.current()
+
+
+def test_the_authorities_of_a_login_are_given_without_its_credentials() -> None:
+    own = Login(
+        authorization="Bearer own",
+        certificate_pem=b"c",
+        private_key_pem=b"k",
+        ca_pem=b"authorities",
+    )
+    login = WithoutCredentials(FixedLogin(own))
+    want = Login(ca_pem=b"authorities")
+    assert login.current() == want
+    assert login.renew(want, 1.0) == want

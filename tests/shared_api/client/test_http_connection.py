@@ -13,7 +13,7 @@ import pytest
 
 from shared_api.client import http_connection
 from shared_api.client.connection_settings import FixedLogin, Login, connection_settings
-from shared_api.client.errors import ConnectionLost, StreamIdle, Timeout
+from shared_api.client.errors import AnswerTooLarge, ConnectionLost, StreamIdle, Timeout
 from shared_api.client.http_connection import HttpConnection
 from shared_api.client.http_transport import HttpTransport
 from shared_api.client.transport import Request
@@ -162,24 +162,23 @@ def test_a_request_that_the_server_does_not_read_counts_as_not_sent(
     assert not caught.value.sent
 
 
-@pytest.mark.parametrize(
-    ("limit", "pieces"),
-    [
-        ("MAX_HEAD_BYTES", [b"HTTP/1.1 200 OK\r\n", *[b"X-Filler: " + b"f" * 300 + b"\r\n"] * 9]),
-        ("MAX_BODY_BYTES", [CHUNKED_HEAD, *[chunk(b"b" * 300)] * 9]),
-    ],
-)
-def test_a_response_above_a_limit_is_refused(
-    server: ScriptedServer,
-    transport: HttpTransport,
-    monkeypatch: pytest.MonkeyPatch,
-    limit: str,
-    pieces: list[bytes],
+def test_a_head_above_the_limit_is_refused(
+    server: ScriptedServer, transport: HttpTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_connection, limit, 1_000)
+    monkeypatch.setattr(http_connection, "MAX_HEAD_BYTES", 1_000)
+    pieces = [b"HTTP/1.1 200 OK\r\n", *[b"X-Filler: " + b"f" * 300 + b"\r\n"] * 9]
     server.plays(sends(*pieces, then=server.hangs))
     with pytest.raises(ConnectionLost, match="more than 1000 bytes"):
         transport.send(GET, PATIENCE_SECONDS)
+
+
+def test_a_body_above_the_limit_of_its_transport_is_refused(server: ScriptedServer) -> None:
+    settings = connection_settings(server.url, FixedLogin(Login()))
+    with closing(HttpTransport(settings, SystemClock(), max_body_bytes=1_000)) as transport:
+        server.plays(answers(body=b"x" * 1_000), sends(CHUNKED_HEAD, *[chunk(b"b" * 300)] * 9))
+        assert len(transport.send(GET, PATIENCE_SECONDS).body) == 1_000
+        with pytest.raises(AnswerTooLarge, match="more than 1000 bytes"):
+            transport.send(GET, PATIENCE_SECONDS)
 
 
 # --------------------------------------------------------------------------------------- streams

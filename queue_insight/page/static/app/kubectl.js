@@ -25,3 +25,31 @@ export function patchCommand(patch) {
 export function explainCommand(namespace, name) {
   return ["kubectl", "koord-queue", "explain", `unit/${name}`, "--namespace", namespace].map(quoted).join(" ");
 }
+
+/** Names in a command: with more of them it is too long to read. */
+const MOST_NAMES = 20;
+
+function kubectl(namespace, ...words) {
+  return ["kubectl", ...words, "--namespace", namespace].map(quoted).join(" ");
+}
+
+/** Return the command that shows pods: these, or all of the namespace if they are many or none. */
+export function podsCommand(namespace, names) {
+  const named = names.length <= MOST_NAMES ? names : [];
+  return kubectl(namespace, "get", "pods", ...named, "--output", "wide");
+}
+
+/** Return the command that shows the events of the object with a uid. */
+export function eventsCommand(namespace, uid) {
+  return kubectl(namespace, "get", "events", "--field-selector", `involvedObject.uid=${uid}`);
+}
+
+/** Return the command that describes the first of these pods, with their events. */
+export function describeCommand(namespace, names) {
+  return kubectl(namespace, "describe", "pods", ...names.slice(0, MOST_NAMES));
+}
+
+/** Return the command that shows an object as YAML. */
+export function yamlCommand(namespace, { apiVersion, kind, name }) {
+  return kubectl(namespace, "get", resourceOf({ apiVersion, kind }), name, "--output", "yaml");
+}

@@ -4,6 +4,8 @@
 //   main        the frame; router: addresses and links
 //   api         questions to the server; live: news of what has changed; keys: of the keyboard
 //   overview, jobs, queue, unit, quota, over_time, what_if, login: the views, one each
+//   gone_unit, unit_changes, unit_objects, unit_timeline: parts of the view of a unit
+//   on_demand   parts that are asked for when they are opened
 //   parts       small pieces of several views; table: the long list; quota_bars, chart,
 //               forecast_chart: pictures
 //   format, yaml, kubectl: values as text (pure); html: the templates

@@ -1,11 +1,15 @@
 // One unit: why it waits, what would start it, when it starts, and what was decided about it.
-import { ask, session, useAnswer } from "./api.js";
+import { session, useAnswer } from "./api.js";
 import { clockTime, count, secondsBetween, showAmounts, span } from "./format.js";
 import { ForecastChart } from "./forecast_chart.js";
-import { html, useState } from "./html.js";
-import { explainCommand, patchCommand } from "./kubectl.js";
-import { Answered, Badge, CopyButton, Empty, Facts, Others, Problem, Snippet, UnitLink } from "./parts.js";
-import { Link, pathTo, place, setQuery, whatIfPath } from "./router.js";
+import { GoneUnit } from "./gone_unit.js";
+import { html } from "./html.js";
+import { explainCommand } from "./kubectl.js";
+import { Answered, Badge, CopyButton, Empty, Facts, Others, UnitLink } from "./parts.js";
+import { Link, pathTo, place, whatIfPath } from "./router.js";
+import { Changes } from "./unit_changes.js";
+import { UnitObjects } from "./unit_objects.js";
+import { Timeline } from "./unit_timeline.js";
 
 export function Unit({ namespace, name }) {
   const at = place.value.query.get("at");
@@ -13,9 +17,10 @@ export function Unit({ namespace, name }) {
   const key = `${namespace}/${name}`;
   const asked = useAnswer(at ? `${path}?at=${encodeURIComponent(at)}` : path, (latest) =>
     // A unit waits for others of its queue: their news are its news.
-    !at && (latest.units.includes(key) || latest.queues.includes(asked.answer?.unit.queue)),
+    !at && (latest.units.includes(key) || latest.queues.includes(asked.answer?.unit?.queue)),
   );
-  const show = (answer) => html`<${Shown} ...${{ answer, path, at }} />`;
+  const show = (answer) =>
+    answer.unit ? html`<${Shown} ...${{ answer, path, at }} />` : html`<${GoneUnit} ...${{ answer, at }} />`;
   return html`
     <h1>${key}</h1>
     <${Answered} asked=${asked} show=${show} />
@@ -37,17 +42,24 @@ function Shown({ answer, path, at }) {
     </p>
     <${About} unit=${unit} stateAt=${answer.stateAt} />
     <${Blockers} explain=${explain} />
-    ${!at && explain.verdict !== "admitted" && explain.verdict !== "finished" && html`<${Changes} path=${path} />`}
+    <${Ahead} ahead=${answer.ahead} queue=${unit.queue} />
+    ${!at && explain.verdict !== "admitted" && explain.verdict !== "finished" && html`<${Changes} path=${path} known=${answer.changes} />`}
     <${Admitted} admitted=${explain.admitted} />
     <${WhenItStarts} forecast=${answer.forecast} explain=${explain} at=${at} />
     <${Pods} podSets=${unit.podSets} />
-    <${Timeline} unit=${unit} log=${answer.log} />
+    ${!at && html`<${UnitObjects} unit=${unit} pods=${answer.pods} podCount=${answer.podCount} path=${path} stateAt=${answer.stateAt} />`}
+    <${Timeline} created=${unit.created} until=${endOf(answer)} log=${answer.log} />
   `;
 }
 
 /** Return the address of the question what a larger quota would do, about what is scarcest. */
 function whatIfOf({ namespace, name, quota }, { blockers: [first] }) {
   return whatIfPath({ quota, resource: first.resource, unit: `${namespace}/${name}` });
+}
+
+/** Where the line of time ends: of a unit that has ended, with the last that is known of it. */
+function endOf({ explain, log, stateAt }) {
+  return explain.verdict === "finished" ? (log?.[0]?.time ?? stateAt) : stateAt;
 }
 
 function About({ unit, stateAt }) {
@@ -66,6 +78,39 @@ function About({ unit, stateAt }) {
       ["Pods are not ready", unit.podsNotReady],
     ]}
   />`;
+}
+
+/** Units ahead that are shown at first. */
+const MOST_AHEAD = 5;
+
+/** Who comes before it, and why: the first of its queue that the viewer may list. */
+function Ahead({ ahead, queue }) {
+  if (!ahead?.total) return null;
+  const { total, units } = ahead;
+  const more = units.slice(MOST_AHEAD);
+  const rest = total - units.length;
+  return html`<section aria-labelledby="ahead">
+    <h2 id="ahead">What is ahead of it</h2>
+    <p>${count(total, "unit")} ${total === 1 ? "is" : "are"} ahead of it in queue ${queue}.</p>
+    ${units.length > 0 &&
+    html`<${AheadList} units=${units.slice(0, MOST_AHEAD)} />`}
+    ${more.length > 0 &&
+    html`<details>
+      <summary>and ${count(more.length, "more unit")}</summary>
+      <${AheadList} units=${more} />
+    </details>`}
+    ${units.length > 0 && rest > 0 && html`<p class="hint">${count(rest, "further unit")} not named here.</p>`}
+  </section>`;
+}
+
+function AheadList({ units }) {
+  return html`<ol class="ahead">
+    ${units.map(
+      (each) => html`<li key=${`${each.namespace}/${each.name}`} value=${each.position}>
+        <${UnitLink} unit=${`${each.namespace}/${each.name}`} />: ${each.why}
+      </li>`,
+    )}
+  </ol>`;
 }
 
 /** Reasons that are shown at first: a unit may be refused by each of hundreds of quotas. */
@@ -97,64 +142,6 @@ function Blocker({ blocker }) {
     <${Badge}>${blocker.reason}<//>${" "}${blocker.message}
     ${blocker.quota && html` <${Link} to=${pathTo("quotas", blocker.quota)}>Show the quota<//>`}
     ${blocker.other && html` <${UnitLink} unit=${blocker.other} />`}
-  </li>`;
-}
-
-/** The smallest changes. Only asked for by the viewer: the server tries each on a copy. */
-function Changes({ path }) {
-  const [{ found, error, isAsking }, setState] = useState({});
-  async function find() {
-    setState({ isAsking: true });
-    try {
-      setState({ found: await ask(`${path}/changes`) });
-    } catch (failure) {
-      setState({ error: failure });
-    }
-  }
-  return html`<section aria-labelledby="changes">
-    <h2 id="changes">What would start it</h2>
-    ${error && html`<${Problem} error=${error} />`}
-    <div aria-live="polite">${found && html`<${ChangeList} explain=${found} />`}</div>
-    ${!found &&
-    html`<button type="button" onClick=${find} disabled=${isAsking}>
-      ${isAsking ? "Trying changes…" : "Find the smallest changes"}
-    </button>`}
-  </section>`;
-}
-
-function ChangeList({ explain }) {
-  const changes = explain.changes ?? [];
-  const isFact = (each) => each.practical === false || each.kind === "wait";
-  const facts = changes.filter(isFact);
-  const made = changes.filter((each) => !isFact(each));
-  return html`
-    ${made.length > 0
-      ? html`<ol class="changes">
-          ${made.map((each, index) => html`<${Change} key=${index} change=${each} />`)}
-        </ol>`
-      : html`<${Empty}>No change was found that would start it now.<//>`}
-    ${facts.map((each, index) => html`<p key=${index}>${each.description}</p>`)}
-    ${explain.changesComplete === false &&
-    html`<p class="hint">There was no time to try every kind of change.</p>`}
-  `;
-}
-
-function Change({ change }) {
-  const { alsoStarts, otherStarts, units, otherUnits } = change;
-  const starts = alsoStarts.length + otherStarts;
-  const ends = units.length + otherUnits;
-  return html`<li>
-    ${change.sufficient
-      ? html`<${Badge} tone="good">enough<//>`
-      : html`<${Badge} tone="warn">not enough alone<//>`}
-    ${" "}${change.description}
-    ${starts > 0 && html` ${count(starts, "unit")} would start before it.`}
-    ${ends > 0 &&
-    html` <span>${units.slice(0, 5).map((each) => html`<${UnitLink} key=${each} unit=${each} />${" "}`)}
-        ${ends > 5 ? `and ${ends - 5} more` : ""}</span>`}
-    ${change.patches.map(
-      (patch, index) => html`<${Snippet} key=${index} text=${patchCommand(patch)} label="as kubectl" />`,
-    )}
   </li>`;
 }
 
@@ -258,30 +245,4 @@ function Pods({ podSets }) {
     ${podSets.some((each) => each.granted === null) &&
     html`<p class="hint">The job has ended: what it was granted is no longer in its unit.</p>`}
   </section>`;
-}
-
-function Timeline({ unit, log }) {
-  return html`<section aria-labelledby="timeline">
-    <h2 id="timeline">What happened</h2>
-    ${log === null
-      ? html`<${Empty}>
-          Nothing is recorded. To keep what is decided, give the insight program a folder with
-          ${" "}<code>--record-dir</code>.
-        <//>`
-      : html`<ol class="timeline" reversed>
-          ${log.map((each) => html`<${Entry} key=${each.number} entry=${each} />`)}
-          <li><time datetime=${unit.created}>${clockTime(unit.created)}</time> created</li>
-        </ol>`}
-  </section>`;
-}
-
-function Entry({ entry }) {
-  return html`<li>
-    <time datetime=${entry.time}>${clockTime(entry.time)}</time>${" "}
-    <${Badge}>${entry.kind}<//>${" "}${entry.message || entry.reason}${" "}
-    ${entry.victims.map((each) => html`<${UnitLink} key=${each} unit=${each} />${" "}`)}
-    <button type="button" onClick=${() => setQuery({ at: entry.time })}>
-      Show this moment<span class="hidden"> (${clockTime(entry.time)})</span>
-    </button>
-  </li>`;
 }

@@ -1,0 +1,148 @@
+// What the API server knows of a unit, its job and its pods: read with the viewer's own token.
+import { session } from "./api.js";
+import { clockTime, count, secondsBetween, span } from "./format.js";
+import { html } from "./html.js";
+import { describeCommand, eventsCommand, podsCommand, yamlCommand } from "./kubectl.js";
+import { OnDemand } from "./on_demand.js";
+import { Badge, Empty, Snippet } from "./parts.js";
+import { toYaml } from "./yaml.js";
+
+/** Characters of a manifest that are shown: a browser takes seconds to lay out more. */
+const MOST_YAML = 300_000;
+
+const UNIT_KIND = { apiVersion: "scheduling.x-k8s.io/v1alpha1", kind: "QueueUnit" };
+
+export function UnitObjects({ unit, pods, podCount, path, stateAt }) {
+  const { namespace, name, job, uid } = unit;
+  const names = pods.map((each) => each.name);
+  const yamlOf = { ...UNIT_KIND, name };
+  return html`<section aria-labelledby="objects">
+    <h2 id="objects">In the cluster</h2>
+    <p class="hint">
+      ${session.value?.login
+        ? "Read of the API server with your own token and rights when you open a part. Nothing of it is kept."
+        : "Without a login the page asks the API server nothing: copy the commands."}
+    </p>
+    <${OnDemand}
+      title=${`Pods (${podCount} now)`}
+      path=${`${path}/pods`}
+      show=${(answer) => html`<${PodsRead} answer=${answer} stateAt=${stateAt} />`}
+      commands=${[["pods as kubectl", podsCommand(namespace, names)]]}
+    >
+      ${!session.value?.login && html`<${PodTable} pods=${pods} />`}
+      ${pods.length > 0 && podCount > pods.length && html`<p class="hint">There are further pods.</p>`}
+    <//>
+    <${OnDemand}
+      title="Events"
+      path=${`${path}/events`}
+      show=${(answer) => html`<${EventTable} answer=${answer} />`}
+      commands=${[
+        ["events of the unit as kubectl", eventsCommand(namespace, uid)],
+        ...(names.length ? [["events of pods as kubectl", describeCommand(namespace, names)]] : []),
+      ]}
+    />
+    <${OnDemand}
+      title="YAML of the unit"
+      path=${`${path}/manifests/unit`}
+      show=${(answer) => html`<${Manifest} label="YAML of the unit" manifest=${answer.manifest} />`}
+      commands=${[["unit as kubectl", yamlCommand(namespace, yamlOf)]]}
+    />
+    ${job?.kind &&
+    html`<${OnDemand}
+      title="YAML of its job"
+      path=${`${path}/manifests/job`}
+      show=${(answer) => html`<${Manifest} label="YAML of the job" manifest=${answer.manifest} />`}
+      commands=${[["job as kubectl", yamlCommand(namespace, job)]]}
+    />`}
+  </section>`;
+}
+
+const TONES = { Running: "good", Succeeded: "good", Failed: "bad", Pending: "warn" };
+
+function PodsRead({ answer: { pods, more, leftOut, problem }, stateAt }) {
+  return html`
+    ${(pods.length > 0 || !problem) && html`<${PodTable} pods=${pods} stateAt=${stateAt} />`}
+    ${more && html`<p class="hint">There are further pods.</p>`}
+    ${leftOut > 0 && html`<p class="hint">Not read: ${count(leftOut, "pod")} that the queue knows of.</p>`}
+  `;
+}
+
+/** Pods; without a login their names and nodes alone are known. */
+function PodTable({ pods, stateAt }) {
+  if (!pods.length) return html`<${Empty}>It has no pods now.<//>`;
+  const isRead = pods.some((each) => each.phase);
+  const columns = isRead ? ["Pod", "Phase", "Reason", "Node", "Started", "Ran for"] : ["Pod", "Node"];
+  return html`
+    <div class="scroll" tabindex="0" role="group" aria-label="Pods of the unit">
+      <table>
+        <thead>
+          <tr>
+            ${columns.map((word) => html`<th scope="col" key=${word}>${word}</th>`)}
+          </tr>
+        </thead>
+        <tbody>
+          ${pods.map((each) => html`<${PodRow} key=${each.name} pod=${each} isRead=${isRead} stateAt=${stateAt} />`)}
+        </tbody>
+      </table>
+    </div>
+  `;
+}
+
+function PodRow({ pod, isRead, stateAt }) {
+  const { phase, reason, message, restarts, started, ran, ended } = pod;
+  const until = ended ?? stateAt;
+  return html`<tr>
+    <th scope="row">${pod.name}</th>
+    ${isRead &&
+    html`<td><${Badge} tone=${TONES[phase]}>${phase}<//></td>
+      <td class="text">
+        ${reason}${reason && message ? ": " : ""}${message}
+        ${restarts > 0 && html` <span class="hint">${count(restarts, "restart")}</span>`}
+      </td>`}
+    <td>${pod.node || "none yet"}</td>
+    ${isRead &&
+    html`<td>${clockTime(started)}</td>
+      <td>${ran ? span(Math.max(0, secondsBetween(ran, until))) : ""}</td>`}
+  </tr>`;
+}
+
+function EventTable({ answer: { events, more, podsLeftOut } }) {
+  return html`
+    ${events.length
+      ? html`<div class="scroll" tabindex="0" role="group" aria-label="Events">
+          <table>
+            <thead>
+              <tr>
+                ${["Time", "About", "Reason", "Message"].map((word) => html`<th scope="col" key=${word}>${word}</th>`)}
+              </tr>
+            </thead>
+            <tbody>
+              ${events.map((each, index) => html`<${EventRow} key=${index} event=${each} />`)}
+            </tbody>
+          </table>
+        </div>`
+      : html`<${Empty}>There are no events. The API server keeps them for an hour, unless it is set otherwise.<//>`}
+    ${more && html`<p class="hint">There are further events.</p>`}
+    ${podsLeftOut > 0 && html`<p class="hint">Those of ${count(podsLeftOut, "further pod")} were not read.</p>`}
+  `;
+}
+
+function EventRow({ event }) {
+  const tone = event.type === "Warning" ? "warn" : "plain";
+  return html`<tr>
+    <td>${clockTime(event.time)}${event.count > 1 ? `, ${event.count} times` : ""}</td>
+    <td>${event.about}</td>
+    <td><${Badge} tone=${tone}>${event.reason}<//></td>
+    <td class="text">${event.message}</td>
+  </tr>`;
+}
+
+function Manifest({ label, manifest }) {
+  if (!manifest) return null;
+  const text = toYaml(manifest);
+  if (text.length <= MOST_YAML) return html`<${Snippet} text=${text} label=${label} />`;
+  return html`
+    <p class="hint">It is long: this is its beginning. The command shows all of it.</p>
+    <${Snippet} text=${text.slice(0, MOST_YAML)} label=${`the beginning of the ${label}`} />
+  `;
+}

@@ -1,0 +1,158 @@
+"""A unit's view: who is ahead, which changes are known, and what is left of one that is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from queue_insight.debug_api.insight_views import LogEntryView
+from queue_insight.insight.finished_run import FinishedRun
+from queue_insight.page.kept_changes import KEPT_SECONDS
+from queue_insight.page.sources import PageSources
+from queue_insight.page.units_ahead import MAX_NAMED
+from queue_scheduler.engine.engine import Engine
+from shared_api.client.resource_types import ELASTIC_QUOTAS, QUEUE_UNITS
+from shared_api.testing.object_builders import elastic_quota_body, queue_unit_body
+from tests.queue_insight.page.page_kit import ROOT, TENANT, Browser, LoginWorld, PageWorld, browser
+from tests.queue_scheduler.shell_kit import ShellKit
+
+THEN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class RunWorld(PageWorld):
+    """A world whose record has one run of `default/gone`."""
+
+    run = FinishedRun(
+        unit="default/gone",
+        uid="u",
+        kind="Job",
+        queue="team",
+        quota="team",
+        charge={},
+        created=THEN.timestamp(),
+        started=THEN.timestamp() + 60,
+        ended=THEN.timestamp() + 3600,
+        ended_by="deleted",
+    )
+
+    def sources(self) -> PageSources:
+        runs = {self.run.unit: self.run}
+        return super().sources()._replace(last_run=runs.get)
+
+
+@pytest.fixture
+def world(kit: ShellKit) -> RunWorld:
+    kit.add_unit("run", cpu=3)
+    kit.dequeue()
+    for name, priority in (("low", 0), ("old", 1), ("high", 5), ("new", 1)):
+        kit.add_unit(name, cpu=2, priority=priority)
+        kit.clock.advance(10)
+    kit.decide()
+    return RunWorld(kit.shared, kit.clock)
+
+
+@pytest.fixture
+def client(world: RunWorld) -> Iterator[Browser]:
+    with browser(world) as found:
+        yield found
+
+
+def entry(unit: str, time: datetime) -> LogEntryView:
+    return LogEntryView(
+        time=time, number=1, kind="Admitted", unit=unit, queue="team", quota="team", reason="",
+        message="m", victims=[],
+    )  # fmt: skip
+
+
+def test_units_ahead_are_named_with_what_puts_them_there(client: Browser) -> None:
+    ahead = client.get("/page/units/default/new").json()["ahead"]
+    told = [(each["name"], each["position"], each["why"]) for each in ahead["units"]]
+    assert told == [("high", 1, "its priority is higher: 5"), ("old", 2, "it is older")]
+    assert ahead["total"] == 2
+    assert client.get("/page/units/default/high").json()["ahead"] == {"total": 0, "units": []}
+    assert client.get("/page/units/default/run").json()["ahead"] is None
+
+
+def test_in_a_queue_in_order_of_time_priority_puts_nothing_ahead(
+    kit: ShellKit, client: Browser
+) -> None:
+    kit.direct.create(elastic_quota_body("line", max={"cpu": 1}, min={"cpu": 1}))
+    kit.shared.apply(Engine.on_quota, kit.client.get(ELASTIC_QUOTAS, "default", "line"))
+    kit.add_queue("line", policy="FIFO")
+    for name, priority in (("first", 0), ("second", 9)):
+        kit.add_unit(name, "line", cpu=2, priority=priority)
+        kit.clock.advance(10)
+    (ahead,) = client.get("/page/units/default/second").json()["ahead"]["units"]
+    assert (ahead["name"], ahead["why"]) == ("first", "it is older")
+
+
+def add_to(kit: ShellKit, namespace: str, name: str, priority: int) -> None:
+    kit.direct.create(
+        queue_unit_body(
+            name, namespace=namespace, quota="team", requests={"cpu": 2}, priority=priority
+        )
+    )
+    kit.shared.apply(Engine.on_queue_unit, kit.client.get(QUEUE_UNITS, namespace, name))
+
+
+def test_who_may_read_some_is_told_of_these_wherever_they_are(
+    kit: ShellKit, world: RunWorld
+) -> None:
+    del world
+    kit.direct.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
+    for number in range(MAX_NAMED + 5):
+        add_to(kit, "other", f"secret-{number}", 9)
+    with browser(LoginWorld(kit), TENANT) as ann:
+        answer = ann.get("/page/units/default/new")
+        ahead = answer.json()["ahead"]
+        assert [each["name"] for each in ahead["units"]] == ["high", "old"]
+        assert (ahead["total"], "secret" in answer.text) == (MAX_NAMED + 7, False)
+    with browser(LoginWorld(kit), ROOT) as root:
+        named = root.get("/page/units/default/new").json()["ahead"]["units"]
+        assert {each["namespace"] for each in named} == {"other"}
+        assert len(named) == MAX_NAMED
+
+
+def test_changes_that_were_found_are_shown_for_a_while(
+    kit: ShellKit, world: RunWorld, client: Browser
+) -> None:
+    path = "/page/units/default/high"
+    assert client.get(path).json()["changes"] is None
+    found = client.get(f"{path}/changes").json()["changes"]
+    known = client.get(path).json()["changes"]
+    assert (known["changes"], known["complete"]) == (found, True)
+    assert known["foundAt"] == world.clock.now().isoformat().replace("+00:00", "Z")
+    assert client.get("/page/units/default/new").json()["changes"] is None
+    kit.clock.advance(KEPT_SECONDS)
+    assert client.get(path).json()["changes"] is None
+
+
+def test_a_unit_that_is_gone_has_what_is_recorded(world: RunWorld, client: Browser) -> None:
+    world.log = [entry("default/gone", THEN + timedelta(minutes=1))]
+    answer = client.get("/page/units/default/gone")
+    got = answer.json()
+    assert (answer.status_code, got["unit"], got["explain"]) == (200, None, None)
+    assert [each["kind"] for each in got["log"]] == ["Admitted"]
+    remembered = got["remembered"]
+    assert remembered["seen"] == "2026-01-01T01:00:00Z"
+    run = remembered["run"]
+    assert (run["endedBy"], run["queue"], run["started"]) == (
+        "deleted",
+        "team",
+        "2026-01-01T00:01:00Z",
+    )
+
+
+def test_a_unit_that_never_was_is_no_error(client: Browser) -> None:
+    got = client.get("/page/units/default/never").json()
+    assert (got["unit"], got["log"]) == (None, None)
+    assert got["remembered"] == {"seen": None, "run": None}
+
+
+def test_at_an_earlier_time_nothing_later_is_remembered(world: RunWorld, client: Browser) -> None:
+    world.past[THEN] = world.shared
+    world.log = [entry("default/gone", THEN + timedelta(minutes=1))]
+    got = client.get("/page/units/default/gone?at=2026-01-01T00:00:00Z").json()
+    assert (got["log"], got["remembered"]) == ([], {"seen": None, "run": None})
