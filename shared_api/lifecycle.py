@@ -14,15 +14,15 @@ from shared_api.queue_unit_phases import Phase
 
 
 class LifecycleState(StrEnum):
-    """Where a unit, and so its job, stands."""
+    """Where a unit, and so its job, stands; in the order of its life."""
 
     # Enum's own hash is a call of Python code, and lists of all jobs are searched by it.
     __hash__ = str.__hash__
 
-    WAITING = "waiting"
-    """It waits in its queue."""
     ON_HOLD = "on hold"
     """It is in no queue: something is missing, or forbids it to start."""
+    WAITING = "waiting"
+    """It waits in its queue."""
     RESERVED = "reserved"
     """Its quota is charged, and it waits for admission checks, or for nodes (strict mode)."""
     STARTING = "starting"

@@ -42,14 +42,13 @@ def find_objects(shared: EngineReader, namespace: str, name: str) -> UnitObjects
 
 def known_pods(engine: Engine, key: str) -> list[KnownPod]:
     """Return the pods of a unit that have not ended, by name; none if it is unknown."""
-    record, usage = engine.record(key), engine.units.usage
+    record, pods = engine.record(key), engine.pods
     if record is None:
         return []
-    found = []
-    for pod in sorted(usage.known.pods_of(record.unit)):
-        facts = usage.pods.find(pod, None).facts
-        found.append(KnownPod(name=pod.partition("/")[2], node="" if facts is None else facts.node))
-    return found
+    return [
+        KnownPod(name=pod.partition("/")[2], node=pods.node_of(pod))
+        for pod in sorted(pods.pods_of(record.unit))
+    ]
 
 
 def _find_objects(engine: Engine, key: str) -> UnitObjects | None:

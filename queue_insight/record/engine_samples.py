@@ -17,7 +17,7 @@ from queue_insight.record.samples import (
     of_quota,
     sets_of,
 )
-from queue_scheduler.cache.known_units import count_admitted, count_pending
+from queue_scheduler.cache.known_units import count_admitted, count_pending, occupying_units
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_questions import view_all_quotas
@@ -116,7 +116,7 @@ class _Count:
 
     def _count_units(self) -> None:
         engine, known = self._engine, set[str]()
-        occupying = engine.units.admitted
+        occupying = {record.key for record in occupying_units(engine.units)}
         for record in engine.units:
             namespace, info = record.unit.metadata.namespace, record.info
             if info is not None:
@@ -131,7 +131,7 @@ class _Count:
                 known.add(record.uid)
                 self._quotas[charge.quota].namespaces_of[record.queue_name].add(namespace)
                 self._used[record.queue_name].update(charge.amounts)
-        for uid in engine.units.usage:
+        for uid in engine.usage:
             charge = None if uid in known else engine.usage.charge_of(uid)
             if charge is not None:  # of pods whose unit is gone
                 self._quotas[charge.quota].namespaces_of[FOREIGN].add(FOREIGN)

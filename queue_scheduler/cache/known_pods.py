@@ -105,6 +105,11 @@ class KnownPods:
         living = [key for key, _ in self.of_units.pods_of(unit.metadata.uid)]
         return [*living, *self.claims.pods_of(unit)]
 
+    def node_of(self, key: str) -> str:
+        """Return the node of a pod by `namespace/name`; "" if it has none, or is unknown."""
+        facts = self.of_units.find(key, None).facts
+        return "" if facts is None else facts.node
+
     @property
     def held(self) -> HeldPods:
         """The pods at the queue's gate."""

@@ -37,5 +37,5 @@ def test_states(phase: str, is_in_queue: bool, want: LifecycleState | None) -> N
 
 def test_a_cell_is_one_word() -> None:
     assert [state.cell for state in LifecycleState] == [
-        "Waiting", "OnHold", "Reserved", "Starting", "Running", "Finished",
+        "OnHold", "Waiting", "Reserved", "Starting", "Running", "Finished",
     ]  # fmt: skip

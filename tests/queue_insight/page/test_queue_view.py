@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,7 +17,6 @@ from shared_api.testing.object_builders import queue
 from tests.queue_insight.page.page_kit import ROOT, TENANT, Browser, LoginWorld, PageWorld, browser
 from tests.queue_insight.page.test_hidden_sums import add
 from tests.queue_scheduler.shell_kit import ShellKit
-from tests.waiting import until
 
 Json = dict[str, Any]
 
@@ -163,59 +162,12 @@ def test_a_unit_has_its_log(client: Browser, world: PageWorld) -> None:
     )
 
 
-def quota_with_history(client: Browser, points: int) -> Any:
-    """Return a quota once its history is read: that begins with the first answer."""
-    until(lambda: len(client.get("/page/quotas/team").json()["history"]) == points)
-    return client.get("/page/quotas/team").json()
-
-
-def test_a_quota_has_its_family_and_its_day(
-    client: Browser, world: PageWorld, kit: ShellKit
-) -> None:
+def test_a_quota_has_its_family(client: Browser, kit: ShellKit) -> None:
     kit.add_quota("root", 9, is_parent=True)
     kit.add_quota("leaf", 9, parent="root")
     got = client.get("/page/quotas/leaf").json()
     assert ([each["name"] for each in got["parents"]], got["children"]) == (["root"], [])
     assert [each["name"] for each in client.get("/page/quotas/root").json()["children"]] == ["leaf"]
-    assert got["history"] is None
-    hour = kit.clock.now().astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-    before = SharedEngine(kit.shared.fork(), lambda _: None)
-    kit.dequeue()
-    after = SharedEngine(kit.shared.fork(), lambda _: None)
-    world.past |= {hour - timedelta(hours=1): before, hour: after}
-    kit.clock.advance(3600)
-    world.past[hour + timedelta(hours=1)] = before
-    world.record = RecordView(state="recording", complete_from=hour - timedelta(hours=2))
-    got = quota_with_history(client, 4)
-    assert [each["used"] for each in got["history"]] == [{}, {"cpu": "1"}, {}, {"cpu": "1"}]
-    assert (got["history"][-1]["time"], got["recorded"]) == (got["stateAt"], True)
-
-
-@pytest.mark.parametrize(
-    ("minutes", "want"),
-    [
-        pytest.param(0, [0], id="it has just begun: its use now"),
-        pytest.param(7, [0, 7], id="it has no full ten minutes: from its beginning to now"),
-        pytest.param(25, [0, 10, 20, 25], id="each ten minutes"),
-    ],
-)
-def test_of_a_young_record_there_is_what_it_has(
-    client: Browser, world: PageWorld, kit: ShellKit, minutes: int, want: list[int]
-) -> None:
-    begin = kit.clock.now()
-    world.record = RecordView(state="recording", complete_from=begin)
-    if minutes:
-        for step in range(0, minutes, 10):
-            world.past[begin + timedelta(minutes=step)] = world.shared
-        kit.clock.advance(60.0 * minutes)
-    history = quota_with_history(client, len(want))["history"]
-    times = [datetime.fromisoformat(each["time"]) - begin for each in history]
-    assert [each.total_seconds() / 60 for each in times] == want
-
-
-def test_without_a_record_a_quota_has_no_day(client: Browser) -> None:
-    got = client.get("/page/quotas/team").json()
-    assert (got["history"], got["recorded"]) == (None, False)
 
 
 @pytest.fixture
