@@ -57,7 +57,7 @@ def test_the_overview_of_an_earlier_moment_stays_in_it(live: Window, kit: ShellK
     live.open(f"/?at={then}")
     live.sees("This is how it was at ")
     queues = live.page.get_by_role("group", name="Queues")
-    queues.get_by_role("link", name="team").click()
+    queues.get_by_role("link", name="team", exact=True).click()
     live.page.get_by_role("heading", name="Queue team").wait_for()
     assert f"at={then}" in live.page.url.replace("%3A", ":")
     live.page.get_by_role("link", name="Overview").click()

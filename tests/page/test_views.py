@@ -108,7 +108,7 @@ def test_without_a_record_it_is_said_how_to_have_one(browser: Browser) -> None:
         window.sees("Nothing is recorded.")
         assert_sound(window, "unit-unrecorded")
         window.open("/quotas/team")
-        window.sees("No use is recorded.")
+        window.sees("No record is kept.")
         assert_sound(window, "quota-unrecorded")
 
 

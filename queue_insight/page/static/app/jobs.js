@@ -7,7 +7,6 @@ import { VirtualTable, usePages } from "./table.js";
 
 const TYPING_MILLISECONDS = 300;
 const NEWEST_FIRST = "-created";
-const NARROW = "(max-width: 40rem)";
 
 // What the list of states offers, and the words of the filter.
 const STATES = [
@@ -81,7 +80,7 @@ function likely(job) {
   return job.ends ? `end ${shortTime(job.ends)}` : job.noStart;
 }
 
-/** Return the columns for a wide window. */
+/** Return the columns; the style sheet has which a narrow window shows. */
 const columnsOf = (filter) => [
   STATE,
   NAME,
@@ -116,24 +115,6 @@ const columnsOf = (filter) => [
   LIKELY,
 ];
 
-/** The columns of a phone: of a job that runs, how long it has, and else how long it waited. */
-const NARROW_COLUMNS = [
-  NAME,
-  STATE,
-  { key: "waited", title: "For", cell: (job) => span(job.ranSeconds ?? job.waitedSeconds) },
-];
-
-function useIsNarrow() {
-  const [isNarrow, setNarrow] = useState(() => matchMedia(NARROW).matches);
-  useEffect(() => {
-    const media = matchMedia(NARROW);
-    const look = () => setNarrow(media.matches);
-    media.addEventListener("change", look);
-    return () => media.removeEventListener("change", look);
-  }, []);
-  return isNarrow;
-}
-
 export function Jobs() {
   const { query } = place.value;
   const kept = new URLSearchParams();
@@ -159,7 +140,6 @@ function nothingOf({ others }) {
 }
 
 function List({ first, units, see, query }) {
-  const isNarrow = useIsNarrow();
   const filter = query.get("filter") ?? "";
   const sort = query.get("sort") ?? NEWEST_FIRST;
   if (first.total === 0) {
@@ -174,7 +154,7 @@ function List({ first, units, see, query }) {
     </p>
     <div class="jobs">
       <${VirtualTable}
-        columns=${isNarrow ? NARROW_COLUMNS : columnsOf(filter)}
+        columns=${columnsOf(filter)}
         total=${first.total}
         rowAt=${(index) => units.get(index)}
         label="Jobs"

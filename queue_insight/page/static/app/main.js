@@ -50,6 +50,19 @@ const VIEWS = [
     title: (name) => `Quota ${name}`,
     view: (name) => html`<${Quota} key=${name} name=${name} />`,
   },
+  { pattern: ["over-time"], title: () => "Over time", view: () => html`<${OverTime} />`, past: "refused" },
+  {
+    pattern: ["queues", ":", "over-time"],
+    title: (name) => `Queue ${name} over time`,
+    view: (name) => html`<${OverTime} key=${`queue ${name}`} queue=${name} />`,
+    past: "refused",
+  },
+  {
+    pattern: ["quotas", ":", "over-time"],
+    title: (name) => `Quota ${name} over time`,
+    view: (name) => html`<${OverTime} key=${`quota ${name}`} quota=${name} />`,
+    past: "refused",
+  },
   {
     pattern: ["what-if"],
     title: () => "What if?",

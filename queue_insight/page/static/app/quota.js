@@ -16,11 +16,11 @@ export function Quota({ name }) {
   );
   return html`
     <h1>Quota ${name}</h1>
-    <${Answered} asked=${asked} show=${(answer) => html`<${Shown} answer=${answer} />`} />
+    <${Answered} asked=${asked} show=${(answer) => html`<${Shown} name=${name} answer=${answer} />`} />
   `;
 }
 
-function Shown({ answer }) {
+function Shown({ name, answer }) {
   const { quota, parents, children } = answer;
   const resources = resourcesOf([quota, ...children]);
   const wanted = place.value.query.get("resource");
@@ -36,14 +36,14 @@ function Shown({ answer }) {
                 ${resources.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}
               </select>
             </label>
-            <${Link} to=${overTimeOf("quotas", quota.name)}>Over time<//>
+            <${Link} to=${overTimeOf("quotas", name)}>Over time<//>
             ${session.value?.whatIf &&
             html`<${Link} to=${whatIfPath({ quota: quota.name, resource })}>What if it were different?<//>`}
           </p>
           <${QuotaTree} quotas=${[{ ...quota, children }]} resource=${resource} />
           <${BarLegend} />
           <${Loans} quota=${quota} siblings=${children} resource=${resource} />
-          <${LastDay} quota=${quota} resource=${resource} />
+          <${LastDay} name=${name} quota=${quota} resource=${resource} />
         `
       : html`<${Empty}>It limits nothing: it has neither a min nor a max.<//>`}
   `;
@@ -82,7 +82,7 @@ function Loans({ quota, siblings, resource }) {
 }
 
 /** What it used in the last day. Of an earlier time it is not shown: the day would be another one. */
-function LastDay({ quota, resource }) {
+function LastDay({ name, quota, resource }) {
   const at = place.value.query.get("at");
   return html`<section aria-labelledby="day">
     <h2 id="day">The last day</h2>
@@ -91,6 +91,6 @@ function LastDay({ quota, resource }) {
           not list.<//>`
       : at
         ? html`<${Empty}>The use over a day is shown of now.<//>`
-        : html`<${LastDayOfQuota} name=${quota.name} resource=${resource} />`}
+        : html`<${LastDayOfQuota} name=${name} resource=${resource} />`}
   </section>`;
 }
