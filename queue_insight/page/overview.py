@@ -19,7 +19,7 @@ from queue_scheduler.debug_api.hiding import OfUnit, hide
 from queue_scheduler.decision import Reason
 from shared_api.debug_api.views import View
 from shared_api.timestamps import read_time
-from shared_api.unit_problems import explain_command, waiting_text, without_pods_text
+from shared_api.unit_problems import explain_command, without_pods_text
 
 MAX_NAMED: Final = 5
 """Units that a problem names: as many as fit on a line or two."""
@@ -214,7 +214,8 @@ def _problems_of_units(group: UnitGroup, visitor: Visitor) -> Iterator[PageProbl
         next_step = "To look at the first one:"
         command = f"kubectl -n {namespace} describe queueunit {name}"
     else:
-        message = f"{waiting_text(len(keys), group.reason)}, until a user acts."
+        message = "1 unit does" if len(keys) == 1 else f"{len(keys)} units do"
+        message += " not start until somebody acts."
         next_step = "To see why the first one does:"
         command = explain_command(keys[0])
     yield PageProblem(

@@ -206,7 +206,7 @@ def test_units_that_need_a_user_are_named_first(window: Window) -> None:
     window.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     window.open("/")
     item = window.page.locator("li.problem", has_text="Units NoQuota")
-    item.get_by_text("1 unit waits with NoQuota, until a user acts.").wait_for()
+    item.get_by_text("1 unit does not start until somebody acts.").wait_for()
     item.get_by_text("To see why the first one does:").wait_for()
     command = "koord-queue explain unit/lost -n default"
     item.get_by_role("button", name=f"Copy {command}").click()

@@ -61,6 +61,7 @@ function optionsOf(width, { times, lines, show: showNumber, marks }) {
   return {
     width,
     height: HEIGHT,
+    hooks: { ready: [showLast], setCursor: [(plot) => plot.cursor.idx == null && showLast(plot)] },
     scales: { y: { range: (_plot, _least, most) => [0, (most || 1) * 1.05] } },
     axes: [
       { ...axis, space: isLong ? 110 : 50, values: (_plot, ticks) => ticks.map(clock) },
@@ -80,4 +81,9 @@ function optionsOf(width, { times, lines, show: showNumber, marks }) {
       })),
     ],
   };
+}
+
+/** Show the last numbers in the legend, where no others are pointed at. */
+function showLast(plot) {
+  plot.setLegend({ idx: plot.data[0].length - 1 });
 }

@@ -70,7 +70,7 @@ const WAITED = { key: "waited", title: "Waited", sort: "waited", cell: (job) => 
 const RAN = { key: "ran", title: "Ran", sort: "ran", cell: (job) => span(job.ranSeconds) };
 const LIKELY = {
   key: "start",
-  title: "Likely start or end",
+  title: "Likely start, end",
   cell: likely,
   hint: (job) => clockTime(job.starts ?? job.ends) || job.noStart,
 };

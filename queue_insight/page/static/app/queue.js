@@ -10,7 +10,7 @@ const TYPING_MILLISECONDS = 300;
 
 /** Return the columns; waits are as of the time of the answer, which may be an earlier one. */
 const columnsAt = (stateAt) => [
-  { key: "position", title: "Position", sort: "position", cell: (unit) => unit.position || "held" },
+  { key: "position", title: "Position", sort: "position", cell: (unit) => unit.position || "on hold" },
   {
     key: "unit",
     title: "Unit",

@@ -27,13 +27,20 @@ export function Unit({ namespace, name }) {
   `;
 }
 
-const TONES = { waiting: "warn", held: "bad", admitted: "good", finished: "plain" };
+const TONES = {
+  waiting: "warn",
+  "on hold": "bad",
+  reserved: "good",
+  starting: "good",
+  running: "good",
+  finished: "plain",
+};
 
 function Shown({ answer, path, at }) {
-  const { unit, explain } = answer;
+  const { unit, explain, state } = answer;
   return html`
     <p class="summary">
-      <${Badge} tone=${TONES[explain.verdict]}>${explain.verdict}<//>${" "}${explain.summary}
+      <${Badge} tone=${TONES[state]}>${state}<//>${" "}${explain.summary}
     </p>
     ${explain.neverStarts && html`<p class="problem error">It is larger than a limit: waiting does not help.</p>`}
     <p class="controls">
@@ -140,8 +147,8 @@ function Blockers({ explain }) {
 function Blocker({ blocker }) {
   return html`<li>
     <${Badge}>${blocker.reason}<//>${" "}${blocker.message}
-    ${blocker.quota && html` <${Link} to=${pathTo("quotas", blocker.quota)}>Show the quota<//>`}
-    ${blocker.other && html` <${UnitLink} unit=${blocker.other} />`}
+    ${blocker.quota && blocker.reason !== "NoQuota" && html` <${Link} to=${pathTo("quotas", blocker.quota)}>Show the quota<//>`}
+    ${blocker.other?.includes("/") && html` <${UnitLink} unit=${blocker.other} />`}
   </li>`;
 }
 
@@ -225,7 +232,7 @@ function Pods({ podSets }) {
         <thead>
           <tr>
             <th scope="col">Pod set</th>
-            ${["Asked for", "Granted", "Given back", "Held"].map(
+            ${["Asked for", "Granted", "Given back", "Charged"].map(
               (word) => html`<th scope="col" class="number" key=${word}>${word}</th>`,
             )}
           </tr>
