@@ -27,13 +27,16 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable
 from math import ceil
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 import structlog
 
 from shared_api.process.clock import Clock
 
 KeyT = TypeVar("KeyT", bound=Hashable)
+
+_Delay: TypeAlias = tuple[float, int, KeyT]
+"""When a delay ends, the order of adding, and the key."""
 
 FAILING_RETRIES: Final = 8
 """Failures in a row from which on a key fails again and again. By the backoffs of the programs that
@@ -130,8 +133,8 @@ class WorkQueue(Generic[KeyT]):
         self._ready: deque[KeyT] = deque()
         self._dirty: dict[KeyT, float] = {}  # -> since when
         self._processing: dict[KeyT, float] = {}  # -> since when
-        self._delayed: list[tuple[float, int, KeyT]] = []  # heap of (due, order of adding, key)
-        self._due: dict[KeyT, float] = {}  # the entry of the heap that counts for a key
+        self._delayed: list[_Delay[KeyT]] = []  # heap
+        self._due: dict[KeyT, _Delay[KeyT]] = {}  # the entry of the heap that counts for a key
         self._order = 0
         self._retries: dict[KeyT, int] = {}
         self._failing: set[KeyT] = set()  # those with `FAILING_RETRIES` or more
@@ -153,11 +156,12 @@ class WorkQueue(Generic[KeyT]):
             return
         with self._lock:
             due = self._round_up_to_step(self._clock.monotonic() + seconds)
-            if self._shut_down or self._due.get(key, due + 1) <= due:
+            known = self._due.get(key)
+            if self._shut_down or (known is not None and known[0] <= due):
                 return
             self._order += 1
-            self._due[key] = due
-            heapq.heappush(self._delayed, (due, self._order, key))
+            delay = self._due[key] = (due, self._order, key)
+            heapq.heappush(self._delayed, delay)
             is_nearest = self._delayed[0][2] == key
             if len(self._delayed) > 2 * len(self._due) + SPARE_DELAYS:
                 self._drop_old_delays()
@@ -317,8 +321,7 @@ class WorkQueue(Generic[KeyT]):
             )
             want = {key for key, count in self._retries.items() if count >= FAILING_RETRIES}
             assert self._failing == want, "the keys that fail differ from their retries"
-            delayed = {(key, due) for due, _, key in self._delayed}
-            assert self._due.items() <= delayed, "a delay was lost"
+            assert set(self._due.values()) <= set(self._delayed), "a delay was lost"
 
     # The following methods are called with the lock held.
 
@@ -343,32 +346,34 @@ class WorkQueue(Generic[KeyT]):
         """
         became_dirty = 0
         while self._delayed and self._delayed[0][0] <= now:
-            due, _, key = heapq.heappop(self._delayed)
-            if self._due.get(key) == due:  # otherwise an earlier delay counts, or the key was taken
-                del self._due[key]
-                became_dirty += self._mark_dirty(key, now)
+            delay = heapq.heappop(self._delayed)
+            if self._counts(delay):
+                del self._due[delay[2]]
+                became_dirty += self._mark_dirty(delay[2], now)
         return became_dirty
 
     def _drop_old_delays(self) -> None:
         """Drop the delays that count no more: a job would leave one of days at each of its changes.
 
         At least half of them and `SPARE_DELAYS` go, so a delay that is added costs the same on
-        average, however many there are. Of equal ones of a key the first counts, as in the heap.
+        average, however many there are.
         """
-        kept: dict[KeyT, tuple[float, int, KeyT]] = {}
-        for entry in self._delayed:
-            due, order, key = entry
-            if self._due.get(key) == due and (key not in kept or order < kept[key][1]):
-                kept[key] = entry
-        self._delayed = list(kept.values())
+        self._delayed = list(self._due.values())
         heapq.heapify(self._delayed)
+
+    def _counts(self, delay: _Delay[KeyT]) -> bool:
+        """Return whether a delay counts: no earlier one does, and its key was not taken since.
+
+        Not one that ends at the same time: were a delay that counts no more taken for it, the order
+        of keys would depend on whether it was dropped before.
+        """
+        return self._due.get(delay[2]) is delay
 
     def _seconds_until_due(self) -> float | None:
         while self._delayed:
-            due, _, key = self._delayed[0]
-            if self._due.get(key) == due:
-                return max(due - self._clock.monotonic(), 0.0)
-            heapq.heappop(self._delayed)  # an earlier delay counts, or the key was taken
+            if self._counts(self._delayed[0]):
+                return max(self._delayed[0][0] - self._clock.monotonic(), 0.0)
+            heapq.heappop(self._delayed)
         return None
 
     def _round_up_to_step(self, due: float) -> float:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import structlog
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared_api import work_queue
@@ -478,41 +478,53 @@ def test_delays_of_keys_that_are_gone_go_with_the_next(
     assert queue.try_get() == "a"
 
 
-def test_of_equal_delays_of_a_key_the_first_keeps_its_place(
-    queue: WorkQueue[str], clock: VirtualClock
+@pytest.mark.parametrize("times", [1, SPARE_DELAYS + 3], ids=["none dropped", "some dropped"])
+def test_a_key_that_is_taken_and_delayed_again_goes_behind_others_of_that_time(
+    queue: WorkQueue[str], clock: VirtualClock, times: int
 ) -> None:
     queue.add_after("a", 9)
     queue.add_after("b", 9)
-    for _ in range(SPARE_DELAYS + 3):
+    for _ in range(times):
         queue.add("a")
         assert queue.try_get() == "a"
         queue.add_after("a", 9)
         queue.done("a")
     assert delays_in(queue) < SPARE_DELAYS
+    queue.add_after("b", 9)  # it has this delay already, and keeps its place
     clock.advance(9)
-    assert [queue.try_get(), queue.try_get()] == ["a", "b"]
+    assert [queue.try_get(), queue.try_get()] == ["b", "a"]
 
 
 class PlainDelays:
     """What a queue is to do with delays, in words: the earliest of a key counts until it is taken.
 
-    Keys that are due at the same time are ready in the order of the entries that count.
+    Keys that are due at the same time are ready in the order in which the delays that count were
+    added.
     """
 
     def __init__(self) -> None:
-        self.entries: list[tuple[float, int, str]] = []
-        self.due: dict[str, float] = {}
+        self.added = 0
+        self.due: dict[str, tuple[float, int]] = {}
 
     def add(self, key: str, due: float) -> None:
-        if self.due.get(key, due + 1) > due:
-            self.due[key] = due
-            self.entries.append((due, len(self.entries), key))
+        if key not in self.due or self.due[key][0] > due:
+            self.added += 1
+            self.due[key] = (due, self.added)
 
     def take_due(self, now: float) -> list[str]:
-        found = [key for due, _, key in sorted(self.entries) if self.due.get(key) == due <= now]
+        found = sorted(
+            (key for key in self.due if self.due[key][0] <= now), key=self.due.__getitem__
+        )
         for key in found:
-            self.due.pop(key, None)
-        return list(dict.fromkeys(found))
+            del self.due[key]
+        return found
+
+
+REVIVED = (
+    *[("later", "b", 3), ("advance", "", 2), ("later", "a", 2), ("take", "b", 0)],
+    *[("later", "a", 1), ("later", "b", 1), ("advance", "", 1)],
+)
+"""The second delay of b ends when the first would have, which is sorted out before the second."""
 
 
 @pytest.mark.properties
@@ -526,6 +538,7 @@ class PlainDelays:
         max_size=60,
     )
 )
+@example(list(REVIVED))
 def test_sorting_out_delays_changes_nothing_else(actions: list[tuple[str, str, int]]) -> None:
     clock, want = VirtualClock(start=0), PlainDelays()
     queue = WorkQueue[str](clock, backoff=doubling)
