@@ -166,7 +166,7 @@ class PodPreviews:
         client: The way to the API server.
         clock: The time, for repeated dry runs.
         on_changed: Called with the namespace in which a result has changed.
-        ask_again_seconds: How often all dry runs are repeated.
+        repeat_seconds: How often all dry runs are repeated.
         on_error: Counts exceptions about single jobs.
     """
 

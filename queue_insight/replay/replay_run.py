@@ -127,12 +127,7 @@ class _Replay:
 
     def run(self) -> Outcome:
         """Play everything."""
-        limits = {
-            view.name: view.max
-            for view in view_all_quotas(
-                self._engine.plugins,
-            )
-        }
+        limits = {view.name: view.max for view in view_all_quotas(self._engine.plugins)}
         self._look()
         self._cluster.run()
         self._on_progress(1.0)

@@ -195,10 +195,10 @@ class Recorder:
     def _changes_of_objects(self, changed: Objects, now: float) -> list[Line]:
         lines: list[Line] = []
         for (kind, key), body in changed.items():
-            jobs = self._story.objects.get((kind, key))
-            if body is None and jobs is not None:
+            known = self._story.objects.get((kind, key))
+            if body is None and known is not None:
                 lines.append(ObjectGone(at=now, kind=kind, key=key))
-            elif body is not None and (jobs is None or jobs.body != body):
+            elif body is not None and (known is None or known.body != body):
                 lines.append(ObjectSeen(at=now, body=body))
         return lines
 

@@ -213,7 +213,7 @@ def _judge_foreign(engine: Engine, key: str, counted: CountedPod) -> Iterator[Di
 def _judge_held(engine: Engine, key: str, cached: Pod | None) -> Iterator[Difference]:
     """Yield whether a pod is held that is not known to be, or the other way round."""
     want = None if cached is None else read_held(cached)
-    got = engine.usage.known.claims.held.find(key)
+    got = engine.pods.held.find(key)
     if want == got:
         return
     some = got if want is None else want

@@ -368,9 +368,8 @@ class Reflector(Generic[T]):
                 rest = self._check_deadlines(watching)
                 return 0.0 if wait_seconds > 0 else rest
             except ConnectionLost as lost:
-                if (
-                    not self._bookmark_requested
-                ):  # which closes the watch, and the next step reopens it
+                # A request for a bookmark has closed the watch, which the next step reopens.
+                if not self._bookmark_requested:
                     self._on_watch_over("lost", watching, lost)
                 return 0.0
             except ApiFailure as failure:
