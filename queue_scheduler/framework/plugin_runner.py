@@ -141,5 +141,5 @@ class PluginRunner:
         twin = PluginRunner([p.fork() for p in self.plugins if takes_part(p, points.Forkable)])
         left_out = (p for p in self.plugins if not takes_part(p, points.Forkable))
         twin.left_out = (*self.left_out, *left_out)
-        twin.waking = self.waking.fork(twin.plugins)
+        twin.waking.take_over(self.waking)
         return twin

@@ -80,9 +80,7 @@ class PluginWaking:
                 return True
         return False
 
-    def fork(self, plugins: Sequence[points.Plugin]) -> PluginWaking:
-        """Return an independent copy over forked plugins."""
-        twin = PluginWaking(plugins)
-        twin.waits_for_anything = dict(self.waits_for_anything)
-        twin._taken = list(self._taken)
-        return twin
+    def take_over(self, other: PluginWaking) -> None:
+        """Copy the classes of another, of whose plugins these are forks."""
+        self.waits_for_anything = dict(other.waits_for_anything)
+        self._taken = list(other._taken)
