@@ -49,7 +49,12 @@ export function describeCommand(namespace, names) {
   return kubectl(namespace, "describe", "pods", ...names.slice(0, MOST_NAMES));
 }
 
-/** Return the command that shows an object as YAML. */
+/** Of a kind, a version and a name. What begins with a dash would be an option of kubectl. */
+const WORD = /^[A-Za-z0-9][A-Za-z0-9.-]*$/;
+
+/** Return the command that shows an object as YAML; "" if nothing can be called as it is. */
 export function yamlCommand(namespace, { apiVersion, kind, name }) {
+  // A unit names as its job whatever its creator wrote.
+  if (![...(apiVersion ?? "").split("/").filter(Boolean), kind, name].every((each) => WORD.test(each))) return "";
   return kubectl(namespace, "get", resourceOf({ apiVersion, kind }), name, "--output", "yaml");
 }

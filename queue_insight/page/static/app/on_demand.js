@@ -6,8 +6,9 @@ import { Loading, Problem, Snippet } from "./parts.js";
 /**
  * A part that is asked for once it is opened, and again by its button.
  *
- * `show` makes the view of an answer. `commands` show the same in a terminal, as [label, command]:
- * they are all there is where nobody has logged in, since nothing is asked without a token.
+ * `show` makes the view of an answer. `commands` show the same in a terminal, as [label, command],
+ * the command "" if there is none: they are all there is where nobody has logged in, since nothing
+ * is asked without a token.
  */
 export function OnDemand({ title, path, show, commands, children }) {
   const [{ answer, error, isAsking }, setState] = useState({});
@@ -33,6 +34,6 @@ export function OnDemand({ title, path, show, commands, children }) {
     </div>
     ${mayAsk &&
     html`<p><button type="button" onClick=${read} disabled=${isAsking}>${isAsking ? "Reading…" : "Read again"}</button></p>`}
-    ${commands.map(([label, text]) => html`<${Snippet} key=${label} text=${text} label=${label} />`)}
+    ${commands.map(([label, text]) => text && html`<${Snippet} key=${label} text=${text} label=${label} />`)}
   </details>`;
 }
