@@ -289,6 +289,9 @@ class Pages:
         """One unit."""
         check_namespace(visitor, namespace)
         state = self.states.of_now() if at is None else None
+        if state is not None and not self._knows(namespace, name):
+            # The record is searched for it, which may take long: others would wait for that.
+            state = None
 
         def build() -> UnitPage:
             return show_unit(self._sources, visitor, (namespace, name), at, self._changes)
@@ -301,15 +304,21 @@ class Pages:
         reader = visitor._replace(may_read=may_read)
         return self._encode(reader, state, (namespace, name, "unit"), build)
 
+    def _knows(self, namespace: str, name: str) -> bool:
+        """Return whether there is such a unit now."""
+        return self._sources.at(None).shared.ask(Engine.record, f"{namespace}/{name}") is not None
+
     def changes(self, visitor: Visitor, namespace: str, name: str) -> ExplainView:
         """Why a unit waits, and the smallest changes that would start it now."""
         check_namespace(visitor, namespace)
-        state = self._sources.at(None)
+        state, key = self._sources.at(None), f"{namespace}/{name}"
         known = StateAnswers(state.shared, lambda: state.is_leader, state.now)
         answers = ExplainAnswers(known, self._budget)
+        before = state.shared.ask(Engine.record, key)
         found = answers.explain_with_changes(namespace, name, user_key(visitor.user))
-        record = state.shared.ask(Engine.record, f"{namespace}/{name}")
-        if record is not None:
+        record = state.shared.ask(Engine.record, key)
+        # In the seconds between, another unit may have taken its name.
+        if record is not None and before is not None and record.uid == before.uid:
             self._changes.put(record.uid, found)
         return hide(found, visitor.may_read)
 

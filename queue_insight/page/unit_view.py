@@ -19,7 +19,7 @@ from queue_insight.insight.record_state import lifecycle_state_of
 from queue_insight.page.kept_changes import KeptChanges, KnownChanges
 from queue_insight.page.remembered_unit import RememberedUnit, remember
 from queue_insight.page.sources import PageSources
-from queue_insight.page.unit_objects import KnownPod, known_pods
+from queue_insight.page.unit_objects import list_pods, locate_pods
 from queue_insight.page.units_ahead import UnitsAhead, find_units_ahead
 from queue_insight.page.visitors import Visitor
 from queue_scheduler.debug_api import views
@@ -33,6 +33,13 @@ MAX_ENTRIES: Final = 100
 """Decisions about a unit that are shown, the newest."""
 MAX_PODS: Final = 100
 """Pods that are shown with their nodes."""
+
+
+class PodOnNode(View):
+    """A pod of a unit that has not ended; `node` is "" without one."""
+
+    name: str
+    node: str
 
 
 class UnitPage(View):
@@ -53,7 +60,7 @@ class UnitPage(View):
     forecast: ForecastView | None
     log: list[LogEntryView] | None
     ahead: UnitsAhead | None = None
-    pods: list[KnownPod] = Field(default_factory=list)
+    pods: list[PodOnNode] = Field(default_factory=list)
     pod_count: int = 0
     changes: KnownChanges | None = None
     remembered: RememberedUnit | None = None
@@ -94,14 +101,17 @@ def show_unit(
         remembered = remember(log or (), sources.last_run(f"{namespace}/{name}"), at)
         return page.model_copy(update={"remembered": remembered})
     answers = StateAnswers(state.shared, lambda: state.is_leader, state.now)
-    pods = state.shared.ask(known_pods, f"{namespace}/{name}")
+    pods = list_pods(state.shared, f"{namespace}/{name}")
+    shown_pods = pods[:MAX_PODS] if visitor.session is None else []
     found = {
         "unit": answers.queue_unit(namespace, name),
         "explain": explain_unit(answers, namespace, name),
         "state": lifecycle_state_of(facts.record),
         "forecast": None if at is not None else _forecast(sources, namespace, name),
         "ahead": find_units_ahead(state, facts, visitor),
-        "pods": pods[:MAX_PODS] if visitor.session is None else [],
+        "pods": [
+            PodOnNode(name=pod, node=node) for pod, node in locate_pods(state.shared, shown_pods)
+        ],
         "pod_count": len(pods),
         "changes": None if at is not None else kept.find(facts.record.uid),
     }

@@ -71,8 +71,8 @@ def test_yaml_is_read_as_what_was_written(modules: Window, value: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "want"),
     [
-        ({}, "kubectl get job.v1.batch train --output yaml --namespace team"),
-        ({"apiVersion": "v1", "kind": "Pod"}, "kubectl get pod train --output yaml --namespace team"),
+        ({}, "kubectl get job.v1.batch train --output yaml --namespace a"),
+        ({"apiVersion": "v1", "kind": "Pod"}, "kubectl get pod train --output yaml --namespace a"),
         ({"name": "--server=https://elsewhere.example"}, ""),
         ({"kind": "--token=x"}, ""),
         ({"apiVersion": "-batch/v1"}, ""),
@@ -85,7 +85,7 @@ def test_no_job_of_a_unit_is_an_option_of_kubectl(
     modules: Window, changes: dict[str, str], want: str
 ) -> None:
     job = {"apiVersion": "batch/v1", "kind": "Job", "name": "train"} | changes
-    assert call(modules, "kubectl", "yamlCommand", "team", job) == want
+    assert call(modules, "kubectl", "yamlCommand", "a", job) == want
 
 
 def test_paths_of_names_from_the_cluster_are_encoded(modules: Window) -> None:

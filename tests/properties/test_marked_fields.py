@@ -30,8 +30,8 @@ UNMARKED: Final = {
         VictimView.name
     """,
     "of the unit that the view stands in": """
-        ConsumerView.name KnownPod.name PodSetView.name ObjectMetaView.name ObjectMetaView.namespace
-        ObjectMetaView.uid
+        ConsumerView.name PodOnNode.name PodSetView.name ObjectMetaView.name
+        ObjectMetaView.namespace ObjectMetaView.uid
     """,
     "of the API server, which answers the caller's own token": """
         EventView.message EventView.reason EventsView.problem ManifestView.problem PodView.message

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
+from queue_insight.debug_api.explain_answers import ExplainAnswers
 from queue_insight.debug_api.insight_views import LogEntryView
 from queue_insight.insight.finished_run import FinishedRun
 from queue_insight.page.kept_changes import KEPT_SECONDS
@@ -15,7 +19,16 @@ from queue_insight.page.units_ahead import MAX_NAMED
 from queue_scheduler.engine.engine import Engine
 from shared_api.client.resource_types import ELASTIC_QUOTAS, QUEUE_UNITS
 from shared_api.testing.object_builders import elastic_quota_body, queue_unit_body
-from tests.queue_insight.page.page_kit import ROOT, TENANT, Browser, LoginWorld, PageWorld, browser
+from tests.queue_insight.page.page_kit import (
+    PATIENCE_SECONDS,
+    ROOT,
+    TENANT,
+    Browser,
+    LoginWorld,
+    PageWorld,
+    browser,
+    served_page,
+)
 from tests.queue_scheduler.shell_kit import ShellKit
 
 THEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -149,6 +162,52 @@ def test_a_unit_that_never_was_is_no_error(client: Browser) -> None:
     got = client.get("/page/units/default/never").json()
     assert (got["unit"], got["log"]) == (None, None)
     assert got["remembered"] == {"seen": None, "run": None}
+
+
+def test_a_search_in_the_record_holds_up_no_other_view(kit: ShellKit) -> None:
+    searched, go_on = threading.Event(), threading.Event()
+
+    def search(_: str) -> None:
+        searched.set()
+        assert go_on.wait(PATIENCE_SECONDS)
+
+    class SlowRecord(LoginWorld):
+        def sources(self) -> PageSources:
+            return super().sources()._replace(last_run=search, kept_seconds=60.0)
+
+    world = SlowRecord(kit)
+    world.reviews.users["token-of-eve"] = {"username": "eve"}
+    world.readable["eve"] = {""}
+    with served_page(world) as url, Browser(url) as root, Browser(url) as eve:
+        root.log_in(ROOT)
+        eve.log_in("token-of-eve")
+        with ThreadPoolExecutor(2) as threads:
+            slow = threads.submit(root.get, "/page/units/default/never")
+            assert searched.wait(PATIENCE_SECONDS)
+            other = threads.submit(eve.get, "/page/overview")
+            try:
+                assert other.result(5.0).status_code == 200
+            finally:
+                go_on.set()
+            assert slow.result().json()["remembered"] == {"seen": None, "run": None}
+
+
+def test_changes_found_for_a_unit_are_not_those_of_the_next_of_its_name(
+    kit: ShellKit, world: RunWorld, client: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explain = ExplainAnswers.explain_with_changes
+
+    def explain_and_replace(*asked: Any) -> Any:
+        found = explain(*asked)
+        kit.shared.apply(Engine.on_queue_unit_gone, kit.client.get(QUEUE_UNITS, "default", "high"))
+        kit.direct.delete("queueunits", "high", "default")
+        kit.add_unit("high", cpu=2, priority=5)
+        return found
+
+    del world
+    monkeypatch.setattr(ExplainAnswers, "explain_with_changes", explain_and_replace)
+    assert client.get("/page/units/default/high/changes").json()["changes"]
+    assert client.get("/page/units/default/high").json()["changes"] is None
 
 
 def test_at_an_earlier_time_nothing_later_is_remembered(world: RunWorld, client: Browser) -> None:
