@@ -26,6 +26,7 @@ MAY_NAME: Final = re.compile(
 UNMARKED: Final = {
     "of the unit that the view is about, and hidden with it": """
         EvictorView.name ExplainView.name ExplainView.pods_not_ready ForecastView.name
+        JobRow.job JobRow.name JobRow.starts JobRow.user
         UnitAhead.name UnitView.name UnitView.pods_not_ready UnitView.uid UpstreamUnit.name
         VictimView.name
     """,
@@ -38,7 +39,8 @@ UNMARKED: Final = {
         PodView.name PodView.reason PodsView.problem
     """,
     "of the unit that the caller asks about, and of queues and quotas": """
-        ChangeView.description PatchView.name PatchView.namespace SparedView.message
+        ChangeView.description PatchView.name PatchView.namespace QueueName.name
+        QueueName.namespace QuotaName.name QuotaName.namespace SparedView.message
     """,
     "of a manifest that the caller sends": """
         TriedError.message TriedJob.message TriedJob.name TriedJob.unit TriedPodSet.name
