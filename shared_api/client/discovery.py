@@ -66,7 +66,7 @@ def served_kinds(client: RawReader, group: str, version: str) -> dict[str, Serve
         return {}
     try:
         resources = _resource_list.decode(body).resources or ()
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
         raise MalformedAnswer(f"the answer to discovery cannot be read: {error}") from error
     return {
         each.name: ServedKind(

@@ -204,7 +204,7 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     """
     try:
         said = _status_decoder.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
         said = _Status(message=body[:MAX_MESSAGE_CHARS].decode("utf-8", "replace").strip())
     return status_error(
         status,

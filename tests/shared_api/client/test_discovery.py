@@ -70,6 +70,25 @@ def test_a_server_that_does_not_answer_is_a_failure(given: Answer, want: type[Ap
         served_kinds(client, "ray.io", "v1")
 
 
+class Body:
+    """Answers with one body."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def get_raw(self, path: str) -> bytes:
+        del path
+        return self._body
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>", b'{"resources": [{"name": "\xff"}]}', b'{"a":' + b"[" * 100_000]
+)
+def test_whatever_is_no_list_of_kinds_is_a_failure(body: bytes) -> None:
+    with pytest.raises(MalformedAnswer):
+        served_kinds(Body(body), "ray.io", "v1")
+
+
 CHECKS = {
     "kind": "APIResourceList",
     "resources": [{"name": "admissionchecks", "kind": "AdmissionCheck", "namespaced": False}],

@@ -59,6 +59,8 @@ def test_status_and_reason_decide_the_class(status: int, reason: str, want: type
         (b"", ""),
         (b"x" * 10_000, "x" * MAX_MESSAGE_CHARS),
         (b'{"message": 3}', '{"message": 3}'),
+        (b'{"a":' + b"[" * 100_000, ('{"a":' + "[" * 100_000)[:MAX_MESSAGE_CHARS]),
+        (b'{"message": "\xff"}', '{"message": "\N{REPLACEMENT CHARACTER}"}'),
     ],
 )
 def test_a_body_that_is_not_a_status_becomes_the_message(body: bytes, want: str) -> None:
