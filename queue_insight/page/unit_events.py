@@ -92,7 +92,7 @@ def read_events(client: VisitorClient, unit: UnitObjects) -> EventsView:
         except ApiFailure as failure:
             problem = in_words(failure)
             break  # the next is likely to end alike, and takes as long
-        found.extend(map(_show_event, listed.items or ()))
+        found.extend(map(_show_event, (listed.items or ())[:EVENTS_PAGE]))
         more = more or bool(listed.metadata.more)
     found.sort(key=lambda each: each.time or "", reverse=True)
     return EventsView(

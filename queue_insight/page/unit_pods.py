@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -16,7 +16,9 @@ from shared_api.debug_api.views import View
 from shared_api.objects.queue_unit import ConsumerReference
 
 MAX_PODS: Final = 200
-"""Pods that are listed of a job, by one request."""
+"""Pods that are listed of a job."""
+PODS_PAGE: Final = 50
+"""How many of them by one request: its answer is bounded, and a pod may have some 80 kB."""
 MAX_NAMED: Final = 30
 """Pods that are asked for by name, by one request each, where no label says which a job has."""
 MAX_LABEL: Final = 63
@@ -27,7 +29,11 @@ _POD_LABELS: Final = {
     ("jobset.x-k8s.io", "JobSet"): ("jobset.sigs.k8s.io/jobset-name", "name"),
     ("kubeflow.org", "PyTorchJob"): ("training.kubeflow.org/job-name", "name"),
     ("kubeflow.org", "TFJob"): ("training.kubeflow.org/job-name", "name"),
+    ("kubeflow.org", "XGBoostJob"): ("training.kubeflow.org/job-name", "name"),
+    ("kubeflow.org", "PaddleJob"): ("training.kubeflow.org/job-name", "name"),
+    ("kubeflow.org", "JAXJob"): ("training.kubeflow.org/job-name", "name"),
     ("kubeflow.org", "MPIJob"): ("training.kubeflow.org/job-name", "name"),
+    ("trainer.kubeflow.org", "TrainJob"): ("jobset.sigs.k8s.io/jobset-name", "name"),
     ("ray.io", "RayCluster"): ("ray.io/cluster", "name"),
 }
 """By group and kind of a job: the label of its pods, and which of the job's fields it has. By a
@@ -113,8 +119,18 @@ class _PodSpec(Wire):
     node_name: str = ""
 
 
+class _Owner(Wire):
+    api_version: str = ""
+    kind: str = ""
+    controller: bool | None = None
+
+
+class _PodMeta(Meta):
+    owner_references: list[_Owner] | None = None
+
+
 class _Pod(Wire):
-    metadata: Meta = msgspec.field(default_factory=Meta)
+    metadata: _PodMeta = msgspec.field(default_factory=_PodMeta)
     spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
     status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 
@@ -139,18 +155,19 @@ def read_pods(client: VisitorClient, unit: UnitObjects) -> PodsView:
     selector = _pod_selector(unit.job)
     try:
         if selector:
-            query = {"labelSelector": selector, "limit": str(MAX_PODS)}
-            listed = decode(_pod_lists, client.get_raw(PODS.path(segment(unit.namespace)), query))
-            found, more = listed.items or [], bool(listed.metadata.more)
+            for page in _list_pods(client, unit.namespace, selector):
+                found.extend(page.items or ())
+                more = bool(page.metadata.more)
         else:
-            for each in unit.pods[:MAX_NAMED]:
-                found.extend(_read_pod(client, unit.namespace, each.name))
+            for name in _pod_names(unit)[:MAX_NAMED]:
+                found.extend(_read_pod(client, unit.namespace, name))
     except ApiFailure as failure:
         problem = in_words(failure)
+    found = [each for each in found if not _is_of_other_kind(each, unit.job)]
     names = {each.metadata.name for each in found}
     return PodsView(
-        pods=list(map(_show_pod, found)),
-        more=more,
+        pods=list(map(_show_pod, found[:MAX_PODS])),
+        more=more or len(found) > MAX_PODS,
         left_out=sum(each.name not in names for each in unit.pods),
         problem=problem,
     )
@@ -159,12 +176,48 @@ def read_pods(client: VisitorClient, unit: UnitObjects) -> PodsView:
 def _pod_selector(job: ConsumerReference | None) -> str:
     if job is None:
         return ""
-    group = job.api_version.rpartition("/")[0]
-    label, field = _POD_LABELS.get((group, job.kind), ("", ""))
+    label, field = _POD_LABELS.get((_group_of(job.api_version), job.kind), ("", ""))
     value = job.uid if field == "uid" else job.name
     # Commas and the like would make another selector of it.
     is_value = is_segment(value) and len(value) <= MAX_LABEL
     return f"{label}={value}" if label and is_value else ""
+
+
+def _list_pods(client: VisitorClient, namespace: str, selector: str) -> Iterator[_PodList]:
+    query = {"labelSelector": selector, "limit": str(PODS_PAGE)}
+    for _ in range(MAX_PODS // PODS_PAGE):
+        page = decode(_pod_lists, client.get_raw(PODS.path(segment(namespace)), query))
+        yield page
+        if not page.metadata.more:
+            return
+        query["continue"] = page.metadata.more
+
+
+def _pod_names(unit: UnitObjects) -> list[str]:
+    known = [each.name for each in unit.pods]
+    job = unit.job
+    if job is None or (job.api_version, job.kind) != ("v1", PODS.kind):
+        return known
+    return list(dict.fromkeys([job.name, *known]))  # it may have ended
+
+
+def _is_of_other_kind(pod: _Pod, job: ConsumerReference | None) -> bool:
+    """Return whether a pod is of a job of the same name and of another kind: some share a label."""
+    owners = pod.metadata.owner_references or ()
+    if job is None:
+        return False
+    group = _group_of(job.api_version)
+    return any(
+        each.controller
+        and each.kind != job.kind
+        and _group_of(each.api_version) == group
+        and (group, each.kind) in _POD_LABELS
+        for each in owners
+    )
+
+
+def _group_of(api_version: str) -> str:
+    return api_version.rpartition("/")[0]
 
 
 def _read_pod(client: VisitorClient, namespace: str, name: str) -> list[_Pod]:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from queue_insight.page.unit_pods import MAX_NAMED, MAX_PODS, PodView, read_pods
-from shared_api.client.errors import Timeout
+from queue_insight.page.unit_pods import MAX_NAMED, MAX_PODS, PODS_PAGE, PodView, read_pods
+from shared_api.client.errors import AnswerTooLarge, ApiFailure, Timeout
+from shared_api.client.transport import Request
 from shared_api.objects.meta import Uid
 from tests.queue_insight.page.visitor_kit import JOB, PlayedApi, unit
 
@@ -22,14 +23,95 @@ def pod(name: str, node: str = "n1", **status: Any) -> dict[str, Any]:
 
 
 def test_the_pods_of_a_job_are_listed_by_their_label() -> None:
-    listed = {"items": [pod("ended", phase="Failed")], "metadata": {"continue": "c"}}
-    api = PlayedApi({PODS: listed})
+    api = PlayedApi({PODS: {"items": [pod("ended", phase="Failed")], "metadata": {}}})
     got = read_pods(api.client(), unit(JOB, "new"))
     assert [(each.name, each.phase) for each in got.pods] == [("ended", "Failed")]
-    assert (got.more, got.left_out, got.problem) == (True, 1, "")
+    assert (got.more, got.left_out, got.problem) == (False, 1, "")
     (asked,) = api.asked
-    want = {"labelSelector": "batch.kubernetes.io/controller-uid=job-uid", "limit": str(MAX_PODS)}
+    want = {"labelSelector": "batch.kubernetes.io/controller-uid=job-uid", "limit": str(PODS_PAGE)}
     assert dict(asked.query) == want
+
+
+def pages(last: int | ApiFailure) -> PlayedApi:
+    """Return an API server with that many pages of pods, or whose third one fails."""
+
+    def page(request: Request) -> dict[str, Any] | ApiFailure:
+        query = dict(request.query)
+        number = int(query.get("continue", "0"))
+        if isinstance(last, ApiFailure) and number == 2:
+            return last
+        items = [pod(f"p{number}-{n}") for n in range(int(query["limit"]))]
+        more = "" if number + 1 == last else str(number + 1)
+        return {"items": items, "metadata": {"continue": more}}
+
+    return PlayedApi({PODS: page})
+
+
+def test_many_pods_are_read_in_pages() -> None:
+    """The answer to one request is bounded in bytes, whatever is in the pods."""
+    api = pages(last=3)
+    got = read_pods(api.client(), unit(JOB))
+    assert (len(got.pods), got.more, len(api.asked)) == (3 * PODS_PAGE, False, 3)
+    assert got.pods[-1].name == f"p2-{PODS_PAGE - 1}"
+    api = pages(last=1000)
+    got = read_pods(api.client(), unit(JOB))
+    assert (len(got.pods), got.more) == (MAX_PODS, True)
+    assert len(api.asked) == MAX_PODS // PODS_PAGE
+
+
+def test_pages_before_one_that_fails_are_shown() -> None:
+    got = read_pods(pages(AnswerTooLarge("t", sent=True)).client(), unit(JOB))
+    assert len(got.pods) == 2 * PODS_PAGE
+    assert "more than 4 MiB" in got.problem
+
+
+def test_no_more_pods_are_shown_than_were_asked_for() -> None:
+    api = PlayedApi({PODS: {"items": [pod(f"p{n}") for n in range(MAX_PODS + 1)]}})
+    got = read_pods(api.client(), unit(JOB))
+    assert (len(got.pods), got.more) == (MAX_PODS, True)
+
+
+TRAIN = "training.kubeflow.org/job-name=train"
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "selector"),
+    [
+        ("kubeflow.org/v1", "PyTorchJob", TRAIN),
+        ("kubeflow.org/v1", "XGBoostJob", TRAIN),
+        ("kubeflow.org/v1", "PaddleJob", TRAIN),
+        ("kubeflow.org/v1", "JAXJob", TRAIN),
+        ("kubeflow.org/v2beta1", "MPIJob", TRAIN),
+        ("trainer.kubeflow.org/v1alpha1", "TrainJob", "jobset.sigs.k8s.io/jobset-name=train"),
+        ("jobset.x-k8s.io/v1alpha2", "JobSet", "jobset.sigs.k8s.io/jobset-name=train"),
+        ("ray.io/v1", "RayCluster", "ray.io/cluster=train"),
+    ],
+)
+def test_a_kind_has_its_label(api_version: str, kind: str, selector: str) -> None:
+    api = PlayedApi({PODS: {"items": []}})
+    read_pods(api.client(), unit(replace(JOB, api_version=api_version, kind=kind)))
+    assert [dict(each.query)["labelSelector"] for each in api.asked] == [selector]
+
+
+def test_pods_of_a_job_of_another_kind_and_the_same_name_are_left_out() -> None:
+    def owned(kind: str, api_version: str = "kubeflow.org/v1") -> dict[str, Any]:
+        found = pod(kind)
+        owner = {"kind": kind, "apiVersion": api_version, "name": "train", "controller": True}
+        found["metadata"]["ownerReferences"] = [owner]
+        return found
+
+    items = [owned("PyTorchJob"), owned("TFJob"), owned("Job", "batch/v1"), pod("bare")]
+    api = PlayedApi({PODS: {"items": items}})
+    job = replace(JOB, api_version="kubeflow.org/v1", kind="PyTorchJob")
+    got = read_pods(api.client(), unit(job))
+    assert [each.name for each in got.pods] == ["PyTorchJob", "Job", "bare"]
+
+
+def test_a_pod_that_is_a_job_is_shown_after_its_end() -> None:
+    api = PlayedApi({f"{PODS}/train": pod("train", phase="Succeeded")})
+    got = read_pods(api.client(), unit(replace(JOB, api_version="v1", kind="Pod")))
+    assert [(each.name, each.phase) for each in got.pods] == [("train", "Succeeded")]
+    assert api.paths == [f"{PODS}/train"]
 
 
 @pytest.mark.parametrize("uid", ["", "a,b=c", "a in (b)", "x" * 64])
