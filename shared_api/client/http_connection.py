@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 RECEIVE_BYTES: Final = 16_384
 """Most bytes per call: as many as a TLS record has, so that a call always takes it whole."""
 MAX_HEAD_BYTES: Final = 262_144
-"""Longest status line and headers together; the API server's take less than 1 KiB."""
+"""Longest status line and headers together, or what follows a body; the API server's take less than
+1 KiB."""
 MAX_BODY_BYTES: Final = 268_435_456
 """256 MiB: a list page of 500 objects of half a MiB each, far more than etcd's limit makes
 usual."""
@@ -92,8 +93,7 @@ class _ResponseParts:
         Raises:
             _BrokenResponseError: They do not belong to a response, or exceed a limit.
         """
-        if not self.status:
-            self.head_bytes += len(data)
+        before = self.body_bytes
         try:
             self.parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -101,7 +101,9 @@ class _ResponseParts:
                 self.surplus = True
                 return
             raise _BrokenResponseError(f"not an HTTP response: {error}") from error
-        if not self.status and self.head_bytes > MAX_HEAD_BYTES:
+        # Headers follow a chunked body as well, and have no end of their own.
+        self.head_bytes = self.head_bytes + len(data) if self.body_bytes == before else 0
+        if self.head_bytes > MAX_HEAD_BYTES:
             raise _BrokenResponseError(f"a head of more than {MAX_HEAD_BYTES} bytes")
         if self.body_bytes > self._max_body_bytes:
             raise _TooLargeError(f"a body of more than {self._max_body_bytes} bytes")

@@ -172,6 +172,17 @@ def test_a_head_above_the_limit_is_refused(
         transport.send(GET, PATIENCE_SECONDS)
 
 
+@pytest.mark.parametrize("body", [b"", chunk(b"{}")])
+def test_headers_after_a_body_have_the_limit_of_a_head(
+    server: ScriptedServer, transport: HttpTransport, monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    monkeypatch.setattr(http_connection, "MAX_HEAD_BYTES", 1_000)
+    pieces = [CHUNKED_HEAD + body + b"0\r\nX-Filler: ", *[b"f" * 300] * 9]
+    server.plays(sends(*pieces, then=server.hangs))
+    with pytest.raises(ConnectionLost, match="more than 1000 bytes"):
+        transport.send(GET, PATIENCE_SECONDS)
+
+
 def test_a_body_above_the_limit_of_its_transport_is_refused(server: ScriptedServer) -> None:
     settings = connection_settings(server.url, FixedLogin(Login()))
     with closing(HttpTransport(settings, SystemClock(), max_body_bytes=1_000)) as transport:
