@@ -53,6 +53,9 @@ MAX_ADDRESSES: Final = 1000
 
 MAX_REVIEWS: Final = 64
 """Namespaces that one request asks the API server about; the next one asks about further ones."""
+REVIEW_SECONDS: Final = 5.0
+"""How long a request asks about further namespaces: while the API server is slow, each review takes
+seconds, and the request has a place that others wait for."""
 REVIEWS: Final = 8
 """Logins that wait for the API server at once, on threads of their own: while it is slow, those who
 have logged in before are answered."""
@@ -203,17 +206,18 @@ class LoggedInVisitors:
     def _reader_of(self, caller: Caller) -> MayRead:
         """Return a check of what namespaces a caller may read, by at most `MAX_REVIEWS` reviews."""
         known: dict[str, ReviewResult] = {}  # a view asks about each of its units
-        reviewed = 0
+        reviewed, seconds = 0, 0.0
 
         def may_read(namespace: str) -> bool:
-            nonlocal reviewed
-            result = known.get(namespace)
-            if result is None or result.until <= self._clock.monotonic():
+            nonlocal reviewed, seconds
+            result, now = known.get(namespace), self._clock.monotonic()
+            if result is None or result.until <= now:
                 right = list_units_in(namespace)
                 result = self._authorizer.cached_right(caller, right)
-                if result is None and reviewed < MAX_REVIEWS:
+                if result is None and reviewed < MAX_REVIEWS and seconds < REVIEW_SECONDS:
                     reviewed += 1
                     result = self._authorizer.judge(caller, right)
+                    seconds += self._clock.monotonic() - now
                 if result is None:
                     return False  # a later request asks about it
                 known[namespace] = result

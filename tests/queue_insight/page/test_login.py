@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
+from typing import Any
 
 import pytest
 from fastapi import HTTPException, Request
@@ -207,6 +208,25 @@ def test_one_request_asks_about_few_namespaces_and_a_later_one_about_more(
         assert sum(map(ann.may_read, spaces)) == readable
         assert sum(map(ann.may_read, spaces)) == readable, "the same within a request"
         kit.clock.advance(20)
+
+
+def test_of_a_slow_api_server_one_request_asks_for_some_seconds(
+    world: LoginWorld, kit: ShellKit
+) -> None:
+    allows, asked = world.reviews.allows, list[str]()
+
+    def allow_slowly(spec: dict[str, Any]) -> bool:
+        asked.append(spec["resourceAttributes"]["namespace"])
+        kit.clock.advance(2.0)
+        return allows(spec)
+
+    ann = visitor(world)
+    world.reviews.allows = allow_slowly
+    spaces = [f"space-{number}" for number in range(9)]
+    world.readable["ann"].update(spaces)
+    assert sum(map(ann.may_read, spaces)) == 3
+    assert asked == spaces[:3]
+    assert sum(map(visitor(world).may_read, spaces)) == 6, "a later request asks about others"
 
 
 def test_results_for_many_namespaces_are_kept_until_all_are_known(world: LoginWorld) -> None:
