@@ -10,6 +10,9 @@ from shared_api.client.errors import MalformedAnswer
 
 T = TypeVar("T")
 
+MAX_OBJECTS: Final = 100_000
+"""Objects in an answer: a page of 50 pods has some 20,000 with their managed fields, while four MiB
+of empty objects take two GB once they are decoded."""
 MAX_TEXT: Final = 1024
 """Characters of a text that are shown: as long as the message of an event may be."""
 
@@ -37,6 +40,8 @@ def decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
     Raises:
         MalformedAnswer: It is not what was asked for.
     """
+    if body.count(b"{") > MAX_OBJECTS:
+        raise MalformedAnswer(f"an answer has more than {MAX_OBJECTS} objects")
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from queue_insight.page.api_answers import MAX_OBJECTS
 from queue_insight.page.unit_pods import MAX_NAMED, MAX_PODS, PODS_PAGE, PodView, read_pods
 from shared_api.client.errors import AnswerTooLarge, ApiFailure, Timeout
 from shared_api.client.transport import Request
@@ -199,4 +200,10 @@ def test_a_long_text_is_cut() -> None:
 
 def test_an_answer_that_is_no_list_is_said() -> None:
     got = read_pods(PlayedApi({PODS: {"items": 3}}).client(), unit(JOB, "a"))
+    assert (got.problem, got.pods) == ("The answer of the API server cannot be read.", [])
+
+
+def test_an_answer_of_too_many_objects_is_not_decoded() -> None:
+    api = PlayedApi({PODS: b'{"items": [' + b"{}," * MAX_OBJECTS + b"{}]}"})
+    got = read_pods(api.client(), unit(JOB))
     assert (got.problem, got.pods) == ("The answer of the API server cannot be read.", [])
