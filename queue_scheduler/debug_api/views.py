@@ -421,31 +421,41 @@ def encode_upstream_queue(name: str, units: Iterable[UnitFacts]) -> bytes:
     return to_json(name) + b":" + to_json(shown, by_alias=True)
 
 
+MAX_NESTED: Final = 64
+"""Levels of quotas in an answer. Twice as many as those of a tree that is in use may have; anyone
+who may create quotas can nest more, and an answer with some hundred could not be encoded."""
+
+
 def view_quotas(engine: Engine, *, leader: bool) -> QuotaTreePage:
     """Return quotas nested by parent; those with an unknown parent stand at the top.
+
+    So do those deeper than `MAX_NESTED`.
 
     Args:
         engine: A fork, as all numbers of a quota are computed.
         leader: Whether this replica decides.
     """
-    views = view_all_quotas(engine.plugins)
-    by_name = {view.name: view for view in views}
+    by_name = {view.name: view for view in view_all_quotas(engine.plugins)}
     children: dict[str, list[QuotaView]] = {}
     for view in by_name.values():
         children.setdefault(view.parent if view.parent in by_name else "", []).append(view)
     seen: set[str] = set()
 
-    def node(view: QuotaView) -> QuotaNodeView:
+    def node(view: QuotaView, level: int) -> QuotaNodeView:
         seen.add(view.name)
-        below = [child for child in children.get(view.name, []) if child.name not in seen]
-        nodes = [node(child) for child in sorted(below, key=lambda v: v.name)]
-        return QuotaNodeView.of(view, children=nodes)
+        below = children.get(view.name, []) if level < MAX_NESTED else []
+        below = [child for child in below if child.name not in seen]
+        return QuotaNodeView.of(view, children=[node(child, level + 1) for child in _sorted(below)])
 
-    roots = [node(view) for view in sorted(children.get("", []), key=lambda v: v.name)]
-    # Members of a cycle have no root.
-    roots += [node(view) for name, view in sorted(by_name.items()) if name not in seen]
+    # Members of a cycle have no root, and those that stand too deep are in no tree yet.
+    tops = (*_sorted(children.get("", ())), *_sorted(by_name.values()))
+    roots = [node(view, 1) for view in tops if view.name not in seen]
     problems = [_without_quotas(name) for name in without_views(engine.plugins)]
     return QuotaTreePage(leader=leader, items=roots, problems=problems)
+
+
+def _sorted(views: Iterable[QuotaView]) -> list[QuotaView]:
+    return sorted(views, key=lambda view: view.name)
 
 
 def _without_quotas(plugin: str) -> str:

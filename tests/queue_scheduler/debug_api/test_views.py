@@ -284,6 +284,20 @@ def test_a_cycle_is_shown_and_ends(kit: ShellKit) -> None:
     assert sorted(shown) == ["a", "b", "team"]
 
 
+def test_a_chain_of_many_quotas_is_shown_in_pieces(kit: ShellKit) -> None:
+    names = [f"deep-{number}" for number in range(1000)]
+    for parent, name in zip(["", *names], names, strict=False):
+        kit.add_quota(name, 1, parent=parent)
+    page = views.view_quotas(kit.shared.fork(), leader=True)
+    shown, level, levels = list[str](), page.items, 0
+    while level:
+        shown += [node.name for node in level]
+        level, levels = [child for node in level for child in node.children], levels + 1
+    assert sorted(shown) == sorted([*names, "team"])
+    assert levels == views.MAX_NESTED
+    assert msgspec.json.decode(page.model_dump_json())["items"]
+
+
 @pytest.mark.usefixtures("busy")
 def test_upstreams_paths_have_content(api: StateAnswers) -> None:
     job = {"apiVersion": "batch/v1", "kind": "Job", "name": "train"}
