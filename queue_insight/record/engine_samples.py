@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from queue_insight.record.samples import (
     NOTHING,
     WHOLE,
+    NamespaceSets,
     Sample,
     amounts_of,
     bin_of,
+    join_sets,
     names_of,
     of_queue,
     of_quota,
     sets_of,
 )
-from queue_scheduler.cache.known_units import count_admitted, count_pending, occupying_units
+from queue_scheduler.cache.known_units import count_admitted, count_pending
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_questions import view_all_quotas
@@ -63,20 +66,25 @@ class _Quota:
         self.namespaces_of: defaultdict[str, set[str]] = defaultdict(set)
         self.waits = _Waits()
 
+    @cached_property  # once all units are counted: each of its queues asks
+    def sets(self) -> NamespaceSets | None:
+        """Whose units are charged to it, by queue."""
+        return sets_of(self.namespaces_of.values())
+
 
 class _Subtree:
     """What is counted of a quota and all quotas below it."""
 
-    def __init__(self, own: _Quota, below: Iterable[_Subtree]) -> None:
+    def __init__(self, own: _Quota, below: Sequence[_Subtree]) -> None:
         self.pending, self.admitted = own.pending, own.admitted
-        charged = frozenset(name for names in own.namespaces_of.values() for name in names)
-        self.sets = {charged, frozenset(own.pending_from)}
+        charged = set[str]().union(*own.namespaces_of.values())
+        own_sets = sets_of((charged, own.pending_from))
+        self.sets = join_sets((own_sets, *(each.sets for each in below)))
         self.waits = _Waits()
         self.waits.add_all(own.waits)
         for each in below:
             self.pending += each.pending
             self.admitted += each.admitted
-            self.sets |= each.sets
             self.waits.add_all(each.waits)
 
 
@@ -103,6 +111,7 @@ class _Count:
         self._engine = engine
         self._views = {view.name: view for view in view_all_quotas(engine.plugins)}
         self._quotas: defaultdict[str, _Quota] = defaultdict(_Quota)
+        self._quotas_of: defaultdict[str, set[str]] = defaultdict(set)  # by queue
         self._used: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._waits: defaultdict[str, _Waits] = defaultdict(_Waits)
         self._all_waits = _Waits()
@@ -116,7 +125,6 @@ class _Count:
 
     def _count_units(self) -> None:
         engine, known = self._engine, set[str]()
-        occupying = {record.key for record in occupying_units(engine.units)}
         for record in engine.units:
             namespace, info = record.unit.metadata.namespace, record.info
             if info is not None:
@@ -124,12 +132,13 @@ class _Count:
                 if record.state in PENDING:
                     quota.pending += 1
                     quota.pending_from.add(namespace)
-                elif record.key in occupying:
+                elif record.occupies:
                     quota.admitted += 1
             charge = engine.usage.charge_of(record.uid)
             if charge is not None:
                 known.add(record.uid)
                 self._quotas[charge.quota].namespaces_of[record.queue_name].add(namespace)
+                self._quotas_of[record.queue_name].add(charge.quota)
                 self._used[record.queue_name].update(charge.amounts)
         for uid in engine.usage:
             charge = None if uid in known else engine.usage.charge_of(uid)
@@ -144,18 +153,19 @@ class _Count:
         below: defaultdict[str, list[str]] = defaultdict(list)
         for view in self._views.values():
             below[view.parent if view.parent in self._views else ""].append(view.name)
-        seen: set[str] = set()
-
-        def sum_up(name: str) -> _Subtree:
-            seen.add(name)
-            children = [sum_up(each) for each in below[name] if each not in seen]
-            self._trees[name] = _Subtree(self._quotas[name], children)
-            return self._trees[name]
-
-        for name in (*below[""], *self._views):  # members of a cycle have no root
-            if name not in seen:
-                sum_up(name)
-                yield name
+        children: dict[str, list[str]] = {}
+        for root in (*below[""], *self._views):  # members of a cycle have no root
+            if root in children:
+                continue
+            yield root
+            # Without recursion: anyone who may create quotas can nest a thousand of them.
+            ordered = [root]
+            for name in ordered:  # it grows: those below follow
+                children[name] = [each for each in below[name] if each not in children]
+                ordered += children[name]
+            for name in reversed(ordered):
+                trees = [self._trees[each] for each in children[name]]
+                self._trees[name] = _Subtree(self._quotas[name], trees)
 
     def sample_of_whole(self) -> Sample:
         units, names = self._engine.units, self._queue_names()
@@ -167,7 +177,7 @@ class _Count:
             admitted=sum(count_admitted(units, name) for name in names),
             used=amounts_of(used),
             waits=dict(self._all_waits.bins),
-            namespaces=sets_of(each for name in self._roots for each in self._trees[name].sets),
+            namespaces=join_sets(self._trees[name].sets for name in self._roots),
             admitted_from=names_of(self._all_waits.namespaces),
         )
 
@@ -181,20 +191,18 @@ class _Count:
                 admitted=count_admitted(units, name),
                 used=amounts_of(self._used[name]),
                 waits=dict(waits.bins),
-                namespaces=sets_of(self._sets_of_queue(name)),
+                namespaces=self._sets_of_queue(name),
                 admitted_from=names_of(waits.namespaces),
             )
         return found
 
-    def _sets_of_queue(self, name: str) -> Iterator[set[str]]:
-        """Yield whose units are charged to each quota of a queue, by queue.
+    def _sets_of_queue(self, name: str) -> NamespaceSets | None:
+        """Return whose units are charged to each quota of a queue, by queue.
 
         What a queue uses, and what a quota does less what its other queues use, are the same sums:
         where one of them would tell about one or two namespaces, none is shown.
         """
-        for quota in self._quotas.values():
-            if name in quota.namespaces_of:
-                yield from quota.namespaces_of.values()
+        return join_sets(self._quotas[each].sets for each in self._quotas_of[name])
 
     def samples_of_quotas(self) -> dict[str, Sample]:
         return {of_quota(view.name): self._sample_of_quota(view) for view in self._views.values()}
@@ -206,7 +214,7 @@ class _Count:
             admitted=tree.admitted,
             used=amounts_of(view.used),
             waits=dict(tree.waits.bins),
-            namespaces=sets_of(tree.sets),
+            namespaces=tree.sets,
             admitted_from=names_of(tree.waits.namespaces),
         )
 

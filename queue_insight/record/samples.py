@@ -119,13 +119,16 @@ def fold(samples: Sequence[Sample], count: int) -> Sample:
         admitted=round(sum(each.admitted for each in samples) / count, 2),
         used={resource: total // count for resource, total in used.items()},
         waits=dict(waits),
-        namespaces=_all_sets(each.namespaces for each in samples),
+        namespaces=join_sets(each.namespaces for each in samples),
         admitted_from=_all_names(each.admitted_from for each in samples),
     )
 
 
-def _all_sets(parts: Iterable[NamespaceSets | None]) -> NamespaceSets | None:
-    """Return all sets: what may not be seen of a minute may not be seen as part of an hour."""
+def join_sets(parts: Iterable[NamespaceSets | None]) -> NamespaceSets | None:
+    """Return all sets: what may not be seen of a minute may not be seen as part of an hour.
+
+    None: they are too many to name.
+    """
     found: set[tuple[str, ...]] = set()
     for each in parts:
         if each is None:

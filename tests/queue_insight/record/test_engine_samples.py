@@ -134,3 +134,26 @@ def test_a_queue_is_hidden_where_it_would_tell_about_its_neighbor_in_a_quota() -
     assert visible(got[of_quota("c")], set())
     assert not visible(got[of_queue("shared")], set())
     assert not visible(got[of_queue("c")], set())
+
+
+def test_a_chain_of_many_quotas_is_summed_up() -> None:
+    engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
+    for number in range(1000):
+        more: dict[str, Any] = {"parent": f"q{number - 1}"} if number else {}
+        engine.on_quota(elastic_quota(f"q{number}", max={"cpu": 9}, is_parent=True, **more))
+    engine.on_queue(queue("q20"))
+    put(engine, "u1", "q20", "n1")
+    got = take_samples(engine, [])
+    assert [got[of_quota(name)].pending for name in ("q0", "q20")] == [1, 1]
+    assert of_quota("q21") not in got
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_a_cycle_of_quotas_is_summed_up_once(length: int) -> None:
+    engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
+    for number in range(length):
+        parent = f"q{(number + 1) % length}"
+        engine.on_quota(elastic_quota(f"q{number}", max={"cpu": 9}, parent=parent))
+    got = take_samples(engine, [Admitted("q0", "q0", "n1", 1.0)])
+    assert sum(got[WHOLE].waits.values()) == 1
+    assert got[of_quota("q0")].admitted_from == ("n1",)
