@@ -56,6 +56,16 @@ def read_time(text: str | None) -> datetime | None:
         return None
 
 
+def read_seconds(text: str | None) -> float | None:
+    """Return the time of a text, as `read_time`, in whole seconds since the epoch.
+
+    With a fraction the last second of the year 9999 would be rounded up to the year after it, which
+    no `datetime` can be made of.
+    """
+    moment = read_time(text)
+    return None if moment is None else moment.replace(microsecond=0).timestamp()
+
+
 def read_past(text: str | None, now: datetime) -> datetime | None:
     """Return the time of a text, as `read_time`; None also for a time in the future.
 

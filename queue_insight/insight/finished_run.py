@@ -11,7 +11,7 @@ from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import PODS_READY, Phase
 from shared_api.resource_list import Amounts
-from shared_api.timestamps import read_time
+from shared_api.timestamps import read_seconds
 from shared_api.well_known_labels import USER
 
 
@@ -65,5 +65,4 @@ def running_since(unit: QueueUnit) -> float | None:
     if unit.status.phase != Phase.RUNNING:
         return None
     ready = find_condition(unit.status.conditions, PODS_READY)
-    since = None if ready is None else read_time(ready.last_transition_time)
-    return None if since is None else since.timestamp()
+    return None if ready is None else read_seconds(ready.last_transition_time)

@@ -16,7 +16,7 @@ from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import FINISHED, Phase, is_final
 from shared_api.resource_list import Amounts
-from shared_api.timestamps import read_time
+from shared_api.timestamps import read_seconds
 from shared_api.well_known_labels import read_quota_name
 
 _RESULTS: Final = {"finished": "succeeded", "failed": "failed", "deleted": "deleted"}
@@ -94,7 +94,6 @@ def job_of_record(key: str, record: CachedUnit, run: Job | None = None) -> Job:
     """
     unit = record.unit
     meta, consumer, phase = unit.metadata, unit.spec.consumer_ref, unit.status.phase
-    created = read_time(meta.creation_timestamp)
     kind, job = ("", "") if consumer is None else (consumer.kind, consumer.name)
     user = user_of(unit)
     return Job(
@@ -112,7 +111,7 @@ def job_of_record(key: str, record: CachedUnit, run: Job | None = None) -> Job:
         user=user,
         priority=record.priority,
         requests=demand_of(record),
-        created=None if created is None else created.timestamp(),
+        created=read_seconds(meta.creation_timestamp),
         started=running_since(unit) if run is None else run.started,
         ended=_ended_at(unit) if run is None else run.ended,
         words=_words_of(meta.name, meta.namespace, job, user),
@@ -127,8 +126,9 @@ def _quota_of_ended(unit: QueueUnit, run: Job | None) -> str:
 
 def _ended_at(unit: QueueUnit) -> float | None:
     finished = find_condition(unit.status.conditions, FINISHED)
-    at = None if finished is None else read_time(finished.last_transition_time)
-    return None if at is None or not is_final(unit) else at.timestamp()
+    if finished is None or not is_final(unit):
+        return None
+    return read_seconds(finished.last_transition_time)
 
 
 def job_of_run(run: FinishedRun) -> Job | None:

@@ -10,6 +10,7 @@ from shared_api.timestamps import (
     end_of_second,
     parse_time,
     read_past,
+    read_seconds,
     read_time,
     rfc3339,
     rfc3339_micro,
@@ -82,3 +83,21 @@ def test_a_time_in_whole_seconds_may_be_any_time_in_its_second() -> None:
     assert end_of_second("2026-11-01T12:00:00Z") == "2026-11-01T12:00:00.999999Z"
     assert end_of_second("2026-11-01T12:00:00.25Z") == "2026-11-01T12:00:00.999999Z"
     assert [end_of_second(text) for text in (None, "", "soon")] == [None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param("1970-01-01T00:01:00.9Z", "1970-01-01T00:01:00Z", id="a fraction"),
+        pytest.param("9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59Z", id="the last time"),
+        pytest.param("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z", id="the first time"),
+    ],
+)
+def test_seconds_are_a_time_again(text: str, want: str) -> None:
+    seconds = read_seconds(text)
+    assert seconds is not None
+    assert datetime.fromtimestamp(seconds, UTC) == parse_time(want)
+
+
+def test_what_is_no_time_has_no_seconds() -> None:
+    assert [read_seconds(text) for text in (None, "", "soon")] == [None, None, None]

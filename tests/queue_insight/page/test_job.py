@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from queue_insight.page.job import Job, job_of_record, job_of_run
+from queue_insight.page.job_list import no_outlook, show_jobs
 from shared_api.testing.virtual_clock import EPOCH
 from shared_api.timestamps import rfc3339
 from tests.queue_insight.page.job_kit import NOW, run, tell_unit
@@ -74,3 +75,10 @@ def test_a_job_whose_unit_is_gone() -> None:
     assert got is not None
     assert (got.key, got.namespace, got.name, got.state) == ("b/a", "b", "a", "finished")
     assert (got.waited(NOW), got.ran(NOW), got.words) == (10.0, 100.0, "a b bob")
+
+
+def test_a_time_at_the_end_of_time_is_shown(kit: ShellKit) -> None:
+    """A status may have any time, and the list of all is shown to all."""
+    tell_unit(kit, "late", created="9999-12-31T23:59:59.999999Z")
+    (row,) = show_jobs([job(kit, "late")], no_outlook, NOW)
+    assert row.created == "9999-12-31T23:59:59Z"
