@@ -79,7 +79,7 @@ class _Subtree:
         self.pending, self.admitted = own.pending, own.admitted
         charged = set[str]().union(*own.namespaces_of.values())
         own_sets = sets_of((charged, own.pending_from))
-        self.sets = join_sets((own_sets, *(each.sets for each in below)))
+        self.sets: NamespaceSets | None = join_sets((own_sets, *(each.sets for each in below)))
         self.waits = _Waits()
         self.waits.add_all(own.waits)
         for each in below:
@@ -110,6 +110,8 @@ class _Count:
     def __init__(self, engine: Engine, admitted: Sequence[Admitted]) -> None:
         self._engine = engine
         self._views = {view.name: view for view in view_all_quotas(engine.plugins)}
+        limits = (each for view in self._views.values() for each in (view.max, view.min))
+        self._limited = frozenset(resource for amounts in limits for resource in amounts)
         self._quotas: defaultdict[str, _Quota] = defaultdict(_Quota)
         self._quotas_of: defaultdict[str, set[str]] = defaultdict(set)  # by queue
         self._used: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -175,7 +177,7 @@ class _Count:
         return Sample(
             pending=sum(count_pending(units, name) for name in names),
             admitted=sum(count_admitted(units, name) for name in names),
-            used=amounts_of(used),
+            used=amounts_of(used, self._limited),
             waits=dict(self._all_waits.bins),
             namespaces=join_sets(self._trees[name].sets for name in self._roots),
             admitted_from=names_of(self._all_waits.namespaces),
@@ -189,7 +191,7 @@ class _Count:
             found[of_queue(name)] = Sample(
                 pending=count_pending(units, name),
                 admitted=count_admitted(units, name),
-                used=amounts_of(self._used[name]),
+                used=amounts_of(self._used[name], self._limited),
                 waits=dict(waits.bins),
                 namespaces=self._sets_of_queue(name),
                 admitted_from=names_of(waits.namespaces),
@@ -212,7 +214,7 @@ class _Count:
         return Sample(
             pending=tree.pending,
             admitted=tree.admitted,
-            used=amounts_of(view.used),
+            used=amounts_of(view.used, self._limited),
             waits=dict(tree.waits.bins),
             namespaces=tree.sets,
             admitted_from=names_of(tree.waits.namespaces),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -110,14 +110,17 @@ def fold(samples: Sequence[Sample], count: int) -> Sample:
         samples: Those that are kept.
         count: How many were taken; those that are not kept had nothing.
     """
-    used, waits = Counter[str](), Counter[int]()
+    used, waits, seen = Counter[str](), Counter[int](), Counter[str]()
     for each in samples:
         used.update(each.used)
         waits.update(each.waits)
+        seen.update(each.used.keys())
+    # Those that most samples have: what is used all the time is not left out for what passes by.
+    resources = sorted(seen, key=lambda each: (-seen[each], each))[:MAX_RESOURCES]
     return Sample(
         pending=round(sum(each.pending for each in samples) / count, 2),
         admitted=round(sum(each.admitted for each in samples) / count, 2),
-        used={resource: total // count for resource, total in used.items()},
+        used={resource: used[resource] // count for resource in resources},
         waits=dict(waits),
         namespaces=join_sets(each.namespaces for each in samples),
         admitted_from=_all_names(each.admitted_from for each in samples),
@@ -158,9 +161,20 @@ def names_of(names: Iterable[str]) -> tuple[str, ...] | None:
     return found if len(found) <= MAX_NAMES else None
 
 
-def amounts_of(amounts: Mapping[str, int]) -> dict[str, int]:
-    """Return amounts as a sample has them: those above 0, of so many resources at most."""
-    return dict(sorted((each, of) for each, of in amounts.items() if of)[:MAX_RESOURCES])
+def amounts_of(amounts: Mapping[str, int], limited: Container[str] = ()) -> dict[str, int]:
+    """Return amounts as a sample has them: those above 0, of so many resources at most.
+
+    A unit may request resources of any name, so it must not push out those that others look at.
+
+    Args:
+        amounts: The amounts.
+        limited: Resources that quotas limit: these come first, then those without a domain.
+    """
+    used = sorted(
+        (each for each, amount in amounts.items() if amount),
+        key=lambda each: (each not in limited, "/" in each, each),
+    )
+    return {each: amounts[each] for each in used[:MAX_RESOURCES]}
 
 
 def bin_of(seconds: float) -> int:

@@ -136,6 +136,20 @@ def test_a_queue_is_hidden_where_it_would_tell_about_its_neighbor_in_a_quota() -
     assert not visible(got[of_queue("c")], set())
 
 
+def test_a_unit_with_invented_resources_hides_no_use_of_others() -> None:
+    engine = tree_engine()
+    put(engine, "u1", "a", "n1", runs=True)
+    invented = {f"a{each}.example.com/x": 1 for each in range(30)}
+    meta = {"uid": "u2", "resourceVersion": "1"}
+    sets = [pod_set("main", requests=invented)]
+    grant = {"name": "main", "replicas": 1, "running": 1, "resources": invented}
+    body = queue_unit_body("u2", namespace="n2", quota="a", metadata=meta, podSet=sets)
+    body = with_status(body, phase="Running", admissions=[grant])
+    engine.on_queue_unit(to_struct(QueueUnit, body))
+    got = take_samples(engine, [])
+    assert [got[of].used["cpu"] for of in (WHOLE, of_queue("a"), of_quota("a"))] == [1_000] * 3
+
+
 def test_a_chain_of_many_quotas_is_summed_up() -> None:
     engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
     for number in range(1000):

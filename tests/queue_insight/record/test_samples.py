@@ -56,6 +56,22 @@ def test_amounts_have_few_resources_and_no_zeros() -> None:
     assert list(got) == [f"r{each:02}" for each in range(MAX_RESOURCES)]
 
 
+def test_resources_that_are_looked_at_come_first() -> None:
+    junk = {f"a{each}.example.com/x": 9 for each in range(50)}
+    got = amounts_of({**junk, "cpu": 1, "z.example.com/gpu": 2}, {"z.example.com/gpu"})
+    assert list(got)[:2] == ["z.example.com/gpu", "cpu"]
+
+
+def test_a_longer_time_has_few_resources_those_that_are_used_most_of_it() -> None:
+    minutes = [
+        Sample(used={"cpu": 2, **{f"a{minute}-{each}": 9 for each in range(15)}})
+        for minute in range(5)
+    ]
+    got = fold(minutes, 5)
+    assert len(got.used) == MAX_RESOURCES
+    assert got.used["cpu"] == 2
+
+
 @pytest.mark.parametrize("share", [0.5, 0.9])
 def test_quantiles_of_waits_are_close(share: float) -> None:
     rng = random.Random(3)
