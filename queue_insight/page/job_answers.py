@@ -111,8 +111,12 @@ class JobAnswers:
 def _readable(table: JobTable, visitor: Visitor) -> _Readable:
     if visitor.reads_all:
         return None
-    spaces = {job.namespace for job in chain(table.units, table.gone)}
-    return frozenset(each for each in sorted(spaces) if visitor.may_read(each))
+    # A request reviews the rights to some namespaces only. So first those that have units: of gone
+    # jobs there may be thousands, if each run makes a namespace of its own.
+    existing = sorted({job.namespace for job in table.units})
+    of_gone = dict.fromkeys(job.namespace for job in reversed(table.gone))
+    spaces = dict.fromkeys(chain(existing, of_gone))
+    return frozenset(each for each in spaces if visitor.may_read(each))
 
 
 def find_jobs(table: JobTable, readable: _Readable, query: UnitQuery) -> FoundJobs:

@@ -14,6 +14,7 @@ from queue_insight.page import job_answers
 from queue_insight.page.job_answers import JobAnswers, find_jobs
 from queue_insight.page.job_filter import FIELDS, sort_keys
 from queue_insight.page.known_state import KnownStates
+from queue_insight.page.login import MAX_REVIEWS
 from queue_insight.page.queue_view import UnitQuery
 from queue_insight.page.visitors import Visitor
 from queue_scheduler.cycles.shared_engine import SharedEngine
@@ -126,6 +127,15 @@ def test_no_order_tells_of_others(tenant: Browser, kit: ShellKit) -> None:
     for number in range(5):
         tell_unit(kit, f"{SECRET}-{number}", namespace="b", user=f"{SECRET}-{number}")
     assert orders() == before
+
+
+def test_thousands_of_namespaces_that_are_gone_hide_no_jobs(
+    tenant: Browser, world: LoginWorld
+) -> None:
+    """A request reviews the rights to few namespaces."""
+    for number in range(2 * MAX_REVIEWS):
+        world.ended.add(run("job", namespace=f"ci-{number:03}", ended=NOW - 1000.0))
+    assert names(tenant.get("/page/jobs?sort=name").json())[-2:] == ["runs", "waits"]
 
 
 def test_a_table_has_what_may_be_read(tenant: Browser, root: Browser) -> None:
