@@ -24,7 +24,8 @@ COLUMNS: Final = (
     "demand",
 )
 
-_FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r")
+_FORMULAS: Final = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")
+"""What a formula begins with, or what is skipped before it; as well in full width (East Asia)."""
 
 
 def encode_csv(units: Iterable[UnitRow]) -> str:

@@ -164,4 +164,5 @@ def test_what_is_hidden_is_said(browser: Browser, world: PageWorld) -> None:
         )
         window.open("/over-time")
         window.sees("Some numbers are not shown")
+        window.sees("What was used is not shown.")
         window.page.get_by_role("img", name="no p50; p90").wait_for()

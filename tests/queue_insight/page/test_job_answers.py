@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Iterator
 from datetime import datetime
@@ -153,10 +154,12 @@ def test_a_table_has_what_may_be_read(tenant: Browser, root: Browser) -> None:
     assert len(list(csv.DictReader(of_all.splitlines()))) == 3
 
 
-def test_no_cell_of_a_table_is_a_formula(root: Browser, kit: ShellKit) -> None:
-    tell_unit(kit, "e", consumerRef={"kind": "=1+1", "name": "@x"})
-    (row,) = csv.DictReader(root.get("/page/jobs.csv?filter=name=e").text.splitlines())
-    assert (row["kind"], row["job"]) == ("'=1+1", "'@x")
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff20"])
+def test_no_cell_of_a_table_is_a_formula(root: Browser, kit: ShellKit, begin: str) -> None:
+    tell_unit(kit, "e", consumerRef={"kind": f"{begin}1+1", "name": f"{begin}x"})
+    text = io.StringIO(root.get("/page/jobs.csv?filter=name=e").text, newline="")
+    (row,) = csv.DictReader(text)
+    assert (row["kind"], row["job"]) == (f"'{begin}1+1", f"'{begin}x")
 
 
 def test_a_table_is_bounded(world: LoginWorld) -> None:

@@ -23,7 +23,7 @@ export function overTimeOf(kind, name) {
 /** The view of a queue or a quota; with neither name of all together. */
 export function OverTime({ queue = "", quota = "" }) {
   const wanted = place.value.query.get("range");
-  const range = wanted in RANGES ? wanted : "1h";
+  const range = Object.hasOwn(RANGES, wanted ?? "") ? wanted : "1h";
   const asked = useSamples({ range, queue, quota });
   return html`
     <h1>${queue ? `Queue ${queue} over time` : quota ? `Quota ${quota} over time` : "Over time"}</h1>
@@ -122,7 +122,7 @@ function Charts({ answer, range }) {
             </label>
           </p>
           <${UseChart} ...${{ answer, resource, about: `${resource} over the last ${last}` }} />`
-      : html`<${Empty}>Nothing was used.<//>`}
+      : html`<${Empty}>${sumsHidden ? "What was used is not shown." : "Nothing was used."}<//>`}
     <${NumbersTable} ...${{ answer, resource }} />
   `;
 }
