@@ -29,6 +29,9 @@ from shared_api.well_known_labels import (
 MAX_DEPTH: Final = 32
 """Levels of quotas below a root. koord-scheduler sets no limit; three or four are common."""
 
+MAX_NAMED: Final = 8
+"""Quotas of a cycle that its problem names. Each of them has it, so a thousand that named all would
+have a million names together."""
 
 _LAST_OF_NAME: Final = (
     "koord-scheduler takes the one that was changed last, and may refuse pods: rename one"
@@ -222,7 +225,7 @@ def _judge_path(
     fault = faults.get(end, "")
     if end in path:
         cycle = path[path.index(end) :]
-        text = "its parents form a cycle: " + " -> ".join([*cycle, end])
+        text = f"its parents form a cycle: {_describe_cycle(cycle)}"
         for name in cycle:
             faults[name] = name
             _report(forest, specs[name], ProblemKind.CYCLE, text)
@@ -246,6 +249,14 @@ def _judge_path(
             faults[name] = fault
         else:
             sound.add(name)
+
+
+def _describe_cycle(names: list[str]) -> str:
+    """Return the quotas of a cycle, child to parent, as text; of a long one the first and last."""
+    shown = names
+    if len(names) > MAX_NAMED:
+        shown = [*names[: MAX_NAMED - 1], f"{len(names) - MAX_NAMED} more", names[-1]]
+    return " -> ".join([*shown, names[0]])
 
 
 def _depth(name: str, specs: Mapping[str, QuotaSpec]) -> int:

@@ -240,3 +240,18 @@ def test_without_the_gate_there_is_one_tree() -> None:
     forest = forest_of(tree_root("a", '{"x":30}'))
     assert tree_totals(forest, {"x": 100}) == {"": {"x": 100}}
     assert forest.trees[""].special_names
+
+
+@pytest.mark.parametrize(
+    ("length", "want"),
+    [
+        pytest.param(8, "->".join("01234567"), id="all are named"),
+        pytest.param(30, "0->1->2->3->4->5->6->22 more->29", id="of many the first and the last"),
+    ],
+)
+def test_a_cycle_is_named_in_few_words(length: int, want: str) -> None:
+    quotas = (
+        build_quota(str(number), parent=str((number + 1) % length)) for number in range(length)
+    )
+    texts = {problem.text for problem in forest_of(*quotas).problems}
+    assert texts == {f"its parents form a cycle: {want}->0".replace("->", " -> ")}
