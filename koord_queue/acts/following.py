@@ -21,9 +21,9 @@ class State(Enum):
     """How far a job is."""
 
     NEW = "new"
-    WAITS = "waits"
-    STARTS = "starts"
-    RUNS = "runs"
+    WAITS = "waiting"
+    STARTS = "starting"
+    RUNS = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     DELETED = "deleted"
@@ -83,9 +83,9 @@ class Advice(NamedTuple):
 NO_ADVICE: Final = Advice()
 
 _STARTS: Final = {
-    Phase.RESERVED: "has quota, and waits for its admission checks",
-    Phase.SCHED_READY: "has quota, and waits for nodes",
-    Phase.SCHED_FAILED: "has quota, and got no nodes",
+    Phase.RESERVED: "is reserved, and waits for its admission checks",
+    Phase.SCHED_READY: "is reserved, and waits for nodes",
+    Phase.SCHED_FAILED: "is reserved, and got no nodes",
 }
 
 
@@ -103,11 +103,11 @@ def progress(unit: QueueUnit, advice: Advice = NO_ADVICE) -> Progress:
             text = unit.status.message.removeprefix("Failed").lstrip(": ")
             return Progress(State.FAILED, _failed(text))
         case Phase.RUNNING:
-            return Progress(State.RUNS, f"runs: {_pods(unit)}")
+            return Progress(State.RUNS, f"is running: {_pods(unit)}")
         case Phase.ENQUEUED | Phase.TIMEOUT_BACKOFF:
             return _waiting(unit, advice)
         case _:
-            return Progress(State.STARTS, _STARTS.get(phase, f"is admitted: {_pods(unit)}"))
+            return Progress(State.STARTS, _STARTS.get(phase, f"is starting: {_pods(unit)}"))
 
 
 def end_by_unit(unit: QueueUnit) -> Progress | None:

@@ -12,7 +12,7 @@ from koord_queue.reach.dump import open_dump
 from koord_queue.reach.questions import debug_pages
 from koord_queue.show.documents import show_document
 from koord_queue.show.unit_rows import ORDER
-from shared_api.lifecycle import LifecycleState
+from shared_api.lifecycle import ADMITTED, LifecycleState, lifecycle_state
 
 if TYPE_CHECKING:
     import msgspec
@@ -27,14 +27,10 @@ _STATES: Final = {
     "waiting": LifecycleState.WAITING.cell,
     "conflict": LifecycleState.WAITING.cell,
     "assumed": LifecycleState.RESERVED.cell,
-    "admitted": "Admitted",
     "ended": LifecycleState.FINISHED.cell,
 }
-"""The scheduler's states in the words of `units`; it does not know which admitted units run."""
-
-
-_ORDER: Final = tuple(dict.fromkeys([_STATES["admitted"], *ORDER]))
-"""What has started, then what waits, as in `units`."""
+"""The scheduler's states in the words of `units`; of an admitted unit its phase says more."""
+_ADMITTED: Final = "admitted"
 
 
 class Listed(NamedTuple):
@@ -94,8 +90,8 @@ def sort_units(units: Listed, by: str) -> Listed:
 
 
 def _by_queue(unit: Unit) -> tuple[object, ...]:
-    state = state_of(unit.state)
-    place = _ORDER.index(state) if state in _ORDER else len(_ORDER)
+    state = state_of(unit)
+    place = ORDER.index(state) if state in ORDER else len(ORDER)
     return (place, unit.queue, unit.position, *_by_age(unit))
 
 
@@ -144,8 +140,13 @@ def _show(
         session.out.table(columns, rows)
 
 
-def state_of(state: str) -> str:
-    """Return a state of the scheduler as a cell: one word, as `units` has it where there is one."""
+def state_of(unit: Unit) -> str:
+    """Return the state of a unit as a cell: one word, as `units` has it where there is one."""
+    state = unit.state
+    if state == _ADMITTED:
+        progress = lifecycle_state(unit.phase)
+        # While its eviction is written it is charged, and its phase is that of a unit that waits.
+        return (progress if progress in ADMITTED else LifecycleState.STARTING).cell
     return _STATES.get(state) or state.title().replace(" ", "")
 
 
@@ -153,7 +154,7 @@ def _cells_of_unit(unit: Unit) -> tuple[str, ...]:
     return (
         unit.namespace,
         unit.name,
-        state_of(unit.state),
+        state_of(unit),
         unit.queue,
         unit.quota,
         str(unit.position or ""),

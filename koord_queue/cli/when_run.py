@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from koord_queue.answers.decoding import decode
+from koord_queue.answers.explanation import Explanation
 from koord_queue.answers.forecast import Forecast, QueueForecast
 from koord_queue.errors import CommandError
 from koord_queue.reach import questions
@@ -11,7 +12,17 @@ from koord_queue.reach.named import is_queue, queue_name
 from koord_queue.session.answer_context import AnswerContext, open_context, show_tree
 from koord_queue.session.session import Session
 from koord_queue.show.forecasts import QUEUE_COLUMNS, forecast_lines, queue_rows
-from koord_queue.show.paragraphs import write_lines
+from koord_queue.show.paragraphs import Line, write_lines
+
+
+class _NotForecastYetError(CommandError):
+    """A unit waits that did not wait when the last forecast was made."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"When {name} starts is not known yet: it came after the last forecast",
+            "A forecast is made every one to four minutes; the next one has it.",
+        )
 
 
 def run(session: Session, named: str, *, dump: str | None, form: str) -> None:
@@ -23,7 +34,13 @@ def run(session: Session, named: str, *, dump: str | None, form: str) -> None:
         if not show_tree(session, answer, form):
             _show_queue(session, context, answer, name)
         return
-    answer = _forecast_of(context, named)
+    try:
+        answer = _forecast_of(context, named)
+    except _NotForecastYetError as error:
+        if form != "text":
+            raise
+        write_lines(session.out, [Line(f"{error.message}.", "bold"), Line(error.next_step, "dim")])
+        return
     if not show_tree(session, answer, form):
         _show_unit(session, context, answer)
 
@@ -42,10 +59,18 @@ def _forecast_of(context: AnswerContext, named: str) -> bytes:
     try:
         return context.source.answer(questions.forecast(namespace, name))
     except Missing as error:
+        if _is_waiting(context, namespace, name):
+            raise _NotForecastYetError(name) from error
         raise CommandError(
-            f"{name} has no forecast: it did not wait in a queue when the last one was made",
+            f"{name} has no forecast, since it is not waiting in a queue",
             f"`koord-queue explain {named}` says where it stands.",
         ) from error
+
+
+def _is_waiting(context: AnswerContext, namespace: str, name: str) -> bool:
+    """Return whether a unit waits in its queue now; it may have come after the last forecast."""
+    answer = context.source.answer(questions.explain(namespace, name))
+    return decode(answer, Explanation).verdict == "waiting"
 
 
 def _show_unit(session: Session, context: AnswerContext, answer: bytes) -> None:

@@ -11,6 +11,7 @@ from koord_queue.show.explanation import STYLES, split_numbers
 from koord_queue.show.forecasts import Wall, start_text
 from koord_queue.show.paragraphs import Line
 from koord_queue.show.times import ago
+from shared_api.lifecycle import ADMITTED, lifecycle_state
 from shared_api.objects.meta import Condition, find_condition, is_condition_true
 from shared_api.objects.queue_unit import PodSet, QueueUnit
 from shared_api.pod_requests import pod_requests
@@ -25,18 +26,18 @@ CHECK_COLUMNS: Final = ("CHECK", "STATE", "MESSAGE")
 EVENT_COLUMNS: Final = ("LAST", "TYPE", "REASON", "OBJECT", "MESSAGE")
 
 _WORDS: Final[Mapping[tuple[str, str], str]] = {
-    (RESERVED, "True"): "its quota is charged",
+    (RESERVED, "True"): "it is reserved (its quota is charged)",
     (RESERVED, "False"): "it waits",
-    ("Admitted", "True"): "it is admitted: its job may run",
+    ("Admitted", "True"): "it is starting (its job may run)",
     ("Admitted", "False"): "its job may not run",
-    ("PodsReady", "True"): "its pods run",
+    ("PodsReady", "True"): "it is running (its pods run)",
     ("PodsReady", "False"): "its pods do not run",
     ("Evicted", "True"): "it is evicted",
     ("Evicted", "False"): "its eviction is over",
     ("Adopted", "True"): "it ran before it was queued",
     ("PodsBeyondGrant", "True"): "some of its pods keep their gates",
     ("PodsBeyondGrant", "False"): "none of its pods goes beyond its grant",
-    ("Finished", "True"): "its job has ended",
+    ("Finished", "True"): "it has finished",
 }
 """What a condition says, by its status."""
 
@@ -65,15 +66,19 @@ def reason_lines(unit: QueueUnit, wall: Wall) -> Iterator[Line]:
     if ended is not None and ended.status == "True":
         at = wall.clock(ended.last_transition_time)
         when = f", at {at}" if at else ""
-        yield Line(f"Its job has ended{when}: {ended.message or ended.reason}.", STYLES["finished"])
+        yield Line(f"It has finished{when}: {ended.message or ended.reason}.", STYLES["finished"])
         return
     if is_condition_true(conditions, "Admitted") or is_condition_true(conditions, RESERVED):
         condition = find_condition(conditions, "Admitted") or find_condition(conditions, RESERVED)
         ready = find_condition(conditions, "PodsReady")
-        pods = f"; {_words(ready)}" if ready is not None else ""
+        pods = "" if ready is None or ready.status == "True" else f"; {_words(ready)}"
         quota = read_quota_name(unit.metadata.labels)
         where = f"queue {unit.spec.queue or '-'}, quota {quota or '-'}"
-        yield Line(f"It is admitted: {where}{_since(condition, wall)}{pods}.", STYLES["admitted"])
+        state = lifecycle_state(unit.status.phase)
+        # A unit that is being evicted is charged, whatever its phase says by then.
+        words = state.value if state in ADMITTED else "admitted"
+        since = _since(condition, wall, ", ")
+        yield Line(f"It is {words}: {where}{since}{pods}.", STYLES["admitted"])
         return
     reserved = find_condition(conditions, RESERVED)
     queue = f" in queue {unit.spec.queue}" if unit.spec.queue else ""
@@ -134,8 +139,8 @@ def _identity(unit: QueueUnit) -> dict[str, str]:
 
 
 def _standing(unit: QueueUnit, answers: UnitAnswers, wall: Wall) -> dict[str, str]:
-    facts = {"Phase": unit.status.phase}
     explanation, forecast = answers
+    facts = {"State": _state(unit, explanation), "Phase": unit.status.phase}
     if explanation is not None:
         if explanation.position:
             facts["Position"] = str(explanation.position)
@@ -148,6 +153,15 @@ def _standing(unit: QueueUnit, answers: UnitAnswers, wall: Wall) -> dict[str, st
     if requeued is not None and requeued.count:
         facts["Requeued"] = f"{requeued.count} times"
     return facts
+
+
+def _state(unit: QueueUnit, explanation: Explanation | None) -> str:
+    """Return the state of a unit in the words of the glossary; older servers do not say it."""
+    if explanation is not None and explanation.state:
+        return explanation.state
+    is_in_queue = explanation is None or explanation.verdict != "held"
+    state = lifecycle_state(unit.status.phase, is_in_queue=is_in_queue)
+    return "" if state is None else state.value
 
 
 def further_reason_lines(answers: UnitAnswers) -> Iterator[Line]:

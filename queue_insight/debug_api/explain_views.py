@@ -9,12 +9,14 @@ from queue_insight.insight.change import Change, Patch
 from queue_insight.insight.changes import Changes
 from queue_insight.insight.explain import Explanation, Verdict
 from queue_insight.insight.explanation_texts import spared_texts, unknown_admission_text
+from queue_insight.insight.record_state import lifecycle_state_of
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.debug_api.hiding import OfUnit, Owner, Sentence, with_sentences
 from queue_scheduler.debug_api.views import RefusalView, quota_of, view_refusal
 from queue_scheduler.quota.quota_decision import AppliedLimit, Borrowed
 from queue_scheduler.refusal_texts import pods_message
 from shared_api.debug_api.views import FieldsOf, View
+from shared_api.lifecycle import ADMITTED
 from shared_api.quantity import format_alike
 
 MAX_LISTED: Final = 100
@@ -170,12 +172,14 @@ class ChangeView(View):
 def summarize(view: ExplainView) -> str:
     """Return in one sentence where a unit stands, and what keeps it there."""
     if view.verdict == Verdict.FINISHED:
-        return "Its job has ended."
+        return "It has finished."
     if view.verdict == Verdict.ADMITTED:
         names = ", ".join(view.checks)
         waits = f"admission checks are not ready: {names}" if names else view.pods_not_ready
         rest = f"; {waits}" if waits else ""
-        return f"It is admitted: queue {view.queue}, quota {view.quota or 'no quota'}{rest}."
+        # A unit that is being evicted is charged, whatever its phase says by then.
+        state = view.state if view.state in ADMITTED else "admitted"
+        return f"It is {state}: queue {view.queue}, quota {view.quota or 'no quota'}{rest}."
     start = "It is on hold"
     if view.verdict == Verdict.WAITING:
         place = f", at position {view.position}" if view.position else ""
@@ -192,11 +196,13 @@ def summarize(view: ExplainView) -> str:
 class ExplainView(View):
     """Why a unit waits: its verdict in one sentence, and all that keeps it from starting.
 
-    `verdict` is `waiting` (in its queue), `held` (in none), `admitted` or `finished`. `position` is
-    its place in its queue, from 1; 0 if it is in none. `never_starts`: it is larger than a limit,
-    so that waiting does not help. `blockers` are all reasons, the scarcest resource first; for an
-    admitted unit, why it is not granted the pods that it has grown by. Without blockers a waiting
-    unit starts when it is its turn. `checks` are the admission checks that are not ready, by name.
+    `verdict` is `waiting` (in its queue), `held` (in none), `admitted` or `finished`. `state` is
+    the same in the words of the glossary, which also say how far an admitted unit is: `on hold`,
+    `waiting`, `reserved`, `starting`, `running` or `finished`. `position` is its place in its
+    queue, from 1; 0 if it is in none. `never_starts`: it is larger than a limit, so that waiting
+    does not help. `blockers` are all reasons, the scarcest resource first; for an admitted unit,
+    why it is not granted the pods that it has grown by. Without blockers a waiting unit starts when
+    it is its turn. `checks` are the admission checks that are not ready, by name.
     `without_plugins` are plugins that were not asked. `changes`, if asked for, are the smallest
     changes that would start a waiting unit now, those that suffice first; `changes_complete` says
     whether all kinds were looked for.
@@ -208,6 +214,7 @@ class ExplainView(View):
     )
     name: str = _of_explanation(lambda each: each.record.unit.metadata.name)
     verdict: str = _of_explanation(lambda each: each.verdict.value)
+    state: str = _of_explanation(lambda each: lifecycle_state_of(each.record).value)
     never_starts: bool = _of_explanation(lambda each: each.never_starts)
     summary: Annotated[str, Sentence(summarize)] = _of_explanation(lambda _: "")
     queue: str = _of_explanation(lambda each: each.record.queue_name)

@@ -176,7 +176,7 @@ def test_a_job_that_runs_has_no_forecast(cli: CommandLine) -> None:
     printed = cli.run("when", "job/first")
     assert printed.code == 1
     assert printed.err == (
-        "error: first has no forecast: it did not wait in a queue when the last one was made\n"
+        "error: first has no forecast, since it is not waiting in a queue\n"
         "`koord-queue explain job/first` says where it stands.\n"
     )
 

@@ -49,7 +49,7 @@ def test_a_unit_that_starts_is_seen_to_start(live: Window, kit: ShellKit) -> Non
     live.page.get_by_role("status").get_by_text("Live").wait_for()
     kit.shared.apply(Engine.on_queue_unit_gone, kit.learn("first"))
     kit.dequeue()
-    live.sees("It is admitted: queue team, quota team.")
+    live.sees("It is starting: queue team, quota team.")
 
 
 def test_the_overview_of_an_earlier_moment_stays_in_it(live: Window, kit: ShellKit) -> None:

@@ -50,16 +50,17 @@ CASES = [
         id="or rather what the scheduler says",
     ),
     pytest.param(
-        unit("Reserved"), SAID, State.STARTS, "has quota, and waits for its admission checks",
+        unit("Reserved"), SAID, State.STARTS, "is reserved, and waits for its admission checks",
         id="checks are open",
     ),
     pytest.param(
         unit("Dequeued", admissions=GRANTED[1:]), SAID, State.STARTS,
-        "is admitted: 1 of 1 pod runs",
+        "is starting: 1 of 1 pod runs",
         id="it is admitted",
     ),
     pytest.param(
-        unit("Running", admissions=GRANTED), SAID, State.RUNS, "runs: 2 of 3 pods run", id="it runs"
+        unit("Running", admissions=GRANTED), SAID, State.RUNS, "is running: 2 of 3 pods run",
+        id="it runs",
     ),
     pytest.param(
         unit("Running", conditions=[EVICTED]), SAID, State.STARTS, "is being evicted (Preempted)",

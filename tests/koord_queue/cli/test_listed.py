@@ -11,29 +11,32 @@ from queue_scheduler.cache.unit_state import UnitState
 
 @pytest.mark.parametrize("state", UnitState)
 def test_each_state_of_the_scheduler_is_one_word(state: UnitState) -> None:
-    word = state_of(state.value)
+    word = state_of(Unit(scheduler_state=state.value))
     assert word.isalpha()
     assert word[0].isupper()
 
 
 @pytest.mark.parametrize(
-    ("state", "want"),
+    ("state", "phase", "want"),
     [
-        (UnitState.ON_HOLD, "OnHold"),
-        (UnitState.WAITING, "Waiting"),
-        (UnitState.ASSUMED, "Reserved"),
-        (UnitState.ADMITTED, "Admitted"),
-        (UnitState.ENDED, "Finished"),
+        (UnitState.ON_HOLD, "Enqueued", "OnHold"),
+        (UnitState.WAITING, "Enqueued", "Waiting"),
+        (UnitState.ASSUMED, "Enqueued", "Reserved"),
+        (UnitState.ADMITTED, "SchedReady", "Reserved"),
+        (UnitState.ADMITTED, "Dequeued", "Starting"),
+        (UnitState.ADMITTED, "Running", "Running"),
+        (UnitState.ADMITTED, "TimeoutBackoff", "Starting"),
+        (UnitState.ENDED, "Succeed", "Finished"),
     ],
 )
-def test_a_state_is_called_as_units_calls_it(state: UnitState, want: str) -> None:
-    assert state_of(state.value) == want
+def test_a_state_is_called_as_units_calls_it(state: UnitState, phase: str, want: str) -> None:
+    assert state_of(Unit(scheduler_state=state.value, phase=phase)) == want
 
 
 @pytest.mark.parametrize(
     ("by", "want"),
     [
-        pytest.param("queue", "bcad", id="what has started, then what waits, then what is held"),
+        pytest.param("queue", "bcad", id="what has started, then what waits, then what is on hold"),
         pytest.param("age", "dcba", id="the oldest first"),
         pytest.param("priority", "badc", id="the highest priority first, then the oldest"),
         pytest.param("name", "abcd", id="by name"),

@@ -85,8 +85,8 @@ def test_in_a_pipe_each_change_is_a_line() -> None:
     assert session.out_text.getvalue().splitlines() == [
         "job.batch/train has no queue unit yet",
         "job.batch/train waits in queue night",
-        "job.batch/train is admitted: 0 of 2 pods run",
-        "job.batch/train runs: 2 of 2 pods run",
+        "job.batch/train is starting: 0 of 2 pods run",
+        "job.batch/train is running: 2 of 2 pods run",
         "job.batch/train succeeded",
     ]
     assert session.err_text.getvalue() == (
@@ -100,7 +100,7 @@ def test_on_a_terminal_several_jobs_are_counted_and_then_listed() -> None:
     play(session, *life(session, "a"), *life(session, "b", "Failed"))
     assert Waiting(session, jobs).follow(None) == 1
     shown = session.out_text.getvalue()
-    assert "\r2 jobs: 1 waits, 1 succeeded\x1b[K" in shown
+    assert "\r2 jobs: 1 waiting, 1 succeeded\x1b[K" in shown
     assert shown.splitlines()[-2:] == ["job.batch/a succeeded", "job.batch/b failed: no luck"]
 
 

@@ -74,7 +74,7 @@ def ask(folder: Path, line: str, dump: str = "dump.json") -> int:
         ("explain big -n default", "It waits in queue team, at position 1"),
         ("explain default/big -n other", "It waits in queue team, at position 1"),
         ("explain queueunits/big", "It waits in queue team, at position 1"),
-        ("explain default/busy", "It is admitted: queue team, quota team."),
+        ("explain default/busy", "It is starting: queue team, quota team."),
         ("explain default/busy", "max of quota team, cpu: limit 4, used 0 before, requested 3"),
         ("when default/big", "When big starts is not known yet: 0 of 5 runs."),
         ("when queue/team", "default     big    -          not-known-yet:-0-of-5-runs"),

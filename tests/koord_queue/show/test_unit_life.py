@@ -47,11 +47,16 @@ def condition(
     )
 
 
-def unit(*conditions: Condition, message: str = "", spec: QueueUnitSpec | None = None) -> QueueUnit:
+def unit(
+    *conditions: Condition,
+    message: str = "",
+    phase: str = "",
+    spec: QueueUnitSpec | None = None,
+) -> QueueUnit:
     return QueueUnit(
         metadata=ObjectMeta(name="a", namespace="x", labels=QUOTA, creation_timestamp=BORN),
         spec=spec or QueueUnitSpec(queue="q"),
-        status=QueueUnitStatus(conditions=conditions, message=message),
+        status=QueueUnitStatus(conditions=conditions, message=message, phase=phase),
     )
 
 
@@ -62,11 +67,15 @@ def unit(*conditions: Condition, message: str = "", spec: QueueUnitSpec | None =
         pytest.param(unit(condition("QuotaReserved", "False", "OverQuotaMax", "needs more")),
             "It waits in queue q: needs more (OverQuotaMax, since 12:30).", id="a reason"),
         pytest.param(unit(condition("QuotaReserved", "True"), condition("Admitted", "True"),
-            condition("PodsReady", "False", "NoPods", "none was made")),
-            "It is admitted: queue q, quota team since 12:30;"
-            " its pods do not run: none was made.", id="admitted"),
+            condition("PodsReady", "False", "NoPods", "none was made"), phase="Dequeued"),
+            "It is starting: queue q, quota team, since 12:30;"
+            " its pods do not run: none was made.", id="starting"),
+        pytest.param(unit(condition("QuotaReserved", "True"), phase="Reserved"),
+            "It is reserved: queue q, quota team, since 12:30.", id="reserved"),
+        pytest.param(unit(condition("QuotaReserved", "True"), phase="Enqueued"),
+            "It is admitted: queue q, quota team, since 12:30.", id="it is evicted"),
         pytest.param(unit(condition("Finished", "True", "JobFinished", "It failed")),
-            "Its job has ended, at 12:30: It failed.", id="ended"),
+            "It has finished, at 12:30: It failed.", id="ended"),
     ],
 )  # fmt: skip
 def test_where_a_unit_stands_by_its_object_alone(given: QueueUnit, want: str) -> None:
@@ -81,7 +90,7 @@ def test_the_life_is_told_in_its_order_and_in_words() -> None:
     )
     assert life_rows(given, WALL) == [
         ("Wed-12:00", "25h", "it is created, and queued"),
-        ("12:30", "30m", "its pods run"),
+        ("12:30", "30m", "it is running (its pods run)"),
         ("12:40", "20m", "it is evicted: for x/b"),
         ("12:50", "10m", "OperatorSilent is True: NotConfirmed"),
     ]
@@ -112,8 +121,8 @@ def test_the_facts_name_the_job_and_say_why() -> None:
     facts = dict(line.text.split(":", 1) for line in fact_lines(given, got, WALL))
     assert {name: value.strip() for name, value in facts.items()} == {
         "Name": "a", "Namespace": "x", "Job": "Job/j (batch/v1)", "Queue": "q", "Quota": "team",
-        "Priority": "5 (high)", "Phase": "Enqueued", "Position": "3", "Why": "It waits.",
-        "Requeued": "2 times",
+        "Priority": "5 (high)", "State": "waiting", "Phase": "Enqueued", "Position": "3",
+        "Why": "It waits.", "Requeued": "2 times",
     }  # fmt: skip
     assert [line.text for line in further_reason_lines(got)] == ["B: two"]
 

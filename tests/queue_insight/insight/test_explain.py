@@ -160,8 +160,12 @@ def test_an_admitted_unit_and_the_checks_that_it_waits_for(kit: ShellKit, api: A
     kit.direct.patch("queueunits", "u", status, namespace="default", subresource="status")
     kit.learn("u")
     got = api.explain("default", "u")
-    assert (got.verdict, got.checks) == ("admitted", {"nodes": "Pending"})
-    want = "It is admitted: queue team, quota team; admission checks are not ready: nodes."
+    assert (got.verdict, got.state, got.checks) == (
+        "admitted",
+        "reserved",
+        {"nodes": "Pending"},
+    )
+    want = "It is reserved: queue team, quota team; admission checks are not ready: nodes."
     assert got.summary == want
 
 
@@ -171,7 +175,7 @@ def test_a_finished_unit(kit: ShellKit, api: Answers) -> None:
     kit.direct.patch("queueunits", "u", status, namespace="default", subresource="status")
     kit.learn("u")
     got = api.explain("default", "u")
-    assert (got.verdict, got.summary) == ("finished", "Its job has ended.")
+    assert (got.verdict, got.summary) == ("finished", "It has finished.")
 
 
 def test_units_of_others_are_not_named_to_strangers(kit: ShellKit, api: Answers) -> None:
