@@ -31,7 +31,7 @@ PAUSE_SECONDS: Final = 2.0
     "--wait",
     metavar="SPAN",
     default="0s",
-    help="Look again for so long while there is a problem.",
+    help="Repeat the checks for that long while there is a problem.",
 )
 @click.option("--strict", is_flag=True, help="Count what is unknown as a problem.")
 @options.output("table", "json")

@@ -33,7 +33,7 @@ TURN_ON: Final = "The record is kept where insight.enabled of the chart is on: d
     "--limit",
     type=click.IntRange(min=1),
     default=DEFAULT_ENTRIES,
-    help=f"The newest so many; default: {DEFAULT_ENTRIES}.",
+    help=f"How many of the newest; default: {DEFAULT_ENTRIES}.",
 )
 @options.output("table", "json")
 @options.reach

@@ -42,7 +42,7 @@ class Wanted(NamedTuple):
         namespace: None: all.
         selector: As kubectl takes it; None: all.
         user: Value of the user's label; None: of all.
-        ended: Whether those that have ended are listed, and only these.
+        ended: Whether those that have finished are listed, and only these.
     """
 
     namespace: str | None
@@ -56,7 +56,9 @@ class Wanted(NamedTuple):
 @click.option("-l", "--selector", metavar="LABELS", help="Only with these labels: team=a,stage!=b.")
 @click.option("--mine", is_flag=True, help="Only your own, by the label koord-queue/user.")
 @click.option(
-    "--finished", is_flag=True, help="Those that have ended, instead of those that have not."
+    "--finished",
+    is_flag=True,
+    help="Those that have finished, instead of those that have not.",
 )
 @click.option(
     "--sort-by",
@@ -83,8 +85,9 @@ def units(
 ) -> None:
     """List queue units: where each stands, and why it waits.
 
-    What goes on comes first, then what waits, in the order of its queue. POS is the place in the
-    queue, STARTS the time until its median start by the last forecast. --at lists what waited then.
+    Units that have started come first, then those that wait, in the order of their queue. POS is
+    the place in the queue, STARTS the time until the median start by the last forecast. --at lists
+    what waited then.
     """
     if dump is not None or at is not None:
         if selector or mine or finished or watch:

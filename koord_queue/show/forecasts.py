@@ -96,7 +96,7 @@ def _no_times_lines(answer: Forecast) -> Iterator[Line]:
         return
     yield Line(f"When {answer.name} starts is {answer.no_times}.", "bold")
     runs = f"{counted(answer.needed_runs, 'run')} of its quota, user, kind and request"
-    yield Line(f"Times are told when {runs} have ended within eight days.", "dim")
+    yield Line(f"Times are shown once {runs} have ended within eight days.", "dim")
 
 
 def start_in_words(times: Forecast | Times, wall: Wall) -> str:
@@ -113,7 +113,7 @@ def start_in_words(times: Forecast | Times, wall: Wall) -> str:
     if wall.is_past(times.start_p50):
         late = f"after {last}" if last else FAR
         is_late = wall.is_past(times.start_p90)
-        rest = "it is later than foreseen" if is_late else f"in one of ten futures {late}"
+        rest = "it is later than forecast" if is_late else f"in one of ten futures {late}"
         return f"may start at any moment; {rest}"
     soon = f"in {until(times.start_p50, wall.now)}"
     if first == middle == last:

@@ -71,7 +71,7 @@ def reason_lines(unit: QueueUnit, wall: Wall) -> Iterator[Line]:
     if is_condition_true(conditions, "Admitted") or is_condition_true(conditions, RESERVED):
         condition = find_condition(conditions, "Admitted") or find_condition(conditions, RESERVED)
         ready = find_condition(conditions, "PodsReady")
-        pods = "" if ready is None or ready.status == "True" else f"; {_words(ready)}"
+        pods = "" if ready is None or _is_as_usual(ready) else f"; {_words(ready)}"
         quota = read_quota_name(unit.metadata.labels)
         where = f"queue {unit.spec.queue or '-'}, quota {quota or '-'}"
         state = lifecycle_state(unit.status.phase)
@@ -103,9 +103,13 @@ _AS_USUAL: Final = {
 """Conditions whose message adds nothing to the words."""
 
 
+def _is_as_usual(condition: Condition) -> bool:
+    return (condition.type, condition.status, condition.reason) in _AS_USUAL
+
+
 def _words(condition: Condition) -> str:
     known = _WORDS.get((condition.type, condition.status))
-    if known is not None and (condition.type, condition.status, condition.reason) in _AS_USUAL:
+    if known is not None and _is_as_usual(condition):
         return known
     text = known or f"{condition.type} is {condition.status}"
     about = condition.message or (condition.reason if known is None else "")

@@ -40,7 +40,7 @@ def test_an_earlier_time_has_no_last_day(window: Window) -> None:
         lambda route: route.continue_(url=window.url + "/page/quotas/org"),
     )
     window.open("/quotas/org?at=2026-11-01T00:00:00Z")
-    window.sees("The use over a day is shown of now.")
+    window.sees("The use over the last day is shown only for now.")
 
 
 def test_who_borrows_and_whose_it_is_said(window: Window) -> None:

@@ -107,7 +107,7 @@ def test_without_a_login_there_are_commands_to_copy(window: Window) -> None:
     pods = [{"name": "train-1-0", "node": "node-7"}]
     window.edit(OF_UNIT, lambda body: body.update(pods=pods, podCount=1))
     window.open(UNIT)
-    window.sees("Without a login the page asks the API server nothing")
+    window.sees("Without a login the page does not ask the API server")
     for title in ("Pods (1 now)", "Events", "YAML of the unit"):
         open_part(window, title)
     window.page.get_by_role("row", name="train-1-0 node-7").wait_for()

@@ -78,7 +78,7 @@ def test_a_start_that_is_overdue_may_come_at_any_moment(window: Window) -> None:
 
     window.edit(f"/page{UNIT}", grow_old)
     window.open(UNIT)
-    window.sees("It may start at any moment: it is later than foreseen.")
+    window.sees("It may start at any moment: it is later than forecast.")
 
 
 def test_before_enough_runs_have_ended_no_time_is_told(window: Window) -> None:
@@ -90,7 +90,7 @@ def test_before_enough_runs_have_ended_no_time_is_told(window: Window) -> None:
     window.edit(f"/page{UNIT}", forget)
     window.open(UNIT)
     window.sees("When it starts is not known yet: 1 of 5 runs.")
-    window.sees("Times are told when 5 runs of its quota, user, kind and request")
+    window.sees("Times are shown once 5 runs of its quota, user, kind and request")
     assert window.page.get_by_role("img", name="Chance").count() == 0
     assert_sound(window, "unit-not-known-yet")
 
@@ -183,7 +183,7 @@ def test_a_unit_that_is_gone_leads_back(window: Window) -> None:
 
     window.edit(f"/page{UNIT}", forget)
     window.open(UNIT)
-    window.sees("The queue knows no such unit.")
+    window.sees("The queue has no such unit.")
     window.sees("it was deleted")
     window.page.get_by_role("button", name="Show this moment").wait_for()
     assert window.page.get_by_role("alert").count() == 0

@@ -198,6 +198,6 @@ def test_a_wrong_amount_is_a_sentence(window: Window) -> None:
 
 def test_an_earlier_time_is_said_not_to_be_shown(window: Window) -> None:
     window.open("/what-if?at=2026-11-01T10:00:00Z")
-    window.sees("This view is about now: it cannot be shown as it was at")
+    window.sees("This view is about now: it cannot be shown for")
     window.page.get_by_role("button", name="Show how it is now").click()
     window.page.wait_for_url("**/what-if")

@@ -401,7 +401,7 @@ def test_the_glossary_has_the_state_of_each_phase() -> None:
 
 def test_the_command_line_shows_the_states_of_the_glossary() -> None:
     cells = first_cells({COMMAND_LINE: PAGES[COMMAND_LINE]}, "state")
-    assert cells == {each.cell for each in LifecycleState} | {"Admitted"}
+    assert cells == {each.cell for each in LifecycleState}
 
 
 def test_the_table_has_all_reasons_of_a_queue() -> None:

@@ -75,7 +75,7 @@ def at(*minutes: int | None) -> Times:
             "may start at any moment; in one of ten futures more than a week away",
             id="the median is now, the latest beyond"),
         pytest.param(at(0, 0, 0, None),
-            "may start at any moment; it is later than foreseen", id="all is past"),
+            "may start at any moment; it is later than forecast", id="all is past"),
     ],
 )  # fmt: skip
 def test_when_a_unit_starts(times: Times, want: str) -> None:
@@ -118,7 +118,7 @@ def test_before_enough_runs_have_ended_no_time_is_told() -> None:
     kind = "5 runs of its quota, user, kind and request"
     assert [line.text for line in forecast_lines(EARLY, WALL)] == [
         "When b starts is not known yet: 1 of 5 runs.",
-        f"Times are told when {kind} have ended within eight days.",
+        f"Times are shown once {kind} have ended within eight days.",
     ]
     assert new_forecast_text(EARLY, WALL) == "When it starts is not known yet: 1 of 5 runs."
     assert start_text(EARLY, WALL) == "when it starts is not known yet: 1 of 5 runs"

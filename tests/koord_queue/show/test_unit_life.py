@@ -70,6 +70,12 @@ def unit(
             condition("PodsReady", "False", "NoPods", "none was made"), phase="Dequeued"),
             "It is starting: queue q, quota team, since 12:30;"
             " its pods do not run: none was made.", id="starting"),
+        pytest.param(unit(condition("Admitted", "True"), phase="Running"),
+            "It is running: queue q, quota team, since 12:30.", id="running"),
+        pytest.param(unit(condition("Admitted", "True"),
+            condition("PodsReady", "True", "PodsUnschedulable", "1 has no node"), phase="Running"),
+            "It is running: queue q, quota team, since 12:30;"
+            " it is running (its pods run): 1 has no node.", id="a pod has no node"),
         pytest.param(unit(condition("QuotaReserved", "True"), phase="Reserved"),
             "It is reserved: queue q, quota team, since 12:30.", id="reserved"),
         pytest.param(unit(condition("QuotaReserved", "True"), phase="Enqueued"),

@@ -22,7 +22,7 @@ const IN_WORDS = {
   403: "You may not see this.",
   404: "This does not exist.",
   429: "Too many questions at once.",
-  502: "The server cannot be reached through what stands before it.",
+  502: "The proxy in front of the server cannot reach it.",
   503: "The answer is not ready yet.",
   504: "The server did not answer in time.",
 };

@@ -13,7 +13,7 @@ export function ForecastChart({ forecast }) {
   const { startP10, startP50, startP90, withoutArrivals } = forecast;
   const marks = [startP10, startP50, startP90, withoutArrivals.startP50].filter(clockTime);
   if (!marks.length) {
-    return html`<p>It is not foreseen to start within seven days.</p>`;
+    return html`<p>It is not expected to start within seven days.</p>`;
   }
   const now = presentOf(forecast);
   const seconds = (time) => Math.max(0, secondsBetween(now, time));
@@ -48,7 +48,7 @@ function inWords(forecast) {
   const chances = Object.entries({ 10: startP10, 50: startP50, 90: startP90 }).filter(
     ([, time]) => !time || isToCome(time),
   );
-  if (!chances.length) return "It may start at any moment: it is later than foreseen.";
+  if (!chances.length) return "It may start at any moment: it is later than forecast.";
   const known = chances.filter(([, time]) => time).map(([n, time]) => `${n}% before ${clockTime(time)}`);
   const [unknown] = chances.find(([, time]) => !time) || [];
   if (unknown) known.push(`less than ${unknown}% within seven days`);

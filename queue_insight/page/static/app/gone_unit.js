@@ -13,10 +13,10 @@ export function GoneUnit({ answer: { remembered, log }, at }) {
   return html`
     <p class="summary">
       <${Badge}>not there<//>${" "}
-      ${at ? "The queue did not know this unit then." : "The queue knows no such unit."}${" "}
+      ${at ? "The queue did not know this unit then." : "The queue has no such unit."}${" "}
       ${seen
         ? `It was seen last at ${clockTime(seen)}.`
-        : "Nothing is recorded of it: it never was, it was deleted long ago, or no record is kept."}
+        : "Nothing is recorded of it: it never existed, it was deleted long ago, or no record is kept."}
     </p>
     ${run && html`<${Run} run=${run} />`}
     <p>

@@ -94,7 +94,7 @@ function NoWhatIf() {
   return html`
     <h1>What if?</h1>
     <p>
-      You may not ask what changes would do. It takes the right to create on the path
+      You may not ask what changes would do. It needs the right to create on the path
       ${" "}<code>/debug/what-if</code>, which the ClusterRole <code>koord-queue-debug-reader</code> has.
     </p>
   `;
@@ -185,7 +185,7 @@ function PastMoment({ past }) {
   if (!at || past === "none") return null;
   const time = clockTime(at) || at;
   return html`<p class="past" role="status">
-    ${past === "shown" ? `This is how it was at ${time}.` : `This view is about now: it cannot be shown as it was at ${time}.`}
+    ${past === "shown" ? `This is how it was at ${time}.` : `This view is about now: it cannot be shown for ${time}.`}
     ${" "}<button type="button" onClick=${() => setQuery({ at: "" })}>Show how it is now</button>
   </p>`;
 }

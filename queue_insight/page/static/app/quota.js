@@ -87,10 +87,10 @@ function LastDay({ name, quota, resource }) {
   return html`<section aria-labelledby="day">
     <h2 id="day">The last day</h2>
     ${quota.sumsHidden
-      ? html`<${Empty}>What it used is not shown: it would tell about one or two namespaces whose units you may
+      ? html`<${Empty}>What it used is not shown: it would reveal what one or two namespaces use whose units you may
           not list.<//>`
       : at
-        ? html`<${Empty}>The use over a day is shown of now.<//>`
+        ? html`<${Empty}>The use over the last day is shown only for now.<//>`
         : html`<${LastDayOfQuota} name=${name} resource=${resource} />`}
   </section>`;
 }

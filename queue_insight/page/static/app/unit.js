@@ -202,7 +202,7 @@ function WhenItStarts({ forecast, explain, at }) {
     ${forecast
       ? html`<${Foreseen} forecast=${forecast} />`
       : html`<${Empty}>
-          There is no forecast of it yet: a new one is made every one to four minutes, of what waits then.
+          When it starts is not known yet: it came after the last forecast. One is made every one to four minutes.
         <//>`}
   </section>`;
 }
@@ -212,7 +212,7 @@ function Foreseen({ forecast }) {
   if (forecast.outlook === "notKnownYet") {
     return html`<p>When it starts is ${forecast.noTimes}.</p>
       <p class="hint">
-        Times are told when ${count(forecast.neededRuns, "run")} of its quota, user, kind and request
+        Times are shown once ${count(forecast.neededRuns, "run")} of its quota, user, kind and request
         have ended within eight days.
       </p>`;
   }

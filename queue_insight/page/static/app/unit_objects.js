@@ -20,8 +20,8 @@ export function UnitObjects({ unit, pods, podCount, path, stateAt }) {
     <h2 id="objects">In the cluster</h2>
     <p class="hint">
       ${session.value?.login
-        ? "Read of the API server with your own token and rights when you open a part. Nothing of it is kept."
-        : "Without a login the page asks the API server nothing: copy the commands."}
+        ? "Read from the API server with your own token and rights when you open a part. Nothing is kept."
+        : "Without a login the page does not ask the API server: copy the commands."}
     </p>
     <${OnDemand}
       title=${`Pods (${podCount} now)`}

@@ -237,13 +237,13 @@ function Differences({ answer, asked }) {
   const isNothing = !answer.startedCount && !answer.refusedCount && !answer.evictedCount && !answer.sparedCount;
   return html`<section aria-labelledby="differences">
     <h2 id="differences">What would change at once</h2>
-    ${!answer.complete && html`<p class="problem">It was not decided to the end: there is more that changes.</p>`}
+    ${!answer.complete && html`<p class="problem">The copies of the scheduler were stopped early: more may change.</p>`}
     ${answer.unread.map((path) => html`<p class="problem" key=${path}>${unreadInWords(path)}</p>`)}
     ${isNothing && html`<${Empty}>Nothing: the same units start and wait.<//>`}
     <${Units} title="Start" total=${answer.startedCount} units=${answer.started} words=${(each) => each.before?.message} />
     <${Units} title="Wait for another reason" total=${answer.refusedCount} units=${answer.refused} words=${(each) => each.refusal?.message} />
-    <${Units} title="Are evicted" total=${answer.evictedCount} units=${answer.evicted} words=${evictionInWords} />
-    <${Units} title="Are evicted no more" total=${answer.sparedCount} units=${answer.spared.map((unit) => ({ unit }))} words=${() => ""} />
+    <${Units} title="Evicted" total=${answer.evictedCount} units=${answer.evicted} words=${evictionInWords} />
+    <${Units} title="No longer evicted" total=${answer.sparedCount} units=${answer.spared.map((unit) => ({ unit }))} words=${() => ""} />
     ${answer.horizon && html`<${Horizon} horizon=${answer.horizon} />`}
     ${asked.horizonSeconds && answer.noHorizon && html`<p class="hint">No look ahead: ${answer.noHorizon}.</p>`}
     <${ToCopy} edits=${asked.edits} />
@@ -289,7 +289,7 @@ function Horizon({ horizon }) {
         <thead>
           <tr>
             <th scope="col">What</th>
-            ${["Without", "With", "Difference", "Spread of it"].map((word) => html`<th scope="col" class="number" key=${word}>${word}</th>`)}
+            ${["Without", "With", "Difference", "Spread"].map((word) => html`<th scope="col" class="number" key=${word}>${word}</th>`)}
             <th scope="col">Clear</th>
           </tr>
         </thead>
