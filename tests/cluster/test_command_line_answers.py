@@ -293,7 +293,8 @@ def test_what_would_change_within_an_hour(cli: CommandLine) -> None:
     printed = cli.run("what-if", *flags)
     assert (printed.code, printed.err) == (0, "")
     assert re.search(r"(?m)^Within 1 h \(\d+ futures?, seed 3; ", printed.out)
-    assert re.search(r"(?m)^queue/team +wait-p50 ", printed.out)
+    # Which differences are clear depends on how many futures the machine could play.
+    assert re.search(r"(?m)^(all|queue/team) +(wait-p50|cpu-used) ", printed.out), printed.out
 
 
 def test_an_edit_that_the_api_server_would_refuse(cli: CommandLine) -> None:
