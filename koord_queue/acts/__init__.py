@@ -5,4 +5,6 @@
 - ``on_queues``: acts on a queue; they change its quota where the queue follows that.
 - ``manifest``: the objects that are to be created.
 - ``following``: what a submitted job does, from its unit and itself.
+
+Tested by ``tests/koord_queue/acts``.
 """

@@ -18,4 +18,6 @@ Written by hand:
 - ``units``: units of older servers too. ``quota_trees``: quotas of both sources.
 - ``pending``: where units wait, by the aggregated API or the debug API.
 - ``replay``: what a replay has shown.
+
+Tested by ``tests/koord_queue/answers``.
 """

@@ -7,4 +7,6 @@
 4. `every_check`: the checks in their order.
 
 Everything is pure, from facts to findings. `reach.installation` asks.
+
+Tested by ``tests/koord_queue/checks``.
 """

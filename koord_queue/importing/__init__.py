@@ -8,4 +8,6 @@
 5. `kueue_source`: reads all that from a cluster or from files; `writing`: writes a plan.
 
 The first four are pure.
+
+Tested by ``tests/koord_queue/importing``.
 """

@@ -13,4 +13,6 @@
   there is none, which ``controllers`` gets from those.
 - ``installation``: what `koord-queue check` looks at.
 - ``errors``: why there is no answer.
+
+Tested by ``tests/koord_queue/reach``.
 """

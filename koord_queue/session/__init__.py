@@ -7,4 +7,6 @@ Read in this order:
 3. ``edit_flags``: the short forms of edits, as `what-if` takes them. Pure.
 
 ``cli`` and the client library stand on it. Not here: where answers come from (``reach``).
+
+Tested by ``tests/koord_queue/session``.
 """

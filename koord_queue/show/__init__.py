@@ -5,4 +5,6 @@
 - ``moments``: the times that people type.
 - ``paragraphs``, ``words``: sentences and lists as lines; ``explanation``, ``forecasts``,
   ``tried``, ``what_if``, ``unit_life``: one kind of answer each.
+
+Tested by ``tests/koord_queue/show``.
 """

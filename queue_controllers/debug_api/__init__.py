@@ -10,4 +10,6 @@ Read in this order:
 
 Not here: who may read, and how it is served (``shared_api.debug_api``); why a unit waits, which the
 scheduler reports (``queue_scheduler.debug_api``).
+
+Tested by ``tests/queue_controllers/debug_api``.
 """

@@ -26,4 +26,6 @@ What these parts ask:
 - ``unit_status_patches``: how a unit's phase and conditions are written.
 
 Not here: reading and writing (``queue_controllers.reconcile``).
+
+Tested by ``tests/queue_controllers/decision`` and ``tests/properties/test_job_decisions.py``.
 """

@@ -8,4 +8,6 @@ pods have a base, ``GatedPods``. ``declared_kind`` serves kinds that the configu
 
 Not here: when to suspend, resume or end (``queue_controllers.decision.decide``), and the list of
 adapters (``queue_controllers.extension_list``).
+
+Tested by ``tests/queue_controllers/extensions``.
 """

@@ -7,4 +7,6 @@
 - ``gated_pods``: jobs that are only pods, held by scheduling gates.
 
 Not here: one kind alone (``queue_controllers.extensions``).
+
+Tested by ``tests/queue_controllers/job_families``.
 """

@@ -9,4 +9,6 @@
 Not here: any kind of job. ``queue_controllers.extension_list`` knows the built-in ones
 (``queue_controllers.extensions``); others are found by the entry point group
 ``koord_queue.job_extensions``. What several kinds share is in ``queue_controllers.job_families``.
+
+Tested by ``tests/queue_controllers/jobframework``.
 """

@@ -8,4 +8,6 @@ Read in this order:
 3. ``verdicts``: a job -> its unit, by the reader, the decisions and the words of a reconcile.
 
 The scheduler imports this package to answer `POST /debug/try`, and no other of this program.
+
+Tested by ``tests/queue_controllers/manifests``.
 """

@@ -8,4 +8,6 @@ Read in this order:
 3. ``job_watch``: the caches, and which jobs have changed.
 
 The scheduler's shadow mode imports this package, and no other of this program. Nothing is written.
+
+Tested by ``tests/queue_controllers/observed``.
 """

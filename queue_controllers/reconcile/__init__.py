@@ -6,4 +6,6 @@
   only pods.
 
 Not here: what to do (``queue_controllers.decision``).
+
+Tested by ``tests/queue_controllers/reconcile``.
 """

@@ -14,4 +14,6 @@ Read in this order:
 
 Not here: which queues are strict, and what becomes of a unit whose nodes were refused
 (``queue_scheduler``); how a job is released (``decision.release``).
+
+Tested by ``tests/queue_controllers/reservations``.
 """

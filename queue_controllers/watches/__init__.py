@@ -15,4 +15,6 @@ Read in this order:
    ``pod_preview``: the API server's answer to a dry run; ``preview_changes``: when to ask again.
 
 Not here: what a change leads to (``queue_controllers.decision``).
+
+Tested by ``tests/queue_controllers/watches``.
 """

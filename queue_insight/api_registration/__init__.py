@@ -9,4 +9,6 @@ there only while the API is served:
    APIService that has been unavailable for a while.
 
 ``queue_insight.visibility.registration`` publishes it, and withdraws it at an orderly end.
+
+Tested by ``tests/queue_insight/api_registration``.
 """

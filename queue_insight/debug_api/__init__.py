@@ -15,4 +15,6 @@ Read in this order:
 
 Not here: the routes of the state (``queue_scheduler.debug_api``); the computing itself
 (``insight``, ``what_if``, ``forecast``, ``try_out``, ``dump``).
+
+Tested by ``tests/queue_insight/debug_api``.
 """

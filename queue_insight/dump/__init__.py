@@ -10,4 +10,7 @@ Read in this order:
 5. ``anonymize``: a dump without names; ``renaming``: other names in the same order.
 
 Not here: who builds the plugins of the new engine, and asks it (``queue_insight.offline``).
+
+Tested by ``tests/queue_insight/dump``, ``tests/properties/test_dumps.py`` and
+``tests/properties/test_anonymized_dumps.py``.
 """

@@ -13,4 +13,6 @@ Read in this order:
 
 Not here: how good it is (``queue_insight.replay.forecast_scores``); renewals and routes
 (``queue_insight.debug_api.forecast_routes``).
+
+Tested by ``tests/queue_insight/forecast``.
 """

@@ -17,4 +17,7 @@
   ``queue_scheduler.refusal_texts``.
 
 Not here: routes (``queue_insight.debug_api``), and any writes.
+
+Tested by ``tests/queue_insight/insight``, ``tests/properties/test_explain.py`` and
+``tests/properties/test_changes.py``.
 """

@@ -9,4 +9,6 @@ Read in this order:
 
 Both programs use the first two. Not here: the calls and their form (``queue_insight.record``);
 the receiving end (``queue_insight.insight_program``).
+
+Tested by ``tests/queue_insight/insight_feed``.
 """

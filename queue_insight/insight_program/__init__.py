@@ -24,4 +24,6 @@ To add a route: a class with its methods over `Sources`, one line in ``answer_ap
 
 Not here: who may read what (the scheduler's debug API); what is computed
 (``queue_insight.insight``); the calls and their form (``queue_insight.record``).
+
+Tested by ``tests/queue_insight/insight_program``.
 """

@@ -8,4 +8,6 @@
 Not here: what is in a dump (``queue_insight.dump``), what the answers say
 (``queue_scheduler.debug_api``, ``queue_insight.debug_api``), and the commands
 (``koord_queue.cli``).
+
+Tested by ``tests/queue_insight/offline``.
 """

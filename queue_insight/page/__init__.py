@@ -23,4 +23,6 @@ Read in this order:
 Nothing here writes to the cluster. Not here: what is computed (``queue_insight.insight``,
 ``queue_insight.forecast``), and the models of single objects (``queue_scheduler.debug_api``,
 ``queue_insight.debug_api``).
+
+Tested by ``tests/queue_insight/page`` and ``tests/properties/test_hidden_names.py``.
 """

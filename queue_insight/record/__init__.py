@@ -13,4 +13,7 @@ Read in this order:
 
 The calls themselves are ``queue_scheduler.cycles.engine_call`` and ``call_log``.
 Not here: who takes the calls, and sends them to another process.
+
+Tested by ``tests/queue_insight/record``, ``tests/properties/test_replayed_calls.py`` and
+``tests/properties/test_dumps.py``.
 """

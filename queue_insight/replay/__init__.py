@@ -10,4 +10,6 @@ Read in this order:
 5. ``report``: the numbers as JSON and text; ``html_report``: as a page; ``progress``: meanwhile.
 
 Not here: how time passes (``queue_insight.insight.virtual_cluster``).
+
+Tested by ``tests/queue_insight/replay``.
 """

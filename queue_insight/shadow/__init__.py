@@ -10,4 +10,6 @@ Read in this order:
 6. ``command``: `koord-queue shadow-report`.
 
 Not here: how a cluster is watched (``queue_insight.shadow_program``).
+
+Tested by ``tests/queue_insight/shadow``.
 """

@@ -10,4 +10,6 @@ Read in this order:
 
 Not here: the record and its report (``queue_insight.shadow``). Nothing here is imported without
 the flag.
+
+Tested by ``tests/queue_insight/shadow_program``.
 """

@@ -23,4 +23,7 @@ And the server:
    the API server knows of it.
 
 Not here: what is computed (``queue_insight.insight``, ``queue_insight.forecast``).
+
+Tested by ``tests/queue_insight/visibility``, ``tests/properties/test_hidden_names.py`` and
+``tests/properties/test_marked_fields.py``.
 """

@@ -5,4 +5,6 @@
   ``apply`` tells all edits of a question, after ``cost`` has judged what they cost.
 - ``at_once``: two copies of the engine run until they rest, one with the edits; what differs.
 - ``horizon``: the same two copies in virtual time, on the same random numbers.
+
+Tested by ``tests/queue_insight/what_if`` and ``tests/properties/test_what_if.py``.
 """

@@ -19,4 +19,7 @@ Read in this order:
 
 Not here: the order of pending units (``queue_scheduler.queueing``), and whether one fits
 (``queue_scheduler.plugins``).
+
+Tested by ``tests/queue_scheduler/cache``, ``tests/properties/test_living_charges.py`` and
+``tests/properties/test_partial_starts.py``.
 """

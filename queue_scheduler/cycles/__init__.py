@@ -14,4 +14,7 @@ Read in this order:
 
 Not here: what the patches say (``queue_scheduler.unit_writes``), and what follows from one unit's
 object and the time (``queue_scheduler.unit_controllers``).
+
+Tested by ``tests/queue_scheduler/cycles``, ``tests/properties/test_shells_agree.py`` and
+``tests/properties/test_shells_and_deadlines.py``.
 """

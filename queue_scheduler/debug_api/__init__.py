@@ -11,4 +11,7 @@ Read in this order:
 Not here: the routes of questions that are answered by looking ahead or by a record
 (``queue_insight.debug_api``); who may read, and how it is served
 (``shared_api.debug_api``); the words of a refusal (``queue_scheduler.refusal_texts``).
+
+Tested by ``tests/queue_scheduler/debug_api``, ``tests/properties/test_hidden_names.py`` and
+``tests/properties/test_marked_fields.py``.
 """

@@ -18,4 +18,7 @@ Read in this order:
 
 Not here: what is known of a unit (``queue_scheduler.cache``), and which units may be evicted
 (``queue_scheduler.preemption``).
+
+Tested by ``tests/queue_scheduler/engine``, ``tests/properties/test_engine_properties.py`` and
+``tests/properties/test_engine_with_quotas.py``.
 """

@@ -14,4 +14,6 @@ Read in this order:
 Not here: any plugin. ``queue_scheduler.setup.plugin_loading`` lists the built-in ones
 (``queue_scheduler.plugins``); others are found by the entry point group
 ``koord_queue.scheduler_plugins``.
+
+Tested by ``tests/queue_scheduler/framework``.
 """

@@ -8,4 +8,6 @@ configuration file.
 Not here: the order in which they are asked (the configuration), the list of them
 (``queue_scheduler.setup.plugin_loading``), and third-party plugins, which live in their own
 packages.
+
+Tested by ``tests/queue_scheduler/plugins``.
 """

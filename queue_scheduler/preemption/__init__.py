@@ -10,4 +10,7 @@ Read in this order:
 5. ``blocked_classes``: classes that wait for a round to end, and when each is asked again.
 
 Not here: the writes (``queue_scheduler.cycles.preemption_cycle``).
+
+Tested by ``tests/queue_scheduler/preemption``, ``tests/properties/test_engine_preemption.py`` and
+``tests/properties/test_preemption_rest.py``.
 """

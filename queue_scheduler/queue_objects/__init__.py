@@ -6,4 +6,6 @@
 - ``queue_drain``: evicts what runs of a queue whose stop policy is HoldAndDrain.
 
 Not here: what a queue does with its units (``queue_scheduler.queueing``).
+
+Tested by ``tests/queue_scheduler/queue_objects``.
 """

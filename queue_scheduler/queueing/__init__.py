@@ -14,4 +14,7 @@ Read in this order:
 
 Not here: whether a unit fits (``queue_scheduler.quota_cache``), and Queue objects in the API server
 (``queue_scheduler.queue_objects``).
+
+Tested by ``tests/queue_scheduler/queueing``, ``tests/properties/test_queue_turns.py`` and
+``tests/properties/test_backfill_promises.py``.
 """

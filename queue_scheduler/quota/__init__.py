@@ -18,4 +18,7 @@ This is the reference: ``queue_scheduler.quota_cache`` gives the same answers fr
 
 Not here: ElasticQuota objects as they are served (``shared_api.objects.elastic_quota``), and which
 quota a unit names (``shared_api.quota_names``).
+
+Tested by ``tests/queue_scheduler/quota``, ``tests/properties/test_quota_tree_rules.py`` and
+``tests/properties/test_quota_runtime.py``.
 """

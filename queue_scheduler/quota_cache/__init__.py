@@ -24,4 +24,7 @@ computes it, which also finds out when the sums below it have changed: by the tr
 because ``tree_usage`` notifies those that watch the claims of a quota's children.
 
 Not here: the arithmetic from scratch (``queue_scheduler.quota``).
+
+Tested by ``tests/queue_scheduler/quota_cache``, ``tests/properties/test_quota_runtime.py`` and
+``tests/properties/test_quota_waking.py``.
 """

@@ -6,4 +6,6 @@
 - ``metrics``: the Prometheus series.
 
 Not here: the message of a refusal (``queue_insight.insight``).
+
+Tested by ``tests/queue_scheduler/reporting``.
 """

@@ -8,4 +8,6 @@
 - ``threads``: the threads of the parts, and their queues of keys.
 
 Not here: the program as a whole (``queue_scheduler.wiring``).
+
+Tested by ``tests/queue_scheduler/setup``.
 """

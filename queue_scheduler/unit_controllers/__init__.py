@@ -14,4 +14,7 @@ Read in this order:
 
 Not here: decisions about the order (``queue_scheduler.engine``), and when a unit is due
 (``queue_scheduler.engine.deadlines``).
+
+Tested by ``tests/queue_scheduler/unit_controllers``,
+``tests/properties/test_shells_and_deadlines.py`` and ``tests/properties/test_admission_checks.py``.
 """

@@ -9,4 +9,6 @@ The shells send these patches; `insight.virtual_cluster` applies the same ones i
 - ``applied_patches``: the unit after such a patch.
 
 Not here: which moves there are, and their conditions (``shared_api.queue_unit_phases``).
+
+Tested by ``tests/queue_scheduler/unit_writes``.
 """

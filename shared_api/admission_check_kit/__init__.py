@@ -14,4 +14,6 @@ Read in this order:
 Not here: any rule. The built-in one, for nodes, is ``queue_admission_checks``;
 ``examples/opening_hours_check.py`` is another. The scheduler decides which checks a unit needs, and
 what follows from their states.
+
+Tested by ``tests/shared_api/admission_check_kit``.
 """

@@ -13,4 +13,6 @@ Read in this order:
 
 Not here: how a door learns of a caller's token or certificate, how it shares its places among
 addresses and users (``shared_api.caller_shares``), and in which words it refuses.
+
+Tested by ``tests/shared_api/authorization``.
 """

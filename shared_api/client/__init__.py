@@ -18,4 +18,6 @@ Read in this order, from the wire up:
 
 Not here: caches (``shared_api.informer``), and the handling of conflicts, which is up to the code
 that decided on the write.
+
+Tested by ``tests/shared_api/client``.
 """

@@ -12,4 +12,6 @@ Read in this order:
 Not here: the routes themselves and their answers (``queue_scheduler.debug_api``,
 ``queue_insight.debug_api``, ``queue_controllers.debug_api``), and probes and metrics, which
 have their own ports (``shared_api.process``).
+
+Tested by ``tests/shared_api/debug_api``.
 """

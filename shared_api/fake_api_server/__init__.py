@@ -18,4 +18,6 @@ in the wheel, but not in the image.
 
 Not here: anything that the two programs use: they must not import this package (contract
 ``test-kit`` in pyproject.toml).
+
+Tested by ``tests/shared_api/fake_api_server``.
 """

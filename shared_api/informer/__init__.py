@@ -11,4 +11,6 @@ Read in this order:
 
 Not here: what a change means. Handlers compare states, and may be called twice, late, or with a new
 UID under an old name.
+
+Tested by ``tests/shared_api/informer``.
 """

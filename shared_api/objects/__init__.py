@@ -7,4 +7,6 @@ that cached objects take.
 
 Not here: how objects are fetched (``shared_api.client``) and changed. Decoded objects are never
 written back, because fields that are not listed here would be lost: writes are patches.
+
+Tested by ``tests/shared_api/objects``.
 """

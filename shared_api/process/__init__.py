@@ -15,4 +15,6 @@ Read in this order:
 5. ``malloc_arenas``: how much freed memory threads hold back; ``freed_memory``: gives it back.
 
 Not here: what the steps do, and which of them a program has (its ``wiring``).
+
+Tested by ``tests/shared_api/process``.
 """

@@ -7,4 +7,6 @@
 
 Not here: the parts of the server (``shared_api.fake_api_server``), and anything that the two
 programs use: they must not import this package (contract ``test-kit`` in pyproject.toml).
+
+Tested by ``tests/shared_api/testing``.
 """

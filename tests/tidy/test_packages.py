@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 import pytest
 
 from tests.tidy.source_tree import (
+    ROOT,
     Finding,
     SourceFile,
     planted,
@@ -36,12 +38,29 @@ def maps_with_code(source: SourceFile) -> Iterator[Finding]:
         yield source.finding(node.lineno, "an __init__.py is a map: code goes into a module")
 
 
+def missing_tests(source: SourceFile) -> Iterator[Finding]:
+    """Yield tests that the map of a package names, and that do not exist."""
+    if source.path.name == "__init__.py" and source.is_shipped:
+        for path in re.findall(r"``(tests/[^`]+)``", ast.get_docstring(source.tree) or ""):
+            if not (ROOT / path).exists():
+                yield source.finding(1, f"{path}: no such tests")
+
+
 def test_packages_are_shallow() -> None:
     assert report(deep_packages, shipped_files()) == ""
 
 
 def test_init_files_are_maps() -> None:
     assert report(maps_with_code, source_files()) == ""
+
+
+def test_the_tests_that_maps_name_exist() -> None:
+    assert report(missing_tests, shipped_files()) == ""
+
+
+def test_a_name_of_missing_tests_is_found() -> None:
+    text = '"""A map.\n\nTested by ``tests/nowhere``.\n"""'
+    assert report(missing_tests, [planted(text, "shared_api/__init__.py")])
 
 
 def test_deep_packages_are_found() -> None:
