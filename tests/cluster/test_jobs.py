@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-import yaml
 
 from tests.cluster.api_audit import CONTROLLERS_AGENT, SCHEDULER_AGENT
 from tests.cluster.conftest import EARLY
@@ -34,13 +33,10 @@ from tests.cluster.queue_world import (
 from tests.cluster.served_kinds import install_crds, remove_crd
 from tests.object_states import condition_of, is_true
 from tests.sample_jobs import KUEUE_WORKLOADS
-from tests.tidy.source_tree import ROOT
-from tests.tidy.user_pages import examples, shown
 from tests.waiting import STILL_SECONDS, until
 
 LONG = 600
 ACTIVE = "scheduling.x-k8s.io/active"
-RUN_SECONDS = "koord-queue.test/run-seconds"
 
 
 # --- from create to end -------------------------------------------------------------------------
@@ -157,19 +153,6 @@ def test_the_second_job_runs_when_the_first_has_ended(cluster: Cluster, world: Q
     for pod in world.pods("pair-2"):
         world.end_pod(pod["metadata"]["name"])
     until(lambda: [world.phase_of_job(f"pair-{n}") for n in (1, 2)] == ["Succeed", "Succeed"])
-
-
-def test_the_readmes_first_job_shows_what_the_readme_does(world: QueueWorld) -> None:
-    """All but its age. kwok runs no commands: an annotation sets how long pods run."""
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
-    quota, job = examples(page)[0]
-    job["spec"]["template"]["metadata"] = {"annotations": {RUN_SECONDS: str(LONG)}}
-    world.plane.create_nodes(4, extra_resources={"nvidia.com/gpu": "1"}, name_prefix="gpu")
-    world.plane.kubectl("apply", "--filename", "-", input=yaml.safe_dump_all([quota, job]))
-    until(lambda: world.phase_of_job("train") == "Running")
-    got = world.plane.kubectl("get", "queueunits", "train").splitlines()
-    want = shown(page, "kubectl get queueunits")
-    assert [line.rpartition(" ")[0] for line in got] == [line.rpartition(" ")[0] for line in want]
 
 
 # --- the switch ---------------------------------------------------------------------------------
