@@ -177,7 +177,8 @@ def test_headers_after_a_body_have_the_limit_of_a_head(
     server: ScriptedServer, transport: HttpTransport, monkeypatch: pytest.MonkeyPatch, body: bytes
 ) -> None:
     monkeypatch.setattr(http_connection, "MAX_HEAD_BYTES", 1_000)
-    pieces = [CHUNKED_HEAD + body + b"0\r\nX-Filler: ", *[b"f" * 300] * 9]
+    # More than one read takes: what comes in the same read as a body does not count.
+    pieces = [CHUNKED_HEAD + body + b"0\r\nX-Filler: ", b"f" * 4 * http_connection.RECEIVE_BYTES]
     server.plays(sends(*pieces, then=server.hangs))
     with pytest.raises(ConnectionLost, match="more than 1000 bytes"):
         transport.send(GET, PATIENCE_SECONDS)
