@@ -11,7 +11,7 @@ from koord_queue.show.times import ago, until
 from shared_api.lifecycle import LifecycleState, lifecycle_state
 from shared_api.objects.meta import Condition, find_condition
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import FINAL_PHASES, Phase
+from shared_api.queue_unit_phases import Phase, is_final
 from shared_api.well_known_labels import USER, read_quota_name
 
 COLUMNS: Final = ("NAME", "JOB", "QUEUE", "STATE", "POS", "STARTS", "AGE", "REASON")
@@ -73,7 +73,7 @@ class UnitRow(NamedTuple):
     @property
     def has_ended(self) -> bool:
         """Whether its job has ended."""
-        return self.unit.status.phase in FINAL_PHASES
+        return is_final(self.unit)
 
     @property
     def position(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from shared_api.lifecycle import LifecycleState, lifecycle_state
-from shared_api.queue_unit_phases import Phase
 
 
 def lifecycle_state_of(record: CachedUnit) -> LifecycleState:
@@ -18,7 +17,6 @@ def lifecycle_state_of(record: CachedUnit) -> LifecycleState:
         phase = record.unit.status.phase
     is_in_queue = record.state is not UnitState.ON_HOLD
     state = lifecycle_state(phase, is_in_queue=is_in_queue)
-    if state is None:
-        state = lifecycle_state(Phase.ENQUEUED, is_in_queue=is_in_queue)
-    assert state is not None, phase
-    return state
+    if state is not None:
+        return state
+    return LifecycleState.WAITING if is_in_queue else LifecycleState.ON_HOLD

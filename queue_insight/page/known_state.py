@@ -15,9 +15,8 @@ from queue_insight.page.units_to_act_on import (
     find_units_to_act_on,
     find_unqueued,
 )
-from queue_insight.record.engine_samples import PENDING
 from queue_scheduler.cache.known_units import units_by_key
-from queue_scheduler.cache.unit_state import CachedUnit
+from queue_scheduler.cache.unit_state import PENDING, CachedUnit
 from queue_scheduler.cycles.engine_reader import OwnEngine
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.snapshots import Snapshots

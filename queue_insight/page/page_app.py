@@ -492,10 +492,17 @@ def _add_answers(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerTu
         "/page/quotas/{name}": (quota, QuotaPage),
     }
     for path, (answer, view) in answers.items():
-        busy = None if answer is session else problems(BUSY)
-        timed = turns.in_turn(answer, _caller_key)
-        app.get(path, response_model=view, responses=busy)(timed)
-        app.head(path, include_in_schema=False)(timed)
+        _add_route(
+            app, path, turns.in_turn(answer, _caller_key), view, is_busy=answer is not session
+        )
+
+
+def _add_route(
+    app: FastAPI, path: str, answer: Callable[..., Any], view: type[View], *, is_busy: bool = True
+) -> None:
+    """Add a route for GET and HEAD; `is_busy`: it may refuse a caller whose share is spent."""
+    app.get(path, response_model=view, responses=problems(BUSY) if is_busy else None)(answer)
+    app.head(path, include_in_schema=False)(answer)
 
 
 def _add_table(app: FastAPI, path: str, table: Callable[..., Any]) -> None:
@@ -509,10 +516,7 @@ def _add_unqueued(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerT
         return pages.unqueued(visitor, query, at)
 
     unqueued.__annotations__["visitor"] = Annotated[Visitor, Depends(visitors.identify)]
-    path = "/page/unqueued"
-    timed = turns.in_turn(unqueued, _caller_key)
-    app.get(path, response_model=UnqueuedContent, responses=problems(BUSY))(timed)
-    app.head(path, include_in_schema=False)(timed)
+    _add_route(app, "/page/unqueued", turns.in_turn(unqueued, _caller_key), UnqueuedContent)
 
 
 def _add_jobs(app: FastAPI, jobs: JobAnswers, visitors: Visitors, turns: AnswerTurns) -> None:
@@ -524,9 +528,7 @@ def _add_jobs(app: FastAPI, jobs: JobAnswers, visitors: Visitors, turns: AnswerT
 
     for each in (page, table):
         each.__annotations__["visitor"] = Annotated[Visitor, Depends(visitors.identify)]
-    timed = turns.in_turn(page, _caller_key)
-    app.get(JOBS, response_model=JobsContent, responses=problems(BUSY))(timed)
-    app.head(JOBS, include_in_schema=False)(timed)
+    _add_route(app, JOBS, turns.in_turn(page, _caller_key), JobsContent)
     _add_table(app, f"{JOBS}.csv", turns.in_turn(table, _caller_key))
 
 
@@ -535,10 +537,7 @@ def _add_over_time(app: FastAPI, pages: Pages, visitors: Visitors, turns: Answer
         return pages.over_time(visitor, query)
 
     over_time.__annotations__["visitor"] = Annotated[Visitor, Depends(visitors.identify)]
-    path = "/page/over-time"
-    timed = turns.in_turn(over_time, _caller_key)
-    app.get(path, response_model=OverTime, responses=problems(BUSY))(timed)
-    app.head(path, include_in_schema=False)(timed)
+    _add_route(app, "/page/over-time", turns.in_turn(over_time, _caller_key), OverTime)
 
 
 def _add_what_if(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerTurns) -> None:
@@ -550,10 +549,7 @@ def _add_what_if(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerTu
 
     for each in (names, what_if):
         each.__annotations__["visitor"] = Annotated[Visitor, Depends(visitors.identify)]
-    path = "/page/names"
-    timed = turns.in_turn(names, _caller_key)
-    app.get(path, response_model=KnownNames, responses=problems(BUSY))(timed)
-    app.head(path, include_in_schema=False)(timed)
+    _add_route(app, "/page/names", turns.in_turn(names, _caller_key), KnownNames)
     app.post(
         "/page/what-if",
         openapi_extra=request_body({JSON: schema_of(WhatIfQuestion)}),

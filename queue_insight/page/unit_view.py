@@ -15,7 +15,6 @@ from queue_insight.debug_api.explain_answers import explain_unit
 from queue_insight.debug_api.explain_views import ExplainView
 from queue_insight.debug_api.forecast_routes import ForecastView
 from queue_insight.debug_api.insight_views import LogEntryView
-from queue_insight.insight.record_state import lifecycle_state_of
 from queue_insight.page.kept_changes import KeptChanges, KnownChanges
 from queue_insight.page.remembered_unit import RememberedUnit, remember
 from queue_insight.page.sources import PageSources
@@ -26,7 +25,6 @@ from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from shared_api.debug_api.views import View
-from shared_api.lifecycle import LifecycleState
 from shared_api.question_errors import Code, QuestionError
 
 MAX_ENTRIES: Final = 100
@@ -45,18 +43,17 @@ class PodOnNode(View):
 class UnitPage(View):
     """One unit; `forecast` is null if it does not wait or there is none yet.
 
-    `unit`, `explain` and `state` (where it stands) are null if there is no such unit: then
-    `remembered` is what the record knows of it. `log` are the newest decisions about it; null:
-    nothing is recorded. `ahead` are the units before it in its queue. `pod_count` is how many pods
-    have not ended. `pods` are these where there is no login: else the API server says who may be
-    told of them. `changes` are those that would start it, if they were found in the last minutes.
+    `unit` and `explain` are null if there is no such unit: then `remembered` is what the record
+    knows of it. `log` are the newest decisions about it; null: nothing is recorded. `ahead` are the
+    units before it in its queue. `pod_count` is how many pods have not ended. `pods` are these
+    where there is no login: else the API server says who may be told of them. `changes` are those
+    that would start it, if they were found in the last minutes.
     """
 
     leader: bool
     state_at: datetime
     unit: views.UnitView | None
     explain: ExplainView | None
-    state: LifecycleState | None = None
     forecast: ForecastView | None
     log: list[LogEntryView] | None
     ahead: UnitsAhead | None = None
@@ -106,7 +103,6 @@ def show_unit(
     found = {
         "unit": answers.queue_unit(namespace, name),
         "explain": explain_unit(answers, namespace, name),
-        "state": lifecycle_state_of(facts.record),
         "forecast": None if at is not None else _forecast(sources, namespace, name),
         "ahead": find_units_ahead(state, facts, visitor),
         "pods": [

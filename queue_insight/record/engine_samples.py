@@ -21,12 +21,10 @@ from queue_insight.record.samples import (
     sets_of,
 )
 from queue_scheduler.cache.known_units import count_admitted, count_pending
-from queue_scheduler.cache.unit_state import UnitState
+from queue_scheduler.cache.unit_state import PENDING
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_questions import view_all_quotas
 from queue_scheduler.quota.quota_view import QuotaView
-
-PENDING: Final = frozenset({UnitState.WAITING, UnitState.CONFLICT, UnitState.ON_HOLD})
 
 FOREIGN: Final = ""
 """In place of a namespace: that of pods that belong to no unit, which is not known."""

@@ -10,11 +10,12 @@ from datetime import datetime
 from typing import NamedTuple
 
 from queue_insight.debug_api.forecast_routes import Start
-from queue_insight.visibility.pages import SHOWN, find_page
+from queue_insight.visibility.pages import find_page
 from queue_insight.visibility.queries import ListQuery
 from queue_insight.visibility.resources import PENDING_UNITS, QUEUES, ListMetaView, PendingUnit
 from queue_insight.visibility.snapshots import KeptSnapshots, ListScope
 from queue_insight.visibility.statuses import not_found
+from queue_scheduler.cache.unit_state import PENDING
 from queue_scheduler.cycles.engine_reader import EngineReader, OwnEngine
 from queue_scheduler.debug_api.hiding import hide
 from queue_scheduler.debug_api.snapshots import Snapshots, UnitFacts
@@ -74,7 +75,7 @@ class UnitLists:
         found = self._snapshots(self._shared).unit(f"{namespace}/{name}")
         if found is None:
             raise not_found(PENDING_UNITS, name)
-        if found.record.state not in SHOWN:
+        if found.record.state not in PENDING:
             why = f"the unit does not wait, it is {found.record.state.value}"
             raise not_found(PENDING_UNITS, name, why)
         return found

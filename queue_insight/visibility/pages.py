@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from queue_insight.visibility.queries import Selection
 from queue_scheduler.cache.known_units import units_by_key
-from queue_scheduler.cache.unit_state import UnitState
+from queue_scheduler.cache.unit_state import PENDING, UnitState
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import unit_key
-
-SHOWN: Final = frozenset({UnitState.WAITING, UnitState.ON_HOLD, UnitState.CONFLICT})
-"""The states of units that wait."""
 
 
 class PagePlaces(NamedTuple):
@@ -74,7 +71,7 @@ def _select(engine: Engine, selection: Selection) -> dict[str, _Line]:
     namespace, only_queue = selection.only("metadata.namespace"), selection.only("spec.queue")
     prefix = "" if namespace is None else f"{namespace}/"
     for key, record in units_by_key(engine.units).items():
-        if not key.startswith(prefix) or record.state not in SHOWN:
+        if not key.startswith(prefix) or record.state not in PENDING:
             continue
         queue = record.queue_name
         if only_queue is not None and queue != only_queue:
@@ -96,7 +93,7 @@ def count_by_namespace(engine: Engine, queue: str) -> Counter[str]:
     return Counter(
         record.unit.metadata.namespace
         for record in engine.units
-        if record.queue_name == queue and record.state in SHOWN
+        if record.queue_name == queue and record.state in PENDING
     )
 
 

@@ -66,6 +66,10 @@ class UnitState(Enum):
     """Taken out of a queue that is being replaced; placed again before the engine answers."""
 
 
+PENDING: Final = frozenset({UnitState.WAITING, UnitState.CONFLICT, UnitState.ON_HOLD})
+"""The states of units that wait, in a queue or on hold."""
+
+
 class CachedUnit(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What the engine keeps of a unit: its record.
 

@@ -37,10 +37,10 @@ const TONES = {
 };
 
 function Shown({ answer, path, at }) {
-  const { unit, explain, state } = answer;
+  const { unit, explain } = answer;
   return html`
     <p class="summary">
-      <${Badge} tone=${TONES[state]}>${state}<//>${" "}${explain.summary}
+      <${Badge} tone=${TONES[explain.state]}>${explain.state}<//>${" "}${explain.summary}
     </p>
     ${explain.neverStarts && html`<p class="problem error">It is larger than a limit: waiting does not help.</p>`}
     <p class="controls">
