@@ -36,9 +36,10 @@ def test_the_page_goes_on_when_the_server_is_back(window: Window) -> None:
     window.page.route("**/page/**", lambda route: route.abort())
     alert = window.page.get_by_role("alert").get_by_text(GONE)
     alert.wait_for()
-    window.page.unroute("**/page/**")
-    # What was missed is asked for, though no news tell of it.
+    # What was missed is asked for, though no news tell of it. The page may try the stream again
+    # between two steps here, so the request is expected before anything is reachable.
     with window.page.expect_request("**/page/overview"):
+        window.page.unroute("**/page/**")
         window.listen()
     alert.wait_for(state="detached")
     window.sees("Live")
