@@ -30,19 +30,18 @@ import msgspec
 
 from queue_scheduler.queueing.strict_mode import StrictMode
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.quantity import amount
 from shared_api.queue_unit_phases import ADOPTED, IllegalMoveError, Phase, Writer, check_move
 from shared_api.timestamps import parse_time
 from shared_api.well_known_labels import (
     ATTEMPT,
     MANAGED_BY,
-    QUOTA_PARENT,
     UNIT_UID,
 )
-from tests.demo.unit_charge import Amounts, chain_of, controller_uid, requests_of
+from tests.demo.unit_charge import Amounts, controller_uid, requests_of
 from tests.object_states import is_living, occupies_quota, phase_of
 from tests.simulation.accounts import Account, annotations_of, job_uid, quota_of
 from tests.simulation.change_feed import ChangeEvent, Json
+from tests.simulation.judged_quotas import JudgedQuotas
 from tests.simulation.stepped_programs import Process
 
 NEVER_OVER: Final = "never over"
@@ -67,13 +66,6 @@ class Broken:
     how: str
 
 
-@dataclass(frozen=True)
-class _Quota:
-    parent: str
-    most: Amounts
-    least: Amounts
-
-
 class AccountJudge:
     """Judges changes given to `take`; `broken` collects the violations.
 
@@ -82,6 +74,7 @@ class AccountJudge:
         now: the wall clock.
         strict: the queues that ask for nodes first.
         is_min_the_limit: whether a quota's own limit is its min (mode `min`).
+        has_trees: whether the schedulers know several trees of quotas.
         may_be_twice: whether controllers run side by side without election. A job may then have two
             units, for as long as one controller does not know the other's.
     """
@@ -93,6 +86,7 @@ class AccountJudge:
         *,
         strict: StrictMode,
         is_min_the_limit: bool,
+        has_trees: bool,
         may_be_twice: bool,
     ) -> None:
         self.broken: list[Broken] = []
@@ -103,12 +97,11 @@ class AccountJudge:
         self._strict = strict
         self._is_min_the_limit = is_min_the_limit
         self._may_be_twice = may_be_twice
-        self._quotas: dict[str, _Quota] = {}
+        self._quotas = JudgedQuotas(processes, has_trees=has_trees)
         self._facts: dict[str, dict[str, int]] = {}
         """quota -> kind -> the newest version at which something was charged without a decision
 
         Ancestors are not included: they may be different by the time of a decision."""
-        self._quotas_changed = 0
         self._admitted_at: dict[str, int] = {}
         """process -> the version of its newest admission"""
         self._granted: dict[tuple[str, str], set[str]] = {}
@@ -118,7 +111,7 @@ class AccountJudge:
         """Take in a change, and judge its writer."""
         match event.plural:
             case "elasticquotas":
-                self._on_quota(event)
+                self._quotas.take(event)
             case "queueunits":
                 self._on_unit(event)
             case "jobs":
@@ -135,35 +128,14 @@ class AccountJudge:
 
     # --- quotas -------------------------------------------------------------------------------
 
-    def _on_quota(self, event: ChangeEvent) -> None:
-        name = event.body["metadata"]["name"]
-        self._quotas_changed = event.version
-        if event.is_gone:
-            self._quotas.pop(name, None)
-            return
-        spec, labels = event.body["spec"], event.body["metadata"].get("labels") or {}
-        self._quotas[name] = _Quota(
-            parent=labels.get(QUOTA_PARENT, ""),
-            most={key: amount(key, text) for key, text in (spec.get("max") or {}).items()},
-            least={key: amount(key, text) for key, text in (spec.get("min") or {}).items()},
-        )
-
-    def chain(self, name: str) -> Iterator[str]:
-        """Iterate over a quota and its ancestors."""
-        return chain_of(name, self._parent_of)
-
-    def _parent_of(self, name: str) -> str:
-        quota = self._quotas.get(name)
-        return quota.parent if quota is not None else ""
-
     def _charges(self, level: str, process: str) -> Iterator[tuple[Account, Amounts]]:
         """Iterate over what a process can know is charged to a quota and its descendants."""
         for account in self.accounts.values():
             charge = account.charge_known_to(process)
-            if charge and level in self.chain(account.quota):
+            if charge and level in self._quotas.chain(account.quota, process):
                 yield account, charge
             for quota, moved in account.elsewhere.items():
-                if moved and level in self.chain(quota):
+                if moved and level in self._quotas.chain(quota, process):
                     yield account, moved
 
     def _used(self, level: str, process: str) -> Amounts:
@@ -173,8 +145,8 @@ class AccountJudge:
                 total[resource] = total.get(resource, 0) + charged
         return total
 
-    def _limit(self, level: str, *, is_own: bool) -> Amounts:
-        quota = self._quotas.get(level)
+    def _limit(self, level: str, process: str, *, is_own: bool) -> Amounts:
+        quota = self._quotas.find(level, process)
         if quota is None:
             return {}
         if self._is_min_the_limit and is_own:
@@ -265,15 +237,16 @@ class AccountJudge:
         """Judge an admission by the resources of which it takes more than was charged before."""
         knew = process.decided.get(event.key, {})
         self._admitted_at[process.name] = event.version
-        if self._quotas_changed > knew.get("elasticquotas", 0):
+        if self._quotas.changed_at > knew.get("elasticquotas", 0):
             return
         others = (at for name, at in self._admitted_at.items() if name != process.name)
         if not process.elects and max(others, default=0) > knew.get("queueunits", 0):
             return  # its last write was still in flight when its successor began
-        for place, level in enumerate(self.chain(account.quota)):
-            if self._has_news(level, knew):
+        for place, level in enumerate(self._quotas.chain(account.quota, process.name)):
+            if self._has_news(level, process.name, knew):
                 continue
-            used, limit = self._used(level, process.name), self._limit(level, is_own=not place)
+            limit = self._limit(level, process.name, is_own=not place)
+            used = self._used(level, process.name)
             over = {r: used[r] for r in asked if r in limit and used[r] > limit[r]}
             if over:
                 who = ", ".join(
@@ -283,12 +256,12 @@ class AccountJudge:
                 how = f"quota {level} is at {over}, its limit {limit}: {who}"
                 self._break(NEVER_OVER, event, how)
 
-    def _has_news(self, level: str, knew: Mapping[str, int]) -> bool:
+    def _has_news(self, level: str, process: str, knew: Mapping[str, int]) -> bool:
         """Return whether a quota, or a descendant, was charged what this process cannot know."""
         return any(
             version > knew.get(plural, 0)
             for quota, facts in self._facts.items()
-            if level in self.chain(quota)
+            if level in self._quotas.chain(quota, process)
             for plural, version in facts.items()
         )
 

@@ -51,7 +51,7 @@ from tests.object_states import is_living, is_true, occupies_quota
 from tests.properties import engine_checks
 from tests.properties.real_quotas import RealQuotas, new_engine
 from tests.simulation.account_judge import Broken
-from tests.simulation.accounts import job_uid
+from tests.simulation.accounts import Account, job_uid
 from tests.simulation.change_feed import Json
 from tests.simulation.hand_made_actions import is_hand_made
 from tests.simulation.job_actions import FOREIGN
@@ -205,12 +205,26 @@ def _books_agree(world: World, engine: Engine) -> list[Broken]:
     names = {quota["metadata"]["name"] for quota in world.all("elasticquotas").values()}
     for account in world.judge.accounts.values():
         if any(account.charge.values()):
-            want[account.quota] = add(want.get(account.quota, {}), account.charge)
+            own = account.quota if _names_quota(account, names) else DEFAULT_QUOTA
+            want[own] = add(want.get(own, {}), account.charge)
         for quota, amounts in account.elsewhere.items():
             name = quota if quota in names else DEFAULT_QUOTA
             want[name] = add(want.get(name, {}), amounts)
     got = _usage(engine)
     return [] if got == want else [Broken(USAGE_AGREES, "", f"booked {got}, should be {want}")]
+
+
+def _names_quota(account: Account, names: set[str]) -> bool:
+    """Return whether the unit of a job has a quota; else its pods are charged as their labels say.
+
+    A unit whose label names a quota that does not exist is charged to that name.
+    """
+    unit = account.own_unit()
+    return (
+        unit is None
+        or account.quota in names
+        or QUOTA_NAME in (unit["metadata"].get("labels") or {})
+    )
 
 
 def _same_again(world: World, scheduler: SteppedScheduler) -> list[Broken]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from shared_api.testing.object_builders import (
     pod_body,
     queue_unit_body,
 )
-from shared_api.well_known_labels import QUOTA_NAME, RELATED_QUEUE_UNIT
+from shared_api.well_known_labels import QUOTA_NAME, QUOTA_TREE_ID, RELATED_QUEUE_UNIT
 from tests.simulation.account_judge import NEVER_OVER
 from tests.simulation.stepped_programs import Process
 from tests.simulation.world import World
@@ -19,20 +20,22 @@ from tests.simulation.world_plan import Plan
 
 pytestmark = pytest.mark.simulation
 
-SEED = next(
-    seed
-    for seed in range(100)
-    for plan in [Plan.draw(random.Random(seed))]
-    if plan.mode == "max" and not plan.elects
-)
-"""Of a world with one scheduler, in which the max of a quota is the limit."""
+
+def seed_of(*, has_trees: bool) -> int:
+    """Return the seed of a world with one scheduler, in which the max of a quota is the limit."""
+    return next(
+        seed
+        for seed in range(1000)
+        for plan in [Plan.draw(random.Random(seed))]
+        if plan.mode == "max" and not plan.elects and plan.has_trees is has_trees
+    )
 
 
 class Court:
     """A world without turns; its one scheduler writes what a test says."""
 
-    def __init__(self) -> None:
-        self.world = World(SEED)
+    def __init__(self, *, has_trees: bool = False) -> None:
+        self.world = World(seed_of(has_trees=has_trees))
         self.make_quota("mid", parent="")
         self.make_quota("a")
         self.world.run(1, 0.0)  # all processes start
@@ -60,6 +63,14 @@ class Court:
         body = elastic_quota_body(name, namespace="team", parent=parent, max={"cpu": "2"})
         self.world.feed.actor = "user"
         self.world.direct.create(body)
+
+    def move_to_tree(self, quota: str, **most: str) -> None:
+        """Have a quota name a tree of its own, with another max in the same edit."""
+        self.world.feed.actor = "user"
+        patch: dict[str, Any] = {"metadata": {"labels": {QUOTA_TREE_ID: "x"}}}
+        if most:
+            patch["spec"] = {"max": most}
+        self.world.direct.patch("elasticquotas", quota, patch, namespace="team")
 
     def make_unit(self, name: str, quota: str = "a", job: str = "") -> str:
         """Make a unit of two CPUs, by hand or for the uid of a job; return its own uid."""
@@ -220,3 +231,43 @@ def test_the_quota_that_a_recreated_unit_names_is_known() -> None:
     court.make_unit("h0", job=job)
     court.restart_scheduler()
     assert court.is_over("h1")
+
+
+def test_a_quota_moved_to_another_tree_counts_as_before_that_edit() -> None:
+    court = Court(has_trees=True)
+    court.make_unit("h1")
+    court.see()
+    court.move_to_tree("a", cpu="1")
+    court.see()
+    assert not court.is_over("h1")
+
+
+def test_a_process_started_later_counts_it_as_it_is() -> None:
+    court = Court(has_trees=True)
+    court.make_unit("h1")
+    court.see()
+    court.move_to_tree("a", cpu="1")
+    court.restart_scheduler()
+    assert court.is_over("h1")
+
+
+def test_a_quota_moved_to_another_tree_still_counts_under_its_parent() -> None:
+    court = Court(has_trees=True)
+    court.make_quota("b")
+    court.make_pod("h0", court.make_unit("h0", quota="b"))
+    court.make_unit("h1")
+    court.see()
+    court.move_to_tree("a")
+    court.see()
+    assert court.is_over("h1")
+
+
+def test_a_process_started_later_counts_it_under_no_parent() -> None:
+    court = Court(has_trees=True)
+    court.make_quota("b")
+    court.make_pod("h0", court.make_unit("h0", quota="b"))
+    court.make_unit("h1")
+    court.see()
+    court.move_to_tree("a")
+    court.restart_scheduler()
+    assert not court.is_over("h1")

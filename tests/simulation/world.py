@@ -133,6 +133,7 @@ class World:
             self.clock.now,
             strict=self.plan.strict,
             is_min_the_limit=self.plan.mode == "min",
+            has_trees=self.plan.has_trees,
             may_be_twice=self.plan.controllers > 1 and not self.plan.elects,
         )
         self.feed.listen(self.judge.take)
