@@ -38,12 +38,15 @@ SETTLE_SECONDS: Final = 90.0
 """For the reasons of all units that wait."""
 FULL: Final = "standing"
 VIEWS: Final = (
-    *("/page/overview",) * 5,
+    *("/page/overview",) * 4,
+    "/page/jobs?limit=200",
+    "/page/jobs?limit=200&filter=state:waiting&sort=-created",
+    "/page/over-time?range=1d",
     f"/page/queues/{FULL}-0?limit=100",
     f"/page/queues/{release_latency.QUOTA}?limit=100",
     f"/page/units/{NAMESPACE}/standing-7",
 )
-"""What people look at: five of eight at the overview."""
+"""What people look at: four of ten at the overview, and two at all jobs."""
 
 
 class Turn(NamedTuple):

@@ -2,7 +2,9 @@
 
 Each has a stream of events, and asks for its view again when news come, one question at a time. It
 ends with its standard input, and then prints a JSON document: `asked`, the views that were
-answered; `slowest_ms` and `median_ms`, how long these took; `bytes`, of all answers.
+answered; `refused`, the questions that came while the caller's share was spent, and are asked again
+as a page does; `slowest_ms` and `median_ms`, how long a view took with that; `bytes`, of all
+answers.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Final
 
 HOST: Final = "127.0.0.1"
 READY: Final = "ready"
+TOO_MANY: Final = b"HTTP/1.1 429 "
 
 
 class Viewers:
@@ -31,6 +34,7 @@ class Viewers:
         self._paths = paths
         self._took: list[float] = []
         self._bytes = 0
+        self._refused = 0
         self._opened = 0
 
     async def run(self, count: int) -> None:
@@ -54,6 +58,7 @@ class Viewers:
         took = self._took or [0.0]
         return {
             "asked": len(self._took),
+            "refused": self._refused,
             "median_ms": 1e3 * median(took),
             "slowest_ms": 1e3 * max(took),
             "bytes": self._bytes,
@@ -80,22 +85,29 @@ class Viewers:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str
     ) -> None:
         began = time.perf_counter()
-        writer.write(_request(path))
-        head = await reader.readuntil(b"\r\n\r\n")
-        _check(head)
-        length = next(
-            int(line.partition(b":")[2])
-            for line in head.split(b"\r\n")
-            if line.lower().startswith(b"content-length:")
-        )
+        head = await self._request(reader, writer, path)
+        length = _number(head, b"content-length:")
         await reader.readexactly(length)
         self._took.append(time.perf_counter() - began)
         self._bytes += length
 
+    async def _request(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str
+    ) -> bytes:
+        """Ask until the caller's share is not spent; return the head of the answer."""
+        while True:
+            writer.write(_request(path))
+            head = await reader.readuntil(b"\r\n\r\n")
+            if not head.startswith(TOO_MANY):
+                _check(head)
+                return head
+            self._refused += 1
+            await reader.readexactly(_number(head, b"content-length:"))
+            await asyncio.sleep(_number(head, b"retry-after:"))
+
     async def _listen(self, news: asyncio.Event) -> None:
         reader, writer = await asyncio.open_connection(HOST, self._port, limit=1 << 20)
-        writer.write(_request("/page/events"))
-        _check(await reader.readuntil(b"\r\n\r\n"))
+        await self._request(reader, writer, "/page/events")
         self._opened += 1
         while line := await reader.readline():
             if line.startswith(b"data:"):
@@ -105,6 +117,12 @@ class Viewers:
 
 def _request(path: str) -> bytes:
     return f"GET {path} HTTP/1.1\r\nHost: {HOST}\r\nAccept: application/json\r\n\r\n".encode()
+
+
+def _number(head: bytes, name: bytes) -> int:
+    """Return the number in a header of an answer."""
+    lines = head.lower().split(b"\r\n")
+    return next(int(line.removeprefix(name)) for line in lines if line.startswith(name))
 
 
 def _check(head: bytes) -> None:

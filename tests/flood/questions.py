@@ -161,6 +161,8 @@ def _page(asked: Asked) -> Iterator[Question]:
         "/page/names",
         f"/page/jobs?limit={LISTED}&sort=user",
         "/page/jobs.csv",
+        "/page/over-time?range=7d",
+        f"/page/over-time?range=7d&queue={CROWD}",
         unit,
         f"{unit}/changes",
         f"{unit}/pods",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from fastapi.routing import APIRoute
 
 from tests.flood.questions import USERS, Asked, Port, User, questions
+from tests.properties.hidden_world import HiddenWorld, open_doors
 
 ASKED = Asked("unit", "job", {"Authorization": "Bearer x"}, "x")
 
@@ -27,3 +29,10 @@ def test_a_login_does_not_end_the_session_that_asks() -> None:
     asked = ASKED._replace(credentials={"Cookie": "session=1"})
     login = next(each for each in questions(Port.PAGE, asked) if "POST /page/session" in each.name)
     assert login.headers["Cookie"] == ""
+
+
+def test_every_answer_of_the_page_is_asked_for() -> None:
+    asked = {each.target.partition("?")[0] for each in questions(Port.PAGE, ASKED)}
+    routes = [each for each in open_doors(HiddenWorld(0)).page.routes if isinstance(each, APIRoute)]
+    missing = {each.path for each in routes if not any(map(each.path_regex.match, asked))}
+    assert missing == {"/page/events"}, "a stream of news has no end to wait for"
