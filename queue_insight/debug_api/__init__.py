@@ -2,8 +2,8 @@
 
 Read in this order:
 
-1. ``explanations``: what is asked about one unit; ``explain_views``: that -> answers;
-   ``explain_answers``: both, in turn with others, and charged to whoever asks.
+1. ``explanations``: what is asked about one unit, in turn with others, and charged to whoever
+   asks; ``explain_views``: what is found -> answers.
 2. ``try_routes`` and ``try_views``: what becomes of a manifest; ``what_if_routes``: what edits
    would change; ``forecast_routes``: when units start; ``dump_routes``: a file with all.
 3. ``question_caller``, ``question_budget`` and ``answer_turns``: whose share of computing a

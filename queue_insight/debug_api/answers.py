@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from queue_insight.debug_api.dump_routes import Dumps
 from queue_insight.debug_api.engine_state import State
-from queue_insight.debug_api.explain_answers import ExplainAnswers
+from queue_insight.debug_api.explanations import ExplainAnswers
 from queue_insight.debug_api.question_budget import QuestionBudget
 from queue_insight.debug_api.try_routes import TryRoutes
 from queue_insight.debug_api.what_if_routes import WhatIfAnswers, WhatIfQuestion, WhatIfView

@@ -9,7 +9,6 @@ from queue_insight.insight.change import Change, Patch
 from queue_insight.insight.changes import Changes
 from queue_insight.insight.explain import Explanation, Verdict
 from queue_insight.insight.explanation_texts import spared_texts, unknown_admission_text
-from queue_insight.insight.record_state import lifecycle_state_of
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.debug_api.hiding import OfUnit, Owner, Sentence, with_sentences
 from queue_scheduler.debug_api.views import RefusalView, quota_of, view_refusal
@@ -214,7 +213,7 @@ class ExplainView(View):
     )
     name: str = _of_explanation(lambda each: each.record.unit.metadata.name)
     verdict: str = _of_explanation(lambda each: each.verdict.value)
-    state: str = _of_explanation(lambda each: lifecycle_state_of(each.record).value)
+    state: str = _of_explanation(lambda each: each.state.value)
     never_starts: bool = _of_explanation(lambda each: each.never_starts)
     summary: Annotated[str, Sentence(summarize)] = _of_explanation(lambda _: "")
     queue: str = _of_explanation(lambda each: each.record.queue_name)

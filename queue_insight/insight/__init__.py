@@ -1,6 +1,6 @@
 """Answers to the questions of users, by the engine that decides.
 
-- ``explain``: why a unit waits: all that keeps it from starting.
+- ``explain``: where a unit stands, and why it waits: all that keeps it from starting.
 - ``changes``: the smallest changes that would start it now. ``trials`` tries each ``change`` on a
   fork; ``question`` is the unit that is asked about. One module per kind of change:
   ``limit_changes`` (with ``raise_search`` and ``limit_edits``), ``end_changes``,
@@ -9,7 +9,6 @@
 - ``admitted``: what a unit was admitted on, what it borrows, and what could evict it.
 - ``fitting``: which units nothing keeps from starting; ``queue_source``: which quota a queue
   follows.
-- ``record_state``: what a unit does, in one word.
 - ``finished_run``: what is kept of a unit that has ended.
 - ``virtual_cluster``: runs an engine forward in virtual time, and plays what is outside of it;
   ``agenda`` has its events.

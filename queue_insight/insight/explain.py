@@ -22,6 +22,7 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.plugin_questions import every_refusal, with_pods
 from queue_scheduler.framework.queue_unit_info import NO_DEMAND
+from shared_api.lifecycle import LifecycleState, lifecycle_state
 
 NEVER: Final = reasons_with(Trait.TOO_LARGE)
 """Reasons of a unit that does not start as it is, whatever becomes free."""
@@ -71,6 +72,11 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     without_plugins: tuple[str, ...] = ()
 
     @property
+    def state(self) -> LifecycleState:
+        """How far it is; see `lifecycle_state_of`."""
+        return lifecycle_state_of(self.record)
+
+    @property
     def open_checks(self) -> dict[str, str]:
         """The states of its admission checks that are not ready, by name."""
         checks = self.record.unit.status.admission_checks
@@ -80,6 +86,22 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     def never_starts(self) -> bool:
         """Whether it is larger than a limit, so that waiting does not help."""
         return are_final(self.blockers)
+
+
+def lifecycle_state_of(record: CachedUnit) -> LifecycleState:
+    """Return the state of a unit; while its admission is being written, the one after that.
+
+    A phase that is unknown to this version counts as Enqueued, as it does for the scheduler.
+    """
+    if record.state is UnitState.ASSUMED and record.to is not None:
+        phase: str = record.to
+    else:
+        phase = record.unit.status.phase
+    is_in_queue = record.state is not UnitState.ON_HOLD
+    state = lifecycle_state(phase, is_in_queue=is_in_queue)
+    if state is not None:
+        return state
+    return LifecycleState.WAITING if is_in_queue else LifecycleState.ON_HOLD
 
 
 def are_final(blockers: Iterable[Refusal]) -> bool:

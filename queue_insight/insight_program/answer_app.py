@@ -21,8 +21,8 @@ from queue_insight.debug_api.app import (
 )
 from queue_insight.debug_api.dump_routes import FINISHED_RUNS
 from queue_insight.debug_api.engine_state import State
-from queue_insight.debug_api.explain_answers import ExplainAnswers
 from queue_insight.debug_api.explain_views import ExplainView
+from queue_insight.debug_api.explanations import ExplainAnswers
 from queue_insight.debug_api.forecast_routes import (
     NEW_UNITS,
     Forecasts,

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
+from queue_insight.insight.explain import lifecycle_state_of
 from queue_insight.insight.finished_run import FinishedRun, running_since, user_of
-from queue_insight.insight.record_state import lifecycle_state_of
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.debug_api.views import demand_of, quota_of
 from shared_api.lifecycle import LifecycleState

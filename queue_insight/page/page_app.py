@@ -40,8 +40,8 @@ from starlette.types import ASGIApp
 
 from queue_insight.debug_api.answer_turns import NOW, AnswerTurns
 from queue_insight.debug_api.engine_state import NoStateError
-from queue_insight.debug_api.explain_answers import ExplainAnswers
 from queue_insight.debug_api.explain_views import ExplainView
+from queue_insight.debug_api.explanations import ExplainAnswers
 from queue_insight.debug_api.forecast_routes import Start
 from queue_insight.debug_api.question_budget import QuestionBudget
 from queue_insight.debug_api.what_if_routes import PATH as WHAT_IF_PATH

@@ -11,8 +11,8 @@ from typing import Final
 from pydantic import Field
 
 from queue_insight.debug_api.engine_state import NoStateError
-from queue_insight.debug_api.explain_answers import explain_unit
 from queue_insight.debug_api.explain_views import ExplainView
+from queue_insight.debug_api.explanations import explain_unit
 from queue_insight.debug_api.forecast_routes import ForecastView
 from queue_insight.debug_api.insight_views import LogEntryView
 from queue_insight.page.kept_changes import KeptChanges, KnownChanges

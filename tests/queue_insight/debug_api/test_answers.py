@@ -6,7 +6,7 @@ import pytest
 
 from queue_insight.debug_api import explanations
 from queue_insight.debug_api.answers import Answers
-from queue_insight.debug_api.explain_answers import ExplainAnswers
+from queue_insight.debug_api.explanations import ExplainAnswers
 from queue_insight.debug_api.question_budget import MAX_SAVED, QuestionBudget
 from queue_insight.debug_api.what_if_routes import WhatIfQuestion
 from queue_insight.insight.changes import Changes

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from queue_insight.debug_api.explain_answers import ExplainAnswers
+from queue_insight.debug_api.explanations import ExplainAnswers
 from queue_insight.debug_api.insight_views import LogEntryView
 from queue_insight.insight.finished_run import FinishedRun
 from queue_insight.page.kept_changes import KEPT_SECONDS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queue_insight.insight.record_state import lifecycle_state_of
+from queue_insight.insight.explain import lifecycle_state_of
 from queue_scheduler.cache.known_units import count_admitted, count_pending
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.engine.engine import Engine
