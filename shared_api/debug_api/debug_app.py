@@ -31,6 +31,7 @@ def build_debug_app(title: str, version: str, access: Guard) -> FastAPI:
     The contract and the list of paths include the routes that are added to it later.
     """
 
+    # FastAPI reads a dependency's annotations, and not every guard is a function that has some.
     def authorize(request: Request) -> None:
         access(request)
 
