@@ -22,7 +22,7 @@ from koord_queue.reach.named import queue_name
 from koord_queue.session.session import Session
 from koord_queue.show.paragraphs import write_lines
 from koord_queue.show.patches import patch_lines
-from koord_queue.show.printable import printable
+from koord_queue.show.printer import printable
 from koord_queue.show.what_if import what_if_lines
 from shared_api.objects.queue import Queue
 from shared_api.queue_unit_phases import occupies_quota

@@ -165,7 +165,7 @@ def run(arguments: Sequence[str], program: str = "koord-queue") -> int:
 
 
 def _print_error(error: CommandError) -> None:
-    from koord_queue.show.printable import printable  # noqa: PLC0415 - not for --help
+    from koord_queue.show.printer import printable  # noqa: PLC0415 - not for --help
 
     message = "\n".join(map(printable, error.message.splitlines()))
     sys.stderr.write(f"error: {message}\n")

@@ -12,7 +12,7 @@ from koord_queue.importing.plan import Lost, Plan
 from koord_queue.importing.writing import PlanWriter, Step, find_uncharged, wait_until_adopted
 from koord_queue.session.session import Session
 from koord_queue.show.documents import show_document
-from koord_queue.show.printable import printable
+from koord_queue.show.printer import printable
 
 COLUMNS: Final = ("FROM", "BECOMES", "WITH")
 LOST_COLUMNS: Final = ("NOT-CARRIED-OVER", "FIELD", "WHY")

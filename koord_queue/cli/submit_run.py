@@ -22,7 +22,7 @@ from koord_queue.reach.resources import Resource, Resources
 from koord_queue.session.session import Session
 from koord_queue.show.forecasts import Wall
 from koord_queue.show.paragraphs import write_lines
-from koord_queue.show.printable import printable
+from koord_queue.show.printer import printable
 from koord_queue.show.tried import tried_lines
 from shared_api.durations import DurationError, parse_seconds
 

@@ -33,7 +33,7 @@ from koord_queue.reach.last_state import last_state
 from koord_queue.reach.resources import QUEUE_UNITS, ItemList, Resource
 from koord_queue.session.session import Session
 from koord_queue.show.forecasts import Wall, brief_start
-from koord_queue.show.printable import printable
+from koord_queue.show.printer import printable
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_kinds import KNOWN_JOB_KINDS
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from koord_queue.show.printable import printable
-from koord_queue.show.printer import Printer
+from koord_queue.show.printer import Printer, printable
 
 
 def show_documents(out: Printer, documents: Sequence[bytes], form: str, resource: str) -> None:

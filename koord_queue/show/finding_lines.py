@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
-from koord_queue.show.printable import printable
+from koord_queue.show.printer import printable
 
 if TYPE_CHECKING:
     from koord_queue.show.printer import Printer

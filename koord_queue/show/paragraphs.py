@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from koord_queue.show.printable import printable
-from koord_queue.show.printer import Printer
+from koord_queue.show.printer import Printer, printable
 from koord_queue.show.table import build_table
 
 LEAST_WIDTH: Final = 40

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 import click
 
-from koord_queue.show.printable import printable
 from koord_queue.show.table import EMPTY, build_table
 
 if TYPE_CHECKING:
@@ -28,6 +27,15 @@ LEAST_LAST: Final = 10
 COLORS: Final = {"good": "green", "warn": "yellow", "bad": "red", "dim": "bright_black"}
 """The terminal's theme says what they look like. `bold` is a style as well."""
 BOLD: Final = "bold"
+
+REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
+
+
+def printable(text: str) -> str:
+    """Return a text without control characters: a name or a message must not move the cursor."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else REPLACEMENT for each in text)
 
 
 class Printer:
