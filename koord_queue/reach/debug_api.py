@@ -1,4 +1,4 @@
-"""The debug API of a program: at `--server`, or behind a port-forward."""
+"""Where the debug API of a program is: at `--server`, or behind a port-forward."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from koord_queue.reach.choice import Choice
-    from koord_queue.reach.questions import AnswerT, Question
     from shared_api.client.transport import Response
     from shared_api.process.clock import Clock
 
@@ -33,21 +32,6 @@ PROBLEM: Final = "Problem"
 UNREACHED_STEP: Final = "Check --server (or the variable KOORD_QUEUE_SERVER), and the network."
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 """Names of this machine."""
-
-
-class DebugApi:
-    """A `Source` that answers every question.
-
-    Args:
-        server: Where it is.
-    """
-
-    def __init__(self, server: Cluster) -> None:
-        self._server = server
-
-    def answer(self, question: Question[AnswerT]) -> AnswerT:
-        """Return the answer. See `Source`."""
-        return question.debug_api(self._server)
 
 
 def open_debug_api(choice: Choice, clock: Clock, connections: ExitStack) -> Cluster:

@@ -1,12 +1,14 @@
-"""Which API answers a question: `--server` alone; else the aggregated API, else a port-forward."""
+"""The two APIs that answer questions, and which is asked.
+
+It is `--server` alone; else the aggregated API, else the debug API behind a port-forward.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
-from koord_queue.reach.aggregated import AggregatedApi
-from koord_queue.reach.debug_api import DebugApi, open_debug_api, open_forwarded
+from koord_queue.reach.debug_api import open_debug_api, open_forwarded
 from koord_queue.reach.errors import NotServed
 from koord_queue.reach.port_forward import SCHEDULER
 
@@ -36,6 +38,43 @@ class Source(Protocol):
             NotServed: The source does not answer this question, or does not now.
             CommandError: It refuses the question, or does not answer.
         """
+
+
+class DebugApi:
+    """A `Source` that answers every question.
+
+    Args:
+        server: Where it is.
+    """
+
+    def __init__(self, server: Cluster) -> None:
+        self._server = server
+
+    def answer(self, question: Question[AnswerT]) -> AnswerT:
+        """Return the answer. See `Source`."""
+        return question.debug_api(self._server)
+
+
+class AggregatedApi:
+    """A `Source`: the aggregated API, through the API server, with the rights of the caller.
+
+    Errors of the aggregator, which are no `Status`, become `NotServed`.
+
+    Args:
+        cluster: The API server.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def answer(self, question: Question[AnswerT]) -> AnswerT:
+        """Return the answer. See `Source`."""
+        if question.aggregated_api is None:
+            raise NotServed(f"the aggregated API does not have {question.name}")
+        try:
+            return question.aggregated_api(self._cluster)
+        except NotServed as error:
+            raise NotServed(f"the aggregated API is not served here ({error.message})") from error
 
 
 class Sources:

@@ -14,11 +14,10 @@ from koord_queue import client
 from koord_queue.acts.manifest import Wishes, read_drafts
 from koord_queue.cli.submit_run import _Submission
 from koord_queue.client import Client, CommandError, FollowTimeout, State
-from koord_queue.reach.aggregated import AggregatedApi
 from koord_queue.reach.cluster import Cluster
-from koord_queue.reach.debug_api import DebugApi
 from koord_queue.reach.dry_run import DryRuns
 from koord_queue.reach.questions import BASE
+from koord_queue.reach.sources import AggregatedApi, DebugApi
 from shared_api.client.transport import Response
 from shared_api.testing.object_builders import job_body, queue_unit_body
 from tests.koord_queue.reach.test_cluster import Server

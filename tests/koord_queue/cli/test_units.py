@@ -9,9 +9,9 @@ import pytest
 
 from koord_queue.answers.pending import Pending
 from koord_queue.cli.units import units
-from koord_queue.reach.aggregated import AggregatedApi
 from koord_queue.reach.cluster import Cluster
 from koord_queue.reach.questions import BASE, Question
+from koord_queue.reach.sources import AggregatedApi
 from shared_api.client.transport import Response
 from shared_api.testing.object_builders import queue_unit_body
 from tests.koord_queue.cli.played_answers import run

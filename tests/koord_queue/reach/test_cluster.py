@@ -9,11 +9,11 @@ import pytest
 
 from koord_queue.errors import CommandError
 from koord_queue.reach import questions
-from koord_queue.reach.aggregated import AggregatedApi
 from koord_queue.reach.cluster import Cluster, Query
-from koord_queue.reach.debug_api import DebugApi, read_problem
+from koord_queue.reach.debug_api import read_problem
 from koord_queue.reach.errors import Conflicting, Missing, NotServed, Refused
 from koord_queue.reach.questions import Question
+from koord_queue.reach.sources import AggregatedApi, DebugApi
 from shared_api.client.errors import ConnectionLost
 from shared_api.client.transport import Request, Response, ResponseStream
 

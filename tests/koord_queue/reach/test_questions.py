@@ -7,13 +7,11 @@ from typing import Any, Final
 import pytest
 
 from koord_queue.reach import questions
-from koord_queue.reach.aggregated import AggregatedApi
 from koord_queue.reach.cluster import Cluster
-from koord_queue.reach.debug_api import DebugApi
 from koord_queue.reach.dump import DumpSource
 from koord_queue.reach.errors import NotServed
 from koord_queue.reach.questions import BASE, Question
-from koord_queue.reach.sources import Source
+from koord_queue.reach.sources import AggregatedApi, DebugApi, Source
 from shared_api.client.transport import Response
 from tests.koord_queue.reach.test_cluster import Server
 
