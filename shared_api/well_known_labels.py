@@ -40,6 +40,11 @@ SUSPEND: Final = "scheduling.x-k8s.io/suspend"
 USER: Final = PREFIX + "user"
 """Label on jobs, copied to units: who submitted it, or a hash of that. W: users. R:
 forecasts, since the jobs of one user resemble each other."""
+GROUP: Final = PREFIX + "group"
+"""Label on jobs, copied to units: the group that it was submitted for. W: users. R: scheduler."""
+SUBMITTED_BY: Final = PREFIX + "submitted-by"
+"""Annotation on jobs, copied to units: the exact name of the user who submitted it, which a label
+cannot always hold. W: the API server, by an admission policy. R: scheduler."""
 PRIORITY: Final = "scheduling.x-k8s.io/priority"
 """Annotation on jobs: an int32 that overrides the priority class."""
 ACTIVE: Final = "scheduling.x-k8s.io/active"

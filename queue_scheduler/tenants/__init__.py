@@ -1,0 +1,11 @@
+"""Who is charged for what: the accounts of users and groups, and what limits them. Pure.
+
+Read in this order:
+
+1. ``accounts``: what identifies an account, and which account each charged uid belongs to.
+
+Not here: who submitted a unit (``shared_api.submitters``); what is charged for a unit and when
+(``queue_scheduler.cache.usage``); quota arithmetic (``queue_scheduler.quota_cache``).
+
+Tested by ``tests/queue_scheduler/tenants``.
+"""
