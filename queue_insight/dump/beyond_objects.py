@@ -94,7 +94,8 @@ def put_charges(engine: Engine, beyond: BeyondObjects) -> None:
         if record is not None:
             recall_quota(units, record, each.quota)
         elif engine.living_pods.has_living(each.uid):
-            usage.charge_living(each.uid, each.quota, non_preemptible=each.non_preemptible)
+            account = usage.account_of_pods(each.uid, each.quota)
+            usage.charge_living(each.uid, account, non_preemptible=each.non_preemptible)
 
 
 def put_beyond_objects(engine: Engine, beyond: BeyondObjects, moment: Moment) -> None:

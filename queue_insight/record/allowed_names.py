@@ -36,6 +36,7 @@ OWN_PACKAGES: Final = (
     "queue_scheduler.quota_cache",
     "queue_scheduler.quota_plugin",
     "queue_scheduler.required_requests",
+    "queue_scheduler.tenants",
     "shared_api.objects",
     "shared_api.pod_requests",
     "shared_api.queue_unit_phases",

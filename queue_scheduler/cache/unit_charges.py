@@ -9,6 +9,7 @@ from queue_scheduler.cache.usage import Charge, Usage
 from queue_scheduler.decision import Reason
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import Granted, QueueUnitInfo
+from queue_scheduler.tenants.accounts import Account, account_of_unit
 from shared_api.objects.meta import Uid
 from shared_api.resource_list import Amounts, add
 
@@ -45,8 +46,8 @@ class UnitCharges:
         uid = record.unit.metadata.uid
         self._grants.pop(uid, None)
         if self._usage.pods.has_living(uid):
-            quota, non_preemptible = self._quota_of(record)
-            self._usage.charge_living(uid, quota, non_preemptible=non_preemptible)
+            account, non_preemptible = self._account_of(record)
+            self._usage.charge_living(uid, account, non_preemptible=non_preemptible)
         else:
             self._usage.release(uid)
 
@@ -71,15 +72,15 @@ class UnitCharges:
         occupies = record.occupies and info is not None
         if not (occupies or usage.pods.has_living(uid)):
             return None
-        quota, non_preemptible = self._quota_of(record)
+        account, non_preemptible = self._account_of(record)
         charged = usage.charge_of(uid)
-        if not quota and charged is not None:
-            # The quota that it was charged to last stays.
-            quota, non_preemptible = charged.quota, charged.non_preemptible
+        if not account.quota and charged is not None:
+            # The account that it was charged to last stays.
+            account, non_preemptible = charged.account, charged.non_preemptible
         if occupies and info is not None:
             granted = granted_to(record, info)
-            return usage.build_admitted(uid, quota, granted, non_preemptible=non_preemptible)
-        return usage.build_living(uid, quota, non_preemptible=non_preemptible)
+            return usage.build_admitted(uid, account, granted, non_preemptible=non_preemptible)
+        return usage.build_living(uid, account, non_preemptible=non_preemptible)
 
     def elsewhere(self, record: CachedUnit) -> dict[str, Amounts]:
         """Return what pods of an admitted unit are charged to other quotas, by their names."""
@@ -112,11 +113,14 @@ class UnitCharges:
         record = self._records.get(key)
         return record if record is not None and record.uid == group else None
 
-    def _quota_of(self, record: CachedUnit) -> tuple[str, bool]:
-        """Return (quota, non-preemptible) of a unit, by its object; "" if that names no quota."""
+    def _account_of(self, record: CachedUnit) -> tuple[Account, bool]:
+        """Return (account, non-preemptible) of a unit, by its object.
+
+        The account's quota is "" if the object names none, its queue if the unit is in none.
+        """
         info = record.info
         if info is not None:
-            return info.quota, info.non_preemptible
+            return self._usage.account_of(info), info.non_preemptible
         uid, labels = record.uid, record.unit.metadata.labels
         is_theirs = record.hold is None or record.hold.reason is not Reason.QUOTA_NOT_IN_NAMESPACE
         if not is_theirs and self._usage.pods.has_living(uid):
@@ -126,4 +130,6 @@ class UnitCharges:
         else:
             names = self._plugins.placing.quota_names(record.unit)
             quota = names[0] if names else ""
-        return quota, self._plugins.placing.is_non_preemptible(quota, labels)
+        are_proved = self._usage.are_names_proved
+        account = account_of_unit(record.unit, quota, "", are_proved=are_proved)
+        return account, self._plugins.placing.is_non_preemptible(quota, labels)

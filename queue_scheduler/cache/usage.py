@@ -8,8 +8,8 @@ their place names the unit's quota again. A living pod that may not be preempted
 counts so, whatever its unit says. Plugins get a charge only when it changes, and then all of it:
 they keep nothing else about a uid, so what they know follows from the objects, as the charges do.
 
-The quota is that of the unit's present object; if the unit is gone, the one that it was charged to
-last; for strays, the one that their pods name.
+The account (quota, queue, namespace, group, user) is that of the unit's present object; if the unit
+is gone, the one that it was charged to last; for strays, the one that their pods name.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterator
 from datetime import datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from queue_scheduler.cache.expected_ends import ExpectedEnds
 from queue_scheduler.cache.known_pods import KnownPods
@@ -25,20 +26,31 @@ from queue_scheduler.cache.living_pods import firm_part, occupied_by
 from queue_scheduler.cache.pod_accounting import FindUnit, is_charged_by_labels
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import Granted, Occupancy, QueueUnitInfo
+from queue_scheduler.tenants.accounts import Account, account_of_unit
 from shared_api.objects.meta import Uid
 from shared_api.resource_list import Amounts
+from shared_api.submitters import read_submitter
 from shared_api.well_known_labels import NOT_PREEMPTIBLE, PREEMPTIBLE
 
 
 class Charge(msgspec.Struct, frozen=True, gc=False):
     """What is charged for one uid."""
 
-    quota: str
+    account: Account
     amounts: Amounts
     non_preemptible: bool
     pods: int
     firm: Amounts = {}
     """The part of `amounts` of living pods that may not be preempted, though the unit may be."""
+
+    @property
+    def quota(self) -> str:
+        """The quota that is charged."""
+        return self.account.quota
+
+    def is_same_for_quotas(self, other: Charge) -> bool:
+        """Return whether at most the account differs, and not its quota."""
+        return self.quota == other.quota and replace(self, account=other.account) == other
 
     @property
     def occupancy(self) -> Occupancy:
@@ -53,12 +65,14 @@ class Usage:
         known: All pods.
         pods: The living ones, by unit.
         ends: Until when admitted units declare that they run.
+        are_names_proved: Whether the API server proves who has submitted a job.
         changes: Increases when any charge changes.
         releases: Increases when a change may have freed room, or an expected end may have changed.
     """
 
     def __init__(self, plugins: PluginRunner, find_unit: FindUnit) -> None:
         self.ends = ExpectedEnds()
+        self.are_names_proved = False
         self.changes = 0
         self.releases = 0
         self._plugins = plugins
@@ -80,7 +94,8 @@ class Usage:
         self.changes += 1
         self.ends.note(info)
         need = info.demand
-        self._charges[info.uid] = Charge(info.quota, need.total, info.non_preemptible, need.pods)
+        account = self.account_of(info)
+        self._charges[info.uid] = Charge(account, need.total, info.non_preemptible, need.pods)
         self._claims.note_charged(info.uid)
         if self.pods.has_living(info.uid):
             # Pods of an earlier run may ask for more; that was charged before, so it still fits.
@@ -91,41 +106,43 @@ class Usage:
         uid = info.uid
         if self.ends.note(info) and uid in self._charges:
             self._note_release()  # a unit that was not charged before frees no room
-        firm = info.non_preemptible
-        self._set(uid, self.build_admitted(uid, info.quota, granted, non_preemptible=firm))
+        account, firm = self.account_of(info), info.non_preemptible
+        self._set(uid, self.build_admitted(uid, account, granted, non_preemptible=firm))
 
     def occupied(self, uid: Uid, granted: Granted) -> Occupancy:
         """Return what a unit occupies that has this grant."""
         return occupied_by(granted, self.pods.counts.of(uid))
 
     def build_admitted(
-        self, uid: Uid, quota: str, granted: Granted, *, non_preemptible: bool
+        self, uid: Uid, account: Account, granted: Granted, *, non_preemptible: bool
     ) -> Charge:
         """Return the charge that follows from a grant and the living pods of a uid."""
         charged = self.occupied(uid, granted)
-        return self._build(uid, quota, charged, non_preemptible=non_preemptible)
+        return self._build(uid, account, charged, non_preemptible=non_preemptible)
 
-    def build_living(self, uid: Uid, quota: str, *, non_preemptible: bool) -> Charge:
+    def build_living(self, uid: Uid, account: Account, *, non_preemptible: bool) -> Charge:
         """Return the charge that follows from the living pods of a uid alone."""
-        return self._build(uid, quota, self.pods.living(uid), non_preemptible=non_preemptible)
+        return self._build(uid, account, self.pods.living(uid), non_preemptible=non_preemptible)
 
-    def _build(self, uid: Uid, quota: str, charged: Occupancy, *, non_preemptible: bool) -> Charge:
+    def _build(
+        self, uid: Uid, account: Account, charged: Occupancy, *, non_preemptible: bool
+    ) -> Charge:
         firm = {} if non_preemptible else firm_part(self.pods.counts.of(uid))
-        return Charge(quota, charged.amounts, non_preemptible, charged.pods, firm)
+        return Charge(account, charged.amounts, non_preemptible, charged.pods, firm)
 
-    def charge_living(self, uid: Uid, quota: str, *, non_preemptible: bool) -> None:
+    def charge_living(self, uid: Uid, account: Account, *, non_preemptible: bool) -> None:
         """Charge only what the living pods of a unit ask for.
 
-        If its quota is unknown (""), the quota that it was charged to last stays.
+        If its quota is unknown (""), the account that it was charged to last stays.
         """
         if not self.pods.has_living(uid):
             self.release(uid)
             return
-        if not quota:
+        if not account.quota:
             self.charge_left_behind(uid)
             return
         self.ends.drop(uid)
-        self._set(uid, self.build_living(uid, quota, non_preemptible=non_preemptible))
+        self._set(uid, self.build_living(uid, account, non_preemptible=non_preemptible))
 
     def charge_left_behind(self, uid: Uid) -> None:
         """Charge what the living pods of a unit that does not exist ask for."""
@@ -135,17 +152,31 @@ class Usage:
         self.ends.drop(uid)
         known = None if is_charged_by_labels(uid) else self._charges.get(uid)
         if known is not None:
-            quota, non_preemptible = known.quota, known.non_preemptible
+            account, non_preemptible = known.account, known.non_preemptible
         else:
             namespace, labels = self.pods.labels_of(uid)
             quota = self._plugins.placing.quota_of_pod(namespace, labels)
+            account = self.account_of_pods(uid, quota)
             # Of pods that do not all say so by the common label, only those that do.
             is_shared = labels.get(PREEMPTIBLE) == NOT_PREEMPTIBLE
             is_part = is_shared and not all(shape.is_firm for shape in self.pods.counts.of(uid))
             non_preemptible = not is_part and self._plugins.placing.is_non_preemptible(
                 quota, labels
             )
-        self._set(uid, self.build_living(uid, quota, non_preemptible=non_preemptible))
+        self._set(uid, self.build_living(uid, account, non_preemptible=non_preemptible))
+
+    def account_of(self, info: QueueUnitInfo) -> Account:
+        """Return the account that a unit is charged to."""
+        return account_of_unit(info.unit, info.quota, info.queue, are_proved=self.are_names_proved)
+
+    def account_of_pods(self, uid: Uid, quota: str) -> Account:
+        """Return the account of living pods without a unit, charged to a quota.
+
+        Their labels are as anybody may write them, and prove nothing.
+        """
+        namespace, labels = self.pods.labels_of(uid)
+        user, group = read_submitter(namespace, labels, {}, are_proved=self.are_names_proved)
+        return Account(quota, "", namespace, group, user)
 
     def release(self, uid: Uid) -> None:
         """Release the charge of a uid, if there is one."""
@@ -169,7 +200,7 @@ class Usage:
         if known is None or is_charged_by_labels(uid):
             self.charge_left_behind(uid)
         else:
-            self.charge_living(uid, known.quota, non_preemptible=known.non_preemptible)
+            self.charge_living(uid, known.account, non_preemptible=known.non_preemptible)
 
     def report_foreign(self) -> None:
         """Pass on to the plugins what has changed of foreign pods, and of what held ones claim."""
@@ -191,6 +222,7 @@ class Usage:
         twin._charges = dict(self._charges)
         twin._hold(self.known.fork(plugins, find_unit, twin._charges))
         twin.ends = self.ends.copy()
+        twin.are_names_proved = self.are_names_proved
         twin.changes = self.changes
         twin.releases = self.releases
         return twin
@@ -210,10 +242,12 @@ class Usage:
         known = self._charges.get(uid)
         if known == charge:
             return
+        self._charges[uid] = charge
+        if known is not None and known.is_same_for_quotas(charge):
+            return
         self.changes += 1
         if known is not None:
             self.releases += 1  # it may be less, or another quota's
-        self._charges[uid] = charge
         self._claims.note_charged(uid)
         self._plugins.resize(
             uid,

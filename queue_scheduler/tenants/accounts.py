@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from shared_api.objects.queue_unit import QueueUnit
+from shared_api.submitters import read_submitter
+
 
 class Account(NamedTuple):
     """Whom a charge is counted for; charges with equal fields are added up.
@@ -21,3 +24,19 @@ class Account(NamedTuple):
     namespace: str
     group: str
     user: str
+
+
+def account_of_unit(unit: QueueUnit, quota: str, queue: str, *, are_proved: bool) -> Account:
+    """Return the account of a unit that is charged to a quota through a queue.
+
+    Args:
+        unit: The unit's object.
+        quota: The quota that is charged.
+        queue: The unit's queue; "": none is known.
+        are_proved: Whether the API server proves who submitted a job.
+    """
+    meta = unit.metadata
+    user, group = read_submitter(
+        meta.namespace, meta.labels, meta.annotations, are_proved=are_proved
+    )
+    return Account(quota, queue, meta.namespace, group, user)
