@@ -35,6 +35,7 @@ _LABELS: Final = (
     keys.PREEMPTIBLE,
     keys.TREE_PREEMPTIBLE,
     keys.USER,
+    keys.GROUP,
     keys.KUEUE_QUEUE_NAME,
     *_BOTH,
 )
@@ -52,6 +53,7 @@ _ANNOTATIONS: Final = (
     keys.KUEUE_MIN_PARALLELISM,
     keys.MIN_RESOURCES,
     keys.BLOCK_FOR_TEST,
+    keys.SUBMITTED_BY,
     *_BOTH,
 )
 _WRITTEN: Final = (

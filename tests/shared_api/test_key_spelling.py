@@ -55,6 +55,18 @@ MEANT_QUOTA = f"nothing reads it. Did you mean {QUOTA}?"
         ),
         pytest.param(
             [],
+            ["koord-queue/group"],
+            "Annotation koord-queue/group has no effect: on a job it is read as a label.",
+            id="the group among the annotations",
+        ),
+        pytest.param(
+            ["koord-queue/submitted-by"],
+            [],
+            "Label koord-queue/submitted-by has no effect: on a job it is read as an annotation.",
+            id="the exact name among the labels",
+        ),
+        pytest.param(
+            [],
             [QUOTA],
             f"Annotation {QUOTA} has no effect: on a job it is read as a label.",
             id="a label among the annotations",

@@ -14,10 +14,12 @@ from queue_insight.dump.contents import Dump
 from shared_api.well_known_labels import (
     ALL_KEYS,
     BACKFILL,
+    GROUP,
     NODE_RESERVATION,
     PREEMPTIBLE,
     QUOTA_NAME,
     QUOTA_NAMESPACES,
+    SUBMITTED_BY,
 )
 
 SECRET: Final = "zq17Secret"
@@ -105,7 +107,7 @@ def test_values_that_decide_stay(key: str, value: str, want: str) -> None:
     assert anonymize(with_labels({key: value})).nodes[0].metadata.labels == {key: want}
 
 
-@pytest.mark.parametrize("key", [QUOTA_NAME, QUOTA_NAMESPACES])
+@pytest.mark.parametrize("key", [QUOTA_NAME, QUOTA_NAMESPACES, GROUP, SUBMITTED_BY])
 def test_a_name_that_is_a_number_is_renamed(key: str) -> None:
     (label,) = anonymize(with_labels({key: "4711"})).nodes[0].metadata.labels.values()
     assert "4711" not in label
