@@ -37,6 +37,16 @@ def assert_sound(window: Window, name: str) -> None:
     assert window.complaints == [], name
 
 
+def assert_read_on_a_phone(window: Window, label: str) -> None:
+    """Check that all of a table is seen on a phone, without scrolling it sideways."""
+    table = window.page.get_by_role("group", name=label, exact=True)
+    table.wait_for()
+    window.page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    hidden = table.evaluate("each => each.scrollWidth - each.clientWidth")
+    window.page.set_viewport_size({"width": DESK[0], "height": DESK[1]})
+    assert hidden == 0, label
+
+
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_view_of_a_busy_cluster_is_sound(window: Window, name: str) -> None:
     window.listen()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Route
 
-from tests.page.test_views import UNIT, assert_sound
+from tests.page.test_views import UNIT, assert_read_on_a_phone, assert_sound
 from tests.page.window_kit import Json, Window
 
 SPREAD = {"p10": 600, "p50": 1800, "p90": None}
@@ -15,16 +15,23 @@ COMPARISON = {
     "compared": 20,
     "isClear": True,
 }
+NOISE = {**COMPARISON, "isClear": False}
+MORE_CPU = {
+    **COMPARISON,
+    "before": {"p10": 2000, "p50": 3000, "p90": 3000},
+    "after": {"p10": 3500, "p50": 3500, "p90": 3500},
+    "difference": {"p10": 250, "p50": 500, "p90": 1000},
+}
 HORIZON = {
     "seconds": 3600,
     "paths": 20,
     "seed": 0,
     "basis": "runs of the last eight days",
     "computedAt": "2026-11-01T10:00:00Z",
-    "completed": {**COMPARISON, "isClear": False},
-    "queues": [{"name": "vision", "waitP50": COMPARISON, "waitP90": None, "completed": None}],
+    "completed": NOISE,
+    "queues": [{"name": "vision", "waitP50": COMPARISON, "waitP90": None, "completed": NOISE}],
     "quotas": [],
-    "resources": [],
+    "resources": [{"resource": "cpu", "before": "3", "after": "3500m", "used": MORE_CPU}],
 }
 ANSWER = {
     "leader": True,
@@ -77,6 +84,7 @@ def test_an_edit_is_asked_about_and_can_be_copied(window: Window) -> None:
     window.sees("2 more are not named.")
     window.sees("Edit 1: the field spec.mox is not read by the scheduler. Is it misspelled?")
     window.page.get_by_role("row", name="Median wait, queue vision 30m 30m -30s").wait_for()
+    assert_read_on_a_phone(window, "Differences over time")
     patch = {"spec": {"max": {"cpu": "12"}}}
     edit = {"kind": "ElasticQuota", "name": "vision", "namespace": "default", "patch": patch}
     assert asked == [{"edits": [edit], "horizonSeconds": 3600}]
@@ -87,6 +95,38 @@ def test_an_edit_is_asked_about_and_can_be_copied(window: Window) -> None:
     yaml = window.page.get_by_label("as YAML").inner_text().splitlines()
     assert yaml[-3:] == ["spec:", "  max:", '    cpu: "12"']
     assert_sound(window, "what-if-answer")
+
+
+def look_ahead(window: Window, horizon: Json) -> None:
+    answer_with(window, {**NOTHING, "horizon": horizon, "noHorizon": ""})
+    window.open("/what-if?quota=vision")
+    window.page.get_by_label("New amount").fill("12")
+    window.page.get_by_label("How far to look ahead").select_option("One hour")
+    window.page.get_by_role("button", name="Show what would change").click()
+
+
+def test_a_difference_that_is_chance_has_no_row(window: Window) -> None:
+    look_ahead(window, HORIZON)
+    window.sees("Not shown: 2 differences within chance.")
+    rows = window.page.get_by_role("group", name="Differences over time").get_by_role("row")
+    assert rows.all_inner_texts()[1:] == [
+        "Median wait, queue vision\t30m\t30m\t-30s\t-1m to -1s",
+        "cpu used on average\t3\t3.5\t+0.5\t+0.25 to +1",
+    ]
+
+
+def test_a_wait_that_is_not_over_at_the_end_is_longer(window: Window) -> None:
+    late = {**COMPARISON, "before": {"p10": 600, "p50": None, "p90": None}}
+    queue = {"name": "vision", "waitP50": late, "waitP90": None, "completed": None}
+    look_ahead(window, {**HORIZON, "queues": [queue]})
+    window.page.get_by_role("row", name="Median wait, queue vision over 1h 30m -30s").wait_for()
+
+
+def test_where_all_is_chance_there_is_no_table(window: Window) -> None:
+    quota = {"name": "vision", "waitP50": NOISE, "waitP90": NOISE, "completed": NOISE}
+    look_ahead(window, {**HORIZON, "queues": [], "quotas": [quota], "resources": []})
+    window.sees("Nothing differs by more than chance. Compared: 4 numbers.")
+    assert window.page.get_by_role("group", name="Differences over time").count() == 0
 
 
 def test_several_edits_are_one_question(window: Window) -> None:

@@ -1,10 +1,10 @@
 // What edits of quotas, queues and nodes would change. Nothing is applied: the page writes YAML and
 // commands to copy.
 import { ask, useAnswer } from "./api.js";
-import { asSentence, span } from "./format.js";
+import { asSentence, count, showAmount, span } from "./format.js";
 import { html, useId, useState } from "./html.js";
 import { patchCommand } from "./kubectl.js";
-import { Badge, Empty, Problem, Snippet, UnitLink } from "./parts.js";
+import { Empty, Problem, Snippet, UnitLink } from "./parts.js";
 import { place } from "./router.js";
 import { toYaml } from "./yaml.js";
 
@@ -270,44 +270,61 @@ function Units({ title, total, units, words }) {
     ${total > units.length && html`<p class="others">${(total - units.length).toLocaleString("en-US")} more are not named.</p>`}`;
 }
 
-function Horizon({ horizon }) {
-  const rows = [];
-  const add = (what, comparison, show) => comparison && rows.push({ what, comparison, show });
-  const plain = (number) => number.toLocaleString("en-US");
-  add("Units that end", horizon.completed, plain);
-  for (const [word, places] of [["queue", horizon.queues], ["quota", horizon.quotas]]) {
+/** Return each number that was compared, as {what, comparison, show}; `show` returns one as text. */
+function comparisonsOf({ seconds, completed, queues, quotas, resources }) {
+  const found = [];
+  const add = (what, comparison, show) => comparison && found.push({ what, comparison, show });
+  const showCount = (number) => number.toLocaleString("en-US");
+  // Whoever still waits at the end waits longer than what was looked at.
+  const showWait = (wait) => (wait === null ? `over ${span(seconds)}` : span(wait));
+  add("Units that end", completed, showCount);
+  for (const [word, places] of [["queue", queues], ["quota", quotas]]) {
     for (const each of places) {
-      add(`Median wait, ${word} ${each.name}`, each.waitP50, span);
-      add(`Wait of nine in ten, ${word} ${each.name}`, each.waitP90, span);
-      add(`Units that end, ${word} ${each.name}`, each.completed, plain);
+      add(`Median wait, ${word} ${each.name}`, each.waitP50, showWait);
+      add(`Wait of nine in ten, ${word} ${each.name}`, each.waitP90, showWait);
+      add(`Units that end, ${word} ${each.name}`, each.completed, showCount);
     }
   }
+  for (const { resource, used } of resources) {
+    add(`${resource} used on average`, used, (amount) => showAmount(resource, resource === "cpu" ? amount / 1000 : amount));
+  }
+  return found;
+}
+
+function Horizon({ horizon }) {
+  const compared = comparisonsOf(horizon);
+  const clear = compared.filter(({ comparison }) => comparison.isClear);
+  const rest = compared.length - clear.length;
   return html`<h2>Over ${span(horizon.seconds)}</h2>
-    <p class="hint">${horizon.paths} possible futures, each with the edits and without. Based on: ${horizon.basis}.</p>
-    <div class="scroll" tabindex="0" role="group" aria-label="Differences over time">
-      <table>
+    <p class="hint">
+      ${horizon.paths} possible futures, each with the edits and without: the median, and the spread of eight
+      in ten. Based on: ${horizon.basis}.
+    </p>
+    ${clear.length > 0 &&
+    html`<div class="scroll" tabindex="0" role="group" aria-label="Differences over time">
+      <table class="cards">
         <thead>
           <tr>
             <th scope="col">What</th>
             ${["Without", "With", "Difference", "Spread"].map((word) => html`<th scope="col" class="number" key=${word}>${word}</th>`)}
-            <th scope="col">Clear</th>
           </tr>
         </thead>
-        <tbody>${rows.map((row) => html`<${HorizonRow} key=${row.what} ...${row} />`)}</tbody>
+        <tbody>${clear.map((row) => html`<${HorizonRow} key=${row.what} ...${row} />`)}</tbody>
       </table>
-    </div>`;
+    </div>`}
+    ${clear.length > 0
+      ? rest > 0 && html`<p class="others">Not shown: ${count(rest, "difference")} within chance.</p>`
+      : html`<${Empty}>Nothing differs by more than chance. Compared: ${count(rest, "number")}.<//>`}`;
 }
 
-function HorizonRow({ what, comparison, show }) {
-  const { before, after, difference, isClear } = comparison;
-  const text = (number) => (number === null ? "not reached" : show(number));
+function HorizonRow({ what, comparison: { before, after, difference }, show }) {
+  const showChange = (number) => (number > 0 ? `+${show(number)}` : show(number));
   return html`<tr>
     <th scope="row">${what}</th>
-    <td class="number">${text(before.p50)}</td>
-    <td class="number">${text(after.p50)}</td>
-    <td class="number">${text(difference.p50)}</td>
-    <td class="number">${text(difference.p10)} to ${text(difference.p90)}</td>
-    <td>${isClear ? html`<${Badge} tone="good">clear<//>` : html`<${Badge}>noise<//>`}</td>
+    <td class="number" data-label="without">${show(before.p50)}</td>
+    <td class="number" data-label="with">${show(after.p50)}</td>
+    <td class="number" data-label="difference">${showChange(difference.p50)}</td>
+    <td class="number" data-label="spread">${showChange(difference.p10)} to ${showChange(difference.p90)}</td>
   </tr>`;
 }
 
