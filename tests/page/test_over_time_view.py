@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 from queue_insight.debug_api.insight_views import RecordView
 from queue_insight.record.sample_tables import Reach, TimedSample
 from queue_insight.record.samples import Sample, bin_of
-from tests.page.test_views import assert_sound
+from tests.page.test_views import assert_read_on_a_phone, assert_sound
 from tests.page.window_kit import Window, opened
 from tests.queue_insight.page.page_kit import LoginWorld, PageWorld, served_page
 from tests.queue_scheduler.shell_kit import ShellKit
@@ -67,6 +67,7 @@ def test_a_view_over_time_is_sound(window: Window, name: str, path: str, title: 
     expect(window.page.locator("canvas")).to_have_count(3)
     window.page.get_by_text("The same as a table").click()
     window.sees("Live")
+    assert_read_on_a_phone(window, "Numbers over time")
     assert_sound(window, f"over-time-{name}")
 
 
@@ -96,6 +97,14 @@ def test_charts_say_what_they_show_and_stand_in_a_table(window: Window) -> None:
     window.page.get_by_label("Resource").select_option("memory")
     window.page.get_by_role("columnheader", name="Used memory").wait_for()
     assert "resource=memory" in window.page.url
+
+
+def test_a_legend_has_the_last_numbers(window: Window) -> None:
+    window.open("/over-time")
+    expect(window.page.locator("canvas")).to_have_count(3)
+    numbers = window.page.locator(".u-legend .u-value").all_text_contents()
+    assert len(numbers) == 8
+    assert "" not in numbers
 
 
 def test_the_views_are_reached_from_where_their_objects_are(window: Window) -> None:

@@ -8,11 +8,20 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from tests.page.test_views import VIEWS
+from tests.page.test_views import UNIT, VIEWS
 from tests.page.window_kit import PHONE, Window, opened
+from tests.queue_insight.page.page_kit import served_page
+from tests.queue_scheduler.shell_kit import ShellKit
 
 FINGERTIP = 40
 """Pixels; the style sheet has 44, less what borders and rounding take."""
+
+SMALLEST_TEXT = 12
+"""Pixels of a line of text in a picture."""
+
+LONG_QUOTA = f"{'q' * 40}-{'v' * 22}"
+"""As long as a label may be."""
+LONG_UNIT = f"{'u' * 62}." * 4
 
 SMALL = """least => [...document.querySelectorAll("button, select, input:not([type=checkbox])")]
     .filter((each) => each.checkVisibility() && each.getBoundingClientRect().height < least)
@@ -35,6 +44,59 @@ def test_fingers_find_what_they_touch(phone: Window, name: str) -> None:
     assert phone.page.evaluate(SMALL, FINGERTIP) == []
     assert phone.page.evaluate(CUT) == []
     assert not phone.is_wider_than_screen()
+
+
+def test_the_pods_and_the_picture_of_a_unit_can_be_read(phone: Window) -> None:
+    phone.open(UNIT)
+    table = phone.page.get_by_role("group", name="Pods", exact=True)
+    table.get_by_text("main").wait_for()
+    assert table.evaluate("each => each.scrollWidth <= each.clientWidth")
+    heights = phone.page.locator(".f-text").evaluate_all(
+        "all => all.map((each) => each.getBoundingClientRect().height)"
+    )
+    assert len(heights) == 2
+    assert min(heights) >= SMALLEST_TEXT
+
+
+@pytest.fixture(scope="module")
+def long_names() -> Iterator[str]:
+    """The page of a cluster in which each name is as long as it may be."""
+    kit = ShellKit()
+    kit.add_quota(LONG_QUOTA, 8)
+    for number in range(2):
+        kit.add_unit(f"{LONG_UNIT}{number}", LONG_QUOTA, cpu=6)
+    kit.decide(LONG_QUOTA)
+    with served_page(kit) as url:
+        yield url
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/jobs",
+        f"/queues/{LONG_QUOTA}",
+        f"/queues/{LONG_QUOTA}/over-time",
+        f"/quotas/{LONG_QUOTA}",
+        f"/units/default/{LONG_UNIT}1",
+        f"/units/default/{LONG_UNIT}2",
+        f"/what-if?quota={LONG_QUOTA}",
+    ],
+)
+def test_long_names_do_not_widen_a_view(browser: Browser, long_names: str, path: str) -> None:
+    with opened(browser, long_names, size=PHONE) as window:
+        window.open(path)
+        assert not window.is_wider_than_screen()
+        assert window.page.evaluate(CUT) == []
+
+
+def test_a_name_that_is_cut_says_so(browser: Browser, long_names: str) -> None:
+    with opened(browser, long_names, size=PHONE) as window:
+        window.open(f"/queues/{LONG_QUOTA}")
+        link = window.page.locator("tbody .c-unit a").first
+        style = link.evaluate("each => getComputedStyle(each).textOverflow")
+        assert style == "ellipsis"
+        assert link.evaluate("each => each.scrollWidth > each.clientWidth")
 
 
 def test_the_reason_and_the_start_stand_below_the_name(phone: Window) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from tests.page.test_hostile_text import HOSTILE, assert_only_text
-from tests.page.test_views import UNIT, assert_sound
+from tests.page.test_views import UNIT, assert_read_on_a_phone, assert_sound
 from tests.page.window_kit import Window
 
 VISITOR: Final = {"user": "ann", "login": True, "readsAll": True, "whatIf": True}
@@ -75,6 +75,8 @@ def test_pods_events_and_yaml_are_shown(visitor: Window) -> None:
     visitor.sees("Those of 4 further pods were not read.")
     yaml = visitor.page.get_by_label("YAML of the unit", exact=True)
     assert "  name: train-1\n" in yaml.inner_text()
+    for label in ("Pods of the unit", "Events"):
+        assert_read_on_a_phone(visitor, label)
     assert_sound(visitor, "unit-objects")
 
 

@@ -85,5 +85,7 @@ function optionsOf(width, { times, lines, show: showNumber, marks }) {
 
 /** Show the last numbers in the legend, where no others are pointed at. */
 function showLast(plot) {
-  plot.setLegend({ idx: plot.data[0].length - 1 });
+  const [times, ...lines] = plot.data;
+  const last = times.findLastIndex((_, index) => lines.some((values) => values[index] !== null));
+  plot.setLegend({ idx: last < 0 ? times.length - 1 : last });
 }

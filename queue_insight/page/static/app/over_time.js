@@ -185,7 +185,7 @@ function NumbersTable({ answer, resource }) {
   return html`<details>
     <summary>The same as a table</summary>
     <div class="scroll" tabindex="0" role="group" aria-label="Numbers over time">
-      <table>
+      <table class="cards">
         <thead>
           <tr>
             <th scope="col">Time</th>
@@ -195,9 +195,9 @@ function NumbersTable({ answer, resource }) {
         <tbody>
           ${rows.map(
             ([time, index]) => html`<tr key=${time}>
-              <td>${clockTime(new Date(time * 1000).toISOString())}</td>
+              <th scope="row">${clockTime(new Date(time * 1000).toISOString())}</th>
               ${columns.map(
-                ([title, values, show]) => html`<td class="number" key=${title}>
+                ([title, values, show]) => html`<td class="number" key=${title} data-label=${title.toLowerCase()}>
                   ${values[index] === null ? "–" : show(values[index])}
                 </td>`,
               )}

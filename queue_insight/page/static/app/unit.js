@@ -223,26 +223,28 @@ function Foreseen({ forecast }) {
     </p>`;
 }
 
+const POD_COUNTS = [["Asked for", "asked"], ["Granted", "granted"], ["Given back", "givenBack"], ["Charged", "held"]];
+
 function Pods({ podSets }) {
   if (!podSets.length) return null;
   return html`<section aria-labelledby="pods">
     <h2 id="pods">Pods</h2>
     <div class="scroll" tabindex="0" role="group" aria-label="Pods">
-      <table>
+      <table class="cards">
         <thead>
           <tr>
             <th scope="col">Pod set</th>
-            ${["Asked for", "Granted", "Given back", "Charged"].map(
-              (word) => html`<th scope="col" class="number" key=${word}>${word}</th>`,
-            )}
+            ${POD_COUNTS.map(([word]) => html`<th scope="col" class="number" key=${word}>${word}</th>`)}
           </tr>
         </thead>
         <tbody>
           ${podSets.map(
             (each) => html`<tr key=${each.name}>
               <th scope="row">${each.name}</th>
-              ${[each.asked, each.granted, each.givenBack, each.held].map(
-                (number, index) => html`<td class="number" key=${index}>${number ?? "not known"}</td>`,
+              ${POD_COUNTS.map(
+                ([word, field]) => html`<td class="number" key=${field} data-label=${word.toLowerCase()}>
+                  ${each[field] ?? "not known"}
+                </td>`,
               )}
             </tr>`,
           )}

@@ -74,7 +74,7 @@ function PodTable({ pods, stateAt }) {
   const columns = isRead ? ["Pod", "Phase", "Reason", "Node", "Started", "Ran for"] : ["Pod", "Node"];
   return html`
     <div class="scroll" tabindex="0" role="group" aria-label="Pods of the unit">
-      <table>
+      <table class="cards">
         <thead>
           <tr>
             ${columns.map((word) => html`<th scope="col" key=${word}>${word}</th>`)}
@@ -94,15 +94,15 @@ function PodRow({ pod, isRead, stateAt }) {
   return html`<tr>
     <th scope="row">${pod.name}</th>
     ${isRead &&
-    html`<td><${Badge} tone=${TONES[phase]}>${phase}<//></td>
-      <td class="text">
+    html`<td class="aside"><${Badge} tone=${TONES[phase]}>${phase}<//></td>
+      <td class="text line">
         ${reason}${reason && message ? ": " : ""}${message}
         ${restarts > 0 && html` <span class="hint">${count(restarts, "restart")}</span>`}
       </td>`}
-    <td>${pod.node || "none yet"}</td>
+    <td data-label="node">${pod.node || "none yet"}</td>
     ${isRead &&
-    html`<td>${clockTime(started)}</td>
-      <td>${ran ? span(Math.max(0, secondsBetween(ran, until))) : ""}</td>`}
+    html`<td data-label="started">${clockTime(started)}</td>
+      <td data-label="ran for">${ran ? span(Math.max(0, secondsBetween(ran, until))) : ""}</td>`}
   </tr>`;
 }
 
@@ -110,10 +110,10 @@ function EventTable({ answer: { events, more, podsLeftOut } }) {
   return html`
     ${events.length
       ? html`<div class="scroll" tabindex="0" role="group" aria-label="Events">
-          <table>
+          <table class="cards">
             <thead>
               <tr>
-                ${["Time", "About", "Reason", "Message"].map((word) => html`<th scope="col" key=${word}>${word}</th>`)}
+                ${["Time", "Reason", "About", "Message"].map((word) => html`<th scope="col" key=${word}>${word}</th>`)}
               </tr>
             </thead>
             <tbody>
@@ -130,10 +130,10 @@ function EventTable({ answer: { events, more, podsLeftOut } }) {
 function EventRow({ event }) {
   const tone = event.type === "Warning" ? "warn" : "plain";
   return html`<tr>
-    <td>${clockTime(event.time)}${event.count > 1 ? `, ${event.count} times` : ""}</td>
-    <td>${event.about}</td>
-    <td><${Badge} tone=${tone}>${event.reason}<//></td>
-    <td class="text">${event.message}</td>
+    <th scope="row">${clockTime(event.time)}${event.count > 1 ? `, ${event.count} times` : ""}</th>
+    <td class="aside"><${Badge} tone=${tone}>${event.reason}<//></td>
+    <td class="line">${event.about}</td>
+    <td class="text line">${event.message}</td>
   </tr>`;
 }
 
