@@ -214,9 +214,9 @@ def _problems_of_units(group: UnitGroup, visitor: Visitor) -> Iterator[PageProbl
         next_step = "To look at the first one:"
         command = f"kubectl -n {namespace} describe queueunit {name}"
     else:
-        message = "1 unit does" if len(keys) == 1 else f"{len(keys)} units do"
-        message += " not start until somebody acts."
-        next_step = "To see why the first one does:"
+        message = "1 unit waits" if len(keys) == 1 else f"{len(keys)} units wait"
+        message += " until a user acts."
+        next_step = "To see why the first one waits:"
         command = explain_command(keys[0])
     yield PageProblem(
         severity="warning",

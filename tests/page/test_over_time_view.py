@@ -16,6 +16,16 @@ from tests.page.window_kit import Window, opened
 from tests.queue_insight.page.page_kit import LoginWorld, PageWorld, served_page
 from tests.queue_scheduler.shell_kit import ShellKit
 
+DRAWN_CHARTS = 2
+KEEP_DRAWN_TEXTS = """
+    window.drawnTexts = [];
+    const fillText = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+        drawnTexts.push(text);
+        fillText.call(this, text, ...rest);
+    };
+"""
+
 
 def draw_sample(at: float, seconds: int) -> Sample:
     """Return what looks as a busy day does."""
@@ -139,9 +149,13 @@ def test_the_first_minute_is_shown(window: Window) -> None:
         body.update(lists, used={})
 
     window.edit("/page/over-time", first)
+    window.page.add_init_script(KEEP_DRAWN_TEXTS)
     window.open("/over-time?range=7d")
     window.page.get_by_role("img", name="Units over the last 7 days: pending").wait_for()
     window.sees("Nothing was used.")
+    drawn = window.page.evaluate("drawnTexts")
+    # Once for each of the two charts, and not for each second of the minute.
+    assert drawn.count("10:00") <= DRAWN_CHARTS
     assert_sound(window, "over-time-first")
 
 

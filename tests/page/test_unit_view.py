@@ -155,6 +155,16 @@ def test_units_ahead_are_links_with_what_puts_them_there(window: Window) -> None
     window.page.wait_for_url("**/units/default/train-*")
 
 
+def test_an_age_is_that_of_the_time_that_is_shown(window: Window) -> None:
+    age = window.page.locator("dt:text-is('Created') + dd")
+    window.open(UNIT)
+    assert age.inner_text().endswith("(35m ago)")
+    now = window.page.evaluate(f"fetch('/page{UNIT}').then((answer) => answer.json())")
+    window.answer(f"/page{UNIT}", now)
+    window.open(f"{UNIT}?at=2026-11-01T10:35:00Z")
+    assert age.inner_text().endswith("(35m before)")
+
+
 def test_changes_that_are_known_are_open(window: Window) -> None:
     unit = "/units/default/train-9"
     window.open(unit)

@@ -21,6 +21,7 @@ VIEWS: Final = {
     "what-if": "/what-if",
     "jobs": "/jobs",
 }
+FAR_PIXELS: Final = 60
 HIDDEN_TEXT: Final = "it would tell about one or two namespaces"
 
 
@@ -69,6 +70,17 @@ def test_a_view_says_that_the_server_failed(window: Window, name: str) -> None:
     window.page.get_by_role("alert").get_by_text("the state is not there yet").wait_for()
     window.complaints[:] = without_statuses(window.complaints, 429 if name == "what-if" else 503)
     assert_sound(window, f"{name}-error")
+
+
+def test_the_user_stands_beside_the_keys(window: Window) -> None:
+    visitor = {"user": "ann", "login": True, "readsAll": True, "whatIf": True}
+    window.answer("/page/session", visitor)
+    window.open("/")
+    keys = window.page.get_by_role("button", name="Keys").bounding_box()
+    user = window.page.locator(".user").bounding_box()
+    assert keys is not None
+    assert user is not None
+    assert user["x"] - (keys["x"] + keys["width"]) < FAR_PIXELS
 
 
 def test_asking_again_after_a_failure_shows_the_view(window: Window) -> None:
@@ -216,8 +228,8 @@ def test_units_that_need_a_user_are_named_first(window: Window) -> None:
     window.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     window.open("/")
     item = window.page.locator("li.problem", has_text="Units NoQuota")
-    item.get_by_text("1 unit does not start until somebody acts.").wait_for()
-    item.get_by_text("To see why the first one does:").wait_for()
+    item.get_by_text("1 unit waits until a user acts.").wait_for()
+    item.get_by_text("To see why the first one waits:").wait_for()
     command = "koord-queue explain unit/lost -n default"
     item.get_by_role("button", name=f"Copy {command}").click()
     item.get_by_text("Copied").wait_for()

@@ -192,7 +192,7 @@ def test_units_that_need_a_user_are_wrong(client: Browser) -> None:
         "NoQuota": ("Units", ["default/lost", "research/lost-too"]),
     }
     (message,) = (each["message"] for each in got["problems"] if each["name"] == "NoQuota")
-    assert message == "2 units do not start until somebody acts."
+    assert message == "2 units wait until a user acts."
     assert "koord-queue explain unit/lost -n default" in str(got["problems"])
 
 

@@ -13,6 +13,8 @@ export const OF_SECONDS = [
   1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200,
   ...[1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].map((days) => days * 86400),
 ];
+/** Distances of marks on the axis of time, in seconds: a mark has hours and minutes. */
+const OF_TIME = OF_SECONDS.filter((each) => each >= 60);
 /** Distances of marks on an axis of bytes: 1Ki, 2Ki, 4Ki and so on. */
 export const OF_BYTES = Array.from({ length: 62 }, (_, power) => 2 ** power);
 
@@ -64,7 +66,7 @@ function optionsOf(width, { times, lines, show: showNumber, marks }) {
     hooks: { ready: [showLast], setCursor: [(plot) => plot.cursor.idx == null && showLast(plot)] },
     scales: { y: { range: (_plot, _least, most) => [0, (most || 1) * 1.05] } },
     axes: [
-      { ...axis, space: isLong ? 110 : 50, values: (_plot, ticks) => ticks.map(clock) },
+      { ...axis, incrs: OF_TIME, space: isLong ? 110 : 50, values: (_plot, ticks) => ticks.map(clock) },
       { ...axis, ...(marks && { incrs: marks }), size: 70, values: (_plot, ticks) => ticks.map(show) },
     ],
     series: [

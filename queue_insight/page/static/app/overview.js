@@ -138,7 +138,7 @@ function Queues({ queues, unqueued }) {
     ${unqueued > 0 &&
     html`<p>
       <${Link} to=${pathTo("unqueued")}>${count(unqueued, "unit")} in no queue<//>: something is missing,
-      or forbids ${unqueued === 1 ? "it" : "them"} to start.
+      or prevents ${unqueued === 1 ? "it" : "them"} from starting.
     </p>`}
   </section>`;
 }

@@ -77,7 +77,7 @@ export function Queue({ name }) {
 export function Unqueued() {
   return html`
     <h1>Units in no queue</h1>
-    <p>Something is missing, or forbids them to start. Each says why.</p>
+    <p>Something is missing, or prevents them from starting. Each says why.</p>
     <${Units}
       path="/page/unqueued"
       concerns=${() => true}

@@ -47,7 +47,7 @@ function Shown({ answer, path, at }) {
       <${CopyButton} text=${explainCommand(unit.namespace, unit.name)}>Copy as kubectl<//>
       ${!at && unit.quota && explain.blockers.length > 0 && session.value?.whatIf && html`<${Link} to=${whatIfOf(unit, explain)}>What if its quota were different?<//>`}
     </p>
-    <${About} unit=${unit} stateAt=${answer.stateAt} />
+    <${About} unit=${unit} stateAt=${answer.stateAt} at=${at} />
     <${Blockers} explain=${explain} />
     <${Ahead} ahead=${answer.ahead} queue=${unit.queue} />
     ${!at && explain.verdict !== "admitted" && explain.verdict !== "finished" && html`<${Changes} path=${path} known=${answer.changes} />`}
@@ -69,7 +69,7 @@ function endOf({ explain, log, stateAt }) {
   return explain.verdict === "finished" ? (log?.[0]?.time ?? stateAt) : stateAt;
 }
 
-function About({ unit, stateAt }) {
+function About({ unit, stateAt, at }) {
   const { job } = unit;
   return html`<${Facts}
     pairs=${[
@@ -80,7 +80,7 @@ function About({ unit, stateAt }) {
       ["Job", job?.kind ? `${job.kind} ${job.name}` : ""],
       ["Phase", unit.phase],
       ["Requests", showAmounts(unit.demand)],
-      ["Created", `${clockTime(unit.created)} (${span(secondsBetween(unit.created, stateAt))} before)`],
+      ["Created", `${clockTime(unit.created)} (${span(secondsBetween(unit.created, stateAt))} ${at ? "before" : "ago"})`],
       ["Starts at the latest", unit.promisedStart && clockTime(unit.promisedStart)],
       ["Pods are not ready", unit.podsNotReady],
     ]}
