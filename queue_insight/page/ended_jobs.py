@@ -42,6 +42,10 @@ class EndedJobs:
             oldest = self._jobs.pop(next(iter(self._jobs)))
             self.since = max(self.since, oldest.ended or 0.0)
 
+    def find(self, uid: str) -> Job | None:
+        """Return the job of a unit; None: it has not ended, or is not known."""
+        return self._jobs.get(uid)
+
     def by_uid(self) -> dict[str, Job]:
         """Return all of them, the oldest end first."""
         return self._jobs.copy()  # at once, whatever the other thread does

@@ -15,12 +15,15 @@ from queue_insight.debug_api.explain_views import ExplainView
 from queue_insight.debug_api.explanations import explain_unit
 from queue_insight.debug_api.forecast_routes import ForecastView
 from queue_insight.debug_api.insight_views import LogEntryView
+from queue_insight.page.job import job_of_record
+from queue_insight.page.job_list import no_outlook, outlook_of, show_jobs
 from queue_insight.page.kept_changes import KeptChanges, KnownChanges
 from queue_insight.page.remembered_unit import RememberedUnit, remember
-from queue_insight.page.sources import PageSources
+from queue_insight.page.sources import EngineAtTime, PageSources
 from queue_insight.page.unit_objects import list_pods, locate_pods
 from queue_insight.page.units_ahead import UnitsAhead, find_units_ahead
 from queue_insight.page.visitors import Visitor
+from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.debug_api.state_answers import StateAnswers
@@ -40,19 +43,37 @@ class PodOnNode(View):
     node: str
 
 
+class UnitRun(View):
+    """Who submitted a unit, and what is known of how its pods run.
+
+    `user` is "" if its job names none. `started` is when its pods ran, and `ended` when its job
+    did. `waited_seconds` is how long it waited until then, `ran_seconds` how long they ran; of a
+    unit that still does, until now. `ends` is when a running one ends by the last forecast (the
+    median). Null: it is not known, or not yet so.
+    """
+
+    user: str
+    started: str | None
+    ended: str | None
+    waited_seconds: int | None
+    ran_seconds: int | None
+    ends: str | None
+
+
 class UnitPage(View):
     """One unit; `forecast` is null if it does not wait or there is none yet.
 
-    `unit` and `explain` are null if there is no such unit: then `remembered` is what the record
-    knows of it. `log` are the newest decisions about it; null: nothing is recorded. `ahead` are the
-    units before it in its queue. `pod_count` is how many pods have not ended. `pods` are these
-    where there is no login: else the API server says who may be told of them. `changes` are those
-    that would start it, if they were found in the last minutes.
+    `unit`, `run` and `explain` are null if there is no such unit: then `remembered` is what the
+    record knows of it. `log` are the newest decisions about it; null: nothing is recorded. `ahead`
+    are the units before it in its queue. `pod_count` is how many pods have not ended. `pods` are
+    these where there is no login: else the API server says who may be told of them. `changes` are
+    those that would start it, if they were found in the last minutes.
     """
 
     leader: bool
     state_at: datetime
     unit: views.UnitView | None
+    run: UnitRun | None = None
     explain: ExplainView | None
     forecast: ForecastView | None
     log: list[LogEntryView] | None
@@ -102,6 +123,7 @@ def show_unit(
     shown_pods = pods[:MAX_PODS] if visitor.session is None else []
     found = {
         "unit": answers.queue_unit(namespace, name),
+        "run": _show_run(sources, state, facts.record, at),
         "explain": explain_unit(answers, namespace, name),
         "forecast": None if at is not None else _forecast(sources, namespace, name),
         "ahead": find_units_ahead(state, facts, visitor),
@@ -112,6 +134,25 @@ def show_unit(
         "changes": None if at is not None else kept.find(facts.record.uid),
     }
     return page.model_copy(update=found)
+
+
+def _show_run(
+    sources: PageSources, state: EngineAtTime, record: CachedUnit, at: datetime | None
+) -> UnitRun:
+    """Return what the list of all jobs has of a unit, apart from what its own view has."""
+    key = f"{record.unit.metadata.namespace}/{record.unit.metadata.name}"
+    ended = sources.ended_jobs.find(record.uid) if sources.ended_jobs is not None else None
+    job = job_of_record(key, record, ended if record.state is UnitState.ENDED else None)
+    ahead = outlook_of(state.shared, sources.forecasts) if at is None else no_outlook
+    (row,) = show_jobs([job], ahead, state.now().timestamp())
+    return UnitRun(
+        user=row.user,
+        started=row.started,
+        ended=row.ended,
+        waited_seconds=row.waited_seconds,
+        ran_seconds=row.ran_seconds,
+        ends=row.ends,
+    )
 
 
 def check_namespace(visitor: Visitor, namespace: str) -> None:

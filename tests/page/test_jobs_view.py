@@ -96,6 +96,32 @@ def test_admitted_in_the_view_of_a_queue_leads_to_its_jobs(window: Window) -> No
     window.sees("3 jobs")
 
 
+def test_a_unit_has_what_its_row_has(window: Window) -> None:
+    window.open("/jobs?filter=runs-vision-b")
+    cells = window.page.locator(f"{ROWS} td")
+    cells.first.wait_for()
+    started, ran, likely = (
+        window.page.locator(f"{ROWS} td.c-{each}").inner_text()
+        for each in ("started", "ran", "start")
+    )
+    window.page.get_by_role("link", name="default/runs-vision-b").click()
+    facts = window.page.locator(".facts")
+    facts.get_by_text("Started").wait_for()
+    found = {
+        word: facts.locator(f"dt:text-is('{word}') + dd").inner_text()
+        for word in ("User", "Started", "Ran", "Likely end")
+    }
+    assert found["User"] == "ann"
+    assert started[-5:] in found["Started"]
+    assert found["Ran"] == ran
+    assert likely[-5:] in found["Likely end"]
+    assert_sound(window, "unit-running")
+    facts.get_by_role("link", name="ann").click()
+    window.page.wait_for_url("**/jobs?filter=user%3Dann")
+    window.open("/units/default/broken")
+    facts.get_by_text("Ended").wait_for()
+
+
 def test_a_filter_a_state_and_a_user_are_words_of_one_filter(window: Window) -> None:
     window.open("/jobs")
     window.page.get_by_role("searchbox").fill("train")

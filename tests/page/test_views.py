@@ -114,6 +114,16 @@ def test_a_queue_says_how_many_units_it_admits(window: Window) -> None:
     assert window.page.locator("dt:text-is('Admitted per hour') + dd").inner_text() == "2.5"
 
 
+def test_all_units_are_counted_and_lead_to_their_jobs(window: Window) -> None:
+    window.open("/")
+    window.page.get_by_role("link", name="1 admitted", exact=True).click()
+    window.page.wait_for_url("**/jobs?filter=state%3Aadmitted")
+    window.sees("1 job")
+    window.page.go_back()
+    window.page.get_by_role("link", name="302 units pending").click()
+    window.sees("302 jobs")
+
+
 def test_a_queue_without_units_says_so(window: Window) -> None:
     window.open("/queues/org")
     window.sees("Nothing waits in this queue.")

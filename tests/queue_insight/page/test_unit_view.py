@@ -19,6 +19,9 @@ from queue_insight.page.units_ahead import MAX_NAMED
 from queue_scheduler.engine.engine import Engine
 from shared_api.client.resource_types import ELASTIC_QUOTAS, QUEUE_UNITS
 from shared_api.testing.object_builders import elastic_quota_body, queue_unit_body
+from shared_api.testing.virtual_clock import EPOCH
+from shared_api.timestamps import rfc3339
+from tests.queue_insight.page.job_kit import NOW, run, tell_unit
 from tests.queue_insight.page.page_kit import (
     PATIENCE_SECONDS,
     ROOT,
@@ -126,6 +129,28 @@ def test_who_may_read_some_is_told_of_these_wherever_they_are(
         named = root.get("/page/units/default/new").json()["ahead"]["units"]
         assert {each["namespace"] for each in named} == {"other"}
         assert len(named) == MAX_NAMED
+
+
+def test_a_unit_says_who_submitted_it_and_how_its_pods_run(
+    kit: ShellKit, world: RunWorld, client: Browser
+) -> None:
+    def run_of(name: str) -> dict[str, Any]:
+        found: dict[str, Any] = client.get(f"/page/units/default/{name}").json()["run"]
+        return found
+
+    created = rfc3339(EPOCH - timedelta(minutes=5))
+    tell_unit(kit, "runs", "Running", user="ann", created=created)
+    tell_unit(kit, "broken", "Failed", user="bob", created=created)
+    world.ended.add(run("broken", user="bob", ended=NOW, ended_by="failed"))
+    ran = kit.clock.now().timestamp() - NOW
+    of_ann = run_of("runs")
+    assert (of_ann["user"], of_ann["started"]) == ("ann", rfc3339(EPOCH))
+    assert (of_ann["waitedSeconds"], of_ann["ranSeconds"]) == (300, ran)
+    of_bob = run_of("broken")
+    assert (of_bob["user"], of_bob["ended"], of_bob["ranSeconds"]) == ("bob", rfc3339(EPOCH), 100)
+    waits = run_of("new")
+    assert (waits["user"], waits["started"], waits["ends"]) == ("", None, None)
+    assert client.get("/page/units/default/gone").json()["run"] is None
 
 
 def test_changes_that_were_found_are_shown_for_a_while(

@@ -2,7 +2,7 @@
 import { useAnswer } from "./api.js";
 import { clockTime, count, perHour, shortReason, showAmount, span } from "./format.js";
 import { html } from "./html.js";
-import { AdmittedLink, Answered, Badge, CopyButton, Empty, UnitLink } from "./parts.js";
+import { AdmittedLink, Answered, Badge, CopyButton, Empty, JobsLink, UnitLink } from "./parts.js";
 import { BarLegend, QuotaTree, SumsHidden, UseBar, UseLegend, resourcesOf, usesOf } from "./quota_bars.js";
 import { Link, pathTo, place, setQuery } from "./router.js";
 
@@ -19,7 +19,7 @@ export function Overview() {
 function Shown({ answer, at }) {
   return html`
     <${Problems} problems=${answer.problems} at=${at} />
-    <${Busy} quotas=${answer.quotas} at=${at} />
+    <${Busy} ...${{ answer, at }} />
     <${Queues} queues=${answer.queues} unqueued=${answer.unqueued} />
     <${Quotas} quotas=${answer.quotas} />
     <${Basis} answer=${answer} at=${at} />
@@ -68,12 +68,29 @@ function Named({ problem: { units, moreUnits } }) {
 /** Bars that are shown at first: of more the table of quotas has all. */
 const MOST_BARS = 8;
 
-/** How much of each quota tree is used now, the fullest first. */
-function Busy({ quotas, at }) {
+/** How many units there are, and how much of each quota tree is used, the fullest first. */
+function Busy({ answer: { queues, unqueued, quotas }, at }) {
   const bars = usesOf(quotas);
-  if (!bars.length) return null;
+  if (!bars.length && !queues.length) return null;
   return html`<section aria-labelledby="busy">
     <h2 id="busy">How busy it ${at ? "was" : "is"}</h2>
+    <${Totals} ...${{ queues, unqueued }} />
+    ${bars.length > 0 && html`<${BusyTable} bars=${bars} />`}
+    <p><${Link} to="/over-time">How busy it was over time<//></p>
+  </section>`;
+}
+
+/** The units of all queues, and those in none, as links to the list of all jobs. */
+function Totals({ queues, unqueued }) {
+  const sum = (field) => queues.reduce((total, queue) => total + queue[field], 0);
+  return html`<p>
+    <${JobsLink} filter="state:pending">${count(sum("pending") + unqueued, "unit")} pending<//>,${" "}
+    <${JobsLink} filter="state:admitted">${sum("admitted").toLocaleString("en-US")} admitted<//>
+  </p>`;
+}
+
+function BusyTable({ bars }) {
+  return html`
     <div class="scroll" tabindex="0" role="group" aria-label="Use of quota trees">
       <table class="cards busy">
         <thead>
@@ -90,9 +107,8 @@ function Busy({ quotas, at }) {
       </table>
     </div>
     <${UseLegend} />
-    <p><${Link} to="/over-time">How busy it was over time<//></p>
     ${bars.length > MOST_BARS && html`<p class="others">${count(bars.length - MOST_BARS, "bar")} less full, below among the quotas.</p>`}
-  </section>`;
+  `;
 }
 
 function BusyRow({ use }) {

@@ -5,7 +5,7 @@ import { ForecastChart } from "./forecast_chart.js";
 import { GoneUnit } from "./gone_unit.js";
 import { html } from "./html.js";
 import { explainCommand } from "./kubectl.js";
-import { Answered, Badge, CopyButton, Empty, Facts, Others, UnitLink } from "./parts.js";
+import { Answered, Badge, CopyButton, Empty, Facts, JobsLink, Others, UnitLink } from "./parts.js";
 import { Link, pathTo, place, whatIfPath } from "./router.js";
 import { Changes } from "./unit_changes.js";
 import { UnitObjects } from "./unit_objects.js";
@@ -47,7 +47,7 @@ function Shown({ answer, path, at }) {
       <${CopyButton} text=${explainCommand(unit.namespace, unit.name)}>Copy as kubectl<//>
       ${!at && unit.quota && explain.blockers.length > 0 && session.value?.whatIf && html`<${Link} to=${whatIfOf(unit, explain)}>What if its quota were different?<//>`}
     </p>
-    <${About} unit=${unit} stateAt=${answer.stateAt} at=${at} />
+    <${About} unit=${unit} run=${answer.run} stateAt=${answer.stateAt} at=${at} />
     <${Blockers} explain=${explain} />
     <${Ahead} ahead=${answer.ahead} queue=${unit.queue} />
     ${!at && explain.verdict !== "admitted" && explain.verdict !== "finished" && html`<${Changes} path=${path} known=${answer.changes} />`}
@@ -65,22 +65,30 @@ function whatIfOf({ namespace, name, quota }, { blockers: [first] }) {
 }
 
 /** Where the line of time ends: of a unit that has ended, with the last that is known of it. */
-function endOf({ explain, log, stateAt }) {
-  return explain.verdict === "finished" ? (log?.[0]?.time ?? stateAt) : stateAt;
+function endOf({ explain, run, log, stateAt }) {
+  return explain.verdict === "finished" ? (run.ended ?? log?.[0]?.time ?? stateAt) : stateAt;
 }
 
-function About({ unit, stateAt, at }) {
+function About({ unit, run, stateAt, at }) {
   const { job } = unit;
+  // Until it has run, the age says how long it has waited.
+  const waited = run.started ? span(run.waitedSeconds) : "";
   return html`<${Facts}
     pairs=${[
       ["Queue", unit.queue && html`<${Link} to=${pathTo("queues", unit.queue)}>${unit.queue}<//>`],
       ["Quota", unit.quota && html`<${Link} to=${pathTo("quotas", unit.quota)}>${unit.quota}<//>`],
       ["Position", unit.position || ""],
       ["Priority", unit.specPriority == null ? unit.priority : `${unit.priority} (its own: ${unit.specPriority})`],
+      ["User", run.user && html`<${JobsLink} filter=${`user=${run.user}`}>${run.user}<//>`],
       ["Job", job?.kind ? `${job.kind} ${job.name}` : ""],
       ["Phase", unit.phase],
       ["Requests", showAmounts(unit.demand)],
       ["Created", `${clockTime(unit.created)} (${span(secondsBetween(unit.created, stateAt))} ${at ? "before" : "ago"})`],
+      ["Waited", waited],
+      ["Started", clockTime(run.started)],
+      ["Ended", clockTime(run.ended)],
+      ["Ran", span(run.ranSeconds)],
+      ["Likely end", clockTime(run.ends)],
       ["Starts at the latest", unit.promisedStart && clockTime(unit.promisedStart)],
       ["Pods are not ready", unit.podsNotReady],
     ]}
