@@ -134,6 +134,28 @@ def test_the_views_are_reached_from_where_their_objects_are(window: Window) -> N
     assert window.complaints == []
 
 
+def test_the_overview_has_the_last_hour(window: Window) -> None:
+    window.open("/")
+    window.page.get_by_role("img", name="Units over the last hour: pending ").wait_for()
+    expect(window.page.locator("canvas")).to_have_count(1)
+    assert_sound(window, "overview-last-hour")
+    window.edit("/page/over-time", lambda body: body.update(times=[]))
+    window.open("/")
+    window.page.get_by_role("link", name="How busy it was over time").wait_for()
+    assert window.page.locator("canvas").count() == 0
+
+
+def test_the_overview_of_an_earlier_time_has_no_last_hour(window: Window) -> None:
+    asked: list[str] = []
+    window.open("/")
+    now = window.page.evaluate("fetch('/page/overview').then((answer) => answer.json())")
+    window.answer("/page/overview", now)
+    window.page.on("request", lambda request: asked.append(request.url))
+    window.open("/?at=2026-11-01T10:00:00Z")
+    window.sees("How busy it was")
+    assert not any("/page/over-time" in each for each in asked)
+
+
 def test_dashboards_are_linked_to_where_they_are_set(window: Window, world: PageWorld) -> None:
     window.open("/over-time")
     link = window.page.get_by_role("link", name="Dashboards in Grafana")
@@ -171,8 +193,9 @@ def test_without_numbers_it_says_why(window: Window, recorded: bool, text: str) 
 
 def test_a_failure_is_told(window: Window) -> None:
     window.answer("/page/over-time", {"detail": "the record cannot be read: why"}, 503)
-    window.open("/over-time")
-    window.page.get_by_role("alert").get_by_text("the record cannot be read: why").wait_for()
+    for path in ("/over-time", "/"):
+        window.open(path)
+        window.page.get_by_role("alert").get_by_text("the record cannot be read: why").wait_for()
 
 
 def test_what_is_hidden_is_said(browser: Browser, world: PageWorld) -> None:

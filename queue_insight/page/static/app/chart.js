@@ -23,9 +23,10 @@ export const OF_BYTES = Array.from({ length: 62 }, (_, power) => 2 ** power);
  *
  * `times` are seconds since the epoch, `lines` are {label, values, color, dash, points} with a
  * custom property's name as the color; `points`: each value has a point, since it may stand alone.
- * `show` returns a number as text, `marks` are the distances that marks of the axis may have.
+ * `show` returns a number as text, `marks` are the distances that marks of the axis may have,
+ * `height` is in pixels, without the legend.
  */
-export function Chart({ label, show, marks, times, lines }) {
+export function Chart({ label, show, marks, times, lines, height = HEIGHT }) {
   const box = useRef(null);
   const plot = useRef(null);
   useEffect(() => {
@@ -33,12 +34,12 @@ export function Chart({ label, show, marks, times, lines }) {
     const draw = () => {
       plot.current?.destroy();
       plot.current = new uPlot(
-        optionsOf(box.current.clientWidth, { times, lines, show, marks }),
+        optionsOf({ width: box.current.clientWidth, height }, { times, lines, show, marks }),
         [times, ...lines.map((line) => line.values)],
         box.current,
       );
     };
-    const fit = () => plot.current?.setSize({ width: box.current.clientWidth, height: HEIGHT });
+    const fit = () => plot.current?.setSize({ width: box.current.clientWidth, height });
     draw();
     // The colors of a canvas do not follow the style sheet.
     dark.addEventListener("change", draw);
@@ -53,7 +54,7 @@ export function Chart({ label, show, marks, times, lines }) {
   return html`<div class="chart" ref=${box} role="img" aria-label=${label}></div>`;
 }
 
-function optionsOf(width, { times, lines, show: showNumber, marks }) {
+function optionsOf(size, { times, lines, show: showNumber, marks }) {
   const style = getComputedStyle(document.documentElement);
   const color = (name) => style.getPropertyValue(name).trim();
   const axis = { stroke: color("--quiet"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false } };
@@ -61,8 +62,7 @@ function optionsOf(width, { times, lines, show: showNumber, marks }) {
   const isLong = times.at(-1) - times[0] > LONG_SECONDS;
   const clock = (time) => (isLong ? `${DAY.format(time * 1000)}, ${HOUR.format(time * 1000)}` : HOUR.format(time * 1000));
   return {
-    width,
-    height: HEIGHT,
+    ...size,
     hooks: { ready: [showLast], setCursor: [(plot) => plot.cursor.idx == null && showLast(plot)] },
     scales: { y: { range: (_plot, _least, most) => [0, (most || 1) * 1.05] } },
     axes: [

@@ -3,7 +3,7 @@ import { useAnswer } from "./api.js";
 import { Chart, OF_BYTES, OF_SECONDS } from "./chart.js";
 import { clockTime, isInBytes, showAmount, span } from "./format.js";
 import { html, useEffect } from "./html.js";
-import { Answered, Empty } from "./parts.js";
+import { Answered, Empty, Problem } from "./parts.js";
 import { resourcesOf } from "./quota_bars.js";
 import { Link, pathTo, place, setQuery } from "./router.js";
 
@@ -11,6 +11,8 @@ import { Link, pathTo, place, setQuery } from "./router.js";
 const RANGES = { "1h": "1 hour", "1d": "1 day", "7d": "7 days" };
 const MINUTE_MILLISECONDS = 60_000;
 const TABLE_ROWS = 24;
+/** Pixels of a chart that is one part of a view. */
+const LOW_CHART = 150;
 
 /** Return a number of units, of a longer time on average, as text. */
 const showUnits = (number) => (Math.round(number * 10) / 10).toLocaleString("en-US");
@@ -80,7 +82,7 @@ function Nothing({ recorded }) {
 }
 
 function Charts({ answer, range }) {
-  const { pending, admitted, waitP50, waitP90, sumsHidden } = answer;
+  const { waitP50, waitP90, sumsHidden } = answer;
   const resources = resourcesOf([answer]);
   const wanted = place.value.query.get("resource");
   const resource = resources.includes(wanted) ? wanted : resources[0];
@@ -91,15 +93,7 @@ function Charts({ answer, range }) {
       Some numbers are not shown: they would tell about one or two namespaces whose units you may not list.
     </p>`}
     <h2>Units</h2>
-    <${Steps}
-      answer=${answer}
-      show=${showUnits}
-      about=${`Units over the last ${last}`}
-      lines=${[
-        { label: "pending", values: pending, color: "--borrowed" },
-        { label: "admitted", values: admitted, color: "--own" },
-      ]}
-    />
+    <${UnitsChart} answer=${answer} last=${last} />
     <h2>Waits</h2>
     <p class="hint">How long the units waited that were admitted in each step.</p>
     <${Steps}
@@ -125,6 +119,30 @@ function Charts({ answer, range }) {
       : html`<${Empty}>${sumsHidden ? "What was used is not shown." : "Nothing was used."}<//>`}
     <${NumbersTable} ...${{ answer, resource }} />
   `;
+}
+
+function UnitsChart({ answer, last, height }) {
+  const { pending, admitted } = answer;
+  return html`<${Steps}
+    answer=${answer}
+    show=${showUnits}
+    about=${`Units over the last ${last}`}
+    height=${height}
+    lines=${[
+      { label: "pending", values: pending, color: "--borrowed" },
+      { label: "admitted", values: admitted, color: "--own" },
+    ]}
+  />`;
+}
+
+/** All units of the last hour, lower than in the view of its own. */
+export function LastHour() {
+  const { answer, error, again } = useSamples({ range: "1h", queue: "", quota: "" });
+  if (error) return html`<${Problem} error=${error} again=${again} />`;
+  if (answer && !answer.times.length) return null;
+  return html`<div class="last-hour">
+    ${answer && html`<${UnitsChart} answer=${answer} last="hour" height=${LOW_CHART} />`}
+  </div>`;
 }
 
 /** What a quota used in the last day; `about` says it in words. */
@@ -160,13 +178,13 @@ function UseChart({ answer, resource, about }) {
 }
 
 /** A chart in which the last number holds until now. */
-function Steps({ answer: { times, until }, show, marks, about, lines }) {
+function Steps({ answer: { times, until }, show, marks, about, lines, height }) {
   const held = lines.map((line) => ({ ...line, values: [...line.values, line.points ? null : line.values.at(-1)] }));
   const said = lines.map(({ label, values }) => {
     const known = values.filter((each) => each !== null);
     return known.length ? `${label} ${show(known.at(-1))} last, at most ${show(Math.max(...known))}` : `no ${label}`;
   });
-  return html`<${Chart} label=${`${about}: ${said.join("; ")}`} ...${{ show, marks }} times=${[...times, Math.max(until, times.at(-1) + 1)]} lines=${held} />`;
+  return html`<${Chart} label=${`${about}: ${said.join("; ")}`} ...${{ show, marks, height }} times=${[...times, Math.max(until, times.at(-1) + 1)]} lines=${held} />`;
 }
 
 /** The same for who does not see the charts: as many rows as a person reads. */

@@ -2,6 +2,7 @@
 import { useAnswer } from "./api.js";
 import { clockTime, count, perHour, shortReason, showAmount, span } from "./format.js";
 import { html } from "./html.js";
+import { LastHour } from "./over_time.js";
 import { AdmittedLink, Answered, Badge, CopyButton, Empty, JobsLink, UnitLink } from "./parts.js";
 import { BarLegend, QuotaTree, SumsHidden, UseBar, UseLegend, resourcesOf, usesOf } from "./quota_bars.js";
 import { Link, pathTo, place, setQuery } from "./router.js";
@@ -69,13 +70,14 @@ function Named({ problem: { units, moreUnits } }) {
 const MOST_BARS = 8;
 
 /** How many units there are, and how much of each quota tree is used, the fullest first. */
-function Busy({ answer: { queues, unqueued, quotas }, at }) {
+function Busy({ answer: { queues, unqueued, quotas, record }, at }) {
   const bars = usesOf(quotas);
   if (!bars.length && !queues.length) return null;
   return html`<section aria-labelledby="busy">
     <h2 id="busy">How busy it ${at ? "was" : "is"}</h2>
     <${Totals} ...${{ queues, unqueued }} />
     ${bars.length > 0 && html`<${BusyTable} bars=${bars} />`}
+    ${!at && record?.on && html`<${LastHour} />`}
     <p><${Link} to="/over-time">How busy it was over time<//></p>
   </section>`;
 }
