@@ -50,7 +50,7 @@ def test_a_forecast_is_a_picture_and_a_sentence(window: Window) -> None:
     window.edit(f"/page{UNIT}", lambda body: body.update(forecast=_forecast(body["stateAt"])))
     window.open(UNIT)
     picture = window.page.get_by_role("img", name="Chance that it starts")
-    words = "less than 90% within seven days."
+    words = "less than 90% within seven days. If no more jobs arrived (dashed): 50% before "
     assert words in (picture.get_attribute("aria-label") or "")
     window.sees(words)
     # From the 10th percentile to the end of the picture, since the 90th is beyond it.

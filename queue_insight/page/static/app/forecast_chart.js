@@ -53,7 +53,7 @@ function inWords(forecast) {
   const [unknown] = chances.find(([, time]) => !time) || [];
   if (unknown) known.push(`less than ${unknown}% within seven days`);
   const without = withoutArrivals.startP50 && isToCome(withoutArrivals.startP50)
-    ? ` If nothing arrived any more (dashed), as likely before ${clockTime(withoutArrivals.startP50)} as after.`
+    ? ` If no more jobs arrived (dashed): 50% before ${clockTime(withoutArrivals.startP50)}.`
     : "";
   return `Chance that it starts: ${known.join(", ")}.${without}`;
 }

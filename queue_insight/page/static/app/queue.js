@@ -38,7 +38,7 @@ const columnsAt = (stateAt) => [
     key: "start",
     title: "Likely start",
     cell: (unit) => clockTime(unit.starts) || unit.noStart,
-    hint: (unit) => (unit.starts ? "as likely earlier as later" : undefined),
+    hint: (unit) => (unit.starts ? "in half of the possible futures it starts earlier" : undefined),
   },
 ];
 

@@ -210,7 +210,8 @@ function WhenItStarts({ forecast, explain, at }) {
     ${forecast
       ? html`<${Foreseen} forecast=${forecast} />`
       : html`<${Empty}>
-          When it starts is not known yet: it came after the last forecast. One is made every one to four minutes.
+          When it starts is not known yet: it was created after the last forecast. A new one is made every one
+          to four minutes.
         <//>`}
   </section>`;
 }
