@@ -122,6 +122,16 @@ def test_a_unit_has_what_its_row_has(window: Window) -> None:
     facts.get_by_text("Ended").wait_for()
 
 
+def test_requests_are_short_and_the_hint_has_the_whole_names(window: Window) -> None:
+    requests = {"nvidia.com/gpu": "1", "cpu": "4"}
+    window.edit("/page/jobs", lambda body: body["units"][0].update(requests=requests))
+    window.open("/jobs")
+    cell = window.page.locator(f"{ROWS} td.c-requests").first
+    cell.wait_for()
+    assert cell.inner_text() == "1 gpu, 4 cpu"
+    assert cell.get_attribute("title") == "1 nvidia.com/gpu, 4 cpu"
+
+
 def test_a_filter_a_state_and_a_user_are_words_of_one_filter(window: Window) -> None:
     window.open("/jobs")
     window.page.get_by_role("searchbox").fill("train")

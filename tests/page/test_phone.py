@@ -19,6 +19,12 @@ FINGERTIP = 40
 SMALLEST_TEXT = 12
 """Pixels of a line of text in a picture."""
 
+TEXT_BOTTOM = """(each) => {
+    const text = document.createRange();
+    text.selectNodeContents(each);
+    return text.getBoundingClientRect().bottom;
+}"""
+
 LONG_QUOTA = f"{'q' * 40}-{'v' * 22}"
 """As long as a label may be."""
 LONG_UNIT = f"{'u' * 62}." * 4
@@ -107,6 +113,9 @@ def test_the_reason_and_the_start_stand_below_the_name(phone: Window) -> None:
     assert len(tops) == 3
     assert tops == sorted(set(tops))
     whole = row.bounding_box()
+    # The wait is on one line with the name.
+    name, wait = (row.locator(each).evaluate(TEXT_BOTTOM) for each in (".c-unit a", ".c-waits"))
+    assert abs(name - wait) < SMALLEST_TEXT / 2
     last = boxes[-1]
     assert whole is not None
     assert last is not None

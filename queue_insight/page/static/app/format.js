@@ -31,10 +31,15 @@ function round(number) {
   return String(Math.round(number * 100) / 100);
 }
 
-/** Return amounts by resource as one line. */
-export function showAmounts(amounts) {
-  const parts = Object.entries(amounts ?? {}).map(([resource, quantity]) => `${quantity} ${resource}`);
+/** Return amounts by resource as one line; `nameOf` returns what a resource is called. */
+export function showAmounts(amounts, nameOf = (resource) => resource) {
+  const parts = Object.entries(amounts ?? {}).map(([resource, quantity]) => `${quantity} ${nameOf(resource)}`);
   return parts.length ? parts.join(", ") : "nothing";
+}
+
+/** Return amounts by resource as one short line: without the domains of resources. */
+export function shortAmounts(amounts) {
+  return showAmounts(amounts, (resource) => resource.split("/").at(-1));
 }
 
 /** Return a span of seconds in its two largest units, such as "2h 5m". */

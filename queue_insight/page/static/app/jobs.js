@@ -1,5 +1,5 @@
 // All jobs: those that wait, that run and that have ended, filtered and sorted by the server.
-import { clockTime, showAmounts, span } from "./format.js";
+import { clockTime, shortAmounts, showAmounts, span } from "./format.js";
 import { html, useEffect, useRef, useState } from "./html.js";
 import { Badge, Empty, JobsLink, Loading, Others, Problem, UnitLink } from "./parts.js";
 import { Link, pathTo, place, setQuery } from "./router.js";
@@ -100,7 +100,7 @@ const columnsOf = (filter) => [
   {
     key: "requests",
     title: "Requests",
-    cell: (job) => showAmounts(job.requests),
+    cell: (job) => shortAmounts(job.requests),
     hint: (job) => showAmounts(job.requests),
   },
   WAITED,
