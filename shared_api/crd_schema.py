@@ -162,7 +162,7 @@ def _field(field: types.Field) -> Schema:
 
 def _has_mark(field: types.Field, mark: str) -> bool:
     marks = field.type.extra if isinstance(field.type, types.Metadata) else None
-    return bool(marks and marks[mark])
+    return bool(marks and marks.get(mark))
 
 
 def _first_paragraph(documented: type) -> str:

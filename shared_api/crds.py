@@ -1,6 +1,6 @@
-"""The CustomResourceDefinitions of Queue and QueueUnit.
+"""The CustomResourceDefinitions of Queue, QueueUnit and QuotaPolicy.
 
-    python -m shared_api.crds --write crds     writes crds/queues.yaml and crds/queueunits.yaml
+    python -m shared_api.crds --write crds     writes crds/queues.yaml and the others
     python -m shared_api.crds --check crds     fails when one of them is stale
 
 What is here is what a type cannot say: names, columns, selectable fields. The schemas come from
@@ -22,6 +22,7 @@ import yaml
 from shared_api.crd_schema import Schema, schema_of
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import CONSUMER_STAYS, QueueUnit
+from shared_api.objects.quota_policy import QuotaPolicy
 from shared_api.queue_unit_phases import Phase
 
 GROUP: Final = "scheduling.x-k8s.io"
@@ -57,17 +58,16 @@ class Definition:
     source: str
     kind: str
     singular: str
+    plural: str
+    """The name in paths; also of the file."""
     short_names: tuple[str, ...] = ()
     columns: tuple[Column, ...]
     selectable: tuple[str, ...] = ()
     rules: tuple[Mapping[str, str], ...] = ()
     phases: tuple[str, ...] = ()
     """The known values of `status.phase`, where the kind has one."""
-
-    @property
-    def plural(self) -> str:
-        """The name in paths; also of the file."""
-        return self.singular + "s"
+    is_optional: bool = False
+    """Whether the programs work without the kind."""
 
     def schema(self) -> Schema:
         """Return the whole object's schema."""
@@ -134,6 +134,7 @@ QUEUE: Final = Definition(
     source="queue",
     kind="Queue",
     singular="queue",
+    plural="queues",
     short_names=("kq",),  # "q" is Volcano's queue
     columns=(
         Column(name="POLICY", json_path=".spec.queuePolicy"),
@@ -149,6 +150,7 @@ QUEUE_UNIT: Final = Definition(
     source="queue_unit",
     kind="QueueUnit",
     singular="queueunit",
+    plural="queueunits",
     short_names=("qu", "qus"),
     columns=(
         Column(name="QUEUE", json_path=".spec.queue"),
@@ -163,7 +165,23 @@ QUEUE_UNIT: Final = Definition(
     # "" and Preempted are words of upstream's older versions, which an object may still carry.
     phases=("", *(phase.value for phase in Phase), "Preempted"),
 )
-DEFINITIONS: Final = (QUEUE, QUEUE_UNIT)
+QUOTA_POLICY: Final = Definition(
+    object_type=QuotaPolicy,
+    source="quota_policy",
+    kind="QuotaPolicy",
+    singular="quotapolicy",
+    plural="quotapolicies",
+    short_names=("qpol",),
+    columns=(
+        Column(name="QUOTAS", json_path=".spec.quotas"),
+        Column(name="READY", json_path=f"{_READY}.status"),
+        Column(name="REASON", json_path=f"{_READY}.reason"),
+        Column(name="MESSAGE", json_path=f"{_READY}.message", priority=1),
+        _AGE,
+    ),
+    is_optional=True,
+)
+DEFINITIONS: Final = (QUEUE, QUEUE_UNIT, QUOTA_POLICY)
 
 
 class _PlainDumper(yaml.SafeDumper):

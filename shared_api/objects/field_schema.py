@@ -30,6 +30,9 @@ MESSAGE_LENGTH: Final = 32768
 """Longest message of a `metav1.Condition`."""
 DNS_LABEL: Final = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 
+REQUIRED: Final = Meta(extra={"required": True})
+"""Marks a list or a part as required, beside what describes it."""
+
 Rule = dict[str, str]
 """One entry of `x-kubernetes-validations`."""
 

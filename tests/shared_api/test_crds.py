@@ -24,7 +24,9 @@ ANNOTATION_BYTES = 262_144
 # Far below it, since the schema is walked at every write.
 MOST_BYTES = 32_768
 
-both = pytest.mark.parametrize("definition", DEFINITIONS, ids=["Queue", "QueueUnit"])
+each_kind = pytest.mark.parametrize(
+    "definition", DEFINITIONS, ids=[each.kind for each in DEFINITIONS]
+)
 
 
 def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -64,11 +66,11 @@ def test_the_bytes_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "shared_api.crds", "--write", str(tmp_path / seed)]
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         subprocess.run(command, check=True, cwd=ROOT, env=environment)
-    for name in ("queues.yaml", "queueunits.yaml"):
+    for name in (f"{each.plural}.yaml" for each in DEFINITIONS):
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
 
 
-@both
+@each_kind
 def test_a_file_is_one_document_under_a_header_that_names_the_command(
     definition: Definition, tmp_path: Path
 ) -> None:
@@ -79,13 +81,13 @@ def test_a_file_is_one_document_under_a_header_that_names_the_command(
     assert "&id" not in written
 
 
-@both
+@each_kind
 def test_it_is_far_smaller_than_the_limit_of_apply(definition: Definition) -> None:
     size = len(json.dumps(definition.body()))
     assert size < MOST_BYTES < ANNOTATION_BYTES
 
 
-@both
+@each_kind
 def test_everything_has_a_limit(definition: Definition) -> None:
     unbounded = [path for path, node in own_nodes(definition).items() if not _is_bounded(node)]
     assert unbounded == []
@@ -107,7 +109,7 @@ def _is_bounded(node: dict[str, Any]) -> bool:
             return node["x-kubernetes-int-or-string"] and "maxLength" in node
 
 
-@both
+@each_kind
 def test_every_field_has_a_description(definition: Definition) -> None:
     given_by_kubernetes = {"metadata", "spec.podSet[].template"}
     silent = [
