@@ -45,6 +45,7 @@ def _parts(engine: Engine) -> Iterator[object]:
         yield (queue.name, turns.standing_of(queue.name), list(queue.pending.in_order()))
     nominated = engine.nominations.by_key
     yield [(key, nominated[key].until, nominated[key].tries) for key in sorted(nominated)]
+    yield sorted((each.api_object.metadata.name, each.limits.rules) for each in engine.policies)
     for plugin in quota_plugins(engine.plugins):
         yield (plugin.name, _usage(plugin))
 

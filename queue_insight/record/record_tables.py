@@ -16,10 +16,10 @@ from typing import Any, Final
 from queue_insight.record.record_limits import Limits
 from queue_insight.record.samples import LEVELS
 
-SCHEMA: Final = 6
+SCHEMA: Final = 7
 """The version of the tables. A file of another version is moved aside: what it has is a history
 that no decision depends on."""
-BEFORE: Final = (2, 3, 4, 5)
+BEFORE: Final = (2, 3, 4, 5, 6)
 """The versions that are extended to this one. Their engines are forgotten, since their checkpoints
 have other names of states, classes and fields; decisions and runs stay."""
 

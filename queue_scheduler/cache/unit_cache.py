@@ -40,6 +40,7 @@ from queue_scheduler.framework.queue_unit_info import Granted, unit_key
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.queue_set import QueueSet
 from queue_scheduler.queueing.scheduling_queue import AdmittedUnit, SchedulingQueue
+from queue_scheduler.tenants.quota_policies import QuotaPolicies
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.well_known_labels import DEFAULT_QUEUE_NAMESPACE
@@ -80,6 +81,7 @@ class UnitCache:
         usage: What is charged for units.
         charges: Charges units by their records.
         checks: The AdmissionCheck objects.
+        policies: The QuotaPolicies, with what is in force for each quota.
         builder: Builds records.
         gone: The units that were deleted not long ago.
         fact_waits: Which units wait for which fact (`Unmapped.waits_for`).
@@ -95,6 +97,7 @@ class UnitCache:
     def __init__(
         self, plugins: PluginRunner, queue_namespace: str = DEFAULT_QUEUE_NAMESPACE
     ) -> None:
+        self.policies = QuotaPolicies(queue_namespace)
         self.held = UnitsOnHold()
         self.admitted = AdmittedUnits()
         self.gone = GoneUnits()
@@ -360,6 +363,7 @@ class UnitCache:
         records = dict(self.records)
         usage = self.usage.fork(plugins, UnitFinder(records))
         twin._hold(records, self.queues.fork(), self.checks.copy(), usage)
+        twin.policies = self.policies.copy()
         twin.held = self.held.fork()
         twin.admitted = self.admitted.fork()
         twin.gone = self.gone.copy()

@@ -19,6 +19,7 @@ from shared_api.objects.node import Node
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.quota_policy import QuotaPolicy
 from shared_api.queue_unit_phases import CHARGED_PHASES, FINAL_PHASES
 
 _PAST_WAITING: Final = CHARGED_PHASES | FINAL_PHASES
@@ -90,6 +91,13 @@ class EventHandlers:
             self._shared.apply(Engine.on_admission_check, new)
         elif old is not None:
             self._shared.apply(Engine.on_admission_check_gone, old.metadata.name)
+
+    def on_quota_policy(self, old: QuotaPolicy | None, new: QuotaPolicy | None) -> None:
+        """Report a QuotaPolicy to the engine."""
+        if new is not None:
+            self._shared.apply(Engine.on_quota_policy, new)
+        elif old is not None:
+            self._shared.apply(Engine.on_quota_policy_gone, old.metadata.name)
 
     def on_quota(
         self, old: ElasticQuota | QuotaSource | None, new: ElasticQuota | QuotaSource | None

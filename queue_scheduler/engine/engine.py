@@ -69,6 +69,7 @@ from shared_api.objects.node import Node
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.quota_policy import QuotaPolicy
 from shared_api.placement import as_admitted
 from shared_api.queue_unit_phases import Phase
 from shared_api.well_known_labels import DEFAULT_QUEUE_NAMESPACE
@@ -109,6 +110,7 @@ class Engine:
         queue_state: Which policy and options are in force in each queue.
         units: The units and their states; `cache.known_units` has questions about them.
         usage: What is charged, by uid.
+        policies: The QuotaPolicies, with what is in force for each quota.
         pods: All pods, the held ones included.
         living_pods: The living ones, by unit.
         plugins: The plugins, with the quotas; questions are in `framework.plugin_questions`.
@@ -152,6 +154,7 @@ class Engine:
         self.plugins, self.units, self._wake_up = parts.plugins, parts.units, parts.wake_up
         self.placing = self.plugins.placing
         self.queues, self.usage = self.units.queues, self.units.usage
+        self.policies = self.units.policies
         self.turns, self.pods = self.queues.turns, self.usage.known
         self.living_pods = self.pods.of_units
         self.backfill, self.rounds = parts.backfill, parts.rounds
@@ -314,6 +317,22 @@ class Engine:
     def on_admission_checks_served(self, *, are_served: bool) -> tuple[str, ...]:
         """Record whether the cluster serves AdmissionChecks; without the kind there are none."""
         self.queue_state.set_checks_served(are_served=are_served)
+        return self._wake_up.wake_affected()
+
+    def on_quota_policy(self, policy: QuotaPolicy) -> tuple[str, ...]:
+        """Take a new or changed QuotaPolicy; one outside the namespace of queues does not count."""
+        return self._on_user_limits_changed(self.policies.put(policy))
+
+    def on_quota_policy_gone(self, name: str) -> tuple[str, ...]:
+        """Take a deleted QuotaPolicy; for its quotas the next older policy counts, if any."""
+        return self._on_user_limits_changed(self.policies.drop(name))
+
+    def on_quota_policies_served(self, *, are_served: bool) -> tuple[str, ...]:
+        """Record whether the cluster serves QuotaPolicies; without the kind there are none."""
+        return self._on_user_limits_changed(self.policies.set_served(are_served=are_served))
+
+    def _on_user_limits_changed(self, quotas: tuple[str, ...]) -> tuple[str, ...]:
+        self._note_limits(changed=bool(quotas))
         return self._wake_up.wake_affected()
 
     # === decisions ============================================================================
@@ -570,6 +589,7 @@ class Engine:
         notices = [
             *self._notices,
             *self.queue_state.take_notices(),
+            *self.policies.take_notices(),
             *self.plugins.facts.take_notices(),
         ]
         self._notices.clear()

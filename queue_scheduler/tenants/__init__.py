@@ -3,7 +3,9 @@
 Read in this order:
 
 1. ``accounts``: what identifies an account, and which account each charged uid belongs to.
-2. ``limit_rules``: what limits users and groups in a quota, and which rule concerns whom.
+2. ``limit_rules``: what limits users and groups in a quota, and which rule concerns whom;
+   ``limit_reading``: the rules that a QuotaPolicy states.
+3. ``quota_policies``: which QuotaPolicy counts for which quota, and what of it is in force.
 
 Not here: who submitted a unit (``shared_api.submitters``); what is charged for a unit and when
 (``queue_scheduler.cache.usage``); quota arithmetic (``queue_scheduler.quota_cache``).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,9 +29,16 @@ from shared_api.objects.queue_unit import (
     QueueUnit,
     QueueUnitSpec,
 )
+from shared_api.objects.quota_policy import (
+    QuotaPolicy,
+    QuotaPolicySpec,
+    QuotaPolicyStatus,
+    UserLimit,
+)
 from shared_api.resource_list import format_amounts
 from shared_api.well_known_labels import (
     AVAILABLE_QUOTA,
+    DEFAULT_QUEUE_NAMESPACE,
     QUOTA_IS_PARENT,
     QUOTA_NAME,
     QUOTA_NAMESPACES,
@@ -106,6 +113,31 @@ def build_check(name: str, active: str = "", message: str = "") -> AdmissionChec
     conditions = (Condition(type="Active", status=active, message=message),) if active else ()
     return AdmissionCheck(
         metadata=ObjectMeta(name=name), status=AdmissionCheckStatus(conditions=conditions)
+    )
+
+
+def build_policy(
+    name: str,
+    quotas: Sequence[str] = ("a",),
+    *limits: UserLimit,
+    second: int = 0,
+    in_force: Sequence[UserLimit] = (),
+    **meta: Any,
+) -> QuotaPolicy:
+    """Return a QuotaPolicy that was created at that second; `in_force`: what its status says."""
+    return QuotaPolicy(
+        metadata=ObjectMeta(
+            **{
+                "name": name,
+                "namespace": DEFAULT_QUEUE_NAMESPACE,
+                "uid": Uid(f"policy-{name}"),
+                "creation_timestamp": moment(second),
+                "generation": 1,
+                **meta,
+            }
+        ),
+        spec=QuotaPolicySpec(quotas=tuple(quotas), user_limits=limits),
+        status=QuotaPolicyStatus(user_limits_in_force=tuple(in_force)),
     )
 
 

@@ -27,9 +27,17 @@ from shared_api.objects.namespace import Namespace
 from shared_api.objects.node import Node, NodeStatus
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import Admission
+from shared_api.objects.quota_policy import UserLimit
 from shared_api.objects.resource_quota import ResourceQuota
 from shared_api.queue_unit_phases import Phase
-from tests.properties.engine_kit import admitted, build_pod, build_queue, build_quota, build_unit
+from tests.properties.engine_kit import (
+    admitted,
+    build_pod,
+    build_policy,
+    build_queue,
+    build_quota,
+    build_unit,
+)
 
 UNIT = build_unit("u", "a", pods=(("main", 2, 1, 1),))
 META = ObjectMeta(name="x", namespace="ns", uid=Uid("uid-x"))
@@ -78,6 +86,9 @@ ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "on_admission_check": ((AdmissionCheck(metadata=META),), {}),
     "on_admission_check_gone": (("check",), {}),
     "on_admission_checks_served": ((), {"are_served": False}),
+    "on_quota_policy": ((build_policy("p", ["a"], UserLimit(users=("ann",), running=1)),), {}),
+    "on_quota_policy_gone": (("p",), {}),
+    "on_quota_policies_served": ((), {"are_served": True}),
     "place_anew": (("ns/u", None), {}),
     "forget_pod": (("ns/p",), {}),
     "charge_anew": ((Uid("uid-u"),), {}),

@@ -14,7 +14,7 @@ from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from shared_api.testing.object_builders import elastic_quota, node, pod, queue, queue_unit
-from tests.properties.engine_kit import build_check
+from tests.properties.engine_kit import build_check, build_policy
 
 
 class RecordedEngine(SharedEngine):
@@ -78,6 +78,7 @@ QUOTA, POD, NODE = elastic_quota("team"), pod("p"), node("n")
         ("on_queue_unit", UNIT, "on_queue_unit"),
         ("on_quota", QUOTA, "on_quota"),
         ("on_admission_check", build_check("nodes"), "on_admission_check"),
+        ("on_quota_policy", build_policy("p"), "on_quota_policy"),
         ("on_pod", POD, "on_pod"),
         ("on_node", NODE, "on_node"),
     ],
