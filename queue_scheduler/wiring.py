@@ -32,10 +32,13 @@ from queue_scheduler.cycles.queue_worker import QueueWorker, QueueWorkers
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.cycles.undecided_units import UndecidedUnits
 from queue_scheduler.decision import Dequeue, Preempt
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.queue_objects.queue_drain import QueueDrain
 from queue_scheduler.queue_objects.queue_reconciler import QueueReconciler, QueuesAndQuotas
-from queue_scheduler.queue_objects.queue_status import QueueStatusWriter
+from queue_scheduler.queue_objects.queue_status import QueueStatuses
+from queue_scheduler.queue_objects.quota_policy_status import QuotaPolicyStatuses
+from queue_scheduler.queue_objects.status_writer import StatusWriter
 from queue_scheduler.reporting.events import EventReporter, ObjectEvents
 from queue_scheduler.reporting.metrics import SchedulerMetrics, StateCollector, UnitMetrics
 from queue_scheduler.reporting.pending_reason import PendingReasonWriter
@@ -46,6 +49,7 @@ from queue_scheduler.setup.additions import Attachment, Request, SchedulerParts
 from queue_scheduler.setup.engine_building import build_engine
 from queue_scheduler.setup.object_caches import ObjectCaches, build_caches, compacting
 from queue_scheduler.setup.plugin_handle import PluginHandle, StoreCaches
+from queue_scheduler.setup.quota_policy_watch import QuotaPolicyWatch
 from queue_scheduler.setup.quota_sources import QuotaSources
 from queue_scheduler.setup.threads import Threads
 from queue_scheduler.unit_controllers.admission_checks import AdmissionCheckCycle
@@ -60,7 +64,7 @@ from shared_api.backoff import Backoff
 from shared_api.client.discovery import KindProbe
 from shared_api.client.event_recorder import EventRecorder
 from shared_api.client.resource_client import ResourceType
-from shared_api.client.resource_types import ELASTIC_QUOTAS, QUEUE_UNITS, QUEUES
+from shared_api.client.resource_types import ELASTIC_QUOTAS, QUEUE_UNITS, QUEUES, QUOTA_POLICIES
 from shared_api.client.write_dispatcher import WriteDispatcher
 from shared_api.debug_api.access import list_units_there
 from shared_api.debug_api.server import DebugServer, GuardOf, open_debug_server
@@ -135,6 +139,7 @@ class Scheduler:
             checks_namespaces=settings.checks_namespaces,
         )
         caches = self._caches = build_caches(self._informer, sources, flags.queue_namespace)
+        self._policies = self._build_policy_watch(flags.queue_namespace)
         self._metrics = SchedulerMetrics(program.metrics.registry, has_check=caches.has_check)
         self._warmup = self._build_warmup()
         self._warmup_thread = self._threads.run("takeover", self._warmup.step)
@@ -150,6 +155,7 @@ class Scheduler:
             program=program,
             threads=self._threads,
             caches=caches,
+            policies=self._policies,
             shared=self._shared,
             dispatcher=self._dispatcher,
             events=events,
@@ -192,11 +198,21 @@ class Scheduler:
             observer=program.metrics.informers.of_resource(resource_type.plural),
         )
 
+    def _build_policy_watch(self, namespace: str) -> QuotaPolicyWatch:
+        """Build the cache of QuotaPolicies, which the cluster may lack."""
+        settings = InformerSettings(namespace=namespace)
+        return QuotaPolicyWatch(
+            self._program.client,
+            lambda kind: self._informer(kind, settings=settings),
+            self._start_informer,
+            self._clock,
+        )
+
     def _build_warmup(self) -> LeaderWarmup:
         return LeaderWarmup(
             self._program.leadership,
             are_caches_ready=self._are_caches_ready,
-            caches=lambda: [each for each in self._caches.in_order() if each.has_synced()],
+            caches=lambda: [each for each in self._followed() if each.has_synced()],
             on_open=self._wake_all,
             on_prepared=self._program.on_prepared,
             clock=self._program.clock,
@@ -253,6 +269,9 @@ class Scheduler:
         caches.nodes.add_handler(handlers.on_node)
         caches.units.add_handler(handlers.on_queue_unit)
         caches.pods.add_handler(handlers.on_pod)
+        parts.policies.add_handler(handlers.on_quota_policy)
+        served = follow_kind(parts.policies.watch, self._shared, Engine.on_quota_policies_served)
+        self._threads.run("quota-policy-kind", served)
         return handlers
 
     def _watch_checks(
@@ -269,7 +288,8 @@ class Scheduler:
         watch = watch_admission_checks(
             self._program.client, make, self._start_informer, self._clock
         )
-        self._threads.run("admission-check-kind", follow_kind(watch, self._shared))
+        served = follow_kind(watch, self._shared, Engine.on_admission_checks_served)
+        self._threads.run("admission-check-kind", served)
         return watch
 
     def _attach(
@@ -338,8 +358,14 @@ class Scheduler:
     def informers(self) -> Sequence[SharedInformer[Any]]:
         """The informers; for callers that run all steps on one thread (tests)."""
         checks = self._check_watch.informer
-        known = self._caches.in_order()
+        known = self._followed()
         return known if checks is None else (*known, checks)
+
+    def _followed(self) -> Sequence[SharedInformer[Any]]:
+        """Return the informers of what decisions depend on from the first one."""
+        policies = self._policies.informer
+        known = self._caches.in_order()
+        return known if policies is None else (*known, policies)
 
     def start(self) -> None:
         """Fill the caches and start all threads; decisions wait for `LeaderWarmup`."""
@@ -375,7 +401,7 @@ class Scheduler:
 
     def ready_checks(self) -> Mapping[str, Check]:
         """Return one check per cache."""
-        return self._caches.ready_checks()
+        return {**self._caches.ready_checks(), "quotapolicies-synced": self._policies.check}
 
     def threads(self) -> Sequence[LoopThread]:
         """Return the threads that `/livez` watches."""
@@ -399,6 +425,7 @@ class _BuiltParts:
     program: Program
     threads: Threads
     caches: ObjectCaches
+    policies: QuotaPolicyWatch
     shared: SharedEngine
     dispatcher: WriteDispatcher
     events: ObjectEvents
@@ -496,8 +523,9 @@ def _build_queue_reconciler(parts: _BuiltParts, queue_namespace: str) -> QueueRe
 
 
 def _build_queue_writers(parts: _BuiltParts) -> None:
-    """Build what writes the status of queues, and what drains them."""
-    status = QueueStatusWriter(
+    """Build what writes the status of queues and policies, and what drains queues."""
+    status = StatusWriter(
+        QueueStatuses(),
         parts.shared,
         parts.dispatcher,
         parts.caches.queues,
@@ -506,6 +534,16 @@ def _build_queue_writers(parts: _BuiltParts) -> None:
         parts.count_errors("queue-status"),
     )
     parts.threads.run("queue-status", status.step)
+    policies = StatusWriter(
+        QuotaPolicyStatuses(),
+        parts.shared,
+        parts.dispatcher,
+        parts.policies,
+        parts.warmup.may_write,
+        parts.clock,
+        parts.count_errors("quota-policy-status"),
+    )
+    parts.threads.run("quota-policy-status", policies.step)
     drains = QueueDrain(
         parts.shared,
         parts.dispatcher,
@@ -543,8 +581,9 @@ def _build_undecodable(parts: _BuiltParts) -> None:
         **{kind.kind: each for kind, each in caches.sources.informers.items()},
     }
     run, due = parts.threads.work_queue("unreadable-objects")
+    unreadable = {kind: informer.undecodable for kind, informer in followed.items()}
     undecodable = UndecodableObjects(
-        {kind: informer.undecodable for kind, informer in followed.items()},
+        {**unreadable, QUOTA_POLICIES.kind: parts.policies.undecodable},
         parts.events,
         parts.dispatcher,
         parts.program.client.get_raw,
@@ -555,6 +594,8 @@ def _build_undecodable(parts: _BuiltParts) -> None:
     run(undecodable.step)
     for kind, informer in followed.items():
         informer.add_undecodable_handler(undecodable.on_undecodable(kind))
+    on_policy = undecodable.on_undecodable(QUOTA_POLICIES.kind)
+    parts.policies.add_undecodable_handler(on_policy)
 
 
 def _build_unit_controllers(

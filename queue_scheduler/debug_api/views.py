@@ -327,7 +327,10 @@ class QuotaNodeView(View):
 
 
 class QuotaTreePage(View):
-    """All quota trees, roots first; `problems`: the plugins whose quotas are not among them."""
+    """All quota trees, roots first.
+
+    `problems`: the plugins whose quotas are not among them, and what is wrong with QuotaPolicies.
+    """
 
     leader: bool
     items: list[QuotaNodeView]
@@ -425,6 +428,11 @@ MAX_NESTED: Final = 64
 """Levels of quotas in an answer. Twice as many as those of a tree that is in use may have; anyone
 who may create quotas can nest more, and an answer with some hundred could not be encoded."""
 
+POLICIES_NOT_SERVED: Final = (
+    "the cluster does not serve QuotaPolicies (CRD quotapolicies.scheduling.x-k8s.io):"
+    " no user or group is limited"
+)
+
 
 def view_quotas(engine: Engine, *, leader: bool) -> QuotaTreePage:
     """Return quotas nested by parent; those with an unknown parent stand at the top.
@@ -450,8 +458,24 @@ def view_quotas(engine: Engine, *, leader: bool) -> QuotaTreePage:
     # Members of a cycle have no root, and those that stand too deep are in no tree yet.
     tops = (*_sorted(children.get("", ())), *_sorted(by_name.values()))
     roots = [node(view, 1) for view in tops if view.name not in seen]
-    problems = [_without_quotas(name) for name in without_views(engine.plugins)]
+    problems = [*hidden_quotas(engine), *policy_problems(engine)]
     return QuotaTreePage(leader=leader, items=roots, problems=problems)
+
+
+def hidden_quotas(engine: Engine) -> list[str]:
+    """Return which plugins have quotas that are not shown, as text."""
+    return [_without_quotas(name) for name in without_views(engine.plugins)]
+
+
+def policy_problems(engine: Engine) -> list[str]:
+    """Return why QuotaPolicies do not count as they say, as text."""
+    if engine.policies.are_served is False:
+        return [POLICIES_NOT_SERVED]
+    return [
+        f"QuotaPolicy {stated.api_object.metadata.name}: {stated.problem}"
+        for stated in engine.policies
+        if stated.problem
+    ]
 
 
 def _sorted(views: Iterable[QuotaView]) -> list[QuotaView]:

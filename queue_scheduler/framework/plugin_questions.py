@@ -64,6 +64,17 @@ def view_all_quotas(plugins: PluginRunner) -> list[QuotaView]:
     return list(found.values())
 
 
+def knows_quota(plugins: PluginRunner, name: str) -> bool:
+    """Return whether any plugin has a quota of that name."""
+    return any(
+        plugin.knows_quota(name) for plugin in plugins if isinstance(plugin, points.KnownQuotas)
+    ) or any(
+        plugin.view_quota(name) is not None
+        for plugin in _showing(plugins)
+        if not isinstance(plugin, points.KnownQuotas)
+    )
+
+
 def without_views(plugins: PluginRunner) -> tuple[str, ...]:
     """Return the names of plugins with quotas that are not shown: see `ShowsQuotas`."""
     with_quotas = (p for p in plugins if takes_part(p, points.QuotaProvider))

@@ -1,8 +1,9 @@
-"""Queue objects in the cluster.
+"""Queue objects in the cluster, and the status of QuotaPolicies.
 
 - ``queue_reconciler``: a Queue for every quota: made, kept in step, deleted with it;
   ``tree_queues``: the same for the nodes of an ElasticQuotaTree.
-- ``queue_status``: counts and the first positions, written into the status.
+- ``queue_status``: counts and the first positions, written into the status of queues;
+  ``quota_policy_status``: what is in force, into that of policies; ``status_writer``: when.
 - ``queue_drain``: evicts what runs of a queue whose stop policy is HoldAndDrain.
 
 Not here: what a queue does with its units (``queue_scheduler.queueing``).

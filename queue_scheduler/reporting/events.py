@@ -23,6 +23,7 @@ from shared_api.client.resource_types import (
     PODS,
     QUEUE_UNITS,
     QUEUES,
+    QUOTA_POLICIES,
     RESOURCE_QUOTAS,
 )
 from shared_api.objects.meta import Uid
@@ -45,7 +46,15 @@ ACTION: Final = "Schedule"
 
 _API_VERSIONS: Final = {
     kind.kind: kind.api_version
-    for kind in (QUEUES, QUEUE_UNITS, ELASTIC_QUOTAS, ELASTIC_QUOTA_TREES, RESOURCE_QUOTAS, PODS)
+    for kind in (
+        QUEUES,
+        QUEUE_UNITS,
+        QUOTA_POLICIES,
+        ELASTIC_QUOTAS,
+        ELASTIC_QUOTA_TREES,
+        RESOURCE_QUOTAS,
+        PODS,
+    )
 }
 
 log = structlog.get_logger("events")

@@ -1,4 +1,4 @@
-"""Reports objects that cannot be read: by an event, and a condition on units and queues.
+"""Reports objects that cannot be read: by an event, and a condition on units, queues and policies.
 
 The caches are asked for unreadable objects when this replica may write, so it does not matter
 whether it led when an object arrived. All of a unit but its demand still counts (`salvage_unit`): a
@@ -15,7 +15,7 @@ import structlog
 from queue_scheduler.reporting.events import NoticeSink
 from shared_api.client.errors import ApiFailure, DecodeFailure, NotFound
 from shared_api.client.resource_client import ResourceType
-from shared_api.client.resource_types import QUEUE_UNITS, QUEUES
+from shared_api.client.resource_types import QUEUE_UNITS, QUEUES, QUOTA_POLICIES
 from shared_api.client.response_decoding import read_json
 from shared_api.client.writes import Dropped, Outcome, Unknown, WriteSink, status_report
 from shared_api.objects.meta import Timestamp
@@ -34,6 +34,7 @@ RETRY_SECONDS: Final = 5.0
 CONDITION_OF: Final[Mapping[str, tuple[ResourceType[Any], str]]] = {
     QUEUE_UNITS.kind: (QUEUE_UNITS, QUOTA_RESERVED),
     QUEUES.kind: (QUEUES, READY),
+    QUOTA_POLICIES.kind: (QUOTA_POLICIES, READY),
 }
 """Kinds with conditions of ours. ElasticQuota has none: its owner gets the event alone."""
 

@@ -14,7 +14,6 @@ from typing import Any
 from queue_scheduler.cycles.dequeue_cycle import UnitReader
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice
-from queue_scheduler.engine.engine import Engine
 from queue_scheduler.unit_controllers.admission_checks import AdmissionCheckCycle, CheckObserver
 from queue_scheduler.unit_controllers.eviction import UnitEvictions
 from queue_scheduler.unit_controllers.node_timeout import NodeTimeouts
@@ -159,8 +158,10 @@ def watch_admission_checks(
     )
 
 
-def follow_kind(watch: KindWatch[AdmissionCheck], shared: SharedEngine) -> Step:
-    """Return the step that looks for the kind, and reports to the engine whether it is served."""
+def follow_kind(
+    watch: KindWatch[Any], shared: SharedEngine, on_served: Callable[..., tuple[str, ...]]
+) -> Step:
+    """Return the step that looks for a kind, and reports to the engine whether it is served."""
     told: bool | None = None
 
     def step() -> float:
@@ -168,7 +169,7 @@ def follow_kind(watch: KindWatch[AdmissionCheck], shared: SharedEngine) -> Step:
         rest = watch.step()
         # Only when it changes: whoever follows the engine looks again after each call.
         if watch.is_ready() and (are_served := watch.is_served()) != told:
-            shared.apply(Engine.on_admission_checks_served, are_served=are_served)
+            shared.apply(on_served, are_served=are_served)
             told = are_served
         return rest
 

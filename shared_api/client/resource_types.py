@@ -24,6 +24,7 @@ from shared_api.objects.provisioning_request import ProvisioningRequest
 from shared_api.objects.provisioning_request_config import ProvisioningRequestConfig
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.quota_policy import QuotaPolicy
 from shared_api.objects.reservation import Reservation
 from shared_api.objects.resource_quota import ResourceQuota
 from shared_api.objects.runtime_class import RuntimeClass
@@ -53,6 +54,7 @@ QUEUES: Final = _namespaced("scheduling.x-k8s.io/v1alpha1", "queues", Queue)
 QUEUE_UNITS: Final = _namespaced(
     "scheduling.x-k8s.io/v1alpha1", "queueunits", QueueUnit, salvage=salvage_unit
 )
+QUOTA_POLICIES: Final = _namespaced("scheduling.x-k8s.io/v1alpha1", "quotapolicies", QuotaPolicy)
 ELASTIC_QUOTAS: Final = _namespaced(
     "scheduling.sigs.k8s.io/v1alpha1", "elasticquotas", ElasticQuota
 )

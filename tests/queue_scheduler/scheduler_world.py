@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from queue_scheduler.configuration import KoordQueueConfiguration, parse_flags
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.wiring import Scheduler, build_scheduler
 from shared_api.leader_election import Leadership, SoleLeader
 from shared_api.metrics import SharedMetrics
@@ -19,14 +20,15 @@ from tests.stepped_host import MOST_CALLS, SteppedHost, settle
 
 MAX_MODE = KoordQueueConfiguration(plugin_configs={"ElasticQuotaV2": {"mode": "max"}})
 TICK_SECONDS = 0.05
+AnswerT = TypeVar("AnswerT")
 
 
 class SchedulerWorld(ServedUnits):
     """A cluster, and what a test does in it. `stop` must be called (`running_world` does)."""
 
-    def __init__(self, *, quotas: bool = True) -> None:
+    def __init__(self, *, quotas: bool = True, policies: bool = True) -> None:
         self.clock = VirtualClock()
-        self.server = new_server(self.clock, quotas=quotas)
+        self.server = new_server(self.clock, quotas=quotas, policies=policies)
         self.direct = self.server.direct
         self.direct.create(node_body("node"))
         self._host: SteppedHost | None = None
@@ -99,6 +101,11 @@ class SchedulerWorld(ServedUnits):
         assert self._host is not None
         return self._host.metrics
 
+    def ask(self, question: Callable[[Engine], AnswerT]) -> AnswerT:
+        """Return the engine's answer to a question that no object answers."""
+        assert self.scheduler is not None
+        return self.scheduler._shared.ask(question)  # noqa: SLF001 - what it knows, not what it does
+
     def queue(self, name: str = "team") -> Json:
         return self.direct.get("queues", name, QUEUE_NAMESPACE)
 
@@ -116,9 +123,9 @@ class SchedulerWorld(ServedUnits):
 
 
 @contextmanager
-def running_world(*, quotas: bool = True) -> Iterator[SchedulerWorld]:
+def running_world(*, quotas: bool = True, policies: bool = True) -> Iterator[SchedulerWorld]:
     """Give a world, and stop its scheduler afterwards."""
-    world = SchedulerWorld(quotas=quotas)
+    world = SchedulerWorld(quotas=quotas, policies=policies)
     try:
         yield world
     finally:

@@ -11,13 +11,17 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queue_objects import queue_status
 from queue_scheduler.queue_objects.queue_status import (
     MAX_ITEMS,
-    MIN_INTERVAL_SECONDS,
-    QUEUES_PER_STEP,
-    RETRY_BACKOFF,
-    QueueStatusWriter,
+    QueueFigures,
+    QueueStatuses,
     build_status_patch,
     is_shown,
     read_figures,
+)
+from queue_scheduler.queue_objects.status_writer import (
+    MIN_INTERVAL_SECONDS,
+    OBJECTS_PER_STEP,
+    RETRY_BACKOFF,
+    StatusWriter,
 )
 from queue_scheduler.queueing.queue_options import STATUS_INTERVAL_SECONDS as INTERVAL_SECONDS
 from shared_api.client.resource_types import ELASTIC_QUOTAS, QUEUES
@@ -42,10 +46,12 @@ class Writer:
         self.kit = kit
         self.status = self.restarted()
 
-    def restarted(self) -> QueueStatusWriter:
+    def restarted(self) -> StatusWriter[Queue, QueueFigures]:
         """Return a writer without knowledge of earlier writes."""
         kit = self.kit
-        self.status = QueueStatusWriter(kit.shared, kit.dispatcher, self, kit.may_write, kit.clock)
+        self.status = StatusWriter(
+            QueueStatuses(), kit.shared, kit.dispatcher, self, kit.may_write, kit.clock
+        )
         return self.status
 
     def is_readable(self, key: str) -> bool:
@@ -215,7 +221,7 @@ def test_constant_changes_are_corrected_at_the_usual_rate(writer: Writer) -> Non
 
 def test_a_status_that_the_server_does_not_keep_is_written_once(kit: ShellKit) -> None:
     writes = HeldWrites()
-    status = QueueStatusWriter(kit.shared, writes, kit, kit.may_write, kit.clock)
+    status = StatusWriter(QueueStatuses(), kit.shared, writes, kit, kit.may_write, kit.clock)
     status.step()
     # An older CRD drops fields it does not know.
     kept = kit.client.get(QUEUES, QUEUE_NAMESPACE, "team")
@@ -234,9 +240,7 @@ def test_a_refused_write_is_retried_less_and_less_and_logged_once(writer: Writer
     with capture_logs() as logs:
         writer.pass_time(600.0)
     assert 10 <= writer.writes() <= 20
-    assert [(log["event"], log["queue"]) for log in logs] == [
-        ("status of a queue is not written", "team")
-    ]
+    assert [(log["event"], log["name"]) for log in logs] == [("status is not written", "team")]
     kit.server.faults.clear()
     writer.pass_time(RETRY_BACKOFF.cap_seconds + 1.0)
     assert kit.queue_status("team")["pending"] == 1
@@ -248,7 +252,7 @@ def test_a_refused_write_is_retried_less_and_less_and_logged_once(writer: Writer
 
 def test_counts_that_change_while_a_write_is_pending_are_written_after_it(kit: ShellKit) -> None:
     writes = HeldWrites()
-    status = QueueStatusWriter(kit.shared, writes, kit, kit.may_write, kit.clock)
+    status = StatusWriter(QueueStatuses(), kit.shared, writes, kit, kit.may_write, kit.clock)
     status.step()
     kit.clock.advance(INTERVAL_SECONDS + 1.0)
     status.step()
@@ -264,13 +268,13 @@ def test_counts_that_change_while_a_write_is_pending_are_written_after_it(kit: S
 
 
 def test_many_queues_are_looked_at_some_at_a_time_and_all_within_a_second(kit: ShellKit) -> None:
-    names = {f"q-{number:03}" for number in range(2 * QUEUES_PER_STEP)}  # and "team"
+    names = {f"q-{number:03}" for number in range(2 * OBJECTS_PER_STEP)}  # and "team"
     for name in sorted(names):
         kit.shared.apply(Engine.on_queue, queue(name))
     writes = HeldWrites()
-    status = QueueStatusWriter(kit.shared, writes, kit, kit.may_write, kit.clock)
+    status = StatusWriter(QueueStatuses(), kit.shared, writes, kit, kit.may_write, kit.clock)
     pauses = [status.step()]
-    assert len(writes.writes) == QUEUES_PER_STEP
+    assert len(writes.writes) == OBJECTS_PER_STEP
     pauses += [status.step(), status.step()]
     assert {write.name for write in writes.writes} == {*names, "team"}
     assert len(writes.writes) == len(names) + 1
@@ -280,7 +284,7 @@ def test_many_queues_are_looked_at_some_at_a_time_and_all_within_a_second(kit: S
 def test_a_change_during_a_round_is_seen_in_the_next(writer: Writer) -> None:
     kit = writer.kit
     team = kit.direct.get("queues", "team", QUEUE_NAMESPACE)
-    for number in range(QUEUES_PER_STEP):
+    for number in range(OBJECTS_PER_STEP):
         name = f"x-{number:03}"
         meta = {"name": name, "namespace": QUEUE_NAMESPACE}
         kit.direct.create({**team, "metadata": meta, "status": {}})

@@ -1,0 +1,247 @@
+"""QuotaPolicies in the whole scheduler: which counts for which quota, and what status says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from queue_scheduler.configuration import KoordQueueConfiguration, PluginEntry
+from queue_scheduler.engine.engine import Engine
+from shared_api.crds import QUOTA_POLICY
+from shared_api.testing.faults import Match
+from shared_api.testing.object_builders import (
+    elastic_quota_tree_body,
+    queue_unit_body,
+    resource_quota_body,
+    tree_node,
+)
+from tests.object_states import condition_of
+from tests.queue_scheduler.scheduler_world import SchedulerWorld, running_world
+from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json
+from tests.sample_jobs import crd
+from tests.stepped_host import writes_to
+
+FOUR = {"users": ["ann"], "running": 4}
+FIVE = {"users": ["ann"], "running": 5}
+TOO_LARGE = {"users": ["ann"], "max": {"cpu": "1e300"}}
+WRITE = "patch quotapolicies/status"
+
+
+@pytest.fixture
+def world() -> Iterator[SchedulerWorld]:
+    with running_world() as found:
+        yield found
+
+
+def policy_body(name: str, quotas: list[str], *limits: Json, **meta: Any) -> Json:
+    return {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "QuotaPolicy",
+        "metadata": {"name": name, "namespace": QUEUE_NAMESPACE, **meta},
+        "spec": {"quotas": quotas, "userLimits": list(limits)},
+    }
+
+
+def edit(world: SchedulerWorld, name: str, body: Json, subresource: str = "") -> None:
+    world.direct.patch(
+        "quotapolicies", name, body, namespace=QUEUE_NAMESPACE, subresource=subresource
+    )
+    world.settle(3.0)
+
+
+def status(world: SchedulerWorld, name: str) -> Json:
+    found: Json = world.direct.get("quotapolicies", name, QUEUE_NAMESPACE)["status"]
+    return found
+
+
+def ready(world: SchedulerWorld, name: str) -> tuple[str, str]:
+    found = condition_of(world.direct.get("quotapolicies", name, QUEUE_NAMESPACE), "Ready")
+    return found["status"], found["reason"]
+
+
+def reasons(world: SchedulerWorld, name: str) -> dict[str, str]:
+    return {each["name"]: each["reason"] for each in status(world, name)["quotas"]}
+
+
+def running(world: SchedulerWorld, quota: str) -> int | None:
+    """Return how many units ann may have admitted in a quota, as the engine knows it."""
+
+    def ask(engine: Engine) -> int | None:
+        rule = engine.policies.limits_of(quota).for_user("ann")
+        return None if rule is None else rule.running
+
+    return world.ask(ask)
+
+
+def test_a_policy_is_in_force_and_its_status_says_so(world: SchedulerWorld) -> None:
+    world.add_quota()
+    world.direct.create(policy_body("p", ["team"], FOUR))
+    world.start(settle_seconds=3.0)
+    assert running(world, "team") == 4
+    assert (ready(world, "p"), reasons(world, "p")) == (("True", "Ready"), {"team": "InForce"})
+    found = status(world, "p")
+    assert (found["observedGeneration"], found["userLimitsInForce"]) == (1, [FOUR])
+    edit(world, "p", {"spec": {"userLimits": [FIVE]}})
+    found = status(world, "p")
+    assert (found["observedGeneration"], found["userLimitsInForce"]) == (2, [FIVE])
+    assert found["conditions"][0]["observedGeneration"] == 2
+    assert running(world, "team") == 5
+
+
+def test_nothing_is_written_without_a_change(world: SchedulerWorld) -> None:
+    world.add_quota()
+    world.direct.create(policy_body("p", ["team"], FOUR))
+    world.start(settle_seconds=3.0)
+    before = writes_to(world.server).count(WRITE)
+    assert before == 1
+    world.settle(20.0)
+    world.start(settle_seconds=5.0)
+    assert writes_to(world.server).count(WRITE) == before
+
+
+def test_an_unknown_quota_counts_once_it_exists(world: SchedulerWorld) -> None:
+    world.direct.create(policy_body("p", ["team", "other"], FOUR))
+    world.add_quota("other")
+    world.start(settle_seconds=3.0)
+    assert ready(world, "p") == ("False", "QuotaMissing")
+    assert reasons(world, "p") == {"team": "QuotaMissing", "other": "InForce"}
+    world.add_quota()
+    world.settle(3.0)
+    assert (ready(world, "p"), reasons(world, "p")["team"]) == (("True", "Ready"), "InForce")
+
+
+def test_of_two_policies_the_older_counts(world: SchedulerWorld) -> None:
+    for name in ("team", "other"):
+        world.add_quota(name)
+    world.direct.create(policy_body("old", ["team"], FOUR))
+    world.clock.advance(2.0)
+    world.direct.create(policy_body("new", ["team", "other"], FIVE))
+    world.start(settle_seconds=3.0)
+    assert (running(world, "team"), running(world, "other")) == (4, 5)
+    assert (ready(world, "old"), ready(world, "new")) == (("True", "Ready"), ("False", "Conflict"))
+    assert reasons(world, "new") == {"team": "Conflict", "other": "InForce"}
+    found = condition_of(world.direct.get("quotapolicies", "new", QUEUE_NAMESPACE), "Ready")
+    assert found["message"] == "quota team: QuotaPolicy old counts for it, since it is older"
+    world.direct.delete("quotapolicies", "old", QUEUE_NAMESPACE)
+    world.settle(3.0)
+    assert (running(world, "team"), ready(world, "new")) == (5, ("True", "Ready"))
+
+
+def test_a_deleted_policy_counts_no_more(world: SchedulerWorld) -> None:
+    world.add_quota()
+    world.direct.create(policy_body("p", ["team"], FOUR))
+    world.start()
+    world.direct.delete("quotapolicies", "p", QUEUE_NAMESPACE)
+    world.settle()
+    assert running(world, "team") is None
+
+
+def test_a_policy_of_another_namespace_counts_for_nothing(world: SchedulerWorld) -> None:
+    world.add_quota()
+    body = policy_body("p", ["team"], FOUR, namespace="default")
+    world.direct.create(body)
+    world.start(settle_seconds=5.0)
+    assert running(world, "team") is None
+    assert "status" not in world.direct.get("quotapolicies", "p", "default")
+
+
+def test_limits_that_cannot_be_read_leave_those_before_over_a_restart(
+    world: SchedulerWorld,
+) -> None:
+    world.add_quota()
+    world.direct.create(policy_body("p", ["team"], FOUR))
+    world.start(settle_seconds=3.0)
+    edit(world, "p", {"spec": {"userLimits": [TOO_LARGE]}})
+    for _ in range(2):
+        assert running(world, "team") == 4
+        assert ready(world, "p") == ("False", "UnreadableLimit")
+        assert status(world, "p")["userLimitsInForce"] == [FOUR]
+        assert ("p", "UnreadableLimit") in world.events()
+        world.start(settle_seconds=3.0)
+    assert "'1e300' is larger" in world.note("p", "UnreadableLimit")
+
+
+def test_an_edit_while_no_scheduler_runs_leaves_what_was_in_force(world: SchedulerWorld) -> None:
+    world.add_quota()
+    world.direct.create(policy_body("p", ["team"], FOUR))
+    world.start(settle_seconds=3.0)
+    world.stop()
+    patch = {"spec": {"userLimits": [TOO_LARGE]}}
+    world.direct.patch("quotapolicies", "p", patch, namespace=QUEUE_NAMESPACE)
+    world.start(settle_seconds=3.0)
+    assert running(world, "team") == 4
+
+
+def test_a_status_that_is_edited_by_hand_is_put_back(world: SchedulerWorld) -> None:
+    world.add_quota()
+    world.direct.create(policy_body("p", ["team"], FOUR))
+    world.start(settle_seconds=3.0)
+    before = status(world, "p")
+    edit(world, "p", {"status": {"quotas": [], "userLimitsInForce": [FIVE]}}, "status")
+    assert (status(world, "p"), running(world, "team")) == (before, 4)
+
+
+# --- quotas of other kinds ----------------------------------------------------------------------
+
+
+def configured(*names: str) -> KoordQueueConfiguration:
+    return KoordQueueConfiguration(plugins=tuple(map(PluginEntry, ("Priority", *names))))
+
+
+def test_a_node_of_a_tree_is_named_by_its_path(world: SchedulerWorld) -> None:
+    world.direct.create(crd("elasticquotatrees"))
+    world.direct.create(elastic_quota_tree_body(tree_node("any", tree_node("a", tree_node("b")))))
+    world.direct.create(policy_body("p", ["root/a/b", "a"], FOUR))
+    world.start(configuration=configured("ElasticQuota"), settle_seconds=3.0)
+    assert reasons(world, "p") == {"root/a/b": "InForce", "a": "QuotaMissing"}
+    assert running(world, "root/a/b") == 4
+
+
+def test_a_resource_quota_is_named_with_its_namespace(world: SchedulerWorld) -> None:
+    world.direct.create(resource_quota_body("rq", hard={"requests.cpu": 2}))
+    world.direct.create(policy_body("p", ["default/rq", "rq"], FOUR))
+    world.direct.create(queue_unit_body("u"))
+    world.start(configuration=configured("defaultgroup", "ResourceQuota"), settle_seconds=3.0)
+    assert reasons(world, "p") == {"default/rq": "InForce", "rq": "QuotaMissing"}
+    assert world.phase("u") == "Dequeued"
+
+
+# --- the kind -----------------------------------------------------------------------------------
+
+
+def test_without_the_kind_the_program_works_and_finds_it_later() -> None:
+    with running_world(policies=False) as world:
+        world.add_quota()
+        world.add_unit("u")
+        world.start()
+        assert world.phase("u") == "Dequeued"
+        assert world.ask(lambda engine: engine.policies.are_served) is False
+        world.direct.create(QUOTA_POLICY.body())
+        world.direct.create(policy_body("p", ["team"], FOUR))
+        world.settle(10.0)
+        assert world.ask(lambda engine: engine.policies.are_served) is True
+        assert (running(world, "team"), ready(world, "p")) == (4, ("True", "Ready"))
+
+
+def test_when_the_kind_goes_its_policies_count_no_more(world: SchedulerWorld) -> None:
+    world.add_quota()
+    world.direct.create(policy_body("p", ["team"], FOUR))
+    world.start()
+    world.direct.delete("customresourcedefinitions", "quotapolicies.scheduling.x-k8s.io")
+    world.settle(20.0)
+    assert running(world, "team") is None
+    assert world.ask(lambda engine: engine.policies.are_served) is False
+
+
+def test_nothing_is_decided_before_the_policies_are_known(world: SchedulerWorld) -> None:
+    world.add_quota()
+    world.add_unit("u")
+    world.direct.create(policy_body("p", ["team"], FOUR))
+    world.server.faults.fail(503, times=10_000, match=Match(plural="quotapolicies"))
+    world.start(settle_seconds=5.0)
+    assert world.phase("u") == "Enqueued"
+    world.server.faults.clear()
+    world.settle(60.0)
+    assert world.phase("u") == "Dequeued"
