@@ -33,7 +33,10 @@ class Quota(Answer, frozen=True):
 
 
 class QuotaTreePage(Answer, frozen=True):
-    """All quota trees, roots first; `problems`: the plugins whose quotas are not among them."""
+    """All quota trees, roots first.
+
+    `problems`: the plugins whose quotas are not among them, and what is wrong with QuotaPolicies.
+    """
 
     leader: bool = False
     items: tuple[Quota, ...] = ()

@@ -16,6 +16,7 @@ from koord_queue.reach.resources import (
     NODES,
     QUEUE_UNITS,
     QUEUES,
+    QUOTA_POLICIES,
     RESOURCE_QUOTAS,
     Resource,
     Resources,
@@ -40,6 +41,7 @@ _EDITED: Final[Mapping[str, Resource]] = {
     "ElasticQuota": ELASTIC_QUOTAS,
     "ElasticQuotaTree": ELASTIC_QUOTA_TREES,
     "ResourceQuota": RESOURCE_QUOTAS,
+    "QuotaPolicy": QUOTA_POLICIES,
     "Node": NODES,
 }
 """The resources of the kinds that a what-if question may edit."""

@@ -67,7 +67,7 @@ HOUR: Final = 3600
 class EditBody(BaseModel):
     """One edit: a JSON merge patch of one object; null deletes it, an unknown name creates it.
 
-    `kind` is Queue, QueueUnit, ElasticQuota, ElasticQuotaTree, ResourceQuota, Node, or
+    `kind` is Queue, QueueUnit, ElasticQuota, ElasticQuotaTree, ResourceQuota, QuotaPolicy, Node, or
     SchedulerSettings (of all queues). `copies` of a Node adds nodes like it. `end` of a QueueUnit
     ends its job, `requeue` evicts it, and it waits again.
     """

@@ -25,10 +25,11 @@ from shared_api.objects.node import Node
 from shared_api.objects.pod import ResourceQuantities
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import SalvagedUnit
+from shared_api.objects.quota_policy import QuotaPolicy
 from shared_api.objects.resource_quota import ResourceQuota
 
 KIND: Final = "KoordQueueDump"
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Raised with every change that an older program would misread."""
 
 NOT_CARRIED: Final = (
@@ -93,6 +94,18 @@ class Checks(Part, frozen=True):
     are_served: bool | None = None
     names: tuple[str, ...] = ()
     inactive: dict[str, str] = {}
+
+
+class Policies(Part, frozen=True):
+    """The QuotaPolicies, and whether the cluster has the kind.
+
+    Attributes:
+        are_served: Whether the cluster has the kind; None if unknown.
+        objects: The policies; their status has the limits in force.
+    """
+
+    are_served: bool | None = None
+    objects: tuple[QuotaPolicy, ...] = ()
 
 
 class Turn(Part, frozen=True):
@@ -193,6 +206,7 @@ class Dump(Part, frozen=True):
         namespaces: The same.
         nodes: The nodes, if a plugin asks for them.
         checks: The AdmissionChecks.
+        policies: The QuotaPolicies.
         queues: The queues; their status names the policy in force.
         units: The units.
         pods: The living pods.
@@ -216,6 +230,7 @@ class Dump(Part, frozen=True):
     namespaces: tuple[Namespace, ...] = ()
     nodes: tuple[Node, ...] = ()
     checks: Checks = Checks()
+    policies: Policies = Policies()
     queues: tuple[Queue, ...] = ()
     units: tuple[SalvagedUnit, ...] = ()
     pods: tuple[CountedPod, ...] = ()

@@ -21,10 +21,11 @@ from typing import Final
 WORD: Final = re.compile(r"\w+")
 
 KEPT_WORDS: Final = (
-    *("default", "koord", "koordinator", "kube", "main", "queue", "quota", "requirement"),
-    *("root", "system"),
+    *("default", "koord", "koordinator", "kube", "main", "namespace", "queue", "quota"),
+    *("requirement", "root", "system"),
 )
-"""The words of `koordinator-root-quota`, `koord-queue/default-requirement` and the like; sorted."""
+"""The words of `koordinator-root-quota`, `koord-queue/default-requirement`, `namespace:NS` and the
+like; sorted."""
 
 MARK_BYTES: Final = 3
 

@@ -45,6 +45,7 @@ def restore_engine(engine: Engine, dump: Dump) -> None:
     for node in dump.nodes:
         engine.on_node(node)
     _restore_checks(engine, dump)
+    _restore_policies(engine, dump)
     for queue in dump.queues:
         engine.on_queue(queue)
     for unit in dump.units:
@@ -74,6 +75,14 @@ def _restore_checks(engine: Engine, dump: Dump) -> None:
         engine.on_admission_checks_served(are_served=checks.are_served)
     for check in _build_checks(dump):
         engine.on_admission_check(check)
+
+
+def _restore_policies(engine: Engine, dump: Dump) -> None:
+    policies = dump.policies
+    if policies.are_served is not None:
+        engine.on_quota_policies_served(are_served=policies.are_served)
+    for policy in policies.objects:
+        engine.on_quota_policy(policy)
 
 
 def _build_checks(dump: Dump) -> Iterator[AdmissionCheck]:

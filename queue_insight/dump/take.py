@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from msgspec.structs import replace
 
 from queue_insight.dump.beyond_objects import read_beyond_objects
-from queue_insight.dump.contents import FORMAT, KIND, Checks, CountedPod, Dump
+from queue_insight.dump.contents import FORMAT, KIND, Checks, CountedPod, Dump, Policies
 from queue_insight.dump.settle import settle
 from queue_scheduler.cache.moved_pods import unit_of_group
 from queue_scheduler.cache.pod_accounting import is_stray
@@ -17,6 +17,7 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_decision import PodStage
+from queue_scheduler.tenants.quota_policies import StatedPolicy
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.meta import NO_UID, ObjectMeta
@@ -25,6 +26,7 @@ from shared_api.objects.node import Node
 from shared_api.objects.pod import PodTemplate
 from shared_api.objects.queue import Queue, QueueStatus
 from shared_api.objects.queue_unit import QueueUnit, SalvagedUnit
+from shared_api.objects.quota_policy import QuotaPolicy, QuotaPolicyStatus
 from shared_api.objects.resource_quota import ResourceQuota
 from shared_api.resource_list import format_amounts
 from shared_api.well_known_labels import ALL_KEYS, POD_SET_UPDATES, TEMPLATE_DIFFERENCES, spellings
@@ -37,7 +39,16 @@ KEPT_ANNOTATIONS: Final = frozenset(
 """Annotations that stay. Users put anything into all others, and what the API server said about a
 template may quote it."""
 
-ObjectT = TypeVar("ObjectT", ElasticQuota, ElasticQuotaTree, ResourceQuota, Namespace, Node, Queue)
+ObjectT = TypeVar(
+    "ObjectT",
+    ElasticQuota,
+    ElasticQuotaTree,
+    ResourceQuota,
+    Namespace,
+    Node,
+    Queue,
+    QuotaPolicy,
+)
 
 
 def take_dump(
@@ -69,6 +80,7 @@ def take_dump(
         namespaces=_pared(objects.of_kind(Namespace)),
         nodes=_pared(objects.of_kind(Node)),
         checks=_read_checks(engine),
+        policies=_read_policies(engine),
         queues=_pared(_read_queue(each) for each in engine.queues),
         units=tuple(_read_unit(record.unit) for record in engine.units),
         pods=(*_read_pods(engine), *_read_held(engine)),
@@ -92,6 +104,18 @@ def _kept(annotations: Mapping[str, str]) -> dict[str, str]:
 def _read_checks(engine: Engine) -> Checks:
     known = engine.units.checks
     return Checks(are_served=known.are_served, names=known.names(), inactive=dict(known.inactive))
+
+
+def _read_policies(engine: Engine) -> Policies:
+    policies = engine.policies
+    objects = _pared(_read_policy(each) for each in policies)
+    return Policies(are_served=policies.are_served, objects=objects)
+
+
+def _read_policy(stated: StatedPolicy) -> QuotaPolicy:
+    """Return a policy whose status says what is in force, as a new process reads it."""
+    status = QuotaPolicyStatus(user_limits_in_force=stated.user_limits)
+    return replace(stated.api_object, status=status)
 
 
 def _read_queue(queue: SchedulingQueue) -> Queue:

@@ -58,6 +58,7 @@ class KnownState(msgspec.Struct, frozen=True):
         queues: All queues, by name, with everything that is known.
         trees: The quota trees, likewise.
         missing_quotas: Which plugins have quotas that are not among the trees, as text.
+        policy_problems: Why QuotaPolicies do not count as they say, as text.
         waiting: The pending units, by queue and namespace.
         users: The namespaces whose units are in its amounts, by quota.
         to_act: The units that wait until a user acts, by reason.
@@ -72,6 +73,7 @@ class KnownState(msgspec.Struct, frozen=True):
     queues: tuple[views.QueueView, ...]
     trees: tuple[views.QuotaNodeView, ...]
     missing_quotas: tuple[str, ...]
+    policy_problems: tuple[str, ...]
     waiting: dict[str, dict[str, Waiting]]
     users: dict[str, Users]
     to_act: tuple[UnitGroup, ...]
@@ -153,7 +155,8 @@ def read_state(state: EngineAtTime, number: int) -> KnownState:
         leader=state.is_leader,
         queues=tuple(map(views.view_queue, queues)),
         trees=tuple(quotas.items),
-        missing_quotas=tuple(quotas.problems),
+        missing_quotas=tuple(views.hidden_quotas(engine)),
+        policy_problems=tuple(views.policy_problems(engine)),
         waiting=waiting,
         users=users,
         to_act=find_units_to_act_on(engine),

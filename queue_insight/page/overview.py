@@ -123,6 +123,7 @@ def show_overview(
         *(problem for group in groups for problem in _problems_of_units(group, visitor)),
         *(problem for queue in queues for problem in _problems_of_queue(queue)),
         *map(_problem_of_plugin, state.missing_quotas),
+        *map(_problem_of_policy, state.policy_problems),
         *(problem for quota in quotas for problem in _problems_of_quota(quota)),
     ]
     return Overview(
@@ -257,6 +258,16 @@ def _problem_of_plugin(text: str) -> PageProblem:
         name="of a plugin",
         message=text,
         next="Its quotas are not shown here. Implement what is missing in the plugin.",
+    )
+
+
+def _problem_of_policy(text: str) -> PageProblem:
+    return PageProblem(
+        severity="warning",
+        kind="QuotaPolicy",
+        name="user limits",
+        message=text,
+        next="Correct the policy, or install the CRD quotapolicies.scheduling.x-k8s.io.",
     )
 
 

@@ -68,6 +68,7 @@ class _Costs:
             "ElasticQuota": lambda edit: of_quota + units[edit.name],
             "ElasticQuotaTree": lambda _: of_quota,
             "ResourceQuota": lambda _: of_quota,
+            "QuotaPolicy": lambda _: units.total(),
             "Node": lambda edit: nodes + edit.copies,
             SETTINGS: lambda _: queues + units.total(),
         }

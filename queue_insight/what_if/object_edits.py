@@ -26,12 +26,15 @@ from shared_api.objects.meta import ObjectMeta, Timestamp, Uid
 from shared_api.objects.node import Node
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.quota_policy import QuotaPolicy
 from shared_api.objects.resource_quota import ResourceQuota
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import QUEUE_POLICY
 
-Thing = Queue | QueueUnit | ElasticQuota | ElasticQuotaTree | ResourceQuota | Node
-ThingT = TypeVar("ThingT", Queue, QueueUnit, ElasticQuota, ElasticQuotaTree, ResourceQuota, Node)
+Thing = Queue | QueueUnit | ElasticQuota | ElasticQuotaTree | ResourceQuota | QuotaPolicy | Node
+ThingT = TypeVar(
+    "ThingT", Queue, QueueUnit, ElasticQuota, ElasticQuotaTree, ResourceQuota, QuotaPolicy, Node
+)
 QuotaT = TypeVar("QuotaT", ElasticQuota, ElasticQuotaTree, ResourceQuota)
 
 
@@ -90,7 +93,12 @@ def has_patch(edit: Edit) -> bool:
     return edit.patch is not None
 
 
-def _known(thing: ThingT | None, edit: Edit) -> ThingT:
+def existing(thing: ThingT | None, edit: Edit) -> ThingT:
+    """Return the object that an edit deletes or copies.
+
+    Raises:
+        FieldError: There is none.
+    """
     if thing is None:
         raise FieldError("name", f"there is no {edit.kind} {edit.name!r}")
     return thing
@@ -109,7 +117,7 @@ def edit_queue(engine: Engine, edit: Edit) -> AppliedEdit:
     if queue is not None and edit.namespace not in {"", queue.metadata.namespace}:
         raise FieldError("namespace", f"queues are in {queue.metadata.namespace!r}")
     if not has_patch(edit):
-        engine.on_queue_gone(_known(queue, edit).metadata.name)
+        engine.on_queue_gone(existing(queue, edit).metadata.name)
         return AppliedEdit()
     after, unread = patched(edit, queue, Queue)
     put_queue(engine, after, "spec.queuePolicy", "metadata.annotations")
@@ -156,7 +164,7 @@ def edit_quota(
     def apply(engine: Engine, edit: Edit, wall: datetime) -> AppliedEdit:
         quota = _find(engine.objects.of_kind(kind), edit)
         if not has_patch(edit):
-            engine.on_quota_gone(_known(quota, edit))
+            engine.on_quota_gone(existing(quota, edit))
             return AppliedEdit()
         after, unread = patched(edit, quota, kind, rfc3339(wall))
         engine.on_quota(after)
@@ -214,9 +222,9 @@ def edit_node(engine: Engine, edit: Edit) -> AppliedEdit:
     nodes = {each.metadata.name: each for each in engine.objects.of_kind(Node)}
     node = nodes.get(edit.name)
     if edit.copies:
-        return _add_copies(engine, _known(node, edit), edit.copies, nodes)
+        return _add_copies(engine, existing(node, edit), edit.copies, nodes)
     if not has_patch(edit):
-        return _remove(engine, _known(node, edit))
+        return _remove(engine, existing(node, edit))
     after, unread = patched(edit, node, Node)
     engine.on_node(after)
     return AppliedEdit(unread=unread)

@@ -22,6 +22,7 @@ from shared_api.objects.node import NodeStatus
 from shared_api.objects.pod import ResourceQuantities
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.quota_policy import QuotaPolicy
 from shared_api.objects.resource_quota import ResourceQuotaSpec
 from shared_api.quantity import QuantityError
 from shared_api.quantity import amount as amount_of
@@ -121,7 +122,7 @@ def check_patch(patch: Mapping[str, Any], kind: type[msgspec.Struct]) -> None:
     Raises:
         FieldError: A value breaks one.
     """
-    if kind in {Queue, QueueUnit}:
+    if kind in {Queue, QueueUnit, QuotaPolicy}:
         _check(patch, _schema(kind), PATCH, whole=False)
 
 

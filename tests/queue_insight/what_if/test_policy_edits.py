@@ -1,0 +1,106 @@
+"""Edits of QuotaPolicies: made, changed and deleted in a fork, and refused where they are wrong."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from queue_insight.what_if.apply import apply_edits
+from queue_insight.what_if.edit import Edit, EditError
+from queue_scheduler.engine.engine import Engine
+from shared_api.objects.quota_policy import UserLimit
+from tests.properties.engine_kit import build_policy, new_engine
+
+FOUR = {"users": ["ann"], "running": 4}
+TOO_LARGE = {"users": ["ann"], "max": {"cpu": "1e300"}}
+WALL = datetime(2026, 11, 2, tzinfo=UTC)
+
+
+def told() -> Engine:
+    engine, _ = new_engine()
+    engine.on_quota_policy(build_policy("p", ["a"], UserLimit(users=("ann",), running=2)))
+    return engine
+
+
+def edited(*edits: Edit) -> Engine:
+    engine = told()
+    apply_edits(engine, edits, WALL)
+    return engine
+
+
+def policy(patch: Any, name: str = "p", **more: Any) -> Edit:
+    return Edit(kind="QuotaPolicy", name=name, patch=patch, **more)
+
+
+def running(engine: Engine, quota: str) -> int | None:
+    rule = engine.policies.limits_of(quota).for_user("ann")
+    return None if rule is None else rule.running
+
+
+@pytest.mark.parametrize(
+    ("edit", "want"),
+    [
+        pytest.param(policy({"spec": {"userLimits": [FOUR]}}), (4, None), id="changed"),
+        pytest.param(policy({"spec": {"quotas": ["b"]}}), (None, 2), id="of another quota"),
+        pytest.param(policy(None), (None, None), id="deleted"),
+        pytest.param(
+            policy({"spec": {"quotas": ["a", "b"], "userLimits": [FOUR]}}, "new"),
+            (2, 4),
+            id="a new one is the younger",
+        ),
+        pytest.param(
+            policy({"spec": {"userLimits": []}}, namespace="koord-queue"),
+            (None, None),
+            id="emptied",
+        ),
+    ],
+)
+def test_an_edit_counts_at_once(edit: Edit, want: tuple[int | None, int | None]) -> None:
+    engine = edited(edit)
+    assert (running(engine, "a"), running(engine, "b")) == want
+
+
+@pytest.mark.parametrize(
+    ("edit", "want"),
+    [
+        pytest.param(policy(None, "x"), "name: there is no QuotaPolicy 'x'", id="unknown"),
+        pytest.param(
+            policy({}, namespace="ns"), "namespace: quota policies are in 'koord-queue'", id="other"
+        ),
+        pytest.param(policy({}, "x"), "patch.spec.quotas: is required", id="no quota"),
+        pytest.param(
+            policy({"spec": {"quotas": []}}),
+            "patch.spec.quotas: must have at least 1 entries",
+            id="empty quotas",
+        ),
+        pytest.param(
+            policy({"spec": {"userLimits": [{"users": ["ann"], "running": -1}]}}),
+            "patch.spec.userLimits[0].running: must be at least 0",
+            id="what the schema refuses",
+        ),
+        pytest.param(
+            policy({"spec": {"userLimits": [{"users": ["ann"]}]}}),
+            "patch.spec: userLimits[0]: set at least one of",
+            id="what a CEL rule refuses",
+        ),
+        pytest.param(
+            policy({"spec": {"userLimits": [TOO_LARGE]}}),
+            "patch.spec: userLimits[0].max.cpu: '1e300' is larger",
+            id="what the scheduler refuses",
+        ),
+        pytest.param(
+            policy({}, api_version="v1"), "apiVersion: must be 'scheduling.x-k8s.io", id="version"
+        ),
+    ],
+)
+def test_a_wrong_edit_is_refused(edit: Edit, want: str) -> None:
+    with pytest.raises(EditError) as caught:
+        edited(edit)
+    assert f"edits[0].{want}" in str(caught.value)
+
+
+def test_a_field_that_is_not_read_is_named() -> None:
+    (applied,) = apply_edits(told(), [policy({"spec": {"budgets": []}})], WALL)
+    assert applied.unread == ("patch.spec.budgets",)
