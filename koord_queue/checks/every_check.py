@@ -9,7 +9,13 @@ from koord_queue.checks.api_service import check_api_service
 from koord_queue.checks.facts import Facts
 from koord_queue.checks.findings import Finding
 from koord_queue.checks.koordinator import check_koordinator
-from koord_queue.checks.objects import check_objects, check_queues, check_quotas, check_units
+from koord_queue.checks.objects import (
+    check_objects,
+    check_queues,
+    check_quota_policies,
+    check_quotas,
+    check_units,
+)
 from koord_queue.checks.pods import check_pods
 from koord_queue.checks.policies import check_policies
 from koord_queue.checks.programs import check_alone, check_leases, check_programs, check_versions
@@ -35,6 +41,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "record": check_record,
     "quotas": check_quotas,
     "queues": check_queues,
+    "quotapolicies": check_quota_policies,
     "objects": check_objects,
     "units": check_units,
     "pods": check_pods,

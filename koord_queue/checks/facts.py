@@ -91,7 +91,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         system_namespace: Of the installation.
         namespace: Of the user.
         server: `/version`.
-        crds: By name, `queues` and `queueunits`.
+        crds: By name: `queues`, `queueunits` and the others.
         served: What the API server serves, by group and version.
         mine: What the user may do, by right: the status of a review.
         accounts: What the programs' accounts may do.
@@ -103,6 +103,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         mutating: MutatingAdmissionPolicies of the chart, and `mutating_bindings`.
         api_service: The APIService of the aggregated API.
         queues: All that may be listed.
+        quota_policies: All that may be listed.
         quotas: All ElasticQuotas.
         units: All that may be listed.
         events: Warnings, of all namespaces.
@@ -136,6 +137,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     mutating_bindings: Answer = Answer()
     api_service: Answer = Answer()
     queues: Answer = Answer()
+    quota_policies: Answer = Answer()
     quotas: Answer = Answer()
     units: Answer = Answer()
     events: Answer = Answer()

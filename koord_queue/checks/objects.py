@@ -59,6 +59,7 @@ UNREADABLE: Final = frozenset(
         "UnreadableAnnotation",
         "UnreadableAttribute",
         "UnreadableLabel",
+        "UnreadableLimit",
     }
 )
 """Reasons of events on objects of which something cannot be used."""
@@ -163,6 +164,30 @@ def _judge_queue(queue: Json, facts: Facts) -> Iterator[Finding]:
         yield warning("queues", text, f"koord-queue resume {name}")
     else:
         yield problem("queues", text, describe)
+
+
+def check_quota_policies(facts: Facts) -> Iterator[Finding]:
+    """Yield the policies that do not count as they say, with the reason of their condition."""
+    check = "quotapolicies"
+    if not facts.quota_policies.is_known:
+        yield unknown(check, f"they cannot be listed: {facts.quota_policies.why_unknown()}")
+        return
+    policies, system = facts.quota_policies.items, facts.system_namespace
+    here = [each for each in policies if text_of(each, "metadata", "namespace") == system]
+    bad = []
+    for each in here:
+        ready = condition_of(each, "Ready")
+        if part(ready, "status") == "False":
+            name = text_of(each, "metadata", "name")
+            why = f"{text_of(ready, 'reason')}: {text_of(ready, 'message')}"
+            fix = f"kubectl -n {system} describe quotapolicy {name}"
+            bad.append(warning(check, f"quota policy {name} is not ready: {why}", fix))
+    elsewhere = [name_of(each) for each in policies if each not in here]
+    if elsewhere:
+        text = f"{some(elsewhere)}: quota policies count only in namespace {system}"
+        bad.append(warning(check, text, f"create them in namespace {system}"))
+    more = " or more" if facts.quota_policies.is_cut else ""
+    yield from bad or [ok(check, f"{len(here)}{more} in namespace {system}, none has a problem")]
 
 
 def check_units(facts: Facts) -> Iterator[Finding]:

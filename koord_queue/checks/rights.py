@@ -128,6 +128,10 @@ def _of_scheduler(system: str) -> list[ProgramRight]:
             ),
             "write the status of queues",
         ),
+        ProgramRight(
+            Right(verb="list", group=GROUP, resource="quotapolicies", namespace=system),
+            "see what limits users",
+        ),
         ProgramRight(Right(verb="list", group=QUOTAS, resource="elasticquotas"), "see quotas"),
         ProgramRight(Right(verb="watch", group=QUOTAS, resource="elasticquotas"), "see quotas"),
         ProgramRight(Right(verb="list", resource="pods"), "count pods"),

@@ -84,16 +84,25 @@ def check_crds(facts: Facts) -> Iterator[Finding]:
         name = f"{definition.plural}.{GROUP}"
         answer = facts.crds.get(definition.plural)
         if served is not None and served.is_known and not serves(served, definition.plural):
-            findings.append(problem("crds", f"{name}/{VERSION} is not served", _INSTALL))
+            findings.append(_missing(definition, f"{name}/{VERSION} is not served"))
         elif answer is None or not answer.is_known:
             why = "not asked" if answer is None else answer.why_unknown()
             cannot = unknown("crds", f"their schemas cannot be read: {why}")
             findings += [] if cannot in findings else [cannot]
         elif answer.value is None:
-            findings.append(problem("crds", f"the CRD {name} is missing", _INSTALL))
+            findings.append(_missing(definition, f"the CRD {name} is missing"))
         else:
             findings += _judge_crd(definition, answer.value)
-    yield from findings or [ok("crds", "queues and queueunits are those of this version")]
+    *most, last = [definition.plural for definition in DEFINITIONS]
+    text = f"{', '.join(most)} and {last} are those of this version"
+    yield from findings or [ok("crds", text)]
+
+
+def _missing(definition: Definition, text: str) -> Finding:
+    """Return that a kind is missing; without an optional one, only what it is for is."""
+    if definition.is_optional:
+        return warning("crds", f"{text}: no {definition.kind} counts", _INSTALL)
+    return problem("crds", text, _INSTALL)
 
 
 def _judge_crd(definition: Definition, found: Json) -> Iterator[Finding]:

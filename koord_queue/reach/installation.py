@@ -133,6 +133,7 @@ class Installation:
             ("apiservice", self._api_service),
             ("quotas", self._quotas),
             ("queues", self._queues),
+            ("quotapolicies", self._quota_policies),
             ("units", self._units),
             ("record", self._resumed),
             ("pods", self._unbound_pods),
@@ -230,6 +231,9 @@ class Installation:
 
     def _queues(self) -> dict[str, Any]:
         return {"queues": self._list_or_own("queues", self._system)}
+
+    def _quota_policies(self) -> dict[str, Any]:
+        return {"quota_policies": self._list_or_own("quotapolicies", self._system)}
 
     def _unbound_pods(self) -> dict[str, Any]:
         selected = (("fieldSelector", "spec.nodeName=,status.phase=Pending"),)

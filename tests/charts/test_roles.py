@@ -56,6 +56,8 @@ def test_the_schedulers_rules() -> None:
     assert lines(rules_of(objects, "Role", "koord-queue-scheduler")) == {
         "queues.scheduling.x-k8s.io: create delete get list patch watch",
         "queues/status.scheduling.x-k8s.io: patch",
+        f"quotapolicies.scheduling.x-k8s.io: {READS}",
+        "quotapolicies/status.scheduling.x-k8s.io: patch",
         "leases.coordination.k8s.io: create",
         "leases.coordination.k8s.io[koord-queue-scheduler]: get patch",
     }
@@ -164,11 +166,15 @@ def test_the_rules_of_helm_test_let_it_look_and_nothing_more() -> None:
         "leases.coordination.k8s.io: list",
         "configmaps: list",
         "queues.scheduling.x-k8s.io: list",
+        "quotapolicies.scheduling.x-k8s.io: list",
     }
+    crds = "".join(
+        f"[{plural}.scheduling.x-k8s.io]" for plural in ("queues", "queueunits", "quotapolicies")
+    )
     kinds = "customresourcedefinitions.apiextensions.k8s.io"
     admission = "admissionregistration.k8s.io"
     assert lines(rules_of(objects, "ClusterRole", name)) == {
-        f"{kinds}[queues.scheduling.x-k8s.io][queueunits.scheduling.x-k8s.io]: get",
+        f"{kinds}{crds}: get",
         "apiservices.apiregistration.k8s.io[v1alpha1.visibility.koord-queue]: get",
         *(f"{kind}admissionpolicies.{admission}: list" for kind in ("mutating", "validating")),
         *(
@@ -196,7 +202,11 @@ def test_the_rules_that_strict_queues_add() -> None:
 
 def test_the_rules_for_users() -> None:
     objects = render()
-    for plural, singular in (("queues", "queue"), ("queueunits", "queueunit")):
+    for plural, singular in (
+        ("queues", "queue"),
+        ("queueunits", "queueunit"),
+        ("quotapolicies", "quotapolicy"),
+    ):
         kind = f"{plural}.scheduling.x-k8s.io"
         role = f"koord-queue-{singular}"
         writes = "create delete get list patch update watch"
@@ -321,7 +331,8 @@ def test_aggregation_names_the_cluster_role_of_the_same_scope() -> None:
             if label.startswith(prefix)
         }
 
-    everything = {
+    policies = ("koord-queue-quotapolicy-viewer", "view")  # and their writers into none
+    everything = {policies} | {
         (f"koord-queue-{kind}-{role}", into)
         for kind in ("queue", "queueunit")
         for role, into in (("viewer", "view"), ("editor", "edit"), ("admin", "admin"))

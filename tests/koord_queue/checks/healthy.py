@@ -89,6 +89,7 @@ def healthy() -> Facts:
         queues=listed(
             named("q", "koord-queue", status={"conditions": [condition("Ready", "True")]})
         ),
+        quota_policies=listed(),
         quotas=listed(named("team-a")),
         units=listed(),
         events=listed(),

@@ -127,6 +127,41 @@ def test_queues_that_admit_nothing_are_named(one: Json, want: list[str]) -> None
     assert finding_texts("queues", queues=listed(one)) == want
 
 
+def policy(*conditions: Json, namespace: str = "koord-queue") -> Json:
+    return named("p", namespace, status={"conditions": list(conditions)})
+
+
+@pytest.mark.parametrize(
+    ("one", "want"),
+    [
+        pytest.param(
+            policy(condition("Ready", "True")),
+            "ok: 1 in namespace koord-queue, none has a problem",
+            id="it is ready",
+        ),
+        pytest.param(
+            policy(condition("Ready", "False", "Conflict", "quota a: another counts")),
+            "warning: quota policy p is not ready: Conflict: quota a: another counts",
+            id="it does not count as it says",
+        ),
+        pytest.param(
+            policy(namespace="team-a"),
+            "warning: team-a/p: quota policies count only in namespace koord-queue",
+            id="in another namespace",
+        ),
+    ],
+)
+def test_policies_that_do_not_count_are_named(one: Json, want: str) -> None:
+    assert finding_texts("quotapolicies", quota_policies=listed(one)) == [want]
+
+
+def test_policies_that_may_not_be_listed_are_unknown() -> None:
+    refused = Answer(right="list quotapolicies")
+    assert finding_texts("quotapolicies", quota_policies=refused) == [
+        "unknown: they cannot be listed: you may not list quotapolicies"
+    ]
+
+
 def unit(name: str, *conditions: Json) -> Json:
     status = {"conditions": list(conditions), "admissions": [{"name": "main", "replicas": 1}]}
     return named(name, "team-a", status=status)

@@ -7,7 +7,7 @@ import pytest
 
 from koord_queue.checks.facts import Answer
 from koord_queue.checks.server import field_paths
-from shared_api.crds import GROUP, QUEUE, VERSION
+from shared_api.crds import DEFINITIONS, GROUP, QUEUE, VERSION
 from tests.koord_queue.checks.healthy import (
     NOW,
     Json,
@@ -74,9 +74,8 @@ def test_the_clock_of_a_program_is_compared() -> None:
 
 def changed_crd(**changes: Any) -> dict[str, Answer]:
     """Return the CRDs, that of queues changed."""
-    both = {plural: Answer(crd(plural)) for plural in ("queues", "queueunits")}
-    both["queues"] = Answer(crd("queues") | changes)
-    return both
+    all_of_them = {each.plural: Answer(crd(each.plural)) for each in DEFINITIONS}
+    return all_of_them | {"queues": Answer(crd("queues") | changes)}
 
 
 def with_schema(schema: Json) -> dict[str, Answer]:
@@ -92,7 +91,7 @@ def older() -> Json:
 
 OTHER_SCHEMA = QUEUE.schema() | {"x-kubernetes-validations": [{"rule": "true"}]}
 NAME = f"queues.{GROUP}"
-CURRENT = "ok: queues and queueunits are those of this version"
+CURRENT = "ok: queues, queueunits and quotapolicies are those of this version"
 
 
 @pytest.mark.parametrize(
@@ -128,6 +127,11 @@ CURRENT = "ok: queues and queueunits are those of this version"
             id="missing",
         ),
         pytest.param(
+            changed_crd() | {"quotapolicies": Answer()},
+            f"warning: the CRD quotapolicies.{GROUP} is missing: no QuotaPolicy counts",
+            id="an optional one is missing",
+        ),
+        pytest.param(
             changed_crd() | {"queues": Answer(right="get customresourcedefinitions")},
             "unknown: their schemas cannot be read: you may not get customresourcedefinitions",
             id="the user may not read it",
@@ -143,9 +147,10 @@ def test_the_crds_are_compared_with_those_of_this_version(
 def test_a_kind_that_is_not_served_is_a_problem_whoever_asks() -> None:
     nothing = {f"{GROUP}/{VERSION}": Answer()}
     got = found("crds", served=nothing, crds={})
-    assert [each.text for each in got] == [
-        f"{NAME}/{VERSION} is not served",
-        f"queueunits.{GROUP}/{VERSION} is not served",
+    assert [f"{each.level}: {each.text}" for each in got] == [
+        f"problem: {NAME}/{VERSION} is not served",
+        f"problem: queueunits.{GROUP}/{VERSION} is not served",
+        f"warning: quotapolicies.{GROUP}/{VERSION} is not served: no QuotaPolicy counts",
     ]
     assert got[0].fix == "kubectl apply --server-side -f crds/"
 
