@@ -41,7 +41,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "record": check_record,
     "quotas": check_quotas,
     "queues": check_queues,
-    "quotapolicies": check_quota_policies,
+    "limits": check_quota_policies,
     "objects": check_objects,
     "units": check_units,
     "pods": check_pods,

@@ -168,7 +168,7 @@ def _judge_queue(queue: Json, facts: Facts) -> Iterator[Finding]:
 
 def check_quota_policies(facts: Facts) -> Iterator[Finding]:
     """Yield the policies that do not count as they say, with the reason of their condition."""
-    check = "quotapolicies"
+    check = "limits"
     if not facts.quota_policies.is_known:
         yield unknown(check, f"they cannot be listed: {facts.quota_policies.why_unknown()}")
         return
@@ -186,8 +186,8 @@ def check_quota_policies(facts: Facts) -> Iterator[Finding]:
     if elsewhere:
         text = f"{some(elsewhere)}: quota policies count only in namespace {system}"
         bad.append(warning(check, text, f"create them in namespace {system}"))
-    more = " or more" if facts.quota_policies.is_cut else ""
-    yield from bad or [ok(check, f"{len(here)}{more} in namespace {system}, none has a problem")]
+    count = count_of(here, "QuotaPolicy object", is_cut=facts.quota_policies.is_cut)
+    yield from bad or [ok(check, f"{count}, none has a problem")]
 
 
 def check_units(facts: Facts) -> Iterator[Finding]:

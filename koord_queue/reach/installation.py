@@ -133,7 +133,7 @@ class Installation:
             ("apiservice", self._api_service),
             ("quotas", self._quotas),
             ("queues", self._queues),
-            ("quotapolicies", self._quota_policies),
+            ("limits", self._quota_policies),
             ("units", self._units),
             ("record", self._resumed),
             ("pods", self._unbound_pods),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from shared_api.crds import DEFINITIONS
 from tests.charts.render import (
     CHART,
     NAMESPACE,
@@ -34,7 +35,7 @@ from tests.waiting import PATIENCE_SECONDS, until, within
 QUEUE_API = "/apis/scheduling.x-k8s.io/v1alpha1"
 # A release's Secret may have 1,048,576 bytes; half of it leaves room for years of templates.
 MOST_RELEASE_BYTES = 500_000
-OUR_KINDS = ("queues.scheduling.x-k8s.io", "queueunits.scheduling.x-k8s.io")
+OUR_KINDS = tuple(f"{each.plural}.scheduling.x-k8s.io" for each in DEFINITIONS)
 ANN, BEN = "ann", "ben"
 USERS = {"view": "vera", "edit": "ed", "admin": "ada"}
 """Each has the role of the cluster of that name in one namespace."""

@@ -136,7 +136,7 @@ def policy(*conditions: Json, namespace: str = "koord-queue") -> Json:
     [
         pytest.param(
             policy(condition("Ready", "True")),
-            "ok: 1 in namespace koord-queue, none has a problem",
+            "ok: 1 QuotaPolicy object, none has a problem",
             id="it is ready",
         ),
         pytest.param(
@@ -152,12 +152,12 @@ def policy(*conditions: Json, namespace: str = "koord-queue") -> Json:
     ],
 )
 def test_policies_that_do_not_count_are_named(one: Json, want: str) -> None:
-    assert finding_texts("quotapolicies", quota_policies=listed(one)) == [want]
+    assert finding_texts("limits", quota_policies=listed(one)) == [want]
 
 
 def test_policies_that_may_not_be_listed_are_unknown() -> None:
     refused = Answer(right="list quotapolicies")
-    assert finding_texts("quotapolicies", quota_policies=refused) == [
+    assert finding_texts("limits", quota_policies=refused) == [
         "unknown: they cannot be listed: you may not list quotapolicies"
     ]
 

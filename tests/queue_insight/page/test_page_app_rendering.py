@@ -69,3 +69,14 @@ def test_a_plugin_that_does_not_show_its_quotas_is_in_the_overview(tmp_path: Pat
     (problem,) = problems(drawn)
     assert problem["class"] == "problem warning"
     assert "plugin HiddenQuotas does not show its quotas" in problem["text"]
+
+
+def test_a_cluster_without_policies_is_in_the_overview(tmp_path: Path) -> None:
+    engine = Engine(PluginRunner([Priority()]), BUILT_IN_POLICIES)
+    engine.on_quota_policies_served(are_served=False)
+    world = PageWorld(SharedEngine(engine, lambda _: None), VirtualClock())
+    with browser(world) as client:
+        drawn = draw(client, tmp_path, "overview/Overview", "/page/overview")
+    (problem,) = problems(drawn)
+    assert problem["class"] == "problem warning"
+    assert "the cluster does not serve QuotaPolicies" in problem["text"]

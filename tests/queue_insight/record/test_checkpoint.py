@@ -29,9 +29,10 @@ from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.setup.plugin_handle import PluginHandle
 from shared_api.client.transport import Transport
 from shared_api.objects.pod import Container, Pod, PodSpec, ResourceRequirements
+from shared_api.objects.quota_policy import UserLimit
 from shared_api.well_known_labels import RELATED_QUEUE_UNIT
 from tests.properties import engine_kit
-from tests.properties.engine_kit import build_queue, build_quota, build_unit
+from tests.properties.engine_kit import build_policy, build_queue, build_quota, build_unit
 from tests.properties.real_quotas import new_engine
 from tests.queue_scheduler.setup.test_plugin_handle import build_caches
 from tests.queue_scheduler.shell_kit import HeldWrites, SentEvents, ShellKit
@@ -131,6 +132,20 @@ def test_many_units_are_in_pieces_and_share_what_they_shared() -> None:
     assert digest(twin) == digest(engine)
     infos = [record.info for record in twin.units.records.values()]
     assert len({id(info.demand) for info in infos if info is not None}) == 1
+
+
+def test_policies_are_in_it_with_what_is_in_force() -> None:
+    engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
+    engine.on_quota_policies_served(are_served=True)
+    limits = (UserLimit(users=("ann",), max={"cpu": 1}), UserLimit(groups=("*",), running=2))
+    engine.on_quota_policy(build_policy("p", ["a"], *limits))
+    engine.on_quota_policy(build_policy("p", ["a"], UserLimit(users=("ann",), running=-1)))
+    twin = thaw(freeze(engine.fork()))
+    assert digest(twin) == digest(engine)
+    assert twin.policies.limits_of("a").rules == engine.policies.limits_of("a").rules
+    assert twin.policies.limits_of("a").for_group("x") is not None
+    twin.on_quota_policy_gone("p")
+    assert digest(twin) != digest(engine)
 
 
 def test_a_plugin_gets_an_offline_handle(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine.engine import Engine
 from shared_api.client.resource_types import ELASTIC_QUOTAS
+from shared_api.objects.quota_policy import UserLimit
 from shared_api.testing.object_builders import (
     consumer_ref,
     elastic_quota,
@@ -22,7 +23,7 @@ from shared_api.testing.object_builders import (
     queue_unit,
 )
 from shared_api.well_known_labels import BACKFILL, MAX_DEPTH, STOP_POLICY
-from tests.properties.engine_kit import build_pod, wall_time
+from tests.properties.engine_kit import build_pod, build_policy, wall_time
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Line, ShellKit
 
 NOW = wall_time(1_800_000_000)
@@ -255,6 +256,20 @@ def test_a_stopped_queue_says_so(kit: ShellKit, api: StateAnswers) -> None:
     assert (queue.stop_policy, len(queue.problems)) == ("Hold", 1)
     assert queue.last_refusal is not None
     assert queue.last_refusal.reason == "StoppedQueue"
+
+
+def test_what_is_wrong_with_policies_is_told_with_the_quotas(kit: ShellKit) -> None:
+    def told() -> list[str]:
+        return views.view_quotas(kit.shared.fork(), leader=False).problems
+
+    too_many = build_policy("p", ["team"], UserLimit(users=("ann",), running=-1))
+    kit.shared.apply(Engine.on_quota_policies_served, are_served=True)
+    assert told() == []
+    kit.shared.apply(Engine.on_quota_policy, too_many)
+    (problem,) = told()
+    assert problem.startswith("QuotaPolicy p: userLimits[0].running: must not be negative")
+    kit.shared.apply(Engine.on_quota_policies_served, are_served=False)
+    assert told() == [views.POLICIES_NOT_SERVED]
 
 
 def test_quotas_are_listed_under_their_parents(busy: ShellKit) -> None:

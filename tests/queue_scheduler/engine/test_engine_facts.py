@@ -19,6 +19,7 @@ from shared_api.objects.meta import Condition, ObjectMeta, Timestamp
 from shared_api.objects.node import Node
 from shared_api.objects.queue import AdmissionCheckReference, QueueStatus
 from shared_api.objects.queue_unit import Placement, QueueUnit, QueueUnitStatus
+from shared_api.objects.quota_policy import UserLimit
 from shared_api.queue_unit_phases import SUSPEND_CONTESTED
 from shared_api.well_known_labels import MAX_DEPTH, PREEMPTIBLE, QUOTA_NAME
 from tests.properties.engine_kit import (
@@ -26,6 +27,7 @@ from tests.properties.engine_kit import (
     admitted,
     build_check,
     build_pod,
+    build_policy,
     build_queue,
     build_quota,
     build_unit,
@@ -526,3 +528,43 @@ def line_of(engine: Engine) -> list[str]:
     queue = engine.queues.find("a")
     assert queue is not None
     return [unit_key(key) for key in queue.pending.in_order()]
+
+
+# --- policies -----------------------------------------------------------------------------------
+
+
+def test_policies_and_quotas_may_arrive_in_any_order() -> None:
+    limit = UserLimit(users=("ann",), running=1)
+    facts: list[Callable[[Engine], object]] = [
+        lambda engine: engine.on_quota(build_quota("a")),
+        lambda engine: engine.on_quota_policy(build_policy("p", ["a", "b"], limit, second=1)),
+        lambda engine: engine.on_quota_policy(build_policy("q", ["b"], second=0)),
+        lambda engine: engine.on_quota_policies_served(are_served=True),
+    ]
+    got = []
+    for order in permutations(facts):
+        engine, _ = new_engine()
+        for fact in order:
+            fact(engine)
+            fact(engine)
+        got.append([engine.policies.limits_of(quota).rules for quota in "ab"])
+    assert got == [got[0]] * len(got)
+    assert [len(rules) for rules in got[0]] == [1, 0]
+
+
+def test_a_fork_has_policies_of_its_own() -> None:
+    engine, _ = new_engine()
+    engine.on_quota_policy(build_policy("p", ["a"], UserLimit(users=("ann",), running=1)))
+    twin = engine.fork()
+    twin.on_quota_policy_gone("p")
+    assert (bool(engine.policies.limits_of("a")), bool(twin.policies.limits_of("a"))) == (
+        True,
+        False,
+    )
+
+
+def test_a_limit_that_cannot_be_read_is_a_notice() -> None:
+    engine, _ = new_engine()
+    engine.on_quota_policy(build_policy("p", ["a"], UserLimit(users=("ann",), running=-1)))
+    assert [each.reason for each in engine.take_notices()] == ["UnreadableLimit"]
+    assert engine.take_notices() == []
