@@ -84,7 +84,6 @@ class QuotaPolicyStatuses:
             (status.observed_generation, status.quotas, status.user_limits_in_force)
             == (figures.generation, figures.quotas, figures.user_limits)
             and condition is not None
-            and condition.observed_generation == figures.generation
             and (condition.status == "True", condition.reason, condition.message)
             == (figures.reason == READY, figures.reason, figures.message)
         )

@@ -145,6 +145,8 @@ def test_a_policy_of_another_namespace_counts_for_nothing(world: SchedulerWorld)
     world.start(settle_seconds=5.0)
     assert running(world, "team") is None
     assert "status" not in world.direct.get("quotapolicies", "p", "default")
+    asked = [entry.info for entry in world.server.journal if entry.info.plural == "quotapolicies"]
+    assert {each.namespace for each in asked} == {QUEUE_NAMESPACE}, "its rights end there"
 
 
 def test_limits_that_cannot_be_read_leave_those_before_over_a_restart(

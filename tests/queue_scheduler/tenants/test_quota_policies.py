@@ -36,7 +36,7 @@ def test_each_quota_that_a_policy_names_has_its_limits() -> None:
     assert (policies.policy_of("a"), policies.policy_of("root")) == ("p", "")
 
 
-OLDER = build_policy("older", ["a", "b"], FOUR, second=1)
+OLDER = build_policy("zero", ["a", "b"], FOUR, second=1)
 YOUNGER = build_policy("younger", ["b", "c"], FIVE, second=2)
 TWIN = build_policy("alike", ["b"], UserLimit(users=("ann",), running=6), second=1)
 
@@ -69,9 +69,9 @@ def test_the_order_of_facts_makes_no_difference() -> None:
 
 def test_when_the_older_is_deleted_the_younger_counts() -> None:
     policies = told(OLDER, YOUNGER)
-    assert set(policies.drop("older")) == {"a", "b"}
+    assert set(policies.drop("zero")) == {"a", "b"}
     assert [running(policies, quota) for quota in "abc"] == [None, 5, 5]
-    assert policies.drop("older") == ()
+    assert policies.drop("zero") == ()
 
 
 def test_a_quota_that_is_no_longer_named_has_no_limits() -> None:
@@ -179,7 +179,7 @@ def test_a_copy_is_independent() -> None:
     policies.set_served(are_served=True)
     twin = policies.copy()
     assert (twin.are_served, running(twin, "b")) == (True, 4)
-    twin.drop("older")
+    twin.drop("zero")
     twin.put(build_policy("younger", ["c"], FOUR, second=2))
     assert [running(policies, quota) for quota in "abc"] == [4, 4, 5]
     assert [running(twin, quota) for quota in "abc"] == [None, None, 4]
