@@ -38,7 +38,11 @@ from shared_api.upstream_flags import (
     read_upstream_flags,
     values_of,
 )
-from shared_api.well_known_labels import AVAILABLE_QUOTA_IN_NAMESPACE, DEFAULT_QUEUE_NAMESPACE
+from shared_api.well_known_labels import (
+    AVAILABLE_QUOTA_IN_NAMESPACE,
+    DEFAULT_QUEUE_NAMESPACE,
+    SUBMITTED_BY,
+)
 
 API_VERSION: Final = "scheduling.k8s.io/v1"
 KIND: Final = "KoordQueueConfiguration"
@@ -250,6 +254,8 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     checks_available_quota: bool
     quota_namespaces: QuotaNamespaces | None
     """None if the flag is not given: the configuration file decides."""
+    names_are_proved: bool
+    """Whether the API server proves who submits jobs."""
     node_queue_policy: str
     """Policy of queues created for nodes of an ElasticQuotaTree; "": each may have its own."""
     audit_repairs: bool
@@ -303,6 +309,7 @@ def parse_flags(
         verdict_seconds=read_seconds("--verdict-timeout", got.verdict_timeout),
         checks_available_quota=checks_available_quota,
         quota_namespaces=got.quota_namespaces and QuotaNamespaces(got.quota_namespaces),
+        names_are_proved=parse_bool("--names-are-proved", got.names_are_proved),
         node_queue_policy=_read_node_queue_policy(environment),
         audit_repairs=parse_bool("--audit-repair", got.audit_repair),
         queue_labels=_read_queue_labels(got.metrics_queue_labels),
@@ -425,6 +432,15 @@ def _parser(groups: Sequence[FlagGroup]) -> argparse.ArgumentParser:
         help="which namespaces may name a quota: any (open), or its own, those that it lists and"
         f" those whose annotation {AVAILABLE_QUOTA_IN_NAMESPACE[0]} lists it (listed);"
         " default: as in the configuration file, or else open",
+    )
+    add(
+        "--names-are-proved",
+        nargs="?",
+        const="true",
+        default="false",
+        help=f"count units for whom their annotation {SUBMITTED_BY} names, and trust no label:"
+        " admission policies deny false names, as with the chart's admissionPolicy.users"
+        " (default: %(default)s)",
     )
     add(
         "--audit-repair",

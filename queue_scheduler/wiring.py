@@ -651,6 +651,7 @@ def _engine_settings(flags: Flags, configuration: KoordQueueConfiguration) -> En
         oversell_rate=str(flags.oversell_rate),
         checks_available_quota=flags.checks_available_quota,
         checks_namespaces=named is QuotaNamespaces.LISTED,
+        names_are_proved=flags.names_are_proved,
         strict=flags.strict,
         queue_namespace=flags.queue_namespace,
     )

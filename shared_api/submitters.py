@@ -18,6 +18,12 @@ NAMESPACE_USER: Final = "namespace:"
 admission policies refuse such names."""
 
 
+NAMES_NOT_PROVED: Final = (
+    f"names of users are not proved: limits and shares count for whom the label {USER} names, which"
+    " anybody who may create jobs can write (the chart's value admissionPolicy.users proves them)"
+)
+
+
 class Submitter(NamedTuple):
     """Who submitted a job.
 
@@ -33,6 +39,24 @@ class Submitter(NamedTuple):
 def namespace_submitter(namespace: str) -> Submitter:
     """Return the submitter that all objects of a namespace count for that name nobody."""
     return Submitter(NAMESPACE_USER + namespace, "")
+
+
+def problems_of_names(*, are_used: bool, are_proved: bool) -> tuple[str, ...]:
+    """Return what is wrong with the names of users, as sentences for administrators.
+
+    Args:
+        are_used: Whether anything counts by user or group: where nothing does, nothing is wrong.
+        are_proved: Whether the API server proves names.
+    """
+    return (NAMES_NOT_PROVED,) if are_used and not are_proved else ()
+
+
+def submitter_name(labels: Mapping[str, str], annotations: Mapping[str, str]) -> str:
+    """Return who submitted an object, as it says itself, to show and to search; "": nobody.
+
+    The exact name, if a label cannot hold it, else the label: that may be a hash.
+    """
+    return labels.get(USER, "") or annotations.get(SUBMITTED_BY, "")
 
 
 def read_submitter(

@@ -25,7 +25,8 @@ from koord_queue.show.unit_rows import (
     table_of,
 )
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.well_known_labels import USER
+from shared_api.submitters import submitter_name
+from shared_api.well_known_labels import SUBMITTED_BY, USER
 
 if TYPE_CHECKING:
     from koord_queue.session.session import Session
@@ -41,7 +42,7 @@ class Wanted(NamedTuple):
     Attributes:
         namespace: None: all.
         selector: As kubectl takes it; None: all.
-        user: Value of the user's label; None: of all.
+        user: Who has submitted it; None: all.
         ended: Whether those that have finished are listed, and only these.
     """
 
@@ -54,7 +55,7 @@ class Wanted(NamedTuple):
 @click.command()
 @click.option("-A", "--all-namespaces", is_flag=True, help="Of all namespaces.")
 @click.option("-l", "--selector", metavar="LABELS", help="Only with these labels: team=a,stage!=b.")
-@click.option("--mine", is_flag=True, help="Only your own, by the label koord-queue/user.")
+@click.option("--mine", is_flag=True, help=f"Only your own, by the label {USER}.")
 @click.option(
     "--finished",
     is_flag=True,
@@ -225,8 +226,11 @@ class _View:
     def _nothing(self) -> str:
         where = "any namespace" if self._wanted.namespace is None else self._wanted.namespace
         if self._wanted.user is not None:
-            label = f"{USER}={self._wanted.user}"
-            return f"no unit in {where} has the label {label}; a job names its user by that label"
+            name = self._wanted.user
+            return (
+                f"no unit in {where} has the label {USER}={name}, or without it the annotation"
+                f" {SUBMITTED_BY}; a job names its user by these"
+            )
         text = f"no unit in {where} {'has ended' if self._wanted.ended else 'waits or runs'}"
         is_chosen = self._wanted.namespace is None or self._session.choice.namespace
         return text if is_chosen else f"{text}; -A looks in all namespaces"
@@ -257,7 +261,8 @@ def _key(unit: QueueUnit) -> tuple[str, str]:
 
 
 def _is_wanted(unit: QueueUnit, wanted: Wanted) -> bool:
-    is_of_user = wanted.user is None or unit.metadata.labels.get(USER) == wanted.user
+    meta = unit.metadata
+    is_of_user = wanted.user in {None, submitter_name(meta.labels, meta.annotations)}
     return is_of_user and UnitRow(unit).has_ended == wanted.ended
 
 

@@ -12,7 +12,8 @@ from shared_api.lifecycle import LifecycleState, lifecycle_state
 from shared_api.objects.meta import Condition, find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import Phase, is_final
-from shared_api.well_known_labels import USER, read_quota_name
+from shared_api.submitters import submitter_name
+from shared_api.well_known_labels import read_quota_name
 
 COLUMNS: Final = ("NAME", "JOB", "QUEUE", "STATE", "POS", "STARTS", "AGE", "REASON")
 WIDE_COLUMNS: Final = (
@@ -134,7 +135,7 @@ class UnitRow(NamedTuple):
             unit.status.phase,
             str(unit.spec.priority),
             read_quota_name(labels) or "",
-            labels.get(USER, ""),
+            submitter_name(labels, unit.metadata.annotations),
         ]
         return [*cells, *more, self.reason, self.message]
 

@@ -51,6 +51,7 @@ from shared_api.well_known_labels import (
     SCHEDULE_ADMISSION,
     STAMPED_PREEMPTIBLE,
     STAMPED_QUOTA,
+    SUBMITTED_BY,
     read_queue_name,
     spellings,
 )
@@ -276,6 +277,9 @@ def gather_pods(
     ordered = in_order(pods)
     meta = ordered[0].metadata
     annotations = {k: v for k, v in meta.annotations.items() if k not in _OWN_MARKS}
+    if len({pod.metadata.annotations.get(SUBMITTED_BY) for pod in ordered}) > 1:
+        # Whoever may create pods may add one to a group of another: then nobody has submitted it.
+        annotations.pop(SUBMITTED_BY, None)
     return PodGroup(
         metadata=ObjectMeta(
             name=name,

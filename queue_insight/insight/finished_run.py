@@ -11,8 +11,8 @@ from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import PODS_READY, Phase
 from shared_api.resource_list import Amounts
+from shared_api.submitters import submitter_name
 from shared_api.timestamps import read_seconds
-from shared_api.well_known_labels import USER
 
 
 class FinishedRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -57,7 +57,7 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def user_of(unit: QueueUnit) -> str:
     """Return who submitted a unit's job; "" if it does not say."""
-    return unit.metadata.labels.get(USER, "")
+    return submitter_name(unit.metadata.labels, unit.metadata.annotations)
 
 
 def running_since(unit: QueueUnit) -> float | None:

@@ -44,7 +44,10 @@ OPTIONS: Final[Mapping[str, tuple[str, type]]] = {
 """Settings of all queues: the annotation that each is, and its type."""
 
 FIXED: Final = frozenset(
-    {"apiVersion", "kind", "plugins", "pluginConfigs", "quotaNamespaces", "strict", "oversellRate"}
+    {
+        *("apiVersion", "kind", "plugins", "pluginConfigs", "quotaNamespaces", "namesAreProved"),
+        *("strict", "oversellRate"),
+    }
 )
 """Settings of the process that a copy of the engine is built with."""
 

@@ -122,6 +122,7 @@ class Engine:
         rounds: The eviction rounds.
         nominations: The units for which rounds keep room.
         candidates: Which units may be evicted for another.
+        names_are_proved: Whether the API server proves who submits jobs.
     """
 
     def __init__(
@@ -131,6 +132,8 @@ class Engine:
         strict: StrictMode = NOT_STRICT,
         protect_seconds: float = 0.0,
         queue_namespace: str = DEFAULT_QUEUE_NAMESPACE,
+        *,
+        names_are_proved: bool = False,
     ) -> None:
         """Start with no facts.
 
@@ -140,7 +143,9 @@ class Engine:
             strict: In which queues nodes are requested before a unit may start.
             protect_seconds: How long after its admission a unit is not evicted for another.
             queue_namespace: The namespace of the queues, for events on them.
+            names_are_proved: Whether the API server proves who submits jobs.
         """
+        self.names_are_proved = names_are_proved
         units = UnitCache(plugins, queue_namespace)
         backfill = Backfill(units, plugins)
         rounds = PreemptionRounds(units, plugins, protect_seconds)
@@ -598,7 +603,7 @@ class Engine:
     def fork(self) -> Engine:
         """Return an independent engine with the same state; copies containers, not units."""
         parts = self._parts.fork()
-        twin = Engine(parts.plugins, ())
+        twin = Engine(parts.plugins, (), names_are_proved=self.names_are_proved)
         twin._take_over(parts)
         twin.objects = self.objects.copy()
         if parts.plugins.without_fork:

@@ -17,6 +17,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
         oversell_rate: The factor on limits, as a fraction: "5/4".
         checks_available_quota: The gate ElasticQuotaTreeCheckAvailableQuota.
         checks_namespaces: Whether quota or namespace must list the other.
+        names_are_proved: Whether the API server proves who submits jobs.
         strict: Which queues are strict.
         queue_namespace: The namespace of the queues.
     """
@@ -25,5 +26,6 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     oversell_rate: str = "1"
     checks_available_quota: bool = False
     checks_namespaces: bool = False
+    names_are_proved: bool = False
     strict: StrictMode = NOT_STRICT
     queue_namespace: str = DEFAULT_QUEUE_NAMESPACE

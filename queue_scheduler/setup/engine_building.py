@@ -32,4 +32,5 @@ def build_engine(settings: EngineSettings, handle: Handle) -> Engine:
         settings.strict,
         settings.configuration.protect_seconds,
         settings.queue_namespace,
+        names_are_proved=settings.names_are_proved,
     )

@@ -77,7 +77,7 @@ def test_the_schedulers_rules_follow_its_plugins() -> None:
 def test_the_controllers_rules() -> None:
     objects = render()
     assert lines(rules_of(objects, "ClusterRole", "koord-queue-controllers")) == {
-        "queueunits.scheduling.x-k8s.io: create delete get list patch release watch",
+        "queueunits.scheduling.x-k8s.io: create delete get list patch release submit-for watch",
         "queueunits/status.scheduling.x-k8s.io: patch",
         f"elasticquotas.scheduling.sigs.k8s.io: {READS}",
         f"namespaces: {READS}",

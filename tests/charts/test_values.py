@@ -98,6 +98,7 @@ def test_a_link_of_the_page_is_of_http_or_https() -> None:
         ({"quotaNamespaces": "some"}, "/quotaNamespaces"),
         ({"pluginConfigs": {"quotaNamespaces": "some"}}, "/pluginConfigs/quotaNamespaces"),
         ({"admissionPolicy": {"guardRelease": "yes"}}, "/admissionPolicy/guardRelease"),
+        ({"admissionPolicy": {"users": "auto"}}, "/admissionPolicy/users"),
         ({"admissionPolicy": {"quotasFrom": ["Not_One"]}}, "/admissionPolicy/quotasFrom/0"),
         ({"scheduler": {"auditRepair": "no"}}, "/scheduler/auditRepair"),
         (
@@ -321,6 +322,8 @@ def test_upstreams_own_values_cause_only_relevant_notes() -> None:
             {"quotaNamespaces": "listed", "admissionPolicy": {"quotasFrom": ["q"]}},
             "This does not restrict bare pods",
         ),
+        ({"admissionPolicy": {"users": True}}, "so jobs do not get the\nname of who creates them"),
+        ({"admissionPolicy": {"users": True}, "rbac": {"create": False}}, "controllers that\nverb"),
         ({"extension": {"batchjob": {"enable": False}}}, "none: no extension is enabled"),
         (values_with("ray"), "RayJob (ray.io/v1), with shutdownAfterJobFinishes"),
         (values_with("spark"), "held only if they are created suspended, since this cluster"),

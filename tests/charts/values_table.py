@@ -231,7 +231,7 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
             "config": {"admissionPreview": True, "reservations": {"nodeBlacklist": "ops/bad"}}
         },
         "quotaNamespaces": "listed",
-        "admissionPolicy": {"quotasFrom": ["quotas"], "growth": True},
+        "admissionPolicy": {"quotasFrom": ["quotas"], "growth": True, "users": True},
         "strictDequeue": {"enabled": True},
     },
     "all containers of the scheduler": {

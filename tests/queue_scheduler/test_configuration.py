@@ -154,6 +154,19 @@ def test_an_invalid_rate(text: str) -> None:
         parse_rate(text)
 
 
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [
+        ([], False),
+        (["--names-are-proved"], True),
+        (["--names-are-proved=true"], True),
+        (["--names-are-proved=false"], False),
+    ],
+)
+def test_whether_names_are_proved(given: list[str], want: bool) -> None:
+    assert parse_flags(given).names_are_proved is want
+
+
 def test_an_unknown_flag_exits_with_2() -> None:
     with pytest.raises(SystemExit) as caught:
         parse_flags(["--debug-adress=:1"])

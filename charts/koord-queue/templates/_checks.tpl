@@ -47,6 +47,7 @@ cluster.
 {{- include "koord-queue.checkPlugins" . }}
 {{- include "koord-queue.checkParking" . }}
 {{- include "koord-queue.checkGrowth" . }}
+{{- include "koord-queue.checkUsers" . }}
 {{- if and .Values.debugApi.expose (not .Values.debugApi.tls.secretName) }}
 {{- fail "debugApi.expose needs debugApi.tls.secretName: bearer tokens are sent to it" }}
 {{- end }}

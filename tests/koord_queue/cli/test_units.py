@@ -14,10 +14,12 @@ from koord_queue.reach.questions import BASE, Question
 from koord_queue.reach.sources import AggregatedApi
 from shared_api.client.transport import Response
 from shared_api.testing.object_builders import queue_unit_body
+from shared_api.well_known_labels import SUBMITTED_BY, USER
 from tests.koord_queue.cli.played_answers import run
 from tests.koord_queue.reach.test_cluster import Server
 from tests.koord_queue.session.played_session import PlayedSession
 
+RUNNER: Final = "system:serviceaccount:team-a:runner"
 PLACES: Final = [
     Pending("default", "a", "team", 3, "2026-11-26T12:00:00Z"),
     Pending("default", "b", "team", 1, "2026-11-26T13:00:00Z"),
@@ -75,3 +77,26 @@ def test_objects_are_sorted_as_the_table_is(
         got = [each["metadata"]["name"] for each in json.loads("\n".join(got))["items"]]
     assert "".join(each.rpartition("/")[2] for each in got) == want
     assert places.asked == asked
+
+
+@pytest.mark.parametrize(
+    ("name", "want"),
+    [
+        pytest.param("ann", ["queueunit.scheduling.x-k8s.io/a"], id="by the label"),
+        pytest.param(RUNNER, ["queueunit.scheduling.x-k8s.io/b"], id="a name that fits in none"),
+    ],
+)
+def test_ones_own_units_are_found_by_name(
+    monkeypatch: pytest.MonkeyPatch, name: str, want: list[str]
+) -> None:
+    session = PlayedSession()
+    named = {
+        "a": {"labels": {USER: "ann"}, "annotations": {SUBMITTED_BY: "ann"}},
+        "b": {"annotations": {SUBMITTED_BY: RUNNER}},
+        "c": {"labels": {USER: "bob"}},
+    }
+    session.server.direct.create_all(
+        queue_unit_body(unit, metadata=metadata) for unit, metadata in named.items()
+    )
+    monkeypatch.setattr("koord_queue.cli.units._own_name", lambda _: name)
+    assert run(units, session, form="name", sort_by=None, **{**GIVEN, "mine": True}) == want

@@ -100,3 +100,28 @@ def test_an_admitted_unit_keeps_its_labels() -> None:
 def test_the_note_cannot_be_set_on_a_job() -> None:
     of = facts(annotations={COPIED: "theirs"})
     assert COPIED not in made(of, "Enqueued").metadata.annotations
+
+
+def submitted(by: str, *, user: str = "ann", group: str = "vision") -> JobFacts:
+    of = job(**{"koord-queue/user": user, "koord-queue/group": group})
+    meta = msgspec.structs.replace(of.metadata, annotations={"koord-queue/submitted-by": by})
+    return msgspec.structs.replace(of, metadata=meta)
+
+
+def test_a_unit_says_who_submitted_its_job() -> None:
+    unit = made(submitted("ann"), "Enqueued")
+    labels = {key: unit.metadata.labels[key] for key in ("koord-queue/user", "koord-queue/group")}
+    assert labels == {"koord-queue/user": "ann", "koord-queue/group": "vision"}
+    assert unit.metadata.annotations["koord-queue/submitted-by"] == "ann"
+
+
+def test_while_it_waits_it_says_what_its_job_says() -> None:
+    """So a name that was written by hand, or noted before the job's, does not stay."""
+    unit = made(submitted("bob", user="bob", group="speech"), "Enqueued")
+    assert metadata(submitted("ann"), unit) == {
+        "labels": {"koord-queue/user": "ann", "koord-queue/group": "vision"},
+        "annotations": {"koord-queue/submitted-by": "ann"},
+    }
+    gone = metadata(job(), unit)
+    assert gone["annotations"] == {"koord-queue/submitted-by": None}
+    assert gone["labels"] == {"koord-queue/user": None, "koord-queue/group": None}

@@ -19,6 +19,7 @@ from queue_controllers.jobframework.pod_template import ScheduledPod
 from tests.queue_controllers.pod_kit import GATE, QUEUE, build_pod
 
 GROUPS = PodGroupAdapter()
+BY = "koord-queue/submitted-by"
 
 
 class TestWhoTakesPart:
@@ -64,6 +65,22 @@ def test_a_group_is_as_old_as_its_oldest_pod_and_has_the_first_ones_labels() -> 
     assert group.metadata.labels == {QUEUE: "gold", "x": "1"}
     assert group.metadata.generation == 2
     assert group.metadata.deletion_timestamp is None
+
+
+@pytest.mark.parametrize(
+    ("others", "want"),
+    [
+        pytest.param([{BY: "ann"}], "ann", id="all of one user"),
+        pytest.param([{BY: "ann"}, {BY: "bob"}], None, id="one of another user"),
+        pytest.param([{}], None, id="one of nobody"),
+    ],
+)
+def test_who_submitted_a_group_is_whoever_created_all_its_pods(
+    others: list[dict[str, str]], want: str | None
+) -> None:
+    pods = [build_pod(f"p-{at}", second=at, annotations=each) for at, each in enumerate(others, 1)]
+    group = GROUPS.gather("g", [build_pod("p-0", second=0, annotations={BY: "ann"}), *pods])
+    assert group.metadata.annotations.get(BY) == want
 
 
 def test_the_uid_of_a_group_is_its_names() -> None:

@@ -11,7 +11,7 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.object_builders import queue_unit_body, to_struct, with_status
 from shared_api.testing.virtual_clock import EPOCH
 from shared_api.timestamps import rfc3339
-from shared_api.well_known_labels import QUOTA_NAME, USER
+from shared_api.well_known_labels import QUOTA_NAME, SUBMITTED_BY, USER
 from tests.queue_scheduler.shell_kit import ShellKit
 
 NOW: Final = EPOCH.timestamp()
@@ -30,12 +30,15 @@ def tell_unit(
     **spec: Any,
 ) -> None:
     """Tell the engine of a unit in a phase; "": it has no status yet."""
-    labels = {QUOTA_NAME: quota, USER: user} if user else {QUOTA_NAME: quota}
+    # As the API server names users: no label can hold the name of a service account.
+    names = {SUBMITTED_BY: user} if user else {}
+    labels = {QUOTA_NAME: quota, **({USER: user} if user and ":" not in user else {})}
     meta = {
         "uid": f"uid-{namespace}-{name}",
         "resourceVersion": str(next(_versions)),
         "creationTimestamp": created,
         "labels": labels,
+        "annotations": names,
     }
     spec.setdefault("consumerRef", {"kind": "Job", "name": f"work-{name}"})
     body = queue_unit_body(

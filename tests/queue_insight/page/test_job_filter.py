@@ -12,6 +12,8 @@ from shared_api.question_errors import QuestionError
 from tests.queue_insight.page.job_kit import NOW, run, tell_unit
 from tests.queue_scheduler.shell_kit import ShellKit
 
+RUNNER = "system:serviceaccount:team-a:runner"
+
 
 @pytest.fixture
 def jobs(kit: ShellKit) -> list[Job]:
@@ -21,7 +23,7 @@ def jobs(kit: ShellKit) -> list[Job]:
     tell_unit(kit, "starts", "Dequeued", user="bob", created="2026-01-01T00:00:04Z")
     tell_unit(kit, "runs", "Running", user="bob", namespace="b", created="2026-01-01T00:00:03Z")
     tell_unit(kit, "books", "Reserved", quota="team-b", created="2026-01-01T00:00:02Z")
-    tell_unit(kit, "idle", active=False, created="2026-01-01T00:00:01Z")
+    tell_unit(kit, "idle", active=False, user=RUNNER, created="2026-01-01T00:00:01Z")
     units = [job_of_record(each.key, each) for each in kit.shared.fork().units]
     ended = job_of_run(run("failed", user="annette", ended_by="failed"))
     assert ended is not None
@@ -39,7 +41,9 @@ def names(jobs: list[Job]) -> list[str]:
         ("user:ann", {"waits", "failed"}),
         ("user=ann", {"waits"}),
         ("USER=ANN", {"waits"}),
-        ("user=", {"books", "idle"}),
+        ("user=", {"books"}),
+        (f"user={RUNNER}", {"idle"}),
+        ("user:serviceaccount:team-a", {"idle"}),
         ("bob", {"starts", "runs"}),
         ("work-wa", {"waits"}),
         ("default bob", {"starts"}),

@@ -120,6 +120,10 @@ WRONG = [
         Edit(kind="SchedulerSettings", patch={"pluginConfigs": {}}),
         "patch.pluginConfigs: a copy of the engine keeps it",
     ),
+    (
+        Edit(kind="SchedulerSettings", patch={"namesAreProved": True}),
+        "patch.namesAreProved: a copy of the engine keeps it",
+    ),
     (Edit(kind="SchedulerSettings", patch={"speed": 1}), "patch.speed: is no setting; there are"),
     (
         Edit(kind="SchedulerSettings", patch={"backfill": "yes"}),

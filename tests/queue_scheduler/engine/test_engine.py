@@ -11,6 +11,7 @@ from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Dequeue, Grant, Reason, Refusal, Refused, Rest
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.unit_questions import refusal_of_unit
+from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import DEFAULT_REQUIREMENT, QueueUnit
@@ -339,6 +340,12 @@ class Forgetful(Moody):
 
     def class_key(self, unit: QueueUnit) -> Hashable:
         return unit.metadata.labels.get(PREEMPTIBLE)
+
+
+def test_a_fork_trusts_the_same_names() -> None:
+    engine = Engine(PluginRunner([]), (), names_are_proved=True)
+    assert engine.fork().names_are_proved
+    assert not Engine(PluginRunner([]), ()).fork().names_are_proved
 
 
 def test_a_fork_without_a_plugin_forgets_its_refusals() -> None:
