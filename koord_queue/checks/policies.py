@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from koord_queue.checks.facts import Answer, Facts, Json, list_of, part, some, text_of
+from koord_queue.checks.facts import (
+    Answer,
+    Facts,
+    Json,
+    containers_of,
+    flag_of,
+    list_of,
+    part,
+    some,
+    text_of,
+)
 from koord_queue.checks.findings import Finding, ok, unknown, warning
 
 _KINDS = {"validating": "ValidatingAdmissionPolicy", "mutating": "MutatingAdmissionPolicy"}
 _PAGE = "docs/jobs.md, Who may resume a job"
+_PROVING = "-prove-submitters"
+"""End of the name of the policy that denies false names of users."""
 
 
 def check_policies(facts: Facts) -> Iterator[Finding]:
@@ -27,6 +39,8 @@ def check_policies(facts: Facts) -> Iterator[Finding]:
         names += [text_of(each, "metadata", "name") for each in policies.items]
         for policy in policies.items:
             bad += _judge_policy(policy, _KINDS[kind], bindings)
+        if kind == "validating":
+            bad += _judge_names(facts, names)
     yield from bad
     if not bad and names:
         yield ok("policies", f"in effect: {some(names, most=4)}")
@@ -47,6 +61,18 @@ def _judge_policy(policy: Json, kind: str, bindings: Answer) -> Iterator[Finding
         text = f"{name}: {text_of(each, 'fieldRef')}: {text_of(each, 'warning')}"
         fix = f"kubectl describe {kind.lower()} {name}"
         yield warning("policies", " ".join(text.split()), fix)
+
+
+def _judge_names(facts: Facts, policies: list[str]) -> Iterator[Finding]:
+    """Yield that the scheduler trusts names of users which nobody proves."""
+    trusts = any(
+        flag_of(container, "--names-are-proved") == "true"
+        for each in facts.deployments.items
+        for container in containers_of(each)
+    )
+    if trusts and not any(each.endswith(_PROVING) for each in policies):
+        text = "users may submit jobs as others: the scheduler trusts names that no policy proves"
+        yield warning("policies", text, "helm upgrade with admissionPolicy.users=true, or false")
 
 
 def _denies(binding: Json) -> bool:

@@ -46,7 +46,7 @@ def covered(policy: Json) -> set[str]:
 
 def test_nothing_is_proved_by_default() -> None:
     assert policies({}) == {}
-    assert "--names-are-proved" not in containers({})["scheduler"]["args"]
+    assert "--names-are-proved=true" not in containers({})["scheduler"]["args"]
 
 
 def test_each_policy_is_bound_and_the_scheduler_trusts_it() -> None:
@@ -55,7 +55,7 @@ def test_each_policy_is_bound_and_the_scheduler_trusts_it() -> None:
     for kind, names in NAMES.items():
         bindings = of_kind(objects, f"{kind}Binding").values()
         assert {each["spec"]["policyName"] for each in bindings} >= names
-    assert "--names-are-proved" in containers(ALL)["scheduler"]["args"]
+    assert "--names-are-proved=true" in containers(ALL)["scheduler"]["args"]
 
 
 def test_all_kinds_that_are_queued_are_covered() -> None:

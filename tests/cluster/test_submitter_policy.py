@@ -6,7 +6,7 @@ gives where users may write them. Writes are dry runs, except of what a test cha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -14,10 +14,10 @@ from typing import Any, Final
 import pytest
 
 from shared_api.submitters import Submitter, read_submitter
-from tests.charts.render import NAMESPACE, as_manifest, render, rights
+from tests.charts.render import as_manifest, render, rights
 from tests.charts.values_table import GATED, SWITCHES, WIDGET, values_with
 from tests.cluster.kind_kit import ADAPTERS, SERVED, body_of, install, path_of
-from tests.cluster.queue_world import MERGE, UNITS
+from tests.cluster.queue_world import MERGE, UNITS, QueueWorld
 from tests.cluster.rbac_objects import binding, role
 from tests.cluster.test_admission_policy import PLAIN, WIDGET_CRD
 from tests.cluster.test_release_policy import EDIT, JSON_PATCH
@@ -39,7 +39,7 @@ TRUSTED: Final = "system:serviceaccount:argo:controller"
 CRON: Final = "system:serviceaccount:kube-system:cronjob-controller"
 SETS: Final = "system:serviceaccount:kube-system:replicaset-controller"
 TENANT: Final = "system:serviceaccount:kube-system:of-a-tenant"
-USERS: Final = {
+USERS: Final[dict[str, Sequence[str]]] = {
     **{name: [] for name in (BOB, CONTROLLERS, BOSS, FALSE_NAMESPACE, RUNNER, OPERATOR, TRUSTED)},
     **{name: [] for name in (CRON, SETS, TENANT)},
     ANN: ["vision", "oidc:speech"],
@@ -69,24 +69,28 @@ every_kind = pytest.mark.parametrize("key", SERVED)
 
 
 @pytest.fixture(scope="module")
-def plane(controlplane_binaries: Path) -> Iterator[ControlPlane]:
+def world(controlplane_binaries: Path) -> Iterator[QueueWorld]:
     """All kinds are served and enabled, and the policies for users in force."""
-    with ControlPlane(controlplane_binaries, controller_manager=True, users=USERS) as running:
-        for name in (NAMESPACE, PLAIN, OTHER, "ray-system"):
-            running.kubectl("create", "namespace", name)
-        install(running, *SERVED)
-        units = Path("crds")
-        running.apply(units)
-        rendered = render(VALUES)
-        policies = [each for each in rendered if is_about_users(each)]
+    with QueueWorld(controlplane_binaries, jobs=True, users=USERS) as running:
+        plane = running.plane
+        for name in (PLAIN, OTHER):
+            plane.kubectl("create", "namespace", name)
+        install(plane, *SERVED)
+        policies = [each for each in render(VALUES) if is_about_users(each)]
         crds = [WIDGET_CRD, *SCHEDULES.values()]
         given = [*crds, *rights("controllers", user=CONTROLLERS, values=VALUES), *roles()]
         manifest = as_manifest([*given, *policies])
-        running.kubectl("apply", "--server-side", "--filename", "-", input=manifest)
+        plane.kubectl("apply", "--server-side", "--filename", "-", input=manifest)
         for key in SERVED:
-            until(partial(is_in_force, running, key))
-        until(lambda: are_templates_judged(running))
+            until(partial(is_in_force, plane, path_of(ADAPTERS[key].kind, PLAIN), body_of(key)))
+        until(partial(is_in_force, plane, UNITS.format(PLAIN), unit()))
+        until(lambda: are_templates_judged(plane))
         yield running
+
+
+@pytest.fixture
+def plane(world: QueueWorld) -> ControlPlane:
+    return world.plane
 
 
 def is_about_users(policy: Json) -> bool:
@@ -112,15 +116,15 @@ def roles() -> list[Json]:
 EDITORS: Final = (ANN, BOB, RUNNER, FALSE_NAMESPACE)
 
 
-def is_in_force(plane: ControlPlane, key: str) -> bool:
-    path = path_of(ADAPTERS[key].kind, PLAIN)
+def is_in_force(plane: ControlPlane, path: str, body: Json) -> bool:
     try:
-        is_named = name_of(send(plane, ANN, path, body_of(key))) == ANN
+        is_named = name_of(send(plane, ANN, path, body)) == ANN
     except ApiError as error:
         if error.status != UNAVAILABLE:
             raise
+        # What the policies match waits for the server to know its kind.
         return False
-    return is_named and bool(refusal(plane, ANN, path, named(body_of(key), by=BOB)))
+    return is_named and bool(refusal(plane, ANN, path, named(body, by=BOB)))
 
 
 def are_templates_judged(plane: ControlPlane) -> bool:
@@ -259,7 +263,6 @@ def test_a_service_account_is_named_without_a_label(plane: ControlPlane) -> None
     made = send(plane, RUNNER, JOBS, body_of("job"))
     assert submitter_of(made).user == RUNNER
     assert LABEL not in made["metadata"].get("labels", {})
-    assert refusal(plane, RUNNER, JOBS, named(body_of("job"), user=ANN))
 
 
 def test_units_and_pods_are_named_too(plane: ControlPlane) -> None:
@@ -420,6 +423,15 @@ def test_what_operators_copy_counts_for_the_namespace(plane: ControlPlane) -> No
     assert submitter_of(send(plane, OPERATOR, path, own)) == NAMESPACE_COUNTS
 
 
+def test_an_operator_in_the_namespace_is_itself_whatever_it_copies(plane: ControlPlane) -> None:
+    """Whoever has `edit` there may act as its service account: it can be nobody else."""
+    path = path_of(ADAPTERS["raycluster"].kind, PLAIN)
+    for names in ({"by": ANN, "user": ANN, "group": "vision"}, {"user": ANN}, {"group": "vision"}):
+        made = send(plane, RUNNER, path, named(body_of("raycluster"), **names))
+        assert submitter_of(made) == Submitter(RUNNER, ""), names
+        assert not {LABEL, GROUP} & made["metadata"].get("labels", {}).keys()
+
+
 def test_the_verb_is_given_for_one_namespace(plane: ControlPlane) -> None:
     body = named(body_of("job"), by=BOB)
     assert submitter_of(send(plane, TRUSTED, JOBS, body)).user == BOB
@@ -543,3 +555,16 @@ def test_the_api_server_finds_no_wrong_types_in_a_policy(plane: ControlPlane, na
     there = f"{path}/koord-queue-{name}"
     until(lambda: "typeChecking" in plane.client_for().request("GET", there).get("status", {}))
     assert plane.client_for().request("GET", there)["status"]["typeChecking"] == {}
+
+
+def test_the_unit_says_what_its_job_says(world: QueueWorld) -> None:
+    """The last test of this module: the controllers run, with the rights that the chart gives."""
+    world.start_controllers("--leader-elect=false", user=CONTROLLERS)
+    held = body_of("job", labels=QUEUE)
+    held["spec"]["suspend"] = True
+    wanted = {ANN: ANN, RUNNER: RUNNER, OPERATOR: NAMESPACE_COUNTS.user}
+    for user, want in wanted.items():
+        name = make(world.plane, user, JOBS, held).rpartition("/")[2]
+        there = f"{UNITS.format(PLAIN)}/{name}"
+        made = until(partial(world.api.find, there))
+        assert submitter_of(made).user == want

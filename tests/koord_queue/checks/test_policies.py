@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from koord_queue.checks.facts import Answer
-from tests.koord_queue.checks.healthy import finding_texts, found, listed, named
+from tests.koord_queue.checks.healthy import deployment, finding_texts, found, listed, named
 
 POLICY = "koord-queue-release-jobs"
+PROOF = "koord-queue-prove-submitters"
 TYPO = {"fieldRef": "spec.validations[0]", "warning": "no such\nfield"}
+TRUSTS = listed(deployment("scheduler", "--names-are-proved=true"))
 REFUSED = Answer(right="list validatingadmissionpolicies")
 
 
@@ -51,6 +53,21 @@ def bound(*actions: str, to: str = POLICY) -> Answer:
             {"validating": listed()},
             "warning: the chart's are not installed: others may resume jobs ahead of their turn",
             id="none is installed",
+        ),
+        pytest.param(
+            {"deployments": TRUSTS},
+            "warning: users may submit jobs as others: the scheduler trusts names that no policy"
+            " proves",
+            id="names are trusted without proof",
+        ),
+        pytest.param(
+            {
+                "deployments": TRUSTS,
+                "validating": listed(named(PROOF)),
+                "validating_bindings": bound("Deny", to=PROOF),
+            },
+            f"ok: in effect: {PROOF}",
+            id="names are proved",
         ),
         pytest.param(
             {"validating": REFUSED},
