@@ -114,7 +114,7 @@ def _worlds(
             raise TraceError(f"there is no policy {name}; known: {', '.join(known)}")
         yield name or command.AS_CONFIGURED, with_fields(world, policy=name)
     for name, each in others.items():
-        objects = with_fields(world.objects, quotas=each.quotas, nodes=each.nodes)
+        objects = with_fields(each, queues=world.objects.queues)
         yield name, with_fields(world, policy=policies[0], objects=objects)
 
 

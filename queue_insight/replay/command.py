@@ -14,7 +14,7 @@ from queue_insight.replay.html_report import build_page
 from queue_insight.replay.jobs import Trace, TraceError
 from queue_insight.replay.margins import raise_quota
 from queue_insight.replay.progress import Progress
-from queue_insight.replay.quota_files import Objects, read_queues, read_quotas
+from queue_insight.replay.quota_files import read_queues, read_quotas
 from queue_insight.replay.replay_run import Outcome, Settings, replay
 from queue_insight.replay.replayed_world import World, policy_names
 from queue_insight.replay.report import Json, build_report, describe_margin, to_bytes
@@ -165,7 +165,7 @@ def _read_other(world: World, name: str) -> tuple[str, World]:
     path = Path(name)
     if path.is_file():
         other = read_quotas(path)
-        objects = Objects(quotas=other.quotas, nodes=other.nodes, queues=world.objects.queues)
+        objects = replace(other, queues=world.objects.queues)
         return path.name, replace(world, objects=objects)
     _check_policy("--compare", name)
     return name, replace(world, policy=name)

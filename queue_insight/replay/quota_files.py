@@ -12,16 +12,18 @@ from msgspec.structs import replace
 
 from queue_insight.replay.jobs import TraceError
 from queue_insight.replay.trace_files import read_bytes
+from queue_scheduler.tenants.limit_reading import LimitError, read_limits
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.meta import ObjectMeta, Uid
 from shared_api.objects.node import Node
 from shared_api.objects.queue import Queue
+from shared_api.objects.quota_policy import QuotaPolicy
 from shared_api.objects.resource_quota import ResourceQuota
 from shared_api.program_flags import StrictLoader
 
 Quota = ElasticQuota | ElasticQuotaTree | ResourceQuota
-ObjectT = TypeVar("ObjectT", bound=Quota | Node | Queue)
+ObjectT = TypeVar("ObjectT", bound=Quota | QuotaPolicy | Node | Queue)
 
 QUOTA_KINDS: Final[dict[str, type[Quota]]] = {
     "ElasticQuota": ElasticQuota,
@@ -36,30 +38,44 @@ class Objects(msgspec.Struct, frozen=True, kw_only=True):
     """What the files say, each in the order of its file."""
 
     quotas: tuple[Quota, ...] = ()
+    policies: tuple[QuotaPolicy, ...] = ()
     queues: tuple[Queue, ...] = ()
     nodes: tuple[Node, ...] = ()
 
 
 def read_quotas(path: Path) -> Objects:
-    """Return the quotas of a file, and its nodes, which say how much there is of a resource.
+    """Return the quotas of a file, their policies, and its nodes, which say how much there is.
 
     Raises:
         TraceError: It cannot be read, has another kind, or has no quota.
     """
     quotas: list[Quota] = []
+    policies: list[QuotaPolicy] = []
     nodes: list[Node] = []
     for place, body in read_documents(path):
         kind = body.get("kind")
         if kind == "Node":
             nodes.append(_convert(place, body, Node))
+        elif kind == "QuotaPolicy":
+            policies.append(_read_policy(place, body))
         elif kind in QUOTA_KINDS:
             quotas.append(_convert(place, body, QUOTA_KINDS[kind]))
         else:
-            kinds = ", ".join(QUOTA_KINDS)
-            raise TraceError(f"{place}: kind is {kind!r}, want one of {kinds}, Node; {LOOK}")
+            kinds = ", ".join((*QUOTA_KINDS, "QuotaPolicy", "Node"))
+            raise TraceError(f"{place}: kind is {kind!r}, want one of {kinds}; {LOOK}")
     if not quotas:
         raise TraceError(f"{path}: it has no quota; {LOOK}")
-    return Objects(quotas=tuple(quotas), nodes=tuple(nodes))
+    return Objects(quotas=tuple(quotas), policies=tuple(policies), nodes=tuple(nodes))
+
+
+def _read_policy(place: str, body: dict[str, Any]) -> QuotaPolicy:
+    """Return a policy, if its limits can be read."""
+    policy = _convert(place, body, QuotaPolicy)
+    try:
+        read_limits(policy.spec.user_limits, policy.metadata.name)
+    except LimitError as error:
+        raise TraceError(f"{place}: {error}; {LOOK}") from error
+    return policy
 
 
 def read_queues(path: Path) -> tuple[Queue, ...]:

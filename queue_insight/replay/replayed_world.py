@@ -84,6 +84,10 @@ def build_engine(world: World) -> Engine:
     engine = Engine(PluginRunner(plugins), load_policies(), protect_seconds=protect_seconds)
     for quota in world.objects.quotas:
         engine.on_quota(quota)
+    for policy in world.objects.policies:
+        # Those of the file count, in whichever namespace the cluster has its queues.
+        place = replace(policy.metadata, namespace=engine.policies.namespace)
+        engine.on_quota_policy(replace(policy, metadata=place))
     for node in world.objects.nodes:
         engine.on_node(node)
     for queue in find_queues(world):

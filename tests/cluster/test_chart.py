@@ -36,6 +36,7 @@ QUEUE_API = "/apis/scheduling.x-k8s.io/v1alpha1"
 # A release's Secret may have 1,048,576 bytes; half of it leaves room for years of templates.
 MOST_RELEASE_BYTES = 500_000
 OUR_KINDS = tuple(f"{each.plural}.scheduling.x-k8s.io" for each in DEFINITIONS)
+POLICIES = "quotapolicies.scheduling.x-k8s.io"
 ANN, BEN = "ann", "ben"
 USERS = {"view": "vera", "edit": "ed", "admin": "ada"}
 """Each has the role of the cluster of that name in one namespace."""
@@ -122,6 +123,12 @@ RIGHTS = (
     (ANN, NAMESPACE, "create", "queues", True),
     (ANN, NAMESPACE, "patch", "queues/status", True),
     (ANN, "team-a", "list", "queues", False),
+    (ANN, NAMESPACE, "watch", POLICIES, True),
+    (ANN, NAMESPACE, "patch", f"{POLICIES}/status", True),
+    (ANN, NAMESPACE, "patch", POLICIES, False),
+    (ANN, NAMESPACE, "delete", POLICIES, False),
+    (ANN, "team-a", "list", POLICIES, False),
+    (BEN, NAMESPACE, "list", POLICIES, False),
     (ANN, NAMESPACE, "create", LEASES, True),
     (ANN, NAMESPACE, "patch", f"{LEASES}/koord-queue-scheduler", True),
     (ANN, NAMESPACE, "patch", f"{LEASES}/koord-queue-controllers", False),
@@ -199,6 +206,11 @@ OF_USERS = (
     # What it is, and the least role that may do it; "" for none.
     ("list", "queueunits", "view"),
     ("watch", "queues", "view"),
+    ("list", POLICIES, "view"),
+    ("create", POLICIES, ""),
+    ("patch", POLICIES, ""),
+    ("delete", POLICIES, ""),
+    ("patch", f"{POLICIES}/status", ""),
     ("list", "pendingunits.visibility.koord-queue", "view"),
     ("create", "tries.visibility.koord-queue", "edit"),
     ("create", "queues", "edit"),
