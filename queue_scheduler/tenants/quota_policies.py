@@ -102,6 +102,7 @@ class QuotaPolicies:
 
     def drop(self, name: str) -> tuple[str, ...]:
         """Forget a deleted policy; return the quotas whose limits differ now."""
+        self._notices.pop(name, None)
         return self._replace(name, None)
 
     def set_served(self, *, are_served: bool) -> tuple[str, ...]:
@@ -119,9 +120,11 @@ class QuotaPolicies:
         return list(notices.values())
 
     def _replace(self, name: str, stated: StatedPolicy | None) -> tuple[str, ...]:
-        old = self._stated.pop(name, None)
+        old = self._stated.get(name)
         if stated is not None:
             self._stated[name] = stated
+        elif old is not None:
+            del self._stated[name]
         quotas = dict.fromkeys(quota for each in (old, stated) if each for quota in each.quotas)
         before = {quota: self.limits_of(quota).rules for quota in quotas}
         for quota in quotas:

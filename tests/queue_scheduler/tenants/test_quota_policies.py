@@ -158,6 +158,12 @@ def test_what_cannot_be_read_is_told_once() -> None:
     assert len(policies.take_notices()) == 1
 
 
+def test_of_a_deleted_policy_nothing_is_told() -> None:
+    policies = told(build_policy("p", ["a"], TOO_LARGE))
+    policies.drop("p")
+    assert policies.take_notices() == []
+
+
 # --- the kind -----------------------------------------------------------------------------------
 
 
