@@ -151,6 +151,14 @@ def _unit() -> Json:
     return queue_unit_body("x", namespace="team", quota="poor", requests={"cpu": "10m"})
 
 
+def _policy() -> Json:
+    limits = [{"users": ["ann"], "max": {"cpu": 1}, "running": 1}, {"groups": ["*"], "pending": 1}]
+    body = _named("scheduling.x-k8s.io/v1alpha1", "QuotaPolicy", {"quotas": ["poor"]})
+    body["metadata"]["namespace"] = "koord-queue"
+    body["spec"]["userLimits"] = limits
+    return body
+
+
 def _sampled(key: str) -> Json:
     """Return the sample of a kind of jobs, in the quota of the bad ones."""
     body = sample(key)
@@ -176,6 +184,7 @@ KINDS: Final[tuple[Callable[[], Json], ...]] = (
     *(_OWN.get(kind.key, functools.partial(_sampled, kind.key)) for kind in _JOB_KINDS),
     _unit,
     lambda: queue_body("x"),
+    _policy,
     lambda: elastic_quota_body("x", max={"cpu": 1}),
     lambda: namespace_body("x"),
     lambda: node_body("x"),
