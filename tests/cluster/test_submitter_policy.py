@@ -396,6 +396,24 @@ def test_the_controllers_alone_keep_units_in_step(plane: ControlPlane) -> None:
     assert change_refused(plane, CONTROLLERS, there, annotated(FALSE_NAMESPACE))
 
 
+@pytest.mark.parametrize("options", [(), ("--server-side",)], ids=["by the client", "server-side"])
+def test_a_manifest_may_be_applied_again(plane: ControlPlane, options: tuple[str, ...]) -> None:
+    """The name is not in it, and stays."""
+    name = f"applied{''.join(options)}"
+    body = {**body_of("job"), "metadata": {"name": name, "namespace": PLAIN}}
+    schedule = {**cron_job(), "metadata": body["metadata"]}
+    for priority in (None, "5"):
+        if priority:
+            body["metadata"]["annotations"] = {"scheduling.x-k8s.io/priority": priority}
+            schedule["spec"]["schedule"] = "0 1 * * *"
+        manifest = as_manifest([body, schedule])
+        plane.kubectl("apply", *options, "--filename", "-", input=manifest, user=ANN)
+        client = plane.client_for(ANN)
+        assert name_of(client.request("GET", f"{JOBS}/{name}")) == ANN
+        there = client.request("GET", f"{CRON_JOBS}/{name}")
+        assert name_of(there["spec"]["jobTemplate"]) == ANN
+
+
 def test_the_older_prefix_names_nobody(plane: ControlPlane) -> None:
     body = body_of("job")
     body["metadata"]["annotations"] = {"kube-queue/submitted-by": BOB}
