@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from queue_scheduler.configuration import KoordQueueConfiguration, PluginEntry
+from queue_scheduler.configuration import KoordQueueConfiguration, PluginEntry, parse_flags
 from queue_scheduler.framework.plugin_questions import list_quotas, view_all_quotas
 from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.wiring import _engine_settings
 from shared_api.fake_api_server.faults import Match
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.program_flags import ConfigurationError
@@ -52,6 +53,13 @@ def test_a_unit_goes_from_creation_to_admission(world: SchedulerWorld) -> None:
     world.settle(6.0)
     assert world.queue()["status"]["admitted"] == 1
     assert writes_to(world.server).count("patch queueunits/status") == 1
+
+
+@pytest.mark.parametrize("proved", [True, False])
+def test_the_engine_is_told_whose_names_are_proved(proved: bool) -> None:
+    flags = parse_flags([f"--names-are-proved={str(proved).lower()}"])
+    settings = _engine_settings(flags, KoordQueueConfiguration())
+    assert settings.names_are_proved is proved
 
 
 def test_the_end_of_a_unit_starts_the_next(world: SchedulerWorld) -> None:

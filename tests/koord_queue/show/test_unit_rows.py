@@ -67,6 +67,16 @@ def test_what_is_known_of_a_unit(unit: UnitRow, want: tuple[str, int, str, str])
     assert (unit.state, unit.position, unit.reason, unit.message) == want
 
 
+def test_a_user_whose_name_fits_in_no_label_is_shown() -> None:
+    shown = row("a").unit
+    name = "system:serviceaccount:web:runner"
+    meta = msgspec.structs.replace(
+        shown.metadata, labels={}, annotations={"koord-queue/submitted-by": name}
+    )
+    unit = UnitRow(msgspec.structs.replace(shown, metadata=meta))
+    assert unit.cells(NOW, is_wide=True)[WIDE_COLUMNS.index("USER")] == name
+
+
 def test_cells_fit_their_headings() -> None:
     start = Pending("web", "a", "team", 1, "2026-11-26T12:10:00Z", "full", "OverQuotaMax")
     rows = [row("a", pending=start, priority=5)]
