@@ -10,13 +10,16 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Mapping, Sequence
+from datetime import tzinfo
 from fractions import Fraction
 from typing import Annotated, Any, Final, Protocol
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from queue_scheduler.queueing.strict_mode import SMALL_UNIT, StrictMode
+from queue_scheduler.tenants.ledger import KEEP_SECONDS
+from queue_scheduler.tenants.periods import Period, UnknownTimeZoneError, read_time_zone
 from shared_api.debug_api.debug_flags import DebugFlags, add_debug_flags, read_debug_flags
 from shared_api.durations import DURATION_PATTERN, DurationError, parse_duration, parse_seconds
 from shared_api.program_flags import (
@@ -64,6 +67,10 @@ STRICT_CONSISTENCY: Final = "StrictConsistency"
 
 VERDICT_TIMEOUT: Final = "30m"
 """The lifetime of a reservation: after that, nothing is left that could be granted."""
+
+LEAST_KEEP_SECONDS: Final = 3600
+MOST_KEEP_SECONDS: Final = 100 * 366 * 86400
+"""Bounds of `accounts.keepIdle`: ten half-lives of ten years, which is the longest."""
 
 MAX_QUEUE_LABELS: Final = 10
 """Labels of queues that metrics show; each is a label of one series per queue, which Prometheus
@@ -139,6 +146,39 @@ class PluginEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
 
 
+class AccountsSettings(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """How the use of quotas is counted by user, group and namespace.
+
+    Attributes:
+        enabled: Whether it is.
+        period: Use is known for the present and for the last period of this kind; not
+            `ROLLING_30D`.
+        time_zone: The time zone in which days, weeks and months begin, as the IANA database names
+            it.
+        keep_idle: A duration or seconds: an account without charges is dropped after that.
+    """
+
+    enabled: bool = False
+    period: Period = Period.MONTH
+    time_zone: str = "UTC"
+    keep_idle: (
+        Annotated[str, Meta(extra_json_schema={"pattern": f"^([0-9]+|{DURATION_PATTERN})$"})]
+        | Annotated[int, Meta(extra_json_schema={"minimum": 3600})]
+    ) = KEEP_SECONDS
+
+    @property
+    def keep_seconds(self) -> int:
+        """`keep_idle` in seconds."""
+        return int(_read_keep_idle(self.keep_idle))
+
+    @property
+    def zone(self) -> tzinfo:
+        """The time zone."""
+        return read_time_zone(self.time_zone)
+
+
 class KoordQueueConfiguration(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
@@ -152,6 +192,7 @@ class KoordQueueConfiguration(
         admission_check_timeout: A duration ("10m") or seconds: how long a reserved unit waits for
             its admission checks if its queue does not say; 0: no limit.
         quota_namespaces: Which namespaces may name a quota; the flag of that name takes precedence.
+        accounts: How use is counted; it is not by default.
     """
 
     # What the JSON schema says in addition to the type; `load_configuration` reports bad values.
@@ -168,6 +209,13 @@ class KoordQueueConfiguration(
         | Annotated[int, Meta(extra_json_schema={"minimum": 0})]
     ) = "24h"
     quota_namespaces: QuotaNamespaces = QuotaNamespaces.OPEN
+    accounts: AccountsSettings | UnsetType = UNSET
+
+    @property
+    def kept_accounts(self) -> AccountsSettings | None:
+        """How use is counted; None: it is not."""
+        settings = self.accounts
+        return settings if isinstance(settings, AccountsSettings) and settings.enabled else None
 
     def plugin_names(self) -> tuple[str, ...]:
         """Return the plugins to load, in order."""
@@ -198,6 +246,7 @@ def load_configuration(path: str | None) -> KoordQueueConfiguration:
         _check_kind(configuration)
         _read_protect_time(configuration.default_reclaim_protect_time)
         _read_check_timeout(configuration.admission_check_timeout)
+        _check_accounts(configuration.accounts)
     except (msgspec.ValidationError, FlagError) as error:
         raise ConfigurationError(f"--config {path}: {error}") from error
     return configuration
@@ -224,6 +273,30 @@ def _read_check_timeout(value: str | int) -> float:
         return parse_seconds(value)
     except DurationError as error:
         raise FlagError(f"admissionCheckTimeout: {error}") from error
+
+
+def _check_accounts(settings: AccountsSettings | UnsetType) -> None:
+    if isinstance(settings, UnsetType):
+        return
+    _read_keep_idle(settings.keep_idle)
+    if settings.period is Period.ROLLING_30D:
+        raise FlagError(f"accounts.period: {settings.period} has no beginning and no end")
+    try:
+        read_time_zone(settings.time_zone)
+    except UnknownTimeZoneError as error:
+        raise FlagError(f"accounts.timeZone: {error}") from error
+
+
+def _read_keep_idle(value: str | int) -> float:
+    """Return seconds."""
+    try:
+        seconds = parse_seconds(value)
+    except DurationError as error:
+        raise FlagError(f"accounts.keepIdle: {error}") from error
+    if not LEAST_KEEP_SECONDS <= seconds <= MOST_KEEP_SECONDS:
+        msg = f"accounts.keepIdle: {value} is not between an hour and a hundred years"
+        raise FlagError(msg)
+    return seconds
 
 
 def parse_rate(text: str) -> Fraction:

@@ -28,6 +28,7 @@ from queue_scheduler.queueing.queue_options import StopPolicy
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from shared_api import evictions, queue_unit_phases
 from shared_api.queue_unit_phases import Phase
+from shared_api.submitters import NAMESPACE_USER
 from shared_api.well_known_kinds import KNOWN_JOB_KINDS
 from shared_api.well_known_labels import (
     AVAILABLE_QUOTA,
@@ -111,7 +112,7 @@ _AMOUNTS: Final = frozenset(
     (
         *("requests", "limits", "min", "max", "hard", "allocatable", "used", "resources"),
         *("request", "resource", "overhead", "charge", "amounts", "small"),
-        *("maxima", "minimum", "np_minima", "np_used", "nodes", "taken"),
+        *("accounts", "maxima", "minimum", "np_minima", "np_used", "nodes", "taken"),
     )
 )
 """Objects with names of resources as fields, where all values are amounts."""
@@ -192,6 +193,8 @@ def _pared(tree: dict[str, Any]) -> dict[str, Any]:
         **{name: before[name] for name in _DURATIONS if name in before},
         "quotaNamespaces": before["quotaNamespaces"],
     }
+    if "accounts" in before:  # a time zone says where a company is
+        configuration["accounts"] = {"enabled": before["accounts"]["enabled"]}
     others = len(tree["leftOut"]) + len(plugins) - len(configuration["plugins"])
     left_out = ["plugin of another package"] * others
     settings = {**settings, "configuration": configuration}
@@ -258,6 +261,8 @@ class _Walk:
             return self._sentence(text)
         if name in _AS_THEY_ARE:
             return text
+        if text.startswith(NAMESPACE_USER):
+            return NAMESPACE_USER + self._rename(text.removeprefix(NAMESPACE_USER))
         return self._checked(text) if name in _CHECKED else self._rename(text)
 
     def _checked(self, text: str) -> str:

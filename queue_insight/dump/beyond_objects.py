@@ -33,7 +33,7 @@ from shared_api.objects.meta import Uid
 
 def read_beyond_objects(engine: Engine) -> BeyondObjects:
     """Return what no object says; nothing may be in flight."""
-    nominations = engine.nominations
+    nominations, ledger = engine.nominations, engine.usage.ledger
     return BeyondObjects(
         turns=tuple(_read_turns(engine)),
         asleep=tuple(
@@ -50,6 +50,8 @@ def read_beyond_objects(engine: Engine) -> BeyondObjects:
             for record in engine.units
             if isinstance(record.admitted_on, AdmissionRecord)
         ),
+        accounts=None if ledger is None else ledger.stored(),
+        edges=() if ledger is None else ledger.edges,
     )
 
 
@@ -76,7 +78,12 @@ def _read_last_quotas(engine: Engine) -> Iterator[LastQuota]:
     for uid in engine.usage:
         charge, record = engine.usage.charge_of(uid), occupying.get(uid)
         if charge is not None and (record is None or record.waits_for):
-            yield LastQuota(uid=uid, quota=charge.quota, non_preemptible=charge.non_preemptible)
+            yield LastQuota(
+                uid=uid,
+                quota=charge.quota,
+                non_preemptible=charge.non_preemptible,
+                account=charge.account,
+            )
 
 
 # --- put ----------------------------------------------------------------------------------------
@@ -89,12 +96,11 @@ def put_charges(engine: Engine, beyond: BeyondObjects) -> None:
     for each in beyond.last_quotas:
         charge, record = engine.usage.charge_of(each.uid), occupying.get(each.uid)
         said = None if charge is None else (charge.quota, charge.non_preemptible)
-        if said == (each.quota, each.non_preemptible):
-            continue
         if record is not None:
-            recall_quota(units, record, each.quota)
-        elif engine.living_pods.has_living(each.uid):
-            account = usage.account_of_pods(each.uid, each.quota)
+            if said != (each.quota, each.non_preemptible):
+                recall_quota(units, record, each.quota)
+        elif charge is not None and engine.living_pods.has_living(each.uid):
+            account = each.account or charge.account._replace(quota=each.quota)
             usage.charge_living(each.uid, account, non_preemptible=each.non_preemptible)
 
 

@@ -17,6 +17,8 @@ from queue_scheduler.decision import Refusal
 from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.quota.quota_decision import PodStage
 from queue_scheduler.quota_cache.admission_record import AdmissionRecord
+from queue_scheduler.tenants.accounts import Account
+from queue_scheduler.tenants.ledger import StoredAccounts
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.meta import NO_UID, Uid
@@ -150,11 +152,19 @@ class KeptRoom(Part, frozen=True):
 
 
 class LastQuota(Part, frozen=True):
-    """The quota that living pods are charged to, since no object says it."""
+    """The quota that living pods are charged to, since no object says it.
+
+    Attributes:
+        uid: Uid of their unit.
+        quota: The quota.
+        non_preemptible: Whether they may not be preempted.
+        account: The account; None in dumps of earlier versions.
+    """
 
     uid: Uid
     quota: str
     non_preemptible: bool = False
+    account: Account | None = None
 
 
 class AdmittedOn(Part, frozen=True):
@@ -175,6 +185,8 @@ class BeyondObjects(Part, frozen=True):
         rests: Until when a unit evicts no others, by uid, in seconds of the monotonic clock.
         last_quotas: Charges that do not follow from an object.
         admitted_on: What units were admitted on.
+        accounts: What each account has used; None: accounts are not kept.
+        edges: The seconds at which the periods of accounts begin.
     """
 
     turns: tuple[Turn, ...] = ()
@@ -184,6 +196,8 @@ class BeyondObjects(Part, frozen=True):
     rests: dict[str, float] = {}
     last_quotas: tuple[LastQuota, ...] = ()
     admitted_on: tuple[AdmittedOn, ...] = ()
+    accounts: StoredAccounts | None = None
+    edges: tuple[int, ...] = ()
 
 
 class Dump(Part, frozen=True):

@@ -60,6 +60,9 @@ def restore_engine(engine: Engine, dump: Dump) -> None:
     put_beyond_objects(engine, dump.beyond_objects, moment_of(dump))
     _refresh(engine)
     engine.on_time(dump.taken_at)
+    if dump.beyond_objects.accounts is not None:
+        engine.on_edges(dump.beyond_objects.edges)
+        engine.on_accounts(dump.beyond_objects.accounts)
     engine.take_notices()
     engine.units.take_held_lately()
 

@@ -236,10 +236,13 @@ class VirtualCluster:
         while agenda.next_at <= until and agenda.next_at < inf:
             if is_over():
                 raise SpentError
+            agenda.advance(agenda.next_at)
+            self._tell_time()
             agenda.play_next()
             self._decide(is_over)
         if until < inf:
             agenda.advance(until)
+            self._tell_time()
 
     # --- the state at the beginning -----------------------------------------------------------
 
@@ -274,6 +277,11 @@ class VirtualCluster:
         self._update(unit)
         self._report(EventKind.ARRIVED, unit)
         self._next_arrival()
+
+    def _tell_time(self) -> None:
+        """Tell the engine the time, where it keeps accounts: facts carry none."""
+        if self.engine.usage.ledger is not None:
+            self._wake(self.engine.on_time(self.wall))
 
     # --- decisions ----------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import UnitDemand
 from queue_scheduler.quota_cache.admission_record import MoreSums, QuotaTerms
+from queue_scheduler.tenants.ledger import Line
 
 MAX_BYTES: Final = 256 * 1_048_576
 """The largest checkpoint that is read: half a million units, at the measured 430 bytes a unit."""
@@ -90,6 +91,7 @@ def thaw(data: bytes, also: Collection[str] = ()) -> Engine:
 _LEVELS: Final[Mapping[type, int]] = {
     CachedUnit: 1,
     PodFacts: 1,
+    Line: 1,
     **dict.fromkeys((UnitDemand, QuotaTerms, MoreSums), 2),
 }
 """What is in pieces. A piece refers only to higher levels; level 0 is the engine itself."""

@@ -46,6 +46,8 @@ def _parts(engine: Engine) -> Iterator[object]:
     nominated = engine.nominations.by_key
     yield [(key, nominated[key].until, nominated[key].tries) for key in sorted(nominated)]
     yield sorted((each.api_object.metadata.name, each.limits.rules) for each in engine.policies)
+    if usage.ledger is not None:
+        yield usage.ledger.state()
     for plugin in quota_plugins(engine.plugins):
         yield (plugin.name, _usage(plugin))
 

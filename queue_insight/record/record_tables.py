@@ -23,6 +23,9 @@ BEFORE: Final = (2, 3, 4, 5, 6)
 """The versions that are extended to this one. Their engines are forgotten, since their checkpoints
 have other names of states, classes and fields; decisions and runs stay."""
 
+_WITH_SAMPLES: Final = 6
+"""The first version that has samples."""
+
 LOG_PAGES: Final = 1_000
 """Pages in the log of the file before SQLite copies them into the file: its own default."""
 
@@ -100,7 +103,7 @@ def _changes_since(version: int) -> str:
     if version == 0:
         return _TABLES + _extension() + samples
     earlier = "" if version >= 3 else _extension()  # noqa: PLR2004 - a version
-    return earlier + _FORGET + samples
+    return earlier + _FORGET + (samples if version < _WITH_SAMPLES else "")
 
 
 def _on(table: str, change: str) -> str:

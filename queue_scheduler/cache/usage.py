@@ -27,6 +27,7 @@ from queue_scheduler.cache.pod_accounting import FindUnit, is_charged_by_labels
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import Granted, Occupancy, QueueUnitInfo
 from queue_scheduler.tenants.accounts import Account, account_of_unit
+from queue_scheduler.tenants.ledger import Ledger
 from shared_api.objects.meta import Uid
 from shared_api.resource_list import Amounts
 from shared_api.submitters import read_submitter
@@ -68,6 +69,7 @@ class Usage:
         are_names_proved: Whether the API server proves who has submitted a job.
         changes: Increases when any charge changes.
         releases: Increases when a change may have freed room, or an expected end may have changed.
+        ledger: What each account has used; None: accounts are not kept.
     """
 
     def __init__(self, plugins: PluginRunner, find_unit: FindUnit) -> None:
@@ -75,6 +77,7 @@ class Usage:
         self.are_names_proved = False
         self.changes = 0
         self.releases = 0
+        self.ledger: Ledger | None = None
         self._plugins = plugins
         self._charges: dict[Uid, Charge] = {}
         self._hold(KnownPods(plugins, find_unit, self._charges))
@@ -95,7 +98,10 @@ class Usage:
         self.ends.note(info)
         need = info.demand
         account = self.account_of(info)
-        self._charges[info.uid] = Charge(account, need.total, info.non_preemptible, need.pods)
+        charge = Charge(account, need.total, info.non_preemptible, need.pods)
+        if self.ledger is not None:
+            self.ledger.on_charge(self._charges.get(info.uid), charge)
+        self._charges[info.uid] = charge
         self._claims.note_charged(info.uid)
         if self.pods.has_living(info.uid):
             # Pods of an earlier run may ask for more; that was charged before, so it still fits.
@@ -156,7 +162,7 @@ class Usage:
         else:
             namespace, labels = self.pods.labels_of(uid)
             quota = self._plugins.placing.quota_of_pod(namespace, labels)
-            account = self.account_of_pods(uid, quota)
+            account = self._account_of_pods(uid, quota)
             # Of pods that do not all say so by the common label, only those that do.
             is_shared = labels.get(PREEMPTIBLE) == NOT_PREEMPTIBLE
             is_part = is_shared and not all(shape.is_firm for shape in self.pods.counts.of(uid))
@@ -169,7 +175,7 @@ class Usage:
         """Return the account that a unit is charged to."""
         return account_of_unit(info.unit, info.quota, info.queue, are_proved=self.are_names_proved)
 
-    def account_of_pods(self, uid: Uid, quota: str) -> Account:
+    def _account_of_pods(self, uid: Uid, quota: str) -> Account:
         """Return the account of living pods without a unit, charged to a quota.
 
         Their labels are as anybody may write them, and prove nothing.
@@ -181,7 +187,10 @@ class Usage:
     def release(self, uid: Uid) -> None:
         """Release the charge of a uid, if there is one."""
         self.ends.drop(uid)
-        if self._charges.pop(uid, None) is not None:
+        known = self._charges.pop(uid, None)
+        if known is not None:
+            if self.ledger is not None:
+                self.ledger.on_charge(known, None)
             self.changes += 1
             self.releases += 1
             self._plugins.unreserve(uid)
@@ -225,10 +234,16 @@ class Usage:
         twin.are_names_proved = self.are_names_proved
         twin.changes = self.changes
         twin.releases = self.releases
+        twin.ledger = None if self.ledger is None else self.ledger.fork()
         return twin
 
     def validate_left_behind(self, uids: Collection[Uid]) -> None:
-        """Raise AssertionError unless all others than these units are charged for living pods."""
+        """Raise AssertionError unless all others than these units are charged for living pods.
+
+        And unless the accounts are charged what all uids are charged.
+        """
+        if self.ledger is not None:
+            self.ledger.validate(self._charges.values())
         for uid, charge in self._charges.items():
             if uid not in uids:
                 assert self.pods.has_living(uid), f"{uid} is charged {charge} and has no pods"
@@ -242,6 +257,8 @@ class Usage:
         known = self._charges.get(uid)
         if known == charge:
             return
+        if self.ledger is not None:
+            self.ledger.on_charge(known, charge)
         self._charges[uid] = charge
         if known is not None and known.is_same_for_quotas(charge):
             return

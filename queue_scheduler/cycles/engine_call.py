@@ -26,6 +26,8 @@ CALLS: Final[Mapping[str, Callable[..., object]]] = {
         Engine.on_pod,
         Engine.on_pod_gone,
         Engine.on_time,
+        Engine.on_accounts,
+        Engine.on_edges,
         Engine.on_node,
         Engine.on_node_gone,
         Engine.on_admission_check,

@@ -33,6 +33,8 @@ class SharedEngine:
         engine: Must not be used directly afterwards.
         wake: Called, without the lock, with the names of queues whose workers should ask again.
         log: Receives every call that changes the engine, in order. None: calls are not recorded.
+        now: The wall time, which the engine is told before the first call of each second; None: it
+            is not told, since it keeps no accounts.
     """
 
     def __init__(
@@ -40,8 +42,11 @@ class SharedEngine:
         engine: Engine,
         wake: Callable[[Iterable[str]], None],
         log: CallLog | None = None,
+        now: Callable[[], datetime] | None = None,
     ) -> None:
         self._engine = engine
+        self._now = now
+        self._told = 0
         self._wake = wake
         self._log = log
         self._changes = 0
@@ -60,12 +65,13 @@ class SharedEngine:
         Example: `apply(Engine.on_queue_unit, unit)`.
         """
         with self._lock:
+            late = self._tell_time()
             self._changes += 1
             if self._log is not None:
                 self._log.append(fact, args, kwargs)
             woken = fact(self._engine, *args, **kwargs)
-        if woken:
-            self._wake(woken)
+        if woken or late:
+            self._wake((*late, *woken))
 
     def apply_derived(
         self,
@@ -82,7 +88,10 @@ class SharedEngine:
         """
         woken: dict[str, None] = {}
         with self._lock:
-            for fact, about in tuple(find(self._engine, *args, **kwargs)):
+            found = tuple(find(self._engine, *args, **kwargs))
+            if found:
+                woken |= dict.fromkeys(self._tell_time())
+            for fact, about in found:
                 self._changes += 1
                 if self._log is not None:
                     self._log.append(fact, about, {})
@@ -108,10 +117,13 @@ class SharedEngine:
             The growth, why it is refused, or None if the unit has not grown.
         """
         with self._lock:
+            late = self._tell_time()
             self._changes += 1
             if self._log is not None:
                 self._log.append(Engine.grow, (key,), {})
             answer = self._engine.grow(key)
+        if late:
+            self._wake(late)
         if isinstance(answer, Growth) and answer.wake:
             self._wake(answer.wake)
         return answer
@@ -148,6 +160,24 @@ class SharedEngine:
             if starts_log:
                 self._log.start()
             return self._log.last, self._copy()
+
+    def _tell_time(self) -> tuple[str, ...]:
+        """Tell the engine a new second; return the queues to wake. Called with the lock held.
+
+        A call of `decide_next` has the time itself. After the clock was set back, nothing is told
+        until it is later than before.
+        """
+        if self._now is None:
+            return ()
+        wall = self._now()
+        second = int(wall.timestamp())
+        if second <= self._told:
+            return ()
+        self._told = second
+        self._changes += 1
+        if self._log is not None:
+            self._log.append(Engine.on_time, (wall,), {})
+        return self._engine.on_time(wall)
 
     def _copy(self) -> Engine:
         """Return a copy of the engine; called with the lock held.

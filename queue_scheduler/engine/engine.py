@@ -3,7 +3,7 @@
 The scheduler's whole state lives here. Shells feed it facts and carry out its decisions::
 
     on_queue, on_queue_unit, on_quota, on_pod, on_node, ...   each returns the queues to wake
-    on_time(wall)                         what time alone changes; the same
+    on_time(wall)                         the time, and what it alone changes; the same
     decide_next(queue, now, wall) -> Dequeue | Refused | Preempt | Rest  one unit decided, or none
     grow(unit) -> Growth | Refusal | None                     more pods for one that runs
     on_written(decision, unit), on_write_failed(decision, ...), on_preempted(decision, ...)
@@ -31,6 +31,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from queue_scheduler.cache.admission_check_rules import needed_checks, phase_after
+from queue_scheduler.cache.charge_times import date_charges
 from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.cache.unit_demand import build_grants
 from queue_scheduler.cache.unit_repair import forget_anyhow, place_anew
@@ -62,6 +63,7 @@ from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
 from queue_scheduler.queueing.queue_policies import QueuePolicy
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.queueing.strict_mode import NOT_STRICT, StrictMode
+from queue_scheduler.tenants.ledger import Ledger, StoredAccounts
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import ObjectMeta, Uid
@@ -134,6 +136,7 @@ class Engine:
         queue_namespace: str = DEFAULT_QUEUE_NAMESPACE,
         *,
         names_are_proved: bool = False,
+        ledger: Ledger | None = None,
     ) -> None:
         """Start with no facts.
 
@@ -144,9 +147,12 @@ class Engine:
             protect_seconds: How long after its admission a unit is not evicted for another.
             queue_namespace: The namespace of the queues, for events on them.
             names_are_proved: Whether the API server proves who submits jobs.
+            ledger: An empty one; None: accounts are not kept.
         """
         self.names_are_proved = names_are_proved
         units = UnitCache(plugins, queue_namespace)
+        units.usage.ledger = ledger
+        units.usage.are_names_proved = names_are_proved
         backfill = Backfill(units, plugins)
         rounds = PreemptionRounds(units, plugins, protect_seconds)
         wake_up = WakeUp(units, plugins, backfill, rounds)
@@ -292,10 +298,34 @@ class Engine:
         return self._wake_up.wake_affected()
 
     def on_time(self, wall: datetime) -> tuple[str, ...]:
-        """Take the wall time; only time makes a pod stuck that no scheduler tries to bind."""
+        """Take the wall time; only time makes a pod stuck that no scheduler tries to bind.
+
+        Where accounts are kept, what is charged from now on counts from this second on.
+        """
+        self._advance(wall)
         if not self.usage.on_time(wall):
             return ()
         return self._wake_up.wake_affected()
+
+    def _advance(self, wall: datetime) -> None:
+        if self.usage.ledger is not None:
+            self.usage.ledger.advance(int(wall.timestamp()))
+
+    def on_accounts(self, stored: StoredAccounts) -> tuple[str, ...]:
+        """Take the accounts that were kept by the leader before this one.
+
+        What is charged now counts from when it was charged, not from when this process saw it.
+        Nothing is done where accounts are not kept.
+        """
+        if self.usage.ledger is not None:
+            self.usage.ledger.restore(stored, date_charges(self.units, self.usage.ledger.second))
+        return ()
+
+    def on_edges(self, edges: tuple[int, ...]) -> tuple[str, ...]:
+        """Take the seconds at which the periods of accounts begin and end."""
+        if self.usage.ledger is not None:
+            self.usage.ledger.set_edges(edges)
+        return ()
 
     def on_node(self, node: Node) -> tuple[str, ...]:
         """Take a new or changed node."""
@@ -365,6 +395,7 @@ class Engine:
         queue = self.queues.find(queue_name)
         if queue is None:
             return Rest()
+        self._advance(wall)
         turns = self.turns
         until = turns.backs_off_until(queue_name)
         if until is not None:

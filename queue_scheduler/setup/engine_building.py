@@ -9,6 +9,7 @@ from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.framework.handle import Handle
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.setup.plugin_loading import Switches, build_plugins, load_policies
+from queue_scheduler.tenants.ledger import Ledger
 
 
 def build_engine(settings: EngineSettings, handle: Handle) -> Engine:
@@ -26,6 +27,7 @@ def build_engine(settings: EngineSettings, handle: Handle) -> Engine:
         checks_available_quota=settings.checks_available_quota,
         checks_namespaces=settings.checks_namespaces,
     )
+    accounts = settings.configuration.kept_accounts
     return Engine(
         PluginRunner(build_plugins(settings.configuration, switches, handle)),
         load_policies(),
@@ -33,4 +35,5 @@ def build_engine(settings: EngineSettings, handle: Handle) -> Engine:
         settings.configuration.protect_seconds,
         settings.queue_namespace,
         names_are_proved=settings.names_are_proved,
+        ledger=None if accounts is None else Ledger(accounts.keep_seconds),
     )

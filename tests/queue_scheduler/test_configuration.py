@@ -14,6 +14,7 @@ from queue_scheduler.configuration import (
     parse_rate,
 )
 from queue_scheduler.queueing.strict_mode import StrictMode
+from queue_scheduler.tenants.periods import Period
 from shared_api.program_flags import ConfigurationError, FlagError
 from shared_api.quota_names import QuotaNamespaces
 from tests.go_flags import spellings_in_go
@@ -118,6 +119,18 @@ def test_the_protect_time_is_a_duration_or_nanoseconds(
         pytest.param(
             HEAD + "admissionCheckTimeout: -1\n", "admissionCheckTimeout: ", id="negative as well"
         ),
+        pytest.param(
+            HEAD + "accounts: {timeZone: Europe/Nowhere}\n",
+            "accounts.timeZone: there is no time zone 'Europe/Nowhere'",
+            id="no time zone",
+        ),
+        pytest.param(
+            HEAD + "accounts: {period: Rolling 30d}\n", "accounts.period", id="no such period"
+        ),
+        pytest.param(HEAD + "accounts: {period: Year}\n", "accounts.period", id="an unknown one"),
+        pytest.param(HEAD + "accounts: {keepIdle: 5m}\n", "accounts.keepIdle", id="too short"),
+        pytest.param(HEAD + "accounts: {keepIdle: 9e9h}\n", "accounts.keepIdle", id="no duration"),
+        pytest.param(HEAD + "accounts: {keepIdle: 999999h}\n", "accounts.keepIdle", id="too long"),
     ],
 )
 def test_a_bad_file_is_one_line_that_names_file_and_place(
@@ -127,6 +140,14 @@ def test_a_bad_file_is_one_line_that_names_file_and_place(
         load(tmp_path, text)
     assert str(caught.value).startswith("--config ")
     assert "\n" not in str(caught.value)
+
+
+def test_accounts_are_kept_only_if_that_is_said(tmp_path: Path) -> None:
+    assert load(tmp_path, "").kept_accounts is None
+    assert load(tmp_path, HEAD + "accounts: {period: Day}\n").kept_accounts is None
+    got = load(tmp_path, HEAD + "accounts: {enabled: true, keepIdle: 48h}\n").kept_accounts
+    assert got is not None
+    assert (got.period, str(got.zone), got.keep_seconds) == (Period.MONTH, "UTC", 48 * 3600)
 
 
 def test_a_missing_file(tmp_path: Path) -> None:

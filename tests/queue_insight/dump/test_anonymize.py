@@ -28,6 +28,7 @@ OF_RESOURCES: Final = frozenset(
         *("requests", "limits", "min", "max", "hard", "allocatable", "used", "resources"),
         *("request", "resource", "overhead", "charge", "amounts", "small", "maxima", "minimum"),
         *("np_minima", "np_used", "nodes", "taken", "counted", "runtimes", "pluginConfigs"),
+        "marks",
     )
 )
 """Fields with names of resources, which stay, and with arguments that plugins have checked."""
@@ -53,6 +54,10 @@ def plant(kind: inspect.Type, name: str, depth: int = 0) -> Any:
                 each.encode_name: plant(each.type, each.encode_name, depth + 1)
                 for each in kind.fields
             }
+            if kind.array_like:
+                found = list(found.values())
+        case inspect.NamedTupleType():
+            found = [plant(each.type, name, depth + 1) for each in kind.fields]
         case inspect.DictType():
             found = {text: plant(kind.value_type, name, depth)}
         case inspect.ListType() | inspect.VarTupleType() | inspect.FrozenSetType():

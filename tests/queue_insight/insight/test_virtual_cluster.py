@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from math import inf
 
 import pytest
@@ -13,7 +13,9 @@ from queue_insight.insight.virtual_cluster import EventKind
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.deadlines import Timeouts
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.strict_mode import StrictMode
+from queue_scheduler.tenants.ledger import Ledger
 from shared_api.objects.queue import AdmissionCheckReference
 from shared_api.objects.queue_unit import AdmissionCheckState
 from shared_api.testing.virtual_clock import EPOCH
@@ -273,3 +275,21 @@ def test_a_unit_that_was_refused_nodes_waits_in_backoff() -> None:
     engine.on_queue_unit(changed(record.unit, 99, "SchedFailed"))
     after = Story(engine.fork(), moment=Moment(10.0, before.cluster.wall))
     assert after.run(21.0) == ["10 x freed", "20 x admitted", "20 x started"]
+
+
+def test_accounts_are_kept_in_virtual_time() -> None:
+    engine = town_engine()
+    engine.usage.ledger = Ledger()
+    story = Story(engine, [(5.0, job("x", 3))], write_seconds=1.0)
+    story.run()  # charged at 5, written at 6, runs to 106
+    ledger = engine.usage.ledger
+    assert [line.used(ledger.second) for _, line in ledger] == [{"cpu": 3000 * 101}]
+
+
+def test_without_accounts_no_time_is_told_in_virtual_time() -> None:
+    engine = town_engine()
+    story = Story(engine, [(5.0, job("x", 3))])
+    told: list[datetime] = []
+    setattr(engine, Engine.on_time.__name__, told.append)
+    assert story.run()[-1] == "105 x finished"
+    assert told == []

@@ -20,6 +20,8 @@ from queue_scheduler.decision import (
     Victim,
     WriteFailure,
 )
+from queue_scheduler.tenants.accounts import Account
+from queue_scheduler.tenants.ledger import StoredAccount, StoredAccounts
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.meta import ObjectMeta, Uid
@@ -70,6 +72,13 @@ GROWTH = Growth(
     resource_version="1",
     admissions=(Admission(name="main", replicas=2, resources={"cpu": "500m", "gpu": 1.5}),),
 )
+ANN = Account("a", "q", "ns", "", "ann")
+STORED = StoredAccounts(
+    settled_at=9,
+    complete_from=7,
+    accounts=(StoredAccount(ANN, {"cpu": HUGE}, ((8, {"cpu": HUGE - 1}),), 8, 9),),
+    is_rebuilt=True,
+)
 
 ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "on_queue": ((build_queue("a", "FIFO", priority=2),), {}),
@@ -81,6 +90,8 @@ ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "on_pod": ((build_pod("p", unit="ns/u"),), {}),
     "on_pod_gone": ((Pod(metadata=META),), {}),
     "on_time": ((BEGINNING,), {}),
+    "on_accounts": ((STORED,), {}),
+    "on_edges": (((0, 1_800_000_000),), {}),
     "on_node": ((Node(metadata=META, status=NodeStatus(allocatable={"cpu": "4"})),), {}),
     "on_node_gone": (("n",), {}),
     "on_admission_check": ((AdmissionCheck(metadata=META),), {}),

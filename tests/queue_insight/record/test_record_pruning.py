@@ -218,7 +218,7 @@ def test_a_lower_limit_is_kept_at_once(tmp_path: Path) -> None:
 def make_older(path: Path, version: int = 2) -> None:
     """Make the file of a record one of an earlier version."""
     with closing(sqlite3.connect(path, isolation_level=None)) as own:
-        for level in LEVELS:
+        for level in LEVELS if version < 6 else ():
             own.execute(f"DROP TABLE {level.table}")
             own.execute("DELETE FROM sizes WHERE of = ?", [level.table])
         if version > 2:

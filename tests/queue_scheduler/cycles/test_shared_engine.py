@@ -19,9 +19,10 @@ from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.tenants.ledger import Ledger
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.testing.object_builders import elastic_quota, queue, queue_unit
-from shared_api.testing.virtual_clock import EPOCH
+from shared_api.testing.virtual_clock import EPOCH, VirtualClock
 from tests.queue_scheduler.shell_kit import ShellKit
 
 
@@ -165,3 +166,67 @@ def test_changes_that_follow_from_the_engine_wake_once() -> None:
     assert woken == [("team",)]
     shared.apply_derived(lambda _: [])
     assert woken == [("team",)]
+
+
+def accounted(log: CallLog | None = None) -> tuple[SharedEngine, VirtualClock]:
+    """Return an engine that keeps accounts, with a queue, and its clock."""
+    clock = VirtualClock()
+    plugins = PluginRunner([ElasticQuotaPlugin(QuotaSettings(mode=QuotaMode.MAX)), Priority()])
+    engine = Engine(plugins, BUILT_IN_POLICIES, ledger=Ledger())
+    shared = SharedEngine(engine, lambda _: None, log, clock.now)
+    shared.checkpoint(starts_log=True)
+    shared.apply(Engine.on_quota, elastic_quota("team", max={"cpu": 4}))
+    shared.apply(Engine.on_queue, queue("team"))
+    return shared, clock
+
+
+def names_of(log: CallLog) -> list[str]:
+    return [call.name for call in log.take()]
+
+
+def test_the_time_is_told_before_the_first_call_of_each_second() -> None:
+    log = CallLog(lambda: EPOCH)
+    shared, clock = accounted(log)
+    assert names_of(log) == ["on_time", "on_quota", "on_queue"]
+    clock.advance(0.9)
+    shared.apply(Engine.on_queue_unit, unit("a"))
+    clock.advance(0.2)
+    assert names_of(log) == ["on_queue_unit"], "at rest nothing is told"
+    shared.apply_derived(lambda _: ())
+    assert names_of(log) == [], "no call, no time"
+    shared.apply(Engine.on_queue_unit, unit("b"))
+    shared.apply(Engine.on_queue_unit, unit("c"))
+    assert names_of(log) == ["on_time", "on_queue_unit", "on_queue_unit"]
+    clock.advance(1.0)
+    shared.apply_derived(lambda _: [(Engine.on_queue_unit, (unit("d"),))])
+    clock.advance(1.0)
+    shared.grow("default/a")
+    assert names_of(log) == ["on_time", "on_queue_unit", "on_time", "grow"]
+    clock.jump_wall_clock(-30.0)
+    clock.advance(20.0)
+    shared.grow("default/a")
+    assert names_of(log) == ["grow"], "it never goes back"
+    clock.advance(20.0)
+    shared.decide_next("team", 0.0, clock.now())
+    assert names_of(log) == ["decide_next"], "a decision has the time itself"
+
+
+def test_a_decision_is_charged_from_its_own_second() -> None:
+    shared, clock = accounted()
+    shared.apply(Engine.on_queue_unit, unit("a"))
+    clock.advance(10.0)
+    assert isinstance(shared.decide_next("team", 0.0, clock.now()), Dequeue)
+    clock.advance(5.0)
+    shared.apply(Engine.on_queue, queue("other"))
+    ledger = shared.fork().usage.ledger
+    assert ledger is not None
+    assert [line.used(ledger.second) for _, line in ledger] == [{"cpu": 5000}]
+
+
+def test_without_accounts_no_time_is_told() -> None:
+    log, clock = CallLog(lambda: EPOCH), VirtualClock()
+    shared = SharedEngine(Engine(PluginRunner([]), BUILT_IN_POLICIES), lambda _: None, log)
+    shared.checkpoint(starts_log=True)
+    clock.advance(5.0)
+    shared.apply(Engine.on_queue, queue("team"))
+    assert names_of(log) == ["on_queue"]
