@@ -415,8 +415,8 @@ class Notice(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """An event for users on one of their objects.
 
     Attributes:
-        kind: "QueueUnit", "Queue", "QuotaPolicy", "Pod", "ElasticQuota", "ElasticQuotaTree" or
-            "ResourceQuota".
+        kind: "QueueUnit", "Queue", "QuotaPolicy", "Pod", "ElasticQuota", "ElasticQuotaTree",
+            "ResourceQuota" or "ConfigMap".
         key: `namespace/name` of that object.
         uid: Its uid.
         reason: CamelCase, from a fixed set.

@@ -22,6 +22,9 @@ from typing import Any, Final, TypeVar
 import structlog
 from starlette.applications import Starlette
 
+from queue_scheduler.account_store.account_keeper import AccountKeeper
+from queue_scheduler.account_store.account_metrics import AccountMetrics
+from queue_scheduler.account_store.config_maps import AccountConfigMaps
 from queue_scheduler.configuration import Flags, KoordQueueConfiguration
 from queue_scheduler.cycles.call_log import CallLog
 from queue_scheduler.cycles.dequeue_cycle import DequeueCycle
@@ -170,6 +173,7 @@ class Scheduler:
         handlers = self._build_reporting(parts, reporter, flags)
         checks = _build_unit_controllers(parts, flags, configuration, reporter)
         _build_self_audit(parts, reporter, repairs=flags.audit_repairs)
+        self._accounts = _build_account_keeper(parts, flags, configuration, reporter)
         self._check_watch = self._watch_checks(handlers, checks)
         self._attached = self._attach(requests, parts, flags, calls, reporter)
         self._debug = self._build_debug(flags, handle)
@@ -215,9 +219,15 @@ class Scheduler:
             are_caches_ready=self._are_caches_ready,
             caches=lambda: [each for each in self._followed() if each.has_synced()],
             on_open=self._wake_all,
-            on_prepared=self._program.on_prepared,
+            on_prepared=self._on_prepared,
             clock=self._program.clock,
         )
+
+    def _on_prepared(self, seconds: float) -> None:
+        """Tell the engine the stored accounts: what it decides may depend on them."""
+        if self._accounts is not None:
+            self._accounts.tell()
+        self._program.on_prepared(seconds)
 
     def _build_dispatcher(self, writers: int) -> WriteDispatcher:
         program = self._program
@@ -390,6 +400,8 @@ class Scheduler:
         for each in self._attached:
             each.end()
         stop_all([*self._threads, *followers, *self._debug_threads], self._clock)
+        if self._accounts is not None:
+            self._accounts.save()
         self._debug.close()
         for each in self._attached:
             each.close()
@@ -642,6 +654,29 @@ def _build_self_audit(parts: _BuiltParts, reporter: EventReporter, *, repairs: b
     )
     parts.threads.run("self-audit", audit.step)
     parts.metrics.show_audit_age(audit.age_seconds)
+
+
+def _build_account_keeper(
+    parts: _BuiltParts,
+    flags: Flags,
+    configuration: KoordQueueConfiguration,
+    reporter: EventReporter,
+) -> AccountKeeper | None:
+    """Build what keeps the accounts; None if there are none."""
+    settings = configuration.kept_accounts
+    if settings is None:
+        return None
+    keeper = AccountKeeper(
+        parts.shared,
+        AccountConfigMaps(parts.program.client, flags.queue_namespace),
+        settings,
+        may_write=parts.warmup.may_write,
+        report=reporter.report,
+        clock=parts.clock,
+    )
+    parts.threads.run("accounts", keeper.step)
+    parts.program.metrics.registry.register(AccountMetrics(parts.shared))
+    return keeper
 
 
 def _engine_settings(flags: Flags, configuration: KoordQueueConfiguration) -> EngineSettings:

@@ -18,6 +18,7 @@ from queue_scheduler.decision import Notice
 from queue_scheduler.engine.engine import Engine
 from shared_api.client.event_recorder import Event, EventRecorder, EventType, ObjectReference
 from shared_api.client.resource_types import (
+    CONFIG_MAPS,
     ELASTIC_QUOTA_TREES,
     ELASTIC_QUOTAS,
     PODS,
@@ -47,13 +48,8 @@ ACTION: Final = "Schedule"
 _API_VERSIONS: Final = {
     kind.kind: kind.api_version
     for kind in (
-        QUEUES,
-        QUEUE_UNITS,
-        QUOTA_POLICIES,
-        ELASTIC_QUOTAS,
-        ELASTIC_QUOTA_TREES,
-        RESOURCE_QUOTAS,
-        PODS,
+        *(QUEUES, QUEUE_UNITS, QUOTA_POLICIES, ELASTIC_QUOTAS, ELASTIC_QUOTA_TREES),
+        *(RESOURCE_QUOTAS, PODS, CONFIG_MAPS),
     )
 }
 

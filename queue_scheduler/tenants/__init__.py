@@ -6,7 +6,7 @@ Read in this order:
 2. ``limit_rules``: what limits users and groups in a quota, and which rule concerns whom;
    ``limit_reading``: the rules that a QuotaPolicy states.
 3. ``quota_policies``: which QuotaPolicy counts for which quota, and what of it is in force.
-4. ``ledger``: what each account has used.
+4. ``ledger``: what each account has used; ``shards``: parts of it as texts, to be kept outside.
 5. ``periods``: when days, weeks and months begin in a time zone; asked outside the engine.
 
 Not here: who submitted a unit (``shared_api.submitters``); what is charged for a unit and when

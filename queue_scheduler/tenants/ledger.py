@@ -84,9 +84,13 @@ class Line(msgspec.Struct, frozen=True, gc=False):
         return {name: at + rates.get(name, 0) * second for name, at in self.offsets.items()}
 
     def used_at_edge(self, edge: int) -> Amounts:
-        """Return what was used until one of the edges that are kept."""
+        """Return what was used until one of the edges that are kept.
+
+        Of an edge that was not known when it passed, as after a change of time zone, all use until
+        the last change counts as before it.
+        """
         if edge > self.marked_to:
-            return self.used(edge)
+            return self.used(max(edge, self.changed))
         return next((dict(used) for at, used in self.marks if at == edge), {})
 
 

@@ -242,6 +242,7 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
         },
         "admissionCheckController": {"enabled": True},
     },
+    "accounts": {"accounts": {"enabled": True, "period": "Week", "timeZone": "Europe/Berlin"}},
     "metrics over TLS": {"metrics": {"tls": {"secretName": "metrics-tls"}}},
     "without election, open metrics": {
         "leaderElection": {"enabled": False},

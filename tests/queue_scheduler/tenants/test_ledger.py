@@ -110,6 +110,18 @@ def test_use_is_split_at_the_edges_of_periods() -> None:
     assert [other.used_at_edge(each) for each in ledger.kept_edges()] == [{}, {}]
 
 
+def test_an_edge_that_is_known_too_late_takes_nothing_from_the_period_before() -> None:
+    ledger = ledger_at()
+    ledger.on_charge(None, ONE)
+    ledger.advance(BEGIN + 100)
+    ledger.on_charge(ONE, Charge(ANN, {"gpu": 3}))
+    ledger.advance(BEGIN + 110)
+    ledger.set_edges((BEGIN + 50,))
+    line = ledger.line_of(ANN)
+    assert line is not None
+    assert line.used_at_edge(BEGIN + 50) == {"gpu": 100}
+
+
 def test_only_the_last_two_edges_are_kept() -> None:
     ledger = ledger_at()
     ledger.set_edges(BEGIN + 10 * number for number in range(1, 10))
