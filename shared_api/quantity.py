@@ -221,7 +221,7 @@ def _unit_for_people(resource: str, largest: int) -> tuple[int, str]:
     """Return the size of the unit in base units, and its suffix."""
     if resource == "cpu":
         return (_MILLIS_PER_UNIT, "") if largest >= _MILLIS_PER_UNIT else (1, "m")
-    if _is_in_bytes(resource) or resource.endswith(_BYTES_OF_KOORDINATOR):
+    if counts_bytes(resource):
         step, suffixes = _KIBI, _BINARY_SUFFIXES
     elif largest >= _LARGE_COUNT:
         step, suffixes = _MILLIS_PER_UNIT, ("", "k", "M", "G", "T", "P", "E")
@@ -234,6 +234,11 @@ def _unit_for_people(resource: str, largest: int) -> tuple[int, str]:
 
 
 _BYTES_OF_KOORDINATOR: Final = ("/batch-memory", "/mid-memory", "/gpu-memory")
+
+
+def counts_bytes(resource: str) -> bool:
+    """Return whether a resource is counted in bytes, Koordinator's resources included."""
+    return _is_in_bytes(resource) or resource.endswith(_BYTES_OF_KOORDINATOR)
 
 
 def _is_in_bytes(resource: str) -> bool:

@@ -7,6 +7,7 @@
 | /debug/queues/{name} | one queue, its units in order and those on hold, why each waits |
 | /debug/queueunits/{namespace}/{name} | one unit |
 | /debug/quotas | the quota trees: min, max, runtime, used, charged, demand |
+| /debug/accounts | who has used how much |
 | /apis/v1/queue, /apis/v1/userquota | upstream's paths, with content |
 | /debug/plugins/{plugin}/... | routes that plugins add |
 | /openapi.json | the contract of all but the plugins' |
@@ -23,6 +24,7 @@ from fastapi import FastAPI, Request, Response
 from starlette.routing import Route
 
 from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.account_views import AccountPage
 from queue_scheduler.debug_api.additions import Additions, NoAdditions
 from queue_scheduler.debug_api.hiding import hide
 from queue_scheduler.debug_api.parameters import DEFAULT_PAGE, At, Limit, Name, Offset
@@ -103,6 +105,15 @@ def _add_pages(app: FastAPI, state: StateAnswers, additions: Additions, access: 
         if at is None:
             return state.quotas()
         return additions.answer_past(request, views.QuotaTreePage)
+
+    @app.get("/debug/accounts", responses=problems(404, 429))
+    def accounts(request: Request, offset: Offset = 0, limit: Limit = DEFAULT_PAGE) -> AccountPage:
+        """Who has used how much, where accounts are kept.
+
+        Accounts of namespaces that the caller may not read are summed up by quota, without names.
+        """
+        may_read = may_read_for(access, request)
+        return hide(state.accounts(may_read, offset, limit), may_read)
 
 
 def _add_upstream_pages(app: FastAPI, state: StateAnswers, access: Guard) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from functools import wraps
 from itertools import islice
@@ -11,9 +12,13 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from queue_scheduler.cycles.engine_reader import EngineReader
 from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.account_views import AccountPage, view_accounts
+from queue_scheduler.debug_api.hiding import MayRead
 from queue_scheduler.debug_api.parameters import DEFAULT_PAGE
 from queue_scheduler.debug_api.queue_views import QueueViews
 from queue_scheduler.debug_api.snapshots import QueuePage, Snapshots
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.tenants.ledger import Ledger
 from shared_api.process.clock import SystemClock
 from shared_api.question_errors import Code, QuestionError
 
@@ -141,6 +146,33 @@ class StateAnswers:
         """All quotas, as trees."""
         return views.view_quotas(self.shared.fork(), leader=self.is_leader())
 
+    def accounts(self, may_read: MayRead, offset: int, limit: int) -> AccountPage:
+        """Who has used how much; accounts that the caller may not read are summed up.
+
+        Raises:
+            QuestionError: NOT_FOUND: accounts are not kept.
+        """
+        ledger = self._copy_ledger()
+        # The API server is asked without the turn, so that other requests do not wait for it.
+        namespaces = {account.namespace for account, _ in ledger}
+        readable = {namespace for namespace in sorted(namespaces) if may_read(namespace)}
+        return self._view_accounts(ledger, readable, offset, limit)
+
+    @in_turn
+    def _copy_ledger(self) -> Ledger:
+        second = int(self.now().timestamp())
+        ledger = self.shared.ask(_fork_ledger)
+        if ledger is None:
+            raise QuestionError(Code.NOT_FOUND, "accounts are not kept (accounts.enabled)")
+        ledger.advance(second)  # at rest the engine is not told the time
+        return ledger
+
+    @in_turn
+    def _view_accounts(
+        self, ledger: Ledger, readable: AbstractSet[str], offset: int, limit: int
+    ) -> AccountPage:
+        return view_accounts(ledger, readable, offset, limit, leader=self.is_leader())
+
     @in_turn
     def waiting_pages(self, offset: int, limit: int) -> dict[str, QueuePage]:
         """Return a page of the pending units of each queue."""
@@ -152,6 +184,11 @@ class StateAnswers:
         """Use per queue and quota, under upstream's path."""
         engine = self.shared.fork()
         return views.view_upstream_quotas(engine)
+
+
+def _fork_ledger(engine: Engine) -> Ledger | None:
+    ledger = engine.usage.ledger
+    return None if ledger is None else ledger.fork()
 
 
 def found_or_unknown(answer: AnswerT | None, what: str) -> AnswerT:

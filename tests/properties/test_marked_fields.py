@@ -25,6 +25,7 @@ MAY_NAME: Final = re.compile(
 
 UNMARKED: Final = {
     "of the unit that the view is about, and hidden with it": """
+        AccountView.user
         EvictorView.name ExplainView.name ExplainView.pods_not_ready ForecastView.name
         JobRow.job JobRow.name JobRow.starts JobRow.user
         UnitAhead.name UnitView.name UnitView.pods_not_ready UnitView.uid UpstreamUnit.name
