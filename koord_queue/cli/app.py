@@ -36,6 +36,7 @@ SECTIONS: Final[dict[str, dict[str, Entry]]] = {
         "units": Entry("units", "units", "list queue units: where each stands, and why it waits"),
         "tree": Entry("tree", "tree", "show the quotas as a tree: used, charged, limits"),
         "top": Entry("top", "top", "show which quotas and units use most"),
+        "report": Entry("report", "report", "show who has used how much, in hours"),
         "log": Entry("log", "log", "show what was decided, from the record"),
         "describe": Entry("describe", "describe", "show the life of a job's unit, and its events"),
     },

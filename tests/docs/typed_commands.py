@@ -54,6 +54,7 @@ NOT_TYPED: Final[tuple[tuple[str, str], ...]] = (
     ),
     (r"kubectl get --raw /metrics", "shows nothing while nothing is rejected"),
     (r".*\$kind ", "is a part of a loop"),
+    (r"koord-queue report", "needs accounts: tests/koord_queue/cli/test_report.py"),
     (r"koord-queue replay", "takes long: tests/queue_insight/replay"),
 )
 """Commands without a prompt, or outside of the pages above, that no test types, and why."""
