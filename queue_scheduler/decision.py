@@ -75,6 +75,8 @@ class Reason(StrEnum):
     UNKNOWN_QUOTA = "UnknownQuota"
     """There is no quota of that name."""
     REFUSED_BY_PLUGIN = "RefusedByPlugin"
+    USER_LIMIT = "UserLimit"
+    """Its user, or the group that it names, may not have more at a quota."""
 
     NO_QUOTA = "NoQuota"
     AMBIGUOUS_QUOTA = "AmbiguousQuota"
@@ -101,6 +103,8 @@ class Trait(Flag):
     """The unit passes the filters; it is considered again when the cause ends."""
     NO_HEAD = auto()
     """A unit refused so is no head: others may pass it without delaying it."""
+    STANDS_ASIDE = auto()
+    """A unit refused so holds back no other, whatever the policy of its queue."""
     NOT_BY_EVICTION = auto()
     """No eviction ends it, or only evictions that the refused unit may not ask for."""
     NEEDS_CORRECTION = auto()
@@ -146,6 +150,7 @@ TRAITS: Final[dict[Reason, Trait]] = {
     Reason.BROKEN_CHAIN: _UNUSABLE,
     Reason.UNKNOWN_QUOTA: _UNUSABLE,
     Reason.REFUSED_BY_PLUGIN: _NONE,
+    Reason.USER_LIMIT: Trait.NO_HEAD | Trait.STANDS_ASIDE | Trait.NOT_BY_EVICTION,
     Reason.NO_QUOTA: Trait.NEEDS_CORRECTION,
     Reason.AMBIGUOUS_QUOTA: Trait.NEEDS_CORRECTION,
     Reason.QUOTA_NOT_IN_NAMESPACE: Trait.NEEDS_CORRECTION,

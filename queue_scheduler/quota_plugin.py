@@ -223,6 +223,10 @@ class QuotaPlugin(ABC):
         """Return the quotas that may reclaim from a charge: none, where quotas do not reclaim."""
         return ()
 
+    def chain(self, quota: str) -> tuple[str, ...]:
+        """Return the quota and its ancestors, nearest first, without the root; () if not usable."""
+        return self.quotas.chain(quota) if quota in self._known else ()
+
     # --- facts --------------------------------------------------------------------------------
 
     def on_quota(self, quota: ElasticQuota) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import Final
 
 from queue_scheduler.decision import Preempt, Reason, Refusal, Trait, Victim, reasons_with
 from queue_scheduler.preemption.nomination import for_whom_mark
+from queue_scheduler.tenants.limit_use import PENDING_UNITS
 from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.quantity import Rounding, amount_for_people, for_people
@@ -66,6 +67,7 @@ _STABLE: Final[dict[Reason, str]] = {
     Reason.NO_CAPACITY: "needs more {resource} than the nodes have",
     Reason.BROKEN_CHAIN: "quota {quota} cannot be used: its parents, min or max are not valid",
     Reason.UNKNOWN_QUOTA: "quota {quota} does not exist",
+    Reason.USER_LIMIT: "needs more {resource} than {other} may have in quota {quota} ({detail})",
     Reason.REFUSED_BY_PLUGIN: "is refused by plugin {other}: {detail}",
     Reason.NO_QUOTA: "no quota: {quota_or_namespace}",
     Reason.AMBIGUOUS_QUOTA: "quota {quota} is not one, but {detail}; rename all but one",
@@ -100,6 +102,8 @@ def stable_message(refusal: Refusal) -> str:
             "label it quota.scheduling.koordinator.sh/name"
         )
     words = _STABLE[refusal.reason]
+    if refusal.resource == PENDING_UNITS:
+        words = _TOO_MANY_PENDING
     if refusal.reason is Reason.NO_QUEUE and not refusal.other:
         words = "has no queue: {detail}"
     if refusal.resource and not refusal.requested and refusal.missing:
@@ -116,6 +120,10 @@ def stable_message(refusal: Refusal) -> str:
     )
     return f"{text}{_PRESSED.format(pods=', '.join(refusal.pods))}" if refusal.pods else text
 
+
+_TOO_MANY_PENDING: Final = (
+    "is on hold until fewer units of {other} are pending in quota {quota} ({detail})"
+)
 
 _PRESSED: Final = "; pods without a node that count: {pods}"
 
@@ -187,6 +195,8 @@ def full_message(refusal: Refusal) -> str:
         shown = f"{refusal.other} uses {used}, would get {limit}"
     else:
         shown = f"missing {missing} (limit {limit}, used {used}, requested {requested})"
+    if refusal.reason is Reason.USER_LIMIT and refusal.requested > refusal.limit:
+        shown += ", so it never starts as it is"
     return f"{text}: {shown}{_ROUNDED if refusal.is_rounded else ''}"
 
 

@@ -17,7 +17,7 @@ import msgspec
 from queue_scheduler.cache.admission_check_rules import READY
 from queue_scheduler.cache.known_units import every_hold
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
-from queue_scheduler.decision import Moment, Refusal, Trait, reasons_with
+from queue_scheduler.decision import Moment, Reason, Refusal, Trait, reasons_with
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.plugin_questions import every_refusal, with_pods
@@ -106,7 +106,10 @@ def lifecycle_state_of(record: CachedUnit) -> LifecycleState:
 
 def are_final(blockers: Iterable[Refusal]) -> bool:
     """Return whether a unit with these blockers is larger than a limit, whatever is free."""
-    return any(each.reason in NEVER for each in blockers)
+    return any(
+        each.reason in NEVER or (each.reason is Reason.USER_LIMIT and each.requested > each.limit)
+        for each in blockers
+    )
 
 
 def needs_fork(engine: Engine) -> bool:

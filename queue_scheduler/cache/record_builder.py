@@ -22,11 +22,13 @@ from queue_scheduler.cache.unit_state import (
     judge_place,
     known_admission,
 )
+from queue_scheduler.cache.usage import Usage
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.extension_points import Mapped, Unmapped
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import (
     NO_DEMAND,
+    AccountKey,
     BackfillKey,
     ClassKey,
     OrderKey,
@@ -38,6 +40,7 @@ from queue_scheduler.queueing.queue_set import QueueSet
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import is_adopted
+from shared_api.submitters import Submitter, read_submitter
 from shared_api.well_known_labels import PREEMPTIBLE
 
 
@@ -45,9 +48,15 @@ class RecordBuilder:
     """Builds records; it changes nothing, and has no state of its own."""
 
     def __init__(
-        self, plugins: PluginRunner, queues: QueueSet, checks: KnownChecks, queue_namespace: str
+        self,
+        plugins: PluginRunner,
+        queues: QueueSet,
+        checks: KnownChecks,
+        usage: Usage,
+        queue_namespace: str,
     ) -> None:
         self._placing = plugins.placing
+        self._usage = usage
         self._queues = queues
         self._checks = checks
         self._queue_namespace = queue_namespace
@@ -145,6 +154,8 @@ class RecordBuilder:
         lacking = None if record.info is None else self._placing.check_requests(record.info)
         if lacking is not None:
             yield lacking
+        if record.hold is not None and record.hold.reason is Reason.USER_LIMIT:
+            yield record.hold
         if not self._queues.may_start(mapped.queue):
             yield Refusal(reason=Reason.STOPPED_QUEUE, quota=mapped.quota, other=mapped.queue)
 
@@ -181,6 +192,15 @@ class RecordBuilder:
             waits_for=waits_for if hold is not None else (),
         )
 
+    def submitter_of(self, unit: QueueUnit, quota: str) -> Submitter | None:
+        """Return whom a unit of a quota counts for, if a limit concerns it, else None."""
+        usage = self._usage
+        if not usage.limits.is_on:
+            return None
+        meta, are_proved = unit.metadata, usage.are_names_proved
+        who = read_submitter(meta.namespace, meta.labels, meta.annotations, are_proved=are_proved)
+        return usage.limits.concerned(quota, who)
+
     def _info(
         self, unit: QueueUnit, mapped: Mapped, demand: UnitDemand, known: QueueUnitInfo | None
     ) -> QueueUnitInfo:
@@ -206,14 +226,9 @@ class RecordBuilder:
             order_key = self._place_in(queue, bounded)
         keys = self._placing.class_keys(unit)
         class_key: ClassKey = (mapped.quota, shape_of(demand), non_preemptible, *keys)
+        submitter = self.submitter_of(unit, mapped.quota)
+        class_key = _complete_key(class_key, queue, bounded, submitter)
         if queue is not None:
-            rules = queue.rules
-            if rules.options.is_strict:
-                class_key = (*class_key, priority)  # lower ones are held back
-            if rules.is_backfilling:
-                # A unit that waits for checks passes no head, however early it would end.
-                checks = bool(needed_checks(rules.api_object, unit))
-                class_key = BackfillKey(class_key, remaining_seconds(unit), checks)
             class_key, demand = queue.pending.share(class_key, demand)
         return QueueUnitInfo(
             key=meta.key,
@@ -226,8 +241,24 @@ class RecordBuilder:
             priority=priority,
             order_key=order_key or creation_order(unit),
             class_key=class_key,
+            submitter=submitter,
         )
 
     def _place_in(self, queue: SchedulingQueue, bounded: QueueUnit) -> OrderKey:
         rules = queue.rules
         return rules.place(bounded, self._placing.order_key(bounded, rules.api_object))
+
+
+def _complete_key(
+    key: ClassKey, queue: SchedulingQueue | None, bounded: QueueUnit, submitter: Submitter | None
+) -> ClassKey:
+    """Return the key of a unit's class: what plugins ask about, with what else decides it."""
+    if queue is not None and queue.rules.options.is_strict:
+        key = (*key, bounded.spec.priority)  # lower ones are held back
+    if submitter is not None:
+        key = AccountKey(key, *submitter)
+    if queue is not None and queue.rules.is_backfilling:
+        # A unit that waits for checks passes no head, however early it would end.
+        checks = bool(needed_checks(queue.rules.api_object, bounded))
+        key = BackfillKey(key, remaining_seconds(bounded), checks)
+    return key

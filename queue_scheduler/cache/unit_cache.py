@@ -34,9 +34,9 @@ from queue_scheduler.cache.unit_state import (
 )
 from queue_scheduler.cache.units_on_hold import NOT_IN_QUEUE, FactWaits, UnitsOnHold
 from queue_scheduler.cache.usage import Usage
-from queue_scheduler.decision import Refusal
+from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.framework.queue_unit_info import Granted, unit_key
+from queue_scheduler.framework.queue_unit_info import Granted, QueueUnitInfo, unit_key
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.queue_set import QueueSet
 from queue_scheduler.queueing.scheduling_queue import AdmittedUnit, SchedulingQueue
@@ -118,7 +118,7 @@ class UnitCache:
         usage: Usage,
     ) -> None:
         self.records, self.queues, self.checks, self.usage = records, queues, checks, usage
-        self.builder = RecordBuilder(self._plugins, queues, checks, self._queue_namespace)
+        self.builder = RecordBuilder(self._plugins, queues, checks, usage, self._queue_namespace)
         self.charges = UnitCharges(self._plugins, usage, records)
 
     def __iter__(self) -> Iterator[CachedUnit]:
@@ -241,7 +241,12 @@ class UnitCache:
     # --- entering and leaving a state ---------------------------------------------------------
 
     def enter(self, record: CachedUnit) -> None:
-        """Put a unit into the queue, count or hold of its state."""
+        """Put a unit into the queue, count or hold of its state.
+
+        One that may be pending is put on hold where its user has too many such units.
+        """
+        if record.state is UnitState.WAITING and self.usage.limits.is_on:
+            record = self._seat(record)
         info, state = record.info, record.state
         key = record.key if info is None else info.key
         self.records[key] = record
@@ -253,8 +258,7 @@ class UnitCache:
         if info is None:
             return
         if state is UnitState.WAITING:
-            woken = self.queues.enqueue(info)
-            if woken is not None:
+            for woken in self.queues.enqueue(info):
                 self._plugins.waking.stop_waiting((info.queue, woken))
             self.changed_queues[info.queue] = None
         elif state is UnitState.ADMITTED or state is UnitState.ASSUMED:
@@ -273,23 +277,52 @@ class UnitCache:
         if record.waits_for:
             self.fact_waits.remove(record.key, record.waits_for)
         info, state = record.info, record.state
+        if info is not None and self.usage.limits.is_on:
+            self.usage.limits.unseat(info)
         if state in NOT_IN_QUEUE:
             self.held_lately[record.key] = None
             self.held.remove(record)
         if info is None:
             return
         if state is UnitState.WAITING:
-            emptied = self.queues.withdraw(info)
-            if emptied is not None:
-                self._plugins.waking.stop_waiting((info.queue, emptied))
+            for left in self.queues.withdraw(info):
+                self._plugins.waking.stop_waiting((info.queue, left))
             self.changed_queues[info.queue] = None
         elif state is UnitState.ADMITTED or state is UnitState.ASSUMED:
             self.admitted.remove(record)
-            queue = self.queues.find(info.queue)
-            if queue is None or not queue.rules.counts_admitted:
-                return
-            if queue.uncount_admitted(info.uid):
-                self.changed_queues[info.queue] = None
+            self._uncount_admitted(info)
+
+    def _uncount_admitted(self, info: QueueUnitInfo) -> None:
+        queue = self.queues.find(info.queue)
+        if queue is None or not queue.rules.counts_admitted:
+            return
+        if queue.uncount_admitted(info.uid):
+            self.changed_queues[info.queue] = None
+
+    def _seat(self, record: CachedUnit) -> CachedUnit:
+        """Let a unit that may be pending stand in line; return it as it is to enter."""
+        info = record.info
+        assert info is not None, f"{record.key} is pending without a demand"
+        hold = self.usage.limits.seat(info)
+        if hold is None:
+            return record
+        waits_for = (f"queue/{info.queue}", f"quota/{info.quota}")  # by which it is placed again
+        return replace(record, state=UnitState.ON_HOLD, hold=hold, waits_for=waits_for)
+
+    def seat_again(self) -> None:
+        """Let units be pending that have got a seat, and hold those that have lost theirs."""
+        limits = self.usage.limits
+        while limits.seats.moved:
+            moved, limits.seats.moved = limits.seats.moved, {}
+            for key in moved:
+                record = self.records.get(key)
+                if record is None or record.info is None:
+                    continue
+                is_held = record.hold is not None and record.hold.reason is Reason.USER_LIMIT
+                if not is_held and record.state is not UnitState.WAITING:
+                    continue
+                if (limits.why_on_hold(record.info) is not None) != is_held:
+                    self.place_again((key,))
 
     def set_options(self, queue: SchedulingQueue, options: QueueOptions) -> None:
         """Set the options of a queue; if they now depend on admitted units, count these."""
@@ -375,6 +408,7 @@ class UnitCache:
         """Recompute what is derived; raise AssertionError with the story if it differs."""
         self.queues.validate(self._plugins.domains)
         self.usage.pods.validate()
+        self.usage.limits.validate(self.usage.charges.values())
         counts: dict[UnitState, Counter[str]] = {state: Counter() for state in UnitState}
         for record in self.records.values():
             info = record.info
@@ -383,6 +417,9 @@ class UnitCache:
                 priority = self._priority_in(info.queue, record.unit)
                 is_known = record.state is UnitState.CONFLICT or info.priority == priority
                 assert is_known, f"{record.key} has priority {info.priority}, should be {priority}"
+                if record.state is UnitState.WAITING:
+                    who = self.builder.submitter_of(record.unit, info.quota)
+                    assert info.submitter == who, f"{record.key} counts for {who}"
         self.fact_waits.validate({key: each.waits_for for key, each in self.records.items()})
         lengths = Counter({queue.name: queue.pending.length for queue in self.queues})
         assert counts[UnitState.WAITING] == lengths, "pending units differ"

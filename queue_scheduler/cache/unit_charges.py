@@ -98,7 +98,13 @@ class UnitCharges:
         for key, record in self._records.items():
             got, want = self._usage.charge_of(record.uid), self.implied(record)
             assert got == want, f"{key} is charged {got}, should be {want}"
-        self._usage.validate_left_behind({record.uid for record in self._records.values()})
+        if self._usage.ledger is not None:
+            self._usage.ledger.validate(self._usage.charges.values())
+        pods, uids = self._usage.pods, {record.uid for record in self._records.values()}
+        for uid, charge in self._usage.charges.items():
+            if uid not in uids:
+                assert pods.has_living(uid), f"{uid} is charged {charge} and has no pods"
+                assert charge.occupancy == pods.living(uid), f"{uid} is charged {charge}"
 
     def _granted(self, record: CachedUnit, info: QueueUnitInfo) -> Granted:
         known = self._grants.get(record.uid)

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from queue_scheduler.cache.pod_accounting import is_charged_by_labels
 from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge
+from queue_scheduler.cache.usage import Usage
+from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 
 
@@ -66,3 +69,13 @@ def _awaits_answer(record: CachedUnit) -> bool:
     if record.granting is not None:
         return True
     return record.state is UnitState.ASSUMED or record.state is UnitState.CONFLICT
+
+
+def charge_left_anew(usage: Usage, uid: Uid) -> None:
+    """Charge the living pods of a unit that does not exist, whatever was charged."""
+    known = usage.charge_of(uid)
+    usage.void(uid)
+    if known is None or is_charged_by_labels(uid):
+        usage.charge_left_behind(uid)
+    else:
+        usage.charge_living(uid, known.account, non_preemptible=known.non_preemptible)

@@ -14,7 +14,7 @@ is gone, the one that it was charged to last; for strays, the one that their pod
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 import msgspec
@@ -28,6 +28,7 @@ from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import Granted, Occupancy, QueueUnitInfo
 from queue_scheduler.tenants.accounts import Account, account_of_unit
 from queue_scheduler.tenants.ledger import Ledger
+from queue_scheduler.tenants.user_limits import UserLimits
 from shared_api.objects.meta import Uid
 from shared_api.resource_list import Amounts
 from shared_api.submitters import read_submitter
@@ -43,6 +44,8 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
     pods: int
     firm: Amounts = {}
     """The part of `amounts` of living pods that may not be preempted, though the unit may be."""
+    is_admitted: bool = False
+    """Whether its unit is admitted; otherwise living pods alone are charged."""
 
     @property
     def quota(self) -> str:
@@ -50,8 +53,9 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
         return self.account.quota
 
     def is_same_for_quotas(self, other: Charge) -> bool:
-        """Return whether at most the account differs, and not its quota."""
-        return self.quota == other.quota and replace(self, account=other.account) == other
+        """Return whether no more differs than the account and the state, and not the quota."""
+        alike = replace(self, account=other.account, is_admitted=other.is_admitted)
+        return self.quota == other.quota and alike == other
 
     @property
     def occupancy(self) -> Occupancy:
@@ -66,6 +70,7 @@ class Usage:
         known: All pods.
         pods: The living ones, by unit.
         ends: Until when admitted units declare that they run.
+        limits: What users and groups have, where that is limited.
         are_names_proved: Whether the API server proves who has submitted a job.
         changes: Increases when any charge changes.
         releases: Increases when a change may have freed room, or an expected end may have changed.
@@ -78,6 +83,7 @@ class Usage:
         self.changes = 0
         self.releases = 0
         self.ledger: Ledger | None = None
+        self.limits = UserLimits(plugins)
         self._plugins = plugins
         self._charges: dict[Uid, Charge] = {}
         self._hold(KnownPods(plugins, find_unit, self._charges))
@@ -87,6 +93,11 @@ class Usage:
 
     def __iter__(self) -> Iterator[Uid]:
         return iter(self._charges)
+
+    @property
+    def charges(self) -> Mapping[Uid, Charge]:
+        """All charges by uid; for reading."""
+        return self._charges
 
     def charge_of(self, uid: Uid) -> Charge | None:
         """Return what is charged for a uid, or None."""
@@ -98,9 +109,8 @@ class Usage:
         self.ends.note(info)
         need = info.demand
         account = self.account_of(info)
-        charge = Charge(account, need.total, info.non_preemptible, need.pods)
-        if self.ledger is not None:
-            self.ledger.on_charge(self._charges.get(info.uid), charge)
+        charge = Charge(account, need.total, info.non_preemptible, need.pods, is_admitted=True)
+        self._note_accounts(self._charges.get(info.uid), charge)
         self._charges[info.uid] = charge
         self._claims.note_charged(info.uid)
         if self.pods.has_living(info.uid):
@@ -124,17 +134,23 @@ class Usage:
     ) -> Charge:
         """Return the charge that follows from a grant and the living pods of a uid."""
         charged = self.occupied(uid, granted)
-        return self._build(uid, account, charged, non_preemptible=non_preemptible)
+        return self._build(uid, account, charged, non_preemptible=non_preemptible, is_admitted=True)
 
     def build_living(self, uid: Uid, account: Account, *, non_preemptible: bool) -> Charge:
         """Return the charge that follows from the living pods of a uid alone."""
         return self._build(uid, account, self.pods.living(uid), non_preemptible=non_preemptible)
 
     def _build(
-        self, uid: Uid, account: Account, charged: Occupancy, *, non_preemptible: bool
+        self,
+        uid: Uid,
+        account: Account,
+        charged: Occupancy,
+        *,
+        non_preemptible: bool,
+        is_admitted: bool = False,
     ) -> Charge:
         firm = {} if non_preemptible else firm_part(self.pods.counts.of(uid))
-        return Charge(account, charged.amounts, non_preemptible, charged.pods, firm)
+        return Charge(account, charged.amounts, non_preemptible, charged.pods, firm, is_admitted)
 
     def charge_living(self, uid: Uid, account: Account, *, non_preemptible: bool) -> None:
         """Charge only what the living pods of a unit ask for.
@@ -189,10 +205,9 @@ class Usage:
         self.ends.drop(uid)
         known = self._charges.pop(uid, None)
         if known is not None:
-            if self.ledger is not None:
-                self.ledger.on_charge(known, None)
             self.changes += 1
             self.releases += 1
+            self._note_accounts(known, None)
             self._plugins.unreserve(uid)
             self._claims.note_charged(uid)
 
@@ -201,15 +216,6 @@ class Usage:
         self.release(uid)
         self._note_release()
         self._plugins.unreserve(uid)
-
-    def charge_left_anew(self, uid: Uid) -> None:
-        """Charge the living pods of a unit that does not exist, whatever was charged."""
-        known = self._charges.get(uid)
-        self.void(uid)
-        if known is None or is_charged_by_labels(uid):
-            self.charge_left_behind(uid)
-        else:
-            self.charge_living(uid, known.account, non_preemptible=known.non_preemptible)
 
     def report_foreign(self) -> None:
         """Pass on to the plugins what has changed of foreign pods, and of what held ones claim."""
@@ -231,23 +237,19 @@ class Usage:
         twin._charges = dict(self._charges)
         twin._hold(self.known.fork(plugins, find_unit, twin._charges))
         twin.ends = self.ends.copy()
+        twin.limits = self.limits.fork(plugins)
         twin.are_names_proved = self.are_names_proved
         twin.changes = self.changes
         twin.releases = self.releases
         twin.ledger = None if self.ledger is None else self.ledger.fork()
         return twin
 
-    def validate_left_behind(self, uids: Collection[Uid]) -> None:
-        """Raise AssertionError unless all others than these units are charged for living pods.
-
-        And unless the accounts are charged what all uids are charged.
-        """
+    def _note_accounts(self, before: Charge | None, after: Charge | None) -> None:
+        """Count a change for users and groups, where that is asked for."""
         if self.ledger is not None:
-            self.ledger.validate(self._charges.values())
-        for uid, charge in self._charges.items():
-            if uid not in uids:
-                assert self.pods.has_living(uid), f"{uid} is charged {charge} and has no pods"
-                assert charge.occupancy == self.pods.living(uid), f"{uid} is charged {charge}"
+            self.ledger.on_charge(before, after)
+        if self.limits.is_on:
+            self.limits.on_charge(before, after)
 
     def _note_release(self) -> None:
         self.changes += 1
@@ -257,10 +259,11 @@ class Usage:
         known = self._charges.get(uid)
         if known == charge:
             return
-        if self.ledger is not None:
-            self.ledger.on_charge(known, charge)
+        self._note_accounts(known, charge)
         self._charges[uid] = charge
         if known is not None and known.is_same_for_quotas(charge):
+            if self.limits.is_on:
+                self._note_release()  # of one account's limit
             return
         self.changes += 1
         if known is not None:

@@ -12,9 +12,10 @@ Read in this order:
 7. ``deadlines``: what time alone changes, and when; for the shells, and for a forecast on a fork.
    It builds on ``check_facts`` (admission checks of an admitted unit) and ``unmanaged_units``
    (units without a controller for their job).
-8. ``drained_queues``: which admitted units are evicted since their queue is drained.
-9. ``audit``: what the engine keeps, compared with the objects, and placed again where it differs.
-10. ``settings``: what an engine is built from, beside its plugins.
+8. ``limit_changes``: which limits of users and groups quotas have.
+9. ``drained_queues``: which admitted units are evicted since their queue is drained.
+10. ``audit``: what the engine keeps, compared with the objects, and placed again where it differs.
+11. ``settings``: what an engine is built from, beside its plugins.
 
 Not here: what is known of a unit (``queue_scheduler.cache``), and which units may be evicted
 (``queue_scheduler.preemption``).

@@ -20,10 +20,11 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from queue_scheduler.cache.partial_admission import most_that
+from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.decision import Moment, Preempt, Reason, Refusal, Refused
 from queue_scheduler.engine.backfill import Backfill
 from queue_scheduler.engine.wake_up import WakeUp
-from queue_scheduler.framework.extension_points import Plugin
+from queue_scheduler.framework.extension_points import Plugin, Waiter
 from queue_scheduler.framework.plugin_questions import every_refusal
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, UnitDemand, at_least
@@ -41,11 +42,14 @@ class UnitAdmission:
 
     def __init__(
         self,
+        units: UnitCache,
         plugins: PluginRunner,
         backfill: Backfill,
         rounds: PreemptionRounds,
         wake_up: WakeUp,
     ) -> None:
+        self._units = units
+        self._limits = units.usage.limits
         self._plugins = plugins
         self._backfill = backfill
         self._rounds = rounds
@@ -64,6 +68,8 @@ class UnitAdmission:
         if by is not None:
             return self._refuse(queue, info, refusal, by, moment)
         number = queue.pending.refuse(info, refusal, moment.seconds)
+        if info.submitter is not None:
+            self._limits.watch((queue.name, number), at_least(info))
         if self._backfill.is_its_own(refusal):
             again = self._backfill.again_seconds(queue, info, moment.seconds)
             if again is not None:
@@ -142,14 +148,37 @@ class UnitAdmission:
         by: Plugin,
         moment: Moment,
     ) -> Refused | Preempt:
-        number = queue.pending.refuse(info, refusal, moment.seconds)
-        self._plugins.waking.wait((queue.name, number), info, refusal, by)
-        if self._backfill.waiting:
-            self._backfill.on_refused(queue, info)
+        self._let_wait(queue, info, refusal, by, shown=refusal, at=moment.seconds)
         preempt = None
+        if by is self._limits:
+            self._rounds.on_refused(info.key)  # room does not help
+            return self._report(queue, info, refusal, None)
         if not queue.rules.is_backfilling or self._may_evict_behind(queue, info, moment):
             preempt = self._rounds.evict(queue, info, refusal, moment)
         return self._report(queue, info, refusal, preempt)
+
+    def _let_wait(
+        self,
+        queue: SchedulingQueue,
+        info: QueueUnitInfo,
+        refusal: Refusal,
+        by: Plugin,
+        *,
+        shown: Refusal,
+        at: int | None,
+    ) -> Waiter:
+        """Let a class that a filter refused wait there; return the number that it waits under."""
+        is_own = by is self._limits
+        number = queue.pending.refuse(info, shown, at, is_for_all=not is_own)
+        waiter = (queue.name, number)
+        self._plugins.waking.wait(waiter, info, refusal, by)
+        if is_own:
+            self._units.queues.note_aside(queue)
+        elif info.submitter is not None:
+            self._limits.watch(waiter, info)
+        if self._backfill.waiting:
+            self._backfill.on_refused(queue, info)
+        return waiter
 
     def _may_evict_behind(
         self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment
@@ -190,14 +219,16 @@ class UnitAdmission:
         held_up = None if refused is not None else self._find_held_up(queue, info, moment)
         if refused is None and held_up is None:
             return False
-        number = queue.pending.refuse(info, shown, at)
-        waiter = (queue.name, number)
         if refused is not None:
-            self._plugins.waking.wait(waiter, info, *refused)
-            if self._backfill.waiting:
-                self._backfill.on_refused(queue, info)
-        elif held_up is not None and not self._backfill.is_its_own(held_up):
-            self._rounds.wait(waiter, held_up)
+            waiter = self._let_wait(queue, info, *refused, shown=shown, at=at)
+        else:
+            waiter = (queue.name, queue.pending.refuse(info, shown, at))
+            if info.submitter is not None:
+                self._limits.watch(waiter, info)
+            if held_up is not None and not self._backfill.is_its_own(held_up):
+                self._rounds.wait(waiter, held_up)
+        if refused is not None and refused[1] is self._limits:
+            return True
         if info.key in self._rounds.nominations.by_key or self._rounds.search.may_evict(
             queue, info
         ):

@@ -34,7 +34,7 @@ from queue_scheduler.cache.admission_check_rules import needed_checks, phase_aft
 from queue_scheduler.cache.charge_times import date_charges
 from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.cache.unit_demand import build_grants
-from queue_scheduler.cache.unit_repair import forget_anyhow, place_anew
+from queue_scheduler.cache.unit_repair import charge_left_anew, forget_anyhow, place_anew
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState, judge, version_of
 from queue_scheduler.decision import (
     BEGINNING,
@@ -54,6 +54,7 @@ from queue_scheduler.engine.admission import UnitAdmission
 from queue_scheduler.engine.backfill import Backfill
 from queue_scheduler.engine.cluster_objects import ClusterObjects
 from queue_scheduler.engine.growth import Growths
+from queue_scheduler.engine.limit_changes import LimitChanges
 from queue_scheduler.engine.queue_state import QueueState
 from queue_scheduler.engine.wake_up import WakeUp
 from queue_scheduler.framework.extension_points import QuotaSource
@@ -119,6 +120,7 @@ class Engine:
         placing: Where the plugins place a unit, and what they require of it.
         objects: The quotas and nodes as last seen.
         admission: Whether a pending unit may start now.
+        limit_rules: Which limits of users and groups quotas have.
         backfill: Which heads others must not delay, and until when.
         growths: The running units that have grown.
         rounds: The eviction rounds.
@@ -173,7 +175,10 @@ class Engine:
         self.queue_state = parts.queue_state
         self.objects = ClusterObjects()
         self.growths = Growths(self.units, self.plugins)
-        self.admission = UnitAdmission(self.plugins, self.backfill, self.rounds, self._wake_up)
+        self.admission = UnitAdmission(
+            self.units, self.plugins, self.backfill, self.rounds, self._wake_up
+        )
+        self.limit_rules = LimitChanges(self.units, self.plugins, self._wake_up)
         # Those of a replica that does not lead are never taken, and users cause them.
         self._notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
 
@@ -263,7 +268,7 @@ class Engine:
 
     def charge_anew(self, uid: Uid) -> tuple[str, ...]:
         """Charge living pods whose unit does not exist, whatever was charged; for audits."""
-        self.usage.charge_left_anew(uid)
+        charge_left_anew(self.usage, uid)
         return self._wake_up.wake_affected()
 
     def on_quota(self, quota: ElasticQuota | QuotaSource) -> tuple[str, ...]:
@@ -277,6 +282,7 @@ class Engine:
         return self._on_quotas_changed(self.plugins.facts.on_quota_gone(quota))
 
     def _on_quotas_changed(self, names: set[str]) -> tuple[str, ...]:
+        self.limit_rules.on_quotas_changed()
         self.units.place_again_for(sorted(names))
         self._wake_up.on_limits_changed()
         return self._wake_up.wake_affected()

@@ -118,7 +118,11 @@ class Growths:
         pod_sets = tuple(PodSetDemand(each.name, each.replicas, {}) for each in admissions)
         total = UnitDemand(pod_sets=pod_sets, total=whole.amounts, pods=whole.pods)
         request = replace(info, demand=total)
-        return admissions, target, self._plugins.check_without(request, (info.uid,))
+        refusal = self._plugins.check_without(request, (info.uid,))
+        charge = self._units.usage.charge_of(info.uid)
+        if refusal is None and charge is not None:
+            refusal = self._units.usage.limits.why_not_grow(charge, whole.amounts)
+        return admissions, target, refusal
 
     def _first_waiting(self, quota: str) -> str:
         """Return the key of a pending unit with the same limits that may start one day, or ""."""

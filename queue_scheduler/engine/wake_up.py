@@ -45,6 +45,8 @@ class WakeUp:
         units, waking = self._units, self._waking
         if units.usage.known.has_changed:
             units.charges.charge_changed_pods()
+        if units.usage.limits.seats.moved:
+            units.seat_again()
         if units.queues.changed_heads and waking.has_guarantees:
             self._protect_first_units()
         if waking.wakes_at_once or waking.waits_for_anything:
@@ -70,7 +72,17 @@ class WakeUp:
     def _wake_class(self, waiter: Waiter) -> SchedulingQueue | None:
         """Return the queue of a class that slept, and is awake now; else None."""
         queue = self._units.queues.find(waiter[0])
-        return queue if queue is not None and queue.pending.wake(waiter[1]) else None
+        if queue is None:
+            return None
+        woken = queue.pending.wake(waiter[1])
+        if not woken:
+            return None
+        if queue.pending.groups:
+            # A group was woken by one of its classes, or a class is no longer watched.
+            for number in woken:
+                self._waking.stop_waiting((waiter[0], number))
+            self._units.queues.note_aside(queue)
+        return queue
 
     def pass_on(self) -> tuple[str, ...]:
         """Update the turns and offer freed capacity; return the queues to ask."""
@@ -83,9 +95,11 @@ class WakeUp:
                 if queue is not None:
                     turns.refresh(queue, self._plugins.domains)
             units.changed_queues.clear()
-        for plugin in self._waking.waking_in_turn:
-            for domain in plugin.stirred_domains():
-                self._offer(plugin, domain)
+        self._offer_all()
+        while units.queues.changed_heads and self._waking.has_guarantees:
+            # A class that stands aside, or does so no more, was not the first of its quota.
+            self._protect_first_units()
+            self._offer_all()
         wakes = turns.take_wakes()
         if not backfill.unreviewed or self._is_eligible(self._reviewer):
             return wakes
@@ -117,6 +131,11 @@ class WakeUp:
                 # A worker learns when to ask again only from a decision of its own queue.
                 told.add(waiter[0])
                 self.wake(waiter)
+
+    def _offer_all(self) -> None:
+        for plugin in self._waking.waking_in_turn:
+            for domain in plugin.stirred_domains():
+                self._offer(plugin, domain)
 
     def _offer(self, plugin: WakingInTurn, domain: str) -> None:
         """Wake classes of a domain in turn, until a queue ahead of the next class can move.
@@ -176,8 +195,8 @@ class WakeUp:
         """Wake every class of a queue."""
         pending = queue.pending
         for number in [*pending.numbered]:
-            if pending.wake(number):
-                self._waking.stop_waiting((queue.name, number))
+            for woken in pending.wake(number):
+                self._waking.stop_waiting((queue.name, woken))
         self._units.changed_queues[queue.name] = None
 
     def fork(

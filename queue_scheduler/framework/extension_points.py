@@ -629,6 +629,29 @@ class ShowsQuotas(Protocol):
 
 
 @runtime_checkable
+class QuotaChains(Protocol):
+    """Says in which quotas a charge counts; without it, only in the quota that is charged."""
+
+    def chain(self, quota: str) -> tuple[str, ...]:
+        """Return the quota and its ancestors, nearest first, without a root; () if unusable.
+
+        The answer may change only when quotas change.
+        """
+        ...
+
+
+class OwnFilter(Plugin, Filter, WakingInTurn, Protocol):
+    """A filter of the engine itself, for what concerns single accounts; asked before the plugins.
+
+    Its refusals stand for units of the same account alone (`QueueUnitInfo.submitter`).
+    """
+
+    def every_refusal(self, info: QueueUnitInfo) -> list[Refusal]:
+        """Return all reasons why the unit does not pass, the first as `check` does; [] if none."""
+        ...
+
+
+@runtime_checkable
 class OwnPreemptibleLabel(Protocol):
     """Reads a label of its own that says whether pods may be preempted, in its own quotas."""
 

@@ -27,6 +27,7 @@ class PluginRunner:
         waking: Which refused classes are woken, and for which units room is kept.
         facts: What the plugins are told, and their notices.
         filters: Plugins that refuse units.
+        own: The engine's own filter; None while it refuses nothing (`set_own`).
         reclaiming: Plugins that let owners reclaim what others borrow.
         noted: What the unit of the last `reserve` was compared with, if a plugin noted it.
     """
@@ -38,12 +39,14 @@ class PluginRunner:
         self.waking = PluginWaking(plugins)
         self.facts = PluginFacts(plugins)
         self.filters = [p for p in plugins if takes_part(p, points.Filter)]
+        self.own: points.OwnFilter | None = None
         self._what_if = {p.name: p for p in plugins if takes_part(p, points.WhatIf)}
         self._by_charges = {p.name for p in plugins if takes_part(p, points.FollowsCharges)}
         self._reserve = [p for p in plugins if takes_part(p, points.Reserve)]
         self.noted: points.AdmissionRecord | None = None
         self._records = [p for p in plugins if takes_part(p, points.AdmissionRecords)]
         self._contention = [p for p in plugins if takes_part(p, points.Contention)]
+        self._chains = [p for p in plugins if takes_part(p, points.QuotaChains)]
         self.reclaiming = [p for p in plugins if takes_part(p, points.Reclaiming)]
 
     def __iter__(self) -> Iterator[points.Plugin]:
@@ -58,6 +61,9 @@ class PluginRunner:
 
     def check(self, info: QueueUnitInfo) -> tuple[Refusal, points.Plugin] | None:
         """Ask the filters; return the first refusal with its plugin, or None."""
+        own = self.own
+        if own is not None and (refusal := own.check(info)) is not None:
+            return refusal, own
         for plugin in self.filters:
             refusal = plugin.check(info)
             if refusal is not None:
@@ -67,7 +73,9 @@ class PluginRunner:
     def check_without(
         self, info: QueueUnitInfo, released: Sequence[Uid], added: Sequence[points.Supposed] = ()
     ) -> Refusal | None:
-        """Ask the filters whether a unit would pass with other charges; return the refusal or None.
+        """Ask the plugins whether a unit would pass with other charges; return the refusal or None.
+
+        The engine's own filter is not asked: no other account's charges change what it says.
 
         Args:
             info: The unit.
@@ -88,9 +96,25 @@ class PluginRunner:
         """Return the limits that units of the quota compete for."""
         return frozenset[str]().union(*(plugin.domains(quota) for plugin in self._contention))
 
+    def chain(self, quota: str) -> tuple[str, ...]:
+        """Return the quotas in which a charge to a quota counts, nearest first; "" is in none.
+
+        If several plugins know the quota, the first counts.
+        """
+        for plugin in self._chains:
+            chain = plugin.chain(quota)
+            if chain:
+                return chain
+        return (quota,) if quota else ()
+
     def follows_charges(self, plugin: points.Plugin) -> bool:
         """Return whether a filter's answers change with charges, quotas and nodes alone."""
-        return plugin.name in self._by_charges
+        return plugin is self.own or plugin.name in self._by_charges
+
+    def set_own(self, own: points.OwnFilter | None) -> None:
+        """Ask this filter before the plugins from now on; None: none."""
+        self.own = own
+        self.waking.set_own(own)
 
     def reserve(self, info: QueueUnitInfo) -> tuple[Refusal, points.Plugin] | None:
         """Charge with every plugin or, after a refusal or an exception, with none."""
@@ -137,7 +161,10 @@ class PluginRunner:
     # --- copies -------------------------------------------------------------------------------
 
     def fork(self) -> PluginRunner:
-        """Return a runner over forks; plugins that cannot fork are left out and named."""
+        """Return a runner over forks; plugins that cannot fork are left out and named.
+
+        The engine's own filter is not forked; the caller sets that of the copy.
+        """
         twin = PluginRunner([p.fork() for p in self.plugins if takes_part(p, points.Forkable)])
         left_out = (p for p in self.plugins if not takes_part(p, points.Forkable))
         twin.left_out = (*self.left_out, *left_out)

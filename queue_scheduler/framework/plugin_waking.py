@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 from queue_scheduler.decision import Refusal
 from queue_scheduler.framework import extension_points as points
@@ -29,6 +30,7 @@ class PluginWaking:
             *self._waking,
             *self.waking_in_turn,
         )
+        self._own: points.OwnFilter | None = None
         self._waking_by_name = {
             p.name: p
             for p in plugins
@@ -41,11 +43,19 @@ class PluginWaking:
         # Classes taken from plugins and not yet returned, since a later plugin raised.
         self._taken: list[points.Waiter] = []
 
+    def set_own(self, own: points.OwnFilter | None) -> None:
+        """Offer room to the classes that this filter has refused as well; None: there is none."""
+        before: Sequence[object] = self.waking_in_turn
+        without = [each for each in before if each is not self._own]
+        self.waking_in_turn = cast("Any", without if own is None else [*without, own])
+        self._all_waking = (*self._waking, *self.waking_in_turn)
+        self._own = own
+
     def wait(
         self, waiter: points.Waiter, info: QueueUnitInfo, refusal: Refusal, by: points.Plugin
     ) -> None:
         """Register a refused class with the plugin that refused it."""
-        waking = self._waking_by_name.get(by.name)
+        waking = self._own if by is self._own else self._waking_by_name.get(by.name)
         if waking is not None:
             waking.wait(waiter, info, refusal)
         else:

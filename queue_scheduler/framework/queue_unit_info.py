@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts, maximum
+from shared_api.submitters import Submitter
 from shared_api.well_known_labels import read_queue_name, read_quota_name
 
 OrderKey = tuple[Any, ...]
@@ -89,6 +90,20 @@ NO_DEMAND: Final = UnitDemand(pod_sets=(), total={}, pods=0)
 """The demand of a unit whose demand cannot be read."""
 
 
+class AccountKey(NamedTuple):
+    """What units of one class have in common where their user or group is limited.
+
+    Attributes:
+        asked: What they have in common elsewhere: the plugins' answers follow from it.
+        user: Who submitted them.
+        group: The group that they were submitted for; "": none.
+    """
+
+    asked: ClassKey
+    user: str
+    group: str
+
+
 class BackfillKey(NamedTuple):
     """What units of one class have in common in a queue that backfills.
 
@@ -101,6 +116,15 @@ class BackfillKey(NamedTuple):
     asked: ClassKey
     seconds: int | None
     has_checks: bool
+
+
+def without_account(key: ClassKey) -> ClassKey | None:
+    """Return what the keys of classes have in common that differ by account; None: it has none."""
+    if isinstance(key, AccountKey):
+        return key.asked
+    if isinstance(key, BackfillKey) and isinstance(key.asked, AccountKey):
+        return key._replace(asked=key.asked.asked)
+    return None
 
 
 class QueueUnitInfo(msgspec.Struct, frozen=True, gc=False):
@@ -118,6 +142,8 @@ class QueueUnitInfo(msgspec.Struct, frozen=True, gc=False):
         priority: The effective one: `spec.priority`, or the maximum of its queue if that is less.
         order_key: Position in the queue (`queue_policies`).
         class_key: Units of one class are decided once per wake.
+        submitter: Whom it counts for, if a limit of users or groups concerns a pending unit; else
+            None.
     """
 
     key: str
@@ -130,6 +156,7 @@ class QueueUnitInfo(msgspec.Struct, frozen=True, gc=False):
     priority: int
     order_key: OrderKey
     class_key: ClassKey
+    submitter: Submitter | None = None
 
 
 def at_least(info: QueueUnitInfo) -> QueueUnitInfo:

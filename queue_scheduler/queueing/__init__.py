@@ -7,8 +7,8 @@ Read in this order:
    to those behind it.
 3. ``scheduling_queue``: one queue, and which unit is next. It has its rules (``queue_rules``: a
    value, with its ``queue_options``) and its pending units (``pending_classes``, by quota in
-   ``class_queue``); ``strict_mode``: queues that ask for nodes before a unit may start.
-   ``queue_questions``: why its units are pending.
+   ``class_queue``; ``tried_units``: which of them hold back others); ``strict_mode``: queues that
+   ask for nodes before a unit may start. ``queue_questions``: why its units are pending.
 4. ``fair_order``, ``turns``: which queue has its turn; ``queue_set``: all queues.
 5. ``managed_queues``: what a queue has from the ElasticQuota that it was made for.
 

@@ -4,6 +4,16 @@ Units are grouped in *classes*: equal quota, equal demand, equal answers from ev
 has its units in order, and one refusal for all of them; a decision looks only at the first unit of
 a class. A class is *awake*, or *asleep* with its refusal until a fact wakes it.
 
+Classes that differ by their account alone, since a limit of users or groups concerns them, are a
+*group*: what a filter refuses one of them it refuses them all, so the group falls asleep as one, is
+registered with the plugin under one number, and is woken as one. Each of its classes may be asleep
+on its own in addition, for its account's limit or what else concerns it alone; the group stands at
+the first of the others. It is asked anew when another class comes first in it: that class's account
+was not asked about.
+
+Some refusals concern nobody else (`STANDS_ASIDE`): a class that is asleep for one counts in no band
+and no depth, and comes before no other.
+
 Per quota, the heads of the awake and of the asleep classes are kept, and over all quotas the units
 that may be offered. All three are heaps whose stale entries (the head left, the class fell asleep)
 are dropped when they reach the top. Every change is O(log n), whatever the number of classes.
@@ -22,9 +32,16 @@ from heapq import heappop, heappush, merge
 from itertools import islice
 
 from queue_scheduler.decision import Refusal
-from queue_scheduler.framework.queue_unit_info import ClassKey, OrderKey, QueueUnitInfo, UnitDemand
-from queue_scheduler.queueing.class_queue import SLACK, ClassQueue, UnitClass
+from queue_scheduler.framework.queue_unit_info import (
+    ClassKey,
+    OrderKey,
+    QueueUnitInfo,
+    UnitDemand,
+    without_account,
+)
+from queue_scheduler.queueing.class_queue import SLACK, ClassGroup, ClassQueue, UnitClass
 from queue_scheduler.queueing.pending_order import PendingOrder
+from queue_scheduler.queueing.tried_units import TriedUnits
 
 
 class PendingClasses:
@@ -32,9 +49,10 @@ class PendingClasses:
 
     Attributes:
         length: The number of pending units.
-        first_band: The band of the first unit; 0 if there is none.
+        tried: The units that do not stand aside: their bands.
         reasons_version: Increases when the reason why a class is pending changes.
         numbered: The classes by their number, oldest first; for reading.
+        groups: The groups by their number, oldest first; for reading.
         by_quota: The classes of each quota; for reading.
         offers: What each quota offers, as (position, quota): a heap, whose first entry is current
             while nothing is in `changed`.
@@ -43,19 +61,19 @@ class PendingClasses:
 
     def __init__(self) -> None:
         self.length = 0
-        self.first_band = 0
+        self.tried = TriedUnits()
         self.reasons_version = 0
         self.numbered: dict[int, UnitClass] = {}
+        self.groups: dict[int, ClassGroup] = {}
         self.by_quota: dict[str, ClassQueue] = {}
         self.offers: list[tuple[OrderKey, str]] = []
         self.changed: dict[str, None] = {}
         self._classes: dict[ClassKey, UnitClass] = {}
+        self._group_numbers: dict[ClassKey, int] = {}
         # All units in one order, regardless of class; None while there is no depth.
         self._all: PendingOrder | None = None
         # `refused_in_order`, until a class among them changes. The list itself is never changed.
         self._refused: list[tuple[OrderKey, Refusal]] | None = None
-        # How many units are in each band; empty while there are no bands.
-        self._in_band: list[int] = []
         self._next_number = 0
         # Whether copies hold the same classes, heaps, and offers; then nothing in them is changed.
         self._is_shared = False
@@ -63,16 +81,16 @@ class PendingClasses:
     def arrange(self, *, bands: int, has_depth: bool) -> None:
         """Take how the queue divides its units; the bands change only while there are none."""
         in_band = bands if bands > 1 else 0
-        if in_band != len(self._in_band):
+        if in_band != self.tried.bands:
             assert not self.length, f"other bands under {self.length} units"
-            self._in_band = [0] * in_band
+            self.tried.arrange(in_band)
         if has_depth is (self._all is None):
             self._all = self._merge_classes() if has_depth else None
 
     # --- changes ------------------------------------------------------------------------------
 
-    def add(self, info: QueueUnitInfo) -> int | None:
-        """Add a unit; return the number of its class if that was asleep and is woken by it.
+    def add(self, info: QueueUnitInfo) -> tuple[int, ...]:
+        """Add a unit; return the numbers of its class and group if they are woken by it.
 
         A class is asleep at the position of its first unit, so a unit before that must be asked.
         """
@@ -82,73 +100,105 @@ class PendingClasses:
         unit_class.order.add(info.order_key)
         if self._all is not None:
             self._all.add(info.order_key)
-        self._count(info.order_key, 1)
+        self.length += 1
+        self.tried.count(unit_class, info.order_key, 1)
         head = unit_class.order.first()
         if head is unit_class.head:
-            return None
+            return ()
         unit_class.head = head
-        is_woken = unit_class.refusal is not None
-        if is_woken:
-            self._refused = None
-        unit_class.refusal = None
-        self._note(unit_class)
-        return unit_class.number if is_woken else None
+        if unit_class.own_refusal is None:
+            return self._note(unit_class)
+        self._refused = None
+        self.tried.refuse(unit_class, None)
+        return (unit_class.number, *self._note(unit_class))
 
-    def remove(self, info: QueueUnitInfo) -> int | None:
-        """Remove a unit; return the number of its class if that is empty now."""
+    def remove(self, info: QueueUnitInfo) -> tuple[int, ...]:
+        """Remove a unit; return the numbers of its class if that is empty now, and its group's.
+
+        The group's is among them if it is woken or empty.
+        """
         if self._is_shared:
             self._stop_sharing()
         unit_class = self._classes[info.class_key]
         head = unit_class.order.remove(info.order_key)
         if self._all is not None:
             self._all.remove(info.order_key)
-        self._count(info.order_key, -1)
+        self.length -= 1
+        self.tried.count(unit_class, info.order_key, -1)
         if head is unit_class.head:
-            return None
+            return ()
         unit_class.head = head
         if unit_class.refusal is not None:
             self._refused = None
         # Before the class goes, and perhaps the last of its quota with it: the offer of the quota
         # is looked up again even then, or the unit that left would stay on top of the offers.
-        self._note(unit_class)
+        woken = self._note(unit_class)
         if head is not None:
-            return None
+            return woken
         self._drop_class(unit_class)
-        return unit_class.number
+        return (unit_class.number, *woken)
 
-    def refuse(self, info: QueueUnitInfo, refusal: Refusal, at: int | None = None) -> int:
-        """Put the unit's class to sleep; return the number of the class.
+    def refuse(
+        self,
+        info: QueueUnitInfo,
+        refusal: Refusal,
+        at: int | None = None,
+        *,
+        is_for_all: bool = False,
+    ) -> int:
+        """Put the unit's class to sleep; return the number of the class, or of its group.
 
         Args:
             info: The unit that was refused.
             refusal: Why it may not start.
             at: When, in seconds since the epoch; None if unknown.
+            is_for_all: Whether units of other accounts are refused with it: the group falls asleep.
         """
         if self._is_shared:
             self._stop_sharing()
         unit_class = self._classes[info.class_key]
         self._refused = None
-        unit_class.refusal = refusal
-        unit_class.refused_at = at
-        self._note(unit_class)
-        if unit_class.last_reason is not refusal.reason:
-            unit_class.last_reason = refusal.reason
+        entry: UnitClass | ClassGroup = unit_class
+        group = unit_class.group
+        if is_for_all and group is not None:
+            entry = group
+            group.own_refusal, group.asked = refusal, unit_class.number
+            self._note_entry(group)
+        else:
+            self.tried.refuse(unit_class, refusal)
+            self._note(unit_class)
+        entry.own_refused_at = at
+        if entry.last_reason is not refusal.reason:
+            entry.last_reason = refusal.reason
             self.reasons_version += 1
-        return unit_class.number
+        return entry.number
 
-    def wake(self, number: int) -> bool:
-        """Wake the class of that number; return False if it is gone or awake."""
-        unit_class = self.numbered.get(number)
-        if unit_class is None or unit_class.refusal is None:
-            return False
+    def wake(self, number: int) -> tuple[int, ...]:
+        """Wake the class of that number, or the group; return what no longer waits, by number.
+
+        That is () if it is gone or awake. A class that sleeps with its group wakes the group. One
+        that comes after the first of a group that is asleep joins it.
+        """
+        entry: UnitClass | ClassGroup | None = self.numbered.get(number) or self.groups.get(number)
+        if isinstance(entry, UnitClass) and entry.own_refusal is None:
+            entry = entry.group
+        if entry is None or entry.own_refusal is None:
+            return ()
         if self._is_shared:
             self._stop_sharing()
-            # The class that was found stays with the copies.
-            unit_class = self.numbered[number]
+            # What was found stays with the copies.
+            entry = self.numbered.get(entry.number) or self.groups[entry.number]
         self._refused = None
-        unit_class.refusal = None
-        self._note(unit_class)
-        return True
+        if isinstance(entry, ClassGroup):
+            entry.own_refusal = entry.asked = None
+            self._note_entry(entry)
+            return (entry.number,)
+        self.tried.refuse(entry, None)
+        if entry.group is None:
+            self._note_entry(entry)
+            return (entry.number,)
+        self.reasons_version += 1
+        return (entry.number, *self._note(entry))
 
     def renew_offers(self, offer_of: Callable[[str], OrderKey | None]) -> None:
         """Look up the offers of the changed quotas, and drop stale ones from the top.
@@ -189,9 +239,9 @@ class PendingClasses:
         return self._classes[info.class_key]
 
     def head_of(self, number: int) -> OrderKey | None:
-        """Return the place of the first unit of the class of that number, or None."""
-        unit_class = self.numbered.get(number)
-        return unit_class.head if unit_class is not None else None
+        """Return the place of the first unit of the class or group of that number, or None."""
+        entry = self.numbered.get(number) or self.groups.get(number)
+        return entry.head if entry is not None else None
 
     def share(self, key: ClassKey, demand: UnitDemand) -> tuple[ClassKey, UnitDemand]:
         """Return the equal objects that units of this class share, to save memory."""
@@ -201,13 +251,18 @@ class PendingClasses:
         return unit_class.key, unit_class.demand if unit_class.demand == demand else demand
 
     def refused_in_order(self) -> list[tuple[OrderKey, Refusal]]:
-        """Return the first unit and the refusal of the classes that are asleep, in order.
+        """Return the first unit and the refusal of the classes and groups asleep, in order.
 
-        The list is not for changes.
+        Of classes that are asleep with their group, the first stands for the others. The list is
+        not for changes.
         """
         if self._refused is None:
-            classes = self.numbered.values()
-            found = [(c.head, c.refusal) for c in classes if c.refusal and c.head is not None]
+            found = [
+                (entry.head, entry.own_refusal)
+                for entries in (self.numbered.values(), self.groups.values())
+                for entry in entries
+                if entry.own_refusal is not None and entry.head is not None
+            ]
             self._refused = sorted(found, key=lambda pair: pair[0])
         return self._refused
 
@@ -220,14 +275,25 @@ class PendingClasses:
         of_quota = self.by_quota.get(quota)
         return _merged(of_quota.classes if of_quota is not None else {})
 
-    def at(self, position: int) -> OrderKey | None:
-        """Return the position of the unit that so many others come before, or None."""
+    def at(self, position: int, *, tried: bool = False) -> OrderKey | None:
+        """Return the position of the unit that so many others come before, or None.
+
+        Args:
+            position: How many come before it.
+            tried: Whether units that stand aside are not counted.
+        """
+        aside = self.tried.aside
+        if tried and aside:
+            others = {n: each for n, each in self.numbered.items() if n not in aside}
+            return next(islice(_merged(others), position, None), None)
         if self._all is not None:
             return self._all.at(position)
         return next(islice(self.in_order(), position, None), None)
 
-    def count_before(self, key: OrderKey) -> int:
-        """Return how many units come before that position."""
+    def count_before(self, key: OrderKey, *, tried: bool = False) -> int:
+        """Return how many units come before that position; `tried`: that do not stand aside."""
+        if tried and self.tried.aside:
+            return self.count_before(key) - self.tried.count_aside_before(key)
         if self._all is not None:
             return self._all.count_before(key)
         return sum(
@@ -252,19 +318,24 @@ class PendingClasses:
             self._is_shared = True
         twin: PendingClasses = PendingClasses.__new__(PendingClasses)
         # Written out: an object whose `__dict__` was read has slower attributes from then on.
-        twin.length, twin.first_band, twin._in_band = self.length, self.first_band, self._in_band
+        twin.length, twin.tried = self.length, self.tried
         twin.reasons_version, twin._next_number = self.reasons_version, self._next_number
         twin.numbered, twin.by_quota, twin._classes = self.numbered, self.by_quota, self._classes
+        twin.groups, twin._group_numbers = self.groups, self._group_numbers
         twin.offers, twin.changed = self.offers, self.changed
         twin._all, twin._refused, twin._is_shared = self._all, self._refused, True
         return twin
 
     def _stop_sharing(self) -> None:
-        self._in_band = self._in_band[:]
         numbered = {number: found.copy() for number, found in self.numbered.items()}
         self.numbered = numbered
         self._classes = {found.key: found for found in numbered.values()}
-        self.by_quota = {quota: held.copy(numbered) for quota, held in self.by_quota.items()}
+        groups = {number: found.copy(numbered) for number, found in self.groups.items()}
+        self.groups = groups
+        self._group_numbers = self._group_numbers.copy()
+        self.tried = self.tried.copy(numbered)
+        held = self.by_quota.items()
+        self.by_quota = {quota: classes.copy(numbered, groups) for quota, classes in held}
         self._all = self._all.copy() if self._all is not None else None
         self.offers = self.offers[:]
         self.changed = self.changed.copy()
@@ -275,10 +346,7 @@ class PendingClasses:
         keys = [key for c in self._classes.values() for key in c.order]
         assert self.length == len(keys), story
         assert self._all is None or list(self._all) == sorted(keys), f"{story}: wrong order"
-        if self._in_band:
-            bands = [key[0] for key in keys]
-            assert self._in_band == [bands.count(n) for n in range(len(self._in_band))], story
-            assert self.first_band == min(bands, default=0), story
+        self.tried.validate(self.numbered, story)
         assert self.numbered == {c.number: c for c in self._classes.values()}, story
         known, self._refused = self._refused, None
         assert known in (None, self.refused_in_order()), f"{story}: {known}"
@@ -290,19 +358,22 @@ class PendingClasses:
             assert all(c.order for c in classes), f"{of}: empty class kept"
             assert all(c.head == c.order.first() for c in classes), f"{of}: wrong head"
             awake = min((c.head or () for c in classes if not c.refusal), default=None)
-            asleep = min((c.head or () for c in classes if c.refusal), default=None)
+            holding = (c for c in classes if c.refusal and not c.stands_aside)
+            asleep = min((c.head or () for c in holding), default=None)
             assert of_quota.first_awake() == awake, f"{of}: first awake is {awake}"
             assert of_quota.first_asleep() == asleep, f"{of}: first asleep is {asleep}"
+        self._validate_groups(story)
+
+    def _validate_groups(self, story: str) -> None:
+        assert self._group_numbers == {g.key: n for n, g in self.groups.items()}, story
+        keys = {c.number: without_account(c.key) for c in self._classes.values()}
+        for number, group in self.groups.items():
+            members = {n: self.numbered[n] for n, key in keys.items() if key == group.key}
+            group.validate(members, f"{story} group {number}")
+        grouped = {n for n, key in keys.items() if key is not None}
+        assert grouped == {n for group in self.groups.values() for n in group.members}, story
 
     # --- inside -------------------------------------------------------------------------------
-
-    def _count(self, key: OrderKey, one: int) -> None:
-        """Count a unit that was added (1) or removed (-1)."""
-        self.length += one
-        if self._in_band:
-            self._in_band[key[0]] += one
-            counts = enumerate(self._in_band)
-            self.first_band = next((band for band, count in counts if count), 0)
 
     def _new_class(self, info: QueueUnitInfo) -> UnitClass:
         unit_class = UnitClass(self._next_number, info)
@@ -312,14 +383,37 @@ class PendingClasses:
         of_quota = self.by_quota.get(info.quota)
         if of_quota is None:
             of_quota = self.by_quota[info.quota] = ClassQueue()
-        of_quota.classes[unit_class.number] = unit_class
+        of_quota.classes[unit_class.number] = of_quota.entries[unit_class.number] = unit_class
+        if info.submitter is not None:
+            self._join_group(unit_class, of_quota)
         return unit_class
 
+    def _join_group(self, unit_class: UnitClass, of_quota: ClassQueue) -> None:
+        key = without_account(unit_class.key)
+        if key is None:
+            return
+        number = self._group_numbers.get(key)
+        if number is None:
+            number = self._group_numbers[key] = self._next_number
+            self._next_number += 1
+            self.groups[number] = of_quota.entries[number] = ClassGroup(number, key, unit_class)
+        group = unit_class.group = self.groups[number]
+        group.members[unit_class.number] = unit_class
+
     def _drop_class(self, unit_class: UnitClass) -> None:
+        self.tried.forget(unit_class)
         del self._classes[unit_class.key]
         del self.numbered[unit_class.number]
         of_quota = self.by_quota[unit_class.quota]
         del of_quota.classes[unit_class.number]
+        del of_quota.entries[unit_class.number]
+        group = unit_class.group
+        if group is not None:
+            del group.members[unit_class.number]
+            if not group.members:
+                del self.groups[group.number]
+                del self._group_numbers[group.key]
+                del of_quota.entries[group.number]
         if not of_quota.classes:
             del self.by_quota[unit_class.quota]
         if not self.by_quota:
@@ -327,10 +421,34 @@ class PendingClasses:
             self.offers.clear()
             self.changed.clear()
 
-    def _note(self, unit_class: UnitClass) -> None:
-        """Note that a class has another head, or was woken or put to sleep."""
-        self.by_quota[unit_class.quota].note(unit_class)
+    def _note(self, unit_class: UnitClass) -> tuple[int, ...]:
+        """Note that a class has another head, or was woken or put to sleep.
+
+        Returns the number of its group, if that is woken: another class comes first in it.
+        """
+        group = unit_class.group
+        if group is None:
+            self._note_entry(unit_class)
+            return ()
         self.changed[unit_class.quota] = None
+        if unit_class.own_refusal is not None and not unit_class.stands_aside:
+            self._note_entry(unit_class)
+        before = group.head
+        if not group.follow(unit_class):
+            return ()
+        woken: tuple[int, ...] = ()
+        if group.own_refusal is not None:
+            self._refused = None
+            is_later = group.head is not None and before is not None and before < group.head
+            if not (is_later and group.first == group.asked):
+                group.own_refusal = group.asked = None
+                woken = (group.number,)
+        self._note_entry(group)
+        return woken
+
+    def _note_entry(self, entry: UnitClass | ClassGroup) -> None:
+        self.by_quota[entry.quota].note(entry)
+        self.changed[entry.quota] = None
 
     def _merge_classes(self) -> PendingOrder:
         order = PendingOrder()

@@ -35,7 +35,7 @@ def refusals_by_order(queue: SchedulingQueue, info: QueueUnitInfo) -> Iterator[R
         yield Refusal(reason=Reason.WAITING_FOR_PODS_RUNNING, quota=quota)
     if queue.requests.hold_back(pending.class_of(info).priority):
         yield Refusal(reason=Reason.WAITING_FOR_NODES_OF_OTHERS, quota=quota)
-    if rules.band_of(info.order_key) > pending.first_band:
+    if rules.band_of(info.order_key) > pending.tried.first_band:
         first = min(filter(None, (each.first() for each in pending.by_quota.values())))
         yield Refusal(reason=Reason.BEHIND_HIGHER_BAND, quota=quota, other=unit_key(first))
     barrier = queue.barrier(quota)
@@ -65,7 +65,7 @@ def count_by_reason(queue: SchedulingQueue) -> dict[Reason, int]:
     if rules.is_stopped:
         return {Reason.STOPPED_QUEUE: pending.length} if pending.length else {}
     counts: dict[Reason, int] = {}
-    beyond = pending.at(rules.depth) if rules.depth is not None else None
+    beyond = pending.at(rules.depth, tried=True) if rules.depth is not None else None
     for unit_class in pending.numbered.values():
         for reason, count in _reasons_of(queue, unit_class, beyond):
             if count:
@@ -90,7 +90,7 @@ def _reasons_of(
         return
     tried = count
     if queue.rules.banded is not None:
-        tried = order.count_before((queue.pending.first_band + 1,))
+        tried = order.count_before((queue.pending.tried.first_band + 1,))
     barrier = queue.barrier(unit_class.quota)
     free = tried if barrier is None else min(tried, order.count_before(barrier))
     near = free if beyond is None else min(free, order.count_before(beyond))
@@ -101,14 +101,16 @@ def _reasons_of(
 
 
 def refused_classes(queue: SchedulingQueue) -> Iterator[tuple[OrderKey, Refusal, int | None]]:
-    """Yield the classes that are asleep, in the order in which they came.
+    """Yield the classes and groups that are asleep, in the order in which they came.
 
     Each as the position of its first unit, why it was refused, and when, in seconds since the epoch
-    (None if unknown).
+    (None if unknown). Of classes that are asleep with their group, the first stands for the others.
     """
-    for unit_class in queue.pending.numbered.values():
-        if unit_class.refusal is not None and unit_class.head is not None:
-            yield unit_class.head, unit_class.refusal, unit_class.refused_at
+    pending = queue.pending
+    for entries in (pending.numbered.values(), pending.groups.values()):
+        for entry in entries:
+            if entry.own_refusal is not None and entry.head is not None:
+                yield entry.head, entry.own_refusal, entry.own_refused_at
 
 
 def class_heads(queue: SchedulingQueue) -> Iterator[OrderKey]:
@@ -120,14 +122,15 @@ def class_heads(queue: SchedulingQueue) -> Iterator[OrderKey]:
 def queue_head(queue: SchedulingQueue) -> OrderKey | None:
     """Return the position of the head of the queue; None if there is none.
 
-    That is the first unit, except that units that ask for more than their quota may ever have are
-    skipped if they hold back no others.
+    That is the first unit, except that units that stand aside are skipped, and those that ask for
+    more than their quota may ever have, if they hold back no others.
     """
     return min(
         (
             each.head
             for each in queue.pending.numbered.values()
             if each.head is not None
+            and not each.stands_aside
             and not (
                 each.refusal is not None
                 and each.refusal.reason is Reason.EXCEEDS_QUOTA

@@ -87,13 +87,13 @@ class QueueSet:
 
     # --- units come and go --------------------------------------------------------------------
 
-    def enqueue(self, info: QueueUnitInfo) -> int | None:
-        """Add a unit to its queue; return the number of its class if that is woken by it."""
+    def enqueue(self, info: QueueUnitInfo) -> tuple[int, ...]:
+        """Add a unit to its queue; return what is woken by it (`PendingClasses.add`)."""
         queue = self._queues[info.queue]
         pending = queue.pending
-        band = pending.first_band
+        band = pending.tried.first_band
         woken = pending.add(info)
-        if pending.first_band != band:
+        if pending.tried.first_band != band:
             # Units of a later band than the first could not start even if they fitted.
             self.changed_heads.update(dict.fromkeys(pending.by_quota))
         queues = self._queues_of_quota.setdefault(info.quota, {})
@@ -106,31 +106,35 @@ class QueueSet:
             self._note_depth(pending, depth)
         return woken
 
-    def withdraw(self, info: QueueUnitInfo) -> int | None:
-        """Remove a unit from its queue; return the number of its class if that is empty now."""
+    def withdraw(self, info: QueueUnitInfo) -> tuple[int, ...]:
+        """Remove a unit from its queue; return what no longer waits (`PendingClasses.remove`)."""
         queue = self._queues[info.queue]
         pending = queue.pending
-        band = pending.first_band
-        emptied = pending.remove(info)
+        band = pending.tried.first_band
+        left = pending.remove(info)
         self.changed_heads[info.quota] = None
-        if pending.first_band != band:
+        if pending.tried.first_band != band:
             self.changed_heads.update(dict.fromkeys(pending.by_quota))
         depth = queue.rules.depth
         if depth:
             self._note_depth(pending, depth - 1)
-        if emptied is not None and info.quota not in pending.by_quota:
+        if left and info.quota not in pending.by_quota:
             queues = self._queues_of_quota[info.quota]
             del queues[info.queue]
             self.turns.on_quotas_changed(info.queue)
             if not queues:
                 del self._queues_of_quota[info.quota]
-        return emptied
+        return left
+
+    def note_aside(self, queue: SchedulingQueue) -> None:
+        """Note that a class stands aside, or does so no more: others may be the first now."""
+        self.changed_heads.update(dict.fromkeys(queue.pending.by_quota))
 
     def _note_depth(self, pending: PendingClasses, position: int) -> None:
         """Note the quota whose first unit has just moved beyond a queue's depth, or within it."""
         if pending.length <= position or len(pending.by_quota) == 1:
             return  # the quota of the unit that came or left is noted anyway
-        moved = pending.at(position)
+        moved = pending.at(position, tried=True)
         for quota, of_quota in pending.by_quota.items():
             if of_quota.first() == moved:
                 self.changed_heads[quota] = None

@@ -152,7 +152,7 @@ class SchedulingQueue:
 
     def _may_be_next(self, key: OrderKey) -> bool:
         rules = self.rules
-        if rules.is_stopped or rules.band_of(key) > self.pending.first_band:
+        if rules.is_stopped or rules.band_of(key) > self.pending.tried.first_band:
             return False
         if self.in_flight and not (self.may_overtake and self._overtakes(key)):
             return False
@@ -193,14 +193,18 @@ class SchedulingQueue:
         depth, pending = self.rules.depth, self.pending
         if depth is None or pending.length < depth:
             return False
-        return pending.count_before(key) >= depth
+        return pending.count_before(key, tried=True) >= depth
 
     def first_eligible(self, quota: str) -> OrderKey | None:
         """Return the position of the quota's first unit, or None if it cannot start in any case."""
         rules, pending = self.rules, self.pending
         of_quota = None if rules.is_stopped else pending.by_quota.get(quota)
         first = of_quota.first() if of_quota is not None else None
-        if first is None or rules.band_of(first) != pending.first_band or self.is_beyond(first):
+        if (
+            first is None
+            or rules.band_of(first) != pending.tried.first_band
+            or self.is_beyond(first)
+        ):
             return None
         return first
 
@@ -229,7 +233,7 @@ class SchedulingQueue:
         for of_quota in pending.by_quota.values():
             priorities = {c.head: c.priority for c in of_quota.classes.values()}
             key, asleep = of_quota.first_awake(), of_quota.first_asleep()
-            if key is None or rules.band_of(key) > pending.first_band:
+            if key is None or rules.band_of(key) > pending.tried.first_band:
                 continue
             if self.requests.hold_back(priorities[key]):
                 continue
@@ -240,5 +244,5 @@ class SchedulingQueue:
         if first is not None and self.in_flight:
             first = first if self.may_overtake and self._overtakes(first) else None
         if first is not None and rules.depth is not None:
-            first = first if pending.count_before(first) < rules.depth else None
+            first = first if pending.count_before(first, tried=True) < rules.depth else None
         assert self.next_key() == first, f"queue {self.name}: {first} should be next"

@@ -6,11 +6,14 @@ Read in this order:
 2. ``limit_rules``: what limits users and groups in a quota, and which rule concerns whom;
    ``limit_reading``: the rules that a QuotaPolicy states.
 3. ``quota_policies``: which QuotaPolicy counts for which quota, and what of it is in force.
-4. ``ledger``: what each account has used; ``shards``: parts of it as texts, to be kept outside.
-5. ``periods``: when days, weeks and months begin in a time zone; asked outside the engine.
+4. ``user_limits``: what each user and group has (``limit_use``), whom that refuses, who waits for
+   it (``limit_waiters``), and who may be pending (``pending_seats``).
+5. ``ledger``: what each account has used; ``shards``: parts of it as texts, to be kept outside.
+6. ``periods``: when days, weeks and months begin in a time zone; asked outside the engine.
 
 Not here: who submitted a unit (``shared_api.submitters``); what is charged for a unit and when
 (``queue_scheduler.cache.usage``); quota arithmetic (``queue_scheduler.quota_cache``).
 
-Tested by ``tests/queue_scheduler/tenants``.
+Tested by ``tests/queue_scheduler/tenants``, ``tests/queue_scheduler/engine/test_limit_changes.py``
+and ``tests/properties/test_user_limits.py``.
 """

@@ -24,6 +24,7 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.extension_points import Mapped, Waiter
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
+from queue_scheduler.queueing.class_queue import ASIDE
 from queue_scheduler.queueing.queue_policies import HoldsBack, bands_of
 from queue_scheduler.queueing.queue_questions import refusal_of
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -152,7 +153,9 @@ def check_order(engine: Engine, decision: Dequeue, in_line: list[InLine]) -> Non
     assert queue is not None
     assert not queue.rules.options.is_stopped, f"{decision.unit} starts in a stopped queue"
     index = [key for key, *_ in in_line].index(decision.unit)
-    ahead, own_band = in_line[:index], in_line[index][3]
+    # Units that stand aside hold back nobody, and take up no depth.
+    ahead = [each for each in in_line[:index] if each[2] not in ASIDE]
+    own_band = in_line[index][3]
     for key, quota, reason, band in ahead:
         assert band == own_band, f"{decision.unit} overtakes {key}, of an earlier band"
         if (
@@ -362,6 +365,9 @@ def check_held(engine: Engine) -> None:
 
 def _is_rightly_held(engine: Engine, record: CachedUnit) -> bool:
     """Return whether the unit would be on hold if it were placed now."""
+    if record.hold is not None and record.hold.reason is Reason.USER_LIMIT:
+        assert record.info is not None, f"{record.key} is held for its user without a demand"
+        return engine.usage.limits.why_on_hold(record.info) is not None
     if judge(record.unit) is not UnitState.WAITING:
         return True
     mapped = engine.placing.map_unit(record.unit, engine.queues)

@@ -431,7 +431,7 @@ class World:
 
     def rebuilt(self, shuffle: Callable[[list[Any]], object]) -> World:
         """Return a world whose engine has just read the same objects, in some order."""
-        twin = World(self._build)
+        twin: World = self.new_twin()
         facts: list[tuple[str, Any]] = [
             *(("unit", unit) for unit in self.units.values()),
             *(("queue", queue) for queue in self.queues.values()),
@@ -443,6 +443,10 @@ class World:
         for what, thing in facts:
             twin._apply_fact(what, thing)
         return twin
+
+    def new_twin(self) -> World:
+        """Return a world of the same kind without objects."""
+        return World(self._build)
 
     def digest(self) -> dict[str, Any]:
         """Return what a repeated fact, or a restart, must not change."""

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from queue_scheduler.cache.pod_accounting import group_of_strays
+from queue_scheduler.cache.unit_charges import UnitCharges
 from queue_scheduler.cache.usage import Charge, Usage
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import Granted, Occupancy, UnitDemand
@@ -87,7 +88,10 @@ def test_a_booked_unit_occupies_the_larger(
     live(usage, *pods)
     usage.charge_admitted(INFO, Granted(Occupancy({"cpu": admitted}, 1)))
     assert recorder.booked() == {UID: ("a", {"cpu": want})}
-    charge = Charge(account("a"), {"cpu": want}, non_preemptible=False, pods=max(1, len(pods)))
+    count = max(1, len(pods))
+    charge = Charge(
+        account("a"), {"cpu": want}, non_preemptible=False, pods=count, is_admitted=True
+    )
     assert usage.charge_of(UID) == charge
     assert list(usage) == [UID]
 
@@ -135,7 +139,7 @@ def test_a_reservation_is_not_reported_again(usage: Usage, recorder: Recorder) -
     reported = recorder.reported
     usage.note_reserved(INFO)
     assert usage.charge_of(UID) == Charge(
-        account("a"), {"cpu": 4000}, non_preemptible=False, pods=1
+        account("a"), {"cpu": 4000}, non_preemptible=False, pods=1, is_admitted=True
     )
     assert recorder.reported == reported
 
@@ -240,11 +244,11 @@ def test_a_fork_books_with_its_own_plugins(
 def test_a_unit_left_behind_is_charged_its_living_pods(usage: Usage) -> None:
     live(usage, 1, 2)
     usage.charge_living(UID, account("a", queue=""), non_preemptible=False)
-    usage.validate_left_behind(())
+    charges = UnitCharges(PluginRunner([]), usage, {})
+    charges.validate()
     usage.pods.on_pod_gone(build_pod("p1", unit="ns/u"))
-    usage.validate_left_behind({UID})
     with pytest.raises(AssertionError, match="is charged"):
-        usage.validate_left_behind(())
+        charges.validate()
     usage.pods.on_pod_gone(build_pod("p0", unit="ns/u"))
     with pytest.raises(AssertionError, match="has no pods"):
-        usage.validate_left_behind(())
+        charges.validate()

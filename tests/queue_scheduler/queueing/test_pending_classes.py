@@ -29,7 +29,7 @@ def test_numbers_of_classes_are_never_reused() -> None:
     first = queue.pending.class_of(info(1)).number
     queue.pending.refuse(info(1), NO)
     assert queue.pending.wake(first)
-    assert queue.pending.remove(info(1)) == first
+    assert queue.pending.remove(info(1)) == (first,)
     assert not queue.pending.wake(first)
     queue.pending.add(info(1))
     assert queue.pending.class_of(info(1)).number != first

@@ -79,13 +79,13 @@ class TestBarriers:
         queue = filled(policy, info(1), info(2, shape="x"), info(3, shape="y"))
         queue.pending.refuse(info(1), NO)
         assert next_place(queue) is None
-        assert queue.pending.remove(info(1)) is not None
+        assert queue.pending.remove(info(1))
         assert next_place(queue) == 2
 
     def test_the_barrier_moves_back_when_its_first_unit_leaves(self, policy: str) -> None:
         queue = filled(policy, info(1), info(4), info(2, shape="x"), info(5, shape="x"))
         queue.pending.refuse(info(1), NO)
-        assert queue.pending.remove(info(1)) is None
+        assert queue.pending.remove(info(1)) == ()
         assert next_place(queue) == 2
         queue.pending.remove(info(2, shape="x"))
         assert next_place(queue) is None
@@ -95,11 +95,11 @@ class TestBarriers:
         queue.pending.refuse(info(5), NO)
         assert next_place(queue) == 3
         number = queue.pending.class_of(info(5)).number
-        assert queue.pending.add(info(2)) == number, "its class is asked again"
+        assert queue.pending.add(info(2)) == (number,), "its class is asked again"
         assert next_place(queue) == 2
         queue.pending.refuse(info(2), NO)
         assert next_place(queue) is None
-        assert queue.pending.add(info(4)) is None
+        assert queue.pending.add(info(4)) == ()
 
     def test_the_barrier_wakes(self, policy: str) -> None:
         queue = filled(policy, info(1), info(2, shape="x"))
@@ -125,7 +125,7 @@ class TestBarriers:
 def test_units_that_leave_from_the_middle_change_nothing_for_the_others() -> None:
     queue = filled("Block", info(1), info(2), info(3))
     queue.pending.refuse(info(1), NO)
-    assert queue.pending.remove(info(2)) is None
+    assert queue.pending.remove(info(2)) == ()
     assert next_place(queue) is None
     assert refusal_of(queue, info(3)) == NO
 
@@ -219,7 +219,7 @@ class TestBands:
     def test_a_class_of_both_bands_is_asked_again_for_its_high_unit(self) -> None:
         queue = filled("Intelligent", info(1, band=1))
         queue.pending.refuse(info(1, band=1), NO)
-        assert queue.pending.add(info(9, band=0)) is not None
+        assert queue.pending.add(info(9, band=0))
         assert next_place(queue) == 9
 
     def test_the_depth_counts_both(self) -> None:
@@ -472,15 +472,15 @@ def play(queue: SchedulingQueue, model: Model, act: str, n: int) -> None:
     if act == "add" and not is_there:
         same = [u.order_key for u in model.units if u.class_key == unit.class_key]
         is_woken = unit.class_key in model.asleep and unit.order_key < min(same)
-        assert (queue.pending.add(unit) is not None) == is_woken
+        assert bool(queue.pending.add(unit)) == is_woken
         model.units.append(unit)
         if is_woken:  # a unit ahead of them is to be asked
             model.asleep.discard(unit.class_key)
     elif act == "remove" and is_there:
         emptied = queue.pending.remove(unit)
         model.units = [u for u in model.units if u.order_key != unit.order_key]
-        assert (emptied is None) == any(u.class_key == unit.class_key for u in model.units)
-        if emptied is not None:
+        assert (not emptied) == any(u.class_key == unit.class_key for u in model.units)
+        if emptied:
             model.asleep.discard(unit.class_key)
     elif act == "refuse" and (key := queue.next_key()) is not None:
         first = next(u for u in model.units if u.order_key == key)
@@ -495,7 +495,7 @@ def play(queue: SchedulingQueue, model: Model, act: str, n: int) -> None:
         assert queue.uncount_admitted(Uid(f"{n % 3}")) == (asked is not None)
     elif act == "wake" and is_there:
         number = queue.pending.class_of(unit).number
-        assert queue.pending.wake(number) == (unit.class_key in model.asleep)
+        assert bool(queue.pending.wake(number)) == (unit.class_key in model.asleep)
         model.asleep.discard(unit.class_key)
 
 

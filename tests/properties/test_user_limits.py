@@ -1,0 +1,96 @@
+"""Limits of users and groups in any story: never over by a decision, and nobody waits in vain."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.queue_unit_info import ClassKey, without_account
+from queue_scheduler.queueing import pending_classes
+from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from tests.properties.engine_world import Story
+from tests.properties.limited_world import LimitedWorld
+from tests.properties.real_quotas import RealQuotas, new_engine
+from tests.properties.test_engine_properties import EVERYTHING, fill, stories
+
+pytestmark = pytest.mark.properties
+
+LIMITS = ("put_rules", "put_rules", "edit_account")
+
+
+def prepared() -> LimitedWorld:
+    world = LimitedWorld()
+    for n, b in enumerate((1, 7, 3, 2)):
+        world.put_rules(n, b)
+    fill(world)
+    return world
+
+
+def prepared_for_real() -> LimitedWorld:
+    def build() -> tuple[Engine, RealQuotas]:
+        engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
+        return engine, RealQuotas(engine)
+
+    world = LimitedWorld(build)
+    for n, b in enumerate((1, 7, 3, 2)):
+        world.put_rules(n, b)
+    fill(world)
+    return world
+
+
+@given(stories(*EVERYTHING, *LIMITS, least=30))
+def test_nobody_is_over_and_nobody_waits_in_vain(story: Story) -> None:
+    world = prepared()
+    world.play(story)
+    world.check_rest()
+
+
+@given(stories(*EVERYTHING, *LIMITS, least=30))
+def test_the_same_with_the_real_quotas(story: Story) -> None:
+    world = prepared_for_real()
+    world.play(story)
+    world.check_rest()
+
+
+@given(stories(*EVERYTHING, *LIMITS, least=20), st.randoms(use_true_random=False))
+def test_a_restart_gives_the_same_state(story: Story, rng: random.Random) -> None:
+    world = prepared()
+    world.play(story)
+    world.check_rest()
+    assume(not world.remembers_a_quota_that_no_object_tells())
+    twin = world.rebuilt(rng.shuffle)
+    twin.ask_all()
+    assert twin.log == [], "a restart starts no unit that was refused before"
+    got, want = twin.digest(), world.digest()
+    for part in ("units", "order", "booked", "counts"):
+        assert got[part] == want[part], part
+
+
+FACTS = ("create_unit", "create_unit", "create_unit", "finish_unit", "finish_unit", "evict_unit")
+MORE = ("requeue_unit", "delete_unit", "edit_unit", "put_quota", "put_queue", "put_rules")
+
+
+def started_in(story: Story) -> list[str]:
+    """Return what starts, in order, if every fact is followed until all rest."""
+    world = prepared()
+    for act in story:
+        world.play([act])
+        world.come_to_rest()
+    return world.log
+
+
+@given(stories(*FACTS, *MORE, "edit_account", "run_unit", least=30, most=60))
+def test_refusals_that_accounts_share_decide_as_if_each_were_asked(story: Story) -> None:
+    shared = started_in(story)
+    with pytest.MonkeyPatch.context() as patch:
+        # Each class with an account is alone in its group.
+        patch.setattr(pending_classes, "without_account", _alone)
+        assert started_in(story) == shared
+
+
+def _alone(key: ClassKey) -> ClassKey | None:
+    return None if without_account(key) is None else key
