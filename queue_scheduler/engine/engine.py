@@ -374,7 +374,9 @@ class Engine:
 
     def _on_user_limits_changed(self, quotas: tuple[str, ...]) -> tuple[str, ...]:
         self._note_limits(changed=bool(quotas))
-        return self._wake_up.wake_affected()
+        return self.limit_rules.set_rules(
+            {quota: self.policies.limits_of(quota).rules for quota in quotas}
+        )
 
     # === decisions ============================================================================
 

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from queue_scheduler.configuration import KoordQueueConfiguration, PluginEntry
+from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.unit_questions import refusal_of_unit
 from shared_api.crds import QUOTA_POLICY
 from shared_api.testing.faults import Match
 from shared_api.testing.object_builders import (
@@ -17,6 +19,7 @@ from shared_api.testing.object_builders import (
     resource_quota_body,
     tree_node,
 )
+from shared_api.well_known_labels import QUOTA_NAME, USER
 from tests.object_states import condition_of
 from tests.queue_scheduler.scheduler_world import SchedulerWorld, running_world
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json
@@ -26,6 +29,7 @@ from tests.stepped_host import writes_to
 FOUR = {"users": ["ann"], "running": 4}
 FIVE = {"users": ["ann"], "running": 5}
 TOO_LARGE = {"users": ["ann"], "max": {"cpu": "1e300"}}
+UNITS = ("a1", "a2", "a3", "b1", "b2")
 WRITE = "patch quotapolicies/status"
 
 
@@ -53,6 +57,11 @@ def edit(world: SchedulerWorld, name: str, body: Json, subresource: str = "") ->
 
 def status(world: SchedulerWorld, name: str) -> Json:
     found: Json = world.direct.get("quotapolicies", name, QUEUE_NAMESPACE)["status"]
+    return found
+
+
+def phase(world: SchedulerWorld, unit: str) -> str:
+    found: str = world.direct.get("queueunits", unit, "default")["status"]["phase"]
     return found
 
 
@@ -88,6 +97,20 @@ def test_a_policy_is_in_force_and_its_status_says_so(world: SchedulerWorld) -> N
     assert (found["observedGeneration"], found["userLimitsInForce"]) == (2, [FIVE])
     assert found["conditions"][0]["observedGeneration"] == 2
     assert running(world, "team") == 5
+
+
+def test_a_limit_holds_one_user_back_and_nobody_else(world: SchedulerWorld) -> None:
+    world.add_quota(cpu=10)
+    world.direct.create(policy_body("p", ["team"], {"users": ["ann"], "max": {"cpu": "2"}}))
+    for name, user in (("a1", "ann"), ("a2", "ann"), ("a3", "ann"), ("b1", "bob"), ("b2", "bob")):
+        world.add_unit(name, metadata={"labels": {QUOTA_NAME: "team", USER: user}})
+    world.start(settle_seconds=3.0)
+    assert [name for name in UNITS if phase(world, name) == "Dequeued"] == ["a1", "a2", "b1", "b2"]
+    refusal = world.ask(lambda engine: refusal_of_unit(engine, "default/a3"))
+    assert refusal is not None
+    assert (refusal.reason, refusal.limit, refusal.used) == (Reason.USER_LIMIT, 2000, 2000)
+    edit(world, "p", {"spec": {"userLimits": [{"users": ["ann"], "max": {"cpu": "3"}}]}})
+    assert phase(world, "a3") == "Dequeued"
 
 
 def test_nothing_is_written_without_a_change(world: SchedulerWorld) -> None:
