@@ -19,6 +19,7 @@ KINDS = {
     "elasticquotas.scheduling.sigs.k8s.io",
     "queues.scheduling.x-k8s.io",
     "queueunits.scheduling.x-k8s.io",
+    "quotapolicies.scheduling.x-k8s.io",
 }
 
 
