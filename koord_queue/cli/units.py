@@ -55,7 +55,11 @@ class Wanted(NamedTuple):
 @click.command()
 @click.option("-A", "--all-namespaces", is_flag=True, help="Of all namespaces.")
 @click.option("-l", "--selector", metavar="LABELS", help="Only with these labels: team=a,stage!=b.")
-@click.option("--mine", is_flag=True, help=f"Only your own, by the label {USER}.")
+@click.option(
+    "--mine",
+    is_flag=True,
+    help=f"Only your own, by the label {USER} or, without it, the annotation {SUBMITTED_BY}.",
+)
 @click.option(
     "--finished",
     is_flag=True,
