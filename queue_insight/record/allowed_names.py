@@ -42,6 +42,7 @@ OWN_PACKAGES: Final = (
     "shared_api.queue_unit_phases",
     "shared_api.quota_names",
     "shared_api.resource_list",
+    "shared_api.submitters",
 )
 """Packages and modules whose classes an engine is made of; all of them are pure."""
 

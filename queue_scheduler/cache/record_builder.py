@@ -199,7 +199,7 @@ class RecordBuilder:
             return None
         meta, are_proved = unit.metadata, usage.are_names_proved
         who = read_submitter(meta.namespace, meta.labels, meta.annotations, are_proved=are_proved)
-        return usage.limits.concerned(quota, who)
+        return who if usage.limits.rules.concern(quota, who) else None
 
     def _info(
         self, unit: QueueUnit, mapped: Mapped, demand: UnitDemand, known: QueueUnitInfo | None

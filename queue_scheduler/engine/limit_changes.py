@@ -39,7 +39,7 @@ class LimitChanges:
         """Follow a change of quotas; the caller places units again and wakes."""
         if not self._limits.is_on:
             return
-        if self._limits.are_levels_other():
+        if self._limits.rules.are_other():
             self._recount()
         else:
             self._limits.renew_domains()

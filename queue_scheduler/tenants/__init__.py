@@ -6,8 +6,9 @@ Read in this order:
 2. ``limit_rules``: what limits users and groups in a quota, and which rule concerns whom;
    ``limit_reading``: the rules that a QuotaPolicy states.
 3. ``quota_policies``: which QuotaPolicy counts for which quota, and what of it is in force.
-4. ``user_limits``: what each user and group has (``limit_use``), whom that refuses, who waits for
-   it (``limit_waiters``), and who may be pending (``pending_seats``).
+4. ``user_limits``: what each user and group has (``limit_use``), by which rules that is refused
+   (``rules_in_chains``), who waits for it (``limit_waiters``), and who may be pending
+   (``pending_seats``).
 5. ``ledger``: what each account has used; ``shards``: parts of it as texts, to be kept outside.
 6. ``periods``: when days, weeks and months begin in a time zone; asked outside the engine.
 

@@ -129,11 +129,11 @@ class PendingSeats:
         found = {line_id: None}
         ahead = [line_id]
         while ahead:
-            for counted, _ in self._lines[ahead.pop()].limits:
-                for other in self._at[counted]:
-                    if other not in found:
-                        found[other] = None
-                        ahead.append(other)
+            limits = self._lines[ahead.pop()].limits
+            others = (other for counted, _ in limits for other in self._at[counted])
+            new = [other for other in dict.fromkeys(others) if other not in found]
+            found.update(dict.fromkeys(new))
+            ahead += new
         return list(found)
 
     def _find_seated(self, line_ids: Iterable[LineId]) -> dict[LineId, int]:

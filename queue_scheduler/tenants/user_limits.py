@@ -11,14 +11,13 @@ its units alone. A unit is asked about only if a rule concerns it (`QueueUnitInf
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, TypeAlias
 
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.extension_points import Place, Waiter
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.queueing.queue_policies import creation_order
-from queue_scheduler.tenants.limit_rules import EVERYBODY, LimitRule, QuotaUserLimits
+from queue_scheduler.tenants.limit_rules import EVERYBODY, LimitRule
 from queue_scheduler.tenants.limit_use import (
     PENDING_UNITS,
     RUNNING_UNITS,
@@ -29,26 +28,18 @@ from queue_scheduler.tenants.limit_use import (
 )
 from queue_scheduler.tenants.limit_waiters import LimitWaiters, Waiting
 from queue_scheduler.tenants.pending_seats import PendingSeats, SeatLimits
+from queue_scheduler.tenants.rules_in_chains import Concern, RulesInChains
 from shared_api.resource_list import Amounts
 from shared_api.submitters import Submitter
 
-MAX_REMEMBERED: Final = 50_000
-"""Accounts for which the rules are kept at hand; beyond, they are looked up again. As many as have
-accounts at most."""
-
-Level: TypeAlias = tuple[str, QuotaUserLimits]
-"""A quota with rules, in the chain of another."""
-
-Concern: TypeAlias = tuple[Counted, LimitRule]
-"""A rule that concerns an account, and what is compared with it."""
-
 
 class UserLimits:
-    """The rules in force, and the sums that are compared with them.
+    """The sums that are compared with rules, and who waits for that.
 
     Attributes:
         name: Names this filter among the plugins.
         is_on: Whether any quota has rules.
+        rules: The rules, and whom they concern.
         waiters: The classes that wait for a limit, or are watched.
         seats: Who may be pending, where that is limited.
     """
@@ -58,35 +49,24 @@ class UserLimits:
     def __init__(self, plugins: PluginRunner) -> None:
         """Start without rules; `plugins` know the chains of quotas."""
         self.is_on = False
+        self.rules = RulesInChains(plugins)
         self.waiters = LimitWaiters()
         self.seats = PendingSeats()
         self._plugins = plugins
-        self._rules: dict[str, QuotaUserLimits] = {}
         self._uses: dict[Counted, Use] = {}
-        # Both follow from rules and chains, and are forgotten when these change.
-        self._levels: dict[str, tuple[Level, ...]] = {}
-        self._concerns: dict[tuple[str, Submitter], tuple[Concern, ...]] = {}
 
     # --- rules --------------------------------------------------------------------------------
 
     def set_rules(self, quota: str, rules: tuple[LimitRule, ...]) -> bool:
         """Take the rules of a quota, () for none; return whether they differ: then `recount`."""
-        known = self._rules.get(quota)
-        if rules == (() if known is None else known.rules):
-            return False
-        self._rules.pop(quota, None)
-        if rules:
-            self._rules[quota] = QuotaUserLimits(rules)
-        self.is_on = bool(self._rules)
-        return True
-
-    def are_levels_other(self) -> bool:
-        """Return whether rules count in other chains than before: then call `recount`."""
-        return any(self._find_levels(quota) != known for quota, known in self._levels.items())
+        is_other = self.rules.put(quota, rules)
+        self.is_on = bool(self.rules)
+        return is_other
 
     def recount(self, charges: Iterable[AnyCharge]) -> None:
         """Sum up all charges anew, by the present rules and chains; ask anew who waits."""
-        self._levels, self._concerns, self._uses = {}, {}, {}
+        self.rules.forget()
+        self._uses = {}
         self.seats.clear()
         for charge in charges if self.is_on else ():
             self._count(None, charge)
@@ -95,32 +75,6 @@ class UserLimits:
     def end(self) -> None:
         """Forget who waits: no rule is in force."""
         self.waiters = LimitWaiters()
-
-    def rules_of(self, quota: str) -> tuple[LimitRule, ...]:
-        """Return the rules of a quota itself."""
-        known = self._rules.get(quota)
-        return () if known is None else known.rules
-
-    def concerned(self, quota: str, submitter: Submitter) -> Submitter | None:
-        """Return the submitter if a rule concerns its units of a quota, else None."""
-        return submitter if self._concerns_of(quota, submitter) else None
-
-    def _find_levels(self, quota: str) -> tuple[Level, ...]:
-        chain = self._plugins.chain(quota)
-        return tuple((name, self._rules[name]) for name in chain if name in self._rules)
-
-    def _concerns_of(self, quota: str, submitter: Submitter) -> tuple[Concern, ...]:
-        """Return the rules that concern an account, the nearest quota first, its user first."""
-        found = self._concerns.get((quota, submitter))
-        if found is None:
-            levels = self._levels.get(quota)
-            if levels is None:
-                levels = self._levels[quota] = self._find_levels(quota)
-            if len(self._concerns) >= MAX_REMEMBERED:
-                self._concerns.clear()
-            found = tuple(_find_concerns(levels, submitter))
-            self._concerns[quota, submitter] = found
-        return found
 
     # --- what is used -------------------------------------------------------------------------
 
@@ -147,7 +101,7 @@ class UserLimits:
 
     def _concerns_of_charge(self, charge: AnyCharge) -> tuple[Concern, ...]:
         account = charge.account
-        return self._concerns_of(account.quota, Submitter(account.user, account.group))
+        return self.rules.concern(account.quota, Submitter(account.user, account.group))
 
     def uses(self, quota: str) -> Iterator[tuple[Counted, Use]]:
         """Yield what users and groups have at a quota with rules, sorted by name."""
@@ -183,7 +137,7 @@ class UserLimits:
         if full is None:
             return None
         counted, limit = full
-        concerns = self._concerns_of(info.quota, info.submitter)
+        concerns = self.rules.concern(info.quota, info.submitter)
         rule = next(rule for each, rule in concerns if each == counted)
         return _refusal(counted, rule, PENDING_UNITS, limit, limit, 1)
 
@@ -194,7 +148,7 @@ class UserLimits:
     def _seat_limits(self, info: QueueUnitInfo) -> SeatLimits:
         if info.submitter is None:
             return ()
-        concerns = self._concerns_of(info.quota, info.submitter)
+        concerns = self.rules.concern(info.quota, info.submitter)
         return tuple((each, rule.pending) for each, rule in concerns if rule.pending is not None)
 
     # --- the filter ---------------------------------------------------------------------------
@@ -224,7 +178,7 @@ class UserLimits:
         self, quota: str, submitter: Submitter, amounts: Amounts, *, of: AnyCharge | None = None
     ) -> Iterator[Refusal]:
         """Yield the limits that are too small; `of`: the charge that the amounts replace."""
-        for counted, rule in self._concerns_of(quota, submitter):
+        for counted, rule in self.rules.concern(quota, submitter):
             use = self._uses.get(counted, UNUSED)
             for resource, limit in rule.max.items():
                 own = 0 if of is None else of.amounts.get(resource, 0)
@@ -240,7 +194,7 @@ class UserLimits:
     def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
         """Register a class that `check` refused."""
         assert info.submitter is not None, f"{info.key} is refused, and no rule concerns it"
-        concerns = self._concerns_of(info.quota, info.submitter)
+        concerns = self.rules.concern(info.quota, info.submitter)
         counted = next(each for each, rule in concerns if _is_of(refusal, each, rule))
         resource, need, limit = refusal.resource, refusal.requested, refusal.limit
         waiting = Waiting(info, self._domain_of(info), (counted,), resource, need, limit)
@@ -250,7 +204,7 @@ class UserLimits:
         """Register a class that something else refused: it is asked when it is over a limit."""
         if info.submitter is None:
             return
-        concerns = self._concerns_of(info.quota, info.submitter)
+        concerns = self.rules.concern(info.quota, info.submitter)
         at = tuple(counted for counted, _ in concerns)
         self.waiters.add(waiter, Waiting(info, self._domain_of(info), at))
 
@@ -286,32 +240,19 @@ class UserLimits:
         if not self.is_on:
             return twin
         twin.is_on, twin.waiters, twin.seats = True, self.waiters.copy(), self.seats.copy()
-        twin._rules, twin._uses = dict(self._rules), dict(self._uses)
-        # Computed again where the copy asks: most ask about few accounts.
-        twin._levels = dict(self._levels)
+        twin.rules, twin._uses = self.rules.fork(plugins), dict(self._uses)
         plugins.set_own(twin)
         return twin
 
     def validate(self, charges: Iterable[AnyCharge]) -> None:
         """Sum up all charges anew; raise AssertionError where the sums differ."""
         twin = UserLimits(self._plugins)
-        twin.is_on, twin._rules = self.is_on, self._rules
+        twin.is_on, twin.rules = self.is_on, self.rules.fork(self._plugins)
         twin.recount(charges)
         assert self._uses == twin._uses, f"users have {self._uses}, should be {twin._uses}"
-        known = {quota: self._find_levels(quota) for quota in self._levels}
-        assert self._levels == known, f"rules count in {self._levels}, should be {known}"
+        self.rules.validate()
         self.seats.validate()
         assert (self._plugins.own is not None) == self.is_on, "plugins ask another filter"
-
-
-def _find_concerns(levels: Iterable[Level], submitter: Submitter) -> Iterator[Concern]:
-    for quota, limits in levels:
-        rule = limits.for_user(submitter.user)
-        if rule is not None:
-            yield Counted(quota, is_group=False, name=rule.counted_as(submitter.user)), rule
-        rule = limits.for_group(submitter.group)
-        if rule is not None:
-            yield Counted(quota, is_group=True, name=rule.counted_as(submitter.group)), rule
 
 
 def _refusal(

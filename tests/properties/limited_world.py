@@ -121,7 +121,7 @@ def uses_of(
         elif rule.groups:
             counts = other.group == account.group
         else:
-            limits = QuotaUserLimits(engine.usage.limits.rules_of(quota))
+            limits = QuotaUserLimits(engine.usage.limits.rules.of_quota(quota))
             counts = limits.for_group(other.group) is rule
         if counts:
             amounts, units = add(amounts, charge.amounts), units + charge.is_admitted

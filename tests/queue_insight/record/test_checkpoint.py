@@ -32,8 +32,17 @@ from shared_api.objects.pod import Container, Pod, PodSpec, ResourceRequirements
 from shared_api.objects.quota_policy import UserLimit
 from shared_api.well_known_labels import RELATED_QUEUE_UNIT
 from tests.properties import engine_kit
-from tests.properties.engine_kit import build_policy, build_queue, build_quota, build_unit
+from tests.properties.engine_kit import (
+    Workers,
+    build_policy,
+    build_queue,
+    build_quota,
+    build_unit,
+    changed,
+    started,
+)
 from tests.properties.real_quotas import new_engine
+from tests.queue_scheduler.engine.test_limit_changes import Team, rule
 from tests.queue_scheduler.setup.test_plugin_handle import build_caches
 from tests.queue_scheduler.shell_kit import HeldWrites, SentEvents, ShellKit
 
@@ -230,3 +239,23 @@ def test_a_changed_byte_is_refused_or_changes_the_engine_alone() -> None:
         with suppress(CheckpointError):
             thaw(bytes(changed))
     assert dict(vars(Engine)) == before
+
+
+def test_limits_of_users_are_in_it() -> None:
+    team = Team(cpu=8)
+    team.limit("top", rule("ann", 8), rule("*", 4, pending=1))
+    first = team.ask("ann", 6)
+    assert team.rest() == [first]
+    waits = team.ask("ann", 3)
+    for _ in range(3):
+        team.ask("bob", 3)
+    team.rest()
+    twin = thaw(freeze(team.engine.fork()))
+    twin.validate()
+    assert digest(twin) == digest(team.engine)
+    record = twin.record(f"ns/{first}")
+    assert record is not None
+    workers = Workers(twin)
+    workers.wake(twin.on_queue_unit(changed(record.unit, 999, "Succeed", admissions=())))
+    assert started(workers.run()) == team.end(first)
+    assert twin.units.records[f"ns/{waits}"].occupies

@@ -1,0 +1,95 @@
+"""Which rules concern whom: those of a quota and of its ancestors, by user and group. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias
+
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.tenants.limit_rules import LimitRule, QuotaUserLimits
+from queue_scheduler.tenants.limit_use import Counted
+from shared_api.submitters import Submitter
+
+MAX_REMEMBERED: Final = 50_000
+"""Accounts for which the rules are kept at hand; beyond, they are looked up again. As many as have
+accounts at most."""
+
+Level: TypeAlias = tuple[str, QuotaUserLimits]
+"""A quota with rules, in the chain of another."""
+
+Concern: TypeAlias = tuple[Counted, LimitRule]
+"""A rule that concerns an account, and what is compared with it."""
+
+
+class RulesInChains:
+    """The rules by quota, and what of them counts in each quota that was asked about."""
+
+    def __init__(self, plugins: PluginRunner) -> None:
+        """Start without rules; `plugins` know the chains of quotas."""
+        self._plugins = plugins
+        self._rules: dict[str, QuotaUserLimits] = {}
+        # Both follow from rules and chains (`forget`).
+        self._levels: dict[str, tuple[Level, ...]] = {}
+        self._concerns: dict[tuple[str, Submitter], tuple[Concern, ...]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
+    def put(self, quota: str, rules: tuple[LimitRule, ...]) -> bool:
+        """Take the rules of a quota, () for none; return whether they differ: then `forget`."""
+        if rules == self.of_quota(quota):
+            return False
+        self._rules.pop(quota, None)
+        if rules:
+            self._rules[quota] = QuotaUserLimits(rules)
+        return True
+
+    def forget(self) -> None:
+        """Forget what follows from the rules and chains before."""
+        self._levels, self._concerns = {}, {}
+
+    def are_other(self) -> bool:
+        """Return whether rules count in other quotas than before: then `forget`."""
+        return any(self._find_levels(quota) != known for quota, known in self._levels.items())
+
+    def of_quota(self, quota: str) -> tuple[LimitRule, ...]:
+        """Return the rules of a quota itself."""
+        known = self._rules.get(quota)
+        return () if known is None else known.rules
+
+    def concern(self, quota: str, submitter: Submitter) -> tuple[Concern, ...]:
+        """Return the rules that concern an account, the nearest quota first, its user first."""
+        found = self._concerns.get((quota, submitter))
+        if found is None:
+            levels = self._levels.get(quota)
+            if levels is None:
+                levels = self._levels[quota] = self._find_levels(quota)
+            if len(self._concerns) >= MAX_REMEMBERED:
+                self._concerns.clear()
+            found = self._concerns[quota, submitter] = tuple(_find_concerns(levels, submitter))
+        return found
+
+    def _find_levels(self, quota: str) -> tuple[Level, ...]:
+        chain = self._plugins.chain(quota)
+        return tuple((name, self._rules[name]) for name in chain if name in self._rules)
+
+    def fork(self, plugins: PluginRunner) -> RulesInChains:
+        """Return an independent copy over forked plugins."""
+        twin = RulesInChains(plugins)
+        twin._rules, twin._levels = dict(self._rules), dict(self._levels)
+        return twin
+
+    def validate(self) -> None:
+        """Raise AssertionError if rules count in other quotas than is known."""
+        known = {quota: self._find_levels(quota) for quota in self._levels}
+        assert self._levels == known, f"rules count in {self._levels}, should be {known}"
+
+
+def _find_concerns(levels: Iterable[Level], submitter: Submitter) -> Iterator[Concern]:
+    for quota, limits in levels:
+        rule = limits.for_user(submitter.user)
+        if rule is not None:
+            yield Counted(quota, is_group=False, name=rule.counted_as(submitter.user)), rule
+        rule = limits.for_group(submitter.group)
+        if rule is not None:
+            yield Counted(quota, is_group=True, name=rule.counted_as(submitter.group)), rule
