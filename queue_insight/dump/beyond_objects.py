@@ -26,7 +26,9 @@ from queue_scheduler.framework.queue_unit_info import unit_key
 from queue_scheduler.preemption.nomination import Nomination
 from queue_scheduler.queueing.queue_questions import refused_classes
 from queue_scheduler.quota_cache.admission_record import AdmissionRecord
+from queue_scheduler.tenants.accounts import Account
 from shared_api.objects.meta import Uid
+from shared_api.submitters import namespace_submitter
 
 # --- read ---------------------------------------------------------------------------------------
 
@@ -99,9 +101,15 @@ def put_charges(engine: Engine, beyond: BeyondObjects) -> None:
         if record is not None:
             if said != (each.quota, each.non_preemptible):
                 recall_quota(units, record, each.quota)
-        elif charge is not None and engine.living_pods.has_living(each.uid):
-            account = each.account or charge.account._replace(quota=each.quota)
+        elif engine.living_pods.has_living(each.uid):
+            account = each.account or _account_of_namespace(engine, each)
             usage.charge_living(each.uid, account, non_preemptible=each.non_preemptible)
+
+
+def _account_of_namespace(engine: Engine, last: LastQuota) -> Account:
+    namespace, _ = engine.living_pods.labels_of(last.uid)
+    user, group = namespace_submitter(namespace)
+    return Account(last.quota, "", namespace, group, user)
 
 
 def put_beyond_objects(engine: Engine, beyond: BeyondObjects, moment: Moment) -> None:

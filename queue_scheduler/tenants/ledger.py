@@ -19,13 +19,13 @@ of an account. An account that nothing was charged to for the time `keep_seconds
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
 import msgspec
 
 from queue_scheduler.tenants.accounts import Account
-from shared_api.resource_list import Amounts, subtract
+from shared_api.resource_list import Amounts
 from shared_api.submitters import namespace_submitter
 
 MAX_ACCOUNTS: Final = 50_000
@@ -58,8 +58,8 @@ class Charged(Protocol):
         """What is charged, in base units."""
 
 
-class Line(msgspec.Struct, frozen=True, gc=False):
-    """The use of one account, from its last change on.
+class Line(msgspec.Struct, gc=False):
+    """The use of one account, from its last change on; read-only outside of its ledger.
 
     Attributes:
         offsets: By resource; at second t it has used `offsets + rates * t`.
@@ -68,6 +68,8 @@ class Line(msgspec.Struct, frozen=True, gc=False):
         marked_to: The edge up to which `marks` are complete; at an edge that is not in them,
             nothing was used yet.
         changed: The second of the last change.
+        epoch: That of the ledger when the line was made. Copies of a ledger share the lines that
+            are older than their epochs, and do not change them.
     """
 
     offsets: Amounts
@@ -75,6 +77,7 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     marks: tuple[Mark, ...] = ()
     marked_to: int = 0
     changed: int = 0
+    epoch: int = 0
 
     def used(self, second: int) -> Amounts:
         """Return the base units times seconds used until a second that is not before `changed`."""
@@ -152,6 +155,7 @@ class Ledger:
         self.folds = 0
         self._keep_seconds = keep_seconds
         self._most = most_accounts
+        self._epoch = 1
         self._lines: dict[Account, Line] = {}
         # Those without charges, in the order in which they became so.
         self._idle: dict[Account, int] = {}
@@ -215,29 +219,24 @@ class Ledger:
 
     def on_charge(self, before: Charged | None, after: Charged | None) -> None:
         """Take a change of what is charged for one uid; None: nothing is."""
-        # A charge without amounts, of units that ask for none, makes no account.
-        if before is not None and not any(before.amounts.values()):
-            before = None
-        if after is not None and not any(after.amounts.values()):
-            after = None
-        if before is not None and after is not None and before.account == after.account:
-            old, new = before.amounts, after.amounts
-            if old != new:
-                account = before.account
-                if account in self._folded:
-                    account = _folded(account)
-                self._bend(account, subtract(new, old), 1)
-            return
         if before is not None:
-            account = before.account
-            if account in self._folded:
-                account = self._unfold(account)
-            self._bend(account, before.amounts, -1)
+            self._end(before.account, before.amounts)
         if after is not None:
-            account = after.account
-            if account not in self._lines or account in self._folded:
-                account = self._open(account)
-            self._bend(account, after.amounts, 1)
+            self._begin(after.account, after.amounts)
+
+    def _begin(self, account: Account, amounts: Amounts) -> None:
+        if account not in self._lines or account in self._folded:
+            if not any(amounts.values()):
+                return  # a unit that asks for nothing makes no account
+            account = self._open(account)
+        self._bend(account, amounts, 1)
+
+    def _end(self, account: Account, amounts: Amounts) -> None:
+        if account not in self._lines or account in self._folded:
+            if not any(amounts.values()):
+                return
+            account = self._unfold(account)
+        self._bend(account, amounts, -1)
 
     def _open(self, account: Account) -> Account:
         """Return the account that a charge of this one is counted for; there is a line for it."""
@@ -250,7 +249,7 @@ class Ledger:
                 self._folded[own] = self._folded.get(own, 0) + 1
                 self.folds += 1
         if account not in self._lines:
-            self._lines[account] = Line({}, {}, (), self._edge, self.second)
+            self._lines[account] = Line({}, {}, (), self._edge, self.second, self._epoch)
         return account
 
     def _unfold(self, account: Account) -> Account:
@@ -261,10 +260,15 @@ class Ledger:
             del self._folded[account]
         return _folded(account)
 
-    def _bend(self, account: Account, amounts: Mapping[str, int], sign: int) -> None:
+    def _bend(self, account: Account, amounts: Amounts, sign: int) -> None:
         """Charge an account for more or less from the present second on."""
         now, line = self.second, self._lines[account]
-        offsets, rates = line.offsets.copy(), line.rates.copy()
+        if line.epoch != self._epoch:
+            line = self._own(account, line)
+        if line.marked_to < self._edge:
+            line.marks, line.marked_to = self._marks(line), self._edge
+        offsets, rates = line.offsets, line.rates
+        was_idle = not rates
         for name, amount in amounts.items():
             change = amount * sign
             if name in offsets:
@@ -278,15 +282,19 @@ class Ledger:
                 rates[name] = rate
             else:
                 rates.pop(name, None)
-        marks = line.marks
-        if line.marked_to < self._edge:
-            marks = self._marks(line)
-        self._lines[account] = Line(offsets, rates, marks, self._edge, now)
-        if not rates:
-            self._idle.pop(account, None)
-            self._idle[account] = now
-        elif account in self._idle:
-            del self._idle[account]
+        if rates:
+            line.changed = now
+            if was_idle:
+                self._idle.pop(account, None)
+        elif not was_idle:
+            line.changed = self._idle[account] = now
+
+    def _own(self, account: Account, line: Line) -> Line:
+        """Return a line that no copy of this ledger has, in place of one that copies may have."""
+        offsets, rates = line.offsets.copy(), line.rates.copy()
+        own = Line(offsets, rates, line.marks, line.marked_to, line.changed, self._epoch)
+        self._lines[account] = own
+        return own
 
     def _marks(self, line: Line) -> tuple[Mark, ...]:
         return tuple(
@@ -363,8 +371,10 @@ class Ledger:
     # --- copies -------------------------------------------------------------------------------
 
     def fork(self) -> Ledger:
-        """Return an independent copy; lines are never changed, and shared."""
+        """Return an independent copy; it shares the lines until one of the two changes them."""
         twin = Ledger(self._keep_seconds, self._most)
+        self._epoch += 1
+        twin._epoch = self._epoch
         twin.second, twin.edges = self.second, self.edges
         twin.complete_from, twin.folds = self.complete_from, self.folds
         twin._lines = self._lines.copy()

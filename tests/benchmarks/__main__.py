@@ -20,6 +20,7 @@ import structlog
 from shared_api.process.clock import SystemClock
 from shared_api.process.structured_logs import configure_logs
 from tests.benchmarks import (
+    account_figures,
     answer_figures,
     audit_figures,
     backfill_figures,
@@ -147,6 +148,12 @@ STAGES = (
         "decisions per second in memory with 1,000 and 100,000 units, and forks",
         75,
         lambda options: engine_figures.run(quick=options.quick),
+    ),
+    Stage(
+        "accounts",
+        "what it costs to count use by user: decisions, a charge, a copy, memory",
+        20,
+        lambda options: account_figures.run(quick=options.quick),
     ),
     Stage(
         "backfill",
