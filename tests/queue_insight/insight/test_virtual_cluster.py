@@ -280,10 +280,10 @@ def test_a_unit_that_was_refused_nodes_waits_in_backoff() -> None:
 def test_accounts_are_kept_in_virtual_time() -> None:
     engine = town_engine()
     engine.usage.ledger = Ledger()
-    story = Story(engine, [(5.0, job("x", 3))], write_seconds=1.0)
-    story.run()  # charged at 5, written at 6, runs to 106
+    story = Story(engine, [(5.0, job("x", 3)), (500.0, job("y", 1))], write_seconds=1.0)
+    story.run()  # charged at 5, written at 6, runs to 106; the other one a hundred seconds as well
     ledger = engine.usage.ledger
-    assert [line.used(ledger.second) for _, line in ledger] == [{"cpu": 3000 * 101}]
+    assert [line.used(ledger.second) for _, line in ledger] == [{"cpu": 4000 * 101}]
 
 
 def test_without_accounts_no_time_is_told_in_virtual_time() -> None:

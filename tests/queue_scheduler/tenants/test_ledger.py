@@ -74,6 +74,22 @@ def test_short_jobs_count_exactly() -> None:
     assert used(ledger) == {"gpu": 1000}
 
 
+def test_copies_change_by_themselves() -> None:
+    ledger = ledger_at()
+    ledger.on_charge(None, ONE)
+    first = ledger.fork()
+    second = first.fork()
+    for copy, amount in ((ledger, 2), (first, 3), (second, 4)):
+        copy.on_charge(None, Charge(ANN, {"gpu": amount}))
+        copy.advance(BEGIN + 10)
+    assert [used(each)["gpu"] for each in (ledger, first, second)] == [30, 40, 50]
+    third = ledger.fork()
+    ledger.on_charge(ONE, None)
+    for copy in (ledger, third):
+        copy.advance(BEGIN + 20)
+    assert [used(each)["gpu"] for each in (ledger, third)] == [50, 60]
+
+
 def test_a_clock_that_steps_back_subtracts_nothing() -> None:
     ledger = ledger_at()
     ledger.on_charge(None, ONE)
