@@ -33,6 +33,7 @@ from shared_api.debug_api.views import FieldsOf, View
 from shared_api.objects.queue_unit import ConsumerReference, QueueUnit
 from shared_api.quantity import amount, format_alike, format_amount
 from shared_api.resource_list import Amounts
+from shared_api.submitters import problems_of_names
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import ALL_QUOTAS
 
@@ -471,10 +472,15 @@ def policy_problems(engine: Engine) -> list[str]:
     """Return why QuotaPolicies do not count as they say, as text."""
     if engine.policies.are_served is False:
         return [POLICIES_NOT_SERVED]
-    return [
+    are_used = any(stated.limits for stated in engine.policies)
+    unreadable = [
         f"QuotaPolicy {stated.api_object.metadata.name}: {stated.problem}"
         for stated in engine.policies
         if stated.problem
+    ]
+    return [
+        *problems_of_names(are_used=are_used, are_proved=engine.usage.are_names_proved),
+        *unreadable,
     ]
 
 

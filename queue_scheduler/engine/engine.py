@@ -126,7 +126,6 @@ class Engine:
         rounds: The eviction rounds.
         nominations: The units for which rounds keep room.
         candidates: Which units may be evicted for another.
-        names_are_proved: Whether the API server proves who submits jobs.
     """
 
     def __init__(
@@ -151,7 +150,6 @@ class Engine:
             names_are_proved: Whether the API server proves who submits jobs.
             ledger: An empty one; None: accounts are not kept.
         """
-        self.names_are_proved = names_are_proved
         units = UnitCache(plugins, queue_namespace)
         units.usage.ledger = ledger
         units.usage.are_names_proved = names_are_proved
@@ -642,7 +640,7 @@ class Engine:
     def fork(self) -> Engine:
         """Return an independent engine with the same state; copies containers, not units."""
         parts = self._parts.fork()
-        twin = Engine(parts.plugins, (), names_are_proved=self.names_are_proved)
+        twin = Engine(parts.plugins, ())
         twin._take_over(parts)
         twin.objects = self.objects.copy()
         if parts.plugins.without_fork:

@@ -65,4 +65,4 @@ def test_settings_that_cannot_be_used(kit: ShellKit, changed: dict[str, Any], wa
 def test_names_are_trusted_as_in_the_cluster(kit: ShellKit, proved: bool) -> None:
     data = dump_bytes(kit)
     data = edited(data, settings=settings_of(data, namesAreProved=proved))
-    assert load_engine(decode_dump(data, "0")).engine.names_are_proved is proved
+    assert load_engine(decode_dump(data, "0")).engine.usage.are_names_proved is proved

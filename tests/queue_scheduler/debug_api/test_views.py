@@ -14,6 +14,7 @@ from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine.engine import Engine
 from shared_api.client.resource_types import ELASTIC_QUOTAS
 from shared_api.objects.quota_policy import UserLimit
+from shared_api.submitters import NAMES_NOT_PROVED
 from shared_api.testing.object_builders import (
     consumer_ref,
     elastic_quota,
@@ -270,6 +271,16 @@ def test_what_is_wrong_with_policies_is_told_with_the_quotas(kit: ShellKit) -> N
     assert problem.startswith("QuotaPolicy p: userLimits[0].running: must not be negative")
     kit.shared.apply(Engine.on_quota_policies_served, are_served=False)
     assert told() == [views.POLICIES_NOT_SERVED]
+
+
+@pytest.mark.parametrize("are_proved", [False, True])
+def test_limits_by_names_that_nothing_proves_are_a_problem(kit: ShellKit, are_proved: bool) -> None:
+    kit.shared.apply(Engine.on_quota_policies_served, are_served=True)
+    limit = build_policy("p", ["team"], UserLimit(users=("ann",), running=1))
+    kit.shared.apply(Engine.on_quota_policy, limit)
+    engine = kit.shared.fork()
+    engine.usage.are_names_proved = are_proved
+    assert views.policy_problems(engine) == ([] if are_proved else [NAMES_NOT_PROVED])
 
 
 def test_quotas_are_listed_under_their_parents(busy: ShellKit) -> None:

@@ -344,8 +344,8 @@ class Forgetful(Moody):
 
 def test_a_fork_trusts_the_same_names() -> None:
     engine = Engine(PluginRunner([]), (), names_are_proved=True)
-    assert engine.fork().names_are_proved
-    assert not Engine(PluginRunner([]), ()).fork().names_are_proved
+    assert engine.fork().usage.are_names_proved
+    assert not Engine(PluginRunner([]), ()).fork().usage.are_names_proved
 
 
 def test_a_fork_without_a_plugin_forgets_its_refusals() -> None:
