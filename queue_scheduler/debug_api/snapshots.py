@@ -34,6 +34,7 @@ from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.plugin_questions import list_quotas, with_pods
 from queue_scheduler.framework.queue_unit_info import OrderKey, unit_key
 from queue_scheduler.preemption.candidates import FoundVictims
+from queue_scheduler.queueing.class_queue import ASIDE
 from queue_scheduler.queueing.pending_classes import PendingClasses
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.queue_questions import (
@@ -277,7 +278,7 @@ def _read_queue(engine: Engine, name: str) -> QueueSnapshot | None:
     rules, refusal, at = queue.rules, None, None
     if rules.is_stopped:
         refusal = Refusal(reason=Reason.STOPPED_QUEUE, other=name)
-    elif refused := min(refused_classes(queue), default=None, key=itemgetter(0)):
+    elif refused := min(_holding_back(queue), default=None, key=itemgetter(0)):
         refusal, at = refused[1], refused[2] or 0
     return QueueSnapshot(
         queue=rules.api_object,
@@ -291,6 +292,11 @@ def _read_queue(engine: Engine, name: str) -> QueueSnapshot | None:
         refused_at=at,
         held=held_for(engine.units, name),
     )
+
+
+def _holding_back(queue: SchedulingQueue) -> Iterator[tuple[OrderKey, Refusal, int | None]]:
+    """Yield the classes that are refused, but for those that stand aside: these name a user."""
+    return (each for each in refused_classes(queue) if each[1].reason not in ASIDE)
 
 
 def _read_head(engine: Engine, queue: SchedulingQueue, place: OrderKey) -> UnitFacts | None:

@@ -95,11 +95,11 @@ class WakeUp:
                 if queue is not None:
                     turns.refresh(queue, self._plugins.domains)
             units.changed_queues.clear()
-        self._offer_all()
-        while units.queues.changed_heads and self._waking.has_guarantees:
-            # A class that stands aside, or does so no more, was not the first of its quota.
-            self._protect_first_units()
-            self._offer_all()
+        for plugin in self._waking.waking_in_turn:
+            for domain in plugin.stirred_domains():
+                self._offer(plugin, domain)
+        if units.queues.changed_heads and self._waking.has_guarantees:
+            self._offer_behind()
         wakes = turns.take_wakes()
         if not backfill.unreviewed or self._is_eligible(self._reviewer):
             return wakes
@@ -132,10 +132,17 @@ class WakeUp:
                 told.add(waiter[0])
                 self.wake(waiter)
 
-    def _offer_all(self) -> None:
-        for plugin in self._waking.waking_in_turn:
-            for domain in plugin.stirred_domains():
-                self._offer(plugin, domain)
+    def _offer_behind(self) -> None:
+        """Protect and offer again: a class stands aside now, or does so no more.
+
+        Another unit is the first of its quota then. Each class that is offered room is awake after
+        it, so there is an end.
+        """
+        while self._units.queues.changed_heads:
+            self._protect_first_units()
+            for plugin in self._waking.waking_in_turn:
+                for domain in plugin.stirred_domains():
+                    self._offer(plugin, domain)
 
     def _offer(self, plugin: WakingInTurn, domain: str) -> None:
         """Wake classes of a domain in turn, until a queue ahead of the next class can move.

@@ -160,7 +160,10 @@ class PendingClasses:
         self._refused = None
         entry: UnitClass | ClassGroup = unit_class
         group = unit_class.group
-        if is_for_all and group is not None:
+        if group is None:  # what stands aside is of an account
+            unit_class.own_refusal = refusal
+            self._note_entry(unit_class)
+        elif is_for_all:
             entry = group
             group.own_refusal, group.asked = refusal, unit_class.number
             self._note_entry(group)
@@ -193,10 +196,11 @@ class PendingClasses:
             entry.own_refusal = entry.asked = None
             self._note_entry(entry)
             return (entry.number,)
-        self.tried.refuse(entry, None)
         if entry.group is None:
+            entry.own_refusal = None
             self._note_entry(entry)
             return (entry.number,)
+        self.tried.refuse(entry, None)
         self.reasons_version += 1
         return (entry.number, *self._note(entry))
 
@@ -240,7 +244,8 @@ class PendingClasses:
 
     def head_of(self, number: int) -> OrderKey | None:
         """Return the place of the first unit of the class or group of that number, or None."""
-        entry = self.numbered.get(number) or self.groups.get(number)
+        entry: UnitClass | ClassGroup | None = self.groups.get(number) if self.groups else None
+        entry = entry or self.numbered.get(number)
         return entry.head if entry is not None else None
 
     def share(self, key: ClassKey, demand: UnitDemand) -> tuple[ClassKey, UnitDemand]:

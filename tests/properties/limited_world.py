@@ -122,7 +122,7 @@ def uses_of(
             counts = other.group == account.group
         else:
             limits = QuotaUserLimits(engine.usage.limits.rules.of_quota(quota))
-            counts = limits.for_group(other.group) is rule
+            counts = limits.for_group(other.group) == rule
         if counts:
             amounts, units = add(amounts, charge.amounts), units + charge.is_admitted
     return amounts, units

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from queue_scheduler.decision import Dequeue, Reason, Refusal, Refused
+from queue_scheduler.decision import Dequeue, Growth, Reason, Refusal, Refused
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -250,6 +251,27 @@ class TestPartialAdmission:
         assert team.rest() == []
         assert team.why(name).is_least
         assert team.end(first) == [name]
+
+
+def test_a_running_unit_grows_within_the_limit() -> None:
+    team = Team()
+    team.limit("vision", rule("ann", 3))
+    name = team.ask("ann", 0, pods=(("main", 2, 1),))
+    assert team.rest() == [name]
+    record = team.engine.units.records[f"ns/{name}"]
+    (pod_set,) = record.unit.spec.pod_set
+
+    def wants(count: int) -> Growth | Refusal | None:
+        spec = replace(record.unit.spec, pod_set=(replace(pod_set, count=count),))
+        grown = changed(replace(record.unit, spec=spec), team.next_version())
+        team.engine.on_queue_unit(grown)
+        return team.engine.grow(record.key)
+
+    refusal = wants(5)
+    assert isinstance(refusal, Refusal)
+    assert numbers(refusal) == ("UserLimit", "vision", 3, 0, 5, 2)
+    assert isinstance(wants(3), Growth)
+    team.engine.validate()
 
 
 class TestSharedRefusals:
