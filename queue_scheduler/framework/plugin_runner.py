@@ -75,7 +75,8 @@ class PluginRunner:
     ) -> Refusal | None:
         """Ask the plugins whether a unit would pass with other charges; return the refusal or None.
 
-        The engine's own filter is not asked: no other account's charges change what it says.
+        The engine's own filter is not asked: whom it refuses now is no head, and evicts nobody, and
+        what others release or are charged does not change that.
 
         Args:
             info: The unit.

@@ -57,9 +57,6 @@ class LimitWaiters:
     def __iter__(self) -> Iterator[tuple[Waiter, Waiting]]:
         return iter(self._waiting.items())
 
-    def __contains__(self, waiter: Waiter) -> bool:
-        return waiter in self._waiting
-
     def add(self, waiter: Waiter, waiting: Waiting) -> None:
         """Register a class, in place of what it waited for before."""
         self.discard(waiter)

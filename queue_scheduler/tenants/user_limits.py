@@ -107,10 +107,6 @@ class UserLimits:
         """Yield what users and groups have at a quota with rules, sorted by name."""
         return (pair for pair in sorted(self._uses.items()) if pair[0].quota == quota)
 
-    def use_of(self, counted: Counted) -> Use:
-        """Return what a user or group has."""
-        return self._uses.get(counted, UNUSED)
-
     # --- who may be pending -------------------------------------------------------------------
 
     def seat(self, info: QueueUnitInfo) -> Refusal | None:

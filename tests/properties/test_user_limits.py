@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 
 import pytest
 from hypothesis import assume, given
@@ -15,7 +18,7 @@ from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from tests.properties.engine_world import Story
 from tests.properties.limited_world import LimitedWorld
 from tests.properties.real_quotas import RealQuotas, new_engine
-from tests.properties.test_engine_properties import EVERYTHING, fill, stories
+from tests.properties.test_engine_properties import EVERYTHING, ROOT, fill, stories
 
 pytestmark = pytest.mark.properties
 
@@ -94,3 +97,32 @@ def test_refusals_that_accounts_share_decide_as_if_each_were_asked(story: Story)
 
 def _alone(key: ClassKey) -> ClassKey | None:
     return None if without_account(key) is None else key
+
+
+def describe_decisions(seed: int) -> None:
+    """Print what a story of facts and rules decides; for another process."""
+    chance = random.Random(seed)
+    world = prepared()
+    acts = (*EVERYTHING, *LIMITS)
+    world.play(
+        [(chance.choice(acts), chance.randrange(999), chance.randrange(999)) for _ in range(300)]
+    )
+    world.come_to_rest()
+    print(world.workers.decided, list(world.digest()["order"].items()))
+
+
+def test_decisions_do_not_depend_on_the_hash_seed() -> None:
+    reported = set()
+    for hash_seed in ("0", "4711"):
+        program = "from tests.properties.test_user_limits import *; describe_decisions(1)"
+        run = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        assert "UserLimit" in run.stdout
+        reported.add(run.stdout)
+    assert len(reported) == 1
