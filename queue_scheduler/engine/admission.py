@@ -173,7 +173,7 @@ class UnitAdmission:
         waiter = (queue.name, number)
         self._plugins.waking.wait(waiter, info, refusal, by)
         if is_own:
-            self._units.queues.note_aside(queue)
+            self._units.queues.note_aside(queue, info.quota)
         elif info.submitter is not None:
             self._limits.watch(waiter, info)
         if self._backfill.waiting:

@@ -77,11 +77,13 @@ class WakeUp:
         woken = queue.pending.wake(waiter[1])
         if not woken:
             return None
-        if queue.pending.groups:
+        pending = queue.pending
+        if pending.groups:
             # A group was woken by one of its classes, or a class is no longer watched.
             for number in woken:
                 self._waking.stop_waiting((waiter[0], number))
-            self._units.queues.note_aside(queue)
+            entry = pending.numbered.get(waiter[1]) or pending.groups[waiter[1]]
+            self._units.queues.note_aside(queue, entry.quota)
         return queue
 
     def pass_on(self) -> tuple[str, ...]:

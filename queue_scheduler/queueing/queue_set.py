@@ -126,9 +126,14 @@ class QueueSet:
                 del self._queues_of_quota[info.quota]
         return left
 
-    def note_aside(self, queue: SchedulingQueue) -> None:
-        """Note that a class stands aside, or does so no more: others may be the first now."""
-        self.changed_heads.update(dict.fromkeys(queue.pending.by_quota))
+    def note_aside(self, queue: SchedulingQueue, quota: str) -> None:
+        """Note that a class of a quota stands aside, or does so no more.
+
+        Others may be the first of their quota now.
+        """
+        rules = queue.rules
+        are_all = rules.depth is not None or len(rules.bands) > 1
+        self.changed_heads.update(dict.fromkeys(queue.pending.by_quota if are_all else (quota,)))
 
     def _note_depth(self, pending: PendingClasses, position: int) -> None:
         """Note the quota whose first unit has just moved beyond a queue's depth, or within it."""

@@ -163,6 +163,8 @@ class UserLimits:
 
     def why_not_grow(self, charge: AnyCharge, amounts: Amounts) -> Refusal | None:
         """Return why an admitted unit may not be charged these amounts in place of its charge."""
+        if not self.is_on:
+            return None
         account = charge.account
         who = Submitter(account.user, account.group)
         return next(self._refusals(account.quota, who, amounts, of=charge), None)
