@@ -105,6 +105,8 @@ class SharedEngine:
             self._changes += 1
             if self._log is not None:
                 self._log.append(Engine.decide_next, (queue, now, wall), {})
+            if self._now is not None:
+                self._told = max(self._told, int(wall.timestamp()))
             decision = self._engine.decide_next(queue, now, wall)
         if decision.wake:
             self._wake(decision.wake)

@@ -31,8 +31,9 @@ from shared_api.submitters import namespace_submitter
 MAX_ACCOUNTS: Final = 50_000
 """Accounts of users; a user's name is a label that anybody may write."""
 
-MAX_RESOURCES: Final = 64
-"""Resources of an account; a pod may request any name. What is beyond is not counted."""
+MAX_RESOURCES: Final = 16
+"""Resources of an account; a pod may request any names, and what is used stays for weeks. What is
+beyond is not counted."""
 
 KEPT_EDGES: Final = 2
 
