@@ -8,10 +8,21 @@ import sys
 
 import pytest
 
+from queue_insight.record.checkpoint import freeze, thaw
 from queue_insight.record.digest import digest
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from tests.properties.engine_kit import admitted, build_pod, build_queue, build_quota, build_unit
+from queue_scheduler.tenants.ledger import Ledger, StoredAccounts
+from shared_api.well_known_labels import USER
+from tests.properties.engine_kit import (
+    WALL,
+    admitted,
+    build_pod,
+    build_queue,
+    build_quota,
+    build_unit,
+    wall_time,
+)
 from tests.properties.real_quotas import new_engine
 
 
@@ -38,6 +49,42 @@ def test_another_process_has_the_same_digest() -> None:
             text=True,
         )
         assert found.stdout.strip() == digest(build_engine())
+
+
+def build_accounted() -> Engine:
+    """Return the same engine, with accounts over an hour."""
+    engine = build_engine()
+    engine.usage.ledger = Ledger()
+    engine.on_time(wall_time(WALL))
+    engine.on_edges((WALL - 60, WALL + 60))
+    engine.on_accounts(StoredAccounts())
+    for number in range(3):
+        labels = {USER: f"user-{number}"}
+        engine.on_queue_unit(admitted(build_unit(f"of-{number}", "a", labels=labels), 1))
+    engine.on_time(wall_time(WALL + 3600))
+    return engine
+
+
+def test_another_process_has_the_same_accounts() -> None:
+    names = "test_digest import *; print(digest(build_accounted()))"
+    for seed in ("1", "2"):
+        found = subprocess.run(
+            [sys.executable, "-c", f"from tests.queue_insight.record.{names}"],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        )
+        assert found.stdout.strip() == digest(build_accounted())
+
+
+def test_what_was_used_gives_another_digest() -> None:
+    engine = build_accounted()
+    before = digest(engine)
+    assert before != digest(build_engine())
+    engine.on_time(wall_time(WALL + 3601))
+    assert digest(engine) != before
+    assert digest(thaw(freeze(engine.fork()))) == digest(engine)
 
 
 @pytest.mark.parametrize(
