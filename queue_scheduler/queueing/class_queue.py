@@ -106,7 +106,7 @@ class ClassGroup:
         own_refusal: Why these are asleep; None if they are awake.
         own_refused_at: When that was found, in seconds since the epoch; None if unknown.
         last_reason: The reason of its last refusal.
-        asked: The class that was asked for all; None if they are awake.
+        asked: The class that was asked for all when it last fell asleep; None if it never did.
     """
 
     __slots__ = (

@@ -192,11 +192,7 @@ class PendingClasses:
             # What was found stays with the copies.
             entry = self.numbered.get(entry.number) or self.groups[entry.number]
         self._refused = None
-        if isinstance(entry, ClassGroup):
-            entry.own_refusal = entry.asked = None
-            self._note_entry(entry)
-            return (entry.number,)
-        if entry.group is None:
+        if isinstance(entry, ClassGroup) or entry.group is None:
             entry.own_refusal = None
             self._note_entry(entry)
             return (entry.number,)
@@ -446,7 +442,7 @@ class PendingClasses:
             self._refused = None
             is_later = group.head is not None and before is not None and before < group.head
             if not (is_later and group.first == group.asked):
-                group.own_refusal = group.asked = None
+                group.own_refusal = None
                 woken = (group.number,)
         self._note_entry(group)
         return woken
