@@ -25,6 +25,7 @@ from queue_scheduler.debug_api.hiding import OF_OTHERS
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.decision import Rest
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.tenants.ledger import Ledger
 from shared_api.authorization.authorizer import Authorizer
 from shared_api.authorization.reviews import ReviewResult
 from shared_api.authorization.rights import ResourceRight, Right
@@ -100,6 +101,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         _, direct = stack.enter_context(running(folder, f"--record-dir={folder}"))
         sender = stack.enter_context(sending(folder))
         sender.use_real_time()
+        sender.shared._engine.usage.ledger = Ledger()  # noqa: SLF001 - before its first call
         fill(sender)
         follow(sender, direct)
         decide_all(sender)
