@@ -28,8 +28,8 @@ UNMARKED: Final = {
         AccountView.user
         EvictorView.name ExplainView.name ExplainView.pods_not_ready ForecastView.name
         JobRow.job JobRow.name JobRow.starts JobRow.user
-        UnitAhead.name UnitView.name UnitView.pods_not_ready UnitView.uid UpstreamUnit.name
-        VictimView.name
+        UnitAhead.name UnitRun.user UnitView.name UnitView.pods_not_ready UnitView.uid
+        UpstreamUnit.name VictimView.name
     """,
     "of the unit that the view stands in": """
         ConsumerView.name PodOnNode.name PodSetView.name ObjectMetaView.name
