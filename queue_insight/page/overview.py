@@ -18,6 +18,7 @@ from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.hiding import OfUnit, hide
 from queue_scheduler.decision import Reason
 from shared_api.debug_api.views import View
+from shared_api.submitters import NAMES_NOT_PROVED
 from shared_api.timestamps import read_time
 from shared_api.unit_problems import explain_command, without_pods_text
 
@@ -261,13 +262,19 @@ def _problem_of_plugin(text: str) -> PageProblem:
     )
 
 
+_NEXT_FOR_POLICIES: Final = {
+    views.POLICIES_NOT_SERVED: "Install the CRD quotapolicies.scheduling.x-k8s.io.",
+    NAMES_NOT_PROVED: "Set admissionPolicy.users in the values of the chart.",
+}
+
+
 def _problem_of_policy(text: str) -> PageProblem:
     return PageProblem(
         severity="warning",
         kind="QuotaPolicy",
         name="user limits",
         message=text,
-        next="Correct the policy, or install the CRD quotapolicies.scheduling.x-k8s.io.",
+        next=_NEXT_FOR_POLICIES.get(text, "Correct the policy."),
     )
 
 

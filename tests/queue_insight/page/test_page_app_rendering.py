@@ -12,8 +12,10 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
+from shared_api.objects.quota_policy import UserLimit
 from shared_api.testing.object_builders import queue
 from shared_api.testing.virtual_clock import VirtualClock
+from tests.properties.engine_kit import build_policy
 from tests.queue_insight.page.page_kit import Browser, PageWorld, browser
 from tests.queue_insight.page.rendering_kit import Element, draw, elements
 from tests.queue_scheduler.framework.test_extension_points_quotas import HiddenQuotas
@@ -80,3 +82,17 @@ def test_a_cluster_without_policies_is_in_the_overview(tmp_path: Path) -> None:
     (problem,) = problems(drawn)
     assert problem["class"] == "problem warning"
     assert "the cluster does not serve QuotaPolicies" in problem["text"]
+    assert "Install the CRD" in problem["text"]
+
+
+def test_limits_by_names_that_nothing_proves_are_in_the_overview(tmp_path: Path) -> None:
+    kit = ShellKit()
+    kit.add_quota("team", 4)
+    kit.shared.apply(Engine.on_quota_policies_served, are_served=True)
+    limit = build_policy("p", ["team"], UserLimit(users=("ann",), running=1))
+    kit.shared.apply(Engine.on_quota_policy, limit)
+    with browser(PageWorld(kit.shared, kit.clock)) as client:
+        drawn = draw(client, tmp_path, "overview/Overview", "/page/overview")
+    (problem,) = problems(drawn)
+    assert "names of users are not proved" in problem["text"]
+    assert "Set admissionPolicy.users" in problem["text"]
