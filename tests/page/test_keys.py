@@ -96,6 +96,19 @@ def test_the_help_is_found_and_left(window: Window) -> None:
     assert window.complaints == []
 
 
+def test_keys_work_at_once_after_the_help_is_left(window: Window) -> None:
+    """The event "close" of a dialog comes a moment after it is closed: a key may come between."""
+    window.open("/")
+    page = window.page
+    page.keyboard.press("?")
+    # Within one task, nothing can come between: neither an event nor what is drawn.
+    page.evaluate("""() => {
+        document.querySelector("dialog").close();
+        document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "j", bubbles: true }));
+    }""")
+    assert focused(page) == "org"
+
+
 def test_keys_can_be_turned_off_for_good(window: Window) -> None:
     window.open("/")
     page = window.page

@@ -3,7 +3,7 @@
 // None of them does anything while a viewer types in a field, or together with Ctrl, Alt or Meta:
 // those belong to the browser and to assistive programs. Single keys can be turned off, since speech
 // input and some screen readers send them unintended (WCAG 2.1.4).
-import { html, signal, useEffect, useRef } from "./html.js";
+import { createRef, html, signal } from "./html.js";
 
 const HELP = [
   ["/", "Go to the filter"],
@@ -16,7 +16,9 @@ const HELP = [
 const KEPT = "koord-queue-keys";
 const OFF = "off";
 
-const isHelpShown = signal(false);
+// The dialog itself knows whether it is open. A copy of that, set by its event "close", would still say
+// so for a moment after Esc, and swallow the next key.
+const help = createRef();
 const areKeysOn = signal(readKept() !== OFF);
 
 function readKept() {
@@ -42,14 +44,14 @@ const ACTIONS = {
   "/": focusFilter,
   j: () => focusRow(1),
   k: () => focusRow(-1),
-  "?": () => (isHelpShown.value = true),
+  "?": showHelp,
 };
 
 window.addEventListener("keydown", onKey);
 
 function onKey(event) {
   const { key, target } = event;
-  if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing || isHelpShown.value) return;
+  if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing || help.current?.open) return;
   if (key === "Escape") {
     if (leave(target)) event.preventDefault();
     return;
@@ -57,6 +59,10 @@ function onKey(event) {
   if (!areKeysOn.value || isTyping(target) || !Object.hasOwn(ACTIONS, key)) return;
   ACTIONS[key]();
   event.preventDefault();
+}
+
+function showHelp() {
+  help.current?.showModal();
 }
 
 function isTyping(element) {
@@ -99,20 +105,12 @@ function firstSeen(rows) {
 
 /** The button that shows the help, for who does not know of the key. */
 export function HelpButton() {
-  return html`<button type="button" class="keys" aria-haspopup="dialog" onClick=${() => (isHelpShown.value = true)}>
-    Keys
-  </button>`;
+  return html`<button type="button" class="keys" aria-haspopup="dialog" onClick=${showHelp}>Keys</button>`;
 }
 
 /** The help, above the page while it is wanted. The browser keeps the focus in it. */
 export function Help() {
-  const dialog = useRef(null);
-  const isShown = isHelpShown.value;
-  useEffect(() => {
-    if (isShown && !dialog.current.open) dialog.current.showModal();
-    if (!isShown) dialog.current.close();
-  }, [isShown]);
-  return html`<dialog ref=${dialog} aria-labelledby="keys" onClose=${() => (isHelpShown.value = false)}>
+  return html`<dialog ref=${help} aria-labelledby="keys">
     <h2 id="keys">Keys</h2>
     <dl>
       ${HELP.map(([key, words]) => html`<div key=${key}><dt><kbd>${key}</kbd></dt><dd>${words}</dd></div>`)}
@@ -123,6 +121,6 @@ export function Help() {
         ${" "}Use these keys
       </label>
     </p>
-    <button type="button" onClick=${() => (isHelpShown.value = false)}>Close</button>
+    <button type="button" onClick=${() => help.current.close()}>Close</button>
   </dialog>`;
 }
