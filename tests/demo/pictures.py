@@ -50,9 +50,9 @@ LOAD_SECONDS: Final = 360.0
 SWEEP_JOBS: Final = 300
 SWEEP_SECONDS: Final = (8.0, 16.0)
 """The shortest and the longest run of the sweep."""
-FULL_SAMPLE: Final = 40
-"""Futures of a forecast that had all of its time."""
-LEAST_RUNS: Final = 200
+LEAST_FUTURES: Final = 20
+"""Futures that a forecast needs to be shown: half of what it has with all of its time."""
+LEAST_RUNS: Final = 100
 """Runs like it that a unit needs for its forecast to be shown."""
 FIND: Final = "Find the smallest changes"
 FINDING: Final = "Trying changes"
@@ -96,7 +96,7 @@ def take_all(browser: Browser, demo: DemoProcess, clock: Clock) -> None:
     """Submit the sweep, and take the pictures while most of it has ended and the rest waits.
 
     Raises:
-        NoPicture: No unit has a whole forecast of enough runs while the load lasts.
+        NoPicture: No unit has a forecast of enough futures and runs while the load lasts.
     """
     page_url = _printed(demo, r"In a browser: (\S+)/")
     debug_url = _printed(demo, r"KOORD_QUEUE_SERVER=(\S+)")
@@ -108,8 +108,8 @@ def take_all(browser: Browser, demo: DemoProcess, clock: Clock) -> None:
     while (unit := find_unit(debug_url)) is None:
         if clock.monotonic() - began_at > LOAD_SECONDS:
             raise NoPicture(
-                f"no unit that waits has a forecast of {FULL_SAMPLE} futures and {LEAST_RUNS} runs;"
-                " on a busy machine a forecast has no time for that"
+                f"no unit that waits has a forecast of {LEAST_FUTURES} futures and {LEAST_RUNS}"
+                " runs; on a busy machine a forecast has no time for that"
             )
         clock.sleep(TURN_SECONDS)
     print(f"pictures: {unit['similarRuns']} runs are like {unit['namespace']}/{unit['name']}")
@@ -148,7 +148,7 @@ def forecasts(debug_url: str) -> Iterator[Json]:
 
 
 def choose_unit(found: Sequence[Json]) -> Json | None:
-    """Return one of the units with a whole forecast of enough runs.
+    """Return one of the units with a forecast of enough futures and runs.
 
     It starts before most of them, so that a small change is enough for it, and not at once.
     """
@@ -157,7 +157,7 @@ def choose_unit(found: Sequence[Json]) -> Json | None:
         for each in found
         if each["outlook"] == "times"
         and each["similarRuns"] >= LEAST_RUNS
-        and each["sample"] == FULL_SAMPLE
+        and each["sample"] >= LEAST_FUTURES
         and _spread(each) > 0
     ]
     fit.sort(key=lambda each: (each["startP50"], each["name"]))

@@ -9,14 +9,14 @@ import pytest
 
 from tests.demo.load_plan import REAL_GPUS, RUN_SECONDS, build_plan
 from tests.demo.make_slice import SLICE, read_rows
-from tests.demo.pictures import SWEEP_JOBS, choose_unit, sweep
+from tests.demo.pictures import LEAST_FUTURES, LEAST_RUNS, SWEEP_JOBS, choose_unit, sweep
 
 EARLY, MIDDLE, LATE = (f"2026-11-29T10:00:{second}Z" for second in ("00", "30", "50"))
 GOOD = {
     "name": "good",
     "outlook": "times",
-    "similarRuns": 200,
-    "sample": 40,
+    "similarRuns": LEAST_RUNS,
+    "sample": LEAST_FUTURES,
     "startP10": EARLY,
     "startP50": MIDDLE,
     "startP90": LATE,
@@ -41,8 +41,8 @@ def test_the_sweep_is_alike_and_of_a_tenant_that_may_borrow() -> None:
     "change",
     [
         pytest.param({"outlook": "notKnownYet", "startP10": None}, id="no times"),
-        pytest.param({"similarRuns": 199}, id="too few runs"),
-        pytest.param({"sample": 6}, id="a forecast that was cut short"),
+        pytest.param({"similarRuns": LEAST_RUNS - 1}, id="too few runs"),
+        pytest.param({"sample": LEAST_FUTURES - 1}, id="a forecast that was cut short"),
         pytest.param({"startP10": LATE}, id="times that do not differ"),
         pytest.param({"startP90": None}, id="beyond the horizon"),
     ],
