@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter
+from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
 
@@ -40,6 +42,23 @@ def pytest_configure() -> None:
         chosen_kubernetes()
     except UnknownKubernetes as error:
         raise pytest.UsageError(str(error)) from None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Take what the collection leaves out of the garbage collector's sight.
+
+    Tests and modules live as long as the process: in the step `unit`, they are a million objects,
+    and a collection of all generations took longer than most tests. Programs under test ask for one
+    when they start, and after answers that need much memory.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
