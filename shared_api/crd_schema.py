@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -104,7 +105,11 @@ def schema_of(object_type: type[msgspec.Struct]) -> Schema:
     Raises:
         SchemaError: A field has a type that no structural schema can express.
     """
-    return _schema(types.type_info(object_type))
+    return _schema(_type_info(object_type))
+
+
+# Reads the annotations of the struct and of all in it, which takes milliseconds; a type has one.
+_type_info: Final = cache(types.type_info)
 
 
 def _schema(node: types.Type) -> Schema:

@@ -61,7 +61,9 @@ class DirectAccess:
             ApiError: one is refused; those before it are there.
         """
         files = sorted(manifest.glob("*.yaml")) if manifest.is_dir() else [manifest]
-        documents = [one for file in files for one in yaml.safe_load_all(file.read_text())]
+        documents = [
+            one for file in files for one in yaml.load_all(file.read_text(), yaml.CSafeLoader)
+        ]
         return self.create_all(document for document in documents if document)
 
     def get(self, plural: str, name: str, namespace: str = "") -> Body:
