@@ -34,12 +34,12 @@ NODES = ("put_node", "put_node", "delete_node")
 modes = pytest.mark.parametrize("mode", list(QuotaMode), ids=lambda mode: mode.value)
 
 
-def prepared(mode: QuotaMode) -> World:
+def prepared(mode: QuotaMode, *, judges: bool = True) -> World:
     def build() -> tuple[Engine, RealQuotas]:
         engine = new_engine(QuotaSettings(mode=mode))
         return engine, RealQuotas(engine)
 
-    world = World(build)
+    world = World(build, judges=judges)
     for n in range(3):
         world.put_node(n, 3)
     fill(world)

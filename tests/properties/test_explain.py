@@ -73,7 +73,7 @@ def too_small(quotas: QuotaCache, quota: str, demand: Demand) -> list[tuple[str,
 def test_at_rest_whatever_waits_has_a_reason_that_the_engine_gives(
     mode: QuotaMode, story: Story
 ) -> None:
-    world = prepared(mode)
+    world = prepared(mode, judges=False)
     world.play(story)
     world.come_to_rest()
     engine = world.engine.fork()

@@ -344,7 +344,7 @@ def essence(refusal: Refusal | None) -> tuple[str, str, str]:
 def test_an_edit_does_what_is_said(
     mode: QuotaMode, make: Any, story: Story, last: Story, a: int, b: int
 ) -> None:
-    world = prepared(mode)
+    world = prepared(mode, judges=False)
     world.play(story)
     world.come_to_rest()
     world.play(last)
