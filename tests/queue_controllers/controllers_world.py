@@ -70,7 +70,14 @@ class World:
     def settle(self, seconds: float = 1.0, most: int = MOST_CALLS) -> None:
         """Call all steps, again and again, while so much time passes."""
         assert self.controllers is not None
-        settle(self.controllers.steps, self.clock, seconds, tick=TICK_SECONDS, most=most)
+        settle(
+            self.controllers.steps,
+            self.clock,
+            seconds,
+            tick=TICK_SECONDS,
+            most=most,
+            skips=True,
+        )
 
     def install_quotas(self) -> None:
         """Let the API server have ElasticQuotas."""
