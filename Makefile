@@ -19,6 +19,10 @@ PARALLEL = $(if $(filter-out 1,$(JOBS)),--numprocesses=$(JOBS) --dist=worksteal)
 # The same for tests that wait for half of their time: one process more keeps the machine busy.
 PARALLEL_WAITING = $(if $(filter-out 1,$(JOBS)),--numprocesses=$$(($(JOBS) + 1)))
 
+# Python keeps what it has compiled, whatever the environment says: each program that a test starts
+# would compile all of its modules again, and each worker all tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Of the control plane, where not the default one; tests/controlplane reads it. Those that are known
 # have a folder in tests/controlplane/modules.
 export KUBERNETES
