@@ -287,6 +287,7 @@ class World:
             return
         what, thing = self._events[kind].pop(0)
         self._apply_fact(what, thing)
+        self._check_state()
         if b % 4 == 0:
             self._repeat_fact(what, thing)
 
@@ -310,6 +311,7 @@ class World:
         self._repeat_fact(key[0], self._applied[key])
 
     def _repeat_fact(self, what: str, thing: Any) -> None:
+        """Apply a fact that is known; the state behind what is compared is judged at the next."""
         with self._no_change(f"{what} delivered again"):
             assert self._apply_fact(what, thing) == (), f"{what} delivered again wakes"
 
@@ -343,12 +345,22 @@ class World:
         if what == "queue" and thing.metadata.name not in engine.queues:
             self.workers.wake([thing.metadata.name])
         woken = facts[what](thing)
-        if self._judges:
-            engine.validate()
-            self.plugin.validate()
-            checks.check_audit(engine, self._applied, self.units)
         self.workers.wake(woken)
         return woken
+
+    def _check_state(self) -> None:
+        if self._judges:
+            self.engine.validate()
+            self.plugin.validate()
+            checks.check_audit(self.engine, self._applied, self.units)
+
+    @contextmanager
+    def judged_at_the_end(self) -> Iterator[None]:
+        """Judge the state after several facts, and not between them."""
+        judges, self._judges = self._judges, False
+        yield
+        self._judges = judges
+        self._check_state()
 
     # --- decisions and writes -------------------------------------------------------------------
 
@@ -462,6 +474,7 @@ class World:
         shuffle(facts)
         for what, thing in facts:
             twin._apply_fact(what, thing)
+            twin._check_state()
         return twin
 
     def new_twin(self) -> World:
@@ -475,6 +488,7 @@ class World:
     def check_rest(self) -> None:
         """Come to rest, and check the rules that hold at rest."""
         self.come_to_rest()
+        self._check_state()
         checks.check_units_are_known(self.engine, self.units)
         checks.check_nobody_is_lost(self.engine, self.plugin)
         checks.check_quotas(self.engine, self.plugin)

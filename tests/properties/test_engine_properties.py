@@ -62,7 +62,8 @@ def fill(world: World, units: int = 8) -> None:
         world.put_queue(n, settings)
     for n in range(units):
         world.create_unit(n, 3 * n + 1)
-    world.deliver_all()
+    with world.judged_at_the_end():
+        world.deliver_all()
 
 
 def check_rest(world: World) -> None:
