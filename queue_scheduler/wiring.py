@@ -29,6 +29,7 @@ from queue_scheduler.configuration import Flags, KoordQueueConfiguration
 from queue_scheduler.cycles.call_log import CallLog
 from queue_scheduler.cycles.dequeue_cycle import DequeueCycle
 from queue_scheduler.cycles.event_handlers import EventHandlers
+from queue_scheduler.cycles.limit_slices import LimitSlices
 from queue_scheduler.cycles.passing_time import PassingTime
 from queue_scheduler.cycles.preemption_cycle import PreemptionCycle
 from queue_scheduler.cycles.queue_worker import QueueWorker, QueueWorkers
@@ -154,6 +155,7 @@ class Scheduler:
         engine = build_engine(settings, handle)
         now = None if configuration.kept_accounts is None else self._clock.now
         self._shared = SharedEngine(engine, self._workers.wake, calls, now)
+        self._limit_slices = LimitSlices(self._shared)
         handle.attach(self._shared)
         parts = _BuiltParts(
             program=program,
@@ -224,7 +226,8 @@ class Scheduler:
         )
 
     def _on_prepared(self, seconds: float) -> None:
-        """Tell the engine the stored accounts: what it decides may depend on them."""
+        """Tell the engine what its decisions may depend on: limits, and the stored accounts."""
+        self._limit_slices.finish()
         if self._accounts is not None:
             self._accounts.tell()
         self._program.on_prepared(seconds)
@@ -265,12 +268,14 @@ class Scheduler:
         _build_queue_writers(parts)
         _build_collectors(parts, flags.queue_labels)
         _build_undecodable(parts)
+        slices = self._threads.run("limit-slices", self._limit_slices.step)
         handlers = EventHandlers(
             self._shared,
             self._workers,
             reasons.on_unit_seen,
             caches.units.is_rewound,
             reasons.on_unit_left,
+            slices.wake,
         )
         for quotas in (caches.quotas, *caches.sources.informers.values()):
             quotas.add_handler(handlers.on_quota)

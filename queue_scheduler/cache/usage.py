@@ -110,7 +110,7 @@ class Usage:
         need = info.demand
         account = self.account_of(info)
         charge = Charge(account, need.total, info.non_preemptible, need.pods, is_admitted=True)
-        self._note_accounts(self._charges.get(info.uid), charge)
+        self._note_accounts(info.uid, self._charges.get(info.uid), charge)
         self._charges[info.uid] = charge
         self._claims.note_charged(info.uid)
         if self.pods.has_living(info.uid):
@@ -207,7 +207,7 @@ class Usage:
         if known is not None:
             self.changes += 1
             self.releases += 1
-            self._note_accounts(known, None)
+            self._note_accounts(uid, known, None)
             self._plugins.unreserve(uid)
             self._claims.note_charged(uid)
 
@@ -244,12 +244,12 @@ class Usage:
         twin.ledger = None if self.ledger is None else self.ledger.fork()
         return twin
 
-    def _note_accounts(self, before: Charge | None, after: Charge | None) -> None:
+    def _note_accounts(self, uid: Uid, before: Charge | None, after: Charge | None) -> None:
         """Count a change for users and groups, where that is asked for."""
         if self.ledger is not None:
             self.ledger.on_charge(before, after)
         if self.limits.is_on:
-            self.limits.on_charge(before, after)
+            self.limits.on_charge(uid, before, after)
 
     def _note_release(self) -> None:
         self.changes += 1
@@ -259,7 +259,7 @@ class Usage:
         known = self._charges.get(uid)
         if known == charge:
             return
-        self._note_accounts(known, charge)
+        self._note_accounts(uid, known, charge)
         self._charges[uid] = charge
         if known is not None and known.is_same_for_quotas(charge):
             if self.limits.is_on:

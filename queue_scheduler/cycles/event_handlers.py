@@ -47,6 +47,7 @@ class EventHandlers:
         is_rewound: Returns whether the history of the unit that is being reported was replaced
             (`SharedInformer.is_rewound`).
         on_unit_left: Called with the key of every unit that no longer waits.
+        on_limits_changed: Called when a change of limits is to be followed (`limit_slices`).
     """
 
     def __init__(
@@ -56,12 +57,14 @@ class EventHandlers:
         on_unit_seen: Callable[[str], None],
         is_rewound: Callable[[], bool],
         on_unit_left: Callable[[str], None] = lambda _: None,
+        on_limits_changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._shared = shared
         self._workers = workers
         self._on_unit_seen = on_unit_seen
         self._is_rewound = is_rewound
         self._on_unit_left = on_unit_left
+        self._on_limits_changed = on_limits_changed
 
     def on_queue(self, old: Queue | None, new: Queue | None) -> None:
         """Report a queue to the engine, and start or end its worker."""
@@ -95,9 +98,10 @@ class EventHandlers:
     def on_quota_policy(self, old: QuotaPolicy | None, new: QuotaPolicy | None) -> None:
         """Report a QuotaPolicy to the engine."""
         if new is not None:
-            self._shared.apply(Engine.on_quota_policy, new)
+            self._shared.apply(Engine.on_quota_policy, new, in_slices=True)
         elif old is not None:
-            self._shared.apply(Engine.on_quota_policy_gone, old.metadata.name)
+            self._shared.apply(Engine.on_quota_policy_gone, old.metadata.name, in_slices=True)
+        self._on_limits_changed()
 
     def on_quota(
         self, old: ElasticQuota | QuotaSource | None, new: ElasticQuota | QuotaSource | None

@@ -358,23 +358,37 @@ class Engine:
         self.queue_state.set_checks_served(are_served=are_served)
         return self._wake_up.wake_affected()
 
-    def on_quota_policy(self, policy: QuotaPolicy) -> tuple[str, ...]:
-        """Take a new or changed QuotaPolicy; one outside the namespace of queues does not count."""
-        return self._on_user_limits_changed(self.policies.put(policy))
+    def on_quota_policy(self, policy: QuotaPolicy, *, in_slices: bool = False) -> tuple[str, ...]:
+        """Take a new or changed QuotaPolicy; one outside the namespace of queues does not count.
 
-    def on_quota_policy_gone(self, name: str) -> tuple[str, ...]:
-        """Take a deleted QuotaPolicy; for its quotas the next older policy counts, if any."""
-        return self._on_user_limits_changed(self.policies.drop(name))
+        Args:
+            policy: The object.
+            in_slices: Whether the caller calls `go_on_with_limits` while `limit_rules.is_behind`.
+        """
+        return self._on_user_limits_changed(self.policies.put(policy), in_slices=in_slices)
+
+    def on_quota_policy_gone(self, name: str, *, in_slices: bool = False) -> tuple[str, ...]:
+        """Take a deleted QuotaPolicy; for its quotas the next older policy counts, if any.
+
+        `in_slices` as in `on_quota_policy`.
+        """
+        return self._on_user_limits_changed(self.policies.drop(name), in_slices=in_slices)
 
     def on_quota_policies_served(self, *, are_served: bool) -> tuple[str, ...]:
         """Record whether the cluster serves QuotaPolicies; without the kind there are none."""
-        return self._on_user_limits_changed(self.policies.set_served(are_served=are_served))
+        quotas = self.policies.set_served(are_served=are_served)
+        return self._on_user_limits_changed(quotas, in_slices=False)
 
-    def _on_user_limits_changed(self, quotas: tuple[str, ...]) -> tuple[str, ...]:
+    def _on_user_limits_changed(
+        self, quotas: tuple[str, ...], *, in_slices: bool
+    ) -> tuple[str, ...]:
         self._note_limits(changed=bool(quotas))
-        return self.limit_rules.set_rules(
-            {quota: self.policies.limits_of(quota).rules for quota in quotas}
-        )
+        rules = {quota: self.policies.limits_of(quota).rules for quota in quotas}
+        return self.limit_rules.set_rules(rules, in_slices=in_slices)
+
+    def go_on_with_limits(self) -> tuple[str, ...]:
+        """Do the next slice of a change of limits; see `limit_changes`."""
+        return self.limit_rules.go_on()
 
     # === decisions ============================================================================
 
@@ -402,6 +416,9 @@ class Engine:
         if queue is None:
             return Rest()
         self._advance(wall)
+        if self.usage.limits.lagging and self.limit_rules.follow_next(queue):
+            # Other units may be next by now, in other queues, too.
+            return Rest(wake=(queue_name, *self._wake_up.wake_affected()))
         turns = self.turns
         until = turns.backs_off_until(queue_name)
         if until is not None:

@@ -8,7 +8,7 @@ is woken, or until the room is taken again. Those that are due are offered in th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 
 import msgspec
 
@@ -92,15 +92,32 @@ class LimitWaiters:
             is_due = waiting.fits(use) if waiting.resource else is_over(waiting.info)
             self._set_due(waiter, waiting, is_due=is_due)
 
-    def ask_anew(self, waiters: Iterable[Waiter]) -> None:
-        """Have classes asked whatever they wait for: what limits them may be another limit now."""
-        for waiter in list(waiters):
-            waiting = self._waiting[waiter]
-            self._set_due(waiter, waiting, is_due=False)
-            # In no domain, where all are woken at once: its domain may be another, too.
-            self._waiting[waiter] = waiting = msgspec.structs.replace(waiting, domain="")
+    def ask_anew(self, waiters: Iterable[Waiter] | None = None) -> None:
+        """Have classes asked whatever they wait for; None: all.
+
+        What limits them may be another limit now. They are due in no domain, where the first of
+        them would be looked for again and again: `take_asked_anew` returns them.
+        """
+        for waiter in list(self._waiting if waiters is None else waiters):
+            self._set_due(waiter, self._waiting[waiter], is_due=False)
             self._asked_anew[waiter] = None
-            self._set_due(waiter, waiting, is_due=True)
+
+    def ask_anew_at(self, quotas: Container[str]) -> None:
+        """Have the classes asked that wait or are watched at a limit of these quotas."""
+        at = [waiters for counted, waiters in self._at.items() if counted.quota in quotas]
+        self.ask_anew(dict.fromkeys(waiter for waiters in at for waiter in waiters))
+
+    @property
+    def has_asked_anew(self) -> bool:
+        """Whether classes are to be asked whatever they wait for."""
+        return bool(self._asked_anew)
+
+    def take_asked_anew(self, most: int) -> list[Waiter]:
+        """Return, once, at most so many classes to wake whatever they wait for; forget them."""
+        taken = [self._asked_anew.popitem()[0] for _ in range(min(most, len(self._asked_anew)))]
+        for waiter in taken:
+            self.discard(waiter)
+        return taken
 
     def first(
         self, domain: str, place_of: Callable[[Waiter], Place]

@@ -6,14 +6,15 @@ in that order, each takes one at every limit that concerns it, unless one of the
 So who is seated follows from the units and the rules alone, whatever came first.
 
 In each line those that are seated come before the others: a limit that had no seat for one has none
-for the next. So a change costs as much as there are seats in the lines that share a limit with it.
+for the next. A change moves the units of other lines only where a limit of its line is full, so
+most cost the same however many units there are. Otherwise all lines that share a limit are seated
+anew: that costs as much as they have seats.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
-from itertools import islice
 from typing import TypeAlias
 
 from queue_scheduler.framework.queue_unit_info import OrderKey, unit_key
@@ -62,6 +63,7 @@ class PendingSeats:
         self.moved: dict[str, None] = {}
         self._lines: dict[LineId, _Line] = {}
         self._at: dict[Counted, dict[LineId, None]] = {}
+        self._taken: dict[Counted, int] = {}
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the keys of all units that stand in line."""
@@ -74,16 +76,20 @@ class PendingSeats:
             line = self._lines[line_id] = _Line(limits)
             for counted, _ in limits:
                 self._at.setdefault(counted, {})[line_id] = None
+                self._taken.setdefault(counted, 0)
         line.order.add(place)
-        self._seat(line_id)
+        if not self._is_without(line, place):
+            self._seat(line_id)
 
     def remove(self, line_id: LineId, place: OrderKey) -> None:
         """Let a unit leave its line, if it stands there."""
         line = self._lines.get(line_id)
         if line is None or place not in line.order:
             return
+        is_seated = line.order.count_before(place) < line.seated
         line.order.remove(place)
-        self._seat(line_id)
+        if is_seated:
+            self._seat(line_id)
         if len(line.order):
             return
         del self._lines[line_id]
@@ -92,37 +98,64 @@ class PendingSeats:
             del lines[line_id]
             if not lines:
                 del self._at[counted]
+                del self._taken[counted]
 
     def find_full(self, line_id: LineId, place: OrderKey) -> tuple[Counted, int] | None:
         """Return a limit that has no seat for a unit; None: it has its seats, or is in no line."""
         line = self._lines.get(line_id)
         if line is None or line.order.count_before(place) < line.seated:
             return None
-        taken = self._count_taken(line.limits)
-        return next((each for each in line.limits if taken[each[0]] >= each[1]), line.limits[0])
+        return self._find_full(line) or line.limits[0]
 
     def clear(self) -> None:
         """Forget all lines."""
-        self._lines, self._at = {}, {}
+        self._lines, self._at, self._taken = {}, {}, {}
 
-    def _count_taken(self, limits: SeatLimits) -> dict[Counted, int]:
-        lines = self._lines
-        return {
-            counted: sum(lines[each].seated for each in self._at[counted]) for counted, _ in limits
-        }
+    def _find_full(self, line: _Line) -> tuple[Counted, int] | None:
+        """Return a limit of a line that has no seat left."""
+        return next((each for each in line.limits if self._taken[each[0]] >= each[1]), None)
+
+    def _is_without(self, line: _Line, place: OrderKey) -> bool:
+        """Return whether a unit that has joined a line gets no seat, and takes none from others."""
+        before = line.order.count_before(place)
+        if before > line.seated:
+            self.moved[unit_key(place)] = None
+            return True
+        full = self._find_full(line)
+        if full is None:
+            return False
+        lines = (self._lines[line_id] for line_id in self._at[full[0]])
+        taken = sum(min(each.seated, each.order.count_before(place)) for each in lines)
+        if taken < full[1]:
+            return False
+        self.moved[unit_key(place)] = None
+        return True
 
     def _seat(self, changed: LineId) -> None:
-        """Find out who is seated in the lines that a change of one concerns."""
+        """Find out who is seated after a change of a line: one joined it, or has left its seat."""
+        line = self._lines[changed]
+        if self._find_full(line) is None:
+            # There is a seat left for whoever has joined, and nobody waited for one that was left.
+            self._set_seated(line, len(line.order))
+            return
+        if all(len(self._at[counted]) == 1 for counted, _ in line.limits):
+            self._set_seated(line, min(len(line.order), *(limit for _, limit in line.limits)))
+            return
         found = self._find_seated(self._find_sharing(changed))
         for line_id, seated in found.items():
-            line = self._lines[line_id]
-            if seated == line.seated and line_id != changed:
-                continue
-            # One more at both ends: the change has moved the others by one.
-            first, last = sorted((seated, line.seated))
-            between = islice(line.order, max(0, first - 1), last + 1)
-            self.moved.update(dict.fromkeys(map(unit_key, between)))
-            line.seated = seated
+            if seated != self._lines[line_id].seated or line_id == changed:
+                self._set_seated(self._lines[line_id], seated)
+
+    def _set_seated(self, line: _Line, seated: int) -> None:
+        # One more at both ends: the change has moved the others by one.
+        first, last = sorted((seated, line.seated))
+        for position in range(max(0, first - 1), last + 1):
+            place = line.order.at(position)
+            if place is not None:
+                self.moved[unit_key(place)] = None
+        for counted, _ in line.limits:
+            self._taken[counted] += seated - line.seated
+        line.seated = seated
 
     def _find_sharing(self, line_id: LineId) -> list[LineId]:
         """Return the lines that share a limit with a line, or with another of them."""
@@ -164,6 +197,7 @@ class PendingSeats:
         twin.moved = dict(self.moved)
         twin._lines = {line_id: line.copy() for line_id, line in self._lines.items()}
         twin._at = {counted: dict(lines) for counted, lines in self._at.items()}
+        twin._taken = dict(self._taken)
         return twin
 
     def validate(self) -> None:
@@ -171,3 +205,7 @@ class PendingSeats:
         seated = {line_id: line.seated for line_id, line in self._lines.items()}
         want = self._find_seated(self._lines)
         assert seated == want, f"seated are {seated}, should be {want}"
+        lines = self._lines.values()
+        for counted, taken in self._taken.items():
+            at = sum(line.seated for line in lines if counted in dict(line.limits))
+            assert taken == at, f"{taken} seats are taken at {counted}, should be {at}"

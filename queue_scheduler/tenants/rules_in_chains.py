@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum, auto
 from typing import Final, TypeAlias
 
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -21,6 +22,17 @@ Concern: TypeAlias = tuple[Counted, LimitRule]
 """A rule that concerns an account, and what is compared with it."""
 
 
+class Difference(Enum):
+    """What differs between the rules that a quota has and those that it is to have."""
+
+    NUMBERS = auto()
+    """Only what is allowed, or which policy states it."""
+    PENDING = auto()
+    """Among what is allowed, how many units may be pending."""
+    NAMES = auto()
+    """Whom the rules concern, so what is counted."""
+
+
 class RulesInChains:
     """The rules by quota, and what of them counts in each quota that was asked about."""
 
@@ -28,28 +40,39 @@ class RulesInChains:
         """Start without rules; `plugins` know the chains of quotas."""
         self._plugins = plugins
         self._rules: dict[str, QuotaUserLimits] = {}
-        # Both follow from rules and chains (`forget`).
+        # Both follow from rules and chains.
         self._levels: dict[str, tuple[Level, ...]] = {}
         self._concerns: dict[tuple[str, Submitter], tuple[Concern, ...]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._rules)
 
-    def put(self, quota: str, rules: tuple[LimitRule, ...]) -> bool:
-        """Take the rules of a quota, () for none; return whether they differ: then `forget`."""
-        if rules == self.of_quota(quota):
-            return False
-        self._rules.pop(quota, None)
-        if rules:
-            self._rules[quota] = QuotaUserLimits(rules)
-        return True
+    def compare(self, rules: Mapping[str, tuple[LimitRule, ...]]) -> dict[str, Difference]:
+        """Return what differs of these rules, by quota; one whose rules are equal is left out."""
+        return {
+            quota: _compare(self.of_quota(quota), of_quota)
+            for quota, of_quota in rules.items()
+            if self.of_quota(quota) != of_quota
+        }
 
-    def forget(self) -> None:
-        """Forget what follows from the rules and chains before."""
+    def put(self, rules: Mapping[str, tuple[LimitRule, ...]]) -> None:
+        """Take the rules of quotas, () for none, which concern the same names as those before."""
+        for quota, of_quota in rules.items():
+            self._rules.pop(quota, None)
+            if of_quota:
+                self._rules[quota] = QuotaUserLimits(of_quota)
+        # What follows from the rules before.
         self._levels, self._concerns = {}, {}
 
+    def with_rules(self, rules: Mapping[str, tuple[LimitRule, ...]]) -> RulesInChains:
+        """Return a copy with these rules of quotas, () for none, by the present chains."""
+        twin = RulesInChains(self._plugins)
+        twin._rules = dict(self._rules)
+        twin.put(rules)
+        return twin
+
     def are_other(self) -> bool:
-        """Return whether rules count in other quotas than before: then `forget`."""
+        """Return whether rules count in other quotas than before."""
         return any(self._find_levels(quota) != known for quota, known in self._levels.items())
 
     def of_quota(self, quota: str) -> tuple[LimitRule, ...]:
@@ -83,6 +106,13 @@ class RulesInChains:
         """Raise AssertionError if rules count in other quotas than is known."""
         known = {quota: self._find_levels(quota) for quota in self._levels}
         assert self._levels == known, f"rules count in {self._levels}, should be {known}"
+
+
+def _compare(before: tuple[LimitRule, ...], after: tuple[LimitRule, ...]) -> Difference:
+    if [(rule.users, rule.groups) for rule in before] != [(r.users, r.groups) for r in after]:
+        return Difference.NAMES
+    is_pending = [rule.pending for rule in before] != [rule.pending for rule in after]
+    return Difference.PENDING if is_pending else Difference.NUMBERS
 
 
 def _find_concerns(levels: Iterable[Level], submitter: Submitter) -> Iterator[Concern]:

@@ -1,16 +1,20 @@
 """Limits of users and groups: what each has at the quotas with rules, and whom that refuses. Pure.
 
 A rule of a quota (`limit_rules`) limits what one user, or the members of a group together, have in
-the quota's subtree. So a charge counts at each level of its chain that has rules, for its user and
-its group. The sums are kept where a charge changes; nothing is kept while no quota has rules.
+the quota's subtree. The sums (`limit_sums`) are kept where a charge changes; nothing is kept while
+no quota has rules.
 
 It is the engine's own filter (`OwnFilter`): what it answers depends on the account, and stands for
 its units alone. A unit is asked about only if a rule concerns it (`QueueUnitInfo.submitter`).
+
+A change of rules can be taken in slices (`advance`). Other rules than before are counted first,
+while those before are in force; from then on they are, and units *lag* that were placed by those
+before. If only numbers differ, nothing has to be counted, and they are in force at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.extension_points import Place, Waiter
@@ -18,17 +22,17 @@ from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.queueing.queue_policies import creation_order
 from queue_scheduler.tenants.limit_rules import EVERYBODY, LimitRule
+from queue_scheduler.tenants.limit_sums import LimitSums
 from queue_scheduler.tenants.limit_use import (
     PENDING_UNITS,
     RUNNING_UNITS,
-    UNUSED,
     AnyCharge,
     Counted,
-    Use,
 )
 from queue_scheduler.tenants.limit_waiters import LimitWaiters, Waiting
 from queue_scheduler.tenants.pending_seats import PendingSeats, SeatLimits
-from queue_scheduler.tenants.rules_in_chains import Concern, RulesInChains
+from queue_scheduler.tenants.rules_in_chains import Difference, RulesInChains
+from shared_api.objects.meta import Uid
 from shared_api.resource_list import Amounts
 from shared_api.submitters import Submitter
 
@@ -38,10 +42,12 @@ class UserLimits:
 
     Attributes:
         name: Names this filter among the plugins.
-        is_on: Whether any quota has rules.
-        rules: The rules, and whom they concern.
+        is_on: Whether any quota has rules, or will have, or units lag.
+        sums: What each has, by the rules that are in force.
         waiters: The classes that wait for a limit, or are watched.
         seats: Who may be pending, where that is limited.
+        lagging: Keys of units that may have been placed by the rules before; the oldest known is
+            the last.
     """
 
     name: str = "user-limits"
@@ -49,63 +55,87 @@ class UserLimits:
     def __init__(self, plugins: PluginRunner) -> None:
         """Start without rules; `plugins` know the chains of quotas."""
         self.is_on = False
-        self.rules = RulesInChains(plugins)
+        self.sums = LimitSums(RulesInChains(plugins))
         self.waiters = LimitWaiters()
         self.seats = PendingSeats()
+        self.lagging: dict[str, None] = {}
         self._plugins = plugins
-        self._uses: dict[Counted, Use] = {}
+        # Rules that are not in force yet, and the sums by some of them.
+        self._wanted: dict[str, tuple[LimitRule, ...]] = {}
+        self._coming: LimitSums | None = None
+
+    @property
+    def rules(self) -> RulesInChains:
+        """The rules that are in force."""
+        return self.sums.rules
 
     # --- rules --------------------------------------------------------------------------------
 
-    def set_rules(self, quota: str, rules: tuple[LimitRule, ...]) -> bool:
-        """Take the rules of a quota, () for none; return whether they differ: then `recount`."""
-        is_other = self.rules.put(quota, rules)
-        self.is_on = bool(self.rules)
-        return is_other
+    def want(self, rules: Mapping[str, tuple[LimitRule, ...]]) -> None:
+        """Take the rules of quotas, () for none; `advance` brings them into force."""
+        self._wanted |= rules
+        # Charges are followed from now on, so those that are counted first stay right.
+        self.is_on = True
 
-    def recount(self, charges: Iterable[AnyCharge]) -> None:
-        """Sum up all charges anew, by the present rules and chains; ask anew who waits."""
-        self.rules.forget()
-        self._uses = {}
+    @property
+    def is_changing(self) -> bool:
+        """Whether rules are to come into force: see `advance`."""
+        return bool(self._wanted) or self._coming is not None
+
+    def advance(self, charges: Mapping[Uid, AnyCharge], units: Iterable[str], most: int) -> None:
+        """Bring rules into force that are to come, as far as one slice goes.
+
+        Args:
+            charges: All charges.
+            units: The keys of all units, the youngest first.
+            most: How many charges a slice counts.
+        """
+        if self._coming is None:
+            differences = self.rules.compare(self._wanted)
+            wanted, self._wanted = self._wanted, {}
+            if Difference.NAMES in differences.values():
+                self._count_by(self.rules.with_rules(wanted), charges)
+            elif differences:
+                self.rules.put(wanted)
+                self.waiters.ask_anew_at(differences)
+                if Difference.PENDING in differences.values():
+                    self._place_all(units)
+            return
+        self._coming.count_left(charges, most)
+        if not self._coming.left:
+            self.sums, self._coming = self._coming, None
+            self.waiters.ask_anew()
+            self._place_all(units)
+
+    def follow_chains(self, charges: Mapping[Uid, AnyCharge]) -> bool:
+        """Return whether rules count in other quotas than before: then `advance`."""
+        coming = self._coming
+        if not (self.rules.are_other() or (coming is not None and coming.rules.are_other())):
+            return False
+        self._count_by((self.rules if coming is None else coming.rules).with_rules({}), charges)
+        return True
+
+    def _count_by(self, rules: RulesInChains, charges: Iterable[Uid]) -> None:
+        self._coming = LimitSums(rules)
+        self._coming.left = dict.fromkeys(charges)
+
+    def _place_all(self, units: Iterable[str]) -> None:
         self.seats.clear()
-        for charge in charges if self.is_on else ():
-            self._count(None, charge)
-        self.waiters.ask_anew([waiter for waiter, _ in self.waiters])
+        self.lagging = dict.fromkeys(units)
 
     def end(self) -> None:
-        """Forget who waits: no rule is in force."""
+        """Forget who waits: no rule is in force or to come, and no unit lags."""
+        self.is_on = False
         self.waiters = LimitWaiters()
 
     # --- what is used -------------------------------------------------------------------------
 
-    def on_charge(self, before: AnyCharge | None, after: AnyCharge | None) -> None:
+    def on_charge(self, uid: Uid, before: AnyCharge | None, after: AnyCharge | None) -> None:
         """Take a change of one charge; None: there was none, or is none now."""
-        for counted in self._count(before, after):
-            self.waiters.follow(counted, self._uses.get(counted, UNUSED), self._is_over)
-
-    def _count(self, before: AnyCharge | None, after: AnyCharge | None) -> dict[Counted, None]:
-        uses, touched = self._uses, dict[Counted, None]()
-        if before is not None:
-            for counted, _ in self._concerns_of_charge(before):
-                touched[counted] = None
-                use = uses[counted].minus(before)
-                if use.charges:
-                    uses[counted] = use
-                else:
-                    del uses[counted]
-        if after is not None:
-            for counted, _ in self._concerns_of_charge(after):
-                touched[counted] = None
-                uses[counted] = uses.get(counted, UNUSED).plus(after)
-        return touched
-
-    def _concerns_of_charge(self, charge: AnyCharge) -> tuple[Concern, ...]:
-        account = charge.account
-        return self.rules.concern(account.quota, Submitter(account.user, account.group))
-
-    def uses(self, quota: str) -> Iterator[tuple[Counted, Use]]:
-        """Yield what users and groups have at a quota with rules, sorted by name."""
-        return (pair for pair in sorted(self._uses.items()) if pair[0].quota == quota)
+        if self._coming is not None:
+            self._coming.on_charge(uid, before, after)
+        for counted in self.sums.on_charge(uid, before, after):
+            self.waiters.follow(counted, self.sums.use_of(counted), self._is_over)
 
     # --- who may be pending -------------------------------------------------------------------
 
@@ -177,7 +207,7 @@ class UserLimits:
     ) -> Iterator[Refusal]:
         """Yield the limits that are too small; `of`: the charge that the amounts replace."""
         for counted, rule in self.rules.concern(quota, submitter):
-            use = self._uses.get(counted, UNUSED)
+            use = self.sums.use_of(counted)
             for resource, limit in rule.max.items():
                 own = 0 if of is None else of.amounts.get(resource, 0)
                 need, used = amounts.get(resource, 0), use.of(resource) - own
@@ -220,12 +250,12 @@ class UserLimits:
         """Return the first class of a domain that is due, with its place, or None."""
         return self.waiters.first(domain, place_of)
 
-    def renew_domains(self) -> None:
-        """Ask the classes anew whose quota competes for something else by now."""
-        others = [
-            waiter for waiter, each in self.waiters if each.domain != self._domain_of(each.info)
-        ]
-        self.waiters.ask_anew(others)
+    def take_moved(self) -> list[Waiter]:
+        """Return, once, the classes whose quota competes for something else by now, to be asked."""
+        moved = [w for w, each in self.waiters if each.domain != self._domain_of(each.info)]
+        for waiter in moved:
+            self.waiters.discard(waiter)
+        return moved
 
     def _domain_of(self, info: QueueUnitInfo) -> str:
         return min(self._plugins.domains(info.quota), default="")
@@ -238,19 +268,23 @@ class UserLimits:
         if not self.is_on:
             return twin
         twin.is_on, twin.waiters, twin.seats = True, self.waiters.copy(), self.seats.copy()
-        twin.rules, twin._uses = self.rules.fork(plugins), dict(self._uses)
-        plugins.set_own(twin)
+        twin.sums, twin.lagging = self.sums.fork(plugins), dict(self.lagging)
+        twin._wanted = dict(self._wanted)
+        twin._coming = None if self._coming is None else self._coming.fork(plugins)
+        if self._plugins.own is not None:
+            plugins.set_own(twin)
         return twin
 
-    def validate(self, charges: Iterable[AnyCharge]) -> None:
+    def validate(self, charges: Mapping[Uid, AnyCharge]) -> None:
         """Sum up all charges anew; raise AssertionError where the sums differ."""
-        twin = UserLimits(self._plugins)
-        twin.is_on, twin.rules = self.is_on, self.rules.fork(self._plugins)
-        twin.recount(charges)
-        assert self._uses == twin._uses, f"users have {self._uses}, should be {twin._uses}"
-        self.rules.validate()
+        for sums in (self.sums, self._coming):
+            if sums is not None:
+                sums.validate(charges)
+        assert not self.sums.left, f"not counted: {self.sums.left}"
         self.seats.validate()
-        assert (self._plugins.own is not None) == self.is_on, "plugins ask another filter"
+        is_asked = bool(self.rules) or bool(self.lagging)
+        assert not is_asked or self._plugins.own is self, "plugins ask another filter"
+        assert self.is_on or self._plugins.own is None, "plugins ask a filter without rules"
 
 
 def _refusal(

@@ -77,11 +77,36 @@ class LimitedWorld(World):
         self.workers.wake(self.engine.limit_rules.set_rules({quota: self.rules[quota]}))
         self.engine.validate()
 
+    def put_rules_in_slices(self, a: int, b: int) -> None:
+        """Begin to change the rules of a quota; `go_on` goes on."""
+        quota = QUOTAS[a % len(QUOTAS)]
+        self.rules[quota] = some_rules(a // 4, b)
+        changes = self.engine.limit_rules
+        self.workers.wake(changes.set_rules({quota: self.rules[quota]}, in_slices=True))
+        self.engine.validate()
+
+    def go_on(self, a: int, b: int) -> None:
+        if self.engine.limit_rules.is_behind:
+            self.workers.wake(self.engine.go_on_with_limits())
+            self.engine.validate()
+
     def ask(self, a: int, b: int) -> None:
         sent = len(self._sent)
         super().ask(a, b)
         if len(self._sent) > sent:
-            check_not_over(self.engine, self.plugin, self.rules, self._sent[-1])
+            check_not_over(self.engine, self.plugin, self.rules_in_force(), self._sent[-1])
+
+    def rules_in_force(self) -> dict[str, tuple[LimitRule, ...]]:
+        """Return the rules that count: the last ones, unless these are still to be counted."""
+        limits = self.engine.usage.limits
+        if not limits.is_changing:
+            return self.rules
+        return {quota: limits.rules.of_quota(quota) for quota in QUOTAS}
+
+    def come_to_rest(self) -> None:
+        while self.engine.limit_rules.is_behind:
+            self.go_on(0, 0)
+        super().come_to_rest()
 
     def rebuilt(self, shuffle: Callable[[list[Any]], object]) -> World:
         twin = super().rebuilt(shuffle)

@@ -6,11 +6,14 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from queue_scheduler.engine import limit_changes
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import ClassKey, without_account
 from queue_scheduler.queueing import pending_classes
@@ -23,6 +26,16 @@ from tests.properties.test_engine_properties import EVERYTHING, ROOT, fill, stor
 pytestmark = pytest.mark.properties
 
 LIMITS = ("put_rules", "put_rules", "edit_account")
+SLICES = ("put_rules_in_slices", "put_rules_in_slices", "go_on", "go_on", "go_on", "ask", "ask")
+
+
+@contextmanager
+def tiny_slices() -> Iterator[None]:
+    """Let a slice do one thing, so that much happens between two of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("COUNTED", "WOKEN", "PLACED", "LOOKED_AT"):
+            patch.setattr(limit_changes, name, 1)
+        yield
 
 
 def prepared() -> LimitedWorld:
@@ -59,7 +72,27 @@ def test_the_same_with_the_real_quotas(story: Story) -> None:
     world.check_rest()
 
 
-@given(stories(*EVERYTHING, *LIMITS, least=20), st.randoms(use_true_random=False))
+SOME = ("create_unit", "create_unit", "finish_unit", "finish_unit", "requeue_unit", "write")
+
+
+@given(stories(*SOME, *SLICES, least=30, most=60))
+def test_nobody_is_over_between_two_slices_of_a_change(story: Story) -> None:
+    with tiny_slices():
+        world = LimitedWorld()
+        fill(world)
+        world.play(story)
+        world.check_rest()
+
+
+@given(stories(*EVERYTHING, *LIMITS, *SLICES, least=30))
+def test_the_same_between_slices_with_everything_else(story: Story) -> None:
+    with tiny_slices():
+        world = prepared_for_real()
+        world.play(story)
+        world.check_rest()
+
+
+@given(stories(*EVERYTHING, *LIMITS, *SLICES, least=20), st.randoms(use_true_random=False))
 def test_a_restart_gives_the_same_state(story: Story, rng: random.Random) -> None:
     world = prepared()
     world.play(story)

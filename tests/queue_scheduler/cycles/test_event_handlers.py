@@ -13,6 +13,7 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
+from shared_api.objects.quota_policy import UserLimit
 from shared_api.testing.object_builders import elastic_quota, node, pod, queue, queue_unit
 from tests.properties.engine_kit import build_check, build_policy
 
@@ -93,6 +94,25 @@ def test_added_changed_gone(
     assert shared.reported == [fact, f"{fact}_gone"]
     handle(None, None)
     assert shared.reported == [fact, f"{fact}_gone"]
+
+
+def test_changes_of_policies_are_followed_in_slices(
+    shared: RecordedEngine, threads: Threads
+) -> None:
+    called: list[bool] = []
+    handlers = EventHandlers(
+        shared,
+        threads,
+        lambda _: None,
+        lambda: False,
+        on_limits_changed=lambda: called.append(True),
+    )
+    policy = build_policy("p", ["team"], UserLimit(users=("ann",), running=1))
+    handlers.on_quota_policy(None, policy)
+    assert shared.ask(lambda engine: engine.limit_rules.is_behind)
+    assert called == [True]
+    handlers.on_quota_policy(policy, None)
+    assert called == [True, True]
 
 
 def test_a_queue_has_its_thread_as_long_as_it_exists(

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Dequeue, Growth, Reason, Refusal, Refused
+from queue_scheduler.engine import limit_changes
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -56,6 +57,12 @@ class Team:
     def limit(self, quota: str, *rules: LimitRule) -> list[str]:
         self.workers.wake(self.engine.limit_rules.set_rules({quota: rules}))
         return self.rest()
+
+    def go_on(self, slices: int) -> None:
+        """Do so many slices of a change."""
+        for _ in range(slices):
+            self.workers.wake(self.engine.go_on_with_limits())
+            self.engine.validate()
 
     def ask(self, user: str, cpu: int, quota: str = "vision", **fields: Any) -> str:
         """Create a unit; return its name."""
@@ -363,3 +370,54 @@ class TestRules:
         twin.validate()
         team.engine.validate()
         assert team.why(second).reason is Reason.USER_LIMIT
+
+
+class TestAChangeInSlices:
+    def test_the_rules_before_count_until_all_charges_are_counted(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(limit_changes, "COUNTED", 1)
+        team = Team()
+        team.limit("top", rule("ann", 2))
+        team.ask("ann", 1)
+        team.ask("bob", 1)
+        assert team.rest() == ["ann1", "bob2"]
+        changes = team.engine.limit_rules
+        team.workers.wake(changes.set_rules({"top": (rule("*", 1),)}, in_slices=True))
+        team.go_on(2)  # begin, and count one of two
+        refused, starts = team.ask("ann", 2), team.ask("bob", 1)
+        assert team.rest() == [starts], "as by the rules before"
+        assert numbers(team.why(refused)) == ("UserLimit", "top", 2, 1, 2, 1)
+        team.go_on(1)
+        late = team.ask("eve", 2)
+        assert team.rest() == []
+        assert numbers(team.why(late)) == ("UserLimit", "top", 1, 0, 2, 1)
+
+    def test_a_unit_is_placed_by_the_new_rules_before_it_is_decided(self) -> None:
+        team = Team(cpu=4)
+        team.ask("eve", 4)
+        assert team.rest() == ["eve1"]
+        names = [team.ask("ann", 3), team.ask("ann", 3), team.ask("bob", 1)]
+        team.rest()
+        changes = team.engine.limit_rules
+        team.workers.wake(changes.set_rules({"top": (rule("ann", 2),)}, in_slices=True))
+        team.go_on(2)
+        assert changes.is_behind
+        assert team.end("eve1") == [names[2]], "ann may have 2"
+        assert team.why(names[0]).reason is Reason.USER_LIMIT
+        assert changes.is_behind, "the slices that are left change nothing more"
+        team.go_on(9)
+        assert not changes.is_behind
+        assert team.rest() == []
+
+    def test_a_fork_goes_on_by_itself(self) -> None:
+        team = Team()
+        team.ask("ann", 3)
+        changes = team.engine.limit_rules
+        changes.set_rules({"top": (rule("ann", 2),)}, in_slices=True)
+        twin = team.engine.fork()
+        while twin.limit_rules.is_behind:
+            twin.go_on_with_limits()
+        twin.validate()
+        assert twin.usage.limits.rules
+        assert not team.engine.usage.limits.rules
