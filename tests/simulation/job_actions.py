@@ -33,6 +33,7 @@ from tests.simulation.action_table import (
 )
 from tests.simulation.change_feed import Json
 from tests.simulation.cluster_side import NODE, RUN_SECONDS
+from tests.simulation.limit_actions import sign
 from tests.simulation.world import CLASSES, NAMESPACES, World
 from tests.simulation.world_plan import QUEUE_NAMESPACE
 
@@ -153,6 +154,7 @@ def _create_job(world: World, urgent: tuple[int, str, str] | None = None) -> str
     if urgent is not None:
         said |= {PRIORITY: str(urgent[0]), QUEUE_NAME: urgent[2] or None}
     body["metadata"]["annotations"] = {key: text for key, text in said.items() if text is not None}
+    sign(world, body)
     world.direct.create(body)
     return f"{namespace}/{name} of {pods} x {cpu} in {quota or 'no quota'}"
 

@@ -44,6 +44,7 @@ from queue_scheduler.decision import Dequeue
 from queue_scheduler.engine import engine, growth, unmanaged_units
 from queue_scheduler.engine.backfill import Backfill, Reviewed
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.engine.limit_changes import LimitChanges
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.preemption.candidates import VictimCandidates
 from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
@@ -51,6 +52,9 @@ from queue_scheduler.queueing import scheduling_queue
 from queue_scheduler.queueing.queue_rules import QueueRules
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
+from queue_scheduler.tenants.limit_sums import LimitSums
+from queue_scheduler.tenants.rules_in_chains import RulesInChains
+from queue_scheduler.tenants.user_limits import UserLimits
 from queue_scheduler.unit_controllers import eviction, requeue
 from queue_scheduler.unit_controllers.requeue import BackoffRequeue
 from shared_api.client.write_dispatcher import Unknown
@@ -329,6 +333,44 @@ def passing_forgotten(plant: Plant) -> None:
 @fault("a head is passed by any unit that fits")
 def heads_passed(plant: Plant) -> None:
     plant.replace(Backfill, "check", lambda *_: None)
+
+
+@fault("what a user has does not count in the ancestors of a quota")
+def parents_not_limited(plant: Plant) -> None:
+    def find_levels(rules: RulesInChains, quota: str) -> Any:
+        return before(rules, quota)[:1]
+
+    before = plant.replace(RulesInChains, "_find_levels", find_levels)
+
+
+@fault("a unit keeps its seat among the pending ones when it leaves")
+def seats_kept(plant: Plant) -> None:
+    plant.replace(UserLimits, "unseat", lambda *_: None)
+
+
+@fault("units that waited for a limit stay so when it is removed")
+def removal_wakes_nobody(plant: Plant) -> None:
+    plant.replace(LimitChanges, "_is_other", lambda *_: False)
+
+
+@fault("what a unit gives back while it runs still counts for its user")
+def less_is_not_counted(plant: Plant) -> None:
+    def on_charge(limits: UserLimits, uid: Any, old: Any, new: Any) -> None:
+        if old is not None and new is not None and old.account == new.account:
+            kept = {key: max(n, old.amounts.get(key, 0)) for key, n in new.amounts.items()}
+            new = with_fields(new, amounts=kept)
+        before(limits, uid, old, new)
+
+    before = plant.replace(UserLimits, "on_charge", on_charge)
+
+
+@fault("limits are in force before all that runs is counted by them")
+def in_force_too_early(plant: Plant) -> None:
+    def count_left(sums: LimitSums, *_: Any) -> int:
+        sums.left.clear()
+        return 0
+
+    plant.replace(LimitSums, "count_left", count_left)
 
 
 # === the controllers ===========================================================================

@@ -9,6 +9,7 @@ let start. At the end each job and its unit must fit together as well. Rules by 
 - *same after a restart*: an engine rebuilt from the objects has the same usage and queues;
 - *no unit lost*: no unit waits that could start; and none could start behind a head if all were
   asked again;
+- *user limits*: as `limit_judge.py` says;
 - *nothing ownerless*: no unit and no booking without its job, unit or pods;
 - *jobs fit their units*: as `faults_of` says;
 - *given back is free*: at the end, no unit that its owner has given back is booked;
@@ -49,12 +50,14 @@ from shared_api.well_known_labels import (
 from tests.demo.unit_charge import controller_uid
 from tests.object_states import is_living, is_true, occupies_quota
 from tests.properties import engine_checks
+from tests.properties.limited_world import check_nobody_could_start
 from tests.properties.real_quotas import RealQuotas, new_engine
 from tests.simulation.account_judge import Broken
 from tests.simulation.accounts import Account, job_uid
 from tests.simulation.change_feed import Json
 from tests.simulation.hand_made_actions import is_hand_made
 from tests.simulation.job_actions import FOREIGN
+from tests.simulation.limit_judge import USER_LIMITS, check_seats, check_sums, read_rules
 from tests.simulation.stepped_programs import SteppedScheduler
 from tests.simulation.world import World
 
@@ -89,7 +92,8 @@ def check_quiet(world: World) -> list[Broken]:
     if unknown:
         return unknown
     return [
-        *_nobody_lost(engine, world.clock.monotonic()),
+        *_nobody_lost(world, engine),
+        *_limits_agree(world, engine),
         *_nobody_may_pass(world, engine),
         *_books_agree(world, engine),
         *_same_again(world, scheduler),
@@ -128,15 +132,29 @@ def _unknown(world: World, engine: Engine) -> list[Broken]:
     ]
 
 
-def _nobody_lost(engine: Engine, now: float) -> list[Broken]:
-    quotas = RealQuotas(engine)
+def _nobody_lost(world: World, engine: Engine) -> list[Broken]:
+    quotas, now = RealQuotas(engine), world.clock.monotonic()
+    rules = read_rules(world.all("quotapolicies").values())
     try:
         for line in engine.queues:
             if (engine.turns.backs_off_until(line.name) or 0.0) <= now:
-                engine_checks.check_nobody_could_start(engine, quotas, line)
+                if rules:
+                    check_nobody_could_start(engine, quotas, rules, line)
+                else:
+                    engine_checks.check_nobody_could_start(engine, quotas, line)
         engine_checks.check_held(engine)
     except AssertionError as error:
         return [Broken(NOBODY_LOST, _unit_in(error), str(error))]
+    return []
+
+
+def _limits_agree(world: World, engine: Engine) -> list[Broken]:
+    policies = world.all("quotapolicies").values()
+    try:
+        check_sums(engine, policies)
+        check_seats(engine, policies)
+    except AssertionError as error:
+        return [Broken(USER_LIMITS, _unit_in(error), str(error))]
     return []
 
 
@@ -245,6 +263,7 @@ def _same_again(world: World, scheduler: SteppedScheduler) -> list[Broken]:
         "elasticquotas": Engine.on_quota,
         "pods": Engine.on_pod,
         "nodes": Engine.on_node,
+        "quotapolicies": Engine.on_quota_policy,
     }
     for follower in scheduler.followers:
         if follower.plural == "namespaces":

@@ -28,6 +28,7 @@ from tests.properties.real_quotas import RealQuotas
 from tests.simulation import (
     hand_made_actions,
     job_actions,
+    limit_actions,
     node_actions,
     queue_actions,
     trouble_actions,
@@ -46,6 +47,7 @@ MODULES: Final = (
     hand_made_actions,
     node_actions,
     trouble_actions,
+    limit_actions,
 )
 """Modules whose actions are in the table."""
 
@@ -193,6 +195,7 @@ class _Run:
         world.cluster.start_seconds = (0.05, 0.3)
         job_actions.want_pods(world)
         queue_actions.end_stops(world)
+        limit_actions.end_limits(world)
         hand_made_actions.give_all_back(world)
         if world.plan.elects:
             world.restart_without_election()

@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, Final, Protocol
 
 from shared_api.client.errors import ApiFailure, ConnectionLost
 from shared_api.client.transport import Request, Response, ResponseStream
-from shared_api.crds import QUEUE, QUEUE_UNIT
+from shared_api.crds import QUEUE, QUEUE_UNIT, QUOTA_POLICY
 from shared_api.fake_api_server.faults import RequestInfo
 from shared_api.fake_api_server.server import FakeApiServer
 from shared_api.testing.object_builders import namespace_body, node_body, priority_class_body
@@ -33,7 +33,7 @@ from tests.simulation.stepped_programs import (
     SteppedControllers,
     SteppedScheduler,
 )
-from tests.simulation.world_plan import QUEUE_NAMESPACE, Plan
+from tests.simulation.world_plan import LIMITED, QUEUE_NAMESPACE, Plan
 
 NAMESPACES: Final = ("team", "other")
 CLASSES: Final = {"low": -5, "high": 10}
@@ -119,7 +119,8 @@ class World:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.rng = random.Random(seed)
-        self.plan = Plan.draw(self.rng)
+        each, rest = LIMITED
+        self.plan = replace(Plan.draw(self.rng), has_limits=seed % each == rest)
         self.clock = VirtualClock()
         self.feed = ChangeFeed(self.clock)
         self.server = FakeApiServer(
@@ -163,6 +164,8 @@ class World:
         self.direct.create_all([QUEUE.body(), QUEUE_UNIT.body(), QUOTA_CRD])
         if self.plan.is_strict:
             self.direct.create(crd("reservations"))
+        if self.plan.has_limits:
+            self.direct.create(QUOTA_POLICY.body())
         self.direct.create_all(namespace_body(name) for name in (QUEUE_NAMESPACE, *NAMESPACES))
         self.direct.create_all(priority_class_body(name, n) for name, n in CLASSES.items())
         self.direct.create_all(node_body(f"node-{n}", allocatable={"cpu": "5"}) for n in range(2))

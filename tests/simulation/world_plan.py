@@ -17,6 +17,9 @@ from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 QUEUE_NAMESPACE: Final = "koord-queue"
 VERDICT_SECONDS: Final = 120
 NOT_STRICT_QUEUE: Final = "b"
+LIMITED: Final = (8, 7)
+"""Users are limited where a seed leaves the second number if it is divided by the first; not by
+chance, so that the other worlds are what they were before there were limits."""
 SMALL_CPU: Final = "500m"
 """Units that ask for no more than this do not have to ask for nodes."""
 
@@ -34,6 +37,7 @@ class Plan:
         has_trees: whether the roots of quotas are trees of their own.
         backfills: whether the shared queue backfills from the start, other queues after an edit,
             and most jobs declare for how long they run.
+        has_limits: whether QuotaPolicies limit users and groups, which jobs name.
     """
 
     mode: str
@@ -45,6 +49,7 @@ class Plan:
     protect_seconds: int
     has_trees: bool
     backfills: bool
+    has_limits: bool = False
 
     @staticmethod
     def draw(rng: random.Random) -> Plan:
