@@ -13,7 +13,7 @@ Read in this order:
    scheduler's debug API asks there (``debug_api.insight_link``), after it has checked its caller.
 4. ``forecasting``, ``horizons``: what it looks ahead from, and what questions look ahead for.
 5. ``recording``: what it keeps on disk, and engines of earlier times from that; ``sampler``: what
-   is kept once a minute.
+   is kept once a minute; ``use_recording``: what accounts use.
 6. ``follow_metrics``: how far it is behind; ``admission_rates``: how many units are admitted;
    ``fitting_watch``: units that wait without a reason.
 7. ``visibility_serving``, ``page_serving``: the ports of the aggregated API and of the page, whose

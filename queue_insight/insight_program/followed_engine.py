@@ -9,6 +9,7 @@ import msgspec
 from queue_insight.insight_feed.messages import Checkpoint, Digest, State
 from queue_insight.record.checkpoint import thaw
 from queue_insight.record.digest import digest
+from queue_insight.record.use_meter import UseMeter
 from queue_scheduler.cycles.engine_call import EngineCall, play
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.engine.engine import Engine
@@ -44,10 +45,15 @@ class FollowedEngine(SharedEngine):
 
     Attributes:
         followed: How far it is; None before the first checkpoint. Replaced as a whole.
+
+    Args:
+        meter: Sums up what accounts use, as the engine is played; called under its lock. None:
+            nothing does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, meter: UseMeter | None = None) -> None:
         super().__init__(Engine(PluginRunner([]), ()), lambda _: None)
+        self._meter = meter
         self.followed: Followed | None = None
         self._number = 0
 
@@ -60,6 +66,8 @@ class FollowedEngine(SharedEngine):
         engine = thaw(checkpoint.engine)
         with self._lock:
             self._engine = engine
+            if self._meter is not None:
+                self._meter.begin(engine, int(checkpoint.wall.timestamp()))
         self._number = checkpoint.number
         was = self.followed
         self.followed = Followed(
@@ -78,6 +86,8 @@ class FollowedEngine(SharedEngine):
         if self.followed is None or call.number != self._number + 1:
             raise FollowError(f"call {call.number} came after {self._number}")
         with self._lock:
+            if self._meter is not None:
+                self._meter.on_call(call)
             answer = play(self._engine, call)
         self._number = call.number
         return answer

@@ -19,6 +19,7 @@ from queue_insight.insight_feed.messages import Checkpoint, Hello
 from queue_insight.insight_program.followed_engine import FollowedEngine
 from queue_insight.insight_program.sampler import Sampler
 from queue_insight.insight_program.sources import Source
+from queue_insight.insight_program.use_recording import UseRecorder
 from queue_insight.record.checkpoint_error import CheckpointError
 from queue_insight.record.decision_log import DecisionLog
 from queue_insight.record.log_query import LogPage, LogQuery, read_log
@@ -29,6 +30,7 @@ from queue_insight.record.record_tables import StoreError
 from queue_insight.record.record_writer import RecordWriter
 from queue_insight.record.sample_tables import Reach, TimedSample
 from queue_insight.record.time_travel import TimeTravel, TooEarlyError
+from queue_insight.record.use_sums import UsePart
 from queue_scheduler.cycles.engine_call import EngineCall
 from queue_scheduler.cycles.engine_reader import OwnEngine
 
@@ -48,6 +50,7 @@ class EngineRecorder:
         path: The file.
         now: The wall time.
         limit_bytes: What all files of the record take at most.
+        use: Has what accounts use; None: nothing is kept of it.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class EngineRecorder:
         path: Path,
         now: Callable[[], datetime],
         limit_bytes: int = DEFAULT_BYTES,
+        use: UseRecorder | None = None,
     ) -> None:
         self._engine = engine
         self._path = path
@@ -63,7 +67,8 @@ class EngineRecorder:
         self._writer = RecordWriter(path, now, limit_bytes=limit_bytes)
         self._log = DecisionLog()
         self._sampler = Sampler(engine, now)
-        self._reported = ""
+        self._use = use
+        self._reported, self._refused = "", 0
         self._until: datetime | None = None
         self._since: datetime | None = None  # `Followed.since` of what is recorded
 
@@ -101,6 +106,7 @@ class EngineRecorder:
         batch = None if until is None else self._sampler.take()
         if batch is not None:
             self._writer.add_samples(batch)
+            self._add_use(lambda use: use.take(batch))
         rest = self._writer.step(0.0 if until is None else until.timestamp())
         problem = self._writer.problem
         if problem and problem != self._reported:
@@ -108,6 +114,9 @@ class EngineRecorder:
         elif self._reported and not problem:
             log.info("recording goes on")
         self._reported = problem
+        if (refused := self._writer.parts_refused) > self._refused:
+            log.warning("what was used is counted already: another process records it, or did")
+        self._refused = refused
         if not problem and until is not None:
             self._until = until
         return rest
@@ -120,8 +129,14 @@ class EngineRecorder:
         # missing in the stretch before it, whose end must not be the time of that engine.
         return followed.state_at if followed is not None and followed.since == self._since else None
 
+    def _add_use(self, take: Callable[[UseRecorder], list[UsePart]]) -> None:
+        if self._use is not None:
+            for part in take(self._use):
+                self._writer.add_use(part)
+
     def close(self) -> None:
         """Write what has come, and close the file; call it after the threads have ended."""
+        self._add_use(UseRecorder.take_last)
         self._writer.close()
 
     # --- questions ----------------------------------------------------------------------------

@@ -43,7 +43,7 @@ class Sampler:
             return
         record = self._engine.ask(Engine.record, answer.unit)
         if record is not None:
-            waited = _waited(record, call.wall)
+            waited = seconds_waited(record, call.wall)
             namespace = record.unit.metadata.namespace
             self._admitted.append(Admitted(answer.queue, answer.quota, namespace, waited))
 
@@ -60,6 +60,7 @@ class Sampler:
         return SampleBatch(wall, take_samples(self._engine.fork(), admitted))
 
 
-def _waited(record: CachedUnit, wall: float) -> float:
+def seconds_waited(record: CachedUnit, wall: float) -> float:
+    """Return for how long a unit has waited, since it was created."""
     created = read_time(record.unit.metadata.creation_timestamp)
     return 0.0 if created is None else max(0.0, wall - created.timestamp())

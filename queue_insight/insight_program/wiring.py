@@ -47,6 +47,8 @@ from queue_insight.insight_program.recording import (
     read_runs,
 )
 from queue_insight.insight_program.sources import Past, Sources, WithoutPast
+from queue_insight.insight_program.use_recording import UseRecorder
+from queue_insight.record.use_meter import UseMeter
 from shared_api.local_program import Check, LocalProgram
 from shared_api.objects.namespace import Namespace
 from shared_api.process.local_socket import PathTooLongError, listen_at
@@ -71,6 +73,15 @@ MOST_RUNS: Final = 10_000
 """Runs in a dump, the newest: some 4 MB."""
 
 
+def _follow(flags: InsightFlags) -> tuple[FollowedEngine, UseRecorder | None]:
+    """Return the engine that follows, and what keeps use, where there is a record."""
+    if flags.record_folder is None:
+        return FollowedEngine(), None
+    meter = UseMeter()
+    engine = FollowedEngine(meter)
+    return engine, UseRecorder(engine, meter)
+
+
 class Insight:
     """The work of koord-queue-insight.
 
@@ -83,7 +94,7 @@ class Insight:
         self._program = program
         self._clock = program.clock
         self._metrics = FollowMetrics(program.metrics.registry)
-        self._engine = FollowedEngine()
+        self._engine, self._use = _follow(flags)
         self._admissions = AdmissionRates(self._clock)
         self._recorder: EngineRecorder | None = None
         self._read_samples: ReadSamples | None = None
@@ -91,7 +102,7 @@ class Insight:
         if flags.record_folder is not None:
             path = flags.record_folder / FILE
             limit = flags.record_bytes
-            recorder = EngineRecorder(self._engine, path, program.clock.now, limit)
+            recorder = EngineRecorder(self._engine, path, program.clock.now, limit, self._use)
             past = recorded = RecordedPast(
                 path, lambda: recorder.until, lambda: recorder.is_opening, self._is_leader
             )
@@ -181,7 +192,7 @@ class Insight:
             FeedServer(
                 feed,
                 self._engine,
-                (*self._recorders(), self._run_watcher(), self._admissions),
+                (*self._recorders(), *self._use_recorders(), self._run_watcher(), self._admissions),
                 self._metrics,
                 self._program.metrics.work_queues.count_errors("feed"),
             ),
@@ -191,11 +202,15 @@ class Insight:
     def _recorders(self) -> tuple[EngineRecorder, ...]:
         return () if self._recorder is None else (self._recorder,)
 
+    def _use_recorders(self) -> tuple[UseRecorder, ...]:
+        return () if self._use is None else (self._use,)
+
     def _run_watcher(self) -> RunWatcher:
         keepers = (recorder.add_run for recorder in self._recorders())
+        metered = (recorder.add_run for recorder in self._use_recorders())
         learners = (self._forecasts.learn, self._horizons.learn)
         shown = () if self._ended_jobs is None else (self._ended_jobs.add,)
-        return RunWatcher(self._engine, (*learners, *keepers, *shown))
+        return RunWatcher(self._engine, (*learners, *keepers, *metered, *shown))
 
     def _keep_ended_jobs(self, runs: Sequence[FinishedRun], since: datetime) -> EndedJobs:
         from queue_insight.page.ended_jobs import EndedJobs  # noqa: PLC0415 - only with a page

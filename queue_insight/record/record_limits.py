@@ -22,8 +22,12 @@ TABLES: Final[Mapping[str, int]] = {
     "minutes": 1,
     "five_minutes": 3,
     "half_hours": 3,
+    "use_hours": 3,
+    "use_days": 6,
 }
-"""Percent of the limit that the rows of a table take; `calls` together with `checkpoints`."""
+"""Percent of the limit that the rows of a table take; `calls` together with `checkpoints`. All
+together are more than `PAGES`: the last two have rows only where accounts are kept, and if the
+pages in use are too many, calls are deleted first."""
 PAGES: Final = 70
 """Percent of the limit that pages in use take: pages are not full, and there are indexes."""
 FILE: Final = 75

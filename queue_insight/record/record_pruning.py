@@ -11,9 +11,10 @@ from typing import Final
 import msgspec
 
 from queue_insight.record.record_limits import Limits, with_room
-from queue_insight.record.record_tables import Statements
+from queue_insight.record.record_tables import DAYS_TABLE, HOURS_TABLE, Statements
 from queue_insight.record.samples import LEVELS
 
+HOUR: Final = 3_600
 DAY: Final = 86_400.0
 
 ROWS_AT_ONCE: Final = 500
@@ -21,9 +22,19 @@ ROWS_AT_ONCE: Final = 500
 PAGES_FREED: Final = 2_000
 """Pages given back to the file system between two commits: 8 MB, some milliseconds."""
 
-_SAMPLES: Final[dict[str, float]] = {level.table: level.kept_seconds for level in LEVELS}
-_BY_ID: Final = ("decisions", "finished", *_SAMPLES)
-_WHEN: Final = {"finished": "ended"}
+USE_SECONDS: Final = 400 * DAY
+"""How long sums of use are kept: a year, and the month in which it is reported."""
+
+MAX_SPANS: Final = 10_000
+"""Times between two gaps of these sums that are kept, the newest: a restart an hour."""
+
+_KEPT: Final[dict[str, float]] = {
+    **{level.table: level.kept_seconds for level in LEVELS},
+    # Last: of what takes too much, the days of use are deleted after all else.
+    **dict.fromkeys((HOURS_TABLE, DAYS_TABLE), USE_SECONDS),
+}
+_BY_ID: Final = ("decisions", "finished", *_KEPT)
+_WHEN: Final = {"finished": "ended", HOURS_TABLE: f"{HOUR} * id", DAYS_TABLE: f"{DAY:.0f} * id"}
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,13 +67,17 @@ class Pruning:
     def prune(self, now: float, retention: Retention) -> None:
         """Delete what is too old or too much, commit, and give back space."""
         for table in _BY_ID:
-            self._drop_before(table, now - _SAMPLES.get(table, retention.decisions_seconds))
+            self._drop_before(table, now - _KEPT.get(table, retention.decisions_seconds))
         while self._drop_checkpoint_before(now - retention.calls_seconds):
             self._commit()
         for table in _BY_ID:
             self._shrink(table)
         self._shrink_calls()
         self._shrink_pages()
+        self._run(
+            "DELETE FROM use_spans WHERE until < ? OR id <= (SELECT max(id) FROM use_spans) - ?",
+            *(now - USE_SECONDS, MAX_SPANS),
+        )
         self._run(
             "DELETE FROM stretches WHERE id < coalesce("
             "(SELECT min(stretch) FROM checkpoints), (SELECT max(id) FROM stretches))"

@@ -26,6 +26,7 @@ from queue_insight.record.record_limits import Limits
 from queue_insight.record.record_pruning import Pruning, Retention
 from queue_insight.record.record_tables import Statements, StoreError, StoreFullError
 from queue_insight.record.sample_tables import SampleTables
+from queue_insight.record.use_tables import UseTables
 from queue_insight.record.writer_version import describe_writer
 from queue_scheduler.cycles.engine_call import EngineCall
 
@@ -94,11 +95,13 @@ class RecordStore:
     Attributes:
         statements: Runs statements on the connection.
         samples: The tables of samples.
+        use: The tables of what accounts used.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path, limits: Limits) -> None:
         self.statements = Statements(connection)
         self.samples = SampleTables(self.statements)
+        self.use = UseTables(self.statements)
         self._run = self.statements.run
         self._log = path.with_name(f"{path.name}-wal")
         self._limits = limits

@@ -16,15 +16,21 @@ from typing import Any, Final
 from queue_insight.record.record_limits import Limits
 from queue_insight.record.samples import LEVELS
 
-SCHEMA: Final = 7
+SCHEMA: Final = 8
 """The version of the tables. A file of another version is moved aside: what it has is a history
 that no decision depends on."""
-BEFORE: Final = (2, 3, 4, 5, 6)
+BEFORE: Final = (2, 3, 4, 5, 6, 7)
 """The versions that are extended to this one. Their engines are forgotten, since their checkpoints
 have other names of states, classes and fields; decisions and runs stay."""
 
 _WITH_SAMPLES: Final = 6
 """The first version that has samples."""
+
+_WITH_USE: Final = 8
+"""The first version that has what accounts used."""
+
+HOURS_TABLE: Final = "use_hours"
+DAYS_TABLE: Final = "use_days"
 
 LOG_PAGES: Final = 1_000
 """Pages in the log of the file before SQLite copies them into the file: its own default."""
@@ -57,6 +63,16 @@ CREATE INDEX {0}_by_wall ON {0} (wall);
 """
 """The table of one length of time."""
 
+_USE: Final = """
+CREATE TABLE {0} (id INTEGER PRIMARY KEY, names BLOB NOT NULL, data BLOB NOT NULL);
+"""
+"""The table of what accounts used, of one length of time. `id` counts these times since the epoch,
+`names` are the namespaces in it."""
+_USE_SPANS: Final = """
+CREATE TABLE use_spans (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, began INTEGER NOT NULL, until INTEGER NOT NULL);
+"""
+
 _ROWS: Final = {
     "checkpoints": "64 + length({0}data)",
     "calls": "64 + length({0}data)",
@@ -66,6 +82,10 @@ _ROWS: Final = {
 }
 """What a row takes, with its parts of the indexes."""
 _SAMPLE_ROWS: Final = {level.table: "48 + length({0}data) + 2 * length({0}of)" for level in LEVELS}
+
+_USE_ROWS: Final = dict.fromkeys(
+    (HOURS_TABLE, DAYS_TABLE), "32 + length({0}names) + length({0}data)"
+)
 
 _FORGET: Final = "DELETE FROM calls;DELETE FROM checkpoints;DELETE FROM stretches;"
 """Deletes everything about engines, and keeps what was decided."""
@@ -100,10 +120,12 @@ def _changes_since(version: int) -> str:
     """Return the statements that make the tables of an earlier version the present ones."""
     samples = "".join(_SAMPLES.format(level.table) for level in LEVELS)
     samples += _count_bytes(_SAMPLE_ROWS)
+    use = "".join(_USE.format(table) for table in _USE_ROWS) + _USE_SPANS + _count_bytes(_USE_ROWS)
     if version == 0:
-        return _TABLES + _extension() + samples
+        return _TABLES + _extension() + samples + use
     earlier = "" if version >= 3 else _extension()  # noqa: PLR2004 - a version
-    return earlier + _FORGET + (samples if version < _WITH_SAMPLES else "")
+    later = (samples if version < _WITH_SAMPLES else "") + (use if version < _WITH_USE else "")
+    return earlier + _FORGET + later
 
 
 def _on(table: str, change: str) -> str:

@@ -28,6 +28,7 @@ from queue_insight.record.record_pruning import Retention
 from queue_insight.record.record_store import Checkpoint, EncodedCall, RecordStore
 from queue_insight.record.record_tables import StoreError, StoreFullError
 from queue_insight.record.samples import SampleBatch
+from queue_insight.record.use_sums import UsePart
 from queue_scheduler.cycles.engine_call import EngineCall
 from queue_scheduler.engine.engine import Engine
 
@@ -64,7 +65,7 @@ class _Taken(msgspec.Struct, frozen=True):
     begins: bool
 
 
-_Item: TypeAlias = _Taken | EncodedCall | LogEntry | FinishedRun | SampleBatch
+_Item: TypeAlias = _Taken | EncodedCall | LogEntry | FinishedRun | SampleBatch | UsePart
 
 
 class RecordWriter:
@@ -84,6 +85,7 @@ class RecordWriter:
         failures: How often recording has stopped.
         written_at: When it was last committed, in seconds since the epoch; 0: never.
         complete_from: Everything since then was taken, in seconds since the epoch; 0: nothing was.
+        parts_refused: How many parts of use were not kept, since their time was counted already.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class RecordWriter:
         self.failures = 0
         self.written_at = 0.0
         self.complete_from = 0.0
+        self.parts_refused = 0
         self._path = path
         self._now = now
         self._retention = retention or Retention()
@@ -165,9 +168,16 @@ class RecordWriter:
 
     def add_samples(self, batch: SampleBatch) -> None:
         """Take the samples of a minute, from any thread; dropped while there is a problem."""
+        self._add_sums(batch)
+
+    def add_use(self, part: UsePart) -> None:
+        """Take what accounts used in a part of an hour; else as `add_samples`."""
+        self._add_sums(part)
+
+    def _add_sums(self, sums: SampleBatch | UsePart) -> None:
         with self._lock:
             if self._is_begun:
-                self._waiting.append(batch)
+                self._waiting.append(sums)
 
     def _takes_nothing(self) -> bool:
         bytes_waiting = self._bytes_put - self._bytes_taken
@@ -245,6 +255,8 @@ class RecordWriter:
                 store.add_decision(item)
             elif isinstance(item, SampleBatch):
                 store.samples.add(item)
+            elif isinstance(item, UsePart):
+                self.parts_refused += not store.use.add(item)
             else:
                 store.add_finished(item)
         self._add_calls(store, calls)

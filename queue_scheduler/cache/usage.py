@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -63,6 +64,13 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
         return Occupancy(self.amounts, self.pods)
 
 
+class ChargeWatch(Protocol):
+    """Is told each change of a charge, where accounts are kept; under the lock of the engine."""
+
+    def on_charge(self, uid: Uid, before: Charge | None, after: Charge | None) -> None:
+        """Take a change of what is charged for a uid; None: nothing is."""
+
+
 class Usage:
     """Charges by uid; the plugins with Reserve get every change.
 
@@ -75,7 +83,10 @@ class Usage:
         changes: Increases when any charge changes.
         releases: Increases when a change may have freed room, or an expected end may have changed.
         ledger: What each account has used; None: accounts are not kept.
+        watch: Is told each change of a charge that the ledger is told; copies have none.
     """
+
+    watch: ChargeWatch | None = None
 
     def __init__(self, plugins: PluginRunner, find_unit: FindUnit) -> None:
         self.ends = ExpectedEnds()
@@ -248,6 +259,8 @@ class Usage:
         """Count a change for users and groups, where that is asked for."""
         if self.ledger is not None:
             self.ledger.on_charge(before, after)
+            if self.watch is not None:
+                self.watch.on_charge(uid, before, after)
         if self.limits.is_on:
             self.limits.on_charge(uid, before, after)
 

@@ -63,9 +63,9 @@ class Accounted(PartialWorld):
 
     def tick(self, a: int, b: int) -> None:
         """Let time pass, or set the clock back; most seconds have several facts."""
-        self._go_to(self.time + (Fraction(-a % 7) if b % 7 == 0 else Fraction(a % 4000, 1000)))
+        self.go_to(self.time + (Fraction(-a % 7) if b % 7 == 0 else Fraction(a % 4000, 1000)))
 
-    def _go_to(self, time: Fraction) -> None:
+    def go_to(self, time: Fraction) -> None:
         self.time = time
         second = floor(time)
         passed = second - self.latest
@@ -90,10 +90,10 @@ class Accounted(PartialWorld):
         """Let a period end; nothing is told while it does."""
         edge = self.latest + 1 + a % 5
         self.workers.wake(self.engine.on_edges((self.edge, edge)))
-        self._go_to(Fraction(edge))
+        self.go_to(Fraction(edge))
         self.at_edge = {account: Counter(used) for account, used in self.want.items()}
         self.edge = edge
-        self._go_to(Fraction(edge + b % 5))
+        self.go_to(Fraction(edge + b % 5))
 
     def check_accounts(self) -> None:
         """Check that every account has used the integral, now and at the last edge."""

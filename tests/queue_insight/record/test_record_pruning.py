@@ -17,7 +17,7 @@ from queue_insight.record.record_file import bytes_of, open_store, read_store
 from queue_insight.record.record_limits import Limits
 from queue_insight.record.record_pruning import Retention
 from queue_insight.record.record_store import Checkpoint, RecordStore
-from queue_insight.record.record_tables import BEFORE, StoreFullError
+from queue_insight.record.record_tables import BEFORE, DAYS_TABLE, HOURS_TABLE, StoreFullError
 from queue_insight.record.samples import LEVELS, WHOLE, Level, Sample, SampleBatch
 from tests.properties.engine_kit import build_unit
 from tests.queue_insight.record.record_kit import Recorded
@@ -218,9 +218,12 @@ def test_a_lower_limit_is_kept_at_once(tmp_path: Path) -> None:
 def make_older(path: Path, version: int = 2) -> None:
     """Make the file of a record one of an earlier version."""
     with closing(sqlite3.connect(path, isolation_level=None)) as own:
-        for level in LEVELS if version < 6 else ():
-            own.execute(f"DROP TABLE {level.table}")
-            own.execute("DELETE FROM sizes WHERE of = ?", [level.table])
+        later = [HOURS_TABLE, DAYS_TABLE] if version < 8 else []
+        later += [level.table for level in LEVELS] if version < 6 else []
+        for table in later:
+            own.execute(f"DROP TABLE {table}")
+            own.execute("DELETE FROM sizes WHERE of = ?", [table])
+        own.execute("DROP TABLE use_spans")
         if version > 2:
             own.execute(f"PRAGMA user_version={version}")
             return
@@ -263,8 +266,8 @@ def test_a_record_of_an_earlier_version_goes_on(tmp_path: Path, version: int) ->
         left = "SELECT 1 FROM stretches UNION SELECT 1 FROM checkpoints UNION SELECT 1 FROM calls"
         bytes_left = own.execute("SELECT bytes FROM sizes WHERE of = 'checkpoints'").fetchone()[0]
         assert (own.execute(left).fetchall(), bytes_left) == ([], 0)
-        for level in LEVELS:
-            assert own.execute(f"SELECT count(*) FROM {level.table}").fetchone() == (0,)  # noqa: S608 - a table of ours
+        for table in (*(level.table for level in LEVELS), HOURS_TABLE, DAYS_TABLE):
+            assert own.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)  # noqa: S608 - a table of ours
             of = "SELECT bytes FROM sizes WHERE of = ?"
-            assert own.execute(of, [level.table]).fetchone() == (0,)
+            assert own.execute(of, [table]).fetchone() == (0,)
     assert not list(tmp_path.glob("*unreadable*"))
