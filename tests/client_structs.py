@@ -33,6 +33,7 @@ MODULES: Final = {
     "queues": ("Where queues stand.", ("QueueView",)),
     "quotas": ("Quotas with their numbers.", ("QuotaTreePage",)),
     "log": ("What was decided.", ("LogView",)),
+    "report": ("Who used how much over a time.", ("ReportView",)),
     "jobs": ("Whether a job is managed, as the controllers answer.", ("JobAnswer",)),
 }
 """Each module with its summary and the schemas of its answers.

@@ -10,6 +10,7 @@ They stand beside those of `queue_scheduler.debug_api.app`.
 | /debug/queues/{name}/forecast | when the units of a queue start and end |
 | /debug/insight | how far the insight program is |
 | /debug/log | what was decided, from the record of the insight program |
+| /debug/report | who used how much over a time |
 | POST /debug/try | what becomes of a manifest that is submitted now |
 | POST /debug/what-if | what edits of objects would change |
 | /debug/dump | everything that the engine believes, as a file |
@@ -36,6 +37,7 @@ from queue_insight.debug_api.forecast_routes import (
 from queue_insight.debug_api.insight_link import InsightLink
 from queue_insight.debug_api.insight_views import InsightView, LogView
 from queue_insight.debug_api.question_caller import caller_of
+from queue_insight.debug_api.report_routes import add_report_route
 from queue_insight.debug_api.try_routes import Foresee, add_try_route
 from queue_insight.debug_api.what_if_routes import WhatIfView, add_what_if
 from queue_scheduler.debug_api.additions import ViewT
@@ -88,6 +90,7 @@ class InsightRoutes:
             """How far the insight program is: the time of its state, and what it records."""
             return link.ask(request, InsightView)
 
+        add_report_route(app, answers.state, link, access)
         _add_log(app, link, access)
         _add_forecasts(app, answers, link, access)
 

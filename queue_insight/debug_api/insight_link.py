@@ -66,6 +66,11 @@ class InsightLink:
         self._clock = clock or SystemClock()
         self._turns = CallerTurns(SLOW, self._clock)
 
+    @property
+    def is_on(self) -> bool:
+        """Whether there is to be an insight program."""
+        return self._path is not None
+
     def ask(self, request: Request, kind: type[ViewT], body: PostedBody | None = None) -> ViewT:
         """Return the answer to a request of the same path and query.
 
@@ -119,6 +124,15 @@ class InsightLink:
         except ValidationError as error:
             log.warning("the insight program answers in another form", error=str(error))
             raise _unavailable("the insight program is of another version") from error
+
+    def ask_slow_at(self, target: str, kind: type[ViewT], body: PostedBody, caller: str) -> ViewT:
+        """Return the answer to a question of this program's own that may take seconds.
+
+        Raises:
+            QuestionError: As `ask_slow`.
+        """
+        with self._turns.take(caller):
+            return self.ask_at(target, kind, body, caller)
 
     def _answer(self, request: http_exchange.Request) -> http_exchange.Answer:
         if self._path is None:

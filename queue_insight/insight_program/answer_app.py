@@ -38,6 +38,8 @@ from queue_insight.debug_api.insight_views import (
 )
 from queue_insight.debug_api.question_budget import QuestionBudget
 from queue_insight.debug_api.question_caller import caller_named_by_scheduler
+from queue_insight.debug_api.report_routes import NAMESPACES, RECORDED, ReportApi
+from queue_insight.debug_api.report_views import ReportView
 from queue_insight.debug_api.what_if_routes import WhatIfAnswers, add_what_if
 from queue_insight.insight.finished_run import FinishedRun
 from queue_insight.insight_program.horizons import Horizons
@@ -54,7 +56,7 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.process.clock import Clock
 from shared_api.version import VERSION
 
-Units = Annotated[PostedBody, Depends(BodyReader(JSON))]
+Sent = Annotated[PostedBody, Depends(BodyReader(JSON))]
 
 
 class StateApi:
@@ -226,9 +228,19 @@ class NewUnitsApi:
         with self._budget.spend(caller):
             return self._horizons.foresee(self._state(), units)
 
-    def forecast_new_units(self, request: Request, body: Units) -> NewUnitsView:
+    def forecast_new_units(self, request: Request, body: Sent) -> NewUnitsView:
         """When units start that are submitted now."""
         return self.answer(body, caller_named_by_scheduler(request))
+
+
+def add_recorded_report(app: FastAPI, api: ReportApi) -> None:
+    """Add the routes of reports, which only the scheduler requests."""
+
+    def report(request: Request, body: Sent) -> ReportView:
+        return api.report(body, caller_named_by_scheduler(request))
+
+    app.get(NAMESPACES)(api.namespaces)
+    app.post(RECORDED)(report)
 
 
 def build_answer_app(

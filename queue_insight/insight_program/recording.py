@@ -31,6 +31,7 @@ from queue_insight.record.record_writer import RecordWriter
 from queue_insight.record.sample_tables import Reach, TimedSample
 from queue_insight.record.time_travel import TimeTravel, TooEarlyError
 from queue_insight.record.use_sums import UsePart
+from queue_insight.record.use_tables import TimedBlock, UseReach
 from queue_scheduler.cycles.engine_call import EngineCall
 from queue_scheduler.cycles.engine_reader import OwnEngine
 
@@ -277,6 +278,33 @@ class RecordedPast:
             NoStateError: The record cannot be read.
         """
         return self._read(lambda store: store.samples.read(of, reach, now), [])
+
+    def namespaces(self, start: int, end: int, now: int) -> list[str]:
+        """Return whose use is recorded; see `UseTables`.
+
+        Raises:
+            NoStateError: The record cannot be read.
+        """
+
+        def read(store: RecordStore) -> list[str]:
+            return store.use.namespaces(store.use.reach(start, end, now))
+
+        return self._read(read, [])
+
+    def visit(self, start: int, end: int, now: int, take: Callable[[TimedBlock], None]) -> UseReach:
+        """Call `take` with each block of use of a time; return which time that was.
+
+        Raises:
+            NoStateError: The record cannot be read.
+        """
+
+        def read(store: RecordStore) -> UseReach:
+            reach = store.use.reach(start, end, now)
+            for block in store.use.read(reach):
+                take(block)
+            return reach
+
+        return self._read(read, UseReach(start, end, None, max(0, min(end, now) - start)))
 
     def _read(self, question: Callable[[RecordStore], AnswerT], empty: AnswerT) -> AnswerT:
         # Asked first: the thread that writes may make the file while it is read here.

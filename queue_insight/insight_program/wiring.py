@@ -16,6 +16,7 @@ from queue_insight.debug_api.explanations import Explanations
 from queue_insight.debug_api.forecast_routes import Forecasts, Pace, forecast_scope
 from queue_insight.debug_api.insight_views import RecordView
 from queue_insight.debug_api.question_budget import QuestionBudget
+from queue_insight.debug_api.report_routes import ReportApi, Reports
 from queue_insight.debug_api.what_if_routes import WhatIfAnswers
 from queue_insight.forecast.all_units import Settings
 from queue_insight.forecast.learned import MAX_KEPT
@@ -28,6 +29,7 @@ from queue_insight.insight_program.answer_app import (
     NewUnitsApi,
     RunsApi,
     StateApi,
+    add_recorded_report,
     build_answer_app,
 )
 from queue_insight.insight_program.answer_server import AnswerServer
@@ -46,7 +48,7 @@ from queue_insight.insight_program.recording import (
     read_last_run,
     read_runs,
 )
-from queue_insight.insight_program.sources import Past, Sources, WithoutPast
+from queue_insight.insight_program.sources import Sources, WithoutPast
 from queue_insight.insight_program.use_recording import UseRecorder
 from queue_insight.record.use_meter import UseMeter
 from shared_api.local_program import Check, LocalProgram
@@ -58,7 +60,6 @@ from shared_api.program_flags import FlagError
 if TYPE_CHECKING:
     from queue_insight.page.ended_jobs import EndedJobs
     from queue_insight.page.page_server import PageServer
-    from queue_insight.page.sources import ReadSamples
     from queue_insight.visibility.caller import Judge
     from queue_insight.visibility.server import VisibilityServer
     from queue_insight.visibility.snapshots import KeptSnapshots
@@ -97,24 +98,8 @@ class Insight:
         self._engine, self._use = _follow(flags)
         self._admissions = AdmissionRates(self._clock)
         self._recorder: EngineRecorder | None = None
-        self._read_samples: ReadSamples | None = None
-        past: Past = WithoutPast()
-        if flags.record_folder is not None:
-            path = flags.record_folder / FILE
-            limit = flags.record_bytes
-            recorder = EngineRecorder(self._engine, path, program.clock.now, limit, self._use)
-            past = recorded = RecordedPast(
-                path, lambda: recorder.until, lambda: recorder.is_opening, self._is_leader
-            )
-            self._metrics.show_record(
-                age=recorder.age_seconds,
-                failures=lambda: float(recorder.failures),
-                stopped=lambda: float(recorder.is_stopped),
-                size=recorder.size_bytes,
-                limit_bytes=limit,
-            )
-            self._recorder = recorder
-            self._read_samples = recorded.samples
+        recorded = self._open_record(flags)
+        self._read_samples = None if recorded is None else recorded.samples
         self._record_folder = flags.record_folder
         runs = self._read_runs(flags.record_folder, MAX_KEPT)
         since = datetime.fromtimestamp(runs[0].ended, UTC) if runs else program.clock.now()
@@ -125,10 +110,11 @@ class Insight:
         for run in runs:
             self._forecasts.learn(run)
             self._horizons.learn(run)
-        self._sources = Sources(self._engine, past, program.clock)
+        self._sources = Sources(self._engine, recorded or WithoutPast(), program.clock)
         # Of all ports together: what is asked on one of them bounds the memory as well.
         budget = QuestionBudget(program.clock, SHARE, PATIENCE_SECONDS)
         self._questions = QuestionBudget(program.clock)
+        self._reports = Reports(recorded, self._is_leader, program.clock, self._questions)
         self._what_if = WhatIfAnswers(self._state, self._is_leader, budget, self._horizons)
         self._new_units = NewUnitsApi(self._state, self._horizons, budget)
         self._ended_jobs = self._keep_ended_jobs(runs, since) if flags.page else None
@@ -150,6 +136,23 @@ class Insight:
         self._visibility = self._open_visibility(flags.visibility)
         self._page, self._page_threads = self._open_page(flags.page)
         self._record_threads = [program.spawn("record", each.step) for each in self._recorders()]
+
+    def _open_record(self, flags: InsightFlags) -> RecordedPast | None:
+        """Make what records; return what reads the record, or None without one."""
+        if flags.record_folder is None:
+            return None
+        path, limit, now = flags.record_folder / FILE, flags.record_bytes, self._clock.now
+        recorder = self._recorder = EngineRecorder(self._engine, path, now, limit, self._use)
+        self._metrics.show_record(
+            age=recorder.age_seconds,
+            failures=lambda: float(recorder.failures),
+            stopped=lambda: float(recorder.is_stopped),
+            size=recorder.size_bytes,
+            limit_bytes=limit,
+        )
+        return RecordedPast(
+            path, lambda: recorder.until, lambda: recorder.is_opening, self._is_leader
+        )
 
     def _read_runs(self, record_folder: Path | None, most: int) -> list[FinishedRun]:
         if record_folder is None:
@@ -225,7 +228,7 @@ class Insight:
             self._sources, lambda: self._feed.is_connected, self._record_state, self._clock
         )
         runs = RunsApi(lambda: self._read_runs(self._record_folder, MOST_RUNS))
-        return build_answer_app(
+        app = build_answer_app(
             self._sources,
             state,
             self._forecasts,
@@ -234,6 +237,8 @@ class Insight:
             runs,
             self._questions,
         )
+        add_recorded_report(app, ReportApi(self._reports))
+        return app
 
     def _open_visibility(self, flags: VisibilityFlags | None) -> VisibilityServer | None:
         if flags is None:

@@ -9,8 +9,8 @@ Read in this order:
 4. ``record_store``: all of it in a SQLite file; ``record_writer``: the thread that writes.
 5. ``samples``: what queues and quotas had, a row a minute; ``engine_samples`` takes them from an
    engine, ``sample_tables`` keeps and folds them.
-6. ``use_meter``: what accounts use, summed up as charges change; ``use_sums``: these sums as values;
-   ``quota_balance``: what quotas borrow and lend; ``use_tables`` keeps hours and days of them.
+6. ``use_meter``: what accounts use, summed up as charges change; ``use_sums``: these sums as
+   values; ``quota_balance``: what quotas borrow and lend; ``use_tables`` keeps hours and days.
 7. ``log_query``: the log in pages; ``time_travel``: the engine as it was at a time.
 
 The calls themselves are ``queue_scheduler.cycles.engine_call`` and ``call_log``.

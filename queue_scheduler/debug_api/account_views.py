@@ -64,14 +64,15 @@ class AccountPage(View):
     others: list[OtherAccountsView]
 
 
-class _Use(NamedTuple):
-    """Base units times seconds."""
+class Use(NamedTuple):
+    """What was used in all and by period, in base units times seconds."""
 
     used: Amounts
     this_period: Amounts
     last_period: Amounts
 
     def view(self) -> UseView:
+        """Return it in hours."""
         return UseView(
             used=in_hours(self.used),
             this_period=in_hours(self.this_period),
@@ -91,7 +92,7 @@ def view_accounts(
         limit: Accounts at most.
         leader: Whether this replica decides.
     """
-    uses = {account: _use_of(ledger, account) for account, _ in sorted(ledger)}
+    uses = {account: use_of(ledger, account) for account, _ in sorted(ledger)}
     shown = [account for account in uses if account.namespace in readable]
     hidden = {account: use for account, use in uses.items() if account.namespace not in readable}
     edges = ledger.kept_edges()
@@ -112,29 +113,30 @@ def view_accounts(
     )
 
 
-def _use_of(ledger: Ledger, account: Account) -> _Use:
+def use_of(ledger: Ledger, account: Account) -> Use:
+    """Return what an account of a ledger has used."""
     line, edges = ledger.line_of(account), ledger.kept_edges()
     assert line is not None, f"{account} has no line"
     used = line.used(ledger.second)
     this_from = line.used_at_edge(edges[-1]) if edges else used
     last_from = line.used_at_edge(edges[-2]) if len(edges) > 1 else this_from
-    return _Use(used, subtract(used, this_from), subtract(this_from, last_from))
+    return Use(used, subtract(used, this_from), subtract(this_from, last_from))
 
 
-def _view(account: Account, use: _Use) -> AccountView:
+def _view(account: Account, use: Use) -> AccountView:
     return AccountView(**account._asdict(), **dict(use.view()))
 
 
-def _sum_up(quota: str, uses: dict[Account, _Use]) -> OtherAccountsView:
+def _sum_up(quota: str, uses: dict[Account, Use]) -> OtherAccountsView:
     is_shown = may_sum(account.namespace for account in uses)
     use = _sum_of(uses.values()).view() if is_shown else None
     return OtherAccountsView(quota=quota, accounts=len(uses), use=use)
 
 
-def _sum_of(uses: Iterable[_Use]) -> _Use:
-    total = _Use({}, {}, {})
+def _sum_of(uses: Iterable[Use]) -> Use:
+    total = Use({}, {}, {})
     for use in uses:
-        total = _Use(*(add(*each) for each in zip(total, use, strict=True)))
+        total = Use(*(add(*each) for each in zip(total, use, strict=True)))
     return total
 
 

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 from functools import wraps
 from itertools import islice
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from queue_scheduler.cycles.engine_reader import EngineReader
 from queue_scheduler.debug_api import views
@@ -21,6 +21,8 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.tenants.ledger import Ledger
 from shared_api.process.clock import SystemClock
 from shared_api.question_errors import Code, QuestionError
+
+ACCOUNTS_OFF: Final = "accounts are not kept: turn them on with the chart's accounts.enabled"
 
 
 class HasTurn(Protocol):
@@ -152,18 +154,23 @@ class StateAnswers:
         Raises:
             QuestionError: NOT_FOUND: accounts are not kept.
         """
-        ledger = self._copy_ledger()
+        ledger = self.copy_ledger()
         # The API server is asked without the turn, so that other requests do not wait for it.
         namespaces = {account.namespace for account, _ in ledger}
         readable = {namespace for namespace in sorted(namespaces) if may_read(namespace)}
         return self._view_accounts(ledger, readable, offset, limit)
 
     @in_turn
-    def _copy_ledger(self) -> Ledger:
+    def copy_ledger(self) -> Ledger:
+        """Return a copy of the accounts, as of now.
+
+        Raises:
+            QuestionError: NOT_FOUND: accounts are not kept.
+        """
         second = int(self.now().timestamp())
         ledger = self.shared.ask(_fork_ledger)
         if ledger is None:
-            raise QuestionError(Code.NOT_FOUND, "accounts are not kept (accounts.enabled)")
+            raise QuestionError(Code.NOT_FOUND, ACCOUNTS_OFF)
         ledger.advance(second)  # at rest the engine is not told the time
         return ledger
 

@@ -117,6 +117,7 @@ def _scheduler_debug(asked: Asked) -> Iterator[Question]:
         f"{unit}/explain?changes=true",
         f"{unit}/forecast",
         "/debug/log?limit=500",
+        f"/debug/report?by=quota,user&limit={LISTED}",
         "/apis/v1/queue",
     ):
         yield _get(target)

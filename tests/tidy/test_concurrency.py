@@ -31,6 +31,7 @@ LOCK_HOLDERS = {
     "queue_insight/insight_program/horizons.py": "what is learned, read by horizons",
     "queue_scheduler/cycles/dequeue_cycle.py": "refusals reported by every writer",
     "queue_scheduler/cycles/preemption_cycle.py": "answers of a round reported by every writer",
+    "queue_insight/debug_api/report_routes.py": "kept reports, put and found by request threads",
     "queue_insight/page/job_table.py": "one table is read at a time, for all visitors",
     "queue_insight/page/kept_changes.py": "kept changes, put and found by the port's threads",
     "queue_insight/page/known_state.py": "one state is read at a time, for all visitors",

@@ -45,7 +45,8 @@ def test_before_anything_is_known_answers_are_clear(path: str) -> None:
     with served(build_whole_app(answers, open_access, (), "0.0.0")) as client:
         answer = client.get(path.replace("{namespace}", "default").replace("{name}", "team"))
     needs_insight = path.endswith("/forecast") or path in {"/debug/insight", "/debug/log"}
-    is_unknown = "{name}" in path or path == "/debug/accounts"  # which are not kept
+    # Accounts are not kept.
+    is_unknown = "{name}" in path or path in {"/debug/accounts", "/debug/report"}
     want = 503 if needs_insight else 404 if is_unknown else 200
     assert answer.status_code == want
     check_declared(answer, CONTRACT["paths"][path]["get"])
