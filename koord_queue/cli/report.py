@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from koord_queue.answers.accounts import FIELDS, AccountPage, Row, Span, add_up, spans_of
 from koord_queue.answers.decoding import decode
+from koord_queue.answers.report import Report, ReportRow
 from koord_queue.cli import options
-from koord_queue.errors import CommandError
 from koord_queue.show.documents import show_document
 from koord_queue.show.moments import FORMS, MomentError, query_time, read_moment
+from koord_queue.show.words import short_seconds
 
 if TYPE_CHECKING:
     from koord_queue.session.session import Session
@@ -23,8 +24,16 @@ if TYPE_CHECKING:
 PAGE: Final = 1000
 """The most that a page of the debug API has."""
 
+FIELDS: Final = ("user", "group", "quota", "namespace", "kind", "queue")
+"""What rows may be."""
+
+OTHERS: Final = "(not readable)"
+"""In place of the names of rows that may not be read."""
+
 HIDDEN: Final = "?"
 """In place of a sum that may not be read."""
+
+Hours = dict[str, Decimal]
 
 
 def _read_fields(_context: click.Context, _option: click.Parameter, text: str) -> tuple[str, ...]:
@@ -36,7 +45,7 @@ def _read_fields(_context: click.Context, _option: click.Parameter, text: str) -
 
 
 @click.command()
-@click.option("--from", "start", metavar="TIME", help=f"From then on: {FORMS}; default: ever.")
+@click.option("--from", "start", metavar="TIME", help=f"From then on: {FORMS}; default: 30 days.")
 @click.option("--to", "end", metavar="TIME", help="Until then; default: now.")
 @click.option(
     "--by",
@@ -52,67 +61,141 @@ def report(
 ) -> None:
     """Show who has used how much of the quotas: cores, GiB and pieces, times hours.
 
-    What was charged counts, whatever was done with it. Known are the present and the last period,
-    and all use: --from and --to may name where these begin.
+    What was charged counts, whatever was done with it. Times are by hours. Without a record of the
+    insight program, all use is shown that is known, and --from and --to may name where the present
+    and the last period begin.
     """
     options.refuse_namespace(session, "has no effect: use --by namespace.")
-    pages = _read_pages(session)
-    span = _find_span(session, pages[0], start, end)
-    rows = add_up(pages, span, by)
+    pages = _read_pages(session, _read_time(session, start), _read_time(session, end), by)
     if form == "json":
-        show_document(session.out, _document(pages[0], span, by, rows), form)
+        show_document(session.out, _document(pages), form)
         return
-    resources = sorted({name for row in rows for name in row.used or ()})
-    columns = [*(field.upper() for field in by), *resources]
-    cells = [[*row.names, *_amounts(row, resources)] for row in rows]
+    table = _table_of(pages)
     if form == "csv":
-        session.out.line(_csv([columns, *cells]))
-    elif rows:
-        session.out.table(columns, cells, {})
-    _note(session, pages[0], span, has_rows=bool(rows))
+        session.out.line(_csv([table.columns, *table.cells]))
+    elif table.cells:
+        session.out.table(table.columns, table.cells, {})
+    _note(session, pages[0], has_rows=bool(table.cells), is_table=form == "table")
 
 
-def _read_pages(session: Session) -> list[AccountPage]:
-    pages: list[AccountPage] = []
+def _read_pages(
+    session: Session, start: datetime | None, end: datetime | None, by: tuple[str, ...]
+) -> list[Report]:
+    pages: list[Report] = []
+    times = [("from", start), ("to", end)]
+    query = [(name, query_time(at)) for name, at in times if at is not None]
+    query.append(("by", ",".join(by)))
     while not pages or len(pages) * PAGE < pages[0].total:
-        query = (("offset", str(len(pages) * PAGE)), ("limit", str(PAGE)))
-        pages.append(decode(session.debug("/debug/accounts", query), AccountPage))
+        page = (("offset", str(len(pages) * PAGE)), ("limit", str(PAGE)))
+        pages.append(decode(session.debug("/debug/report", (*query, *page)), Report))
     return pages
 
 
-def _find_span(session: Session, page: AccountPage, start: str | None, end: str | None) -> Span:
-    """Return the time that is asked for.
-
-    Raises:
-        CommandError: Use is not known for it.
-    """
-    spans = spans_of(page)
-    wanted = (_read_time(session, start, None), _read_time(session, end, page.at))
-    found = next((each for each in spans if (each.start, each.end) == wanted), None)
-    if found is not None:
-        return found
-    known = sorted({query_time(each.start) for each in spans if each.start is not None})
-    where = f"--from and --to may be {' or '.join(known)}, or left out" if known else "leave it out"
-    raise CommandError("what was used between these times is not kept", f"{where}.")
-
-
-def _read_time(session: Session, text: str | None, otherwise: datetime | None) -> datetime | None:
+def _read_time(session: Session, text: str | None) -> datetime | None:
     if text is None:
-        return otherwise
+        return None
     try:
         return read_moment(text, session.clock.now())
     except MomentError as error:
         raise click.UsageError(f"{error}.") from error
 
 
-def _amounts(row: Row, resources: list[str]) -> list[str]:
-    if row.used is None:
-        return [HIDDEN] * len(resources)
-    return [_text(row.used.get(name, Decimal(0))) for name in resources]
+# --- rows ---------------------------------------------------------------------------------------
 
 
-def _text(amount: Decimal) -> str:
-    return f"{amount.normalize():f}"
+class _Table(NamedTuple):
+    """Headings, and the cells of each row."""
+
+    columns: list[str]
+    cells: list[list[str]]
+
+
+class _Column(NamedTuple):
+    """A resource of one kind of numbers: the heading, and the cell of each row."""
+
+    heading: str
+    cells: list[str]
+
+
+def _table_of(pages: Sequence[Report]) -> _Table:
+    """Return the rows of all pages, and below them the sums of those that may not be read."""
+    first, rows = pages[0], [row for page in pages for row in page.items]
+    others = _others_of(first)
+    amounts = [*(row.used for row in rows), *others.values()]
+    found = _columns("", amounts)
+    if first.by == ("quota",):
+        found += _columns("BORROWED-", (row.borrowed for row in rows), len(others))
+        found += _columns("LENT-", (row.lent for row in rows), len(others))
+    if any(row.admitted for row in rows):
+        found += [
+            _Column("WAIT-P50", [_span(row.wait_p50) for row in rows] + [""] * len(others)),
+            _Column("WAIT-P90", [_span(row.wait_p90) for row in rows] + [""] * len(others)),
+        ]
+    if first.source == "record":
+        evictions = [str(row.evictions) for row in rows]
+        found.append(_Column("EVICTIONS", evictions + [""] * len(others)))
+        found += _columns("LOST-", (row.lost for row in rows), len(others))
+    found += _jain_columns(first, rows, len(others))
+    names = [[row.names.get(field, "") for field in first.by] for row in rows]
+    names += [list(each) for each in others]
+    cells = [[*of, *(column.cells[at] for column in found)] for at, of in enumerate(names)]
+    return _Table(
+        [*(field.upper() for field in first.by), *(each.heading for each in found)], cells
+    )
+
+
+def _others_of(page: Report) -> dict[tuple[str, ...], dict[str, str] | None]:
+    """Return the sums of what may not be read, by the names of a row."""
+    sums: dict[tuple[str, ...], Hours | None] = {}
+    for each in page.others:
+        names = tuple(each.quota if field == "quota" else OTHERS for field in page.by)
+        known = sums.setdefault(names, {})
+        if each.used is None or known is None:
+            sums[names] = None
+            continue
+        for resource, amount in each.used.items():
+            known[resource] = known.get(resource, Decimal(0)) + Decimal(amount)
+    return {
+        names: None if used is None else {name: f"{each:f}" for name, each in used.items()}
+        for names, used in sorted(sums.items())
+    }
+
+
+def _columns(
+    before: str, amounts: Iterable[dict[str, str] | None], empty: int = 0
+) -> list[_Column]:
+    """Return a column for each resource; `before`: begins its heading.
+
+    `empty`: so many rows below have no such amounts.
+    """
+    known = list(amounts)
+    resources = sorted({resource for each in known for resource in each or ()})
+    return [
+        _Column(
+            before + resource,
+            [HIDDEN if each is None else each.get(resource, "0") for each in known] + [""] * empty,
+        )
+        for resource in resources
+    ]
+
+
+def _jain_columns(page: Report, rows: Sequence[ReportRow], empty: int) -> list[_Column]:
+    """Return Jain's index of each resource, where a quota or all have several rows."""
+    several = {each.quota: each.index for each in page.jain if each.rows > 1}
+    is_by_quota = "quota" in page.by and len(page.by) > 1
+    of_rows = [several.get(row.names["quota"] if is_by_quota else "", {}) for row in rows]
+    shown = [
+        None if each is None else {name: f"{index:g}" for name, index in each.items()}
+        for each in of_rows
+    ]
+    return [
+        column._replace(cells=["" if cell == "0" else cell for cell in column.cells])
+        for column in _columns("JAIN-", shown, empty)
+    ]
+
+
+def _span(seconds: float | None) -> str:
+    return "" if seconds is None else short_seconds(seconds)
 
 
 def _csv(rows: list[list[str]]) -> str:
@@ -121,26 +204,47 @@ def _csv(rows: list[list[str]]) -> str:
     return text.getvalue().rstrip("\n")
 
 
-def _document(page: AccountPage, span: Span, by: tuple[str, ...], rows: list[Row]) -> Any:  # noqa: ANN401 - a JSON tree
+def _document(pages: Sequence[Report]) -> Any:  # noqa: ANN401 - a JSON tree
+    first = pages[0]
     return {
-        "from": None if span.start is None else query_time(span.start),
-        "to": query_time(span.end),
-        "completeFrom": None if page.complete_from is None else query_time(page.complete_from),
+        "source": first.source,
+        "from": first.from_time,
+        "to": first.to_time,
+        "completeFrom": first.complete_from,
+        "missingSeconds": first.missing_seconds,
         "items": [
-            dict(zip(by, row.names, strict=True))
-            | {
-                "hours": None
-                if row.used is None
-                else {name: _text(amount) for name, amount in sorted(row.used.items())}
+            {
+                **row.names,
+                "hours": row.used,
+                "borrowed": row.borrowed,
+                "lent": row.lent,
+                "admitted": row.admitted,
+                "waitP50": row.wait_p50,
+                "waitP90": row.wait_p90,
+                "evictions": row.evictions,
+                "lost": row.lost,
             }
-            for row in rows
+            for page in pages
+            for row in page.items
+        ],
+        "others": [{"quota": each.quota, "hours": each.used} for each in first.others],
+        "jain": [
+            {"quota": each.quota, "rows": each.rows, "index": each.index} for each in first.jain
         ],
     }
 
 
-def _note(session: Session, page: AccountPage, span: Span, *, has_rows: bool) -> None:
+def _note(session: Session, page: Report, *, has_rows: bool, is_table: bool) -> None:
+    note = session.out.note
     if not has_rows:
-        session.out.note("nothing was used")
+        note("nothing was used")
+    elif is_table:
+        start = page.from_time or page.complete_from or "the beginning"
+        note(f"from {start} to {page.to_time}")
+    if page.note:
+        note(page.note)
     since = page.complete_from
-    if since is not None and (span.start is None or span.start < since):
-        session.out.note(f"use before {query_time(since)} is not complete")
+    if since is not None and (page.from_time is None or page.from_time < since):
+        note(f"use before {since} is not complete")
+    if page.missing_seconds:
+        note(f"{short_seconds(page.missing_seconds)} of this time were not counted")

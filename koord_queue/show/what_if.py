@@ -18,7 +18,7 @@ from koord_queue.answers.what_if import (
     WhatIf,
 )
 from koord_queue.show.paragraphs import BLANK, Line, heading
-from koord_queue.show.words import counted, short
+from koord_queue.show.words import counted, short, short_seconds
 from shared_api.durations import seconds_in_words
 from shared_api.quantity import format_amount
 
@@ -145,14 +145,10 @@ def _is_clear(found: Comparison | None) -> TypeGuard[Comparison]:
 
 def _waits(found: Comparison, horizon: float) -> tuple[str, ...]:
     def show(seconds: float | None) -> str:
-        return f">{_short(horizon)}" if seconds is None else _short(seconds)
+        return f">{short_seconds(horizon)}" if seconds is None else short_seconds(seconds)
 
-    difference = _signed(found.difference.p50, lambda seconds: _short(abs(seconds)))
+    difference = _signed(found.difference.p50, lambda seconds: short_seconds(abs(seconds)))
     return (_spread(found.before, show), _spread(found.after, show), difference)
-
-
-def _short(seconds: float) -> str:
-    return seconds_in_words(seconds).replace(" min", "m").replace(" ", "")
 
 
 def _counts(found: Comparison) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from shared_api.durations import seconds_in_words
 from shared_api.quantity import QuantityError, amount, for_people
 
 MOST_NAMED: Final = 5
@@ -46,3 +47,8 @@ def short(resource: str, *quantities: str) -> tuple[str, ...]:
         return for_people(resource, [amount(resource, each) for each in quantities])
     except QuantityError:
         return quantities
+
+
+def short_seconds(seconds: float) -> str:
+    """Return a span in few characters, such as 5m or 1h."""
+    return seconds_in_words(seconds).replace(" min", "m").replace(" ", "")
