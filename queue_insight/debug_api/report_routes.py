@@ -11,7 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Final, NamedTuple, Protocol
+from typing import Annotated, Final, NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
 from fastapi import FastAPI, Query, Request
@@ -22,9 +22,13 @@ from queue_insight.debug_api.question_budget import QuestionBudget
 from queue_insight.debug_api.question_caller import caller_of
 from queue_insight.debug_api.report_views import (
     FIELDS,
+    OTHER_ROWS,
+    Names,
     ReportHead,
     ReportSums,
     ReportView,
+    largest_rows,
+    resources_of,
 )
 from queue_insight.record.samples import DAY, HOUR
 from queue_insight.record.use_sums import UseBlock, UseKey, UseRow
@@ -43,6 +47,8 @@ from shared_api.question_errors import Code, QuestionError
 from shared_api.resource_list import Amounts, add, subtract
 from shared_api.timestamps import rfc3339
 
+FoundT = TypeVar("FoundT")
+
 PATH: Final = "/debug/report"
 RECORDED: Final = "/debug/recorded-report"
 NAMESPACES: Final = "/debug/recorded-report/namespaces"
@@ -53,7 +59,7 @@ USUAL_SECONDS: Final = 30 * DAY
 MAX_ROWS: Final = 3_000_000
 """Rows of blocks that one report reads: some five seconds. 10,000 accounts have 300,000 in 30 days,
 and as many again in each day that is read by hours."""
-MAX_KEPT: Final = 4
+MAX_KEPT: Final = 8
 KEPT_SECONDS: Final = 60.0
 """How many reports are kept for their next pages, and for how long."""
 
@@ -131,6 +137,37 @@ class FoundSums(NamedTuple):
     reach: UseReach
 
 
+class Steps(NamedTuple):
+    """How the use of the largest rows is divided.
+
+    Attributes:
+        seconds: How long each step is.
+        resource: Of which resource; if nobody used it, the first in the order of `resources_of`.
+        most: How many rows have numbers of their own.
+    """
+
+    seconds: int
+    resource: str
+    most: int
+
+
+class Divided(NamedTuple):
+    """A report, and the use of a resource in steps of time.
+
+    Attributes:
+        found: The report.
+        resources: Those that were used, in the order of `resources_of`.
+        resource: The one that is divided; "": nothing was used.
+        used: By the names of the largest rows, the largest first, and by `()` of all others
+            together: what was used in each step, in base units times seconds.
+    """
+
+    found: FoundSums
+    resources: list[str]
+    resource: str
+    used: dict[Names, list[int]]
+
+
 class Reports:
     """Makes reports of the record; callable from any thread.
 
@@ -153,7 +190,7 @@ class Reports:
         self._clock = clock
         self._budget = budget
         self._lock = threading.Lock()  # guards what is kept
-        self._kept: OrderedDict[ReportQuestion, tuple[float, FoundSums]] = OrderedDict()
+        self._kept: OrderedDict[object, tuple[float, object]] = OrderedDict()
 
     @property
     def is_recorded(self) -> bool:
@@ -199,7 +236,10 @@ class Reports:
             QuestionError: As `sums`.
             NoStateError: The record cannot be read.
         """
-        found = self.sums(question, caller)
+        return self.view(self.sums(question, caller), question.offset, question.limit)
+
+    def view(self, found: FoundSums, offset: int, limit: int) -> ReportView:
+        """Return a page of a report that was added up."""
         reach = found.reach
         head = ReportHead(
             leader=self.is_leader(),
@@ -210,7 +250,7 @@ class Reports:
             complete_from=reach.complete_from,
             missing_seconds=reach.missing_seconds,
         )
-        return found.sums.view(head, question.offset, question.limit)
+        return found.sums.view(head, offset, limit)
 
     def sums(self, question: ReportQuestion, caller: str) -> FoundSums:
         """Return the sums of a report; they are kept for its next pages, and not to be changed.
@@ -220,24 +260,54 @@ class Reports:
                 caller has had its share of computing.
             NoStateError: The record cannot be read.
         """
-        key = msgspec.structs.replace(
-            question,
-            start=question.start // HOUR,
-            end=-(-question.end // HOUR),
-            offset=0,
-            limit=0,
-        )
+        return self._once(_key_of(question), caller, lambda: self._add_up(question))
+
+    def divide(self, question: ReportQuestion, steps: Steps, caller: str) -> Divided:
+        """Return the sums of a report, and those of its largest rows by time; see `sums`.
+
+        Raises:
+            QuestionError: As `sums`.
+            NoStateError: The record cannot be read.
+        """
+        found = self.sums(question, caller)
+        key = (_key_of(question), steps)
+        return self._once(key, caller, lambda: self._divide(question, steps, found))
+
+    def _once(self, key: object, caller: str, build: Callable[[], FoundT]) -> FoundT:
+        """Return what was built for a key lately, or what is built now."""
         with self._lock:
             at, kept = self._kept.get(key, (0.0, None))
             if kept is not None and self._clock.monotonic() - at < KEPT_SECONDS:
-                return kept
+                return cast("FoundT", kept)
         with self._budget.spend(caller):
-            found = self._add_up(question)
+            found = build()
         with self._lock:
             self._kept[key] = (self._clock.monotonic(), found)
+            self._kept.move_to_end(key)
             while len(self._kept) > MAX_KEPT:
                 self._kept.popitem(last=False)
         return found
+
+    def _divide(self, question: ReportQuestion, steps: Steps, found: FoundSums) -> Divided:
+        sums = found.sums
+        resources = resources_of(sums.rows.values())
+        resource = steps.resource if steps.resource in resources else next(iter(resources), "")
+        count = -(-(question.end - question.start) // steps.seconds)
+        used = {
+            names: [0] * count
+            for names in (*largest_rows(sums.rows, resource, steps.most), OTHER_ROWS)
+        }
+        others, readable = used[OTHER_ROWS], sums.readable
+
+        def take(block: TimedBlock) -> None:
+            step = (block.begin - question.start) // steps.seconds
+            for row in block.block.rows:
+                amount = row.used.get(resource, 0)
+                if amount and (readable is None or row.key.namespace in readable):
+                    used.get(sums.names_of(row.key), others)[step] += amount
+
+        self.visit(question.start, question.end, take)
+        return Divided(found, resources, resource, used)
 
     def _add_up(self, question: ReportQuestion) -> FoundSums:
         readable = None if question.readable is None else frozenset(question.readable)
@@ -248,6 +318,12 @@ class Reports:
             lambda each: sums.add(each.block, is_over=each.begin + each.seconds <= this_hour),
         )
         return FoundSums(sums, reach)
+
+
+def _key_of(question: ReportQuestion) -> ReportQuestion:
+    """Return what is the same for all pages of a report, and for an hour."""
+    hours = question.start // HOUR, -(-question.end // HOUR)
+    return msgspec.structs.replace(question, start=hours[0], end=hours[1], offset=0, limit=0)
 
 
 class ReportApi:

@@ -37,6 +37,12 @@ DIGITS: Final = 3
 Names = tuple[str, ...]
 """The values of the fields that a report is added up by."""
 
+OTHER_ROWS: Final[Names] = ()
+"""Names that no row has: in place of those of all rows but some."""
+
+PLENTY: Final = ("cpu", "memory", "ephemeral-storage", "pods")
+"""Resources that are seldom what everybody waits for; devices come before them."""
+
 Readable = AbstractSet[str] | None
 """The namespaces whose units a reader may read; None: all."""
 
@@ -125,6 +131,10 @@ class ReportHead(NamedTuple):
 class ReportSums:
     """Adds up blocks of use.
 
+    Attributes:
+        rows: The sums of rows that may be read.
+        readable: The namespaces that the reader may read; None: all.
+
     Args:
         by: Fields of a `UseKey`.
         readable: The namespaces that the reader may read.
@@ -132,9 +142,9 @@ class ReportSums:
 
     def __init__(self, by: tuple[str, ...], readable: Readable) -> None:
         self.rows: dict[Names, UseRow] = {}
+        self.readable = readable
         self._by = by
         self._at = tuple(FIELDS.index(field) for field in by)
-        self._readable = readable
         self._hidden: dict[str, Amounts | None] = {}
         self._quotas: dict[str, QuotaUse] = {}
 
@@ -146,7 +156,7 @@ class ReportSums:
             is_over: Whether the hour is over. In one that is not, what the reader may not read is
                 left out: soon after, the difference would be that of a minute.
         """
-        readable, rows, names_of = self._readable, self.rows, self.names_of
+        readable, rows, names_of = self.readable, self.rows, self.names_of
         hidden: dict[str, Amounts] = {}
         for row in block.rows:
             key = row.key
@@ -175,7 +185,7 @@ class ReportSums:
             add_amounts(known, amounts)
 
     def _may_sum(self, namespaces: Iterable[str]) -> bool:
-        readable = self._readable
+        readable = self.readable
         return readable is None or may_sum(each for each in namespaces if each not in readable)
 
     # --- views --------------------------------------------------------------------------------
@@ -226,7 +236,7 @@ class ReportSums:
 
     def _may_see(self, sets: NamespaceSets | None) -> bool:
         """Return whether no sum over these sets would tell about one or two hidden namespaces."""
-        return self._readable is None or (sets is not None and all(map(self._may_sum, sets)))
+        return self.readable is None or (sets is not None and all(map(self._may_sum, sets)))
 
     def _view_jain(self) -> list[JainView]:
         is_by_quota = "quota" in self._by and len(self._by) > 1
@@ -277,6 +287,13 @@ def largest_rows(rows: Mapping[Names, UseRow], resource: str, most: int) -> list
     """Return the names of the rows that used most of a resource, the largest first."""
     used = [(-row.used.get(resource, 0), names) for names, row in rows.items()]
     return [names for _, names in sorted(used)[:most]]
+
+
+def resources_of(rows: Iterable[UseRow]) -> list[str]:
+    """Return the resources that were used, those that are mostly scarce first."""
+    found = {name for row in rows for name in row.used}
+    ranks = {name: rank for rank, name in enumerate(PLENTY, 1)}
+    return sorted(found, key=lambda name: (ranks.get(name, 0), name))
 
 
 def _time(second: int) -> str:

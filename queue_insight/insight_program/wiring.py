@@ -284,6 +284,7 @@ class Insight:
             dashboards=flags.dashboards,
             ended_jobs=self._ended_jobs,
             last_run=self._last_run,
+            reports=self._reports,
         )
         page = open_page(self._program, flags, sources, self._api_connections)
         return page, [self._program.spawn("page", page.step, unblock=page.end)]

@@ -18,6 +18,7 @@
 | /page/quotas/{name} | a quota |
 | /page/names | what the form of what-if questions offers |
 | /page/over-time | what the whole, a queue or a quota had over time |
+| /page/report, /page/report.csv | who used how much over a time |
 | POST /page/what-if | what edits would change |
 
 Every visitor who is identified may ask all of them but the last, which takes the right that the
@@ -78,6 +79,13 @@ from queue_insight.page.queue_view import (
     show_units,
 )
 from queue_insight.page.quota_view import QuotaPage, show_quota
+from queue_insight.page.report import (
+    AskedUse,
+    UseQuery,
+    UseReport,
+    encode_use_report,
+    show_use_report,
+)
 from queue_insight.page.sessions import Sessions
 from queue_insight.page.shared_answers import SharedAnswers, T
 from queue_insight.page.sources import EngineAtTime, PageSources
@@ -112,6 +120,7 @@ MAX_ROWS: Final = 100_000
 """Rows of a table: some 15 MB."""
 CSV: Final = "text/csv"
 JOBS: Final = "/page/jobs"
+REPORT: Final = "/page/report"
 TABLE: Final = "/page/queues/{name}.csv"
 BUSY: Final = HTTPStatus.TOO_MANY_REQUESTS.value
 MAX_QUEUES: Final = 4
@@ -335,6 +344,16 @@ class Pages:
 
         return self._encode(visitor, None, "over-time", build)
 
+    def report(self, visitor: Visitor, query: UseQuery) -> Response:
+        """Who used how much over a time."""
+        return self._encode(
+            visitor, None, "report", lambda: show_use_report(self._sources, query, visitor)
+        )
+
+    def report_table(self, visitor: Visitor, query: UseQuery) -> str:
+        """Who used how much over a time, as CSV."""
+        return encode_use_report(self._sources, query, visitor)
+
     def table(self, visitor: Visitor, name: str, query: UnitQuery, at: At) -> str:
         """Units of a queue, as CSV."""
         known = self.states.at(at)
@@ -434,6 +453,7 @@ def build_page_api(sources: PageSources, login: Login | None, metrics: PageMetri
     _add_unqueued(app, pages, visitors, turns)
     _add_jobs(app, JobAnswers(sources, pages.states), visitors, turns)
     _add_over_time(app, pages, visitors, turns)
+    _add_report(app, pages, visitors, turns)
     _add_what_if(app, pages, visitors, turns)
     if login is not None:
         add_api_answers(app, sources, login.transport, visitors.identify, _caller_key)
@@ -538,6 +558,19 @@ def _add_over_time(app: FastAPI, pages: Pages, visitors: Visitors, turns: Answer
 
     over_time.__annotations__["visitor"] = Annotated[Visitor, Depends(visitors.identify)]
     _add_route(app, "/page/over-time", turns.in_turn(over_time, _caller_key), OverTime)
+
+
+def _add_report(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerTurns) -> None:
+    def report(visitor: Visitor, query: AskedUse) -> Response:
+        return pages.report(visitor, query)
+
+    def table(visitor: Visitor, query: AskedUse) -> Response:
+        return Response(pages.report_table(visitor, query), media_type=CSV)
+
+    for each in (report, table):
+        each.__annotations__["visitor"] = Annotated[Visitor, Depends(visitors.identify)]
+    _add_route(app, REPORT, turns.in_turn(report, _caller_key), UseReport)
+    _add_table(app, f"{REPORT}.csv", turns.in_turn(table, _caller_key))
 
 
 def _add_what_if(app: FastAPI, pages: Pages, visitors: Visitors, turns: AnswerTurns) -> None:

@@ -26,10 +26,12 @@ _ANSWERS: Final = {
     "jobs": "jobs",
     "jobs.csv": "table",
     "over-time": "over-time",
+    "report": "report",
+    "report.csv": "table",
     "names": "names",
 }
 _WINDOW: Final = frozenset(
-    {"", "jobs", "queues", "units", "quotas", "over-time", "what-if", "login"}
+    {"", "jobs", "queues", "units", "quotas", "over-time", "report", "what-if", "login"}
 )
 _PARTS_OF_UNIT: Final = {
     "changes": "changes",

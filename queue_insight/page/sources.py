@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 from queue_insight.debug_api.forecast_routes import Forecasts
 from queue_insight.debug_api.insight_views import InsightView, LogView
 from queue_insight.debug_api.question_budget import QuestionBudget
+from queue_insight.debug_api.report_routes import Reports
 from queue_insight.debug_api.what_if_routes import WhatIfQuestion, WhatIfView
 from queue_insight.insight.finished_run import FinishedRun
 from queue_insight.page.ended_jobs import EndedJobs
@@ -66,6 +67,7 @@ class PageSources(NamedTuple):
         ended_jobs: The jobs that have ended; None: they are not known.
         last_run: Returns the last recorded run of a unit (`namespace/name`) that has ended; None:
             there is none.
+        reports: Makes reports of who used how much; None: nothing is recorded.
     """
 
     at: Callable[[datetime | None], EngineAtTime]
@@ -82,3 +84,4 @@ class PageSources(NamedTuple):
     dashboards: str = ""
     ended_jobs: EndedJobs | None = None
     last_run: Callable[[str], FinishedRun | None] = lambda _: None
+    reports: Reports | None = None

@@ -35,6 +35,7 @@ VIEWS: Final = (
     "/queues/{name}/over-time",
     "/quotas/{name}/over-time",
     "/jobs",
+    "/report",
 )
 """Paths of views: the window reads its own path."""
 

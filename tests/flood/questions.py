@@ -164,6 +164,8 @@ def _page(asked: Asked) -> Iterator[Question]:
         "/page/jobs.csv",
         "/page/over-time?range=7d",
         f"/page/over-time?range=7d&queue={CROWD}",
+        "/page/report?range=30d",
+        "/page/report.csv?range=30d&by=quota",
         unit,
         f"{unit}/changes",
         f"{unit}/pods",

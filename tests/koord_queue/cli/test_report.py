@@ -68,7 +68,7 @@ def test_rows_have_hours_evictions_and_where_there_are_any_waits_and_losses() ->
             "LOST-cpu",
             "JAIN-cpu",
         ],
-        ["ann", "10", "0.5", "1m", "1h", "1", "0.25", "0.8"],
+        ["ann", "10", "0.5", "1m2s", "1h", "1", "0.25", "0.8"],
         ["bob", "10", "0.5", "-", "-", "0", "0", "0.8"],
     ]
     assert notes == f"note: from {THIS} to {AT}\n"

@@ -16,6 +16,7 @@ from queue_insight.debug_api.explanations import Explanations
 from queue_insight.debug_api.forecast_routes import Forecasts, forecast_scope
 from queue_insight.debug_api.insight_views import InsightView, LogEntryView, LogView, RecordView
 from queue_insight.debug_api.question_budget import QuestionBudget
+from queue_insight.debug_api.report_routes import Reports, UseRecord
 from queue_insight.debug_api.what_if_routes import WhatIfAnswers
 from queue_insight.forecast.all_units import Settings
 from queue_insight.forecast.model_loading import load_run_time_model
@@ -57,6 +58,7 @@ class PageWorld:
         registry: The metrics of the last server.
         samples: What there was over time; None: nothing is recorded.
         dashboards: The address of dashboards.
+        use: What is recorded of accounts; None: nothing.
     """
 
     def __init__(self, shared: SharedEngine, clock: VirtualClock, least_runs: int = 0) -> None:
@@ -73,6 +75,7 @@ class PageWorld:
         self.registry = CollectorRegistry()
         self.samples: ReadSamples | None = None
         self.dashboards = ""
+        self.use: UseRecord | None = None
         model = load_run_time_model()
         now = clock.now()
         got = forecast_scope(shared, Explanations(shared, clock.now), least_runs)
@@ -97,6 +100,9 @@ class PageWorld:
             samples=self.samples,
             dashboards=self.dashboards,
             ended_jobs=self.ended,
+            reports=Reports(
+                self.use, lambda: True, self.clock, QuestionBudget(SystemClock(), share=1000.0)
+            ),
         )
 
     def _state(self) -> State:

@@ -3,7 +3,7 @@
 // A map of the modules:
 //   main        the frame; router: addresses and links
 //   api         questions to the server; live: news of what has changed; keys: of the keyboard
-//   overview, jobs, queue, unit, quota, over_time, what_if, login: the views, one each
+//   overview, jobs, queue, unit, quota, over_time, report, what_if, login: the views, one each
 //   gone_unit, unit_changes, unit_objects, unit_timeline: parts of the view of a unit
 //   on_demand   parts that are asked for when they are opened
 //   parts       small pieces of several views; table: the long list; quota_bars, chart,
@@ -21,6 +21,7 @@ import { Overview } from "./overview.js";
 import { Problem, WayBack } from "./parts.js";
 import { Queue, Unqueued } from "./queue.js";
 import { Quota } from "./quota.js";
+import { Report } from "./report.js";
 import { Link, go, pathTo, place, segmentsOf, setQuery } from "./router.js";
 import { Unit } from "./unit.js";
 import { WhatIf } from "./what_if.js";
@@ -63,6 +64,7 @@ const VIEWS = [
     view: (name) => html`<${OverTime} key=${`quota ${name}`} quota=${name} />`,
     past: "refused",
   },
+  { pattern: ["report"], title: () => "Report", view: () => html`<${Report} />`, past: "refused" },
   {
     pattern: ["what-if"],
     title: () => "What if?",
@@ -133,6 +135,7 @@ function Frame() {
           <${NavLink} to=${pathTo()} here=${path === "/"}>Overview<//>
           <${NavLink} to=${pathTo("jobs")} here=${path === "/jobs"}>Jobs<//>
           <${NavLink} to="/over-time" here=${path.endsWith("/over-time")}>Over time<//>
+          <${NavLink} to="/report" here=${path === "/report"}>Report<//>
           ${known.whatIf && html`<${NavLink} to="/what-if" here=${path === "/what-if"}>What if?<//>`}
         </nav>
         <${Standing} />
