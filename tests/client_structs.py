@@ -31,7 +31,7 @@ MODULES: Final = {
     "what_if": ("What follows from edits.", ("WhatIfView",)),
     "current_unit": ("Where a unit stands.", ("UnitView",)),
     "queues": ("Where queues stand.", ("QueueView",)),
-    "quotas": ("Quotas with their numbers.", ("QuotaTreePage",)),
+    "quotas": ("Quotas with their numbers.", ("QuotaTreePage", "UserLimitPage")),
     "log": ("What was decided.", ("LogView",)),
     "report": ("Who used how much over a time.", ("ReportView",)),
     "jobs": ("Whether a job is managed, as the controllers answer.", ("JobAnswer",)),

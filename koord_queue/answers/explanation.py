@@ -109,13 +109,14 @@ class Admitted(Answer, frozen=True):
 
 
 class Patch(Answer, frozen=True):
-    """A JSON merge patch of one object."""
+    """A JSON merge patch of one object, or with `operations` a JSON patch, and `patch` is empty."""
 
     api_version: str = ""
     kind: str = ""
     namespace: str = ""
     name: str = ""
     patch: dict[str, Any] = {}
+    operations: tuple[dict[str, Any], ...] = ()
 
 
 class Change(Answer, frozen=True):

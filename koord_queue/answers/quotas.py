@@ -41,3 +41,36 @@ class QuotaTreePage(Answer, frozen=True):
     leader: bool = False
     items: tuple[Quota, ...] = ()
     problems: tuple[str, ...] = ()
+
+
+class UserLimit(Answer, frozen=True):
+    """What one user, or the members of a group, have in a quota and below it.
+
+    `name` is `*` for all groups that no entry names, together. `max` has what is limited, `used`
+    the same resources; `max_running` is null where the number of admitted units is not limited.
+    `entry` is the place in the `userLimits` of the QuotaPolicy `policy`, from 0.
+    """
+
+    quota: str = ""
+    is_group: bool = False
+    name: str = ""
+    policy: str = ""
+    entry: int = 0
+    max: dict[str, str] = {}
+    used: dict[str, str] = {}
+    max_running: int | None = None
+    running: int = 0
+
+
+class UserLimitPage(Answer, frozen=True):
+    """Who has how much of what is limited, by quota; who has nothing is in no row.
+
+    `others` counts those that the caller may not read.
+    """
+
+    leader: bool = False
+    total: int = 0
+    offset: int = 0
+    limit: int = 0
+    items: tuple[UserLimit, ...] = ()
+    others: int = 0

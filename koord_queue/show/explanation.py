@@ -171,7 +171,8 @@ def patch_command(patch: Patch) -> str:
     kind = f"{patch.kind.lower()}.{group}" if slash else patch.kind.lower()
     words = ["kubectl", "patch", kind, patch.name]
     words += ["--namespace", patch.namespace] if patch.namespace else []
-    words += ["--type", "merge", "--patch", json.dumps(patch.patch)]
+    how, what = ("json", patch.operations) if patch.operations else ("merge", patch.patch)
+    words += ["--type", how, "--patch", json.dumps(what)]
     return shlex.join(words)
 
 

@@ -125,13 +125,14 @@ class AdmittedView(View):
 
 
 class PatchView(View):
-    """A JSON merge patch of one object."""
+    """A JSON merge patch of one object, or with `operations` a JSON patch, and `patch` is empty."""
 
     api_version: str = _of_patch(lambda each: each.api_version)
     kind: str = _of_patch(lambda each: each.kind)
     namespace: str = _of_patch(lambda each: each.namespace)
     name: str = _of_patch(lambda each: each.name)
     patch: dict[str, Any] = _of_patch(lambda each: each.patch)
+    operations: list[dict[str, Any]] = _of_patch(lambda each: list(each.operations))
 
 
 class ChangeView(View):

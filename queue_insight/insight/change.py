@@ -22,6 +22,8 @@ class ChangeKind(StrEnum):
     """The max of one quota is raised; of a ResourceQuota, `hard`."""
     QUOTA_MIN = "quotaMin"
     """The min of one quota is raised."""
+    USER_LIMIT = "userLimit"
+    """What a user or a group may have in a quota is raised, in its QuotaPolicy."""
     SEVERAL = "several"
     """Several changes, none of which is enough alone."""
     NODES = "nodes"
@@ -55,13 +57,17 @@ class ChangeKind(StrEnum):
 
 
 class Patch(msgspec.Struct, frozen=True, kw_only=True):
-    """A JSON merge patch of one object."""
+    """A JSON merge patch of one object, or, for a part of a list, the operations of a JSON patch.
+
+    A merge patch would replace the whole list, and tell what else is in it.
+    """
 
     api_version: str
     kind: str
     namespace: str
     name: str
     patch: dict[str, Any]
+    operations: tuple[dict[str, Any], ...] = ()
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,8 +148,12 @@ def merge_patches(patches: Iterable[Patch]) -> tuple[Patch, ...]:
     for each in patches:
         place = (each.api_version, each.kind, each.namespace, each.name)
         known = merged.get(place)
-        patch = each.patch if known is None else _merged(known.patch, each.patch)
-        merged[place] = replace(each, patch=patch)
+        if known is None:
+            merged[place] = each
+            continue
+        patch = _merged(known.patch, each.patch)
+        operations = (*known.operations, *each.operations)
+        merged[place] = replace(each, patch=patch, operations=operations)
     return tuple(merged.values())
 
 

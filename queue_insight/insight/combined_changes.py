@@ -22,7 +22,9 @@ from queue_insight.insight.raise_search import (
     read_limits,
 )
 
-_LIMITS: Final = frozenset({ChangeKind.QUOTA_MAX, ChangeKind.QUOTA_MIN, ChangeKind.NODES})
+_LIMITS: Final = frozenset(
+    {ChangeKind.QUOTA_MAX, ChangeKind.QUOTA_MIN, ChangeKind.USER_LIMIT, ChangeKind.NODES}
+)
 
 
 def find_combined_change(question: Question, found: Sequence[Change]) -> Change | None:

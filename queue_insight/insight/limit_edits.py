@@ -15,6 +15,14 @@ from msgspec.structs import replace
 
 from queue_insight.insight.change import ChangeKind, Patch, merge_patches, patch_of
 from queue_insight.insight.trials import Edit
+from queue_insight.insight.user_limit_edits import (
+    UserLimitPlace,
+    find_place,
+    left_at,
+    name_more,
+    name_place,
+    raise_entry,
+)
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine.cluster_objects import ClusterObjects
 from queue_scheduler.engine.engine import Engine
@@ -27,6 +35,7 @@ from shared_api.objects.elastic_quota_tree import ElasticQuotaTree, ElasticQuota
 from shared_api.objects.meta import Uid
 from shared_api.objects.node import Node
 from shared_api.objects.pod import QuantityText, ResourceQuantities
+from shared_api.objects.quota_policy import QuotaPolicy
 from shared_api.objects.resource_quota import ResourceQuota
 from shared_api.quantity import QuantityError, Rounding, amount_for_people, format_amount
 from shared_api.quantity import amount as amount_of
@@ -52,12 +61,14 @@ so do more nodes."""
 
 
 class Limit(NamedTuple):
-    """One limit of one object: the max or min of a quota, or the nodes."""
+    """One limit of one object: the max or min of a quota, what a user may have, or the nodes."""
 
     kind: ChangeKind
     quota: str = ""
     namespace: str = ""
     """That of the quota's object, if there are several of its name."""
+    place: UserLimitPlace | None = None
+    """Where it stands, if it is that of a user or group."""
 
 
 Raises: TypeAlias = dict[Limit, Amounts]
@@ -97,21 +108,23 @@ class _Edited(NamedTuple):
     patch: Patch | None
 
 
-def find_limits(info: QueueUnitInfo, refusals: Iterable[Refusal]) -> Raises:
+def find_limits(engine: Engine, info: QueueUnitInfo, refusals: Iterable[Refusal]) -> Raises:
     """Return the limits that keep a unit from starting, each with what is missing."""
     found: Raises = {}
     for refusal in refusals:
         if not refusal.resource:
             continue
         missing = {refusal.resource: refusal.missing or refusal.requested or 1}
-        for limit in _limits_of(info, refusal):
+        for limit in _limits_of(engine, info, refusal):
             found[limit] = maximum(found.get(limit, {}), missing)
     return found
 
 
-def _limits_of(info: QueueUnitInfo, refusal: Refusal) -> list[Limit]:
+def _limits_of(engine: Engine, info: QueueUnitInfo, refusal: Refusal) -> list[Limit]:
     kind, namespace = refusal.kind, refusal.quota_namespace
     limits = []
+    if place := find_place(engine, info, refusal):
+        limits.append(Limit(ChangeKind.USER_LIMIT, refusal.quota, place=place))
     if kind in _MAX:
         limits.append(Limit(ChangeKind.QUOTA_MAX, refusal.quota, namespace))
     if kind in _MIN:
@@ -147,7 +160,33 @@ def raise_limits(engine: Engine, raises: Raises) -> Raised | None:
                 most = limit._replace(kind=ChangeKind.QUOTA_MAX)
                 wanted[most] = maximum(wanted.get(most, {}), above)
     edits = tuple(partial(Engine.on_quota, quota=thing) for thing in things.values())
+    policies: dict[str, QuotaPolicy] = {}
+    for limit in [each for each in wanted if each.place is not None]:
+        raised = _raise_user(engine, policies, limit, wanted[limit])
+        if raised is None:
+            return None
+        values[limit], patch = raised
+        patches.append(patch)
+    edits += tuple(partial(Engine.on_quota_policy, policy=each) for each in policies.values())
     return Raised(edits, {each: wanted[each] for each in values}, values, merge_patches(patches))
+
+
+def _raise_user(
+    engine: Engine, policies: dict[str, QuotaPolicy], limit: Limit, more: Amounts
+) -> tuple[str, Patch] | None:
+    """Put the policy of a limit with more room into `policies`; return the values and the patch.
+
+    None: its limits are not those of its spec, which cannot be read.
+    """
+    place = limit.place
+    stated = None if place is None else engine.policies.find(place.policy)
+    if place is None or stated is None or stated.problem:
+        return None
+    raised = raise_entry(policies.get(place.policy, stated.api_object), place, more)
+    if raised is None:
+        return None
+    policies[place.policy], values, patch = raised
+    return values, patch
 
 
 def _raise_in(objects: ClusterObjects, limit: Limit, more: Amounts) -> _Edited | None:
@@ -185,7 +224,9 @@ def _above_max(thing: _Limiting, limit: Limit) -> Amounts:
 
 
 def name_limit(limit: Limit) -> str:
-    """Return a limit of a quota in words."""
+    """Return a limit of a quota, or of a user in it, in words."""
+    if limit.place is not None:
+        return name_place(limit.place)
     which = f"{limit.namespace}/{limit.quota}" if limit.namespace else limit.quota
     return f"the {'max' if limit.kind is ChangeKind.QUOTA_MAX else 'min'} of quota {which}"
 
@@ -193,15 +234,19 @@ def name_limit(limit: Limit) -> str:
 def name_raise(raised: Raised, limit: Limit) -> str:
     """Return by how much a limit is raised, and to what, in words."""
     more = raised.raises[limit]
+    if limit.place is not None:
+        return name_more(limit.place, more, raised.values[limit])
     amounts = ", ".join(f"{_shown(key, more[key])} of {key}" for key in sorted(more))
     return f"{name_limit(limit)} by {amounts}, to {raised.values[limit]}"
 
 
 def left_under(engine: Engine, limit: Limit, resource: str) -> int:
-    """Return how much is left under a quota's max; 0 if it is not known, or the limit is another.
+    """Return how much is left under a max, or of a user's limit; 0 if it is not known, or a min.
 
     With a rate above 1 the max is compared times the rate: what is left there is less here.
     """
+    if limit.place is not None:
+        return left_at(engine, limit.place, resource)
     if limit.kind is not ChangeKind.QUOTA_MAX:
         return 0
     for plugin in quota_plugins(engine.plugins):

@@ -30,6 +30,11 @@ MAX_STEPS: Final = 20
 """Raises until the unit starts; each starts more units, which the decisions bound."""
 SLOW_STEPS: Final = 2
 """Each later raise is twice the one before: many units may be ahead."""
+_NODES_FIRST: Final = (
+    *(ChangeKind.NODES, ChangeKind.QUOTA_MIN, ChangeKind.QUOTA_MAX),
+    ChangeKind.USER_LIMIT,
+)
+"""Which raises are dropped first, if another one makes up for them."""
 RESERVE: Final = 50
 """Trials that a bisection leaves for other changes."""
 
@@ -63,7 +68,7 @@ def read_limits(question: Question, engine: Engine) -> Raises:
     """Return the limits that refuse the unit, or the one that it waits behind."""
     deciding = find_deciding(engine, question.key, question.trials.wall)
     info = None if deciding is None else deciding.record.info
-    return {} if deciding is None or info is None else find_limits(info, deciding.blockers)
+    return {} if deciding is None or info is None else find_limits(engine, info, deciding.blockers)
 
 
 def find_raises(
@@ -141,8 +146,7 @@ def _drop_needless(question: Question, best: SufficientRaises) -> SufficientRais
     """Return the raises without limits that another one makes up for; nodes are dropped first."""
     if len(best.raises) == 1 and not best.base:
         return best
-    kinds = [ChangeKind.NODES, ChangeKind.QUOTA_MIN, ChangeKind.QUOTA_MAX]
-    for limit in sorted(best.raises, key=lambda each: kinds.index(each.kind)):
+    for limit in sorted(best.raises, key=lambda each: _NODES_FIRST.index(each.kind)):
         fewer = {each: more for each, more in best.raises.items() if each != limit}
         best = _better(question, best, fewer)
     return best

@@ -19,6 +19,7 @@ from queue_scheduler.cache.known_units import units_by_key
 from queue_scheduler.cache.unit_state import PENDING, CachedUnit
 from queue_scheduler.cycles.engine_reader import OwnEngine
 from queue_scheduler.debug_api import views
+from queue_scheduler.debug_api.limit_views import LimitUse, find_limit_uses
 from queue_scheduler.debug_api.snapshots import Snapshots
 from queue_scheduler.engine.engine import Engine
 from shared_api.unit_problems import Ready
@@ -61,6 +62,7 @@ class KnownState(msgspec.Struct, frozen=True):
         policy_problems: Why QuotaPolicies do not count as they say, as text.
         waiting: The pending units, by queue and namespace.
         users: The namespaces whose units are in its amounts, by quota.
+        limit_uses: What users and groups have in quotas that limit them.
         to_act: The units that wait until a user acts, by reason.
         not_running: The admitted units whose pods do not run, with what is said of that.
         unqueued: The pending units that stand in no queue, by key.
@@ -76,6 +78,7 @@ class KnownState(msgspec.Struct, frozen=True):
     policy_problems: tuple[str, ...]
     waiting: dict[str, dict[str, Waiting]]
     users: dict[str, Users]
+    limit_uses: tuple[LimitUse, ...]
     to_act: tuple[UnitGroup, ...]
     not_running: tuple[tuple[str, Ready], ...]
     unqueued: tuple[str, ...]
@@ -159,6 +162,7 @@ def read_state(state: EngineAtTime, number: int) -> KnownState:
         policy_problems=tuple(views.policy_problems(engine)),
         waiting=waiting,
         users=users,
+        limit_uses=tuple(find_limit_uses(engine)),
         to_act=find_units_to_act_on(engine),
         not_running=find_pods_not_running(engine),
         unqueued=find_unqueued(engine),

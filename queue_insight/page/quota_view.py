@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from typing import Final
 
 from queue_insight.page.hidden_sums import QuotaNode, show_trees
 from queue_insight.page.known_state import KnownState
 from queue_insight.page.visitors import Visitor
+from queue_scheduler.debug_api.limit_views import UserLimitView, namespaces_of, view_user_limit
 from shared_api.debug_api.views import View
 from shared_api.question_errors import Code, QuestionError
 
+MAX_USER_LIMITS: Final = 100
+"""Of one answer; `/debug/user-limits` has pages of them."""
+
 
 class QuotaPage(View):
-    """One quota, those above it from the root on, and those right below it."""
+    """One quota, those above it from the root on, and those right below it.
+
+    `user_limits`: what users and groups have in it, where that is limited; at most
+    `MAX_USER_LIMITS` of those that the visitor may read. `other_user_limits` counts the others.
+    """
 
     leader: bool
     state_at: datetime
     quota: QuotaNode
     parents: list[QuotaNode]
     children: list[QuotaNode]
+    user_limits: list[UserLimitView]
+    other_user_limits: int
 
 
 def show_quota(state: KnownState, name: str, visitor: Visitor) -> QuotaPage:
@@ -38,12 +49,17 @@ def show_quota(state: KnownState, name: str, visitor: Visitor) -> QuotaPage:
     if path is None:
         raise QuestionError(Code.NOT_FOUND, f"quota {name!r} is unknown")
     *parents, quota = path
+    of_quota = [each for each in state.limit_uses if each.counted.quota == name]
+    readable = {each for each in namespaces_of(of_quota) if visitor.may_read(each)}
+    shown = [each for each in of_quota if visitor.reads_all or each.is_readable(readable)]
     return QuotaPage(
         leader=state.leader,
         state_at=state.state_at,
         quota=_alone(quota),
         parents=[_alone(each) for each in parents],
         children=[_alone(each) for each in quota.children],
+        user_limits=[view_user_limit(each) for each in shown[:MAX_USER_LIMITS]],
+        other_user_limits=len(of_quota) - len(shown[:MAX_USER_LIMITS]),
     )
 
 

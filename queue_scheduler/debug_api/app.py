@@ -8,6 +8,7 @@
 | /debug/queueunits/{namespace}/{name} | one unit |
 | /debug/quotas | the quota trees: min, max, runtime, used, charged, demand |
 | /debug/accounts | who has used how much |
+| /debug/user-limits | what users and groups have, where that is limited |
 | /apis/v1/queue, /apis/v1/userquota | upstream's paths, with content |
 | /debug/plugins/{plugin}/... | routes that plugins add |
 | /openapi.json | the contract of all but the plugins' |
@@ -27,7 +28,8 @@ from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.account_views import AccountPage
 from queue_scheduler.debug_api.additions import Additions, NoAdditions
 from queue_scheduler.debug_api.hiding import hide
-from queue_scheduler.debug_api.parameters import DEFAULT_PAGE, At, Limit, Name, Offset
+from queue_scheduler.debug_api.limit_views import UserLimitPage
+from queue_scheduler.debug_api.parameters import DEFAULT_PAGE, At, Limit, Name, Offset, QuotaName
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from shared_api.debug_api.access import may_read_for
 from shared_api.debug_api.debug_app import build_debug_app, problems
@@ -114,6 +116,16 @@ def _add_pages(app: FastAPI, state: StateAnswers, additions: Additions, access: 
         """
         may_read = may_read_for(access, request)
         return hide(state.accounts(may_read, offset, limit), may_read)
+
+    @app.get("/debug/user-limits", responses=problems(429))
+    def user_limits(
+        request: Request, quota: QuotaName = "", offset: Offset = 0, limit: Limit = DEFAULT_PAGE
+    ) -> UserLimitPage:
+        """What users and groups have in quotas that limit them, and may have at most.
+
+        A row is a sum over units; those of which the caller may not read all are counted.
+        """
+        return state.user_limits(may_read_for(access, request), quota, offset, limit)
 
 
 def _add_upstream_pages(app: FastAPI, state: StateAnswers, access: Guard) -> None:

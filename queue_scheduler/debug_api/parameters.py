@@ -8,6 +8,7 @@ from fastapi import Path, Query
 from pydantic import AwareDatetime
 
 from shared_api.objects.field_schema import SUBDOMAIN_LENGTH
+from shared_api.objects.quota_policy import QUOTA_LENGTH
 
 MAX_PAGE: Final = 1000
 DEFAULT_PAGE: Final = 100
@@ -15,6 +16,9 @@ MAX_OFFSET: Final = 10_000_000
 """A hundred times the units that the scheduler is measured with; what counts them has an end."""
 
 Name = Annotated[str, Path(max_length=SUBDOMAIN_LENGTH)]
+QuotaName = Annotated[
+    str, Query(max_length=QUOTA_LENGTH, description="only of this quota; of all by default")
+]
 Offset = Annotated[int, Query(ge=0, le=MAX_OFFSET, description="entries to leave out")]
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="entries at most")]
 At = Annotated[

@@ -14,6 +14,13 @@ from queue_scheduler.cycles.engine_reader import EngineReader
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.account_views import AccountPage, view_accounts
 from queue_scheduler.debug_api.hiding import MayRead
+from queue_scheduler.debug_api.limit_views import (
+    LimitUse,
+    UserLimitPage,
+    find_limit_uses,
+    namespaces_of,
+    view_user_limits,
+)
 from queue_scheduler.debug_api.parameters import DEFAULT_PAGE
 from queue_scheduler.debug_api.queue_views import QueueViews
 from queue_scheduler.debug_api.snapshots import QueuePage, Snapshots
@@ -179,6 +186,24 @@ class StateAnswers:
         self, ledger: Ledger, readable: AbstractSet[str], offset: int, limit: int
     ) -> AccountPage:
         return view_accounts(ledger, readable, offset, limit, leader=self.is_leader())
+
+    def user_limits(self, may_read: MayRead, quota: str, offset: int, limit: int) -> UserLimitPage:
+        """What users and groups have where that is limited; what may not be read is counted.
+
+        Args:
+            may_read: Whether the caller may read the units of a namespace.
+            quota: Only of this quota; "": of all.
+            offset: Rows to leave out.
+            limit: Rows at most.
+        """
+        uses = self._find_limit_uses(quota)
+        # The API server is asked without the turn, so that other requests do not wait for it.
+        readable = {name for name in namespaces_of(uses) if may_read(name)}
+        return view_user_limits(uses, readable, offset, limit, leader=self.is_leader())
+
+    @in_turn
+    def _find_limit_uses(self, quota: str) -> list[LimitUse]:
+        return find_limit_uses(self.shared.fork(), quota)
 
     @in_turn
     def waiting_pages(self, offset: int, limit: int) -> dict[str, QueuePage]:

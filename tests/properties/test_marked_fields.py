@@ -51,6 +51,7 @@ UNMARKED: Final = {
         PlaceView.name QueueView.name QueueView.problems QuotaNodeView.name
         QuotaNodeView.namespace QuotaNodeView.problems RefusalView.quota_namespace
     """,
+    "of a user or group of whose units the caller may read all": "UserLimitView.name",
     "built of units that the visitor may read": "PageProblem.message PageProblem.next",
     "of a program, a plugin, a queue, a quota, or a reason": """
         PageProblem.name QuotaTreePage.problems RecordSpan.reason RecordView.reason

@@ -13,6 +13,7 @@ from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.decision import Dequeue, Reason
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queueing.queue_policies import creation_order
+from queue_scheduler.tenants.accounts import Account
 from queue_scheduler.tenants.limit_rules import LimitRule, QuotaUserLimits
 from queue_scheduler.tenants.limit_use import Counted
 from shared_api.quantity import amount
@@ -84,19 +85,10 @@ def check_sums(engine: Engine, policies: Iterable[Json]) -> None:
     known = {quota: engine.usage.limits.rules.of_quota(quota) for quota in rules}
     assert known == rules, f"in force are {known}, should be {rules}"
     want: dict[Counted, tuple[Amounts, int]] = {}
-    for charge in engine.usage.charges.values():
-        account = charge.account
-        for quota in quotas.chain(account.quota) or (account.quota,):
-            limits = QuotaUserLimits(rules.get(quota, ()))
-            for rule, name in (
-                (limits.for_user(account.user), account.user),
-                (limits.for_group(account.group), account.group),
-            ):
-                if rule is not None:
-                    is_group = rule.groups is not None
-                    counted = Counted(quota, is_group=is_group, name=rule.counted_as(name))
-                    amounts, units = uses_of(engine, quotas, quota, rule, account)
-                    want[counted] = ({key: n for key, n in amounts.items() if n}, units)
+    for account in {charge.account for charge in engine.usage.charges.values()}:
+        for counted, rule in _concerning(rules, quotas, account):
+            amounts, units = uses_of(engine, quotas, counted.quota, rule, account)
+            want[counted] = ({key: n for key, n in amounts.items() if n}, units)
     got = {
         counted: (dict(use.amounts), use.units)
         for quota in rules
@@ -113,24 +105,27 @@ def check_seats(engine: Engine, policies: Iterable[Json]) -> None:
         info = record.info
         assert info is not None
         account = engine.usage.account_of(info)
-        limits = list(_pending_limits(rules, quotas, account))
+        concerning = list(_concerning(rules, quotas, account))
+        limits = [(each, rule.pending) for each, rule in concerning if rule.pending is not None]
         is_seated = all(taken.get(counted, 0) < limit for counted, limit in limits)
         assert is_seated == (record.state is UnitState.WAITING), f"{record.key} has a seat"
         for counted, _ in limits if is_seated else ():
             taken[counted] = taken.get(counted, 0) + 1
 
 
-def _pending_limits(
-    rules: Rules, quotas: RealQuotas, account: Any
-) -> Iterator[tuple[Counted, int]]:
+def _concerning(
+    rules: Rules, quotas: RealQuotas, account: Account
+) -> Iterator[tuple[Counted, LimitRule]]:
+    """Yield the rules that concern an account, and what is compared with each."""
     for quota in quotas.chain(account.quota) or (account.quota,):
         limits = QuotaUserLimits(rules.get(quota, ()))
-        whose = ((limits.for_user(account.user), account.user),)
-        for rule, name in (*whose, (limits.for_group(account.group), account.group)):
-            if rule is not None and rule.pending is not None:
+        for rule, name in (
+            (limits.for_user(account.user), account.user),
+            (limits.for_group(account.group), account.group),
+        ):
+            if rule is not None:
                 is_group = rule.groups is not None
-                counted = Counted(quota, is_group=is_group, name=rule.counted_as(name))
-                yield counted, rule.pending
+                yield Counted(quota, is_group=is_group, name=rule.counted_as(name)), rule
 
 
 def _may_be_pending(engine: Engine) -> Iterator[CachedUnit]:

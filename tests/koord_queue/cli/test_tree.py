@@ -12,7 +12,15 @@ from koord_queue.reach.errors import NotServed, Refused
 from tests.koord_queue.cli.played_answers import run, session_with
 
 QUOTA: Final = {"name": "team", "max": {"cpu": "4"}, "used": {"cpu": "3"}}
-ALL: Final = {"quota": None, "resource": None}
+ALL: Final = {"quota": None, "resource": None, "users": False}
+USERS: Final = {**ALL, "users": True}
+ANN: Final = {
+    "quota": "team",
+    "name": "ann",
+    "policy": "p",
+    "max": {"cpu": "8"},
+    "used": {"cpu": "6"},
+}
 
 
 def test_a_tree_without_quotas_says_so() -> None:
@@ -20,7 +28,7 @@ def test_a_tree_without_quotas_says_so() -> None:
     assert run(tree, session, **ALL) == []
     assert session.err_text.getvalue() == "note: there is no quota\n"
     session = session_with({"/debug/quotas": {"items": [QUOTA]}})
-    assert run(tree, session, quota=None, resource="gpu") == []
+    assert run(tree, session, quota=None, resource="gpu", users=False) == []
     assert session.err_text.getvalue() == "note: there is no quota of gpu\n"
 
 
@@ -36,3 +44,21 @@ def test_without_quotas_of_the_scheduler_those_of_the_objects_are_missed(error: 
     session = session_with({"/debug/quotas": error})
     with pytest.raises(CommandError, match=f"^{error}; and there are no ElasticQuotas"):
         run(tree, session, **ALL)
+
+
+def test_limits_of_users_are_of_all_pages() -> None:
+    page = {"total": 2, "items": [ANN, ANN | {"quota": "org"}], "others": 3}
+    session = session_with({"/debug/user-limits": page})
+    lines = run(tree, session, **USERS)
+    assert [line.split() for line in lines[1:]] == [
+        ["team", "ann", "-", "cpu", "6", "8", "p[0]"],
+        ["org", "ann", "-", "cpu", "6", "8", "p[0]"],
+    ]
+    assert session.err_text.getvalue() == "note: 3 more that you may not read\n"
+
+
+def test_without_limits_of_users_it_says_so() -> None:
+    session = session_with({"/debug/user-limits": {"total": 0, "items": []}})
+    assert run(tree, session, **USERS) == []
+    said = "note: no user or group has anything that is limited\n"
+    assert session.err_text.getvalue() == said

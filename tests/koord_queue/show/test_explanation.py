@@ -149,6 +149,18 @@ def test_changes_that_do_not_suffice_come_apart() -> None:
             id="the core group",
         ),
         pytest.param(
+            Patch(
+                api_version="g/v1",
+                kind="QuotaPolicy",
+                namespace="x",
+                name="y",
+                operations=({"op": "replace", "path": "/spec/a/0", "value": 2},),
+            ),
+            "kubectl patch quotapolicy.g y --namespace x --type json --patch "
+            """'[{"op": "replace", "path": "/spec/a/0", "value": 2}]'""",
+            id="operations",
+        ),
+        pytest.param(
             Patch(api_version="v1", kind="Node", name="y;rm", patch={}),
             "kubectl patch node 'y;rm' --type merge --patch '{}'",
             id="a name that a shell would read",

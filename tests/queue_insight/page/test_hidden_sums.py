@@ -11,7 +11,9 @@ from queue_insight.insight_program.sources import Source
 from queue_insight.page.login import VISITORS
 from queue_scheduler.engine.engine import Engine
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.quota_policy import UserLimit
 from shared_api.testing.object_builders import elastic_quota, queue, queue_unit_body, to_struct
+from tests.properties.engine_kit import build_policy
 from tests.queue_insight.page.page_kit import ROOT, TENANT, LoginWorld, browser
 from tests.queue_scheduler.shell_kit import ShellKit
 
@@ -128,6 +130,27 @@ def test_sums_are_over_three_other_namespaces(
         want = {} if hidden else {"cpu": str(len(namespaces))}
         assert (got["used"], got["charged"], got["sumsHidden"]) == (want, want, hidden)
         assert got["max"] == {"cpu": "9"}
+
+
+def test_limits_of_users_are_shown_to_readers_of_all_their_units(
+    world: LoginWorld, kit: ShellKit
+) -> None:
+    limit = UserLimit(users=("*",), running=5)
+    kit.shared.apply(Engine.on_quota_policy, build_policy("p", ["other"], limit))
+    add(kit, "mine", "default", "other", cpu=1)
+    add(kit, f"{SECRET}-other", "b", "other", cpu=1)
+    for _ in range(2):
+        kit.dequeue("other")
+    (answer,) = ask(world, TENANT, "/page/quotas/other")
+    got = answer.json()
+    assert [each["name"] for each in got["userLimits"]] == ["namespace:default"]
+    assert got["otherUserLimits"] == 1
+    assert "namespace:b" not in answer.text
+    (answer,) = ask(world, ROOT, "/page/quotas/other")
+    assert [each["name"] for each in answer.json()["userLimits"]] == [
+        "namespace:b",
+        "namespace:default",
+    ]
 
 
 def test_a_sum_with_a_hidden_part_is_hidden(world: LoginWorld, kit: ShellKit) -> None:

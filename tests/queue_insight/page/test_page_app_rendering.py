@@ -96,3 +96,17 @@ def test_limits_by_names_that_nothing_proves_are_in_the_overview(tmp_path: Path)
     (problem,) = problems(drawn)
     assert "names of users are not proved" in problem["text"]
     assert "Set admissionPolicy.users" in problem["text"]
+
+
+def test_limits_of_users_are_in_the_view_of_their_quota(tmp_path: Path) -> None:
+    kit = ShellKit()
+    kit.add_quota("team", 4)
+    limit = UserLimit(users=("*",), max={"cpu": 4}, running=2)
+    kit.shared.apply(Engine.on_quota_policy, build_policy("p", ["team"], limit))
+    kit.add_unit("a", cpu=3)
+    kit.dequeue()
+    with browser(PageWorld(kit.shared, kit.clock)) as client:
+        drawn = draw(client, tmp_path, "quota/Quota", "/page/quotas/team", name="team")
+    cells = [each["text"] for each in elements(drawn) if "user-limits" not in each["class"]]
+    assert any("3 of 4 cpu, 1 of 2 running units" in each for each in cells)
+    assert any("namespace:default" in each for each in cells)

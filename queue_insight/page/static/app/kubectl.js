@@ -13,11 +13,12 @@ function resourceOf({ apiVersion, kind }) {
   return group ? `${kind.toLowerCase()}.${version}.${group}` : kind.toLowerCase();
 }
 
-/** Return the command that makes a change: a JSON merge patch of one object. */
+/** Return the command that makes a change: a patch of one object. */
 export function patchCommand(patch) {
   const words = ["kubectl", "patch", resourceOf(patch), patch.name];
   if (patch.namespace) words.push("--namespace", patch.namespace);
-  words.push("--type", "merge", "--patch", JSON.stringify(patch.patch));
+  const isJson = patch.operations?.length > 0;
+  words.push("--type", isJson ? "json" : "merge", "--patch", JSON.stringify(isJson ? patch.operations : patch.patch));
   return words.map(quoted).join(" ");
 }
 

@@ -46,7 +46,50 @@ function Shown({ name, answer }) {
           <${LastDay} name=${name} quota=${quota} resource=${resource} />
         `
       : html`<${Empty}>It limits nothing: it has neither a min nor a max.<//>`}
+    <${UserLimits} rows=${answer.userLimits} others=${answer.otherUserLimits} />
   `;
+}
+
+/** What users and groups have here and below, of what they may have. */
+function UserLimits({ rows, others }) {
+  if (!rows.length && !others) return null;
+  return html`<section aria-labelledby="user-limits">
+    <h2 id="user-limits">Limits of users and groups</h2>
+    ${rows.length > 0 &&
+    html`<table class="cards">
+      <thead>
+        <tr>
+          <th scope="col">User or group</th>
+          <th scope="col">Has, of what it may have</th>
+          <th scope="col">By</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${rows.map(
+          (row) => html`<tr key=${`${row.isGroup}${row.name}`}>
+            <td data-label="User or group">${whose(row)}</td>
+            <td data-label="Has, of what it may have">${shares(row).join(", ")}</td>
+            <td data-label="By">QuotaPolicy ${row.policy}, userLimits ${row.entry}</td>
+          </tr>`,
+        )}
+      </tbody>
+    </table>`}
+    ${others > 0 &&
+    html`<p class="hint">
+      And ${others} more: what they have tells about units that you may not list, or the list is too long.
+    </p>`}
+  </section>`;
+}
+
+function whose({ isGroup, name }) {
+  if (!isGroup) return name;
+  return name === "*" ? "all groups without an entry" : `group ${name}`;
+}
+
+/** Return how much of each limit is used, in words. */
+function shares({ max, used, maxRunning, running }) {
+  const amounts = Object.keys(max).map((key) => `${used[key]} of ${max[key]} ${key}`);
+  return maxRunning === null ? amounts : [...amounts, `${running} of ${maxRunning} running units`];
 }
 
 function Parents({ parents, name }) {
