@@ -11,16 +11,18 @@ from queue_insight.insight.explain import lifecycle_state_of
 from queue_insight.insight.finished_run import FinishedRun, running_since, user_of
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.debug_api.views import demand_of, quota_of
-from shared_api.lifecycle import LifecycleState
+from shared_api.lifecycle import PENDING, LifecycleState
 from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.queue_unit_phases import FINISHED, Phase, is_final
+from shared_api.queue_unit_phases import FINISHED, QUOTA_RESERVED, Phase, is_final
 from shared_api.resource_list import Amounts
 from shared_api.timestamps import read_seconds
 from shared_api.well_known_labels import read_quota_name
 
 _RESULTS: Final = {"finished": "succeeded", "failed": "failed", "deleted": "deleted"}
 """Results by how a run has ended. After an eviction the unit is in its queue again."""
+_NO_REASONS: Final = frozenset({"Pending", "QuotaReserved"})
+"""Of a unit that was not refused yet, and of one whose admission has just been taken back."""
 _RESULTS_BY_PHASE: Final = {Phase.SUCCEED.value: "succeeded", Phase.FAILED.value: "failed"}
 
 
@@ -36,6 +38,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         job: The name of its job.
         state: What it does.
         result: How it ended: `succeeded`, `failed` or `deleted`; "": it has not.
+        reason: Why it is pending, as its condition says; "": it is not, or has not been told yet.
         phase: Upstream's phase; "": the unit is gone.
         queue: Its queue.
         quota: Its quota; "": it is mapped to none.
@@ -57,6 +60,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     job: str
     state: LifecycleState
     result: str
+    reason: str
     phase: str
     queue: str
     quota: str
@@ -95,7 +99,7 @@ def job_of_record(key: str, record: CachedUnit, run: Job | None = None) -> Job:
     unit = record.unit
     meta, consumer, phase = unit.metadata, unit.spec.consumer_ref, unit.status.phase
     kind, job = ("", "") if consumer is None else (consumer.kind, consumer.name)
-    user = user_of(unit)
+    user, state = user_of(unit), lifecycle_state_of(record)
     return Job(
         key=key,
         namespace=meta.namespace,
@@ -103,8 +107,9 @@ def job_of_record(key: str, record: CachedUnit, run: Job | None = None) -> Job:
         uid=meta.uid,
         kind=kind,
         job=job,
-        state=lifecycle_state_of(record),
+        state=state,
         result=_RESULTS_BY_PHASE.get(phase, ""),
+        reason=_reason_of(unit) if state in PENDING else "",
         phase=phase,
         queue=record.queue_name or ("" if run is None else run.queue),
         quota=quota_of(record) or (_quota_of_ended(unit, run) if is_final(unit) else ""),
@@ -117,6 +122,16 @@ def job_of_record(key: str, record: CachedUnit, run: Job | None = None) -> Job:
         words=_words_of(meta.name, meta.namespace, job, user),
         record=record,
     )
+
+
+def _reason_of(unit: QueueUnit) -> str:
+    """Return the reason that a pending unit states.
+
+    What the engine knows is newer by seconds, but to ask it about all units for each list would
+    take as long as the rest of the list.
+    """
+    reserved = find_condition(unit.status.conditions, QUOTA_RESERVED)
+    return "" if reserved is None or reserved.reason in _NO_REASONS else intern(reserved.reason)
 
 
 def _quota_of_ended(unit: QueueUnit, run: Job | None) -> str:
@@ -147,6 +162,7 @@ def job_of_run(run: FinishedRun) -> Job | None:
         job="",
         state=LifecycleState.FINISHED,
         result=result,
+        reason="",
         phase="",
         queue=intern(run.queue),
         quota=intern(run.quota),

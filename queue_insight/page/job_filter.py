@@ -28,7 +28,7 @@ _STATE_WORDS: Final = {
 
 FIELDS: Final[dict[str, Callable[[Job], str]]] = {
     field: attrgetter(field)
-    for field in "name namespace state result phase queue quota user kind job".split()  # noqa: SIM905 - one line
+    for field in "name namespace state result reason phase queue quota user kind job".split()  # noqa: SIM905 - one line
 }
 """What a filter may look into."""
 

@@ -45,10 +45,11 @@ class JobRow(View):
 
     `state` is `waiting`, `reserved`, `starting`, `running`, `finished` or `on hold`; `phase` is
     upstream's, "" if the unit is gone. `result` is `succeeded`, `failed` or `deleted`, "" if it has
-    not ended. `waited_seconds` is how long it waited until its pods ran, `ran_seconds` how long
-    these ran; of a job that still does, until now. `starts` is when it starts by the last forecast
-    (the median), and `no_start` says in a few words why none is told, if that is known. `ends` is
-    when a running job ends, likewise. Null: it is not known, or not yet so.
+    not ended. `reason` is why it is pending, "" where it is not. `waited_seconds` is how long it
+    waited until its pods ran, `ran_seconds` how long these ran; of a job that still does, until
+    now. `starts` is when it starts by the last forecast (the median), and `no_start` says in a few
+    words why none is told, if that is known. `ends` is when a running job ends, likewise. Null: it
+    is not known, or not yet so.
     """
 
     namespace: Annotated[str, Owner()]
@@ -57,6 +58,7 @@ class JobRow(View):
     job: str
     state: str
     result: str
+    reason: str
     phase: str
     queue: str
     quota: str
@@ -146,6 +148,7 @@ def show_jobs(jobs: list[Job], ahead: OutlookOf, now: float) -> list[JobRow]:
             job=job.job,
             state=job.state.value,
             result=job.result,
+            reason=job.reason,
             phase=job.phase,
             queue=job.queue,
             quota=job.quota,
@@ -172,6 +175,7 @@ COLUMNS: Final = (
     "job",
     "state",
     "result",
+    "reason",
     "phase",
     "queue",
     "quota",
@@ -198,6 +202,7 @@ def encode_jobs(jobs: list[Job], ahead: OutlookOf, now: float) -> str:
             job.job,
             job.state.value,
             job.result,
+            job.reason,
             job.phase,
             job.queue,
             job.quota,

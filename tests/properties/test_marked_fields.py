@@ -57,7 +57,8 @@ UNMARKED: Final = {
         PageProblem.name QuotaTreePage.problems RecordSpan.reason RecordView.reason
     """,
     "a word of a fixed list": """
-        EvictedView.reason EvictorView.reason LogEntryView.reason RefusalView.reason
+        EvictedView.reason EvictorView.reason JobRow.reason LogEntryView.reason
+        RefusalView.reason
         SparedView.reason TriedJob.reason TriedProblem.reason WouldPreemptView.reason
     """,
     "a time": "UnitRow.starts",

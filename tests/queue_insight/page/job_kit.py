@@ -27,9 +27,10 @@ def tell_unit(
     user: str = "",
     quota: str = "team",
     created: str = "2026-01-01T00:00:00Z",
+    reason: str = "",
     **spec: Any,
 ) -> None:
-    """Tell the engine of a unit in a phase; "": it has no status yet."""
+    """Tell the engine of a unit in a phase; "": it has no status yet, but for a reason to wait."""
     # As the API server names users: no label can hold the name of a service account.
     names = {SUBMITTED_BY: user} if user else {}
     labels = {QUOTA_NAME: quota, **({USER: user} if user and ":" not in user else {})}
@@ -44,7 +45,10 @@ def tell_unit(
     body = queue_unit_body(
         name, namespace=namespace, quota=quota, requests={"cpu": 1}, metadata=meta, **spec
     )
-    if phase:
+    if reason:
+        refused = {"type": "QuotaReserved", "status": "False", "reason": reason, "message": ""}
+        body = with_status(body, phase=phase or "Enqueued", conditions=[refused])
+    elif phase:
         since = {"lastTransitionTime": rfc3339(EPOCH)}
         at = {"status": "True", "reason": "r", "message": "", **since}
         conditions = {"Running": "PodsReady", "Succeed": "Finished", "Failed": "Finished"}

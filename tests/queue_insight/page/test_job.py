@@ -40,6 +40,19 @@ def test_how_long_it_waited_and_ran(
     assert (got.user, got.kind, got.job, got.quota) == ("Ann", "Job", "work-a", "team")
 
 
+@pytest.mark.parametrize(
+    ("phase", "reason", "want"),
+    [
+        pytest.param("", "UserLimit", "UserLimit", id="it waits"),
+        pytest.param("", "Pending", "", id="it was not asked yet"),
+        pytest.param("Succeed", "Succeeded", "", id="it has ended"),
+    ],
+)
+def test_why_it_is_pending(kit: ShellKit, phase: str, reason: str, want: str) -> None:
+    tell_unit(kit, "a", phase, reason=reason)
+    assert job(kit, "a").reason == want
+
+
 def test_a_time_in_the_future_is_no_wait(kit: ShellKit) -> None:
     tell_unit(kit, "a", "Running", created="2999-01-01T00:00:00Z")
     got = job(kit, "a")

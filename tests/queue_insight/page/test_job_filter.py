@@ -19,7 +19,7 @@ RUNNER = "system:serviceaccount:team-a:runner"
 def jobs(kit: ShellKit) -> list[Job]:
     """One of each state, of ann and bob, in two namespaces."""
     kit.add_quota("team-b", 9)
-    tell_unit(kit, "waits", user="Ann", created="2026-01-01T00:00:05Z")
+    tell_unit(kit, "waits", user="Ann", created="2026-01-01T00:00:05Z", reason="UserLimit")
     tell_unit(kit, "starts", "Dequeued", user="bob", created="2026-01-01T00:00:04Z")
     tell_unit(kit, "runs", "Running", user="bob", namespace="b", created="2026-01-01T00:00:03Z")
     tell_unit(kit, "books", "Reserved", quota="team-b", created="2026-01-01T00:00:02Z")
@@ -62,6 +62,9 @@ def names(jobs: list[Job]) -> list[str]:
         ("phase:dequeued", {"starts"}),
         ("name:s name=runs", {"runs"}),
         ("job=work-runs", {"runs"}),
+        ("reason=userlimit", {"waits"}),
+        ("reason:limit state:pending", {"waits"}),
+        ("reason=", {"starts", "runs", "books", "idle", "failed"}),
         ("user=ann:x", set()),
         ("user:=", set()),
         (".* waits", set()),

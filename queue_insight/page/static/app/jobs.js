@@ -84,6 +84,17 @@ function likely(job) {
 const columnsOf = (filter) => [
   STATE,
   NAME,
+  {
+    key: "reason",
+    title: "Reason",
+    sort: "reason",
+    cell: (job) =>
+      job.reason &&
+      html`<${JobsLink} filter=${withWord(filter, ["reason"], `reason=${job.reason}`)} title="Only jobs with this reason">
+        ${job.reason}
+      <//>`,
+    hint: (job) => job.reason,
+  },
   { key: "queue", title: "Queue", sort: "queue", cell: (job) => html`<${OfField} view="queues" name=${job.queue} />` },
   { key: "quota", title: "Quota", sort: "quota", cell: (job) => html`<${OfField} view="quotas" name=${job.quota} />` },
   {
@@ -209,7 +220,7 @@ function Controls({ filter, csv }) {
     <a href=${csv} download>Download as CSV</a>
     <p class="hint" id="filter-hint">
       All words must fit. <code>user:ann</code> looks in one field, as do <code>queue</code>, <code>quota</code>,${" "}
-      <code>kind</code> and <code>namespace</code>; <code>user=ann</code> is that user alone.
+      <code>kind</code>, <code>reason</code> and <code>namespace</code>; <code>user=ann</code> is that user alone.
     </p>
   </form>`;
 }
