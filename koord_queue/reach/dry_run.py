@@ -186,7 +186,7 @@ def check_patches(cluster: Cluster, edits: Sequence[Json], system_namespace: str
         if patch is None or resource is None:
             continue
         name, kind = edit.get("name", ""), edit["kind"]
-        in_system = system_namespace if kind == "Queue" else ""
+        in_system = system_namespace if kind in {"Queue", "QuotaPolicy"} else ""
         namespace = edit.get("namespace") or in_system
         if not namespace and resource.is_namespaced:
             unasked.append(f"{kind} {name}: the edit names no namespace")

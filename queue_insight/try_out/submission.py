@@ -3,8 +3,8 @@
 The jobs of a manifest are applied one after the other, and the queue comes to rest in between. So
 what starts first takes its share before the next one is decided. A job that is queued already is
 updated: its unit changes as its controllers would change it. So are queues and quotas that exist,
-before all jobs. Those that do not exist are not created: the scheduler itself would make a queue
-of a new quota.
+and QuotaPolicies, before all jobs. Queues and quotas that do not exist are not created: the
+scheduler itself would make a queue of a new quota. A policy makes nothing, so a new one counts.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ UNREADABLE: Final = ManifestError
 
 _EDITED: Final = {
     ("scheduling.x-k8s.io", "Queue"): "queues",
+    ("scheduling.x-k8s.io", "QuotaPolicy"): "quotapolicies",
     ("scheduling.sigs.k8s.io", "ElasticQuota"): "elasticquotas",
     ("scheduling.sigs.k8s.io", "ElasticQuotaTree"): "elasticquotatrees",
 }
@@ -185,10 +186,12 @@ class TryOut:
                 yield Tried(verdict=updated.get(verdict.document.number, verdict))
 
     def _is_known(self, document: Document) -> bool:
-        """Return whether an object is a queue or quota that exists."""
+        """Return whether an object is a queue or quota that exists, or a policy that counts."""
         if (document.group, document.kind) not in _EDITED:
             return False
         place = (document.namespace, document.name)
+        if document.kind == "QuotaPolicy":
+            return document.namespace == self._engine.policies.namespace
         if document.kind == "Queue":
             queue = self._engine.queues.queue(document.name)
             return queue is not None and (queue.metadata.namespace, queue.metadata.name) == place
@@ -197,7 +200,7 @@ class TryOut:
         return any((each.metadata.namespace, each.metadata.name) == place for each in known)
 
     def _edit(self, document: Document) -> Verdict:
-        """Apply a queue or quota of the manifest to the engine; return the verdict about it."""
+        """Apply a queue, quota or policy of the manifest to the engine; return the verdict."""
         given = document.body["metadata"]
         metadata = {key: given[key] for key in ("labels", "annotations") if given.get(key)}
         patch = {"metadata": metadata, "spec": document.body.get("spec", {})}
@@ -209,11 +212,13 @@ class TryOut:
             patch=patch,
         )
         errors: tuple[FieldError, ...] = ()
+        is_new = document.kind == "QuotaPolicy" and not self._engine.policies.find(document.name)
         try:
             apply_edits(self._engine, (edit,), self._wall)
         except EditError as error:
             errors = (FieldError(error.field.removeprefix(f"{PATCH}."), error.text),)
-        said = "It exists, and is no job: jobs are tried with it as the manifest has it"
+        what = "It is no job" if is_new else "It exists, and is no job"
+        said = f"{what}: jobs are tried with it as the manifest has it"
         return Verdict(documents=(document,), reason="NoJob", message=said, errors=errors)
 
     def _update(self, record: CachedUnit, patch: dict[str, Any]) -> QueueUnit:

@@ -20,6 +20,7 @@ from queue_scheduler.engine.engine import Engine
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.namespace import Namespace
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.quota_policy import UserLimit
 from shared_api.well_known_labels import (
     ENABLE_PREEMPTION,
     MAX_PRIORITY,
@@ -28,7 +29,7 @@ from shared_api.well_known_labels import (
     QUOTA_NAME,
     STOP_POLICY,
 )
-from tests.properties.engine_kit import build_queue, build_quota, started
+from tests.properties.engine_kit import build_policy, build_queue, build_quota, started
 from tests.queue_insight.insight.changes_kit import WALL, SmallCluster
 from tests.sample_jobs import sample
 
@@ -171,6 +172,48 @@ def test_queues_and_quotas_that_exist_are_updated_first(others: list[Json], star
     assert [each.verdict.errors for each in got] == [()] * len(others)
     reasons = {"NoJob": "It exists, and is no job", "UnknownKind": "create it first"}
     assert all(reasons[each.verdict.reason] in each.verdict.message for each in got)
+
+
+def policy(name: str = "p", namespace: str = "koord-queue", **limit: Any) -> Json:
+    return {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "QuotaPolicy",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"quotas": ["a"], "userLimits": [{"users": ["*"], **limit}]},
+    }
+
+
+def test_limits_of_policies_in_the_manifest_count() -> None:
+    cluster = SmallCluster(cpu=9)
+    got, first, second = submit(cluster, policy(running=1), job("one"), job("two"), changes=True)
+    assert (got.verdict.reason, got.verdict.errors) == ("NoJob", ())
+    assert got.verdict.message.startswith("It is no job")
+    assert (first.starts, second.starts) == (True, False)
+    assert second.explanation is not None
+    assert [each.reason for each in second.explanation.blockers] == [Reason.USER_LIMIT]
+    assert second.changes is not None
+    assert "QuotaPolicy p" in second.changes.found[0].description
+
+
+def test_a_policy_that_exists_is_updated() -> None:
+    cluster = SmallCluster(cpu=9)
+    cluster.engine.on_quota_policy(build_policy("p", ["a"], UserLimit(users=("*",), running=0)))
+    (held,) = submit(cluster, job())
+    got, tried = submit(cluster, policy(max={"cpu": "2"}), job())
+    assert (held.starts, tried.starts) == (False, True)
+    assert got.verdict.message.startswith("It exists, and is no job")
+
+
+def test_a_policy_that_counts_for_nothing_is_not_applied() -> None:
+    got, tried = submit(SmallCluster(), policy(namespace="team", running=0), job())
+    assert got.verdict.reason == "UnknownKind"
+    assert tried.starts
+
+
+def test_a_policy_that_cannot_be_read_is_an_error() -> None:
+    got, tried = submit(SmallCluster(), policy(running=-1), job())
+    (error,) = got.verdict.errors
+    assert (error.field, tried.starts) == ("spec.userLimits[0].running", True)
 
 
 def test_the_order_of_a_manifest_does_not_matter_to_quotas() -> None:
