@@ -6,9 +6,9 @@ Read in this order:
 2. ``visitors``: who asks, and what it may read; ``browser_guard``: the checks and headers of every
    answer.
 3. ``known_state``: what all visitors are shown parts of, computed once; ``overview``,
-   ``queue_view``, ``unit_view``, ``quota_view``, ``over_time``, ``report``, ``known_names``: the answers;
-   ``question_words``: what is wrong with a question; ``hidden_sums``: the amounts that a visitor
-   may see. All jobs: ``job_answers`` over ``job_table``, whose rows are of ``job`` and
+   ``queue_view``, ``unit_view``, ``quota_view``, ``over_time``, ``report``, ``known_names``: the
+   answers; ``question_words``: what is wrong with a question; ``hidden_sums``: the amounts that a
+   visitor may see. All jobs: ``job_answers`` over ``job_table``, whose rows are of ``job`` and
    ``ended_jobs``; ``job_filter`` finds and sorts them, ``job_list`` shows them.
    Of a unit also ``units_ahead``; ``kept_changes``, those that were found; ``remembered_unit``,
    what is left of one that is gone.

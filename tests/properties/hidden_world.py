@@ -7,7 +7,7 @@ answer to the visitor may have in it.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from http import HTTPStatus
 from itertools import count
@@ -29,6 +29,7 @@ from queue_insight.debug_api.forecast_routes import Forecasts, forecast_scope
 from queue_insight.debug_api.insight_link import InsightLink
 from queue_insight.debug_api.insight_views import InsightView, LogView, RecordView
 from queue_insight.debug_api.question_budget import QuestionBudget
+from queue_insight.debug_api.report_routes import ReportApi, Reports
 from queue_insight.debug_api.what_if_routes import WhatIfAnswers
 from queue_insight.forecast.all_units import Settings
 from queue_insight.forecast.model_loading import load_run_time_model
@@ -38,6 +39,7 @@ from queue_insight.insight_program.answer_app import (
     NewUnitsApi,
     RunsApi,
     StateApi,
+    add_recorded_report,
     build_answer_app,
 )
 from queue_insight.insight_program.followed_engine import Followed
@@ -52,8 +54,11 @@ from queue_insight.page.visitors import LocalVisitors, Visitor
 from queue_insight.record.decision_log import DecisionLog, LogEntry
 from queue_insight.record.engine_samples import Admitted, take_samples
 from queue_insight.record.log_query import LogPage, LogQuery
+from queue_insight.record.quota_balance import read_balances
 from queue_insight.record.sample_tables import Reach, TimedSample
-from queue_insight.record.samples import NOTHING
+from queue_insight.record.samples import HOUR, NOTHING
+from queue_insight.record.use_sums import UseBlock, UseKey, UseRow, join_hour
+from queue_insight.record.use_tables import TimedBlock, UseReach
 from queue_insight.visibility.app import build_visibility_app
 from queue_insight.visibility.caller import CALLER
 from queue_insight.visibility.snapshots import KeptSnapshots
@@ -63,6 +68,7 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.decision import Moment, Rest
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.tenants.ledger import Ledger
 from shared_api.authorization.authorizer import Authorizer
 from shared_api.authorization.caller import Caller
 from shared_api.authorization.reviews import ReviewResult
@@ -121,7 +127,9 @@ class HiddenWorld:
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(seed)
         self.clock = VirtualClock()
-        self.shared = SharedEngine(new_engine(), lambda _: None)
+        engine = new_engine()
+        engine.usage.ledger = Ledger()
+        self.shared = SharedEngine(engine, lambda _: None)
         self.words: set[str] = set()
         self.mine: list[str] = []
         self.log: list[LogEntry] = []
@@ -253,6 +261,24 @@ class HiddenWorld:
         sample = take_samples(engine, admitted).get(of, NOTHING)
         return [TimedSample(int(now) - 60, 60, sample)]
 
+    def namespaces(self, _start: int, _end: int, _now: int) -> list[str]:
+        """Return whose use is recorded."""
+        return sorted({row.key.namespace for row in self._use().rows})
+
+    def visit(self, start: int, end: int, now: int, take: Callable[[TimedBlock], None]) -> UseReach:
+        """Have what is charged now as the use of the last hour."""
+        take(TimedBlock(now // HOUR * HOUR - HOUR, HOUR, self._use()))
+        return UseReach(start, end, start, 0)
+
+    def _use(self) -> UseBlock:
+        engine = self.shared.fork()
+        rows = [
+            UseRow(UseKey(*charge.account, "Job"), dict(charge.amounts))
+            for charge in engine.usage.charges.values()
+        ]
+        samples = take_samples(engine, ())
+        return join_hour([UseBlock(rows, read_balances(engine, samples, HOUR))])
+
     def read_log(self, query: LogQuery) -> LogPage:
         """Return what was decided."""
         entries = (each for each in reversed(self.log) if query.unit in ("", each.unit))
@@ -308,6 +334,10 @@ class _Link(InsightLink):
     def __init__(self, client: AppClient, clock: VirtualClock) -> None:
         super().__init__(None, clock)
         self._client = client
+
+    @property
+    def is_on(self) -> bool:
+        return True
 
     def _answer(self, request: http_exchange.Request) -> http_exchange.Answer:
         got = self._client.send(
@@ -394,11 +424,13 @@ def open_doors(world: HiddenWorld) -> Doors:
         RunsApi(tuple),
         budget,
     )
+    reports = Reports(world, lambda: True, clock, budget)
+    add_recorded_report(insight, ReportApi(reports))
     state = StateAnswers(world.shared, lambda: True, clock.now)
     answers = Answers(state, budget=budget)
     access = ReviewedAccess(_Rights())
     debug = build_whole_app(answers, access, (), "0", _Link(AppClient(insight), clock))
-    page_sources = _page_sources(world, forecasts, what_if, budget)
+    page_sources = _page_sources(world, forecasts, what_if, budget)._replace(reports=reports)
     page = build_page_api(page_sources, None, PageMetrics(CollectorRegistry()))
     # No visitor has a token here, so the API server is asked nothing: what the copy knows is left.
     add_api_answers(
