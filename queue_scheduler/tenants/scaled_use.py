@@ -1,0 +1,104 @@
+"""Use that decays by half in a half-life, as numbers that only grow. Exact enough, pure.
+
+Decayed use gets smaller by the second, so whoever orders by it would have to compute it anew for
+all. *Scaled* use is decayed use times 2^(t/h) for the present second t and the half-life h: of an
+account that is charged nothing it stays as it is, and at any moment it orders accounts in the same
+way.
+
+A number is `mantissa * 2^exponent`, both of them integers: 2^(t/h) has hundreds of digits after
+some years, and floating-point functions differ between machines, while what is compared must not.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import isqrt
+from typing import Final, NamedTuple
+
+BITS: Final = 128
+"""Bits of a mantissa, and of the fractions that it is computed from: far below 1e-9, also after
+billions of additions."""
+
+_ONE: Final = 1 << BITS
+
+_LN2: Final = 0xB17217F7D1CF79ABC9E3B39803F2F6AF
+"""The natural logarithm of 2, times 2^128."""
+
+_DIGITS: Final = 96
+"""Binary digits of t/h that count."""
+
+
+def _roots() -> tuple[int, ...]:
+    """Return 2^(1/2), 2^(1/4) and so on, times 2^BITS."""
+    roots = [isqrt(2 * _ONE << BITS)]
+    while len(roots) < _DIGITS:
+        roots.append(isqrt(roots[-1] << BITS))
+    return tuple(roots)
+
+
+_ROOTS: Final = _roots()
+
+
+class ScaledUse(NamedTuple):
+    """`mantissa * 2^exponent`, in base units times seconds, scaled; never below 0."""
+
+    mantissa: int = 0
+    exponent: int = 0
+
+    def plus(self, other: ScaledUse) -> ScaledUse:
+        """Return the sum, rounded down to `BITS` bits."""
+        if not (self.mantissa and other.mantissa):
+            return self if self.mantissa else other
+        low = min(self.exponent, other.exponent)
+        mantissa = (self.mantissa << (self.exponent - low)) + (
+            other.mantissa << (other.exponent - low)
+        )
+        return _rounded(mantissa, low)
+
+    def is_below(self, other: ScaledUse) -> bool:
+        """Return whether it is less than another one of the same half-life."""
+        low = min(self.exponent, other.exponent)
+        mine, its = self.mantissa << (self.exponent - low), other.mantissa << (other.exponent - low)
+        return mine < its
+
+    def decayed(self, second: int, half_life: int) -> Fraction:
+        """Return what is left of it at a second, in base units times seconds."""
+        if not self.mantissa:
+            return Fraction(0)
+        mantissa, exponent = _power(second, half_life)
+        return Fraction(self.mantissa, mantissa) * Fraction(2) ** (self.exponent - exponent)
+
+
+def scale(amount: int, begin: int, end: int, half_life: int) -> ScaledUse:
+    """Return the scaled use of a charge.
+
+    Args:
+        amount: Base units that are charged, not below 0.
+        begin: The second from which on they are.
+        end: The second until which they are, not before `begin`.
+        half_life: Seconds in which use decays by half, above 0.
+    """
+    first, last = _power(begin, half_life), _power(end, half_life)
+    low = min(first[1], last[1])
+    grown = (last[0] << (last[1] - low)) - (first[0] << (first[1] - low))
+    # The integral of 2^(t/h) is h / ln 2 * 2^(t/h).
+    return _rounded((amount * half_life * grown << BITS) // _LN2, low)
+
+
+def _power(second: int, half_life: int) -> tuple[int, int]:
+    """Return 2^(second / half_life) as (mantissa, exponent), with a mantissa of BITS + 1 bits."""
+    whole, rest = divmod(second, half_life)
+    mantissa = _ONE
+    for root in _ROOTS:
+        rest *= 2
+        if rest >= half_life:
+            rest -= half_life
+            mantissa = mantissa * root >> BITS
+        if not rest:
+            break
+    return mantissa, whole - BITS
+
+
+def _rounded(mantissa: int, exponent: int) -> ScaledUse:
+    more = max(0, mantissa.bit_length() - BITS)
+    return ScaledUse(mantissa >> more, exponent + more) if mantissa else ScaledUse()
