@@ -18,7 +18,7 @@ ANSWERS_SOCKET: Final = "answers.sock"
 OTHER_STATE: Final = "another state was found"
 """Sent back before the connection is closed, when digests differ."""
 
-PROTOCOL: Final = 6
+PROTOCOL: Final = 7
 """Raised with every change of what is sent: a checkpoint has the classes of one version."""
 
 

@@ -21,7 +21,7 @@ import msgspec
 
 from queue_insight.record.checkpoint_error import CheckpointError
 from queue_scheduler.framework.installed_packages import find_packages
-from queue_scheduler.queueing.fair_order import FairOrder
+from queue_scheduler.queueing.turn_order import TurnOrder
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
 
 OWN_PACKAGES: Final = (
@@ -49,7 +49,7 @@ OWN_PACKAGES: Final = (
 METHODS: Final[frozenset[tuple[type, str]]] = frozenset(
     (
         (dict, "get"),
-        (FairOrder, FairOrder.queue_ahead_of.__name__),
+        (TurnOrder, TurnOrder.queue_ahead_of.__name__),
         (QuotaCache, QuotaCache.keeps_room_for.__name__),
         (QuotaCache, QuotaCache.stirred_domains.__name__),
     )

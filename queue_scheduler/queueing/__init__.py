@@ -9,7 +9,7 @@ Read in this order:
    value, with its ``queue_options``) and its pending units (``pending_classes``, by quota in
    ``class_queue``; ``tried_units``: which of them hold back others); ``strict_mode``: queues that
    ask for nodes before a unit may start. ``queue_questions``: why its units are pending.
-4. ``fair_order``, ``turns``: which queue has its turn; ``queue_set``: all queues.
+4. ``turn_order``, ``turns``: which queue has its turn; ``queue_set``: all queues.
 5. ``managed_queues``: what a queue has from the ElasticQuota that it was made for.
 
 Not here: whether a unit fits (``queue_scheduler.quota_cache``), and Queue objects in the API server

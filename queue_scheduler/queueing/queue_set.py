@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo
-from queue_scheduler.queueing.fair_order import Rank
 from queue_scheduler.queueing.pending_classes import PendingClasses
 from queue_scheduler.queueing.queue_options import QueueOptions
 from queue_scheduler.queueing.queue_policies import QueuePolicy
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.queueing.turn_order import Rank
 from queue_scheduler.queueing.turns import Domains, Turns
 from shared_api.objects.queue import Queue
 

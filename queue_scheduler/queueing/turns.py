@@ -1,6 +1,6 @@
 """Whose turn it is: ranks, who was served when, who backs off, and which queues to wake.
 
-Owns the `FairOrder`, and what it is made of. After a change of a queue, `refresh` updates there
+Owns the `TurnOrder`, and what it is made of. After a change of a queue, `refresh` updates there
 whether the queue is *movable*: it has a unit to decide and does not back off. A *domain* is a limit
 that queues compete for. Domains in which another queue may have its turn now are collected as
 *touched*; `take_wakes` turns them into names of queues to wake.
@@ -19,8 +19,8 @@ from copy import copy
 import msgspec
 
 from queue_scheduler.framework.queue_unit_info import OrderKey
-from queue_scheduler.queueing.fair_order import FairOrder, Rank
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
+from queue_scheduler.queueing.turn_order import Rank, TurnOrder
 
 PlaceInTurns = tuple[Rank, int, str, int, OrderKey | None]
 """Sorts units of all queues: by the turn of their queue, then by their position in it.
@@ -70,9 +70,9 @@ class Turns:
         self._next_generation = 1
         self._touched: dict[str, None] = {}
         self._called: dict[str, None] = {}
-        self._keep(FairOrder(), {})
+        self._keep(TurnOrder(), {})
 
-    def _keep(self, order: FairOrder, backs_off: dict[str, float]) -> None:
+    def _keep(self, order: TurnOrder, backs_off: dict[str, float]) -> None:
         self._order = order
         self._backs_off = backs_off
         # Called several times per decision: the bound methods save a call each.
@@ -142,7 +142,7 @@ class Turns:
                 self.refresh(self._queues[name], domains)
 
     def refresh(self, queue: SchedulingQueue, domains: Domains) -> None:
-        """Update in the fair order whether the queue is movable."""
+        """Update in the order of turns whether the queue is movable."""
         name = queue.name
         if name in self._backs_off or queue.next_key() is None:
             self._touch(self._order.set_resting(name))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queue_scheduler.queueing.fair_order import SLACK, Entry, FairOrder
+from queue_scheduler.queueing.turn_order import SLACK, Entry, TurnOrder
 
 
 def entry(name: str, *, rank: int = 0, turn: int = 0) -> Entry:
@@ -17,13 +17,13 @@ def domains(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
-def first_of(turns: FairOrder, domain: str) -> str:
+def first_of(turns: TurnOrder, domain: str) -> str:
     first = turns.first_entry(domain)
     return "" if first is None else first[2]
 
 
 def test_higher_rank_then_longest_unserved_then_name() -> None:
-    turns = FairOrder()
+    turns = TurnOrder()
     turns.set_movable(entry("b", turn=3), domains("d"))
     assert first_of(turns, "d") == "b"
     turns.set_movable(entry("c", turn=1), domains("d"))
@@ -37,7 +37,7 @@ def test_higher_rank_then_longest_unserved_then_name() -> None:
 
 
 def test_without_a_common_domain_no_queue_waits() -> None:
-    turns = FairOrder()
+    turns = TurnOrder()
     turns.set_movable(entry("a"), domains("d1"))
     turns.set_movable(entry("b"), domains("d2"))
     turns.set_movable(entry("c"), domains())
@@ -45,7 +45,7 @@ def test_without_a_common_domain_no_queue_waits() -> None:
 
 
 def test_a_resting_queue_is_not_in_the_way() -> None:
-    turns = FairOrder()
+    turns = TurnOrder()
     turns.set_movable(entry("a"), domains("d"))
     turns.set_movable(entry("b"), domains("d"))
     assert turns.set_resting("a") == {"d"}
@@ -74,14 +74,14 @@ def test_a_resting_queue_is_not_in_the_way() -> None:
 def test_the_domains_whose_order_changed(
     known: tuple[Entry, frozenset[str]] | None, news: tuple[Entry, frozenset[str]], want: set[str]
 ) -> None:
-    turns = FairOrder()
+    turns = TurnOrder()
     if known is not None:
         turns.set_movable(*known)
     assert turns.set_movable(*news) == want
 
 
 def test_a_queue_leaves_the_domains_that_it_no_longer_competes_for() -> None:
-    turns = FairOrder()
+    turns = TurnOrder()
     turns.set_movable(entry("a"), domains("d", "e"))
     turns.set_movable(entry("b"), domains("d"))
     turns.set_movable(entry("a"), domains("e"))
@@ -90,7 +90,7 @@ def test_a_queue_leaves_the_domains_that_it_no_longer_competes_for() -> None:
 
 
 def test_stale_entries_do_not_pile_up() -> None:
-    turns = FairOrder()
+    turns = TurnOrder()
     turns.set_movable(entry("first", rank=-1), domains("d"))
     for turn in range(1000):
         turns.set_movable(entry("restless", turn=turn), domains("d"))
@@ -101,7 +101,7 @@ def test_stale_entries_do_not_pile_up() -> None:
 
 
 def test_a_copy_is_independent() -> None:
-    turns = FairOrder()
+    turns = TurnOrder()
     turns.set_movable(entry("a"), domains("d"))
     twin = turns.copy()
     twin.set_resting("a")
@@ -124,7 +124,7 @@ def test_a_copy_is_independent() -> None:
 def test_it_is_the_smallest_entry_of_each_domain(
     changes: list[tuple[str, int, int, frozenset[str] | None]],
 ) -> None:
-    turns = FairOrder()
+    turns = TurnOrder()
     model: dict[str, tuple[Entry, frozenset[str]]] = {}
     for name, rank, turn, competes in changes:
         if competes is None:

@@ -28,7 +28,7 @@ SLACK = 64
 ones cannot pile up behind a queue that stays first."""
 
 
-class FairOrder:
+class TurnOrder:
     """The movable queues of every domain, in order."""
 
     def __init__(self) -> None:
@@ -85,9 +85,9 @@ class FairOrder:
                 return first[2]
         return ""
 
-    def copy(self) -> FairOrder:
+    def copy(self) -> TurnOrder:
         """Return an independent copy."""
-        twin = FairOrder()
+        twin = TurnOrder()
         twin._movable = dict(self._movable)
         twin._heaps = {domain: heap[:] for domain, heap in self._heaps.items()}
         return twin
