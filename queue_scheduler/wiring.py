@@ -153,8 +153,7 @@ class Scheduler:
         handle = PluginHandle(stores, flags.oversell_rate, events, self._dispatcher)
         calls = CallLog(self._clock.now) if any(each.records_calls for each in requests) else None
         engine = build_engine(settings, handle)
-        now = None if configuration.kept_accounts is None else self._clock.now
-        self._shared = SharedEngine(engine, self._workers.wake, calls, now)
+        self._shared = SharedEngine(engine, self._workers.wake, calls, self._clock.now)
         self._limit_slices = LimitSlices(self._shared)
         handle.attach(self._shared)
         parts = _BuiltParts(

@@ -241,6 +241,13 @@ def counts_bytes(resource: str) -> bool:
     return _is_in_bytes(resource) or resource.endswith(_BYTES_OF_KOORDINATOR)
 
 
+def piece_size(resource: str) -> int:
+    """Return the base units of one piece of a resource: of a core, a GiB, or a piece."""
+    if resource == "cpu" or resource.endswith("/batch-cpu"):
+        return _MILLIS_PER_UNIT
+    return _KIBI**3 if counts_bytes(resource) else 1
+
+
 def _is_in_bytes(resource: str) -> bool:
     return resource in {"memory", "ephemeral-storage", "storage"} or resource.startswith(
         "hugepages-"

@@ -58,6 +58,7 @@ UNREADABLE: Final = frozenset(
         "UnreadableAmount",
         "UnreadableAnnotation",
         "UnreadableAttribute",
+        "UnreadableFairShare",
         "UnreadableLabel",
         "UnreadableLimit",
     }

@@ -15,8 +15,8 @@ from shared_api.objects.meta import Uid
 from shared_api.timestamps import read_seconds
 
 
-def date_charges(units: UnitCache, now: int) -> Iterator[tuple[int, Charge]]:
-    """Yield all charges, each with the second since when it has been charged; `now` if unknown.
+def date_charges(units: UnitCache, now: int) -> Iterator[tuple[Uid, int, Charge]]:
+    """Yield all charges as (uid, since, charge); `since` is a second, `now` if it is unknown.
 
     An admitted unit is charged since its admission, and living pods without one since the first of
     them was created. Times are between the creation of the object and `now`.
@@ -32,7 +32,7 @@ def date_charges(units: UnitCache, now: int) -> Iterator[tuple[int, Charge]]:
     for uid in usage:
         charge = usage.charge_of(uid)
         assert charge is not None, f"{uid} is charged nothing"
-        yield (admitted[uid] if uid in admitted else _first_pod(units, uid, now)), charge
+        yield uid, (admitted[uid] if uid in admitted else _first_pod(units, uid, now)), charge
 
 
 def _first_pod(units: UnitCache, uid: Uid, now: int) -> int:

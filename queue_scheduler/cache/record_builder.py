@@ -31,6 +31,7 @@ from queue_scheduler.framework.queue_unit_info import (
     AccountKey,
     BackfillKey,
     ClassKey,
+    LaneKey,
     OrderKey,
     QueueUnitInfo,
     UnitDemand,
@@ -227,7 +228,7 @@ class RecordBuilder:
         keys = self._placing.class_keys(unit)
         class_key: ClassKey = (mapped.quota, shape_of(demand), non_preemptible, *keys)
         submitter = self.submitter_of(unit, mapped.quota)
-        class_key = _complete_key(class_key, queue, bounded, submitter)
+        class_key = _complete_key(class_key, queue, bounded, submitter, order_key)
         if queue is not None:
             class_key, demand = queue.pending.share(class_key, demand)
         return QueueUnitInfo(
@@ -245,18 +246,30 @@ class RecordBuilder:
         )
 
     def _place_in(self, queue: SchedulingQueue, bounded: QueueUnit) -> OrderKey:
-        rules = queue.rules
-        return rules.place(bounded, self._placing.order_key(bounded, rules.api_object))
+        rules, lane = queue.rules, None
+        if rules.fair is not None:
+            meta, are_proved = bounded.metadata, self._usage.are_names_proved
+            who = read_submitter(
+                meta.namespace, meta.labels, meta.annotations, are_proved=are_proved
+            )
+            lane = rules.fair.lane_of(bounded.spec.priority, meta.namespace, who)
+        return rules.place(bounded, self._placing.order_key(bounded, rules.api_object), lane)
 
 
 def _complete_key(
-    key: ClassKey, queue: SchedulingQueue | None, bounded: QueueUnit, submitter: Submitter | None
+    key: ClassKey,
+    queue: SchedulingQueue | None,
+    bounded: QueueUnit,
+    submitter: Submitter | None,
+    order_key: OrderKey | None,
 ) -> ClassKey:
     """Return the key of a unit's class: what plugins ask about, with what else decides it."""
     if queue is not None and queue.rules.options.is_strict:
         key = (*key, bounded.spec.priority)  # lower ones are held back
     if submitter is not None:
         key = AccountKey(key, *submitter)
+    if queue is not None and queue.rules.fair is not None and order_key is not None:
+        key = LaneKey(key, order_key[0])
     if queue is not None and queue.rules.is_backfilling:
         # A unit that waits for checks passes no head, however early it would end.
         checks = bool(needed_checks(queue.rules.api_object, bounded))

@@ -245,7 +245,7 @@ class UnitCache:
 
         One that may be pending is put on hold where its user has too many such units.
         """
-        if record.state is UnitState.WAITING and self.usage.limits.is_on:
+        if record.state is UnitState.WAITING:
             record = self._seat(record)
         info, state = record.info, record.state
         key = record.key if info is None else info.key
@@ -269,6 +269,14 @@ class UnitCache:
                 return
             if queue.count_admitted(admitted_unit(record)):
                 self.changed_queues[info.queue] = None
+
+    def _rank(self, info: QueueUnitInfo) -> None:
+        """Let a queue that orders accounts know that of a unit that is about to be pending."""
+        queue = self.queues.find(info.queue)
+        if queue is None or queue.fair is None:
+            return
+        fair, path = self.usage.fair, info.order_key[0][1]
+        queue.fair.set_ranks(fair.ranks(info.queue, (path,)), are_new=True)
 
     def leave(self, record: CachedUnit | None) -> None:
         """Undo `enter`; what is charged stays until the unit is placed again."""
@@ -301,10 +309,12 @@ class UnitCache:
 
     def _seat(self, record: CachedUnit) -> CachedUnit:
         """Let a unit that may be pending stand in line; return it as it is to enter."""
-        info = record.info
+        info, usage = record.info, self.usage
         assert info is not None, f"{record.key} is pending without a demand"
-        hold = self.usage.limits.seat(info)
+        hold = usage.limits.seat(info) if usage.limits.is_on else None
         if hold is None:
+            if usage.fair.is_on:
+                self._rank(info)
             return record
         waits_for = (f"queue/{info.queue}", f"quota/{info.quota}")  # by which it is placed again
         return replace(record, state=UnitState.ON_HOLD, hold=hold, waits_for=waits_for)

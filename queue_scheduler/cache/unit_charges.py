@@ -100,6 +100,7 @@ class UnitCharges:
             assert got == want, f"{key} is charged {got}, should be {want}"
         if self._usage.ledger is not None:
             self._usage.ledger.validate(self._usage.charges.values())
+        self._usage.fair.validate(self._usage.charges)
         pods, uids = self._usage.pods, {record.uid for record in self._records.values()}
         for uid, charge in self._usage.charges.items():
             if uid not in uids:

@@ -28,6 +28,7 @@ from queue_scheduler.cache.pod_accounting import FindUnit, is_charged_by_labels
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import Granted, Occupancy, QueueUnitInfo
 from queue_scheduler.tenants.accounts import Account, account_of_unit
+from queue_scheduler.tenants.fair_use import FairUse
 from queue_scheduler.tenants.ledger import Ledger
 from queue_scheduler.tenants.user_limits import UserLimits
 from shared_api.objects.meta import Uid
@@ -84,6 +85,7 @@ class Usage:
         releases: Increases when a change may have freed room, or an expected end may have changed.
         ledger: What each account has used; None: accounts are not kept.
         watch: Is told each change of a charge that the ledger is told; copies have none.
+        fair: What accounts have used in the queues with the policy Fair.
     """
 
     watch: ChargeWatch | None = None
@@ -95,6 +97,7 @@ class Usage:
         self.releases = 0
         self.ledger: Ledger | None = None
         self.limits = UserLimits(plugins)
+        self.fair = FairUse(plugins)
         self._plugins = plugins
         self._charges: dict[Uid, Charge] = {}
         self._hold(KnownPods(plugins, find_unit, self._charges))
@@ -121,7 +124,7 @@ class Usage:
         need = info.demand
         account = self.account_of(info)
         charge = Charge(account, need.total, info.non_preemptible, need.pods, is_admitted=True)
-        self._note_accounts(info.uid, self._charges.get(info.uid), charge)
+        self._note_accounts(info.uid, self._charges.get(info.uid), charge, is_assumed=True)
         self._charges[info.uid] = charge
         self._claims.note_charged(info.uid)
         if self.pods.has_living(info.uid):
@@ -134,6 +137,8 @@ class Usage:
         if self.ends.note(info) and uid in self._charges:
             self._note_release()  # a unit that was not charged before frees no room
         account, firm = self.account_of(info), info.non_preemptible
+        if self.fair.is_on:
+            self.fair.on_confirmed(uid)
         self._set(uid, self.build_admitted(uid, account, granted, non_preemptible=firm))
 
     def occupied(self, uid: Uid, granted: Granted) -> Occupancy:
@@ -253,10 +258,16 @@ class Usage:
         twin.changes = self.changes
         twin.releases = self.releases
         twin.ledger = None if self.ledger is None else self.ledger.fork()
+        if self.fair.is_on:
+            twin.fair = self.fair.fork(plugins)
         return twin
 
-    def _note_accounts(self, uid: Uid, before: Charge | None, after: Charge | None) -> None:
+    def _note_accounts(
+        self, uid: Uid, before: Charge | None, after: Charge | None, *, is_assumed: bool = False
+    ) -> None:
         """Count a change for users and groups, where that is asked for."""
+        if self.fair.is_on:
+            self.fair.on_charge(uid, before, after, is_assumed=is_assumed)
         if self.ledger is not None:
             self.ledger.on_charge(before, after)
             if self.watch is not None:

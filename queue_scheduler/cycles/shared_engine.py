@@ -33,8 +33,8 @@ class SharedEngine:
         engine: Must not be used directly afterwards.
         wake: Called, without the lock, with the names of queues whose workers should ask again.
         log: Receives every call that changes the engine, in order. None: calls are not recorded.
-        now: The wall time, which the engine is told before the first call of each second; None: it
-            is not told, since it keeps no accounts.
+        now: The wall time, which the engine is told before the first call of each second while
+            something is counted over time; None: it is not told.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class SharedEngine:
         A call of `decide_next` has the time itself. After the clock was set back, nothing is told
         until it is later than before.
         """
-        if self._now is None:
+        if self._now is None or not self._engine.counts_time:
             return ()
         wall = self._now()
         second = int(wall.timestamp())

@@ -69,7 +69,8 @@ PASSED: Final = reasons_with(Trait.NO_HEAD)
 
 
 _Place: TypeAlias = tuple[int, OrderKey]
-"""Number of a head's class, and the head's position: it is another place once the head has left."""
+"""Number of a head's class, and the head's order key: it is another place once the head has left.
+"""
 
 
 class Promise(msgspec.Struct, frozen=True, gc=False):
@@ -300,8 +301,9 @@ class Backfill:
 
     def _find_heads(self, queue: SchedulingQueue, info: QueueUnitInfo) -> Iterator[_Head]:
         """Iterate over the refused units before this one that compete with it, in order."""
+        own = queue.place(info.order_key)
         for place, last in queue.pending.refused_in_order():
-            if place >= info.order_key:
+            if place >= own:
                 return
             head = self._info(place)
             if not self._compete(head.quota, info.quota):
@@ -379,7 +381,8 @@ class Backfill:
         """Note that a plugin refused a unit: it may be a head again, or another unit may be."""
         # Those of a queue with another policy cannot be compared; it is reviewed anyway.
         heads = self.waiting.get(queue.name) if queue.name not in self.unreviewed else None
-        if heads and any(info.order_key <= place for _, place in heads):
+        place = queue.place
+        if heads and any(place(info.order_key) <= place(head) for _, head in heads):
             self._moved[queue.name] = None
 
     def note_changes(self) -> None:
@@ -443,7 +446,8 @@ class Backfill:
         # The first head before another unit is also the first before this one, if this one stands
         # behind it. Otherwise other heads, or none, come before this one.
         answer, first = review.answers.get(asked, (None, None))
-        if answer is None or first is None or first[1] >= place:
+        places = review.queue.place
+        if answer is None or first is None or places(first[1]) >= places(place):
             answer, first = self._ask_filters(review, self._info(place))
             review.answers[asked] = answer, first
         if answer is _Answer.MISFIT and first == head:
@@ -492,7 +496,8 @@ class Backfill:
         queue = self._units.queues.find(name)
         if queue is None:
             return False
-        return all(queue.pending.head_of(number) == place for number, place in heads)
+        numbered = queue.pending.numbered
+        return all(n in numbered and numbered[n].head == head for n, head in heads)
 
     # --- questions ----------------------------------------------------------------------------
 

@@ -280,6 +280,7 @@ class Engine:
         return self._on_quotas_changed(self.plugins.facts.on_quota_gone(quota))
 
     def _on_quotas_changed(self, names: set[str]) -> tuple[str, ...]:
+        self.usage.fair.forget_capacities()
         self.limit_rules.on_quotas_changed()
         self.units.place_again_for(sorted(names))
         self._wake_up.on_limits_changed()
@@ -306,14 +307,35 @@ class Engine:
 
         Where accounts are kept, what is charged from now on counts from this second on.
         """
-        self._advance(wall)
-        if not self.usage.on_time(wall):
+        is_renewed = self._advance(wall)
+        if not (self.usage.on_time(wall) or is_renewed):
             return ()
         return self._wake_up.wake_affected()
 
-    def _advance(self, wall: datetime) -> None:
-        if self.usage.ledger is not None:
-            self.usage.ledger.advance(int(wall.timestamp()))
+    @property
+    def counts_time(self) -> bool:
+        """Whether anything is counted over time: then it is to be told each second."""
+        return self.usage.ledger is not None or self.usage.fair.is_on
+
+    def _advance(self, wall: datetime) -> bool:
+        """Let time pass; return whether accounts are ordered anew."""
+        ledger, fair = self.usage.ledger, self.usage.fair
+        if ledger is None and not fair.is_on:
+            return False
+        second = int(wall.timestamp())
+        if ledger is not None:
+            ledger.advance(second)
+        if not fair.is_on:
+            return False
+        is_first = not fair.second
+        fair.advance(second)
+        if is_first and fair.second:
+            # What was charged before the time was known counts since it was, not since 1970.
+            fair.restart(date_charges(self.units, second))
+        if not fair.moved:
+            return False
+        self._wake_up.renew_ranks()
+        return True
 
     def on_accounts(self, stored: StoredAccounts) -> tuple[str, ...]:
         """Take the accounts that were kept by the leader before this one.
@@ -322,7 +344,8 @@ class Engine:
         Nothing is done where accounts are not kept.
         """
         if self.usage.ledger is not None:
-            self.usage.ledger.restore(stored, date_charges(self.units, self.usage.ledger.second))
+            dated = date_charges(self.units, self.usage.ledger.second)
+            self.usage.ledger.restore(stored, ((since, charge) for _, since, charge in dated))
         return ()
 
     def on_edges(self, edges: tuple[int, ...]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from queue_scheduler.cache.admission_check_rules import lists_check
+from queue_scheduler.cache.charge_times import date_charges
 from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.cache.unit_state import CachedUnit
 from queue_scheduler.decision import Notice
@@ -72,6 +73,7 @@ class QueueState:
         options = self._read_options(queue, current)
         current = self._units.queues.put(queue, policy, rank)
         self._units.set_options(current, options)
+        self._track_use(current)
         self._units.changed_queues[name] = None
         self._units.place_again(again)
         self._units.place_again_for(sorted(answered))
@@ -84,11 +86,18 @@ class QueueState:
         answered = self._plugins.facts.on_queue_gone(name)
         waiting = self._units.pull_out(queue)
         self._units.queues.remove(name)
+        self._units.usage.fair.track(name, None, ())
         self._units.bound_again(name)
         self._units.changed_queues.pop(name, None)
         self._units.place_again([*waiting, *self._units.fact_waits.keys(f"queue/{name}")])
         self._units.place_again_for(sorted(answered))
         return True
+
+    def _track_use(self, queue: SchedulingQueue) -> None:
+        """Count what accounts use in a queue whose policy asks for it."""
+        fair = self._units.usage.fair
+        if fair.is_on or queue.rules.fair is not None:
+            fair.track(queue.name, queue.rules.fair, date_charges(self._units, fair.second))
 
     def phase_when_admitted(self, info: QueueUnitInfo) -> Phase:
         """Return the phase that follows once a unit has its quota and all checks are ready."""
@@ -153,6 +162,8 @@ class QueueState:
         for problem in options.problems:
             if problem not in before.problems:
                 self._notice(queue, "UnreadableAnnotation", problem)
+        if options.fair_problem not in {"", before.fair_problem}:
+            self._notice(queue, "UnreadableFairShare", options.fair_problem)
         return replace(options, is_strict=self.strict.covers(queue.metadata.name))
 
     def _notice(self, queue: Queue, reason: str, note: str) -> None:

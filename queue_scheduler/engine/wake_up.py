@@ -43,6 +43,8 @@ class WakeUp:
                 so they wake no class of a plugin that cannot say what would help.
         """
         units, waking = self._units, self._waking
+        if units.usage.fair.moved:
+            self.renew_ranks()
         if units.usage.known.has_changed:
             units.charges.charge_changed_pods()
         if units.usage.limits.seats.moved:
@@ -56,6 +58,28 @@ class WakeUp:
             for waiter in self._rounds.take_woken():
                 self.wake(waiter)
         return self.pass_on()
+
+    def renew_ranks(self) -> None:
+        """Order the accounts of queues with the policy Fair anew, where some were charged."""
+        fair = self._units.usage.fair
+        for name, paths in fair.take_moved().items():
+            queue = self._units.queues.find(name)
+            accounts = None if queue is None else queue.fair
+            if queue is None or accounts is None:
+                continue
+            if paths is None:
+                ranks = fair.ranks(name, accounts.accounts())
+            else:
+                ranks = fair.ranks(name, paths)
+            self._units.queues.note_order(queue)
+            accounts.set_ranks(ranks)
+            if accounts.take_shrunk():
+                # As with another policy: positions before and after cannot be compared.
+                self._turns.put(name, self._turns.rank(name), is_other_policy=True)
+                self.wake_all(queue)
+            self._turns.refresh(queue, self._plugins.domains)
+            if queue.rules.is_backfilling:
+                self._backfill.other_changes += 1  # other units are behind heads
 
     def _wake_at_once(self, *, anything_changed: bool) -> None:
         for waiter in self._waking.take_woken(anything_changed=anything_changed):

@@ -104,6 +104,18 @@ class AccountKey(NamedTuple):
     group: str
 
 
+class LaneKey(NamedTuple):
+    """What units of one class have in common in a queue that orders accounts.
+
+    Attributes:
+        asked: What they have in common elsewhere: the filters' answers follow from it.
+        lane: Whom they keep their order with (`queueing.fair_settings.Lane`).
+    """
+
+    asked: ClassKey
+    lane: Hashable
+
+
 class BackfillKey(NamedTuple):
     """What units of one class have in common in a queue that backfills.
 
@@ -122,9 +134,19 @@ def without_account(key: ClassKey) -> ClassKey | None:
     """Return what the keys of classes have in common that differ by account; None: it has none."""
     if isinstance(key, AccountKey):
         return key.asked
-    if isinstance(key, BackfillKey) and isinstance(key.asked, AccountKey):
-        return key._replace(asked=key.asked.asked)
+    if isinstance(key, LaneKey):
+        return without_account(key.asked) or key.asked
+    if isinstance(key, BackfillKey):
+        asked = without_account(key.asked)
+        return None if asked is None else key._replace(asked=asked)
     return None
+
+
+def has_account(key: ClassKey) -> bool:
+    """Return whether a limit concerns the account of a class."""
+    while isinstance(key, BackfillKey | LaneKey):
+        key = key.asked
+    return isinstance(key, AccountKey)
 
 
 class QueueUnitInfo(msgspec.Struct, frozen=True, gc=False):

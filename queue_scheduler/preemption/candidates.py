@@ -418,7 +418,8 @@ class _Look:
         place = self._units.builder.place_in(queue, record.unit)
         if would_keep_from_turn(queue, place, info.quota, self._info, self._before):
             return True
-        self._before += place < self._info.order_key
+        places = queue.place
+        self._before += places(place) < places(self._info.order_key)
         return False
 
     def _candidate(self, record: CachedUnit, bucket: Bucket, since: str) -> Candidate:

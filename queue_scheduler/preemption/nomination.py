@@ -14,6 +14,7 @@ from queue_scheduler.cache.unit_state import CachedUnit, UnitState, makes_room
 from queue_scheduler.decision import Reason, Refusal, Victim
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import ClassKey, OrderKey, QueueUnitInfo
+from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from shared_api.objects.meta import Uid, find_condition
 from shared_api.queue_unit_phases import EVICTED
 
@@ -264,7 +265,7 @@ def room_for(nominated: QueueUnitInfo, refusal: Refusal) -> Refusal:
     return replace(refusal, reason=Reason.ROOM_FOR_PREEMPTOR, other=nominated.key)
 
 
-def comes_before(info: QueueUnitInfo, record: CachedUnit | None) -> bool:
-    """Return whether both are in one queue, and this unit stands before the other."""
-    other = None if record is None else record.info
-    return other is not None and info.queue == other.queue and info.order_key < other.order_key
+def comes_before(info: QueueUnitInfo, other: QueueUnitInfo, queue: SchedulingQueue) -> bool:
+    """Return whether both are in this queue, and the first unit stands before the other."""
+    place = queue.place
+    return info.queue == other.queue and place(info.order_key) < place(other.order_key)

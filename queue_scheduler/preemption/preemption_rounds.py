@@ -431,10 +431,10 @@ class PreemptionRounds:
 
         Not if the other may evict it for that: the two would alternate without end.
         """
-        if record is None or record.info is None or not comes_before(info, record):
-            return False
         queue = self._units.queues.find(info.queue)
         assert queue is not None, f"{info.key} is pending without a queue"
+        if record is None or record.info is None or not comes_before(info, record.info, queue):
+            return False
         return not self.search.may_take_from(queue, at_least(record.info), info)
 
     def _give_up(self, key: str, now: float) -> None:

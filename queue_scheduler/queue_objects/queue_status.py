@@ -21,7 +21,7 @@ from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.refusal_texts import queue_message
 from shared_api.client.resource_types import QUEUES
 from shared_api.objects.meta import Condition, Timestamp, find_condition
-from shared_api.objects.queue import READY, Queue
+from shared_api.objects.queue import READY, FairShare, Queue
 from shared_api.queue_unit_phases import condition_body, with_condition
 from shared_api.well_known_labels import DISABLE_SHOW_ITEMS, read_annotation
 
@@ -41,6 +41,7 @@ class QueueFigures(msgspec.Struct, frozen=True):
         items: (name, namespace, priority) of the first positions, in order.
         policy: The policy in force; read at a start, where the queue names an unknown one.
         stop: The stop policy in force; read at a start, like the policy.
+        fair_share: The `fairShare` in force; read at a start, like the policy. None: the defaults.
         ready: Status of the condition `Ready`.
         reason: Of the condition.
         message: Of the condition.
@@ -51,6 +52,7 @@ class QueueFigures(msgspec.Struct, frozen=True):
     items: tuple[tuple[str, str, int], ...]
     policy: str
     stop: str
+    fair_share: FairShare | None
     ready: bool
     reason: str
     message: str
@@ -72,6 +74,7 @@ def read_figures(engine: Engine, name: str, *, max_items: int) -> QueueFigures |
         items=items,
         policy=queue.rules.policy.name,
         stop=queue.rules.options.stop.value,
+        fair_share=queue.rules.options.fair.stated,
         ready=ready,
         reason=reason,
         message=message,
@@ -95,6 +98,8 @@ def judge_queue(engine: Engine, queue: SchedulingQueue) -> tuple[bool, str, str]
         return False, "UnknownPolicy", message
     if options.problems:
         return False, "UnreadableAnnotation", "; ".join(options.problems)
+    if options.fair_problem:
+        return False, "UnreadableFairShare", options.fair_problem
     return _judge_checks(api_object, engine.units.checks) or (True, READY, _describe_order(rules))
 
 
@@ -160,10 +165,27 @@ def build_status_patch(queue: Queue, figures: QueueFigures, now: Timestamp) -> d
             "admitted": figures.admitted,
             "policyInForce": figures.policy,
             "stopPolicyInForce": figures.stop,
+            **_fair_share_patch(queue.status.fair_share_in_force, figures.fair_share),
             "queueItemDetails": {ITEMS_KEY: items},
             "conditions": [condition_body(each) for each in conditions],
         },
     }
+
+
+def _fair_share_patch(shown: FairShare | None, in_force: FairShare | None) -> dict[str, Any]:
+    """Return the part of a merge patch; what is left out of a map in it would stay."""
+    if shown == in_force:
+        return {}
+    if in_force is None:
+        return {"fairShareInForce": None}
+    body = msgspec.to_builtins(in_force)
+    if shown is not None:
+        gone = msgspec.to_builtins(shown)
+        body = {**dict.fromkeys(gone), **body}
+        weights = shown.resource_weights.keys() - in_force.resource_weights.keys()
+        if weights and in_force.resource_weights:
+            body["resourceWeights"] = {**dict.fromkeys(weights), **in_force.resource_weights}
+    return {"fairShareInForce": body}
 
 
 def is_shown(queue: Queue, figures: QueueFigures) -> bool:
@@ -178,6 +200,7 @@ def is_shown(queue: Queue, figures: QueueFigures) -> bool:
         (status.pending, status.admitted, items)
         == (figures.pending, figures.admitted, figures.items)
         and (status.policy_in_force, status.stop_policy_in_force) == (figures.policy, figures.stop)
+        and status.fair_share_in_force == figures.fair_share
         and condition is not None
         and (condition.status == "True", condition.reason, condition.message)
         == (figures.ready, figures.reason, figures.message)

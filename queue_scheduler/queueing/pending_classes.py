@@ -27,9 +27,10 @@ Assumptions: order keys are unique within the queue; a class key fixes the quota
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush, merge
 from itertools import islice
+from typing import Self
 
 from queue_scheduler.decision import Refusal
 from queue_scheduler.framework.queue_unit_info import (
@@ -57,12 +58,14 @@ class PendingClasses:
         offers: What each quota offers, as (position, quota): a heap, whose first entry is current
             while nothing is in `changed`.
         changed: The quotas whose offer is to be looked up again, by `renew_offers`.
+        next_number: That of the next class or group.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, next_number: int = 0, reasons_version: int = 0) -> None:
+        """Start without units, with the first number of a class or group."""
         self.length = 0
         self.tried = TriedUnits()
-        self.reasons_version = 0
+        self.reasons_version = reasons_version
         self.numbered: dict[int, UnitClass] = {}
         self.groups: dict[int, ClassGroup] = {}
         self.by_quota: dict[str, ClassQueue] = {}
@@ -74,7 +77,7 @@ class PendingClasses:
         self._all: PendingOrder | None = None
         # `refused_in_order`, until a class among them changes. The list itself is never changed.
         self._refused: list[tuple[OrderKey, Refusal]] | None = None
-        self._next_number = 0
+        self.next_number = next_number
         # Whether copies hold the same classes, heaps, and offers; then nothing in them is changed.
         self._is_shared = False
 
@@ -258,16 +261,15 @@ class PendingClasses:
         not for changes.
         """
         if self._refused is None:
-            found = [
-                (entry.head, entry.own_refusal)
-                for entries in (self.numbered.values(), self.groups.values())
-                for entry in entries
-                if entry.own_refusal is not None and entry.head is not None
-            ]
-            self._refused = sorted(found, key=lambda pair: pair[0])
+            entries: list[UnitClass | ClassGroup] = [*self.numbered.values(), *self.groups.values()]
+            self._refused = sorted(refused_heads(entries), key=lambda pair: pair[0])
         return self._refused
 
     # --- positions ----------------------------------------------------------------------------
+
+    def _place(self, key: OrderKey) -> OrderKey:
+        """Return where an order key stands now."""
+        return key
 
     def in_order(self, quota: str | None = None) -> Iterator[OrderKey]:
         """Iterate lazily over all positions in order, or those of one quota."""
@@ -305,7 +307,7 @@ class PendingClasses:
 
     # --- copies -------------------------------------------------------------------------------
 
-    def copy(self) -> PendingClasses:
+    def copy(self) -> Self:
         """Return an independent copy that shares the classes until either of the two changes them.
 
         Whichever changes first takes classes of its own, so a fork of the engine pays for the
@@ -317,10 +319,10 @@ class PendingClasses:
             for of_quota in self.by_quota.values():
                 of_quota.first()
             self._is_shared = True
-        twin: PendingClasses = PendingClasses.__new__(PendingClasses)
+        twin: Self = type(self).__new__(type(self))
         # Written out: an object whose `__dict__` was read has slower attributes from then on.
         twin.length, twin.tried = self.length, self.tried
-        twin.reasons_version, twin._next_number = self.reasons_version, self._next_number
+        twin.reasons_version, twin.next_number = self.reasons_version, self.next_number
         twin.numbered, twin.by_quota, twin._classes = self.numbered, self.by_quota, self._classes
         twin.groups, twin._group_numbers = self.groups, self._group_numbers
         twin.offers, twin.changed = self.offers, self.changed
@@ -358,9 +360,9 @@ class PendingClasses:
             assert {c.number: c for c in classes} == of_quota.classes, of
             assert all(c.order for c in classes), f"{of}: empty class kept"
             assert all(c.head == c.order.first() for c in classes), f"{of}: wrong head"
-            awake = min((c.head or () for c in classes if not c.refusal), default=None)
+            awake = min((self._place(c.head or ()) for c in classes if not c.refusal), default=None)
             holding = (c for c in classes if c.refusal and not c.stands_aside)
-            asleep = min((c.head or () for c in holding), default=None)
+            asleep = min((self._place(c.head or ()) for c in holding), default=None)
             assert of_quota.first_awake() == awake, f"{of}: first awake is {awake}"
             assert of_quota.first_asleep() == asleep, f"{of}: first asleep is {asleep}"
         self._validate_groups(story)
@@ -377,13 +379,13 @@ class PendingClasses:
     # --- inside -------------------------------------------------------------------------------
 
     def _new_class(self, info: QueueUnitInfo) -> UnitClass:
-        unit_class = UnitClass(self._next_number, info)
-        self._next_number += 1
+        unit_class = UnitClass(self.next_number, info)
+        self.next_number += 1
         self._classes[unit_class.key] = unit_class
         self.numbered[unit_class.number] = unit_class
         of_quota = self.by_quota.get(info.quota)
         if of_quota is None:
-            of_quota = self.by_quota[info.quota] = ClassQueue()
+            of_quota = self.by_quota[info.quota] = self._new_class_queue()
         of_quota.classes[unit_class.number] = of_quota.entries[unit_class.number] = unit_class
         if info.submitter is not None:
             self._join_group(unit_class, of_quota)
@@ -395,11 +397,18 @@ class PendingClasses:
             return
         number = self._group_numbers.get(key)
         if number is None:
-            number = self._group_numbers[key] = self._next_number
-            self._next_number += 1
-            self.groups[number] = of_quota.entries[number] = ClassGroup(number, key, unit_class)
+            number = self._group_numbers[key] = self.next_number
+            self.next_number += 1
+            group = self._new_group(number, key, unit_class)
+            self.groups[number] = of_quota.entries[number] = group
         group = unit_class.group = self.groups[number]
         group.members[unit_class.number] = unit_class
+
+    def _new_class_queue(self) -> ClassQueue:
+        return ClassQueue()
+
+    def _new_group(self, number: int, key: ClassKey, of: UnitClass) -> ClassGroup:
+        return ClassGroup(number, key, of)
 
     def _drop_class(self, unit_class: UnitClass) -> None:
         self.tried.forget(unit_class)
@@ -456,6 +465,15 @@ class PendingClasses:
         for key in _merged(self.numbered):
             order.add(key)
         return order
+
+
+def refused_heads(
+    entries: Iterable[UnitClass | ClassGroup],
+) -> Iterator[tuple[OrderKey, Refusal]]:
+    """Yield the order key of the first unit, and the refusal, of those that are asleep."""
+    for entry in entries:
+        if entry.own_refusal is not None and entry.head is not None:
+            yield entry.head, entry.own_refusal
 
 
 def _merged(classes: dict[int, UnitClass]) -> Iterator[OrderKey]:

@@ -1,8 +1,8 @@
 """The options of a Queue object, in addition to its order: its depth, what it waits for. Pure.
 
-Only this module reads a queue's annotations, so one table of docs/queues.md can list them. A value
-that cannot be parsed changes nothing: the value in force stays, and a sentence about it is kept for
-users.
+Only this module reads a queue's annotations, so one table of docs/queues.md can list them
+(`fair_settings` reads `spec.fairShare`). A value that cannot be parsed changes nothing: the value
+in force stays, and a sentence about it is kept for users.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from queue_scheduler.queueing.fair_settings import DEFAULT_FAIR, FairSettings, read_fair_share
 from shared_api.durations import DurationError, parse_duration, parse_seconds
 from shared_api.objects.queue import Queue
 from shared_api.well_known_labels import (
@@ -70,7 +71,9 @@ class QueueOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         status_interval_seconds: The time between two writes of its status.
         check_timeout_seconds: How long admission checks may take; 0: forever; None: the program's
             setting counts.
+        fair: How accounts are ordered (policy Fair).
         problems: What cannot be parsed in its annotations, as text.
+        fair_problem: What cannot be read in its `fairShare`, as text; "": nothing.
         is_strict: Whether nodes are requested before a unit may start. The program's flags name
             these queues, not the object.
         preempts: Whether a unit may evict others of the queue that have a lower priority; those
@@ -90,6 +93,8 @@ class QueueOptions(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     check_timeout_seconds: float | None = None
     problems: tuple[str, ...] = ()
     is_strict: bool = False
+    fair: FairSettings = DEFAULT_FAIR
+    fair_problem: str = ""
 
     @property
     def is_stopped(self) -> bool:
@@ -103,15 +108,18 @@ DEFAULT_OPTIONS: Final = QueueOptions()
 def recorded_options(queue: Queue) -> QueueOptions:
     """Return the options that were in force before a restart and must outlive it.
 
-    A stopped queue must not start to admit because its annotation is misspelled.
+    A stopped queue must not start to admit because its annotation is misspelled, and nobody is to
+    lose a share because of a typing error.
     """
     stop = _as_stop_policy(queue.status.stop_policy_in_force)
-    return QueueOptions(stop=stop or StopPolicy.NONE)
+    fair, _ = read_fair_share(queue.status.fair_share_in_force, DEFAULT_FAIR)
+    return QueueOptions(stop=stop or StopPolicy.NONE, fair=fair)
 
 
 def read_options(queue: Queue, before: QueueOptions = DEFAULT_OPTIONS) -> QueueOptions:
     """Return what a queue asks for; `before`: what was in force."""
     reader = _AnnotationReader(queue.metadata.annotations)
+    fair, fair_problem = read_fair_share(queue.spec.fair_share, before.fair)
     return QueueOptions(
         max_depth=reader.depth(before.max_depth),
         waits_for_pods=reader.is_on(WAIT_FOR_PODS_RUNNING),
@@ -124,6 +132,8 @@ def read_options(queue: Queue, before: QueueOptions = DEFAULT_OPTIONS) -> QueueO
         status_interval_seconds=reader.status_interval(before.status_interval_seconds),
         check_timeout_seconds=reader.check_timeout(before.check_timeout_seconds),
         problems=tuple(reader.problems),
+        fair=fair,
+        fair_problem=fair_problem or "",
     )
 
 
@@ -131,6 +141,7 @@ def places_differently(before: Queue, after: Queue) -> bool:
     """Return whether units of a queue must be placed again: order, checks or quotas changed."""
     return (
         before.spec.queue_policy != after.spec.queue_policy
+        or before.spec.fair_share != after.spec.fair_share
         or before.spec.admission_checks != after.spec.admission_checks
         or before.metadata.annotations != after.metadata.annotations
         or before.metadata.labels != after.metadata.labels

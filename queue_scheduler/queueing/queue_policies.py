@@ -6,10 +6,14 @@
 | Block | priority, creation, name | those behind it that are charged to the same quota |
 | FIFO | creation, name | those behind it that are charged to the same quota |
 | Intelligent | high before low, priority, non-preemptible first, creation, name | see below |
+| Fair | account with the least use, priority, creation, name | none |
 
 In Intelligent, a unit is *high* if its priority is at least the queue's threshold. A refused high
 unit holds back those behind it of its quota, and while any high unit is pending no low one is
 tried; a refused low one holds back none.
+
+In Fair, the accounts of a queue are ordered (`fair_settings`, `fair_classes`), and the policy
+orders the units of each.
 
 A policy is two pure functions, or three if it has *bands*, as Intelligent has. Third-party policies
 load by the entry point `koord_queue.queue_policies`: a callable without arguments that returns one.
@@ -159,6 +163,8 @@ PRIORITY: Final = _BuiltIn("Priority", HoldsBack.NOBODY, by_priority=True)
 BLOCK: Final = _BuiltIn("Block", HoldsBack.SAME_QUOTA, by_priority=True)
 FIFO: Final = _BuiltIn("FIFO", HoldsBack.SAME_QUOTA, by_priority=False)
 
+FAIR: Final = _BuiltIn("Fair", HoldsBack.NOBODY, by_priority=True)
+
 INTELLIGENT: Final = _Intelligent()
 
-BUILT_IN_POLICIES: Final[tuple[QueuePolicy, ...]] = (PRIORITY, BLOCK, FIFO, INTELLIGENT)
+BUILT_IN_POLICIES: Final[tuple[QueuePolicy, ...]] = (PRIORITY, BLOCK, FIFO, INTELLIGENT, FAIR)

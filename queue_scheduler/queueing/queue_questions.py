@@ -38,10 +38,10 @@ def refusals_by_order(queue: SchedulingQueue, info: QueueUnitInfo) -> Iterator[R
     if rules.band_of(info.order_key) > pending.tried.first_band:
         first = min(filter(None, (each.first() for each in pending.by_quota.values())))
         yield Refusal(reason=Reason.BEHIND_HIGHER_BAND, quota=quota, other=unit_key(first))
-    barrier = queue.barrier(quota)
-    if barrier is not None and barrier < info.order_key:
+    barrier, place = queue.barrier(quota), queue.place(info.order_key)
+    if barrier is not None and barrier < place:
         yield Refusal(reason=Reason.BEHIND_REFUSED_UNIT, quota=quota, other=unit_key(barrier))
-    if rules.depth is not None and queue.is_beyond(info.order_key):
+    if rules.depth is not None and queue.is_beyond(place):
         yield Refusal(reason=Reason.BEYOND_MAX_DEPTH, limit=rules.depth, other=queue.name)
 
 
@@ -92,12 +92,19 @@ def _reasons_of(
     if queue.rules.banded is not None:
         tried = order.count_before((queue.pending.tried.first_band + 1,))
     barrier = queue.barrier(unit_class.quota)
-    free = tried if barrier is None else min(tried, order.count_before(barrier))
-    near = free if beyond is None else min(free, order.count_before(beyond))
+    free = tried if barrier is None else min(tried, _count_before(queue, unit_class, barrier))
+    near = free if beyond is None else min(free, _count_before(queue, unit_class, beyond))
     yield Reason.BEHIND_HIGHER_BAND, count - tried
     yield Reason.BEHIND_REFUSED_UNIT, tried - free
     yield Reason.BEYOND_MAX_DEPTH, free - near
     yield Reason.WAITING, near
+
+
+def _count_before(queue: SchedulingQueue, unit_class: UnitClass, place: OrderKey) -> int:
+    """Return how many units of a class come before a place."""
+    if queue.fair is not None:
+        return queue.fair.count_in(unit_class, place)
+    return unit_class.order.count_before(place)
 
 
 def refused_classes(queue: SchedulingQueue) -> Iterator[tuple[OrderKey, Refusal, int | None]]:
@@ -110,13 +117,13 @@ def refused_classes(queue: SchedulingQueue) -> Iterator[tuple[OrderKey, Refusal,
     for entries in (pending.numbered.values(), pending.groups.values()):
         for entry in entries:
             if entry.own_refusal is not None and entry.head is not None:
-                yield entry.head, entry.own_refusal, entry.own_refused_at
+                yield queue.place(entry.head), entry.own_refusal, entry.own_refused_at
 
 
 def class_heads(queue: SchedulingQueue) -> Iterator[OrderKey]:
     """Iterate over the position of the first unit of every class."""
     classes = queue.pending.numbered.values()
-    return (each.head for each in classes if each.head is not None)
+    return (queue.place(each.head) for each in classes if each.head is not None)
 
 
 def queue_head(queue: SchedulingQueue) -> OrderKey | None:
@@ -127,7 +134,7 @@ def queue_head(queue: SchedulingQueue) -> OrderKey | None:
     """
     return min(
         (
-            each.head
+            queue.place(each.head)
             for each in queue.pending.numbered.values()
             if each.head is not None
             and not each.stands_aside
@@ -152,12 +159,13 @@ def would_keep_from_turn(
 
     Args:
         queue: Their queue.
-        place: The position that the other would have.
+        place: The order key that the other would have.
         quota: The quota of the other.
         info: The pending unit.
         besides: How many further units would be placed before it.
     """
-    if place > info.order_key:
+    own = queue.place(info.order_key)
+    if queue.place(place) > own:
         return False
     rules = queue.rules
     if rules.band_of(place) < rules.band_of(info.order_key):
@@ -166,4 +174,4 @@ def would_keep_from_turn(
         return True
     if rules.depth is None:
         return False
-    return queue.pending.count_before(info.order_key) + besides + 1 >= rules.depth
+    return queue.pending.count_before(own) + besides + 1 >= rules.depth

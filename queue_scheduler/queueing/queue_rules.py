@@ -10,9 +10,11 @@ import msgspec
 from msgspec.structs import replace
 
 from queue_scheduler.framework.queue_unit_info import OrderKey
+from queue_scheduler.queueing.fair_settings import FairSettings, Lane
 from queue_scheduler.queueing.queue_options import BACKFILL_DEPTH, QueueOptions
 from queue_scheduler.queueing.queue_policies import (
     BLOCK,
+    FAIR,
     PRIORITY,
     BandedPolicy,
     HoldsBack,
@@ -32,6 +34,7 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
         policy: How it orders and blocks.
         options: Its further settings.
         banded: The policy, if it has bands.
+        fair: How its accounts are ordered, if the policy is Fair.
         bands: What a refused unit of each band holds back; one band if the policy has none.
         depth: How many positions are considered; None: all.
         is_stopped: Whether none of its units may start.
@@ -47,6 +50,7 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
     policy: QueuePolicy
     options: QueueOptions
     banded: BandedPolicy | None
+    fair: FairSettings | None
     bands: tuple[HoldsBack, ...]
     depth: int | None
     is_stopped: bool
@@ -63,9 +67,17 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True):
             return unit
         return replace(unit, spec=replace(unit.spec, priority=most))
 
-    def place(self, unit: QueueUnit, sorted_by_plugin: OrderKey | None) -> OrderKey:
-        """Return the position of a `bounded` unit: its order key, after its band if it has one."""
+    def place(
+        self, unit: QueueUnit, sorted_by_plugin: OrderKey | None, lane: Lane | None = None
+    ) -> OrderKey:
+        """Return the position of a `bounded` unit: its order key, after its band if it has one.
+
+        Under the policy Fair it comes after its lane, and positions of different lanes are compared
+        by `PendingClasses.place`.
+        """
         key = sorted_by_plugin or self.policy.order_key(unit)
+        if lane is not None:
+            return (lane, *key)
         if self.banded is None:
             return key
         band = self.banded.band(unit, self.api_object, self.options)
@@ -102,6 +114,7 @@ def build_rules(queue: Queue, policy: QueuePolicy, options: QueueOptions) -> Que
         policy=policy,
         options=options,
         banded=banded,
+        fair=options.fair if policy is FAIR else None,
         bands=bands,
         depth=depth,
         is_stopped=options.is_stopped,

@@ -126,6 +126,10 @@ class QueueSet:
                 del self._queues_of_quota[info.quota]
         return left
 
+    def note_order(self, queue: SchedulingQueue) -> None:
+        """Note that units of a queue are in another order: others may be first of their quota."""
+        self.changed_heads.update(dict.fromkeys(queue.pending.by_quota))
+
     def note_aside(self, queue: SchedulingQueue, quota: str) -> None:
         """Note that a class of a quota stands aside, or does so no more.
 

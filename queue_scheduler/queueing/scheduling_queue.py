@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from queue_scheduler.framework.queue_unit_info import OrderKey
+from queue_scheduler.queueing.fair_classes import FairClasses
 from queue_scheduler.queueing.pending_classes import PendingClasses
 from queue_scheduler.queueing.queue_options import DEFAULT_OPTIONS, QueueOptions
 from queue_scheduler.queueing.queue_policies import HoldsBack, QueuePolicy
@@ -54,6 +55,7 @@ class SchedulingQueue:
         name: Name of the queue; it is its identity.
         rules: Its Queue object, policy and options; replaced by `renew` and `set_options`.
         pending: The pending units.
+        fair: The same, if the policy is Fair.
         in_flight: The units that are admitted and do not run yet, if the queue waits for pods, each
             with the priority above which others may displace it; None: none may.
         requests: The units whose nodes are requested, if the queue is strict.
@@ -62,6 +64,7 @@ class SchedulingQueue:
     def __init__(self, queue: Queue, policy: QueuePolicy) -> None:
         self.name = queue.metadata.name
         self.pending = PendingClasses()
+        self.fair: FairClasses | None = None
         self.in_flight: dict[Uid, int | None] = {}
         self.requests = NodeRequests()
         # `requests.highest` when the offers were looked up: units below it were left out.
@@ -91,6 +94,12 @@ class SchedulingQueue:
 
     def _set_rules(self, rules: QueueRules) -> None:
         self.rules = rules
+        if (rules.fair is not None) is not (self.fair is not None):
+            assert not self.pending.length, f"queue {self.name}: other classes under units"
+            # Numbers are never reused, and no version comes twice.
+            on_from = self.pending.next_number, self.pending.reasons_version + 1
+            self.fair = None if rules.fair is None else FairClasses(*on_from)
+            self.pending = PendingClasses(*on_from) if self.fair is None else self.fair
         self.pending.arrange(bands=len(rules.bands), has_depth=rules.depth is not None)
 
     # --- admitted units -----------------------------------------------------------------------
@@ -133,6 +142,12 @@ class SchedulingQueue:
         assert counted == want, f"queue {self.name}: nodes asked for {counted}, should be {want}"
         highest = max(want.values(), default=None)
         assert self.requests.highest == highest, f"queue {self.name}: {self.requests.highest}"
+
+    # --- positions ----------------------------------------------------------------------------
+
+    def place(self, key: OrderKey) -> OrderKey:
+        """Return where an order key stands now: only places are compared."""
+        return key if self.fair is None else self.fair.place(key)
 
     # --- the next unit ------------------------------------------------------------------------
 
@@ -215,7 +230,11 @@ class SchedulingQueue:
         self._is_shared = True
         twin: SchedulingQueue = SchedulingQueue.__new__(SchedulingQueue)
         # Written out: an object whose `__dict__` was read has slower attributes from then on.
-        twin.name, twin.rules, twin.pending = self.name, self.rules, self.pending.copy()
+        twin.name, twin.rules, twin.fair = self.name, self.rules, None
+        if self.fair is None:
+            twin.pending = self.pending.copy()
+        else:
+            twin.pending = twin.fair = self.fair.copy()
         twin.in_flight, twin.requests, twin._asked = self.in_flight, self.requests, self._asked
         twin._is_shared = True
         return twin
@@ -231,7 +250,9 @@ class SchedulingQueue:
         pending.validate(f"queue {self.name}")
         places: list[OrderKey] = []
         for of_quota in pending.by_quota.values():
-            priorities = {c.head: c.priority for c in of_quota.classes.values()}
+            priorities = {
+                self.place(c.head): c.priority for c in of_quota.classes.values() if c.head
+            }
             key, asleep = of_quota.first_awake(), of_quota.first_asleep()
             if key is None or rules.band_of(key) > pending.tried.first_band:
                 continue

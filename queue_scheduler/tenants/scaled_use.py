@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import isqrt
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 BITS: Final = 128
 """Bits of a mantissa, and of the fractions that it is computed from: far below 1e-9, also after
@@ -39,6 +39,20 @@ def _roots() -> tuple[int, ...]:
 _ROOTS: Final = _roots()
 
 
+_FAR: Final = 2 * BITS
+"""Of two numbers whose exponents differ by more, the smaller one does not count: exponents may
+differ by the half-lives of years, and a shift by that many bits would take all memory."""
+
+_RANK_BITS: Final = 64
+"""Bits of a rank's mantissa."""
+
+_RANK_BASE: Final = 4 * BITS
+"""Added to the exponents of ranks, which are not below -2 * BITS."""
+
+Power: TypeAlias = tuple[int, int]
+"""2^(t/h) as (mantissa, exponent)."""
+
+
 class ScaledUse(NamedTuple):
     """`mantissa * 2^exponent`, in base units times seconds, scaled; never below 0."""
 
@@ -49,23 +63,54 @@ class ScaledUse(NamedTuple):
         """Return the sum, rounded down to `BITS` bits."""
         if not (self.mantissa and other.mantissa):
             return self if self.mantissa else other
+        if abs(self.exponent - other.exponent) > _FAR:
+            return self if self.exponent > other.exponent else other
         low = min(self.exponent, other.exponent)
         mantissa = (self.mantissa << (self.exponent - low)) + (
             other.mantissa << (other.exponent - low)
         )
         return _rounded(mantissa, low)
 
+    def minus(self, other: ScaledUse) -> ScaledUse:
+        """Return the difference, not below 0."""
+        if not (self.mantissa and other.mantissa):
+            return self
+        if abs(self.exponent - other.exponent) > _FAR:
+            return self if self.exponent > other.exponent else ScaledUse()
+        low = min(self.exponent, other.exponent)
+        mantissa = (self.mantissa << (self.exponent - low)) - (
+            other.mantissa << (other.exponent - low)
+        )
+        return _rounded(max(0, mantissa), low)
+
+    def rescaled(self, old: Power, new: Power) -> ScaledUse:
+        """Return the same use at one second, by the powers of that second for two half-lives."""
+        if self.exponent - old[1] < -_FAR:
+            return ScaledUse()
+        mantissa = (self.mantissa << BITS) // old[0] * new[0]
+        return _rounded(mantissa, self.exponent - old[1] + new[1] - BITS)
+
+    def rank(self, weight: int) -> int:
+        """Return a number that orders uses of one half-life, each divided by its weight, above 0.
+
+        It has the first 64 bits of the quotient after its exponent, so it compares quickly.
+        """
+        quotient = (self.mantissa << _RANK_BITS) // weight
+        if not quotient:
+            return 0
+        length = quotient.bit_length()
+        first = quotient >> (length - _RANK_BITS) if length > _RANK_BITS else quotient
+        return (self.exponent + length + _RANK_BASE << _RANK_BITS) + first
+
     def is_below(self, other: ScaledUse) -> bool:
         """Return whether it is less than another one of the same half-life."""
-        low = min(self.exponent, other.exponent)
-        mine, its = self.mantissa << (self.exponent - low), other.mantissa << (other.exponent - low)
-        return mine < its
+        return self.rank(1) < other.rank(1)
 
     def decayed(self, second: int, half_life: int) -> Fraction:
         """Return what is left of it at a second, in base units times seconds."""
-        if not self.mantissa:
+        mantissa, exponent = power(second, half_life)
+        if not self.mantissa or exponent - self.exponent > _FAR:
             return Fraction(0)
-        mantissa, exponent = _power(second, half_life)
         return Fraction(self.mantissa, mantissa) * Fraction(2) ** (self.exponent - exponent)
 
 
@@ -78,14 +123,20 @@ def scale(amount: int, begin: int, end: int, half_life: int) -> ScaledUse:
         end: The second until which they are, not before `begin`.
         half_life: Seconds in which use decays by half, above 0.
     """
-    first, last = _power(begin, half_life), _power(end, half_life)
+    return scale_between(amount, power(begin, half_life), power(end, half_life), half_life)
+
+
+def scale_between(amount: int, first: Power, last: Power, half_life: int) -> ScaledUse:
+    """Return the same, between two powers of which the latter is not smaller."""
+    if last[1] - first[1] > _FAR:
+        first = (0, last[1])
     low = min(first[1], last[1])
     grown = (last[0] << (last[1] - low)) - (first[0] << (first[1] - low))
     # The integral of 2^(t/h) is h / ln 2 * 2^(t/h).
     return _rounded((amount * half_life * grown << BITS) // _LN2, low)
 
 
-def _power(second: int, half_life: int) -> tuple[int, int]:
+def power(second: int, half_life: int) -> Power:
     """Return 2^(second / half_life) as (mantissa, exponent), with a mantissa of BITS + 1 bits."""
     whole, rest = divmod(second, half_life)
     mantissa = _ONE

@@ -62,11 +62,12 @@ def int32(
     description: str,
     *,
     least: int = 0,
+    most: int = INT32_MAX,
     required: bool = False,
     defaulted: bool = False,
 ) -> Meta:
-    """Describe an int32 from `least` up."""
-    schema = {"format": "int32", "minimum": least, "maximum": INT32_MAX}
+    """Describe an int32 from `least` to `most`."""
+    schema = {"format": "int32", "minimum": least, "maximum": most}
     return _meta(description, schema, required=required, defaulted=defaulted)
 
 

@@ -54,7 +54,7 @@ from tests.properties.engine_kit import (
     some_pods,
 )
 
-POLICIES = ("Priority", "Block", "FIFO", "Intelligent") * 3 + ("Nonsense",)
+POLICIES = ("Priority", "Block", "FIFO", "Intelligent", "Fair") * 3 + ("Nonsense",)
 NAMESPACES = ("ns", "space")
 STARTED = ("Dequeued", "SchedReady", "SchedSucceed", "SchedFailed", "Running")
 NAMES = 12

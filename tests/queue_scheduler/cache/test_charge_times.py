@@ -46,10 +46,10 @@ def engine_with(units: tuple[QueueUnit, ...] = (), pods: tuple[Pod, ...] = ()) -
 )
 def test_an_admitted_unit_is_charged_since_its_admission(admitted_at: str, want: int) -> None:
     engine = engine_with((unit_admitted(admitted_at),))
-    assert [since for since, _ in date_charges(engine.units, NOW)] == [want]
+    assert [since for _, since, _ in date_charges(engine.units, NOW)] == [want]
 
 
 def test_pods_without_a_unit_are_charged_since_the_first_was_created() -> None:
     pods = tuple(build_pod(f"p{n}", unit="ns/gone", created=n) for n in (3, 2, 4))
-    ((since, charge),) = date_charges(engine_with(pods=pods).units, NOW)
+    ((_, since, charge),) = date_charges(engine_with(pods=pods).units, NOW)
     assert (since, charge.pods) == (1_793_491_202, 3)  # 2026-11-01T00:00:02Z

@@ -130,6 +130,7 @@ def test_what_a_refusal_holds_back() -> None:
         "Block": HoldsBack.SAME_QUOTA,
         "FIFO": HoldsBack.SAME_QUOTA,
         "Intelligent": HoldsBack.SAME_QUOTA,
+        "Fair": HoldsBack.NOBODY,
     }
 
 

@@ -1,0 +1,578 @@
+"""What the accounts of queues with the policy Fair have used, as far as it has not decayed. Pure.
+
+Each such queue has a tree of accounts (`FairSettings.levels`), and each of them its `ScaledUse`:
+that of a charge is what it uses of the queue's capacity, times the time. A unit that starts counts
+its first `minimumCharge` at once, so that many short units count; what runs longer is charged on
+from then. All that is an order: what is reported, limited and paid for is in the `ledger`.
+
+A *rank* is the use of an account divided by its weight, as a number that orders accounts. It only
+grows, except where a charge is undone, the settings change, or use that has decayed is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Protocol
+
+import msgspec
+
+from queue_scheduler.framework.plugin_questions import view_quota
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.queueing.fair_settings import FairSettings, Path
+from queue_scheduler.tenants.accounts import Account
+from queue_scheduler.tenants.scaled_use import Power, ScaledUse, power, scale_between
+from shared_api.objects.meta import Uid
+from shared_api.quantity import piece_size
+from shared_api.resource_list import Amounts
+from shared_api.submitters import Submitter, namespace_submitter
+
+MAX_ACCOUNTS: Final = 50_000
+"""Accounts of one queue; a user's name is a label that anybody may write. Those beyond count for
+their namespace."""
+
+IDLE_HALF_LIVES: Final = 10
+"""After so many, an account without charges is forgotten: a thousandth of its use is left."""
+
+RENEW_SECONDS: Final = 60
+"""Between two looks at the accounts that run and wait."""
+
+SCALE: Final = 1 << 64
+"""What a share of 1 counts per second: a thousandth of a GPU of 100,000 still counts in full."""
+
+UNLIMITED: Final = 1_000_000
+"""Cores, GiB or pieces that stand for all there is, where no quota limits a resource."""
+
+NO_WEIGHT: Final = 1 << 256
+"""Above all ranks of accounts that have a weight."""
+
+
+class AnyCharge(Protocol):
+    """A charge of a uid."""
+
+    @property
+    def account(self) -> Account:
+        """Whom it is counted for."""
+
+    @property
+    def amounts(self) -> Amounts:
+        """What is charged, in base units."""
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether it is an admitted unit's."""
+
+
+class Use(msgspec.Struct, frozen=True, gc=False):
+    """The use of one account.
+
+    Attributes:
+        settled: Until `at`.
+        at: 2^(t/h) of the second of its last change.
+        second: That second.
+        rate: What it uses per second from then on.
+        charges: How many charges it has.
+    """
+
+    settled: ScaledUse
+    at: Power
+    second: int
+    rate: int = 0
+    charges: int = 0
+
+
+class StoredUse(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """The use of one account of a queue as it is kept outside.
+
+    Attributes:
+        queue: The queue.
+        levels: The levels of its accounts.
+        half_life: The half-life that the use is scaled by, in seconds.
+        path: The account.
+        mantissa: Of the `ScaledUse`, in hexadecimal digits: JSON has no integers of that size.
+        exponent: Of it.
+    """
+
+    queue: str
+    levels: tuple[str, ...]
+    half_life: int
+    path: Path
+    mantissa: str
+    exponent: int
+
+
+class StoredUses(msgspec.Struct, frozen=True, gc=False):
+    """What was kept of the use of accounts.
+
+    Attributes:
+        second: The second until which it is counted.
+        uses: The accounts.
+    """
+
+    second: int = 0
+    uses: tuple[StoredUse, ...] = ()
+
+    def of_queue(self, name: str, settings: FairSettings) -> Iterator[tuple[Path, ScaledUse]]:
+        """Yield what the accounts of a queue had used, by its present half-life."""
+        for each in self.uses:
+            if (each.queue, each.levels) != (name, settings.levels):
+                continue
+            use = ScaledUse(int(each.mantissa, 16), each.exponent)
+            if each.half_life != settings.half_life:
+                old, new = (power(self.second, h) for h in (each.half_life, settings.half_life))
+                use = use.rescaled(old, new)
+            yield each.path, use
+
+
+class _Running(msgspec.Struct, frozen=True, gc=False):
+    """A charge.
+
+    Attributes:
+        path: The account.
+        rate: What it uses per second.
+        due: The second until which it has counted in advance.
+        paid: What that was.
+        is_due: Whether it counts by its rate.
+    """
+
+    path: Path
+    rate: int
+    due: int
+    paid: ScaledUse
+    is_due: bool = False
+
+
+class QueueUse:
+    """The accounts of one queue.
+
+    Attributes:
+        settings: Its settings.
+    """
+
+    def __init__(self, settings: FairSettings) -> None:
+        self.settings = settings
+        self._uses: dict[Path, Use] = {}
+        self._charges: dict[Uid, _Running] = {}
+        self._due: deque[tuple[int, Uid]] = deque()
+        self._powers: dict[int, Power] = {}
+        self._next_drop = 0
+
+    # --- questions ----------------------------------------------------------------------------
+
+    def use_of(self, path: Path, second: int) -> ScaledUse:
+        """Return the use of an account until a second that is not before its last change."""
+        use = self._uses.get(path)
+        if use is None:
+            return ScaledUse()
+        if not use.rate or second <= use.second:
+            return use.settled
+        half_life = self.settings.half_life
+        return use.settled.plus(scale_between(use.rate, use.at, self._power(second), half_life))
+
+    def rank_of(self, path: Path, second: int) -> int:
+        """Return where an account stands among those beside it: the smallest comes first."""
+        weight = self.settings.weight_of(path)
+        use = self.use_of(path, second)
+        if not use.mantissa and len(self._uses) >= MAX_ACCOUNTS and path not in self._uses:
+            return NO_WEIGHT - 1  # its use counts for its namespace: made-up names get nothing
+        return use.rank(weight) if weight else NO_WEIGHT + use.rank(1)
+
+    def find_path(self, account: Account) -> Path:
+        """Return what the use of an account counts for."""
+        submitter = Submitter(account.user, account.group)
+        path = self.settings.account_of(account.namespace, submitter)
+        if len(self._uses) >= MAX_ACCOUNTS and path not in self._uses:
+            submitter = namespace_submitter(account.namespace)
+            path = self.settings.account_of(account.namespace, submitter)
+        return path
+
+    def paths(self) -> Iterator[Path]:
+        """Iterate over the accounts that have use, those above others included."""
+        return iter(self._uses)
+
+    def __len__(self) -> int:
+        return len(self._uses)
+
+    # --- changes ------------------------------------------------------------------------------
+
+    def start(
+        self, uid: Uid, path: Path, rate: int, second: int, *, since: int, settled: int = 0
+    ) -> None:
+        """Begin to charge.
+
+        Args:
+            uid: Whom.
+            path: The account.
+            rate: What it uses per second.
+            second: The present second.
+            since: The second since which it has been charged.
+            settled: The second until which its use is known already.
+        """
+        due = since + self.settings.minimum_charge
+        paid = ScaledUse()
+        if since >= settled:
+            first, last = self._power(since), self._power(due)
+            paid = scale_between(rate, first, last, self.settings.half_life)
+        is_due = due <= second
+        self._charges[uid] = _Running(path, rate, due, paid, is_due)
+        begin = max(due, settled) if is_due else second
+        for each in _levels(path):
+            self._change(each, begin, paid, rate if is_due else 0, 1)
+        if not is_due:
+            self._due.append((due, uid))
+
+    def stop(self, uid: Uid, second: int, *, is_undone: bool) -> Path | None:
+        """End a charge; return its account, or None if it is not of this queue."""
+        known = self._charges.pop(uid, None)
+        if known is None:
+            return None
+        for each in _levels(known.path):
+            self._change(each, second, ScaledUse(), -known.rate if known.is_due else 0, -1)
+            if is_undone and not known.is_due:
+                use = self._uses[each]
+                settled = use.settled.minus(known.paid)
+                self._uses[each] = msgspec.structs.replace(use, settled=settled)
+        return known.path
+
+    def resize(self, uid: Uid, rate: int, second: int) -> Path | None:
+        """Charge a running charge for more or less; return its account, None if it is unknown."""
+        known = self._charges.get(uid)
+        if known is None:
+            return None
+        if known.is_due:
+            paid, change = ScaledUse(), rate - known.rate
+        else:
+            more = max(0, rate - known.rate)  # what has counted in advance stays
+            first, last = self._power(second), self._power(known.due)
+            paid, change = scale_between(more, first, last, self.settings.half_life), 0
+        for each in _levels(known.path):
+            self._change(each, second, paid, change, 0)
+        paid = known.paid.plus(paid)
+        self._charges[uid] = _Running(known.path, rate, known.due, paid, known.is_due)
+        return known.path
+
+    def advance(self, second: int) -> None:
+        """Charge on what has run for longer than it counted in advance."""
+        due = self._due
+        while due and due[0][0] <= second:
+            at, uid = due.popleft()
+            known = self._charges.get(uid)
+            if known is None or known.is_due or known.due != at:
+                continue
+            self._charges[uid] = msgspec.structs.replace(known, is_due=True)
+            for each in _levels(known.path):
+                self._change(each, at, ScaledUse(), known.rate, 0)
+        if len(self._powers) > RENEW_SECONDS * 2:
+            self._powers.clear()
+
+    def forget_idle(self, second: int) -> list[Path]:
+        """Forget, now and then, the accounts whose use has decayed; return them."""
+        if second < self._next_drop:
+            return []
+        self._next_drop = second + max(self.settings.half_life, RENEW_SECONDS)
+        until = second - IDLE_HALF_LIVES * self.settings.half_life
+        gone = [path for path, use in self._uses.items() if not use.charges and use.second <= until]
+        for path in gone:
+            del self._uses[path]
+        return gone
+
+    def renew(self, settings: FairSettings, second: int) -> bool:
+        """Take other settings; return False if use under the former ones says nothing here."""
+        before = self.settings
+        if (before.levels, before.resource_weights) != (settings.levels, settings.resource_weights):
+            return False
+        if before.half_life != settings.half_life:
+            for path in [*self._uses]:
+                self._change(path, second, ScaledUse(), 0, 0)  # until now
+            old, new = power(second, before.half_life), power(second, settings.half_life)
+            self._powers.clear()
+            for path, use in self._uses.items():
+                settled = use.settled.rescaled(old, new)
+                self._uses[path] = msgspec.structs.replace(use, settled=settled, at=new)
+            for uid, each in self._charges.items():
+                paid = each.paid.rescaled(old, new)
+                self._charges[uid] = msgspec.structs.replace(each, paid=paid)
+        self.settings = settings
+        return True
+
+    def _change(self, path: Path, second: int, more: ScaledUse, rate: int, charges: int) -> None:
+        use = self._uses.get(path)
+        if use is None:
+            use = Use(ScaledUse(), self._power(second), second)
+        elif second < use.second:
+            second = use.second
+        settled = self.use_of(path, second).plus(more)
+        self._uses[path] = Use(
+            settled, self._power(second), second, use.rate + rate, use.charges + charges
+        )
+
+    def _power(self, second: int) -> Power:
+        found = self._powers.get(second)
+        if found is None:
+            found = self._powers[second] = power(second, self.settings.half_life)
+        return found
+
+    # --- what is kept, copies -----------------------------------------------------------------
+
+    def put_back(self, path: Path, use: ScaledUse, second: int) -> None:
+        """Add what an account had used before this process."""
+        for each in _levels(path):
+            self._change(each, second, use, 0, 0)
+
+    def state(self) -> list[object]:
+        """Return what it has, in the same order in every process."""
+        uses = sorted(
+            (path, (use.settled, use.second, use.rate)) for path, use in self._uses.items()
+        )
+        return [*uses, sorted(self._due)]
+
+    def copy(self) -> QueueUse:
+        """Return an independent copy."""
+        twin = QueueUse(self.settings)
+        twin._uses, twin._charges = self._uses.copy(), self._charges.copy()
+        twin._due, twin._next_drop = self._due.copy(), self._next_drop
+        return twin
+
+    def validate(self, charged: set[Uid], story: str) -> None:
+        """Raise AssertionError with the story unless the charges of these uids are counted."""
+        got = set(self._charges)
+        assert got == charged, f"{story}: {sorted(got)} are counted, should be {sorted(charged)}"
+        rates: dict[Path, int] = {}
+        counts: dict[Path, int] = {}
+        for each in self._charges.values():
+            for path in _levels(each.path):
+                counts[path] = counts.get(path, 0) + 1
+                rates[path] = rates.get(path, 0) + (each.rate if each.is_due else 0)
+        for path, use in self._uses.items():
+            want = rates.get(path, 0), counts.get(path, 0)
+            assert (use.rate, use.charges) == want, f"{story}: {path} has {use}, should be {want}"
+
+
+class FairUse:
+    """The accounts of all queues with the policy Fair.
+
+    Attributes:
+        second: The time, in seconds since the epoch; 0: not known yet.
+        moved: By queue: the accounts whose ranks may differ; None: all of them.
+    """
+
+    def __init__(self, plugins: PluginRunner) -> None:
+        """Start without queues; `plugins` know what quotas may have."""
+        self.second = 0
+        self.moved: dict[str, dict[Path, None] | None] = {}
+        self._plugins = plugins
+        self._queues: dict[str, QueueUse] = {}
+        # What of each resource stands for all there is, by quota.
+        self._capacities: dict[str, Amounts] = {}
+        # Units that are charged, and whose admission is not in their object yet.
+        self._assumed: dict[Uid, None] = {}
+
+    @property
+    def is_on(self) -> bool:
+        """Whether any queue has the policy Fair."""
+        return bool(self._queues)
+
+    def of_queue(self, name: str) -> QueueUse | None:
+        """Return the accounts of a queue; None: it has another policy."""
+        return self._queues.get(name)
+
+    # --- facts --------------------------------------------------------------------------------
+
+    def track(
+        self,
+        name: str,
+        settings: FairSettings | None,
+        charges: Iterable[tuple[Uid, int, AnyCharge]],
+    ) -> None:
+        """Take how a queue orders accounts; None: by none.
+
+        Args:
+            name: The queue.
+            settings: Its settings.
+            charges: All charges, each with the second since when; asked for if the settings differ.
+        """
+        if settings is None:
+            self._queues.pop(name, None)
+            self.moved.pop(name, None)
+            return
+        known = self._queues.get(name)
+        if known is not None and known.settings == settings:
+            return
+        self.moved[name] = None
+        if known is not None and known.renew(settings, self.second):
+            return
+        self._queues[name] = QueueUse(settings)
+        for uid, since, charge in charges:
+            if charge.account.queue == name:
+                self._start(uid, charge, since)
+
+    def advance(self, second: int) -> None:
+        """Let time pass; an earlier second than the present one changes nothing."""
+        before = self.second
+        if second <= before:
+            return
+        self.second = second
+        for name, queue in self._queues.items():
+            queue.advance(second)
+            if before // RENEW_SECONDS != second // RENEW_SECONDS:
+                queue.forget_idle(second)
+                self.moved[name] = None
+
+    def restart(
+        self, charges: Iterable[tuple[Uid, int, AnyCharge]], stored: StoredUses | None = None
+    ) -> None:
+        """Begin anew with what is charged now, and what was kept of the use before.
+
+        Args:
+            charges: All charges, each with the second since when.
+            stored: What was kept; None: nothing.
+        """
+        stored = stored or StoredUses()
+        settled = min(stored.second, self.second)
+        self._assumed = {}
+        for name, before in list(self._queues.items()):
+            queue = self._queues[name] = QueueUse(before.settings)
+            self.moved[name] = None
+            for path, use in stored.of_queue(name, queue.settings):
+                queue.put_back(path, use, settled)
+        dated = sorted(charges, key=lambda each: (each[1], each[0]))
+        for uid, since, charge in dated:
+            self._start(uid, charge, since, settled)
+
+    def forget_capacities(self) -> None:
+        """Forget what quotas may have, since that may have changed."""
+        self._capacities = {}
+
+    def on_charge(
+        self, uid: Uid, before: AnyCharge | None, after: AnyCharge | None, *, is_assumed: bool
+    ) -> None:
+        """Take a change of what is charged for a uid; None: nothing is.
+
+        Args:
+            uid: Whose.
+            before: What was charged.
+            after: What is charged now.
+            is_assumed: Whether it is a start that is not written yet.
+        """
+        if after is not None and before is not None and before.account == after.account:
+            queue = self._queues.get(after.account.queue)
+            if queue is None:
+                return
+            path = None
+            if after.is_admitted:
+                path = queue.resize(uid, self._rate(queue, after), self.second)
+            if path is not None:
+                self._note_moved(after.account.queue, path)
+                return
+        if before is not None:
+            self._stop(uid, before, is_undone=after is None or not after.is_admitted)
+        if after is not None:
+            self._start(uid, after, self.second)
+        if is_assumed:
+            self._assumed[uid] = None
+
+    def on_confirmed(self, uid: Uid) -> None:
+        """Note that a unit's object says that it was admitted: its start is not undone any more."""
+        self._assumed.pop(uid, None)
+
+    def _start(self, uid: Uid, charge: AnyCharge, since: int, settled: int = 0) -> None:
+        queue = self._queues.get(charge.account.queue)
+        if queue is None:
+            return
+        if charge.is_admitted:
+            path = queue.find_path(charge.account)
+            rate = self._rate(queue, charge)
+            queue.start(uid, path, rate, self.second, since=since, settled=settled)
+            self._note_moved(charge.account.queue, path)
+
+    def _stop(self, uid: Uid, charge: AnyCharge, *, is_undone: bool) -> None:
+        was_assumed = uid in self._assumed
+        self._assumed.pop(uid, None)
+        queue = self._queues.get(charge.account.queue)
+        path = None
+        if queue is not None:
+            path = queue.stop(uid, self.second, is_undone=is_undone and was_assumed)
+        if path is not None:
+            self._note_moved(charge.account.queue, path)
+
+    def _note_moved(self, name: str, path: Path) -> None:
+        moved = self.moved.setdefault(name, {})
+        if moved is not None:
+            moved.update(dict.fromkeys(_levels(path)))
+
+    def _rate(self, queue: QueueUse, charge: AnyCharge) -> int:
+        """Return what a charge uses per second."""
+        weights, amounts = queue.settings.resource_weights, charge.amounts
+        if weights:
+            return sum(
+                weights.get(name, 0) * amount * SCALE // piece_size(name)
+                for name, amount in amounts.items()
+            )
+        capacity = self._capacity(charge.account.quota)
+        shares = (
+            amount * SCALE // (capacity.get(name) or UNLIMITED * piece_size(name))
+            for name, amount in amounts.items()
+        )
+        return max(shares, default=0)
+
+    def _capacity(self, quota: str) -> Amounts:
+        """Return what the topmost quota that limits a resource may have of it, by resource."""
+        known = self._capacities.get(quota)
+        if known is None:
+            known = {}
+            for name in reversed(self._plugins.chain(quota)):
+                view = view_quota(self._plugins, name)
+                limits = {} if view is None else {r: most for r, most in view.max.items() if most}
+                known = limits | known
+            self._capacities[quota] = known
+        return known
+
+    # --- ranks --------------------------------------------------------------------------------
+
+    def ranks(self, name: str, paths: Iterable[Path]) -> dict[Path, int]:
+        """Return the ranks of these accounts of a queue, and of those above them, at present."""
+        queue = self._queues.get(name)
+        if queue is None:
+            return {}
+        each = dict.fromkeys(level for path in paths for level in _levels(path))
+        return {path: queue.rank_of(path, self.second) for path in each}
+
+    def take_moved(self) -> dict[str, dict[Path, None] | None]:
+        """Return, once, the accounts whose ranks may differ; None: all of a queue."""
+        moved, self.moved = self.moved, {}
+        return moved
+
+    # --- copies -------------------------------------------------------------------------------
+
+    def state(self) -> list[object]:
+        """Return what it has, in the same order in every process."""
+        if not self._queues:
+            return []
+        queues = sorted((name, queue.state()) for name, queue in self._queues.items())
+        return [self.second, queues, sorted(self._assumed)]
+
+    def fork(self, plugins: PluginRunner) -> FairUse:
+        """Return an independent copy over forked plugins."""
+        twin = FairUse(plugins)
+        twin.second = self.second
+        twin.moved = {
+            name: None if paths is None else dict(paths) for name, paths in self.moved.items()
+        }
+        twin._queues = {name: queue.copy() for name, queue in self._queues.items()}
+        twin._assumed = dict(self._assumed)
+        return twin
+
+    def validate(self, charges: Mapping[Uid, AnyCharge]) -> None:
+        """Raise AssertionError unless the charges of all units in its queues are counted."""
+        for name, queue in self._queues.items():
+            want = {
+                uid
+                for uid, each in charges.items()
+                if each.is_admitted and each.account.queue == name
+            }
+            queue.validate(want, f"accounts of queue {name}")
+
+
+def _levels(path: Path) -> tuple[Path, ...]:
+    """Return an account and those above it, from the top."""
+    return (path,) if len(path) == 1 else tuple(path[: n + 1] for n in range(len(path)))
