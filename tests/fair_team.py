@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 from queue_scheduler.decision import Dequeue
@@ -73,7 +74,7 @@ class FairTeam:
     def ask(self, user: str, cpu: int = 1, quota: str = "vision", **fields: Any) -> str:
         """Create a unit; return its name."""
         self.count += 1
-        name = fields.pop("name", f"{user}{self.count}")
+        name = str(fields.pop("name", f"{user}{self.count}"))
         labels = {USER: user} | ({GROUP: group} if (group := fields.pop("group", "")) else {})
         unit = build_unit(
             name, quota, queue="q", created=self.count, labels=labels, cpu=cpu, **fields
@@ -96,13 +97,20 @@ class FairTeam:
             names += started(decided)
             written = [each for each in decided if isinstance(each, Dequeue)]
             for each in written:
-                record = self.engine.record(each.unit)
-                assert record is not None
-                unit = admitted(record.unit, self.version(), grants=each.grants)
-                self.workers.wake(self.engine.on_written(each, unit))
+                self.written(each)
             if not written and self.workers.is_quiet():
                 self.workers.decided.clear()
                 return names
+
+    def written(self, decision: Dequeue) -> None:
+        """Let the write of a start arrive."""
+        record = self.engine.record(decision.unit)
+        assert record is not None
+        unit = admitted(record.unit, self.version(), grants=decision.grants)
+        self.workers.wake(self.engine.on_written(decision, unit))
+
+    def wall_after(self, seconds: int) -> datetime:
+        return wall_time(WALL + self.second + seconds)
 
     def end(self, names: Iterable[str] | str) -> None:
         for name in (names,) if isinstance(names, str) else names:

@@ -48,6 +48,8 @@ def _parts(engine: Engine) -> Iterator[object]:
     yield sorted((each.api_object.metadata.name, each.limits.rules) for each in engine.policies)
     if usage.ledger is not None:
         yield usage.ledger.state()
+    if usage.fair.is_on:
+        yield usage.fair.state()
     for plugin in quota_plugins(engine.plugins):
         yield (plugin.name, _usage(plugin))
 

@@ -273,7 +273,7 @@ class UnitCache:
     def _rank(self, info: QueueUnitInfo) -> None:
         """Let a queue that orders accounts know that of a unit that is about to be pending."""
         queue = self.queues.find(info.queue)
-        if queue is None or queue.fair is None:
+        if queue is None or queue.fair is None or info.order_key[0] in queue.fair.lanes:
             return
         fair, path = self.usage.fair, info.order_key[0][1]
         queue.fair.set_ranks(fair.ranks(info.queue, (path,)), are_new=True)

@@ -68,7 +68,7 @@ class WakeUp:
             if queue is None or accounts is None:
                 continue
             if paths is None:
-                ranks = fair.ranks(name, accounts.accounts())
+                ranks = fair.ranks(name, (path for _, path in accounts.lanes))
             else:
                 ranks = fair.ranks(name, paths)
             self._units.queues.note_order(queue)
@@ -98,16 +98,17 @@ class WakeUp:
         queue = self._units.queues.find(waiter[0])
         if queue is None:
             return None
-        woken = queue.pending.wake(waiter[1])
+        pending = queue.pending
+        is_aside = waiter[1] in pending.tried.aside
+        woken = pending.wake(waiter[1])
         if not woken:
             return None
-        pending = queue.pending
         if pending.groups:
             # A group was woken by one of its classes, or a class is no longer watched.
             for number in woken:
                 self._waking.stop_waiting((waiter[0], number))
-            entry = pending.numbered.get(waiter[1]) or pending.groups[waiter[1]]
-            self._units.queues.note_aside(queue, entry.quota)
+        if is_aside:
+            self._units.queues.note_aside(queue, pending.numbered[waiter[1]].quota)
         return queue
 
     def pass_on(self) -> tuple[str, ...]:

@@ -113,7 +113,7 @@ class LaneKey(NamedTuple):
     """
 
     asked: ClassKey
-    lane: Hashable
+    lane: tuple[Any, ...]
 
 
 class BackfillKey(NamedTuple):
@@ -140,6 +140,14 @@ def without_account(key: ClassKey) -> ClassKey | None:
         asked = without_account(key.asked)
         return None if asked is None else key._replace(asked=asked)
     return None
+
+
+def lane_of(key: ClassKey) -> tuple[Any, ...]:
+    """Return whom the units of a class keep their order with, in a queue that orders accounts."""
+    while not isinstance(key, LaneKey):
+        assert isinstance(key, BackfillKey), f"{key} has no lane"
+        key = key.asked
+    return key.lane
 
 
 def has_account(key: ClassKey) -> bool:

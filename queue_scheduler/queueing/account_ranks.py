@@ -1,44 +1,51 @@
 """Where the accounts of one queue stand, and with them its units. Pure.
 
 The order keys of a queue with the policy Fair begin with their lane (`fair_settings.Lane`), and
-never change. A *place* has the ranks of the account instead: places of the present are compared,
+never change. A *place* has the standing of the lane instead: places of the present are compared,
 not keys.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Mapping
 from typing import TypeAlias
 
 from queue_scheduler.framework.queue_unit_info import OrderKey
-from queue_scheduler.queueing.fair_settings import Lane, Path
+from queue_scheduler.queueing.fair_settings import Lane, Path, levels_of
 
-Prefix: TypeAlias = tuple[int, tuple[int, ...]]
-"""Where the units of a lane stand: (negated priority, ranks from the top)."""
+Standing: TypeAlias = tuple[int, ...]
+"""Where the units of a lane stand: the negated priority, and the ranks of accounts from the top."""
 
 
 class AccountRanks:
-    """The ranks of accounts, and of those above them."""
+    """The ranks of accounts, and of those above them.
 
-    __slots__ = ("_of_paths", "_prefixes")
+    Attributes:
+        of_lanes: The standing of lanes; while it is the same object, it is unchanged.
+        order: (standing, lane) of the lanes that have units, in order.
+    """
+
+    __slots__ = ("_lanes_at", "_of_paths", "of_lanes", "order")
 
     def __init__(self) -> None:
+        self.of_lanes: dict[Lane, Standing] = {}
+        self.order: list[tuple[Standing, Lane]] = []
         self._of_paths: dict[Path, int] = {}
-        self._prefixes: dict[Lane, Prefix] = {}
+        # The known lanes that an account's rank decides about.
+        self._lanes_at: dict[Path, dict[Lane, None]] = {}
 
     def place(self, key: OrderKey) -> OrderKey:
         """Return the place of an order key."""
         lane = key[0]
-        prefix = self._prefixes.get(lane) or self.prefix(lane)
-        return (*prefix, *key[1:])
+        return (self.of_lanes.get(lane) or self.standing(lane), *key[1:])
 
-    def prefix(self, lane: Lane) -> Prefix:
+    def standing(self, lane: Lane) -> Standing:
         """Return where the units of a lane stand; accounts without a rank come first."""
-        known = self._prefixes.get(lane)
+        known = self.of_lanes.get(lane)
         if known is None:
-            path = lane[1]
-            ranks = (self._of_paths.get(path[: n + 1], 0) for n in range(len(path)))
-            known = self._prefixes[lane] = (lane[0], tuple(ranks))
+            known = self.of_lanes[lane] = self._find(lane)
+            self._note(lane)
         return known
 
     def rank_of(self, path: Path) -> int | None:
@@ -48,13 +55,45 @@ class AccountRanks:
     def put(self, ranks: Mapping[Path, int]) -> None:
         """Take ranks of accounts."""
         self._of_paths.update(ranks)
-        self._prefixes.clear()
+        of_lanes, lanes_at = self.of_lanes, self._lanes_at
+        for lane in {lane: None for path in ranks for lane in lanes_at.get(path, ())}:
+            before, now = of_lanes[lane], self._find(lane)
+            if before != now:
+                of_lanes[lane] = now
+                if self._take_out(before, lane):
+                    insort(self.order, (now, lane))
+
+    def open(self, lane: Lane) -> None:
+        """Note that a lane has units from now on."""
+        insort(self.order, (self.standing(lane), lane))
+
+    def close(self, lane: Lane) -> None:
+        """Note that a lane has no units any more."""
+        self._take_out(self.standing(lane), lane)
+
+    def _take_out(self, standing: Standing, lane: Lane) -> bool:
+        order, entry = self.order, (standing, lane)
+        index = bisect_left(order, entry)
+        is_in = index < len(order) and order[index] == entry
+        if is_in:
+            del order[index]
+        return is_in
 
     def keep(self, lanes: Mapping[Lane, object]) -> None:
         """Forget the accounts that have none of these lanes."""
-        paths = {lane[1][: n + 1] for lane in lanes for n in range(len(lane[1]))}
+        paths = {path for lane in lanes for path in levels_of(lane[1])}
         self._of_paths = {p: rank for p, rank in self._of_paths.items() if p in paths}
-        self._prefixes = {}
+        self.of_lanes = {lane: each for lane, each in self.of_lanes.items() if lane in lanes}
+        self._lanes_at = {}
+        for lane in self.of_lanes:
+            self._note(lane)
+
+    def _note(self, lane: Lane) -> None:
+        for path in levels_of(lane[1]):
+            self._lanes_at.setdefault(path, {})[lane] = None
+
+    def _find(self, lane: Lane) -> Standing:
+        return (lane[0], *(self._of_paths.get(path, 0) for path in levels_of(lane[1])))
 
     def __len__(self) -> int:
         return len(self._of_paths)
@@ -62,5 +101,7 @@ class AccountRanks:
     def copy(self) -> AccountRanks:
         """Return an independent copy."""
         twin = AccountRanks()
-        twin._of_paths, twin._prefixes = self._of_paths.copy(), self._prefixes.copy()
+        twin._of_paths, twin.of_lanes = self._of_paths.copy(), self.of_lanes.copy()
+        twin.order = self.order[:]
+        twin._lanes_at = {path: lanes.copy() for path, lanes in self._lanes_at.items()}
         return twin

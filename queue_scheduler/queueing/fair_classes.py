@@ -24,11 +24,12 @@ from queue_scheduler.framework.queue_unit_info import (
     OrderKey,
     QueueUnitInfo,
     has_account,
+    lane_of,
 )
-from queue_scheduler.queueing.account_ranks import AccountRanks, Prefix
-from queue_scheduler.queueing.class_queue import ClassGroup, ClassQueue, UnitClass
+from queue_scheduler.queueing.account_ranks import AccountRanks, Standing
+from queue_scheduler.queueing.class_queue import SLACK, ClassGroup, ClassQueue, UnitClass
 from queue_scheduler.queueing.fair_settings import Lane, Path
-from queue_scheduler.queueing.growing_heap import GrowingHeap
+from queue_scheduler.queueing.growing_heap import GrowingHeap, LaneHeap
 from queue_scheduler.queueing.pending_classes import PendingClasses, refused_heads
 from queue_scheduler.queueing.pending_order import PendingOrder
 
@@ -40,20 +41,20 @@ class FairGroup(ClassGroup):
         ranks: Where accounts stand.
     """
 
-    __slots__ = ("_followed", "_growing", "ranks")
+    __slots__ = ("_firsts", "_in_lanes", "ranks")
 
     def __init__(self, number: int, key: ClassKey, of: UnitClass, ranks: AccountRanks) -> None:
-        self._growing = GrowingHeap()
-        # The first unit of each member that is not asleep on its own.
-        self._followed: dict[int, OrderKey] = {}
+        self._firsts = LaneHeap()
+        # By lane: the first unit of each member that is not asleep on its own, by its number.
+        self._in_lanes: dict[Lane, dict[int, OrderKey]] = {}
         self.ranks = ranks
         super().__init__(number, key, of)
 
     @property
     def head(self) -> OrderKey | None:
         """The order key of the first unit in those of its classes that are not asleep alone."""
-        found = self._growing.first(self._place_of)
-        return None if found is None else self._followed[found[1]]
+        found = self._firsts.first(self.ranks)
+        return None if found is None else self._firsts.keys[found[1]]
 
     @head.setter
     def head(self, _head: OrderKey | None) -> None:
@@ -62,32 +63,36 @@ class FairGroup(ClassGroup):
     @property
     def place(self) -> OrderKey | None:
         """The place of the head."""
-        found = self._growing.first(self._place_of)
+        found = self._firsts.first(self.ranks)
         return None if found is None else found[0]
 
     @property
     def first(self) -> int | None:
         """The number of the class that has the head, or None."""
-        found = self._growing.first(self._place_of)
-        return None if found is None else found[1]
+        found = self._firsts.first(self.ranks)
+        if found is None:
+            return None
+        members = self._in_lanes[found[1]]
+        return min(members, key=lambda number: members[number])
 
     def follow(self, member: UnitClass) -> bool:
         """Look up the head of a changed member; return whether it stands further ahead now."""
-        number, before = member.number, self._followed.get(member.number)
-        if member.head is None or member.own_refusal is not None:
-            self._followed.pop(number, None)
+        lane = lane_of(member.key)
+        members = self._in_lanes.setdefault(lane, {})
+        before = members.pop(member.number, None)
+        if member.head is not None and member.own_refusal is None:
+            members[member.number] = member.head
+        if not members:
+            del self._in_lanes[lane]
+            self._firsts.drop(lane)
             return False
-        self._followed[number] = member.head
-        self._growing.put(number, self.ranks.place(member.head))
-        return before is None or member.head < before
+        self._firsts.put(lane, min(members.values()), self.ranks)
+        now = members.get(member.number)
+        return now is not None and (before is None or now < before)
 
     def reset(self) -> None:
         """Take ranks that may be smaller than before."""
-        self._growing.reset(self._followed, self._place_of)
-
-    def _place_of(self, number: int) -> OrderKey | None:
-        key = self._followed.get(number)
-        return None if key is None else self.ranks.place(key)
+        self._firsts.reset(self.ranks)
 
     def copy(self, numbered: dict[int, UnitClass]) -> FairGroup:
         """Return an independent copy over copied classes, which then are of it."""
@@ -97,8 +102,8 @@ class FairGroup(ClassGroup):
         twin.members = {number: numbered[number] for number in self.members}
         twin.own_refusal, twin.own_refused_at = self.own_refusal, self.own_refused_at
         twin.last_reason, twin.asked = self.last_reason, self.asked
-        twin.ranks, twin._followed = self.ranks, self._followed.copy()
-        twin._growing, twin._heads = self._growing.copy(), []
+        twin.ranks, twin._firsts, twin._heads = self.ranks, self._firsts.copy(), []
+        twin._in_lanes = {lane: members.copy() for lane, members in self._in_lanes.items()}
         for member in twin.members.values():
             member.group = twin
         return twin
@@ -119,15 +124,43 @@ class FairClassQueue(ClassQueue):
 
     Attributes:
         ranks: Where accounts stand.
+        lanes: The units, refused or not, lane by lane.
     """
 
-    __slots__ = ("_growing_asleep", "_growing_awake", "ranks")
+    __slots__ = ("_aside", "_asleep_first", "_awake_first", "_firsts", "lanes", "ranks")
 
     def __init__(self, ranks: AccountRanks) -> None:
         super().__init__()
         self.ranks = ranks
-        self._growing_awake = GrowingHeap()
-        self._growing_asleep = GrowingHeap()
+        self.lanes: dict[Lane, PendingOrder] = {}
+        self._firsts = LaneHeap()
+        self._awake_first = GrowingHeap[int]()
+        self._asleep_first = GrowingHeap[int]()
+        # The classes that stand aside.
+        self._aside: dict[int, None] = {}
+
+    def add(self, key: OrderKey) -> bool:
+        """Add a unit to its lane; return whether the lane is new."""
+        lane = key[0]
+        order = self.lanes.get(lane)
+        is_new = order is None
+        if order is None:
+            order = self.lanes[lane] = PendingOrder()
+        order.add(key)
+        if order.first() is key:
+            self._firsts.put(lane, key, self.ranks)
+        return is_new
+
+    def remove(self, key: OrderKey) -> bool:
+        """Remove a unit from its lane; return whether the lane is gone."""
+        lane = key[0]
+        first = self.lanes[lane].remove(key)
+        if first is not None:
+            self._firsts.put(lane, first, self.ranks)
+            return False
+        del self.lanes[lane]
+        self._firsts.drop(lane)
+        return True
 
     def note(self, entry: UnitClass | ClassGroup) -> None:
         """Note that a class or group has another head, or was woken or put to sleep.
@@ -136,34 +169,45 @@ class FairClassQueue(ClassQueue):
         """
         place = self._place(entry)
         if place is not None:
-            heap = self._growing_awake if entry.own_refusal is None else self._growing_asleep
+            heap = self._awake_first if entry.own_refusal is None else self._asleep_first
             heap.put(entry.number, place)
+
+    def note_aside(self, unit_class: UnitClass) -> None:
+        """Note whether a class stands aside."""
+        if unit_class.stands_aside:
+            self._aside[unit_class.number] = None
+        else:
+            self._aside.pop(unit_class.number, None)
 
     def first_awake(self) -> OrderKey | None:
         """Return the place of the first unit that is not refused, or None."""
-        found = self._growing_awake.first(self._awake_place)
+        found = self._awake_first.first(self._awake_place)
         return None if found is None else found[0]
 
     def first_below(self, priority: int) -> OrderKey | None:
         """Return the place of the first unit that is not refused, if its priority is lower."""
-        found = self._growing_awake.first(self._awake_place)
+        found = self._awake_first.first(self._awake_place)
         is_below = found is not None and self.entries[found[1]].priority < priority
         return found[0] if found is not None and is_below else None
 
     def first_asleep(self) -> OrderKey | None:
         """Return the place of the first refused unit, or None."""
-        found = self._growing_asleep.first(self._asleep_place)
+        found = self._asleep_first.first(self._asleep_place)
         return None if found is None else found[0]
 
     def first(self) -> OrderKey | None:
         """Return the place of the first unit, refused or not, or None."""
+        if not self._aside:
+            first = self._firsts.first(self.ranks)
+            return None if first is None else first[0]
         firsts = (self.first_awake(), self.first_asleep())
         return min((each for each in firsts if each is not None), default=None)
 
     def reset(self) -> None:
         """Take ranks that may be smaller than before."""
-        self._growing_awake.reset(self.entries, self._awake_place)
-        self._growing_asleep.reset(self.entries, self._asleep_place)
+        self._firsts.reset(self.ranks)
+        self._awake_first.reset(self.entries, self._awake_place)
+        self._asleep_first.reset(self.entries, self._asleep_place)
 
     def _place(self, entry: UnitClass | ClassGroup) -> OrderKey | None:
         if isinstance(entry, FairGroup):
@@ -177,9 +221,7 @@ class FairClassQueue(ClassQueue):
 
     def _asleep_place(self, number: int) -> OrderKey | None:
         entry = self.entries.get(number)
-        if entry is None or entry.own_refusal is None:
-            return None
-        if isinstance(entry, UnitClass) and entry.stands_aside:
+        if entry is None or entry.own_refusal is None or number in self._aside:
             return None
         return self._place(entry)
 
@@ -191,8 +233,10 @@ class FairClassQueue(ClassQueue):
         twin.classes = {number: numbered[number] for number in self.classes}
         twin.entries = dict[int, UnitClass | ClassGroup](twin.classes)
         twin.entries |= {n: groups[n] for n in self.entries if n in groups}
-        twin._growing_awake = self._growing_awake.copy()
-        twin._growing_asleep = self._growing_asleep.copy()
+        twin.lanes = {lane: order.copy() for lane, order in self.lanes.items()}
+        twin._firsts, twin._aside = self._firsts.copy(), self._aside.copy()
+        twin._awake_first.take_over(self._awake_first)
+        twin._asleep_first.take_over(self._asleep_first)
         return twin
 
 
@@ -200,13 +244,17 @@ class FairClasses(PendingClasses):
     """The classes of the pending units of one queue, of which accounts are ordered by use.
 
     What it returns as the position of a unit is its place.
+
+    Attributes:
+        lanes: The lanes that have units, each with the number of quotas that these are of; for
+            reading.
     """
 
     def __init__(self, next_number: int = 0, reasons_version: int = 0) -> None:
         """Start without units, with the first number of a class or group."""
         super().__init__(next_number, reasons_version)
         self._ranks = AccountRanks()
-        self._lanes: dict[Lane, PendingOrder] = {}
+        self.lanes: dict[Lane, int] = {}
         self._has_shrunk = False
 
     # --- accounts -----------------------------------------------------------------------------
@@ -216,10 +264,6 @@ class FairClasses(PendingClasses):
         return self._ranks.place(key)
 
     _place = place
-
-    def accounts(self) -> Iterable[Path]:
-        """Return the accounts that have pending units."""
-        return dict.fromkeys(lane[1] for lane in self._lanes)
 
     def set_ranks(self, ranks: Mapping[Path, int], *, are_new: bool = False) -> None:
         """Take ranks of accounts.
@@ -266,29 +310,42 @@ class FairClasses(PendingClasses):
 
     def add(self, info: QueueUnitInfo) -> tuple[int, ...]:
         """Add a unit; return the numbers of its class and group if they are woken by it."""
+        if self._is_shared:
+            self._stop_sharing()
+        lane = info.order_key[0]
+        if lane not in self.lanes:
+            self.lanes[lane] = 0
+            self._ranks.open(lane)  # first: it is looked up there which account comes first
         woken = super().add(info)
-        key = info.order_key
-        order = self._lanes.get(key[0])
-        if order is None:
-            order = self._lanes[key[0]] = PendingOrder()
-        order.add(key)
+        if self._of_quota(info.quota).add(info.order_key):
+            self.lanes[lane] += 1
         return woken
 
     def remove(self, info: QueueUnitInfo) -> tuple[int, ...]:
         """Remove a unit; return the numbers of its class if that is empty now, and its group's."""
+        if self._is_shared:
+            self._stop_sharing()
+        lane = info.order_key[0]
+        if self._of_quota(info.quota).remove(info.order_key):
+            self.lanes[lane] -= 1
         left = super().remove(info)
-        key = info.order_key
-        order = self._lanes[key[0]]
-        if order.remove(key) is None:
-            del self._lanes[key[0]]
-            if len(self._ranks) > 2 * (len(self._lanes) + 1):
-                self._ranks.keep(self._lanes)
+        if not self.lanes[lane]:
+            del self.lanes[lane]
+            self._ranks.close(lane)
+        if len(self._ranks) > 2 * len(self.lanes) + SLACK:
+            self._ranks.keep(self.lanes)
         return left
+
+    def _of_quota(self, quota: str) -> FairClassQueue:
+        of_quota = self.by_quota[quota]
+        assert isinstance(of_quota, FairClassQueue), "classes of another policy"
+        return of_quota
 
     def _note(self, unit_class: UnitClass) -> tuple[int, ...]:
         group = unit_class.group
         assert isinstance(group, FairGroup), "a class without a group"
         self.changed[unit_class.quota] = None
+        self._of_quota(unit_class.quota).note_aside(unit_class)
         if unit_class.own_refusal is not None and not unit_class.stands_aside:
             self._note_entry(unit_class)
         came_ahead = group.follow(unit_class)
@@ -323,8 +380,7 @@ class FairClasses(PendingClasses):
     def head_of(self, number: int) -> OrderKey | None:
         """Return the place of the first unit of the class or group of that number, or None."""
         group = self.groups.get(number)
-        if group is not None:
-            assert isinstance(group, FairGroup), "a group of another policy"
+        if isinstance(group, FairGroup):
             return group.place
         entry = self.numbered.get(number)
         return None if entry is None or entry.head is None else self.place(entry.head)
@@ -339,10 +395,13 @@ class FairClasses(PendingClasses):
 
     def in_order(self, quota: str | None = None) -> Iterator[OrderKey]:
         """Iterate lazily over the places of all units in order, or of those of one quota."""
-        if quota is None:
-            return self._merged(self._lanes.items())
-        of_quota = self.by_quota.get(quota)
-        return self._merged(_by_lane({} if of_quota is None else of_quota.classes))
+        return self._merged(self._orders(self.by_quota if quota is None else (quota,)))
+
+    def _orders(self, quotas: Iterable[str]) -> Iterator[tuple[Lane, PendingOrder]]:
+        """Yield the lanes of some quotas."""
+        for quota in quotas:
+            if quota in self.by_quota:
+                yield from self._of_quota(quota).lanes.items()
 
     def at(self, position: int, *, tried: bool = False) -> OrderKey | None:
         """Return the place of the unit that so many others come before, or None."""
@@ -354,7 +413,8 @@ class FairClasses(PendingClasses):
 
     def count_before(self, key: OrderKey, *, tried: bool = False) -> int:
         """Return how many units come before that place; `tried`: that do not stand aside."""
-        count = sum(self._count(lane, order, key) for lane, order in self._lanes.items())
+        orders = self._orders(self.by_quota)
+        count = sum(self._count(lane, order, key) for lane, order in orders)
         if tried and self.tried.aside:
             aside = _by_lane(self.tried.aside)
             count -= sum(self._count(lane, order, key) for lane, order in aside)
@@ -366,20 +426,20 @@ class FairClasses(PendingClasses):
         return 0 if head is None else self._count(head[0], unit_class.order, place)
 
     def _count(self, lane: Lane, order: PendingOrder, place: OrderKey) -> int:
-        prefix, of_place = self._ranks.prefix(lane), place[:2]
-        if prefix != of_place:
-            return len(order) if prefix < of_place else 0
-        return order.count_before((lane, *place[2:]))
+        standing = self._ranks.standing(lane)
+        if standing != place[0]:
+            return len(order) if standing < place[0] else 0
+        return order.count_before((lane, *place[1:]))
 
     def _merged(self, orders: Iterable[tuple[Lane, PendingOrder]]) -> Iterator[OrderKey]:
         """Yield the places of what is in several orders."""
-        by_prefix: dict[Prefix, list[PendingOrder]] = {}
+        equal: dict[Standing, list[PendingOrder]] = {}
         for lane, order in orders:
-            by_prefix.setdefault(self._ranks.prefix(lane), []).append(order)
+            equal.setdefault(self._ranks.standing(lane), []).append(order)
         place = self._ranks.place
-        for prefix in sorted(by_prefix):
-            # Accounts of equal rank share their place, and their units are ordered by themselves.
-            yield from merge(*(map(place, order) for order in by_prefix[prefix]))
+        for standing in sorted(equal):
+            # Several quotas, or accounts of equal rank, whose units are ordered by themselves.
+            yield from merge(*(map(place, order) for order in equal[standing]))
 
     # --- copies -------------------------------------------------------------------------------
 
@@ -390,13 +450,13 @@ class FairClasses(PendingClasses):
             for group in self.groups.values():
                 _ = group.head
         twin: Self = super().copy()
-        twin._ranks, twin._lanes, twin._has_shrunk = self._ranks, self._lanes, self._has_shrunk
+        twin._ranks, twin.lanes, twin._has_shrunk = self._ranks, self.lanes, self._has_shrunk
         return twin
 
     def _stop_sharing(self) -> None:
         super()._stop_sharing()
         self._ranks = self._ranks.copy()
-        self._lanes = {lane: order.copy() for lane, order in self._lanes.items()}
+        self.lanes = self.lanes.copy()
         for group in self.groups.values():
             assert isinstance(group, FairGroup), "a group of another policy"
             group.ranks = self._ranks
@@ -407,13 +467,22 @@ class FairClasses(PendingClasses):
     def validate(self, story: str) -> None:
         """Recompute what is derived; raise AssertionError with the story if it differs."""
         super().validate(story)
-        lanes: dict[Lane, list[OrderKey]] = {}
-        for each in self.numbered.values():
-            for key in each.order:
-                lanes.setdefault(key[0], []).append(key)
-        assert {lane: list(order) for lane, order in self._lanes.items()} == {
-            lane: sorted(keys) for lane, keys in lanes.items()
-        }, f"{story}: wrong lanes"
+        counts: dict[Lane, int] = {}
+        for quota, of_quota in self.by_quota.items():
+            lanes: dict[Lane, list[OrderKey]] = {}
+            for each in of_quota.classes.values():
+                for key in each.order:
+                    lanes.setdefault(key[0], []).append(key)
+            got = {lane: list(order) for lane, order in self._of_quota(quota).lanes.items()}
+            want = {lane: sorted(keys) for lane, keys in lanes.items()}
+            assert got == want, f"{story}: quota {quota} has other lanes"
+            counts |= {lane: counts.get(lane, 0) + 1 for lane in lanes}
+            classes = [each for each in of_quota.classes.values() if not each.stands_aside]
+            places = [self.place(each.head) for each in classes if each.head is not None]
+            assert of_quota.first() == min(places, default=None), f"{story}: first of {quota}"
+        assert self.lanes == counts, f"{story}: lanes are {counts}"
+        order = sorted((self._ranks.standing(lane), lane) for lane in counts)
+        assert self._ranks.order == order, f"{story}: accounts are in order {order}"
         places = list(self.in_order())
         assert places == sorted(places), f"{story}: wrong order"
         assert len(places) == self.length, f"{story}: {len(places)} places"

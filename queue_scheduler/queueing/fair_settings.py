@@ -35,6 +35,11 @@ Lane: TypeAlias = tuple[int, Path]
 priority is 0 unless it comes before fairness."""
 
 
+def levels_of(path: Path) -> tuple[Path, ...]:
+    """Return an account and those above it, from the top."""
+    return (path,) if len(path) == 1 else tuple(path[: n + 1] for n in range(len(path)))
+
+
 class Level(StrEnum):
     """Between whom use is compared."""
 
@@ -70,6 +75,8 @@ class FairSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def account_of(self, namespace: str, submitter: Submitter) -> Path:
         """Return the account of a unit."""
+        if self.levels is LEVELS[0]:
+            return (submitter.user,)
         return tuple(
             submitter.user
             if level is Level.USER
@@ -118,7 +125,7 @@ def _read(stated: FairShare) -> FairSettings:
         raise _FairShareError(f"priority: {_shown(stated.priority)} is not Within or First")
     return FairSettings(
         stated=stated,
-        levels=tuple(map(Level, levels)),
+        levels=LEVELS[LEVELS.index(levels)],
         half_life=_seconds(
             "halfLife", stated.half_life, DEFAULT_FAIR.half_life, LEAST_HALF_LIFE, MOST_HALF_LIFE
         ),

@@ -1,4 +1,4 @@
-"""A heap of places that may grow while they are in it. Pure.
+"""Heaps of places that may grow while they are in it. Pure.
 
 A place is looked at only when it comes to the top: an entry with a smaller place than the present
 one never comes up too late, and is put where it belongs then. So what has moved costs nothing
@@ -9,65 +9,174 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush, heapreplace
+from typing import Final, Generic, TypeVar
 
 from queue_scheduler.framework.queue_unit_info import OrderKey
+from queue_scheduler.queueing.account_ranks import AccountRanks
 from queue_scheduler.queueing.class_queue import SLACK
+from queue_scheduler.queueing.fair_settings import Lane
 
-PlaceOf = Callable[[int], OrderKey | None]
-"""Returns the present place of a number; None: it is not to be in the heap."""
+NameT = TypeVar("NameT")
+
+WALK: Final = 8
+"""Accounts of a queue that are looked at before a heap is."""
 
 
-class GrowingHeap:
-    """Numbers, each with a place that never gets smaller unless it is put again."""
+class GrowingHeap(Generic[NameT]):
+    """Names, each with a place that gets smaller only by `put` and `reset`.
 
-    __slots__ = ("_entries", "_known")
+    No two names have equal places.
+    """
+
+    __slots__ = ("_entries", "_placed")
 
     def __init__(self) -> None:
-        self._entries: list[tuple[OrderKey, int]] = []
-        # The place of the entry that counts, by number. It is not larger than the present one.
-        self._known: dict[int, OrderKey] = {}
+        self._entries: list[tuple[OrderKey, NameT]] = []
+        # The place of the entry that counts, which is not larger than the present one.
+        self._placed: dict[NameT, OrderKey] = {}
 
-    def put(self, number: int, place: OrderKey) -> None:
-        """Add a number, or note that its place may be smaller than before."""
-        known = self._known.get(number)
-        if known is not None and known <= place:
+    def put(self, name: NameT, place: OrderKey) -> None:
+        """Add a name, or note that its place may be smaller than before."""
+        placed = self._placed.get(name)
+        if placed is not None and placed <= place:
             return
-        self._known[number] = place
-        heappush(self._entries, (place, number))
-        if len(self._entries) > 2 * len(self._known) + SLACK:
+        self._placed[name] = place
+        heappush(self._entries, (place, name))
+        if len(self._entries) > 2 * len(self._placed) + SLACK:
             self._rebuild()
 
-    def first(self, place_of: PlaceOf) -> tuple[OrderKey, int] | None:
-        """Return the smallest place with its number, or None."""
-        entries, known = self._entries, self._known
+    def first(self, place_of: Callable[[NameT], OrderKey | None]) -> tuple[OrderKey, NameT] | None:
+        """Return the smallest place with its name, or None.
+
+        Args:
+            place_of: Returns the present place of a name; None: it is not to be in the heap.
+        """
+        entries, placed = self._entries, self._placed
         while entries:
-            place, number = entries[0]
-            if known.get(number) != place:
+            place, name = entries[0]
+            if placed.get(name) is not place:
                 heappop(entries)
                 continue
-            now = place_of(number)
+            now = place_of(name)
             if now is None:
                 heappop(entries)
-                del known[number]
+                del placed[name]
             elif now == place:
                 return entries[0]
             else:
-                known[number] = now
-                heapreplace(entries, (now, number))
+                placed[name] = now
+                heapreplace(entries, (now, name))
         return None
 
-    def reset(self, numbers: Iterable[int], place_of: PlaceOf) -> None:
-        """Start anew with these numbers, since places may have become smaller."""
-        places = ((number, place_of(number)) for number in numbers)
-        self._known = {number: place for number, place in places if place is not None}
+    def reset(self, names: Iterable[NameT], place_of: Callable[[NameT], OrderKey | None]) -> None:
+        """Start anew with these names, since places may have become smaller."""
+        places = ((name, place_of(name)) for name in names)
+        self._placed = {name: place for name, place in places if place is not None}
         self._rebuild()
 
-    def copy(self) -> GrowingHeap:
+    def take_over(self, other: GrowingHeap[NameT]) -> None:
+        """Become an independent copy of another heap."""
+        self._entries, self._placed = other._entries[:], other._placed.copy()
+
+    def _rebuild(self) -> None:
+        self._entries = [(place, name) for name, place in self._placed.items()]
+        heapify(self._entries)
+
+
+class LaneHeap:
+    """The lanes that have units in one place, each with the order key of its first unit there.
+
+    It is asked most often. What came first still does, until its account is charged or it leaves,
+    or another comes before it: others only fall back. Then mostly one of the first accounts of the
+    queue has units there; only otherwise, or where accounts are level, is the heap looked at.
+
+    Attributes:
+        keys: The order keys.
+    """
+
+    __slots__ = ("_entries", "_known", "_placed", "keys")
+
+    def __init__(self) -> None:
+        self.keys: dict[Lane, OrderKey] = {}
+        # What came first, with its order key.
+        self._known: tuple[OrderKey, Lane, OrderKey] | None = None
+        self._entries: list[tuple[OrderKey, Lane]] = []
+        self._placed: dict[Lane, OrderKey] = {}
+
+    def put(self, lane: Lane, key: OrderKey, ranks: AccountRanks) -> None:
+        """Add a lane, or note that another unit is its first."""
+        self.keys[lane] = key
+        place, placed = ranks.place(key), self._placed.get(lane)
+        if self._known is not None and place < self._known[0]:
+            self._known = None
+        if placed is not None and placed <= place:
+            return
+        self._placed[lane] = place
+        heappush(self._entries, (place, lane))
+        if len(self._entries) > 2 * len(self._placed) + SLACK:
+            self._rebuild()
+
+    def drop(self, lane: Lane) -> None:
+        """Take a lane out, if it is in it."""
+        self.keys.pop(lane, None)
+
+    def first(self, ranks: AccountRanks) -> tuple[OrderKey, Lane] | None:
+        """Return the smallest place with its lane, or None."""
+        keys, known = self.keys, self._known
+        if known is not None:
+            place, lane, key = known
+            if keys.get(lane) is key and ranks.of_lanes.get(lane) is place[0]:
+                return place, lane
+        if not keys:
+            return None
+        place, lane = self._walk(ranks) or self._first_of_heap(ranks)
+        self._known = place, lane, keys[lane]
+        return place, lane
+
+    def _walk(self, ranks: AccountRanks) -> tuple[OrderKey, Lane] | None:
+        """Return the same if one of the first accounts has units here, and no other is level."""
+        keys, order = self.keys, ranks.order
+        for index in range(min(WALK, len(order))):
+            standing, lane = order[index]
+            key = keys.get(lane)
+            if key is None:
+                continue
+            after = index + 1
+            if after < len(order) and order[after][0] == standing:
+                break
+            return (standing, *key[1:]), lane
+        return None
+
+    def _first_of_heap(self, ranks: AccountRanks) -> tuple[OrderKey, Lane]:
+        entries, placed, keys, of_lanes = self._entries, self._placed, self.keys, ranks.of_lanes
+        while True:
+            place, lane = entry = entries[0]
+            key = keys.get(lane)
+            if key is None or placed[lane] is not place:
+                heappop(entries)
+                if key is None:
+                    placed.pop(lane, None)
+                continue
+            standing = of_lanes.get(lane) or ranks.standing(lane)
+            if standing is place[0] and place[1:] == key[1:]:
+                return entry
+            now = placed[lane] = (standing, *key[1:])
+            heapreplace(entries, (now, lane))
+
+    def reset(self, ranks: AccountRanks) -> None:
+        """Start anew, since places may have become smaller."""
+        self._known = None
+        self._placed = {lane: ranks.place(key) for lane, key in self.keys.items()}
+        self._rebuild()
+
+    def copy(self) -> LaneHeap:
         """Return an independent copy."""
-        twin = GrowingHeap()
-        twin._entries, twin._known = self._entries[:], self._known.copy()
+        twin = LaneHeap()
+        twin.keys, twin._placed = self.keys.copy(), self._placed.copy()
+        twin._entries, twin._known = self._entries[:], self._known
         return twin
 
     def _rebuild(self) -> None:
-        self._entries = [(place, number) for number, place in self._known.items()]
+        self._placed = {lane: place for lane, place in self._placed.items() if lane in self.keys}
+        self._entries = [(place, lane) for lane, place in self._placed.items()]
         heapify(self._entries)

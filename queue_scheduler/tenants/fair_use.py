@@ -19,7 +19,7 @@ import msgspec
 
 from queue_scheduler.framework.plugin_questions import view_quota
 from queue_scheduler.framework.plugin_runner import PluginRunner
-from queue_scheduler.queueing.fair_settings import FairSettings, Path
+from queue_scheduler.queueing.fair_settings import FairSettings, Path, levels_of
 from queue_scheduler.tenants.accounts import Account
 from queue_scheduler.tenants.scaled_use import Power, ScaledUse, power, scale_between
 from shared_api.objects.meta import Uid
@@ -216,23 +216,23 @@ class QueueUse:
         is_due = due <= second
         self._charges[uid] = _Running(path, rate, due, paid, is_due)
         begin = max(due, settled) if is_due else second
-        for each in _levels(path):
+        for each in levels_of(path):
             self._change(each, begin, paid, rate if is_due else 0, 1)
         if not is_due:
             self._due.append((due, uid))
 
     def stop(self, uid: Uid, second: int, *, is_undone: bool) -> Path | None:
-        """End a charge; return its account, or None if it is not of this queue."""
+        """End a charge; return the account whose rank that changes, or None."""
         known = self._charges.pop(uid, None)
         if known is None:
             return None
-        for each in _levels(known.path):
+        for each in levels_of(known.path):
             self._change(each, second, ScaledUse(), -known.rate if known.is_due else 0, -1)
             if is_undone and not known.is_due:
                 use = self._uses[each]
                 settled = use.settled.minus(known.paid)
                 self._uses[each] = msgspec.structs.replace(use, settled=settled)
-        return known.path
+        return known.path if known.is_due or is_undone else None
 
     def resize(self, uid: Uid, rate: int, second: int) -> Path | None:
         """Charge a running charge for more or less; return its account, None if it is unknown."""
@@ -245,7 +245,7 @@ class QueueUse:
             more = max(0, rate - known.rate)  # what has counted in advance stays
             first, last = self._power(second), self._power(known.due)
             paid, change = scale_between(more, first, last, self.settings.half_life), 0
-        for each in _levels(known.path):
+        for each in levels_of(known.path):
             self._change(each, second, paid, change, 0)
         paid = known.paid.plus(paid)
         self._charges[uid] = _Running(known.path, rate, known.due, paid, known.is_due)
@@ -260,7 +260,7 @@ class QueueUse:
             if known is None or known.is_due or known.due != at:
                 continue
             self._charges[uid] = msgspec.structs.replace(known, is_due=True)
-            for each in _levels(known.path):
+            for each in levels_of(known.path):
                 self._change(each, at, ScaledUse(), known.rate, 0)
         if len(self._powers) > RENEW_SECONDS * 2:
             self._powers.clear()
@@ -316,7 +316,7 @@ class QueueUse:
 
     def put_back(self, path: Path, use: ScaledUse, second: int) -> None:
         """Add what an account had used before this process."""
-        for each in _levels(path):
+        for each in levels_of(path):
             self._change(each, second, use, 0, 0)
 
     def state(self) -> list[object]:
@@ -340,7 +340,7 @@ class QueueUse:
         rates: dict[Path, int] = {}
         counts: dict[Path, int] = {}
         for each in self._charges.values():
-            for path in _levels(each.path):
+            for path in levels_of(each.path):
                 counts[path] = counts.get(path, 0) + 1
                 rates[path] = rates.get(path, 0) + (each.rate if each.is_due else 0)
         for path, use in self._uses.items():
@@ -498,7 +498,7 @@ class FairUse:
     def _note_moved(self, name: str, path: Path) -> None:
         moved = self.moved.setdefault(name, {})
         if moved is not None:
-            moved.update(dict.fromkeys(_levels(path)))
+            moved.update(dict.fromkeys(levels_of(path)))
 
     def _rate(self, queue: QueueUse, charge: AnyCharge) -> int:
         """Return what a charge uses per second."""
@@ -508,12 +508,11 @@ class FairUse:
                 weights.get(name, 0) * amount * SCALE // piece_size(name)
                 for name, amount in amounts.items()
             )
-        capacity = self._capacity(charge.account.quota)
-        shares = (
-            amount * SCALE // (capacity.get(name) or UNLIMITED * piece_size(name))
-            for name, amount in amounts.items()
-        )
-        return max(shares, default=0)
+        capacity, most = self._capacity(charge.account.quota), 0
+        for name, amount in amounts.items():
+            of = capacity.get(name) or UNLIMITED * piece_size(name)
+            most = max(most, amount * SCALE // of)
+        return most
 
     def _capacity(self, quota: str) -> Amounts:
         """Return what the topmost quota that limits a resource may have of it, by resource."""
@@ -534,7 +533,7 @@ class FairUse:
         queue = self._queues.get(name)
         if queue is None:
             return {}
-        each = dict.fromkeys(level for path in paths for level in _levels(path))
+        each = dict.fromkeys(level for path in paths for level in levels_of(path))
         return {path: queue.rank_of(path, self.second) for path in each}
 
     def take_moved(self) -> dict[str, dict[Path, None] | None]:
@@ -571,8 +570,3 @@ class FairUse:
                 if each.is_admitted and each.account.queue == name
             }
             queue.validate(want, f"accounts of queue {name}")
-
-
-def _levels(path: Path) -> tuple[Path, ...]:
-    """Return an account and those above it, from the top."""
-    return (path,) if len(path) == 1 else tuple(path[: n + 1] for n in range(len(path)))

@@ -24,20 +24,26 @@ _ONE: Final = 1 << BITS
 _LN2: Final = 0xB17217F7D1CF79ABC9E3B39803F2F6AF
 """The natural logarithm of 2, times 2^128."""
 
-_DIGITS: Final = 96
-"""Binary digits of t/h that count."""
+_DIGIT_BITS: Final = 8
+_DIGITS: Final = 10
+"""Digits of the fraction of t/h that count, each of `_DIGIT_BITS`: a half-life of ten years is
+divided into less than 1e-15 seconds."""
 
 
-def _roots() -> tuple[int, ...]:
-    """Return 2^(1/2), 2^(1/4) and so on, times 2^BITS."""
-    roots = [isqrt(2 * _ONE << BITS)]
-    while len(roots) < _DIGITS:
-        roots.append(isqrt(roots[-1] << BITS))
-    return tuple(roots)
+def _roots() -> tuple[tuple[int, ...], ...]:
+    """Return for each digit what its values multiply by, times 2^BITS: 2^(value / 256^place)."""
+    root, tables = 2 * _ONE, []
+    for _ in range(_DIGITS):
+        for _ in range(_DIGIT_BITS):
+            root = isqrt(root << BITS)
+        table = [_ONE]
+        while len(table) < 1 << _DIGIT_BITS:
+            table.append(table[-1] * root >> BITS)
+        tables.append(tuple(table))
+    return tuple(tables)
 
 
 _ROOTS: Final = _roots()
-
 
 _FAR: Final = 2 * BITS
 """Of two numbers whose exponents differ by more, the smaller one does not count: exponents may
@@ -140,13 +146,11 @@ def power(second: int, half_life: int) -> Power:
     """Return 2^(second / half_life) as (mantissa, exponent), with a mantissa of BITS + 1 bits."""
     whole, rest = divmod(second, half_life)
     mantissa = _ONE
-    for root in _ROOTS:
-        rest *= 2
-        if rest >= half_life:
-            rest -= half_life
-            mantissa = mantissa * root >> BITS
+    for table in _ROOTS:
         if not rest:
             break
+        digit, rest = divmod(rest << _DIGIT_BITS, half_life)
+        mantissa = mantissa * table[digit] >> BITS
     return mantissa, whole - BITS
 
 
