@@ -584,6 +584,7 @@ def _waiting_units(
 ) -> Iterator[_WaitingUnit]:
     for record in engine.units:
         info = record.info
+        queue = None if info is None else engine.queues.find(info.queue)
         if record.uid in found.units and info is not None:
             meta = record.unit.metadata
             yield _WaitingUnit(
@@ -591,7 +592,7 @@ def _waiting_units(
                 meta.namespace,
                 meta.name,
                 info.queue,
-                info.order_key,
+                info.order_key if queue is None else queue.place(info.order_key),
                 runs_like(record),
             )
 

@@ -131,7 +131,7 @@ def explain(engine: Engine, key: str, wall: datetime) -> Explanation | None:
     position = 0
     queue = None if record.info is None else engine.queues.find(record.info.queue)
     if record.state is UnitState.WAITING and record.info is not None and queue is not None:
-        position = queue.pending.count_before(record.info.order_key) + 1
+        position = queue.position_of(record.info)
     return Explanation(
         record=record,
         verdict=_VERDICTS[record.state],

@@ -9,7 +9,7 @@ from queue_insight.page.visitors import Visitor
 from queue_scheduler.debug_api.hiding import Owner
 from queue_scheduler.debug_api.snapshots import Snapshots, UnitFacts
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES, FIFO, creation_order
+from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES, FAIR, FIFO, creation_order
 from shared_api.debug_api.views import View
 
 MAX_NAMED: Final = 20
@@ -79,7 +79,7 @@ _BUILT_IN: Final = frozenset(each.name for each in BUILT_IN_POLICIES)
 
 
 def _why(ahead: UnitFacts, unit: UnitFacts, policy: str) -> str:
-    if policy not in _BUILT_IN:
+    if policy not in _BUILT_IN or policy == FAIR.name:
         return f"by the policy {policy} of its queue"
     other, own = ahead.record.priority, unit.record.priority
     if policy != FIFO.name and other > own:

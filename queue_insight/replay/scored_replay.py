@@ -308,7 +308,7 @@ class ScoredReplay:
                 lines.setdefault(self._job_of(record.uid).tenant, []).append(record)
         found: dict[str, int] = {}
         for line in lines.values():
-            line.sort(key=_order_of)
+            line.sort(key=self._order_of)
             found.update({record.uid: place for place, record in enumerate(line, start=1)})
         return found
 
@@ -390,16 +390,17 @@ class ScoredReplay:
         played = play(fork, moment, declared, (), watched=uids, seconds=WEEK)
         return _waits_of([played.starts], uids, moment)
 
+    def _order_of(self, record: CachedUnit) -> OrderKey:
+        assert record.info is not None, "it waits in a queue"
+        queue = self._engine.queues.find(record.info.queue)
+        assert queue is not None, "its queue exists"
+        return queue.place(record.info.order_key)
+
     def _by_rate(self, tenant: str, position: int, now: float) -> Wait:
         """Return the place in the queue, divided by how many of it were admitted in an hour."""
         recent = sum(at >= now - RECENT_SECONDS for at, _ in self._waits.get(tenant, ()))
         wait = position * RECENT_SECONDS / recent if recent else inf
         return Wait(wait, wait, wait)
-
-
-def _order_of(record: CachedUnit) -> OrderKey:
-    assert record.info is not None, "it waits in a queue"
-    return record.info.order_key
 
 
 def _waits_of(

@@ -19,6 +19,7 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.tenants.accounts import Account
+from queue_scheduler.tenants.fair_use import StoredUse
 from queue_scheduler.tenants.ledger import Ledger, Line
 from queue_scheduler.tenants.periods import find_edges
 from queue_scheduler.tenants.shards import (
@@ -96,6 +97,7 @@ class AccountKeeper:
         self._places: dict[Account, int] = {}
         self._saved: dict[int, dict[Account, Line]] = {}
         self._complete_from = 0
+        self._uses: tuple[StoredUse, ...] = ()
         self._has_failed = False
 
     # --- a new leader -------------------------------------------------------------------------
@@ -171,7 +173,7 @@ class AccountKeeper:
             return
         self._tell_edges()
         now = int(self._clock.now().timestamp())
-        ledger = self._shared.ask(_copy_ledger)
+        ledger, uses = self._shared.ask(_copy_accounts, now)
         ledger.advance(now)  # at rest the engine is not told the time, and what is charged stands
         lines = dict(ledger)
         groups = self._place(lines)
@@ -179,17 +181,19 @@ class AccountKeeper:
         errors: list[str] = []
         # Those with the highest numbers are new: what moves there is written there first.
         for number, group in sorted(groups.items(), reverse=True):
-            if not is_first and not self._has_changed(number, group):
+            has_uses = number == 0 and uses != self._uses
+            if not is_first and not has_uses and not self._has_changed(number, group):
                 continue
             if not self._may_write():
                 return
             try:
-                self._write(number, ledger, group)
+                self._write(number, ledger, group, uses if number == 0 else ())
             except (ApiFailure, _TooLargeError) as error:
                 errors.append(f"{name_of(number)}: {error}"[:300])
                 if isinstance(error, ConnectionLost):
                     break  # the next ones would wait as long
         if not errors:
+            self._uses = uses
             self._complete_from = ledger.complete_from
         self._note_errors(errors)
 
@@ -216,7 +220,13 @@ class AccountKeeper:
             self._places[account] = number
         return groups
 
-    def _write(self, number: int, ledger: Ledger, group: dict[Account, Line]) -> None:
+    def _write(
+        self,
+        number: int,
+        ledger: Ledger,
+        group: dict[Account, Line],
+        uses: tuple[StoredUse, ...] = (),
+    ) -> None:
         """Write a shard; if it is too large, half of it moves to a new one, which is written first.
 
         Raises:
@@ -224,14 +234,14 @@ class AccountKeeper:
             _TooLargeError: There is no further shard.
         """
         count = max(self._saved.keys() | self._places.values() | {number}) + 1
-        text = _encode(ledger, group, count)
+        text = _encode(ledger, group, count, uses)
         if len(text) > MAX_TEXT or len(group) > MAX_IN_SHARD:
             if count >= MAX_SHARDS or len(group) < 2:  # noqa: PLR2004 - two halves
                 raise _TooLargeError(f"no room for {len(group)} accounts")
             stays, moves = split(group)
             self._places |= dict.fromkeys(moves, count)
             self._write(count, ledger, {account: group[account] for account in moves})
-            self._write(number, ledger, {account: group[account] for account in stays})
+            self._write(number, ledger, {account: group[account] for account in stays}, uses)
             return
         try:
             self._config_maps.write(number, text)
@@ -263,12 +273,14 @@ class _TooLargeError(Exception):
     """The accounts do not fit into the shards."""
 
 
-def _copy_ledger(engine: Engine) -> Ledger:
+def _copy_accounts(engine: Engine, second: int) -> tuple[Ledger, tuple[StoredUse, ...]]:
     ledger = engine.usage.ledger
     assert ledger is not None, "the engine keeps no accounts"
-    return ledger.fork()
+    return ledger.fork(), engine.usage.fair.stored(max(second, ledger.second))
 
 
-def _encode(ledger: Ledger, group: dict[Account, Line], count: int) -> str:
+def _encode(
+    ledger: Ledger, group: dict[Account, Line], count: int, uses: tuple[StoredUse, ...]
+) -> str:
     accounts = tuple(ledger.stored_account(*each) for each in group.items())
-    return encode_shard(Shard(FORMAT, count, ledger.second, ledger.complete_from, accounts))
+    return encode_shard(Shard(FORMAT, count, ledger.second, ledger.complete_from, accounts, uses))

@@ -336,7 +336,7 @@ def _read_unit_with_position(engine: Engine, key: str) -> UnitFacts | None:
     position = 0
     if record is not None and record.state is UnitState.WAITING and record.info is not None:
         queue = engine.queues.find(record.info.queue)
-        position = 0 if queue is None else queue.pending.count_before(record.info.order_key) + 1
+        position = 0 if queue is None else queue.position_of(record.info)
     unit = _read_unit(engine, key, position)
     if unit is None or unit.refusal is not None:
         return unit

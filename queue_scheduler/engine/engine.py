@@ -340,12 +340,16 @@ class Engine:
     def on_accounts(self, stored: StoredAccounts) -> tuple[str, ...]:
         """Take the accounts that were kept by the leader before this one.
 
-        What is charged now counts from when it was charged, not from when this process saw it.
+        What is charged now counts from when it was charged, not from when this process saw it. So
+        it does in queues that order accounts.
         Nothing is done where accounts are not kept.
         """
         if self.usage.ledger is not None:
-            dated = date_charges(self.units, self.usage.ledger.second)
+            dated = [*date_charges(self.units, self.usage.ledger.second)]
             self.usage.ledger.restore(stored, ((since, charge) for _, since, charge in dated))
+            if self.usage.fair.is_on:
+                self.usage.fair.restart(dated, stored.uses)
+                return self._wake_up.wake_affected()
         return ()
 
     def on_edges(self, edges: tuple[int, ...]) -> tuple[str, ...]:

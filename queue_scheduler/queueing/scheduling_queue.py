@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from queue_scheduler.framework.queue_unit_info import OrderKey
+from queue_scheduler.framework.queue_unit_info import OrderKey, QueueUnitInfo
 from queue_scheduler.queueing.fair_classes import FairClasses
 from queue_scheduler.queueing.pending_classes import PendingClasses
 from queue_scheduler.queueing.queue_options import DEFAULT_OPTIONS, QueueOptions
@@ -148,6 +148,10 @@ class SchedulingQueue:
     def place(self, key: OrderKey) -> OrderKey:
         """Return where an order key stands now: only places are compared."""
         return key if self.fair is None else self.fair.place(key)
+
+    def position_of(self, info: QueueUnitInfo) -> int:
+        """Return the position of a pending unit, from 1."""
+        return self.pending.count_before(self.place(info.order_key)) + 1
 
     # --- the next unit ------------------------------------------------------------------------
 

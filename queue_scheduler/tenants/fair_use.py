@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from heapq import nlargest
 from typing import Final, Protocol
 
 import msgspec
@@ -30,6 +31,9 @@ from shared_api.submitters import Submitter, namespace_submitter
 MAX_ACCOUNTS: Final = 50_000
 """Accounts of one queue; a user's name is a label that anybody may write. Those beyond count for
 their namespace."""
+
+MAX_STORED: Final = 2_000
+"""Accounts that are kept outside; the others begin anew at a restart, as if they had been idle."""
 
 IDLE_HALF_LIVES: Final = 10
 """After so many, an account without charges is forgotten: a thousandth of its use is left."""
@@ -100,6 +104,11 @@ class StoredUse(msgspec.Struct, frozen=True, gc=False, array_like=True):
     mantissa: str
     exponent: int
 
+    @property
+    def use(self) -> ScaledUse:
+        """The number itself."""
+        return ScaledUse(int(self.mantissa, 16), self.exponent)
+
 
 class StoredUses(msgspec.Struct, frozen=True, gc=False):
     """What was kept of the use of accounts.
@@ -117,7 +126,7 @@ class StoredUses(msgspec.Struct, frozen=True, gc=False):
         for each in self.uses:
             if (each.queue, each.levels) != (name, settings.levels):
                 continue
-            use = ScaledUse(int(each.mantissa, 16), each.exponent)
+            use = each.use
             if each.half_life != settings.half_life:
                 old, new = (power(self.second, h) for h in (each.half_life, settings.half_life))
                 use = use.rescaled(old, new)
@@ -314,6 +323,19 @@ class QueueUse:
 
     # --- what is kept, copies -----------------------------------------------------------------
 
+    def stored(self, name: str, second: int) -> Iterator[StoredUse]:
+        """Yield what is to be kept of the accounts that are not above others."""
+        levels, half_life = self.settings.levels, self.settings.half_life
+        queue = self
+        if self._due and self._due[0][0] <= second:
+            queue = self.copy()
+            queue.advance(second)
+        for path in queue.paths():
+            use = queue.use_of(path, second)
+            if len(path) == len(levels) and use.mantissa:
+                names = tuple(map(str, levels))
+                yield StoredUse(name, names, half_life, path, f"{use.mantissa:x}", use.exponent)
+
     def put_back(self, path: Path, use: ScaledUse, second: int) -> None:
         """Add what an account had used before this process."""
         for each in levels_of(path):
@@ -362,6 +384,8 @@ class FairUse:
         self.moved: dict[str, dict[Path, None] | None] = {}
         self._plugins = plugins
         self._queues: dict[str, QueueUse] = {}
+        # What was kept outside; a queue may become known later.
+        self._stored = StoredUses()
         # What of each resource stands for all there is, by quota.
         self._capacities: dict[str, Amounts] = {}
         # Units that are charged, and whose admission is not in their object yet.
@@ -401,10 +425,10 @@ class FairUse:
         self.moved[name] = None
         if known is not None and known.renew(settings, self.second):
             return
-        self._queues[name] = QueueUse(settings)
+        settled = self._begin(name, settings)
         for uid, since, charge in charges:
             if charge.account.queue == name:
-                self._start(uid, charge, since)
+                self._start(uid, charge, since, settled)
 
     def advance(self, second: int) -> None:
         """Let time pass; an earlier second than the present one changes nothing."""
@@ -427,17 +451,21 @@ class FairUse:
             charges: All charges, each with the second since when.
             stored: What was kept; None: nothing.
         """
-        stored = stored or StoredUses()
-        settled = min(stored.second, self.second)
-        self._assumed = {}
-        for name, before in list(self._queues.items()):
-            queue = self._queues[name] = QueueUse(before.settings)
+        self._stored = stored or StoredUses()
+        self._assumed, settled = {}, 0
+        for name, queue in list(self._queues.items()):
+            settled = self._begin(name, queue.settings)
             self.moved[name] = None
-            for path, use in stored.of_queue(name, queue.settings):
-                queue.put_back(path, use, settled)
-        dated = sorted(charges, key=lambda each: (each[1], each[0]))
-        for uid, since, charge in dated:
+        for uid, since, charge in sorted(charges, key=lambda each: (each[1], each[0])):
             self._start(uid, charge, since, settled)
+
+    def _begin(self, name: str, settings: FairSettings) -> int:
+        """Begin with what was kept of a queue; return the second until which its use is known."""
+        queue = self._queues[name] = QueueUse(settings)
+        settled = min(self._stored.second, self.second)
+        for path, use in self._stored.of_queue(name, settings):
+            queue.put_back(path, use, settled)
+        return settled
 
     def forget_capacities(self) -> None:
         """Forget what quotas may have, since that may have changed."""
@@ -526,6 +554,17 @@ class FairUse:
             self._capacities[quota] = known
         return known
 
+    # --- what is kept outside -----------------------------------------------------------------
+
+    def stored(self, second: int, most: int = MAX_STORED) -> tuple[StoredUse, ...]:
+        """Return what is to be kept of accounts at a second: of those that have used the most."""
+        found = [
+            each for name, queue in self._queues.items() for each in queue.stored(name, second)
+        ]
+        # Of different half-lives the order is arbitrary, and the same in every process.
+        largest = nlargest(most, found, key=lambda each: (each.use.rank(1), each.path))
+        return tuple(sorted(largest, key=lambda each: (each.queue, each.path)))
+
     # --- ranks --------------------------------------------------------------------------------
 
     def ranks(self, name: str, paths: Iterable[Path]) -> dict[Path, int]:
@@ -558,7 +597,7 @@ class FairUse:
             name: None if paths is None else dict(paths) for name, paths in self.moved.items()
         }
         twin._queues = {name: queue.copy() for name, queue in self._queues.items()}
-        twin._assumed = dict(self._assumed)
+        twin._assumed, twin._stored = dict(self._assumed), self._stored
         return twin
 
     def validate(self, charges: Mapping[Uid, AnyCharge]) -> None:

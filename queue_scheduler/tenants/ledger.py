@@ -25,6 +25,7 @@ from typing import Final, Protocol
 import msgspec
 
 from queue_scheduler.tenants.accounts import Account
+from queue_scheduler.tenants.fair_use import StoredUses
 from shared_api.resource_list import Amounts
 from shared_api.submitters import namespace_submitter
 
@@ -123,6 +124,7 @@ class StoredAccounts(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         settled_at: The second until which use is counted in it.
         complete_from: The second since which nothing is missing.
         accounts: The accounts.
+        uses: What accounts have used in queues with the policy Fair.
         is_rebuilt: Some or all accounts are lost: what is charged now to an account that is not
             here counts from its beginning.
     """
@@ -131,6 +133,7 @@ class StoredAccounts(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     complete_from: int = 0
     accounts: tuple[StoredAccount, ...] = ()
     is_rebuilt: bool = False
+    uses: StoredUses = StoredUses()
 
 
 class Ledger:

@@ -7,6 +7,7 @@ queues can replace it by anything, so reading has bounds in everything, and an e
 from __future__ import annotations
 
 import binascii
+import re
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
@@ -14,7 +15,9 @@ from typing import Final
 
 import msgspec
 
+from queue_scheduler.queueing.fair_settings import LEAST_HALF_LIFE, LEVELS, MOST_HALF_LIFE
 from queue_scheduler.tenants.accounts import Account
+from queue_scheduler.tenants.fair_use import MAX_STORED, StoredUse, StoredUses
 from queue_scheduler.tenants.ledger import (
     KEPT_EDGES,
     MAX_RESOURCES,
@@ -22,6 +25,7 @@ from queue_scheduler.tenants.ledger import (
     StoredAccount,
     StoredAccounts,
 )
+from queue_scheduler.tenants.scaled_use import BITS
 
 FORMAT: Final = 1
 
@@ -40,6 +44,8 @@ MAX_JSON: Final = 16 * 1024 * 1024
 MAX_NAME: Final = 1_024
 """Characters of a name."""
 
+_HEXADECIMAL: Final = re.compile("[0-9a-f]+")
+
 MAX_USED: Final = 10**60
 """The most that is read as used: far above all memory for all time, and quickly added up."""
 
@@ -55,6 +61,7 @@ class Shard(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         settled_at: As in `StoredAccounts`, of these accounts.
         complete_from: As in `StoredAccounts`.
         accounts: These accounts.
+        uses: What accounts have used in queues with the policy Fair; in the first shard alone.
     """
 
     format: int
@@ -62,6 +69,7 @@ class Shard(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     settled_at: int
     complete_from: int
     accounts: tuple[StoredAccount, ...] = ()
+    uses: tuple[StoredUse, ...] = ()
 
 
 _DECODER: Final = msgspec.json.Decoder(Shard)
@@ -117,6 +125,22 @@ def _check(shard: Shard, now: int) -> None:
         problem = _problem_of(each, shard.settled_at)
         if problem:
             raise ShardError(f"account {tuple(each.account)}: {problem}"[:300])
+    if len(shard.uses) > MAX_STORED:
+        raise ShardError(f"it has the use of {len(shard.uses)}, at most {MAX_STORED} are read")
+    for use in shard.uses:
+        if not _can_be(use, shard.settled_at):
+            raise ShardError(f"use of {use.path} in queue {use.queue}: it cannot be"[:300])
+
+
+def _can_be(use: StoredUse, settled: int) -> bool:
+    names = (use.queue, *use.levels, *use.path)
+    if not 0 < len(use.path) <= len(LEVELS) or any(len(name) > MAX_NAME for name in names):
+        return False
+    if not LEAST_HALF_LIFE <= use.half_life <= MOST_HALF_LIFE:
+        return False
+    # Not more than what began with all memory of the world, and not less than nothing.
+    is_number = len(use.mantissa) <= BITS // 4 and _HEXADECIMAL.fullmatch(use.mantissa)
+    return bool(is_number) and -2 * BITS <= use.exponent <= settled // use.half_life + 4 * BITS
 
 
 def _problem_of(each: StoredAccount, settled: int) -> str:
@@ -155,8 +179,16 @@ def join_shards(shards: Sequence[Shard], *, is_rebuilt: bool) -> StoredAccounts:
         settled_at=max((each.settled_at for each in shards), default=0),
         complete_from=max((each.complete_from for each in shards), default=0),
         accounts=tuple(found.values()),
+        uses=_join_uses(shards),
         is_rebuilt=is_rebuilt,
     )
+
+
+def _join_uses(shards: Sequence[Shard]) -> StoredUses:
+    """Return what is known of the use in queues, as the latest shard with it says."""
+    with_uses = [shard for shard in shards if shard.uses]
+    newest = max(with_uses, key=lambda each: each.settled_at, default=None)
+    return StoredUses() if newest is None else StoredUses(newest.settled_at, newest.uses)
 
 
 def split(accounts: Iterable[Account]) -> tuple[list[Account], list[Account]]:

@@ -1,0 +1,105 @@
+"""Use in queues with the policy Fair: what it counts, what is kept of it, and what bounds it."""
+
+from __future__ import annotations
+
+import pytest
+
+from queue_scheduler.cache.charge_times import date_charges
+from queue_scheduler.queueing.fair_settings import DEFAULT_FAIR
+from queue_scheduler.tenants import fair_use
+from queue_scheduler.tenants.fair_use import NO_WEIGHT, QueueUse, StoredUses
+from queue_scheduler.tenants.ledger import StoredAccounts
+from shared_api.objects.meta import Timestamp
+from shared_api.objects.queue import FairShare
+from tests.fair_team import HOUR, FairTeam
+from tests.properties.engine_kit import WALL, changed
+
+ANN, BOB = ("ann",), ("bob",)
+
+
+def accounts_of(team: FairTeam) -> QueueUse:
+    found = team.engine.usage.fair.of_queue("q")
+    assert found is not None
+    return found
+
+
+def test_use_survives_a_restart() -> None:
+    team = FairTeam(FairShare(half_life="10h"), cpu=4)
+    team.use("ann", 4, HOUR)
+    running = team.ask("bob", 2)
+    assert team.rest() == [running]
+    record = team.engine.record(f"ns/{running}")
+    assert record is not None
+    at = Timestamp(team.wall_after(0).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    team.put(changed(record.unit, team.version(), last_allocate_time=at))
+    team.pass_time(HOUR)
+    fair, now = team.engine.usage.fair, WALL + team.second
+    stored = StoredUses(now, fair.stored(now))
+    want = {path: accounts_of(team).use_of(path, now) for path in (ANN, BOB)}
+    fair.restart(date_charges(team.engine.units, now), stored)
+    got = {path: accounts_of(team).use_of(path, now) for path in (ANN, BOB)}
+    assert got == want
+    team.engine.validate()
+    team.pass_time(HOUR)
+    assert accounts_of(team).rank_of(BOB, now) < accounts_of(team).rank_of(BOB, now + HOUR)
+
+
+def test_a_queue_that_becomes_known_later_has_what_was_kept() -> None:
+    team = FairTeam(FairShare(half_life="10h"), cpu=4)
+    team.use("ann", 4, HOUR)
+    now = WALL + team.second
+    uses = StoredUses(now, team.engine.usage.fair.stored(now))
+    other = FairTeam(cpu=4, policy="FIFO")
+    other.pass_time(team.second)
+    other.engine.usage.fair.advance(now)
+    other.engine.usage.fair.restart((), uses)
+    other.put_queue("Fair", FairShare(half_life="20h"))
+    kept = accounts_of(other).use_of(ANN, now).decayed(now, 20 * HOUR)
+    want = accounts_of(team).use_of(ANN, now).decayed(now, 10 * HOUR)
+    assert abs(kept / want - 1) < 1e-9
+
+
+def test_a_new_leader_is_told_it_with_the_accounts() -> None:
+    assert StoredAccounts().uses == StoredUses()
+
+
+def test_idle_accounts_are_forgotten() -> None:
+    team = FairTeam(FairShare(half_life="1h"), cpu=4)
+    team.use("ann", 4, HOUR)
+    team.pass_time(9 * HOUR)
+    assert ANN in list(accounts_of(team).paths())
+    team.pass_time(3 * HOUR)
+    assert list(accounts_of(team).paths()) == []
+
+
+def test_users_beyond_the_bound_count_for_their_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fair_use, "MAX_ACCOUNTS", 2)
+    team = FairTeam(cpu=9)
+    for user in ("ann", "bob", "eve", "zoe"):
+        team.ask(user)
+    assert team.rest() == ["ann1", "bob2", "eve3", "zoe4"]
+    accounts = accounts_of(team)
+    assert list(accounts.paths()) == [ANN, BOB, ("namespace:ns",)]
+    now = WALL + team.second
+    assert accounts.rank_of(ANN, now) < accounts.rank_of(("eve",), now) < NO_WEIGHT
+    team.engine.validate()
+
+
+@pytest.mark.parametrize("half_life", ["1s", "87600h"])
+def test_extreme_half_lives(half_life: str) -> None:
+    team = FairTeam(FairShare(half_life=half_life), cpu=1000)
+    team.use("ann", 1, 1)
+    team.use("bob", 1000, HOUR)
+    blocker = team.ask("eve", 1000)
+    assert team.rest() == [blocker]
+    ann, bob = team.ask("ann"), team.ask("bob")
+    assert team.order() == [ann, bob]
+    team.pass_time(9 * 365 * 24 * HOUR)
+    team.end(blocker)
+    assert team.rest() == [ann, bob]
+
+
+def test_a_thousandth_of_a_device_counts() -> None:
+    accounts = QueueUse(DEFAULT_FAIR)
+    accounts.start("ann", ANN, fair_use.SCALE // 10**8, WALL, since=WALL)  # type: ignore[arg-type] # a uid
+    assert accounts.rank_of(ANN, WALL) > accounts.rank_of(BOB, WALL)
