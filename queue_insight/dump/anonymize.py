@@ -90,6 +90,7 @@ _KNOWN: Final = (
     | frozenset(("Rejected", "Active", "Never", "LowerPriority", "Any", PREEMPT_LOWER_PRIORITY))
     | frozenset(("In", "NotIn", "Exists", "DoesNotExist", "Always", "finished", "failed"))
     | frozenset(("evicted", "deleted", "koord-queue-controllers", KIND))
+    | frozenset(("user", "group", "namespace", "Within", "First"))
     | frozenset(("Default", "ReservedCPUsOnly", "ReservedCPUsIgnored"))
 )
 """Words that fields of `_CHECKED` have."""
@@ -99,6 +100,7 @@ _CHECKED: Final = frozenset(
         *("phase", "status", "reason", "type", "state", "operator", "effect", "told_of", "kind"),
         *("queuePolicy", "policyInForce", "stopPolicyInForce", "ended_by", "created"),
         *("restartPolicy", "resourceVersion", "version", "creationTimestamp", "requeueAt"),
+        *("levels", "halfLife", "minimumCharge", "priority", "mantissa"),
         *("deletionTimestamp", "lastTransitionTime", "lastUpdateTime", "lastAllocateTime"),
         *("jobCreationTimestamp", "oversellRate", "takenAt", "notCarried"),
     )
@@ -113,6 +115,7 @@ _AMOUNTS: Final = frozenset(
         *("requests", "limits", "min", "max", "hard", "allocatable", "used", "resources"),
         *("request", "resource", "overhead", "charge", "amounts", "small"),
         *("accounts", "maxima", "minimum", "np_minima", "np_used", "nodes", "taken"),
+        "resourceWeights",
     )
 )
 """Objects with names of resources as fields, where all values are amounts."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from queue_insight.dump.contents import (
     AdmittedOn,
     AskedToLeave,
@@ -27,6 +29,8 @@ from queue_scheduler.preemption.nomination import Nomination
 from queue_scheduler.queueing.queue_questions import refused_classes
 from queue_scheduler.quota_cache.admission_record import AdmissionRecord
 from queue_scheduler.tenants.accounts import Account
+from queue_scheduler.tenants.fair_use import StoredUses
+from queue_scheduler.tenants.ledger import StoredAccounts
 from shared_api.objects.meta import Uid
 from shared_api.submitters import namespace_submitter
 
@@ -52,7 +56,7 @@ def read_beyond_objects(engine: Engine) -> BeyondObjects:
             for record in engine.units
             if isinstance(record.admitted_on, AdmissionRecord)
         ),
-        accounts=None if ledger is None else ledger.stored(),
+        accounts=_stored_accounts(engine),
         edges=() if ledger is None else ledger.edges,
     )
 
@@ -159,3 +163,14 @@ def _build_room(engine: Engine, room: KeptRoom) -> Nomination | None:
         failed=frozenset(room.failed),
         tries=room.tries,
     )
+
+
+def _stored_accounts(engine: Engine) -> StoredAccounts | None:
+    """Return what accounts have used; None: nothing is counted over time."""
+    ledger, fair = engine.usage.ledger, engine.usage.fair
+    if ledger is None and not fair.is_on:
+        return None
+    stored = StoredAccounts(settled_at=fair.second) if ledger is None else ledger.stored()
+    if not fair.is_on:
+        return stored
+    return replace(stored, uses=StoredUses(fair.second, fair.stored(fair.second)))

@@ -122,7 +122,9 @@ def _read_queue(queue: SchedulingQueue) -> Queue:
     """Return a queue whose status says what is in force, as a new process reads it."""
     rules = queue.rules
     status = QueueStatus(
-        policy_in_force=rules.policy.name, stop_policy_in_force=rules.options.stop.value
+        policy_in_force=rules.policy.name,
+        stop_policy_in_force=rules.options.stop.value,
+        fair_share_in_force=rules.options.fair.stated,
     )
     return replace(rules.api_object, status=status)
 

@@ -472,7 +472,9 @@ def policy_problems(engine: Engine) -> list[str]:
     """Return why QuotaPolicies do not count as they say, as text."""
     if engine.policies.are_served is False:
         return [POLICIES_NOT_SERVED]
-    are_used = any(stated.limits for stated in engine.policies)
+    are_used = any(stated.limits for stated in engine.policies) or any(
+        queue.rules.fair is not None for queue in engine.queues
+    )
     unreadable = [
         f"QuotaPolicy {stated.api_object.metadata.name}: {stated.problem}"
         for stated in engine.policies

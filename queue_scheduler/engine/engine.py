@@ -342,15 +342,17 @@ class Engine:
 
         What is charged now counts from when it was charged, not from when this process saw it. So
         it does in queues that order accounts.
-        Nothing is done where accounts are not kept.
+        What is not counted is left out.
         """
-        if self.usage.ledger is not None:
-            dated = [*date_charges(self.units, self.usage.ledger.second)]
-            self.usage.ledger.restore(stored, ((since, charge) for _, since, charge in dated))
-            if self.usage.fair.is_on:
-                self.usage.fair.restart(dated, stored.uses)
-                return self._wake_up.wake_affected()
-        return ()
+        ledger, fair = self.usage.ledger, self.usage.fair
+        if ledger is not None:
+            dated = date_charges(self.units, ledger.second)
+            ledger.restore(stored, ((since, charge) for _, since, charge in dated))
+        if ledger is None and not fair.is_on:
+            return ()
+        # Also where no queue orders accounts yet: one that becomes known later may.
+        fair.restart(date_charges(self.units, fair.second), stored.uses)
+        return self._wake_up.wake_affected() if fair.moved else ()
 
     def on_edges(self, edges: tuple[int, ...]) -> tuple[str, ...]:
         """Take the seconds at which the periods of accounts begin and end."""

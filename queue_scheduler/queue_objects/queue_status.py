@@ -6,6 +6,7 @@ them all.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from queue_scheduler.cache.admission_check_rules import KnownChecks, lists_check
 from queue_scheduler.cache.known_units import count_admitted, count_pending, pending_units
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.queueing.fair_settings import Level
 from queue_scheduler.queueing.queue_options import StopPolicy
 from queue_scheduler.queueing.queue_rules import QueueRules
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -23,6 +25,7 @@ from shared_api.client.resource_types import QUEUES
 from shared_api.objects.meta import Condition, Timestamp, find_condition
 from shared_api.objects.queue import READY, FairShare, Queue
 from shared_api.queue_unit_phases import condition_body, with_condition
+from shared_api.submitters import NAMES_NOT_PROVED
 from shared_api.well_known_labels import DISABLE_SHOW_ITEMS, read_annotation
 
 MAX_ITEMS: Final = 100
@@ -100,14 +103,22 @@ def judge_queue(engine: Engine, queue: SchedulingQueue) -> tuple[bool, str, str]
         return False, "UnreadableAnnotation", "; ".join(options.problems)
     if options.fair_problem:
         return False, "UnreadableFairShare", options.fair_problem
-    return _judge_checks(api_object, engine.units.checks) or (True, READY, _describe_order(rules))
+    order = "; ".join(("units are admitted in order", *_describe_order(engine, rules)))
+    return _judge_checks(api_object, engine.units.checks) or (True, READY, order)
 
 
-def _describe_order(rules: QueueRules) -> str:
-    order = "units are admitted in order"
-    if not rules.options.backfill or rules.is_backfilling:
-        return order
-    return f"{order}; policy {rules.policy.name} does not backfill"
+def _describe_order(engine: Engine, rules: QueueRules) -> Iterator[str]:
+    """Yield what a queue asks for that it does not get, or only in part."""
+    if rules.options.backfill and not rules.is_backfilling:
+        yield f"policy {rules.policy.name} does not backfill"
+    if rules.fair is None:
+        if rules.api_object.spec.fair_share is not None:
+            yield f"policy {rules.policy.name} does not use fairShare"
+        return
+    if engine.usage.ledger is None:
+        yield "a restart of the scheduler forgets who has used how much (accounts.enabled keeps it)"
+    if not engine.usage.are_names_proved and Level.NAMESPACE not in rules.fair.levels:
+        yield NAMES_NOT_PROVED
 
 
 def _judge_checks(queue: Queue, checks: KnownChecks) -> tuple[bool, str, str] | None:

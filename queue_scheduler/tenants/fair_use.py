@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from heapq import nlargest
 from typing import Final, Protocol
 
@@ -85,7 +86,7 @@ class Use(msgspec.Struct, frozen=True, gc=False):
     charges: int = 0
 
 
-class StoredUse(msgspec.Struct, frozen=True, gc=False, array_like=True):
+class StoredUse(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The use of one account of a queue as it is kept outside.
 
     Attributes:
@@ -93,7 +94,7 @@ class StoredUse(msgspec.Struct, frozen=True, gc=False, array_like=True):
         levels: The levels of its accounts.
         half_life: The half-life that the use is scaled by, in seconds.
         path: The account.
-        mantissa: Of the `ScaledUse`, in hexadecimal digits: JSON has no integers of that size.
+        mantissa: Of the `ScaledUse`, in digits: JSON has no integers of that size.
         exponent: Of it.
     """
 
@@ -107,7 +108,7 @@ class StoredUse(msgspec.Struct, frozen=True, gc=False, array_like=True):
     @property
     def use(self) -> ScaledUse:
         """The number itself."""
-        return ScaledUse(int(self.mantissa, 16), self.exponent)
+        return ScaledUse(int(self.mantissa), self.exponent)
 
 
 class StoredUses(msgspec.Struct, frozen=True, gc=False):
@@ -194,6 +195,21 @@ class QueueUse:
             submitter = namespace_submitter(account.namespace)
             path = self.settings.account_of(account.namespace, submitter)
         return path
+
+    def share_used(self, path: Path, second: int) -> Fraction:
+        """Return how many times its share an account has used; 0 if it and others have used none.
+
+        That is its use, divided by what accounts beside it have used on average by their weights.
+        """
+        beside = [each for each in self._uses if each[:-1] == path[:-1] and len(each) == len(path)]
+        weight = self.settings.weight_of(path)
+        weights = sum(map(self.settings.weight_of, beside))
+        half_life = self.settings.half_life
+        uses = {each: self.use_of(each, second).decayed(second, half_life) for each in beside}
+        total = sum(uses.values(), Fraction(0))
+        if not total or not weight:
+            return Fraction(0)
+        return uses.get(path, Fraction(0)) * weights / (total * weight)
 
     def paths(self) -> Iterator[Path]:
         """Iterate over the accounts that have use, those above others included."""
@@ -334,7 +350,7 @@ class QueueUse:
             use = queue.use_of(path, second)
             if len(path) == len(levels) and use.mantissa:
                 names = tuple(map(str, levels))
-                yield StoredUse(name, names, half_life, path, f"{use.mantissa:x}", use.exponent)
+                yield StoredUse(name, names, half_life, path, str(use.mantissa), use.exponent)
 
     def put_back(self, path: Path, use: ScaledUse, second: int) -> None:
         """Add what an account had used before this process."""
@@ -449,9 +465,10 @@ class FairUse:
 
         Args:
             charges: All charges, each with the second since when.
-            stored: What was kept; None: nothing.
+            stored: What was kept; None: what is known of that stays.
         """
-        self._stored = stored or StoredUses()
+        if stored is not None:
+            self._stored = stored
         self._assumed, settled = {}, 0
         for name, queue in list(self._queues.items()):
             settled = self._begin(name, queue.settings)

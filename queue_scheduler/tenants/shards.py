@@ -44,7 +44,7 @@ MAX_JSON: Final = 16 * 1024 * 1024
 MAX_NAME: Final = 1_024
 """Characters of a name."""
 
-_HEXADECIMAL: Final = re.compile("[0-9a-f]+")
+_MANTISSA: Final = re.compile("[0-9]{1,39}")
 
 MAX_USED: Final = 10**60
 """The most that is read as used: far above all memory for all time, and quickly added up."""
@@ -139,7 +139,7 @@ def _can_be(use: StoredUse, settled: int) -> bool:
     if not LEAST_HALF_LIFE <= use.half_life <= MOST_HALF_LIFE:
         return False
     # Not more than what began with all memory of the world, and not less than nothing.
-    is_number = len(use.mantissa) <= BITS // 4 and _HEXADECIMAL.fullmatch(use.mantissa)
+    is_number = _MANTISSA.fullmatch(use.mantissa) and use.use.mantissa.bit_length() <= BITS
     return bool(is_number) and -2 * BITS <= use.exponent <= settled // use.half_life + 4 * BITS
 
 

@@ -24,7 +24,7 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.extension_points import Mapped, Waiter
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, at_least
-from queue_scheduler.queueing.class_queue import ASIDE
+from queue_scheduler.queueing.class_queue import ASIDE, UnitClass
 from queue_scheduler.queueing.queue_policies import HoldsBack, bands_of
 from queue_scheduler.queueing.queue_questions import refusal_of
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -140,7 +140,10 @@ def in_line(engine: Engine) -> dict[str, list[InLine]]:
         if record.state is UnitState.WAITING and record.info is not None:
             queue = engine.queues.find(record.info.queue)
             assert queue is not None
-            place = queue.rules.place(queue.rules.bounded(record.unit), None)
+            if queue.fair is None:
+                place = queue.rules.place(queue.rules.bounded(record.unit), None)
+            else:  # `test_fair_order` judges it
+                place = queue.place(record.info.order_key)
             reason = refusal_of(queue, record.info).reason
             band = queue.rules.band_of(place)
             found[queue.name].append((place, key, record.info.quota, reason, band))
@@ -285,7 +288,7 @@ def check_waiters(engine: Engine, quotas: Quotas) -> None:
             if record.info is not None
         ]
         numbers = {
-            queue.pending.class_of(info).number
+            _asked_as(queue.pending.class_of(info))
             for info in infos
             if refusal_of(queue, info).reason not in BACKFILLED
         }
@@ -293,6 +296,12 @@ def check_waiters(engine: Engine, quotas: Quotas) -> None:
             (queue.name, number) for number in numbers if queue.pending.head_of(number) in refused
         }
     assert quotas.waiters() == asleep
+
+
+def _asked_as(unit_class: UnitClass) -> int:
+    """Return the number that a class waits under: its own, or that of its group."""
+    group = unit_class.group
+    return unit_class.number if group is None or unit_class.own_refusal else group.number
 
 
 def check_nobody_is_lost(engine: Engine, quotas: Quotas) -> None:

@@ -350,6 +350,7 @@ def test_items_are_hidden_where_the_queue_says_so(writer: Writer) -> None:
         pytest.param({"metadata": {STOP_POLICY: "HoldAndDrain"}}, "Stopped", id="drained"),
         pytest.param({"metadata": {STOP_POLICY: "hold"}}, "UnreadableAnnotation", id="misspelled"),
         pytest.param({"metadata": {MAX_DEPTH: "x"}}, "UnreadableAnnotation", id="not a number"),
+        pytest.param({"fairShare": {"halfLife": "0s"}}, "UnreadableFairShare", id="fair share"),
         pytest.param({}, "Ready", id="ready"),
     ],
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from queue_scheduler.cache.charge_times import date_charges
-from queue_scheduler.queueing.fair_settings import DEFAULT_FAIR
+from queue_scheduler.queueing.fair_settings import DEFAULT_FAIR, read_fair_share
 from queue_scheduler.tenants import fair_use
 from queue_scheduler.tenants.fair_use import NO_WEIGHT, QueueUse, StoredUses
 from queue_scheduler.tenants.ledger import StoredAccounts
-from shared_api.objects.meta import Timestamp
-from shared_api.objects.queue import FairShare
+from shared_api.objects.meta import Timestamp, Uid
+from shared_api.objects.queue import FairShare, FairWeight
 from tests.fair_team import HOUR, FairTeam
 from tests.properties.engine_kit import WALL, changed
 
@@ -99,7 +99,25 @@ def test_extreme_half_lives(half_life: str) -> None:
     assert team.rest() == [ann, bob]
 
 
+@pytest.mark.parametrize(
+    ("weights", "want"),
+    [
+        pytest.param((), [1.64, 0.36], id="equal"),
+        pytest.param((FairWeight(users=("ann",), weight=3),), [1.09, 0.73], id="by weight"),
+    ],
+)
+def test_share_used(weights: tuple[FairWeight, ...], want: list[float]) -> None:
+    settings, _ = read_fair_share(FairShare(weights=weights, minimum_charge="0s"), DEFAULT_FAIR)
+    accounts = QueueUse(settings)
+    for user, rate in ((ANN, 90), (BOB, 20)):
+        accounts.start(Uid(user[0]), user, rate, WALL, since=WALL)
+    accounts.advance(WALL)
+    got = [float(accounts.share_used(user, WALL + HOUR)) for user in (ANN, BOB)]
+    assert [round(each, 2) for each in got] == want
+    assert accounts.share_used(("eve",), WALL + HOUR) == 0
+
+
 def test_a_thousandth_of_a_device_counts() -> None:
     accounts = QueueUse(DEFAULT_FAIR)
-    accounts.start("ann", ANN, fair_use.SCALE // 10**8, WALL, since=WALL)  # type: ignore[arg-type] # a uid
+    accounts.start(Uid("ann"), ANN, fair_use.SCALE // 10**8, WALL, since=WALL)
     assert accounts.rank_of(ANN, WALL) > accounts.rank_of(BOB, WALL)
