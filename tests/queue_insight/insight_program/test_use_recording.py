@@ -147,6 +147,17 @@ def test_an_evicted_run_is_told(tmp_path: Path) -> None:
         assert row.lost["cpu"] > 60_000
 
 
+def test_the_rest_is_written_at_the_end(tmp_path: Path) -> None:
+    with following(tmp_path) as world:
+        world.start("u", "ann")
+        world.let_pass(600)
+        before = world.read()[0][0].used["cpu"]
+        world.clock.advance(17)
+        number = world.engine._number  # noqa: SLF001 - of the last call
+        world.engine.note_state(State(number=number, wall=world.clock.now(), is_leader=True))
+    assert world.read()[0][0].used["cpu"] == 617_000 > before
+
+
 def test_a_restart_loses_what_was_not_written_and_says_so(tmp_path: Path) -> None:
     with following(tmp_path) as world:
         world.start("u", "ann")

@@ -68,6 +68,7 @@ def test_names_of_others_are_left_out(world: LoginWorld) -> None:
     assert [each["names"]["user"] for each in got["items"]] == ["ann", "bob"]
     assert got["others"] == [{"quota": "speech", "used": None}]
     assert (got["jain"][0]["index"], "eve" in str(got)) == (None, False)
+    assert max(got["bars"][-1]["values"]) == 0, "theirs is not in the rest"
     (row,) = ask(world, TENANT, "by=quota")["items"]
     assert row["borrowed"] is not None
     three = [TENANTS[2]._replace(namespace=f"team-{each}") for each in "bcd"]

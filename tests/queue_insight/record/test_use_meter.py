@@ -132,6 +132,19 @@ def test_what_an_evicted_run_has_used_is_lost_and_that_of_others_is_not() -> Non
     assert (got["ann"].evictions, got["ann"].lost) == (1, {"cpu": 20_000}), "each run by itself"
 
 
+def test_what_pods_of_an_evicted_run_use_until_they_are_gone_is_lost_as_well() -> None:
+    world = Metered()
+    world.put("u")
+    world.pass_seconds(100)
+    world.call("on_time", wall_of(world.now))
+    world.meter.on_end(Uid("u"), is_evicted=True)
+    assert world.rows()["ann"].lost == {"cpu": 200_000}
+    world.pass_seconds(30)
+    world.put("u", phase="Backoff")
+    got = world.rows()["ann"]
+    assert (got.evictions, got.lost) == (0, {"cpu": 60_000}), "it was counted once"
+
+
 def test_the_end_of_a_run_that_nobody_has_seen_is_no_eviction() -> None:
     world = Metered()
     world.meter.on_end(Uid("gone"), is_evicted=True)
