@@ -446,7 +446,6 @@ def test_the_state_of_the_scheduler_drifts_and_a_step_fails(watched: Watched) ->
     until(lambda: world.phase("missed") == "Dequeued")
     until(lambda: unit_view(faulty, "missed").get("schedulerState") == "admitted")
     watched.await_quiet("KoordQueueBooksDrifted")
-    os.kill(faulty.pid, signal.SIGUSR1)
     world.patch_unit("missed", {"metadata": {"annotations": {"missed": "yes"}}})
     watched.await_firing("KoordQueueBooksDrifted", kind="outdated_unit")
     watched.await_quiet("KoordQueueBooksDrifted")
