@@ -19,7 +19,11 @@ STILL_SECONDS: Final = 2.0
 LONGEST_LOOK_SECONDS: Final = 1.0
 """The most that one poll counts for: while the machine stands still, nothing makes progress."""
 FIRST_PAUSE_SECONDS: Final = 0.01
-LONGEST_PAUSE_SECONDS: Final = 0.05
+USUAL_PAUSE_SECONDS: Final = 0.05
+LONGEST_PAUSE_SECONDS: Final = 0.2
+PAUSE_SHARE: Final = 0.05
+"""What a pause beyond the usual may add to a wait: looks take the processor from what is awaited.
+"""
 
 
 def until(what: Callable[[], T], seconds: float = PATIENCE_SECONDS) -> T:
@@ -56,7 +60,8 @@ def within(seconds: float, what: Callable[[], T]) -> T:
         clock.sleep(pause)
         answer = what()
         waited += min(clock.monotonic() - begun, LONGEST_LOOK_SECONDS)
-        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+        longest = min(max(USUAL_PAUSE_SECONDS, PAUSE_SHARE * waited), LONGEST_PAUSE_SECONDS)
+        pause = min(2 * pause, longest)
     return answer
 
 

@@ -77,10 +77,12 @@ class ProgramProcess:
         self._code = [module] if module.endswith(".py") else ["-m", module]
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
+        self._port_by_flag: dict[str, int] = {}
 
     def start(self, *more: str) -> None:
         """Start it, with more flags for this time; returns at once."""
         self._log_start = self._log.stat().st_size if self._log.exists() else 0
+        self._port_by_flag.clear()
         with self._log.open("ab") as out:
             self._process = subprocess.Popen(
                 [sys.executable, *self._code, *self._arguments, *more],
@@ -140,10 +142,13 @@ class ProgramProcess:
 
     def port_of(self, flag: str) -> int:
         """Return the port that a flag's address became, 0 while it is not known."""
-        for event in self.events():
-            if event.get("flag") == flag:
-                return int(str(event["port"]))
-        return 0
+        if flag not in self._port_by_flag:  # its log may be long, and waiting tests ask often
+            ports = (int(str(each["port"])) for each in self.events() if each.get("flag") == flag)
+            port = next(ports, 0)
+            if not port:
+                return 0
+            self._port_by_flag[flag] = port
+        return self._port_by_flag[flag]
 
     def ask(
         self,

@@ -54,6 +54,12 @@ class PrometheusProcess:
         }
         (folder / "prometheus.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
         self._process: subprocess.Popen[bytes] | None = None
+        # One for all questions: a client that might use TLS reads the Internet's authorities.
+        self._client = httpx.Client(
+            base_url=f"http://127.0.0.1:{self._port}",
+            timeout=ANSWER_SECONDS,
+            transport=httpx.HTTPTransport(verify=False),
+        )
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
@@ -73,6 +79,7 @@ class PrometheusProcess:
 
     def stop(self) -> None:
         """End it."""
+        self._client.close()
         if self._process is not None:
             self._process.terminate()
             self._process.wait(STOP_SECONDS)
@@ -106,15 +113,13 @@ class PrometheusProcess:
         return [rule for group in groups for rule in group["rules"]]
 
     def _get(self, what: str, **query: str) -> Json:
-        url = f"http://127.0.0.1:{self._port}/api/v1/{what}"
-        answer: Json = httpx.get(url, params=query, timeout=ANSWER_SECONDS, trust_env=False).json()
+        answer: Json = self._client.get(f"/api/v1/{what}", params=query).json()
         return answer
 
     def _is_ready(self) -> bool:
         assert self._process is not None, "not started"
         assert self._process.poll() is None, self.log()
-        url = f"http://127.0.0.1:{self._port}/-/ready"
         try:
-            return httpx.get(url, timeout=ANSWER_SECONDS, trust_env=False).status_code == 200
+            return self._client.get("/-/ready").status_code == 200
         except httpx.TransportError:
             return False
