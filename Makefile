@@ -18,6 +18,8 @@ JOBS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores > 8 ? 8 : 
 PARALLEL = $(if $(filter-out 1,$(JOBS)),--numprocesses=$(JOBS) --dist=worksteal)
 # The same for tests that wait for half of their time: one process more keeps the machine busy.
 PARALLEL_WAITING = $(if $(filter-out 1,$(JOBS)),--numprocesses=$$(($(JOBS) + 1)))
+# Tests of a cluster wait for most of it: for programs that start, jobs that run, retries.
+PARALLEL_CLUSTER = $(if $(filter-out 1,$(JOBS)),--numprocesses=$$(($(JOBS) + 2)))
 
 # Python keeps what it has compiled, whatever the environment says: each program that a test starts
 # would compile all of its modules again, and each worker all tests.
@@ -36,7 +38,7 @@ CLUSTER_FOLDERS := tests/cluster tests/contracts
 # A control plane takes a fifth less of the processors, for half as much memory again.
 CHEAP_GARBAGE := CONTROL_PLANE_GOGC=400
 # With a plus: beside each other. The first of them shows its output as it comes; the others take
-# what it leaves of the machine: scenarios and cluster wait for real programs half of their time.
+# what it leaves of the machine: scenarios and cluster wait for real programs for most of their time.
 TEST_STEPS := scenarios+lint+types+contracts-imports+tidy+contracts unit+page cluster+properties+simulation
 # Targets that write checked-in files from the sources.
 GENERATED := crds schema openapi licenses benchmarks-report
@@ -158,7 +160,7 @@ contracts: $(STAMP) ## recorded and published behavior of others, replayed
 .PHONY: cluster
 cluster: $(STAMP) ## everything that needs the real control plane (built the first time: 6 minutes)
 	@# By file: the tests of a file share a control plane.
-	@$(CHEAP_GARBAGE) $(PYTEST) $(PARALLEL_WAITING) --dist=loadfile --no-loadscope-reorder \
+	@$(CHEAP_GARBAGE) $(PYTEST) $(PARALLEL_CLUSTER) --dist=loadfile --no-loadscope-reorder \
 		-m cluster $(CLUSTER_FOLDERS)
 
 .PHONY: properties
