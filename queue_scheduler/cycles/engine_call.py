@@ -37,6 +37,7 @@ CALLS: Final[Mapping[str, Callable[..., object]]] = {
         Engine.on_quota_policy_gone,
         Engine.on_quota_policies_served,
         Engine.go_on_with_limits,
+        Engine.check_limits,
         Engine.place_anew,
         Engine.forget_pod,
         Engine.charge_anew,

@@ -7,7 +7,7 @@ be a change on its way; one that is found again, with the same numbers, a round 
 
 What is compared is what follows from single objects. Sums, of a unit's pods or over a quota, are
 kept beside what they add up (`PodAccounting.validate`, `QuotaCache.validate`), and are not
-recomputed here.
+recomputed here. Only those of users and groups are, by the engine itself (`Engine.check_limits`).
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ from queue_scheduler.framework.extension_points import Supposed
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota_cache.quota_ledger import ForeignCharge
 from queue_scheduler.quota_plugin import QuotaPlugin, quota_plugins
+from queue_scheduler.tenants.limit_use import Use
+from queue_scheduler.tenants.user_limits import describe
 from shared_api.objects.meta import NO_UID, Uid
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
@@ -61,6 +63,8 @@ class Kind(StrEnum):
     """A living pod is not counted, or not as what it is, or for another unit."""
     GONE_POD = "gone_pod"
     """A pod is counted, and does not live."""
+    LIMIT_USE = "limit_use"
+    """What a user or a group has, where that is limited, is not the sum of its charges."""
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -273,6 +277,22 @@ def judge_charges(engine: Engine, uids: Iterable[Uid]) -> list[Difference]:
             alike = [msgspec.structs.replace(each, pod=pod, pod_uid=pod_uid) for each in alike]
         differences += alike
     return differences
+
+
+def describe_wrong_sums(engine: Engine) -> list[Difference]:
+    """Return what the last check has found of what users and groups have (`check_limits`)."""
+    return [
+        Difference(
+            kind=Kind.LIMIT_USE,
+            want=f"{_describe_use(want)} of {describe(counted)} in quota {counted.quota}",
+            got=_describe_use(got),
+        )
+        for counted, (got, want) in engine.limit_rules.wrong_sums.items()
+    ]
+
+
+def _describe_use(use: Use) -> str:
+    return f"{_describe_amounts(use.amounts)}, {use.units} units"
 
 
 def list_charged(engine: Engine) -> list[Uid]:

@@ -419,6 +419,14 @@ class Engine:
         """Do the next slice of a change of limits; see `limit_changes`."""
         return self.limit_rules.go_on()
 
+    def check_limits(self, *, repairs: bool) -> tuple[str, ...]:
+        """Do the next slice of a check of what users and groups have; for audits.
+
+        Args:
+            repairs: Whether sums that are wrong are replaced.
+        """
+        return self.limit_rules.check_sums(repairs=repairs)
+
     # === decisions ============================================================================
 
     def decide_next(self, queue_name: str, now: float, wall: datetime = BEGINNING) -> Decision:

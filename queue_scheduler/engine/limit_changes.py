@@ -26,6 +26,8 @@ from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import unit_key
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.tenants.limit_rules import LimitRule
+from queue_scheduler.tenants.limit_sums import LimitSums
+from queue_scheduler.tenants.limit_use import Counted, Use
 
 COUNTED: Final = 400
 """Charges that one slice counts, at some 3 us each: a slice takes one to two milliseconds."""
@@ -41,13 +43,19 @@ LOOKED_AT: Final = 400
 
 
 class LimitChanges:
-    """Takes the rules of quotas (`tenants.limit_rules`)."""
+    """Takes the rules of quotas (`tenants.limit_rules`).
+
+    Attributes:
+        wrong_sums: What the last check has found: whose sums were wrong, what they were, and what
+            they should have been.
+    """
 
     def __init__(self, units: UnitCache, plugins: PluginRunner, wake_up: WakeUp) -> None:
         self._units = units
         self._plugins = plugins
         self._wake_up = wake_up
         self._limits = units.usage.limits
+        self.wrong_sums: dict[Counted, tuple[Use, Use]] = {}
 
     @property
     def is_behind(self) -> bool:
@@ -79,6 +87,36 @@ class LimitChanges:
         """Do the next slice of a change; return the queues to ask."""
         self._do_slice()
         return self._wake_up.wake_affected()
+
+    def check_sums(self, *, repairs: bool) -> tuple[str, ...]:
+        """Count all charges once more, a part of them in each call; return the queues to ask.
+
+        While it goes on `is_checking` is true. Then `wrong_sums` has what differed; with `repairs`
+        the sums are replaced by those that were counted.
+        """
+        limits = self._limits
+        if limits.checked is None:
+            self.wrong_sums = {}
+            if not limits.rules or self.is_behind:
+                return ()
+            limits.checked = LimitSums(limits.rules.with_rules({}))
+            limits.checked.left = dict.fromkeys(self._units.usage.charges)
+        sums = limits.checked
+        sums.count_left(self._units.usage.charges, COUNTED)
+        if sums.left:
+            return ()
+        limits.checked = None
+        self.wrong_sums = limits.sums.differences(sums)
+        if not self.wrong_sums or not repairs:
+            return ()
+        limits.replace_sums(sums, reversed(self._units.records))
+        self._go_on_to_the_end()
+        return self._wake_up.wake_affected()
+
+    @property
+    def is_checking(self) -> bool:
+        """Whether `check_sums` has not counted all charges yet."""
+        return self._limits.checked is not None
 
     def on_quotas_changed(self) -> None:
         """Follow a change of quotas; the caller places units again and wakes."""
@@ -142,6 +180,10 @@ class LimitChanges:
         is_held = record.hold is not None and record.hold.reason is Reason.USER_LIMIT
         if info is None or not (is_held or record.state is UnitState.WAITING):
             return False
-        if is_held or self._limits.limits_pending(info):
+        submitter = self._units.builder.submitter_of(record.unit, info.quota)
+        if is_held or info.submitter != submitter:
             return True
-        return info.submitter != self._units.builder.submitter_of(record.unit, info.quota)
+        if submitter is None:
+            return False
+        concerns = self._limits.rules.concern(info.quota, submitter)
+        return any(rule.pending is not None for _, rule in concerns)

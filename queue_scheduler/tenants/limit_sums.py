@@ -74,6 +74,12 @@ class LimitSums:
         account = charge.account
         return self.rules.concern(account.quota, Submitter(account.user, account.group))
 
+    def differences(self, other: LimitSums) -> dict[Counted, tuple[Use, Use]]:
+        """Return what is other in other sums: for whom, with the use here and there."""
+        names = {**self._uses, **other._uses}
+        pairs = {counted: (self.use_of(counted), other.use_of(counted)) for counted in names}
+        return {counted: pair for counted, pair in pairs.items() if pair[0] != pair[1]}
+
     def fork(self, plugins: PluginRunner) -> LimitSums:
         """Return an independent copy over forked plugins."""
         twin = LimitSums(self.rules.fork(plugins))

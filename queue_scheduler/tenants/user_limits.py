@@ -46,6 +46,7 @@ class UserLimits:
         sums: What each has, by the rules that are in force.
         waiters: The classes that wait for a limit, or are watched.
         seats: Who may be pending, where that is limited.
+        checked: The same sums, counted once more to be compared; None: they are not.
         lagging: Keys of units that may have been placed by the rules before; the oldest known is
             the last.
     """
@@ -58,6 +59,7 @@ class UserLimits:
         self.sums = LimitSums(RulesInChains(plugins))
         self.waiters = LimitWaiters()
         self.seats = PendingSeats()
+        self.checked: LimitSums | None = None
         self.lagging: dict[str, None] = {}
         self._plugins = plugins
         # Rules that are not in force yet, and the sums by some of them.
@@ -97,15 +99,21 @@ class UserLimits:
                 self._count_by(self.rules.with_rules(wanted), charges)
             elif differences:
                 self.rules.put(wanted)
+                self.checked = None
                 self.waiters.ask_anew_at(differences)
                 if Difference.PENDING in differences.values():
                     self._place_all(units)
             return
         self._coming.count_left(charges, most)
         if not self._coming.left:
-            self.sums, self._coming = self._coming, None
-            self.waiters.ask_anew()
-            self._place_all(units)
+            sums, self._coming = self._coming, None
+            self.replace_sums(sums, units)
+
+    def replace_sums(self, sums: LimitSums, units: Iterable[str]) -> None:
+        """Compare with these sums, and their rules, from now on; all units lag."""
+        self.sums, self.checked = sums, None
+        self.waiters.ask_anew()
+        self._place_all(units)
 
     def follow_chains(self, charges: Mapping[Uid, AnyCharge]) -> bool:
         """Return whether rules count in other quotas than before: then `advance`."""
@@ -125,15 +133,16 @@ class UserLimits:
 
     def end(self) -> None:
         """Forget who waits: no rule is in force or to come, and no unit lags."""
-        self.is_on = False
+        self.is_on, self.checked = False, None
         self.waiters = LimitWaiters()
 
     # --- what is used -------------------------------------------------------------------------
 
     def on_charge(self, uid: Uid, before: AnyCharge | None, after: AnyCharge | None) -> None:
         """Take a change of one charge; None: there was none, or is none now."""
-        if self._coming is not None:
-            self._coming.on_charge(uid, before, after)
+        for other in (self._coming, self.checked):
+            if other is not None:
+                other.on_charge(uid, before, after)
         for counted in self.sums.on_charge(uid, before, after):
             self.waiters.follow(counted, self.sums.use_of(counted), self._is_over)
 
@@ -166,10 +175,6 @@ class UserLimits:
         concerns = self.rules.concern(info.quota, info.submitter)
         rule = next(rule for each, rule in concerns if each == counted)
         return _refusal(counted, rule, PENDING_UNITS, limit, limit, 1)
-
-    def limits_pending(self, info: QueueUnitInfo) -> bool:
-        """Return whether a rule limits how many units like this one may be pending."""
-        return bool(self._seat_limits(info))
 
     def _seat_limits(self, info: QueueUnitInfo) -> SeatLimits:
         if info.submitter is None:
@@ -270,6 +275,7 @@ class UserLimits:
         twin.is_on, twin.waiters, twin.seats = True, self.waiters.copy(), self.seats.copy()
         twin.sums, twin.lagging = self.sums.fork(plugins), dict(self.lagging)
         twin._wanted = dict(self._wanted)
+        twin.checked = None if self.checked is None else self.checked.fork(plugins)
         twin._coming = None if self._coming is None else self._coming.fork(plugins)
         if self._plugins.own is not None:
             plugins.set_own(twin)
@@ -277,7 +283,7 @@ class UserLimits:
 
     def validate(self, charges: Mapping[Uid, AnyCharge]) -> None:
         """Sum up all charges anew; raise AssertionError where the sums differ."""
-        for sums in (self.sums, self._coming):
+        for sums in (self.sums, self._coming, self.checked):
             if sums is not None:
                 sums.validate(charges)
         assert not self.sums.left, f"not counted: {self.sums.left}"

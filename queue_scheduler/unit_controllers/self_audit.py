@@ -23,6 +23,7 @@ from queue_scheduler.engine.audit import (
     Caches,
     Difference,
     Kind,
+    describe_wrong_sums,
     find_repair,
     judge_charges,
     judge_pods,
@@ -33,6 +34,7 @@ from queue_scheduler.engine.audit import (
     list_pods,
     list_units,
 )
+from queue_scheduler.engine.engine import Engine
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
@@ -176,6 +178,23 @@ class SelfAudit:
         for uids in _slices_of(uid for uid in charged if uid not in known):
             self._take(self._shared.ask(judge_charges, uids))
             yield
+        yield from self._check_limits()
+
+    def _check_limits(self) -> Iterator[None]:
+        """Let the engine check what users have, then yield, slice by slice.
+
+        The engine follows changes while it counts, so what differs is an error the first time.
+        """
+        if not self._shared.ask(lambda engine: bool(engine.usage.limits.rules)):
+            return
+        while True:
+            self._shared.apply(Engine.check_limits, repairs=self._repairs)
+            if not self._shared.ask(lambda engine: engine.limit_rules.is_checking):
+                break
+            yield
+        for each in self._shared.ask(describe_wrong_sums):
+            self._observer.on_audit_difference(each.kind)
+            log.warning("what a user has differs", note=_note(each))
 
     def _take(self, differences: Sequence[Difference]) -> None:
         for each in differences:

@@ -12,20 +12,25 @@ from queue_scheduler.cache.unit_repair import is_in_place
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue, Notice, WriteFailure
+from queue_scheduler.engine import limit_changes
 from queue_scheduler.engine.audit import Kind, judge_pods, judge_units
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import ForeignPod
 from queue_scheduler.framework.queue_unit_info import Granted, Occupancy, QueueUnitInfo
 from queue_scheduler.quota.quota_decision import Demand, PodStage
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.tenants.limit_use import Counted
 from queue_scheduler.unit_controllers import self_audit
 from queue_scheduler.unit_controllers.self_audit import DIFFERS, REST_SECONDS, SelfAudit, Stores
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.quota_policy import UserLimit
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.properties.engine_kit import (
     admitted,
     build_pod,
+    build_policy,
     build_queue,
     build_quota,
     build_unit,
@@ -525,6 +530,58 @@ def test_a_charge_of_nothing_that_exists_is_released_and_logged() -> None:
         world.round()
     assert (world.counted, world.reported, world.cpu()) == ([Kind.LEDGER], [], 4)
     assert [each["uid"] for each in lines] == ["uid-ghost"]
+
+
+def limited(world: AuditWorld) -> Counted:
+    """Limit everybody in quota `a`; return whose use is of what runs there."""
+    limit = UserLimit(users=("*",), max={"cpu": 9})
+    world.engine.on_quota_policy(build_policy("p", ["a"], limit))
+    ((counted, _),) = world.engine.usage.limits.sums.in_quota("a")
+    return counted
+
+
+@pytest.mark.parametrize("repairs", [True, False])
+def test_what_a_user_has_is_counted_once_more(*, repairs: bool) -> None:
+    world = AuditWorld(repairs=repairs)
+    counted = limited(world)
+    sums = world.engine.usage.limits.sums
+    right = sums.use_of(counted)
+    world.round()
+    assert world.counted == []
+    assert world.engine.usage.limits.sums is sums
+    uid = RUNS.metadata.uid
+    sums.on_charge(uid, None, world.engine.usage.charge_of(uid))
+    with capture_logs() as lines:
+        world.round()
+    assert world.counted == [Kind.LIMIT_USE]
+    assert "it has cpu 7" in lines[0]["note"]
+    assert f"user {counted.name} in quota a" in lines[0]["note"]
+    is_right = world.engine.usage.limits.sums.use_of(counted) == right
+    assert is_right == repairs
+
+
+def test_charges_may_change_while_they_are_counted_once_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limit_changes, "COUNTED", 1)
+    world = AuditWorld()
+    limited(world)
+    world.shared.apply(Engine.check_limits, repairs=True)
+    states = [world.engine.limit_rules.is_checking]
+    world.engine.on_pod_gone(POD)
+    world.engine.on_pod(POD)
+    world.round()
+    assert world.counted == []
+    states.append(world.engine.limit_rules.is_checking)
+    assert states == [True, False]
+    world.engine.validate()
+
+
+def test_without_limits_nothing_is_counted_and_no_call_recorded() -> None:
+    world = AuditWorld()
+    before = world.shared.changes
+    world.round()
+    assert world.shared.changes == before
 
 
 def test_a_foreign_pod_that_only_a_plugin_has_does_not_come_back() -> None:
