@@ -227,6 +227,8 @@ class RecordBuilder:
             order_key = self._place_in(queue, bounded)
         keys = self._placing.class_keys(unit)
         class_key: ClassKey = (mapped.quota, shape_of(demand), non_preemptible, *keys)
+        if self._usage.limits.is_on:
+            self._usage.limits.rules.follow(mapped.quota)
         submitter = self.submitter_of(unit, mapped.quota)
         class_key = _complete_key(class_key, queue, bounded, submitter, order_key)
         if queue is not None:

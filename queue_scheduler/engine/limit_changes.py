@@ -180,6 +180,7 @@ class LimitChanges:
         is_held = record.hold is not None and record.hold.reason is Reason.USER_LIMIT
         if info is None or not (is_held or record.state is UnitState.WAITING):
             return False
+        self._limits.rules.follow(info.quota)
         submitter = self._units.builder.submitter_of(record.unit, info.quota)
         if is_held or info.submitter != submitter:
             return True

@@ -72,6 +72,7 @@ class LimitSums:
 
     def _concerns_of(self, charge: AnyCharge) -> tuple[Concern, ...]:
         account = charge.account
+        self.rules.follow(account.quota)
         return self.rules.concern(account.quota, Submitter(account.user, account.group))
 
     def differences(self, other: LimitSums) -> dict[Counted, tuple[Use, Use]]:
@@ -88,7 +89,7 @@ class LimitSums:
 
     def validate(self, charges: Mapping[Uid, AnyCharge]) -> None:
         """Sum up all charges anew; raise AssertionError where the sums differ."""
-        twin = LimitSums(self.rules)
+        twin = LimitSums(self.rules.with_rules({}))
         twin.left = {uid: None for uid in charges if uid not in self.left}
         twin.count_left(charges, len(charges))
         assert self._uses == twin._uses, f"users have {self._uses}, should be {twin._uses}"

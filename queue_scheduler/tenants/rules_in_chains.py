@@ -34,7 +34,7 @@ class Difference(Enum):
 
 
 class RulesInChains:
-    """The rules by quota, and what of them counts in each quota that was asked about."""
+    """The rules by quota, and what of them counts in each quota that is followed."""
 
     def __init__(self, plugins: PluginRunner) -> None:
         """Start without rules; `plugins` know the chains of quotas."""
@@ -61,15 +61,29 @@ class RulesInChains:
             self._rules.pop(quota, None)
             if of_quota:
                 self._rules[quota] = QuotaUserLimits(of_quota)
-        # What follows from the rules before.
-        self._levels, self._concerns = {}, {}
+        self._renew(self._levels)
 
     def with_rules(self, rules: Mapping[str, tuple[LimitRule, ...]]) -> RulesInChains:
         """Return a copy with these rules of quotas, () for none, by the present chains."""
         twin = RulesInChains(self._plugins)
         twin._rules = dict(self._rules)
         twin.put(rules)
+        twin._renew(self._levels)
         return twin
+
+    def follow(self, quota: str) -> None:
+        """Note that something is counted, or placed, by what counts in a quota.
+
+        Only of these quotas a change of their chains matters (`are_other`). Questions do not note
+        them: whoever replays the calls of an engine is asked others.
+        """
+        if quota not in self._levels:
+            self._levels[quota] = self._find_levels(quota)
+
+    def _renew(self, quotas: Iterable[str]) -> None:
+        """Look up anew what counts in these quotas, and follow them."""
+        self._levels = {quota: self._find_levels(quota) for quota in quotas}
+        self._concerns = {}
 
     def are_other(self) -> bool:
         """Return whether rules count in other quotas than before."""
@@ -82,11 +96,11 @@ class RulesInChains:
 
     def concern(self, quota: str, submitter: Submitter) -> tuple[Concern, ...]:
         """Return the rules that concern an account, the nearest quota first, its user first."""
+        levels = self._levels.get(quota)
+        if levels is None:
+            return tuple(_find_concerns(self._find_levels(quota), submitter))
         found = self._concerns.get((quota, submitter))
         if found is None:
-            levels = self._levels.get(quota)
-            if levels is None:
-                levels = self._levels[quota] = self._find_levels(quota)
             if len(self._concerns) >= MAX_REMEMBERED:
                 self._concerns.clear()
             found = self._concerns[quota, submitter] = tuple(_find_concerns(levels, submitter))

@@ -238,10 +238,18 @@ def check_nobody_could_start(
     engine: Engine, quotas: Quotas, rules: dict[str, tuple[LimitRule, ...]], queue: SchedulingQueue
 ) -> None:
     """Check at rest that every unit waits for what it is said to wait for."""
+    held_back: set[str] = set()
     for record in decidable(engine, quotas, rules, queue):
         assert record.info is not None
-        if quotas.check(at_least(record.info)) is None:
-            raise AssertionError(f"{record.key} could start: {refusal_of(queue, record.info)}")
+        refusal = refusal_of(queue, record.info)
+        if refusal.reason is Reason.WAITING_FOR_NODES_OF_OTHERS:
+            assert queue.requests.hold_back(checks.counted_priority(engine, record)), record.key
+            held_back.add(record.info.quota)
+        if record.info.quota in held_back or quotas.check(at_least(record.info)) is not None:
+            continue
+        is_kept = refusal.reason is Reason.ROOM_FOR_PREEMPTOR
+        assert is_kept, f"{record.key} could start: {refusal}"
+        assert refusal.other in engine.nominations.by_key, f"{record.key} waits for no preemptor"
     for record in pending_units(engine.units, queue.name):
         assert record.info is not None
         if refusal_of(queue, record.info).reason is Reason.USER_LIMIT:

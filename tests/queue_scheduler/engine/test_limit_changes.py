@@ -421,3 +421,45 @@ class TestAChangeInSlices:
         twin.validate()
         assert twin.usage.limits.rules
         assert not team.engine.usage.limits.rules
+
+
+def test_questions_do_not_change_what_a_change_of_quotas_does() -> None:
+    """An engine that is told the same calls, and asked nothing, decides the same."""
+    team = Team()
+    team.ask("ann", 1)
+    team.ask("bob", 1)
+    assert team.rest() == ["ann1", "bob2"]
+    changes = team.engine.limit_rules
+    changes.set_rules({"top": (rule("*", 9),)}, in_slices=True)
+    twin = team.engine.fork()
+    team.engine.validate()
+    for charge in list(team.engine.usage.charges.values()):
+        team.engine.usage.limits.why_not_grow(charge, {"cpu": 99_000})
+    for engine in (team.engine, twin):
+        engine.go_on_with_limits()
+        engine.on_quota(build_quota("vision", cpu=1000))
+    assert changes.is_behind == twin.limit_rules.is_behind
+    assert changes.is_behind
+
+
+def test_a_chain_that_changes_right_after_numbers_did_is_followed() -> None:
+    team = Team()
+    team.limit("top", rule("ann", 8))
+    team.ask("ann", 6)
+    assert team.rest() == ["ann1"]
+    team.limit("top", rule("ann", 9))
+    team.engine.on_quota(build_quota("vision", cpu=1000))
+    team.engine.validate()
+    assert list(team.engine.usage.limits.sums.in_quota("top")) == []
+
+
+def test_a_quota_far_above_that_gets_limits_later_is_noticed() -> None:
+    team = Team()
+    team.engine.on_quota(build_quota("org", cpu=1000))
+    name = team.ask("ann", 500)
+    team.limit("org", rule("ann", 2))
+    team.engine.on_quota(build_quota("top", cpu=900, parent="org"))
+    team.engine.validate()
+    team.workers.wake(["q"])
+    team.rest()
+    assert team.why(name).reason is Reason.USER_LIMIT
