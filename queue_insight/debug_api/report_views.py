@@ -128,6 +128,9 @@ class ReportHead(NamedTuple):
     missing_seconds: int = 0
 
 
+_NO_USE: Final = UseRow(UseKey("", "", "", "", "", ""))
+
+
 class ReportSums:
     """Adds up blocks of use.
 
@@ -192,7 +195,7 @@ class ReportSums:
 
     def view(self, head: ReportHead, offset: int, limit: int) -> ReportView:
         """Return a page of the rows, by name."""
-        ordered = sorted(self.rows)
+        ordered = self.names()
         return ReportView(
             leader=head.leader,
             source=head.source,
@@ -213,9 +216,18 @@ class ReportSums:
             jain=self._view_jain(),
         )
 
+    def names(self) -> list[Names]:
+        """Return the names of all rows, sorted; a quota that only lends has one as well."""
+        found = set(self.rows)
+        if self._by == ("quota",):
+            found.update(
+                (name,) for name, use in self._quotas.items() if self._may_see(use.namespaces)
+            )
+        return sorted(found)
+
     def view_row(self, names: Names) -> ReportRow:
         """Return one row."""
-        row, quota = self.rows[names], None
+        row, quota = self.rows.get(names, _NO_USE), None
         if self._by == ("quota",):
             quota = self._shown_quota(names[0])
         return ReportRow(

@@ -23,8 +23,6 @@ LATE_SECONDS: Final = 2
 MOST_SECONDS: Final = 120
 """What quotas borrow and lend counts for so long at most: what there was in a longer time between
 two samples is not known."""
-
-
 MANY_ROWS: Final = 1000
 FEWER_SECONDS: Final = 300
 """From so many rows on, the sums are taken once in so many seconds: to add 10,000 to their hour

@@ -20,6 +20,7 @@ from queue_insight.debug_api.report_views import (
     OtherUse,
     ReportRow,
     ReportView,
+    largest_rows,
 )
 from queue_insight.page.queue_table import write_table
 from queue_insight.page.sources import PageSources
@@ -121,10 +122,8 @@ def show_use_report(sources: PageSources, query: UseQuery, visitor: Visitor) -> 
     found = _divide(reports, query, visitor)
     sums, step = found.found.sums, LENGTHS[query.range].seconds
     named = [names for names in found.used if names != OTHER_ROWS]
-    rest = sorted(
-        (names for names in sums.rows if names not in found.used),
-        key=lambda names: (-sums.rows[names].used.get(found.resource, 0), names),
-    )
+    known = [*largest_rows(sums.rows, found.resource, len(sums.rows)), *sums.names()]
+    ordered = list(dict.fromkeys(known))  # those that have used nothing come last
     view = _view_of(reports, found)
     start = _start_of(reports, query)
     return UseReport(
@@ -135,8 +134,8 @@ def show_use_report(sources: PageSources, query: UseQuery, visitor: Visitor) -> 
         resource=found.resource,
         resources=found.resources,
         bars=[_bars_of(found, names) for names in (*named, OTHER_ROWS)],
-        total=len(sums.rows),
-        items=[sums.view_row(names) for names in (*named, *rest)[:MOST_ROWS]],
+        total=len(ordered),
+        items=[sums.view_row(names) for names in ordered[:MOST_ROWS]],
         others=view.others,
         jain=view.jain,
         complete_from=view.complete_from,
@@ -161,7 +160,7 @@ def encode_use_report(sources: PageSources, query: UseQuery, visitor: Visitor) -
         return [names[0], *hours, row.wait_p50, row.wait_p90, row.evictions]
 
     columns = [query.by, *heads, "wait p50 (s)", "wait p90 (s)", "evictions"]
-    return write_table(columns, map(cells_of, sorted(sums.rows)[:MOST_OF_TABLE]))
+    return write_table(columns, map(cells_of, sums.names()[:MOST_OF_TABLE]))
 
 
 def _keeps_accounts(sources: PageSources) -> bool:

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from queue_insight.record.use_sums import (
+    MAX_KEYS_OF_NAMESPACE,
     QuotaUse,
     UseBlock,
     UseKey,
@@ -21,6 +22,7 @@ from queue_insight.record.use_sums import (
     UseRow,
     add_amounts,
     add_quota_use,
+    namespace_key,
 )
 from queue_scheduler.cache.usage import Charge
 from queue_scheduler.cycles.engine_call import EngineCall
@@ -30,17 +32,12 @@ from queue_scheduler.tenants.ledger import MAX_ACCOUNTS
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts
-from shared_api.submitters import namespace_submitter
 
 HOUR: Final = 3600
 MOST_HOURS: Final = 48
 """Hours that are closed at once; a wall clock that leaps further was set, and no use was missed."""
 MAX_KEYS: Final = MAX_ACCOUNTS
 """Keys of an hour, as many as the ledger has accounts."""
-MAX_KEYS_OF_NAMESPACE: Final = 1000
-"""Keys of an hour from one namespace; further ones count as the namespace. Whoever may create jobs
-there can write any names and kinds, and would otherwise fill the record, so that the hours of
-others are dropped earlier."""
 MAX_KIND: Final = 63
 """Characters of a kind: as many as Kubernetes allows."""
 MAX_CLOSED: Final = 10_000
@@ -95,7 +92,8 @@ class UseMeter:
         self._engine: Engine | None = None
         self._since = 0
         self._lines: dict[UseKey, _Line] = {}
-        self._of_namespace: dict[str, int] = {}
+        self._of_hour: dict[str, set[UseKey]] = {}  # by namespace
+        self._keys_of_hour = 0
         self._runs: dict[Uid, _Run] = {}
         self._closed: dict[Uid, _Run] = {}
         self._kinds: dict[Uid, str] = {}
@@ -115,7 +113,7 @@ class UseMeter:
         ledger = engine.usage.ledger
         self.is_on = ledger is not None
         self._engine = engine if self.is_on else None
-        for each in (self._lines, self._of_namespace, self._runs, self._closed):
+        for each in (self._lines, self._runs, self._closed):
             each.clear()
         if ledger is None:
             return
@@ -132,11 +130,13 @@ class UseMeter:
             return
         if second - self.second > MOST_HOURS * HOUR:
             self._close_part()
+            self._begin_hour()
             self._leap(second)
             return
         while (edge := (self.second // HOUR + 1) * HOUR) <= second:
             self.second = edge
             self._close_part()
+            self._begin_hour()
         self.second = second
 
     def take(self) -> list[UsePart]:
@@ -253,14 +253,13 @@ class UseMeter:
 
     def _bounded(self, key: UseKey) -> UseKey:
         """Return the key that one counts as: itself, or its namespace's if there are too many."""
-        if key in self._lines or key in self._events:
+        known = self._of_hour.setdefault(key.namespace, set())
+        if key in known:
             return key
-        count = self._of_namespace.get(key.namespace, 0)
-        most = max(len(self._lines), len(self._events))
-        if count >= MAX_KEYS_OF_NAMESPACE or most >= MAX_KEYS:
-            user, group = namespace_submitter(key.namespace)
-            return UseKey(key.quota, key.queue, key.namespace, group, user, "")
-        self._of_namespace[key.namespace] = count + 1
+        if len(known) >= MAX_KEYS_OF_NAMESPACE or self._keys_of_hour >= MAX_KEYS:
+            return namespace_key(key)
+        known.add(key)
+        self._keys_of_hour += 1
         return key
 
     # --- parts --------------------------------------------------------------------------------
@@ -281,9 +280,12 @@ class UseMeter:
             UsePart(self._since, self.second, UseBlock(list(rows.values()), self._quotas))
         )
         self._events, self._quotas, self._since = {}, {}, self.second
-        self._of_namespace = {}
+
+    def _begin_hour(self) -> None:
+        """Count anew who has a key: those that are charged still have theirs."""
+        self._of_hour, self._keys_of_hour = {}, len(self._lines)
         for key in self._lines:
-            self._of_namespace[key.namespace] = self._of_namespace.get(key.namespace, 0) + 1
+            self._of_hour.setdefault(key.namespace, set()).add(key)
 
     def _leap(self, second: int) -> None:
         self.second = self._since = second

@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 import msgspec
@@ -16,11 +17,18 @@ import msgspec
 from queue_insight.record.record_tables import StoreError
 from queue_insight.record.samples import MAX_RESOURCES, NamespaceSets, amounts_of, join_sets
 from shared_api.resource_list import Amounts
+from shared_api.submitters import namespace_submitter
 
 COMPRESSION: Final = 6
 """zlib's default: names and equal amounts shrink to a fifth."""
 MAX_UNPACKED: Final = 268_435_456
 """Bytes of a block before it was compressed: more than 50,000 accounts of all resources have."""
+
+
+MAX_KEYS_OF_NAMESPACE: Final = 1000
+"""Keys from one namespace in an hour, and in a day; further ones count as the namespace. Whoever
+may create jobs there can write any names and kinds, and would otherwise fill the record, so that
+the hours of others are dropped earlier."""
 
 
 class UseKey(NamedTuple):
@@ -99,6 +107,12 @@ class UsePart(NamedTuple):
 _DECODER: Final = msgspec.json.Decoder(UseBlock)
 
 
+def namespace_key(key: UseKey) -> UseKey:
+    """Return the key that further keys of the same namespace count as."""
+    user, group = namespace_submitter(key.namespace)
+    return UseKey(key.quota, key.queue, key.namespace, group, user, "")
+
+
 def encode_block(block: UseBlock) -> bytes:
     """Return a block as it is kept."""
     return zlib.compress(msgspec.json.encode(block), COMPRESSION)
@@ -137,8 +151,21 @@ def join_hour(blocks: Sequence[UseBlock]) -> UseBlock:
 
 
 def join_hours(blocks: Sequence[UseBlock]) -> UseBlock:
-    """Return the blocks of hours as one of all of them."""
-    whole = _add_up(blocks)
+    """Return the blocks of hours as one of all of them.
+
+    Of a namespace with too many keys those stay that were there in most hours: a user who is made
+    up is in few.
+    """
+    hours_of = Counter(row.key for block in blocks for row in block.rows)
+    of_namespace: dict[str, list[UseKey]] = {}
+    for key in hours_of:
+        of_namespace.setdefault(key.namespace, []).append(key)
+    folded = {
+        key
+        for keys in of_namespace.values()
+        for key in sorted(keys, key=lambda each: (-hours_of[each], each))[MAX_KEYS_OF_NAMESPACE:]
+    }
+    whole = _add_up(blocks, folded)
     found: dict[str, dict[tuple[str, ...], None]] = {}
     for block in blocks:
         for quota, sets in block.hours.items():
@@ -147,16 +174,18 @@ def join_hours(blocks: Sequence[UseBlock]) -> UseBlock:
     return whole
 
 
-def _add_up(blocks: Iterable[UseBlock]) -> UseBlock:
+def _add_up(blocks: Iterable[UseBlock], folded: AbstractSet[UseKey] = frozenset()) -> UseBlock:
+    """Return the sums of blocks; `folded`: keys that count as their namespaces."""
     rows: dict[UseKey, UseRow] = {}
     quotas: dict[str, QuotaUse] = {}
     for block in blocks:
         for row in block.rows:
-            known = rows.get(row.key)
+            key = namespace_key(row.key) if row.key in folded else row.key
+            known = rows.get(key)
             if known is None:
                 # Own dicts: those of the row belong to its block.
-                rows[row.key] = UseRow(
-                    row.key, dict(row.used), dict(row.waits), row.evictions, dict(row.lost)
+                rows[key] = UseRow(
+                    key, dict(row.used), dict(row.waits), row.evictions, dict(row.lost)
                 )
                 continue
             add_amounts(known.used, row.used)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from queue_insight.record.record_tables import DAYS_TABLE, HOURS_TABLE, Statements
+from queue_insight.record.record_tables import DAYS_TABLE, HOURS_TABLE, Statements, StoreError
 from queue_insight.record.samples import DAY, HOUR
 from queue_insight.record.use_sums import (
     UseBlock,
@@ -91,7 +91,7 @@ class UseTables:
             self._run("DELETE FROM use_spans WHERE began > ?", now)
             self._run("UPDATE use_spans SET until = ? WHERE until > ?", now, now)
             self._run("DELETE FROM use_hours WHERE id > ?", now // HOUR)
-            self._run("DELETE FROM use_days WHERE id > ?", now // DAY)
+            self._run("DELETE FROM use_days WHERE id >= ?", now // DAY)
 
     def fold(self, now: int) -> None:
         """Make the days that are over and not there yet of their hours.
@@ -149,7 +149,7 @@ class UseTables:
         for table, number in self._plan(reach):
             rows = self._run(f"SELECT names FROM {table} WHERE id = ?", number)  # noqa: S608 - ours
             for (names,) in rows:
-                found.update(msgspec.json.decode(names, type=list[str]))
+                found.update(_decode_names(names))
         return sorted(found)
 
     def read(self, reach: UseReach) -> Iterator[TimedBlock]:
@@ -174,6 +174,13 @@ class UseTables:
     def _block(self, table: str, number: int) -> UseBlock | None:
         rows = self._run(f"SELECT data FROM {table} WHERE id = ?", number)  # noqa: S608 - ours
         return decode_block(rows[0][0]) if rows else None
+
+
+def _decode_names(data: bytes) -> list[str]:
+    try:
+        return msgspec.json.decode(data, type=list[str])
+    except msgspec.DecodeError as error:
+        raise StoreError(f"names of namespaces that cannot be read: {error}") from error
 
 
 def _hours_of(first_day: int, end_day: int) -> tuple[int, int]:

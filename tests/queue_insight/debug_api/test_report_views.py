@@ -97,6 +97,16 @@ def test_what_a_quota_borrowed_is_in_its_row_alone() -> None:
     assert (got.borrowed, got.lent) == (None, None)
 
 
+def test_a_quota_that_only_lends_has_a_row() -> None:
+    quotas = {"idle": QuotaUse({}, {"cpu": 3_600_000}), "b": QuotaUse({}, {}, (("x",),))}
+    view = report([row("ann")], by=("quota",), quotas=quotas, readable={"ns"})
+    assert [(each.names["quota"], each.lent) for each in view.items] == [
+        ("a", {}),
+        ("idle", {"cpu": "1"}),
+    ]
+    assert view.total == 2
+
+
 @pytest.mark.parametrize(
     ("namespaces", "is_shown"),
     [

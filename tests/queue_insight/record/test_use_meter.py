@@ -184,6 +184,12 @@ def test_many_names_from_one_namespace_count_as_the_namespace(
         world.put(f"u{number}", phase="Succeed", user=f"made-up-{number}", kind=f"Kind{number}")
     world.pass_seconds(10)
     world.take()
+    world.put("soon", user="one-more")
+    world.pass_seconds(10)
+    assert set(world.rows()) == {"namespace:default"}, "the hour has its keys"
+    world.put("soon", phase="Succeed", user="one-more")
+    world.pass_seconds(HOUR)
+    world.take()
     world.put("later", user="another")
     world.pass_seconds(10)
     assert set(world.rows()) == {"another"}, "in a later hour there is room again"

@@ -6,6 +6,7 @@ import zlib
 
 import pytest
 
+from queue_insight.record import use_sums
 from queue_insight.record.record_tables import StoreError
 from queue_insight.record.use_sums import (
     QuotaUse,
@@ -51,6 +52,25 @@ def test_a_day_keeps_the_namespaces_of_each_hour() -> None:
         join_hour([UseBlock([UseRow(BOB)])]),
     ]
     assert join_hours(hours).hours == {"a": [("ns", "other"), ("other",)]}
+
+
+def test_keys_beyond_the_bound_of_a_day_count_as_their_namespace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(use_sums, "MAX_KEYS_OF_NAMESPACE", 2)
+    real = ANN._replace(user="zoe")
+    hours = [
+        join_hour(
+            [
+                UseBlock(
+                    [UseRow(real, {"cpu": 1}), UseRow(ANN._replace(user=f"x{hour}"), {"cpu": 1})]
+                )
+            ]
+        )
+        for hour in range(3)
+    ]
+    got = {row.key.user: row.used["cpu"] for row in join_hours(hours).rows}
+    assert got == {"zoe": 3, "x0": 1, "namespace:ns": 2}, "who is there in most hours stays"
 
 
 def test_few_resources_are_kept_those_without_a_domain_first() -> None:

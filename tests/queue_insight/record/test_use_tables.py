@@ -124,6 +124,13 @@ def test_times_that_have_not_come_are_forgotten(store: RecordStore) -> None:
     assert read(store, far, far + HOUR) == []
 
 
+def test_a_day_that_a_wrong_clock_has_ended_is_made_anew(store: RecordStore) -> None:
+    store.use.add(part(0, HOUR))
+    store.use.add(part(300 * DAY, 300 * DAY + 60))
+    add_hours(store, 1, 25)
+    assert read(store, 0, DAY) == [(0, 24, DAY)]
+
+
 def test_hours_that_were_dropped_are_read_as_days(store: RecordStore) -> None:
     add_hours(store, 0, 60)
     store.statements.run("DELETE FROM use_hours WHERE id < ?", BEGIN // HOUR + 30)
