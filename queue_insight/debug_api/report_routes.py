@@ -397,8 +397,8 @@ def _ask_record(
     link: InsightLink, asked: _Asked, may_read: MayRead, caller: str, now: int
 ) -> ReportView | None:
     """Return the report of the record; None: there is none."""
-    end = now if asked.end is None else int(asked.end.timestamp())
-    start = end - USUAL_SECONDS if asked.start is None else int(asked.start.timestamp())
+    end = now if asked.end is None else _second(asked.end, now)
+    start = max(0, end - USUAL_SECONDS) if asked.start is None else _second(asked.start, now)
     target = f"{NAMESPACES}?start={start}&end={end}"
     namespaces = link.ask_at(target, NamespacesView, caller=caller).namespaces
     if namespaces is None:
@@ -413,6 +413,11 @@ def _ask_record(
     )
     body = PostedBody(JSON, msgspec.json.encode(question))
     return link.ask_slow_at(RECORDED, ReportView, body, caller)
+
+
+def _second(moment: datetime, now: int) -> int:
+    """Return a moment in seconds since the epoch, as far as times are kept and can be written."""
+    return int(min(max(0.0, moment.timestamp()), now + USUAL_SECONDS))
 
 
 def readable_of(namespaces: list[str], may_read: MayRead) -> tuple[str, ...] | None:

@@ -19,7 +19,6 @@ from queue_insight.debug_api.report_views import (
     Names,
     OtherUse,
     ReportRow,
-    ReportView,
     largest_rows,
 )
 from queue_insight.page.queue_table import write_table
@@ -119,13 +118,13 @@ def show_use_report(sources: PageSources, query: UseQuery, visitor: Visitor) -> 
     is_on, reports = _keeps_accounts(sources), sources.reports
     if not is_on or reports is None or not reports.is_recorded:
         return _nothing(query, accounts=is_on)
-    found = _divide(reports, query, visitor)
-    sums, step = found.found.sums, LENGTHS[query.range].seconds
+    start, step = _start_of(reports, query), LENGTHS[query.range].seconds
+    found = _divide(reports, query, visitor, start)
+    sums = found.found.sums
     named = [names for names in found.used if names != OTHER_ROWS]
     known = [*largest_rows(sums.rows, found.resource, len(sums.rows)), *sums.names()]
     ordered = list(dict.fromkeys(known))  # those that have used nothing come last
-    view = _view_of(reports, found)
-    start = _start_of(reports, query)
+    view = reports.view(found.found, 0, 0)
     return UseReport(
         accounts=True,
         recorded=True,
@@ -148,7 +147,7 @@ def encode_use_report(sources: PageSources, query: UseQuery, visitor: Visitor) -
     reports = sources.reports
     if not _keeps_accounts(sources) or reports is None or not reports.is_recorded:
         return write_table([query.by], ())
-    found = _divide(reports, query, visitor)
+    found = _divide(reports, query, visitor, _start_of(reports, query))
     sums, resources = found.found.sums, found.resources
     kinds = ("", "borrowed ", "lent ", "lost ") if query.by == "quota" else ("", "lost ")
     heads = [f"{kind}{resource}" for kind in kinds for resource in resources]
@@ -176,8 +175,8 @@ def _start_of(reports: Reports, query: UseQuery) -> int:
     return (reports.now() // length.seconds + 1 - length.steps) * length.seconds
 
 
-def _divide(reports: Reports, query: UseQuery, visitor: Visitor) -> Divided:
-    length, start = LENGTHS[query.range], _start_of(reports, query)
+def _divide(reports: Reports, query: UseQuery, visitor: Visitor, start: int) -> Divided:
+    length = LENGTHS[query.range]
     end = start + length.steps * length.seconds
     readable = None
     if not visitor.reads_all:
@@ -185,10 +184,6 @@ def _divide(reports: Reports, query: UseQuery, visitor: Visitor) -> Divided:
     question = ReportQuestion(start=start, end=end, by=(query.by,), readable=readable)
     steps = Steps(length.seconds, query.resource, MOST_BARS)
     return reports.divide(question, steps, user_key(visitor.user))
-
-
-def _view_of(reports: Reports, found: Divided) -> ReportView:
-    return reports.view(found.found, 0, 0)
 
 
 def _bars_of(found: Divided, names: Names) -> BarsView:

@@ -142,6 +142,28 @@ def test_the_record_is_asked_for_what_may_be_read(tmp_path: Path) -> None:
     assert asked == [ReportQuestion(start=NOW - days, end=NOW, by=("quota", "user"))]
 
 
+@pytest.mark.parametrize(
+    ("query", "start", "end"),
+    [
+        ({"from": "0001-01-01T00:00:00+14:00"}, 0, NOW),
+        ({"to": "0001-01-01T00:00:00+14:00"}, 0, 0),
+        ({"to": "9999-12-31T23:59:59-14:00"}, NOW, NOW + 30 * 24 * HOUR),
+    ],
+)
+def test_times_at_the_ends_of_the_calendar_are_no_error(
+    tmp_path: Path, query: dict[str, str], start: int, end: int
+) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def answer(request: Request) -> Response:
+        asked.append((request.query_params["start"], request.query_params["end"]))
+        return JSONResponse({"detail": "stop here"}, 429)
+
+    with answering(tmp_path, answer), asking(kit_with("ns"), tmp_path) as client:
+        assert client.get("/debug/report", params=query).status_code == 429
+    assert asked == [(str(start), str(end))]
+
+
 def test_without_a_record_the_ledger_answers(tmp_path: Path) -> None:
     with (
         answering(tmp_path, lambda _: JSONResponse({"namespaces": None})),
