@@ -61,11 +61,11 @@ def report(
 ) -> None:
     """Show who has used how much of the quotas: cores, GiB and pieces, times hours.
 
-    What was charged counts, whatever was done with it. Times are by hours. Without a record of the
+    What was charged counts, whatever was done with it. -n shows one namespace. Times are by hours.
+    Without a record of the
     insight program, all use is shown that is known, and --from and --to may name where the present
     and the last period begin.
     """
-    options.refuse_namespace(session, "has no effect: use --by namespace.")
     pages = _read_pages(session, _read_time(session, start), _read_time(session, end), by)
     if form == "json":
         show_document(session.out, _document(pages), form)
@@ -85,6 +85,8 @@ def _read_pages(
     times = [("from", start), ("to", end)]
     query = [(name, query_time(at)) for name, at in times if at is not None]
     query.append(("by", ",".join(by)))
+    if session.choice.namespace:
+        query.append(("namespace", session.choice.namespace))
     while not pages or len(pages) * PAGE < pages[0].total:
         page = (("offset", str(len(pages) * PAGE)), ("limit", str(PAGE)))
         pages.append(decode(session.debug("/debug/report", (*query, *page)), Report))

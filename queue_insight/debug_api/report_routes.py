@@ -42,6 +42,7 @@ from shared_api.debug_api.debug_app import problems
 from shared_api.debug_api.json_body import JSON, PostedBody
 from shared_api.debug_api.router_group import Guard
 from shared_api.debug_api.views import View
+from shared_api.objects.field_schema import SUBDOMAIN_LENGTH
 from shared_api.process.clock import Clock
 from shared_api.question_errors import Code, QuestionError
 from shared_api.resource_list import Amounts, add, subtract
@@ -81,6 +82,9 @@ From = Annotated[
     AwareDatetime | None,
     Query(alias="from", description="since then (RFC 3339), by hours; default: 30 days before"),
 ]
+Namespace = Annotated[
+    str, Query(max_length=SUBDOMAIN_LENGTH, description="of this namespace alone")
+]
 To = Annotated[
     AwareDatetime | None, Query(alias="to", description="until then (RFC 3339); default: now")
 ]
@@ -114,12 +118,14 @@ class ReportQuestion(msgspec.Struct, frozen=True, kw_only=True):
         readable: The namespaces that the reader may read; None: all.
         offset: Rows to leave out.
         limit: Rows at most.
+        namespace: The only one that it is about; "": all.
     """
 
     start: int
     end: int
     by: tuple[str, ...]
     readable: tuple[str, ...] | None = None
+    namespace: str = ""
     offset: int = 0
     limit: int = DEFAULT_PAGE
 
@@ -311,7 +317,8 @@ class Reports:
 
     def _add_up(self, question: ReportQuestion) -> FoundSums:
         readable = None if question.readable is None else frozenset(question.readable)
-        sums, this_hour = ReportSums(question.by, readable), self.now() // HOUR * HOUR
+        sums = ReportSums(question.by, readable, has_others=not question.namespace)
+        this_hour = self.now() // HOUR * HOUR
         reach = self.visit(
             question.start,
             question.end,
@@ -356,6 +363,7 @@ class _Asked(NamedTuple):
     by: tuple[str, ...]
     offset: int
     limit: int
+    namespace: str = ""
 
 
 def add_report_route(app: FastAPI, state: StateAnswers, link: InsightLink, access: Guard) -> None:
@@ -368,7 +376,7 @@ def add_report_route(app: FastAPI, state: StateAnswers, link: InsightLink, acces
         access: The application's guard.
     """
 
-    @app.get(PATH, responses=problems(404, 429, 503))
+    @app.get(PATH, responses=problems(403, 404, 429, 503))
     def report(
         request: Request,
         start: From = None,
@@ -376,16 +384,21 @@ def add_report_route(app: FastAPI, state: StateAnswers, link: InsightLink, acces
         by: By = "user",
         offset: Offset = 0,
         limit: Limit = DEFAULT_PAGE,
+        namespace: Namespace = "",
     ) -> ReportView:
         """Who used how much of the quotas over a time, where accounts are kept.
 
-        Use of namespaces that the caller may not read is summed up by quota, without names.
+        Use of namespaces that the caller may not read is summed up by quota, without names. Of
+        very many namespaces the rights to the first are reviewed: name one to be sure of it.
         """
-        asked = _Asked(start, end, tuple(dict.fromkeys(by.split(","))), offset, limit)
+        fields = tuple(dict.fromkeys(by.split(",")))
+        asked = _Asked(start, end, fields, offset, limit, namespace)
         if start is not None and end is not None and end <= start:
             raise QuestionError(Code.INVALID_ARGUMENT, "`to` is not after `from`")
-        ledger = state.copy_ledger()
         may_read = may_read_for(access, request)
+        if namespace and not may_read(namespace):
+            raise QuestionError(Code.PERMISSION_DENIED, "units of that namespace may not be read")
+        ledger = state.copy_ledger()
         if link.is_on:
             found = _ask_record(link, asked, may_read, caller_of(request), ledger.second)
             if found is not None:
@@ -407,12 +420,17 @@ def _ask_record(
         start=start,
         end=end,
         by=asked.by,
-        readable=readable_of(namespaces, may_read),
+        readable=_readable(asked, namespaces, may_read),
+        namespace=asked.namespace,
         offset=asked.offset,
         limit=asked.limit,
     )
     body = PostedBody(JSON, msgspec.json.encode(question))
     return link.ask_slow_at(RECORDED, ReportView, body, caller)
+
+
+def _readable(asked: _Asked, namespaces: list[str], may_read: MayRead) -> tuple[str, ...] | None:
+    return (asked.namespace,) if asked.namespace else readable_of(namespaces, may_read)
 
 
 def _second(moment: datetime, now: int) -> int:
@@ -445,8 +463,12 @@ def _report_of_ledger(
     for row in rows:
         found.setdefault(row.key.quota, set()).add(row.key.namespace)
     hours = {quota: [tuple(names)] for quota, names in found.items()}
-    readable = readable_of(sorted(set().union(*found.values())), may_read)
-    sums = ReportSums(asked.by, None if readable is None else frozenset(readable))
+    readable = _readable(asked, sorted(set().union(*found.values())), may_read)
+    sums = ReportSums(
+        asked.by,
+        None if readable is None else frozenset(readable),
+        has_others=not asked.namespace,
+    )
     sums.add(UseBlock(rows, {}, hours), is_over=True)
     head = ReportHead(leader, "ledger", NO_RECORD, start, end, ledger.complete_from or None)
     return sums.view(head, asked.offset, asked.limit)

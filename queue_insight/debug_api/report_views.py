@@ -141,12 +141,15 @@ class ReportSums:
     Args:
         by: Fields of a `UseKey`.
         readable: The namespaces that the reader may read.
+        has_others: Whether there are sums of others, and of quotas with them: not in a report of
+            one namespace.
     """
 
-    def __init__(self, by: tuple[str, ...], readable: Readable) -> None:
+    def __init__(self, by: tuple[str, ...], readable: Readable, *, has_others: bool = True) -> None:
         self.rows: dict[Names, UseRow] = {}
         self.readable = readable
         self._by = by
+        self._has_others = has_others
         self._at = tuple(FIELDS.index(field) for field in by)
         self._hidden: dict[str, Amounts | None] = {}
         self._quotas: dict[str, QuotaUse] = {}
@@ -171,7 +174,7 @@ class ReportSums:
             if known is None:
                 known = rows[names] = UseRow(key, {}, {}, 0, {})
             _add_row(known, row)
-        for quota, amounts in hidden.items():
+        for quota, amounts in hidden.items() if self._has_others else ():
             self._hide(quota, amounts if is_over else {}, block)
         for quota, use in block.quotas.items():
             self._quotas[quota] = add_quota_use(self._quotas.get(quota), use)
@@ -248,7 +251,9 @@ class ReportSums:
 
     def _may_see(self, sets: NamespaceSets | None) -> bool:
         """Return whether no sum over these sets would tell about one or two hidden namespaces."""
-        return self.readable is None or (sets is not None and all(map(self._may_sum, sets)))
+        if self.readable is None:
+            return True
+        return self._has_others and sets is not None and all(map(self._may_sum, sets))
 
     def _view_jain(self) -> list[JainView]:
         is_by_quota = "quota" in self._by and len(self._by) > 1

@@ -123,6 +123,14 @@ def test_times_and_fields_are_passed_on() -> None:
         asked(PAGE, start="soon")
 
 
+def test_one_namespace_is_asked_for_by_its_name() -> None:
+    session = session_with({"/debug/report": PAGE})
+    session.choice = session.choice._replace(namespace="team-a")
+    run(report, session, start=None, end=None, by=("user",))
+    assert isinstance(session.source, PlayedAnswers)
+    assert ("namespace", "team-a") in session.source.asked[0][1]
+
+
 def test_use_that_may_not_be_read_is_told_as_such() -> None:
     others: list[dict[str, Any]] = [
         {"quota": "a", "used": {"cpu": "7"}},

@@ -227,6 +227,12 @@ def test_a_job_behind_one_of_others_is_not_told_its_name(house: House) -> None:
     assert words_in(answer, OTHERS) == []
 
 
+def test_a_report_of_a_namespace_takes_the_right_to_read_it(house: House) -> None:
+    for namespace, want in (("zebra", 403), ("none", 403), ("default", 200)):
+        answer = house.client.get("/debug/report", params={"namespace": namespace})
+        assert (answer.status_code, words_in(answer, OTHERS)) == (want, [])
+
+
 def at_their_place(path: str, namespace: str, name: str) -> str:
     """Return a path about a unit, or about the queue in which one of others waits."""
     name = name if "{namespace}" in path else "lab"

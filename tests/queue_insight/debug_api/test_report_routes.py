@@ -118,6 +118,13 @@ def test_what_is_not_known_is_refused(query: dict[str, str], said: str) -> None:
     assert said in str(answer.json()["detail"])
 
 
+def test_a_report_of_one_namespace() -> None:
+    with asking(kit_with("ns", "other")) as client:
+        got = get(client, namespace="other", by="namespace")
+    assert [each["names"] for each in got["items"]] == [{"namespace": "other"}]
+    assert got["others"] == []
+
+
 def test_without_accounts_it_says_how_to_turn_them_on() -> None:
     with asking(ShellKit()) as client:
         answer = client.get("/debug/report")
@@ -170,6 +177,20 @@ def test_without_a_record_the_ledger_answers(tmp_path: Path) -> None:
         asking(kit_with("ns"), tmp_path) as client,
     ):
         assert get(client)["source"] == "ledger"
+
+
+def test_the_record_is_asked_for_one_namespace(tmp_path: Path) -> None:
+    asked: list[ReportQuestion] = []
+
+    def answer(request: Request) -> Response:
+        if request.url.path == NAMESPACES:
+            return JSONResponse({"namespaces": ["ns", "other"]})
+        asked.append(msgspec.json.decode(from_thread.run(request.body), type=ReportQuestion))
+        return JSONResponse({"detail": "stop here"}, 429)
+
+    with answering(tmp_path, answer), asking(kit_with("ns"), tmp_path) as client:
+        client.get("/debug/report", params={"namespace": "ns"})
+    assert [(each.readable, each.namespace) for each in asked] == [(("ns",), "ns")]
 
 
 def test_while_insight_does_not_answer_the_report_says_so(tmp_path: Path) -> None:

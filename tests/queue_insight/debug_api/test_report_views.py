@@ -146,6 +146,16 @@ def test_others_are_summed_up_if_they_are_three_in_every_hour() -> None:
     assert others(report(three, [], readable={"ns"})) == {"a": "3"}
 
 
+def test_a_report_of_one_namespace_has_no_sums_with_others() -> None:
+    three = [row("zebra", namespace=name) for name in ("b", "c", "d")]
+    quotas = {"a": QuotaUse({"cpu": 3_600_000}, {}, (("b", "c", "d", "ns"),))}
+    sums = ReportSums(("quota",), {"ns"}, has_others=False)
+    sums.add(join_hour([UseBlock([row("ann", 3), *three], quotas)]), is_over=True)
+    view = sums.view(HEAD, 0, 100)
+    assert (others(view), gpus(view)) == ({}, {("a",): "3"})
+    assert view.items[0].borrowed is None
+
+
 def test_others_of_an_hour_that_is_not_over_are_left_out() -> None:
     three = [row("x", namespace=name) for name in ("b", "c", "d")]
     assert others(report(three, readable=set(), is_over=False)) == {"a": "0"}
