@@ -42,6 +42,8 @@ class Reason(StrEnum):
     WAITING = "Pending"
     BEHIND_REFUSED_UNIT = "BehindRefusedUnit"
     BEHIND_HIGHER_BAND = "BehindHigherBand"
+    BEHIND_ACCOUNT = "BehindAccount"
+    """Others have used less of its queue (policy Fair); it holds nobody back."""
     BEYOND_MAX_DEPTH = "BeyondMaxDepth"
     WOULD_DELAY_HEAD = "WouldDelayHead"
     NO_MAX_EXECUTION_TIME = "NoMaximumExecutionTime"
@@ -127,6 +129,7 @@ TRAITS: Final[dict[Reason, Trait]] = {
     Reason.WAITING: _NONE,
     Reason.BEHIND_REFUSED_UNIT: Trait.OTHER_UNIT,
     Reason.BEHIND_HIGHER_BAND: Trait.OTHER_UNIT,
+    Reason.BEHIND_ACCOUNT: Trait.OTHER_UNIT,
     Reason.BEYOND_MAX_DEPTH: _NONE,
     Reason.WOULD_DELAY_HEAD: _BEHIND_HEAD,
     Reason.NO_MAX_EXECUTION_TIME: _BEHIND_HEAD,

@@ -31,6 +31,7 @@ _STABLE: Final[dict[Reason, str]] = {
     Reason.WAITING: "waits for its turn in the queue",
     Reason.BEHIND_REFUSED_UNIT: "waits behind a unit of the same quota that cannot start yet",
     Reason.BEHIND_HIGHER_BAND: "waits while units of a higher band of its queue do",
+    Reason.BEHIND_ACCOUNT: "waits behind units of others, who have used less of its queue",
     Reason.BEYOND_MAX_DEPTH: "stands beyond the max-depth of queue {other}",
     Reason.WOULD_DELAY_HEAD: "would delay a unit before it that does not fit yet",
     Reason.NO_MAX_EXECUTION_TIME: (
@@ -183,6 +184,8 @@ NAMES_UNIT: Final = _BEHIND | {Reason.ROOM_FOR_PREEMPTOR}
 def full_message(refusal: Refusal) -> str:
     """Return why a unit is pending, with the present numbers."""
     text = stable_message(refusal)
+    if refusal.reason is Reason.BEHIND_ACCOUNT:
+        return f"{text}: {refusal.detail} ({refusal.other} is first)"
     if refusal.reason in _BEHIND:
         return f"{text}: {refusal.other}"
     if not refusal.resource:
