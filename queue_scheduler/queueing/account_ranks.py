@@ -23,13 +23,15 @@ class AccountRanks:
 
     Attributes:
         of_lanes: The standing of lanes; while it is the same object, it is unchanged.
+        version: Increases when a standing changes.
         order: (standing, lane) of the lanes that have units, in order.
     """
 
-    __slots__ = ("_lanes_at", "_of_paths", "of_lanes", "order")
+    __slots__ = ("_lanes_at", "_of_paths", "of_lanes", "order", "version")
 
     def __init__(self) -> None:
         self.of_lanes: dict[Lane, Standing] = {}
+        self.version = 1
         self.order: list[tuple[Standing, Lane]] = []
         self._of_paths: dict[Path, int] = {}
         # The known lanes that an account's rank decides about.
@@ -59,6 +61,7 @@ class AccountRanks:
         for lane in {lane: None for path in ranks for lane in lanes_at.get(path, ())}:
             before, now = of_lanes[lane], self._find(lane)
             if before != now:
+                self.version += 1
                 of_lanes[lane] = now
                 if self._take_out(before, lane):
                     insort(self.order, (now, lane))
@@ -102,6 +105,6 @@ class AccountRanks:
         """Return an independent copy."""
         twin = AccountRanks()
         twin._of_paths, twin.of_lanes = self._of_paths.copy(), self.of_lanes.copy()
-        twin.order = self.order[:]
+        twin.order, twin.version = self.order[:], self.version
         twin._lanes_at = {path: lanes.copy() for path, lanes in self._lanes_at.items()}
         return twin

@@ -102,7 +102,6 @@ class ClassGroup:
         quota: The quota that they are charged to.
         priority: That of the classes (`UnitClass.priority`).
         members: Its classes by number.
-        head: The first position in those of its classes that are not asleep on their own.
         own_refusal: Why these are asleep; None if they are awake.
         own_refused_at: When that was found, in seconds since the epoch; None if unknown.
         last_reason: The reason of its last refusal.
@@ -110,7 +109,7 @@ class ClassGroup:
     """
 
     __slots__ = (
-        *("_heads", "asked", "head", "key", "last_reason", "members", "number", "own_refusal"),
+        *("_head", "_heads", "asked", "key", "last_reason", "members", "number", "own_refusal"),
         *("own_refused_at", "priority", "quota"),
     )
 
@@ -120,7 +119,7 @@ class ClassGroup:
         self.quota = of.quota
         self.priority = of.priority
         self.members: dict[int, UnitClass] = {}
-        self.head: OrderKey | None = None
+        self._head: OrderKey | None = None
         self.own_refusal: Refusal | None = None
         self.own_refused_at: int | None = None
         self.last_reason = Reason.WAITING
@@ -129,7 +128,7 @@ class ClassGroup:
 
     def follow(self, member: UnitClass) -> bool:
         """Look up the head after a change of a member; return whether it is another."""
-        heads, before = self._heads, self.head
+        heads, before = self._heads, self._head
         if member.head is not None and member.own_refusal is None:
             heappush(heads, (member.head, member.number))
             if len(heads) > 2 * len(self.members) + SLACK:
@@ -141,8 +140,13 @@ class ClassGroup:
             if found is not None and found.own_refusal is None and found.head == head:
                 break
             heappop(heads)
-        self.head = heads[0][0] if heads else None
-        return self.head != before
+        self._head = heads[0][0] if heads else None
+        return self._head != before
+
+    @property
+    def head(self) -> OrderKey | None:
+        """The first position in those of its classes that are not asleep on their own."""
+        return self._head
 
     @property
     def first(self) -> int | None:
@@ -157,7 +161,7 @@ class ClassGroup:
         twin.quota = self.quota
         twin.priority = self.priority
         twin.members = {number: numbered[number] for number in self.members}
-        twin.head = self.head
+        twin._head = self._head
         twin.own_refusal = self.own_refusal
         twin.own_refused_at = self.own_refused_at
         twin.last_reason = self.last_reason

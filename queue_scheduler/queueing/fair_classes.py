@@ -39,12 +39,13 @@ class FairGroup(ClassGroup):
 
     Attributes:
         ranks: Where accounts stand.
+        firsts: The first unit of each lane in those of its classes that are not asleep alone.
     """
 
-    __slots__ = ("_firsts", "_in_lanes", "ranks")
+    __slots__ = ("_in_lanes", "firsts", "ranks")
 
     def __init__(self, number: int, key: ClassKey, of: UnitClass, ranks: AccountRanks) -> None:
-        self._firsts = LaneHeap()
+        self.firsts = LaneHeap()
         # By lane: the first unit of each member that is not asleep on its own, by its number.
         self._in_lanes: dict[Lane, dict[int, OrderKey]] = {}
         self.ranks = ranks
@@ -53,23 +54,19 @@ class FairGroup(ClassGroup):
     @property
     def head(self) -> OrderKey | None:
         """The order key of the first unit in those of its classes that are not asleep alone."""
-        found = self._firsts.first(self.ranks)
-        return None if found is None else self._firsts.keys[found[1]]
-
-    @head.setter
-    def head(self, _head: OrderKey | None) -> None:
-        """Do nothing: the head follows from the members."""
+        found = self.firsts.first(self.ranks)
+        return None if found is None else self.firsts.keys[found[1]]
 
     @property
     def place(self) -> OrderKey | None:
         """The place of the head."""
-        found = self._firsts.first(self.ranks)
+        found = self.firsts.first(self.ranks)
         return None if found is None else found[0]
 
     @property
     def first(self) -> int | None:
         """The number of the class that has the head, or None."""
-        found = self._firsts.first(self.ranks)
+        found = self.firsts.first(self.ranks)
         if found is None:
             return None
         members = self._in_lanes[found[1]]
@@ -84,25 +81,26 @@ class FairGroup(ClassGroup):
             members[member.number] = member.head
         if not members:
             del self._in_lanes[lane]
-            self._firsts.drop(lane)
+            self.firsts.drop(lane)
             return False
-        self._firsts.put(lane, min(members.values()), self.ranks)
+        self.firsts.put(lane, min(members.values()), self.ranks)
         now = members.get(member.number)
         return now is not None and (before is None or now < before)
 
     def reset(self) -> None:
         """Take ranks that may be smaller than before."""
-        self._firsts.reset(self.ranks)
+        self.firsts.reset(self.ranks)
 
     def copy(self, numbered: dict[int, UnitClass]) -> FairGroup:
         """Return an independent copy over copied classes, which then are of it."""
         twin: FairGroup = FairGroup.__new__(FairGroup)
         twin.number, twin.key, twin.quota = self.number, self.key, self.quota
+        twin._head = None
         twin.priority = self.priority
         twin.members = {number: numbered[number] for number in self.members}
         twin.own_refusal, twin.own_refused_at = self.own_refusal, self.own_refused_at
         twin.last_reason, twin.asked = self.last_reason, self.asked
-        twin.ranks, twin._firsts, twin._heads = self.ranks, self._firsts.copy(), []
+        twin.ranks, twin.firsts, twin._heads = self.ranks, self.firsts.copy(), []
         twin._in_lanes = {lane: members.copy() for lane, members in self._in_lanes.items()}
         for member in twin.members.values():
             member.group = twin
@@ -381,7 +379,8 @@ class FairClasses(PendingClasses):
         """Return the place of the first unit of the class or group of that number, or None."""
         group = self.groups.get(number)
         if isinstance(group, FairGroup):
-            return group.place
+            found = group.firsts.first(self._ranks)
+            return None if found is None else found[0]
         entry = self.numbered.get(number)
         return None if entry is None or entry.head is None else self.place(entry.head)
 

@@ -94,12 +94,13 @@ class LaneHeap:
         keys: The order keys.
     """
 
-    __slots__ = ("_entries", "_known", "_placed", "keys")
+    __slots__ = ("_entries", "_known", "_placed", "_version", "keys")
 
     def __init__(self) -> None:
         self.keys: dict[Lane, OrderKey] = {}
-        # What came first, with its order key.
-        self._known: tuple[OrderKey, Lane, OrderKey] | None = None
+        # What came first, and the version of the ranks at which it did.
+        self._known: tuple[OrderKey, Lane] | None = None
+        self._version = 0
         self._entries: list[tuple[OrderKey, Lane]] = []
         self._placed: dict[Lane, OrderKey] = {}
 
@@ -107,7 +108,8 @@ class LaneHeap:
         """Add a lane, or note that another unit is its first."""
         self.keys[lane] = key
         place, placed = ranks.place(key), self._placed.get(lane)
-        if self._known is not None and place < self._known[0]:
+        known = self._known
+        if known is not None and (lane == known[1] or place < known[0]):
             self._known = None
         if placed is not None and placed <= place:
             return
@@ -119,19 +121,20 @@ class LaneHeap:
     def drop(self, lane: Lane) -> None:
         """Take a lane out, if it is in it."""
         self.keys.pop(lane, None)
+        if self._known is not None and lane == self._known[1]:
+            self._known = None
 
     def first(self, ranks: AccountRanks) -> tuple[OrderKey, Lane] | None:
         """Return the smallest place with its lane, or None."""
-        keys, known = self.keys, self._known
-        if known is not None:
-            place, lane, key = known
-            if keys.get(lane) is key and ranks.of_lanes.get(lane) is place[0]:
-                return place, lane
-        if not keys:
-            return None
-        place, lane = self._walk(ranks) or self._first_of_heap(ranks)
-        self._known = place, lane, keys[lane]
-        return place, lane
+        known = self._known
+        if known is None or (
+            self._version != ranks.version and ranks.of_lanes.get(known[1]) is not known[0][0]
+        ):
+            if not self.keys:
+                return None
+            known = self._known = self._walk(ranks) or self._first_of_heap(ranks)
+        self._version = ranks.version
+        return known
 
     def _walk(self, ranks: AccountRanks) -> tuple[OrderKey, Lane] | None:
         """Return the same if one of the first accounts has units here, and no other is level."""
@@ -173,7 +176,8 @@ class LaneHeap:
         """Return an independent copy."""
         twin = LaneHeap()
         twin.keys, twin._placed = self.keys.copy(), self._placed.copy()
-        twin._entries, twin._known = self._entries[:], self._known
+        twin._entries = self._entries[:]
+        twin._known, twin._version = self._known, self._version
         return twin
 
     def _rebuild(self) -> None:
