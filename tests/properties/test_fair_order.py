@@ -19,12 +19,14 @@ from hypothesis import strategies as st
 
 from queue_insight.record.digest import digest
 from queue_scheduler.decision import Dequeue, WriteFailure
-from queue_scheduler.tenants.fair_use import RENEW_SECONDS
+from queue_scheduler.tenants.fair_use import RENEW_SECONDS, StoredUses
+from queue_scheduler.tenants.ledger import StoredAccounts
 from shared_api.objects.queue import FairShare, FairWeight
 from shared_api.well_known_labels import BACKFILL, MAX_DEPTH
 from tests.fair_team import FairTeam
 from tests.properties.engine_kit import WALL
 from tests.properties.limited_world import some_rules
+from tests.properties.recorded_engine import RecordedEngine
 from tests.properties.test_engine_properties import ROOT
 
 pytestmark = pytest.mark.properties
@@ -227,6 +229,20 @@ def test_it_holds_with_limits_depth_and_backfill(
     team = Judged(fair(), annotations=annotations)
     team.play(story)
     team.check_order()
+
+
+@given(STORIES, STORIES)
+def test_what_is_recorded_is_decided_again(before: list[Act], story: list[Act]) -> None:
+    """From a checkpoint on, with the use of accounts told by a leader before."""
+    team = Judged(fair(("group", "user")))
+    team.play(before)
+    recorded = RecordedEngine(team.engine)
+    fair_use = team.engine.usage.fair
+    uses = StoredUses(fair_use.second, fair_use.stored(fair_use.second))
+    team.engine.on_accounts(StoredAccounts(uses=uses))
+    team.play(story)
+    recorded.stop()
+    recorded.check_replay()
 
 
 def describe(seed: int) -> None:
