@@ -57,12 +57,13 @@ def restore_engine(engine: Engine, dump: Dump) -> None:
             engine.living_pods.on_pod(_build_pod(pod), pod.counted_for)
     put_charges(engine, dump.beyond_objects)
     _refresh(engine)
-    put_beyond_objects(engine, dump.beyond_objects, moment_of(dump))
-    _refresh(engine)
     engine.on_time(dump.taken_at)
     if dump.beyond_objects.accounts is not None:
         engine.on_edges(dump.beyond_objects.edges)
         engine.on_accounts(dump.beyond_objects.accounts)
+    # After the accounts, which may change the order, and so the turns.
+    put_beyond_objects(engine, dump.beyond_objects, moment_of(dump))
+    _refresh(engine)
     engine.take_notices()
     engine.units.take_held_lately()
 

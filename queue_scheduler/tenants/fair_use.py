@@ -221,7 +221,7 @@ class QueueUse:
     # --- changes ------------------------------------------------------------------------------
 
     def start(
-        self, uid: Uid, path: Path, rate: int, second: int, *, since: int, settled: int = 0
+        self, uid: Uid, path: Path, rate: int, second: int, *, since: int, settled: int = -1
     ) -> None:
         """Begin to charge.
 
@@ -235,7 +235,7 @@ class QueueUse:
         """
         due = since + self.settings.minimum_charge
         paid = ScaledUse()
-        if since >= settled:
+        if since > settled:
             first, last = self._power(since), self._power(due)
             paid = scale_between(rate, first, last, self.settings.half_life)
         is_due = due <= second
@@ -340,7 +340,7 @@ class QueueUse:
     # --- what is kept, copies -----------------------------------------------------------------
 
     def stored(self, name: str, second: int) -> Iterator[StoredUse]:
-        """Yield what is to be kept of the accounts that are not above others."""
+        """Yield what is to be kept of the accounts, those above others included."""
         levels, half_life = self.settings.levels, self.settings.half_life
         queue = self
         if self._due and self._due[0][0] <= second:
@@ -348,21 +348,17 @@ class QueueUse:
             queue.advance(second)
         for path in queue.paths():
             use = queue.use_of(path, second)
-            if len(path) == len(levels) and use.mantissa:
+            if use.mantissa:
                 names = tuple(map(str, levels))
                 yield StoredUse(name, names, half_life, path, str(use.mantissa), use.exponent)
 
     def put_back(self, path: Path, use: ScaledUse, second: int) -> None:
         """Add what an account had used before this process."""
-        for each in levels_of(path):
-            self._change(each, second, use, 0, 0)
+        self._change(path, second, use, 0, 0)
 
-    def state(self) -> list[object]:
-        """Return what it has, in the same order in every process."""
-        uses = sorted(
-            (path, (use.settled, use.second, use.rate)) for path, use in self._uses.items()
-        )
-        return [*uses, sorted(self._due)]
+    def state(self, second: int) -> list[tuple[Path, ScaledUse]]:
+        """Return what accounts have used until now, in the same order in every process."""
+        return sorted((path, self.use_of(path, second)) for path in self._uses)
 
     def copy(self) -> QueueUse:
         """Return an independent copy."""
@@ -469,7 +465,7 @@ class FairUse:
         """
         if stored is not None:
             self._stored = stored
-        self._assumed, settled = {}, 0
+        self._assumed, settled = {}, -1
         for name, queue in list(self._queues.items()):
             settled = self._begin(name, queue.settings)
             self.moved[name] = None
@@ -479,7 +475,7 @@ class FairUse:
     def _begin(self, name: str, settings: FairSettings) -> int:
         """Begin with what was kept of a queue; return the second until which its use is known."""
         queue = self._queues[name] = QueueUse(settings)
-        settled = min(self._stored.second, self.second)
+        settled = min(self._stored.second, self.second) if self._stored.uses else -1
         for path, use in self._stored.of_queue(name, settings):
             queue.put_back(path, use, settled)
         return settled
@@ -520,7 +516,7 @@ class FairUse:
         """Note that a unit's object says that it was admitted: its start is not undone any more."""
         self._assumed.pop(uid, None)
 
-    def _start(self, uid: Uid, charge: AnyCharge, since: int, settled: int = 0) -> None:
+    def _start(self, uid: Uid, charge: AnyCharge, since: int, settled: int = -1) -> None:
         queue = self._queues.get(charge.account.queue)
         if queue is None:
             return
@@ -603,8 +599,8 @@ class FairUse:
         """Return what it has, in the same order in every process."""
         if not self._queues:
             return []
-        queues = sorted((name, queue.state()) for name, queue in self._queues.items())
-        return [self.second, queues, sorted(self._assumed)]
+        queues = sorted((name, queue.state(self.second)) for name, queue in self._queues.items())
+        return [self.second, queues]
 
     def fork(self, plugins: PluginRunner) -> FairUse:
         """Return an independent copy over forked plugins."""
