@@ -62,9 +62,8 @@ def report(
     """Show who has used how much of the quotas: cores, GiB and pieces, times hours.
 
     What was charged counts, whatever was done with it. -n shows one namespace. Times are by hours.
-    Without a record of the
-    insight program, all use is shown that is known, and --from and --to may name where the present
-    and the last period begin.
+    Without a record of the insight program, all use is shown that is known, and --from and --to may
+    name where the present and the last period begin.
     """
     pages = _read_pages(session, _read_time(session, start), _read_time(session, end), by)
     if form == "json":
@@ -166,9 +165,12 @@ def _others_of(page: Report) -> dict[tuple[str, ...], dict[str, str] | None]:
 def _columns(
     before: str, amounts: Iterable[dict[str, str] | None], empty: int = 0
 ) -> list[_Column]:
-    """Return a column for each resource; `before`: begins its heading.
+    """Return a column for each resource.
 
-    `empty`: so many rows below have no such amounts.
+    Args:
+        before: Begins its heading.
+        amounts: Of each row; None: they may not be read.
+        empty: So many rows below have none.
     """
     known = list(amounts)
     resources = sorted({resource for each in known for resource in each or ()})

@@ -20,6 +20,7 @@ from queue_insight.debug_api.report_views import (
     OtherUse,
     ReportRow,
     largest_rows,
+    resources_of,
 )
 from queue_insight.page.queue_table import write_table
 from queue_insight.page.sources import PageSources
@@ -119,7 +120,9 @@ def show_use_report(sources: PageSources, query: UseQuery, visitor: Visitor) -> 
     if not is_on or reports is None or not reports.is_recorded:
         return _nothing(query, accounts=is_on)
     start, step = _start_of(reports, query), LENGTHS[query.range].seconds
-    found = _divide(reports, query, visitor, start)
+    question = _question_of(reports, query, visitor, start)
+    steps = Steps(step, query.resource, MOST_BARS)
+    found = reports.divide(question, steps, user_key(visitor.user))
     sums = found.found.sums
     named = [names for names in found.used if names != OTHER_ROWS]
     known = [*largest_rows(sums.rows, found.resource, len(sums.rows)), *sums.names()]
@@ -147,8 +150,9 @@ def encode_use_report(sources: PageSources, query: UseQuery, visitor: Visitor) -
     reports = sources.reports
     if not _keeps_accounts(sources) or reports is None or not reports.is_recorded:
         return write_table([query.by], ())
-    found = _divide(reports, query, visitor, _start_of(reports, query))
-    sums, resources = found.found.sums, found.resources
+    question = _question_of(reports, query, visitor, _start_of(reports, query))
+    sums = reports.sums(question, user_key(visitor.user)).sums
+    resources = resources_of(sums.rows.values())
     kinds = ("", "borrowed ", "lent ", "lost ") if query.by == "quota" else ("", "lost ")
     heads = [f"{kind}{resource}" for kind in kinds for resource in resources]
 
@@ -175,15 +179,13 @@ def _start_of(reports: Reports, query: UseQuery) -> int:
     return (reports.now() // length.seconds + 1 - length.steps) * length.seconds
 
 
-def _divide(reports: Reports, query: UseQuery, visitor: Visitor, start: int) -> Divided:
+def _question_of(reports: Reports, query: UseQuery, visitor: Visitor, start: int) -> ReportQuestion:
     length = LENGTHS[query.range]
     end = start + length.steps * length.seconds
     readable = None
     if not visitor.reads_all:
         readable = readable_of(reports.namespaces(start, end), visitor.may_read)
-    question = ReportQuestion(start=start, end=end, by=(query.by,), readable=readable)
-    steps = Steps(length.seconds, query.resource, MOST_BARS)
-    return reports.divide(question, steps, user_key(visitor.user))
+    return ReportQuestion(start=start, end=end, by=(query.by,), readable=readable)
 
 
 def _bars_of(found: Divided, names: Names) -> BarsView:
