@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -57,12 +57,14 @@ def limited(
 
 
 @modes
+@settings(max_examples=15)
 @given(story=stories(*EVERYTHING, *NODES, least=20), limits=LIMITS)
 def test_a_change_starts_the_unit_as_it_says(mode: QuotaMode, story: Story, limits: Any) -> None:
     check_named(limited(mode, story, limits))
 
 
 @modes
+@settings(max_examples=15)
 @given(story=stories(*EVERYTHING, *NODES, least=20), limits=LIMITS)
 def test_a_limit_less_one_grain_does_not_start_the_unit(
     mode: QuotaMode, story: Story, limits: Any
@@ -84,6 +86,7 @@ def raises(engine: Engine) -> Iterator[tuple[str, Change]]:
 
 
 @modes
+@settings(max_examples=15)
 @given(story=stories(*EVERYTHING, *NODES, least=20), limits=LIMITS, pick=numbers)
 def test_no_limit_starts_a_unit_where_none_is_named(
     mode: QuotaMode, story: Story, limits: Any, pick: int
