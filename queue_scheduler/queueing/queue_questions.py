@@ -36,8 +36,10 @@ def refusals_by_order(queue: SchedulingQueue, info: QueueUnitInfo) -> Iterator[R
     if queue.requests.hold_back(pending.class_of(info).priority):
         yield Refusal(reason=Reason.WAITING_FOR_NODES_OF_OTHERS, quota=quota)
     if rules.band_of(info.order_key) > pending.tried.first_band:
-        first = min(filter(None, (each.first() for each in pending.by_quota.values())))
-        yield Refusal(reason=Reason.BEHIND_HIGHER_BAND, quota=quota, other=unit_key(first))
+        firsts = filter(None, (each.first() for each in pending.by_quota.values()))
+        # There is none where all others stand aside, such as units over a limit of their user.
+        if (first := min(firsts, default=None)) is not None:
+            yield Refusal(reason=Reason.BEHIND_HIGHER_BAND, quota=quota, other=unit_key(first))
     barrier, place = queue.barrier(quota), queue.place(info.order_key)
     if barrier is not None and barrier < place:
         yield Refusal(reason=Reason.BEHIND_REFUSED_UNIT, quota=quota, other=unit_key(barrier))

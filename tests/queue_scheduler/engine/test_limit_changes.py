@@ -16,6 +16,7 @@ from queue_scheduler.framework.queue_unit_info import AccountKey
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
+from queue_scheduler.queueing.queue_questions import refusals_by_order
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.refusal_texts import full_message
 from queue_scheduler.tenants.limit_rules import LimitRule
@@ -461,4 +462,18 @@ def test_a_quota_far_above_that_gets_limits_later_is_noticed() -> None:
     team.engine.validate()
     team.workers.wake(["q"])
     team.rest()
+    assert team.why(name).reason is Reason.USER_LIMIT
+
+
+def test_a_unit_of_a_later_band_is_behind_nobody_where_all_stand_aside() -> None:
+    team = Team("Intelligent")
+    team.limit("top", rule("ann", 1))
+    name = team.ask("ann", 3, priority=0)
+    assert team.rest() == []
+    record = team.engine.record(f"ns/{name}")
+    assert record is not None
+    assert record.info is not None
+    queue = team.engine.queues.find("q")
+    assert queue is not None
+    assert list(refusals_by_order(queue, record.info)) == []
     assert team.why(name).reason is Reason.USER_LIMIT
