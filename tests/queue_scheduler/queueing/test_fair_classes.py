@@ -172,6 +172,19 @@ class TestBursts:
         team.engine.validate()
         assert started(team.workers.run()) == ["ann1"]
 
+    def test_places_before_and_after_it_are_not_compared(self) -> None:
+        """Use becomes smaller, and indexes of waiters rely on places that grow."""
+        team = FairTeam(cpu=1)
+        team.ask("ann")
+        team.ask("ann")
+        (decision,) = (d for d in team.workers.run() if isinstance(d, Dequeue))
+        generation = team.engine.turns.standing_of("q")[1]
+        team.workers.wake(team.engine.on_write_failed(decision, WriteFailure.REJECTED))
+        assert team.engine.turns.standing_of("q")[1] > generation
+        queue = team.engine.queues.find("q")
+        assert queue is not None
+        assert not queue.pending.refused_in_order(), "all are asked anew"
+
     def test_an_idle_user_returns(self) -> None:
         team = FairTeam(cpu=8)
         team.use("ann", 8, WEEK)
