@@ -33,6 +33,8 @@ def settle(engine: Engine, moment: Moment) -> None:
         engine: A fork; it is changed.
         moment: The time.
     """
+    if engine.usage.fair.is_on:
+        engine.on_time(moment.wall)  # what is kept of use is as of this moment
     versions = _versions(engine)
     for record in list(engine.units):
         if record.state is UnitState.ASSUMED and record.info is not None:

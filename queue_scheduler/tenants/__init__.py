@@ -10,7 +10,8 @@ Read in this order:
    (``rules_in_chains``), who waits for it (``limit_waiters``), and who may be pending
    (``pending_seats``).
 5. ``ledger``: what each account has used; ``shards``: parts of it as texts, to be kept outside.
-6. ``scaled_use``: use that decays, for an order by it.
+6. ``fair_use``: what accounts have used in queues with the policy Fair, as use that decays
+   (``scaled_use``).
 7. ``periods``: when days, weeks and months begin in a time zone; asked outside the engine.
 
 Not here: who submitted a unit (``shared_api.submitters``); what is charged for a unit and when

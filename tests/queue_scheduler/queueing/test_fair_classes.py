@@ -8,6 +8,7 @@ import pytest
 
 from queue_scheduler.decision import Dequeue, WriteFailure
 from shared_api.objects.queue import FairShare, FairWeight
+from shared_api.well_known_labels import BACKFILL
 from tests.fair_team import HOUR, FairTeam
 from tests.properties.engine_kit import started
 
@@ -196,6 +197,20 @@ class TestBursts:
         assert team.rest() == later
         team.end(later)
         assert team.rest() == more
+
+
+def test_a_wide_job_starts_beside_a_stream_of_small_ones() -> None:
+    """With backfill it is promised a start; Bob's small jobs, of which he always has some, wait."""
+    team = FairTeam(cpu=8, annotations={BACKFILL: "true"})
+    running = [team.ask("bob") for _ in range(8)]
+    assert team.rest() == running
+    wide = team.ask("ann", 8)
+    for _ in range(8):
+        team.ask("bob")
+        team.pass_time(60)
+        team.end(running.pop(0))
+        assert not running or team.rest() == []
+    assert team.rest() == [wide]
 
 
 class TestSettings:
