@@ -491,6 +491,25 @@ def test_refused_statuses(
             },
             "spec.admissionChecks[0].labelSelector.matchExpressions[0].operator",
         ),
+        *(
+            ({"fairShare": stated}, f"spec.fairShare.{field}")
+            for stated, field in (
+                ({"halfLife": "0s"}, "halfLife"),
+                ({"halfLife": "87601h"}, "halfLife"),
+                ({"halfLife": "soon"}, "halfLife"),
+                ({"minimumCharge": "25h"}, "minimumCharge"),
+                ({"minimumCharge": "-1s"}, "minimumCharge"),
+                ({"levels": ["group"]}, "levels"),
+                ({"levels": ["team"]}, "levels[0]"),
+                ({"priority": "Last"}, "priority"),
+                ({"weights": [{"weight": 2}]}, "weights[0]"),
+                ({"weights": [{"users": ["ann"], "groups": ["x"]}]}, "weights[0]"),
+                ({"weights": [{"users": ["ann"], "weight": -1}]}, "weights[0].weight"),
+                ({"weights": [{"users": ["ann"], "weight": 10**7}]}, "weights[0].weight"),
+                ({"resourceWeights": {"cpu": 0}}, "resourceWeights"),
+                ({"resourceWeights": {"cpu": -1}}, "resourceWeights.cpu"),
+            )
+        ),
     ],
 )
 def test_refused_queues(plane: ControlPlane, spec: Json, field: str) -> None:
@@ -498,6 +517,20 @@ def test_refused_queues(plane: ControlPlane, spec: Json, field: str) -> None:
     with pytest.raises(ApiError) as caught:
         plane.client_for().request("POST", f"{QUEUES}?dryRun=All", body)
     assert field in {blamed for blamed, _ in causes(caught.value)}
+
+
+def test_fair_shares_are_not_refused(plane: ControlPlane) -> None:
+    for levels in (["user"], ["group", "user"], ["namespace"]):
+        stated = {
+            "levels": levels,
+            "weights": [{"users": ["system:serviceaccount:a:b"], "weight": 0}, {"groups": ["x"]}],
+            "halfLife": "1h30m",
+            "minimumCharge": "0s",
+            "priority": "First",
+            "resourceWeights": {"nvidia.com/gpu": 16, "cpu": 0},
+        }
+        body = body_of("Queue", "dry", {"queuePolicy": "Fair", "fairShare": stated})
+        assert plane.client_for().request("POST", f"{QUEUES}?dryRun=All", body)
 
 
 def test_an_unknown_policy_is_not_refused(plane: ControlPlane) -> None:
