@@ -43,10 +43,10 @@ class WakeUp:
                 so they wake no class of a plugin that cannot say what would help.
         """
         units, waking = self._units, self._waking
-        if units.usage.fair.moved:
-            self.renew_ranks()
         if units.usage.known.has_changed:
             units.charges.charge_changed_pods()
+        if units.usage.fair.moved:
+            self.renew_ranks()
         if units.usage.limits.seats.moved:
             units.seat_again()
         if units.queues.changed_heads and waking.has_guarantees:

@@ -290,16 +290,15 @@ class QueueUse:
         if len(self._powers) > RENEW_SECONDS * 2:
             self._powers.clear()
 
-    def forget_idle(self, second: int) -> list[Path]:
-        """Forget, now and then, the accounts whose use has decayed; return them."""
+    def forget_idle(self, second: int) -> None:
+        """Forget, now and then, the accounts whose use has decayed."""
         if second < self._next_drop:
-            return []
+            return
         self._next_drop = second + max(self.settings.half_life, RENEW_SECONDS)
         until = second - IDLE_HALF_LIVES * self.settings.half_life
         gone = [path for path, use in self._uses.items() if not use.charges and use.second <= until]
         for path in gone:
             del self._uses[path]
-        return gone
 
     def renew(self, settings: FairSettings, second: int) -> bool:
         """Take other settings; return False if use under the former ones says nothing here."""

@@ -27,7 +27,7 @@ from queue_scheduler.queueing.queue_options import STATUS_INTERVAL_SECONDS as IN
 from shared_api.client.resource_types import ELASTIC_QUOTAS, QUEUES
 from shared_api.client.writes import Dropped, Written
 from shared_api.objects.meta import Timestamp
-from shared_api.objects.queue import Queue
+from shared_api.objects.queue import FairShare, Queue, QueueStatus
 from shared_api.testing.object_builders import queue, to_struct
 from shared_api.well_known_labels import BACKFILL, MAX_DEPTH, STOP_POLICY
 from tests.object_states import condition_of
@@ -362,6 +362,32 @@ def test_the_condition_says_what_keeps_the_queue_from_working(
     figures = kit.shared.ask(read_figures, "other", max_items=MAX_ITEMS)
     assert figures is not None
     assert (figures.reason, figures.ready) == (want, want == "Ready")
+
+
+@pytest.mark.parametrize(
+    ("shown", "want"),
+    [
+        pytest.param(None, {"halfLife": "1h", "resourceWeights": {"cpu": 1}}, id="new"),
+        pytest.param(
+            FairShare(priority="First", resource_weights={"gpu": 1}),
+            {"halfLife": "1h", "priority": None, "resourceWeights": {"cpu": 1, "gpu": None}},
+            id="what is left out of a merge patch would stay",
+        ),
+        pytest.param(FairShare(half_life="1h", resource_weights={"cpu": 1}), "", id="shown"),
+    ],
+)
+def test_the_fair_share_in_force_is_written(
+    kit: ShellKit, shown: FairShare | None, want: object
+) -> None:
+    stated = {"halfLife": "1h", "resourceWeights": {"cpu": 1}}
+    takes = {"annotations": {"koord-queue/available-quota": "*"}}
+    kit.add_queue("other", policy="Fair", fairShare=stated, metadata=takes)
+    figures = kit.shared.ask(read_figures, "other", max_items=MAX_ITEMS)
+    assert figures is not None
+    assert "a restart of the scheduler forgets" in figures.message
+    queue = Queue(status=QueueStatus(fair_share_in_force=shown))
+    patch = build_status_patch(queue, figures, NOW)
+    assert patch["status"].get("fairShareInForce", "") == want
 
 
 @pytest.mark.parametrize(
