@@ -357,7 +357,8 @@ class QueueUse:
 
     def state(self, second: int) -> list[tuple[Path, ScaledUse]]:
         """Return what accounts have used until now, in the same order in every process."""
-        return sorted((path, self.use_of(path, second)) for path in self._uses)
+        uses = ((path, self.use_of(path, second)) for path in self._uses)
+        return sorted(each for each in uses if each[1].mantissa)
 
     def copy(self) -> QueueUse:
         """Return an independent copy."""
