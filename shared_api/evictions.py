@@ -32,6 +32,10 @@ job has to be stopped. Upstream uses it as a reason of the condition Admitted.""
 REQUEUE_REQUESTED: Final = "RequeueRequested"
 """A user has asked for it (`koord-queue requeue`): the unit is pending again once it is free."""
 
+BUDGET_SPENT: Final = "BudgetSpent"
+"""A budget with `enforce: Stop` is spent, and its grace is over: the unit is pending again once it
+is free."""
+
 _BACKOFF_REASONS: Final = frozenset({BACKOFF_TIMEOUT, ADMISSION_CHECK})
 """After an eviction for one of these reasons, a unit backs off before it is pending again."""
 
