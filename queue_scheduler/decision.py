@@ -79,6 +79,8 @@ class Reason(StrEnum):
     REFUSED_BY_PLUGIN = "RefusedByPlugin"
     USER_LIMIT = "UserLimit"
     """Its user, or the group that it names, may not have more at a quota."""
+    BUDGET_SPENT = "BudgetSpent"
+    """The budget of a quota has too little left for the time that it declares."""
 
     NO_QUOTA = "NoQuota"
     AMBIGUOUS_QUOTA = "AmbiguousQuota"
@@ -154,6 +156,7 @@ TRAITS: Final[dict[Reason, Trait]] = {
     Reason.UNKNOWN_QUOTA: _UNUSABLE,
     Reason.REFUSED_BY_PLUGIN: _NONE,
     Reason.USER_LIMIT: Trait.NO_HEAD | Trait.STANDS_ASIDE | Trait.NOT_BY_EVICTION,
+    Reason.BUDGET_SPENT: Trait.NO_HEAD | Trait.STANDS_ASIDE | Trait.NOT_BY_EVICTION,
     Reason.NO_QUOTA: Trait.NEEDS_CORRECTION,
     Reason.AMBIGUOUS_QUOTA: Trait.NEEDS_CORRECTION,
     Reason.QUOTA_NOT_IN_NAMESPACE: Trait.NEEDS_CORRECTION,
@@ -208,11 +211,47 @@ class RuntimeBasis(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     relief: int = 0
 
 
+class BudgetShortage(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What a budget lacks for a unit, in its unit (`queue_scheduler.tenants.budget_rules`).
+
+    Attributes:
+        scale: How much is what users call 1.
+        limit: What may be used in the period, with what the last one has left or owes.
+        spent: What is used in it.
+        committed: What running units may still use of it.
+        needed: What the unit needs in it; 0: nothing is left, whatever it needs.
+        begins: When the unit's part of the period begins, in seconds since the epoch.
+        resets_at: When the budget may have more left by time alone; None: never.
+        would_start_seconds: The longest time to declare with which it would start now; 0: none.
+        declares_nothing: It declares no time, and the budget asks for one.
+    """
+
+    scale: int
+    limit: int
+    spent: int
+    committed: int
+    needed: int
+    begins: int
+    resets_at: int | None
+    would_start_seconds: int = 0
+    declares_nothing: bool = False
+
+    @property
+    def left(self) -> int:
+        """What new units may use of it; negative: a debt."""
+        return self.limit - self.spent - self.committed
+
+    @property
+    def missing(self) -> int:
+        """By how much it would have to be raised."""
+        return max(0, self.needed - self.left)
+
+
 class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Why a unit did not start, with the numbers of the first limit that was found too small.
 
-    The last three attributes are for waking the unit: the plugin that refused gets its refusal back
-    when the unit waits. They are not read elsewhere.
+    `told_of`, `via` and `basis` are for waking the unit: the plugin that refused gets its refusal
+    back when the unit waits. They are not read elsewhere.
 
     Attributes:
         reason: The kind of limit, as users see it.
@@ -235,6 +274,8 @@ class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         via: The quota asked for, if what is left under the limit is not the same for all quotas
             below it (`tree_usage.taken_by`).
         basis: Set if runtimes decided, unless any change may change the answer.
+        budget: Set if a budget decided: what it lacks. `limit`, `used` and `requested` are the same
+            in base units times hours, rounded.
     """
 
     reason: Reason
@@ -252,6 +293,7 @@ class Refusal(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     told_of: Reason | None = None
     via: str = ""
     basis: RuntimeBasis | None = None
+    budget: BudgetShortage | None = None
 
     @property
     def kind(self) -> Reason:

@@ -7,11 +7,22 @@ no amounts, only names and fixed times. The full one goes into the debug API and
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Final
 
-from queue_scheduler.decision import Preempt, Reason, Refusal, Trait, Victim, reasons_with
+from queue_scheduler.decision import (
+    BudgetShortage,
+    Preempt,
+    Reason,
+    Refusal,
+    Trait,
+    Victim,
+    reasons_with,
+)
 from queue_scheduler.preemption.nomination import for_whom_mark
+from queue_scheduler.tenants.hours import in_decimals
 from queue_scheduler.tenants.limit_use import PENDING_UNITS
+from shared_api.durations import seconds_in_words
 from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.quantity import Rounding, amount_for_people, for_people
@@ -23,6 +34,7 @@ from shared_api.queue_unit_phases import (
     WAITED_FOR,
     phase_of,
 )
+from shared_api.timestamps import rfc3339
 
 MAX_NAMED: Final = 5
 """How many victims an event names; its note is limited to 1024 characters."""
@@ -69,6 +81,9 @@ _STABLE: Final[dict[Reason, str]] = {
     Reason.BROKEN_CHAIN: "quota {quota} cannot be used: its parents, min or max are not valid",
     Reason.UNKNOWN_QUOTA: "quota {quota} does not exist",
     Reason.USER_LIMIT: "needs more {resource} than {other} may have in quota {quota} ({detail})",
+    Reason.BUDGET_SPENT: (
+        "needs more {resource} than the budget of quota {quota} leaves in its period ({detail})"
+    ),
     Reason.REFUSED_BY_PLUGIN: "is refused by plugin {other}: {detail}",
     Reason.NO_QUOTA: "no quota: {quota_or_namespace}",
     Reason.AMBIGUOUS_QUOTA: "quota {quota} is not one, but {detail}; rename all but one",
@@ -190,6 +205,8 @@ def full_message(refusal: Refusal) -> str:
         return f"{text}: {refusal.other}"
     if not refusal.resource:
         return text
+    if refusal.budget is not None:
+        return f"{text}: {_budget_numbers(refusal.budget)}"
 
     numbers = (refusal.missing, refusal.limit, refusal.used, refusal.requested)
     missing, limit, used, requested = for_people(refusal.resource, numbers)
@@ -201,6 +218,24 @@ def full_message(refusal: Refusal) -> str:
     if refusal.reason is Reason.USER_LIMIT and refusal.requested > refusal.limit:
         shown += ", so it never starts as it is"
     return f"{text}: {shown}{_ROUNDED if refusal.is_rounded else ''}"
+
+
+def _budget_numbers(lacks: BudgetShortage) -> str:
+    """Return what a budget lacks for a unit, and what would let it start."""
+    amounts = (lacks.needed, lacks.left, lacks.limit, lacks.spent, lacks.committed, lacks.missing)
+    texts = [in_decimals(each, lacks.scale) for each in amounts]
+    needed, left, limit, spent, committed, missing = texts
+    asks = f"needs {needed}, " if lacks.needed else ""
+    shown = f"{asks}left {left} (budget {limit}, spent {spent}, committed {committed})"
+    if lacks.declares_nothing:
+        shown += "; it declares no time to run (maximumExecutionTimeSeconds), which the budget asks"
+    elif lacks.missing:
+        shown += f"; it would start with {missing} more"
+    if lacks.would_start_seconds:
+        shown += f", or if it declares at most {seconds_in_words(lacks.would_start_seconds)}"
+    if lacks.resets_at is not None:
+        shown += f"; more may be left at {rfc3339(datetime.fromtimestamp(lacks.resets_at, UTC))}"
+    return shown
 
 
 _ROUNDED: Final = ", no more than koord-scheduler up to 1.8 loses by rounding shares half up"

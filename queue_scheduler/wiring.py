@@ -26,6 +26,7 @@ from queue_scheduler.account_store.account_keeper import AccountKeeper
 from queue_scheduler.account_store.account_metrics import AccountMetrics
 from queue_scheduler.account_store.config_maps import AccountConfigMaps
 from queue_scheduler.configuration import Flags, KoordQueueConfiguration
+from queue_scheduler.cycles.budget_calendars import BudgetCalendars
 from queue_scheduler.cycles.call_log import CallLog
 from queue_scheduler.cycles.dequeue_cycle import DequeueCycle
 from queue_scheduler.cycles.event_handlers import EventHandlers
@@ -284,7 +285,13 @@ class Scheduler:
         caches.nodes.add_handler(handlers.on_node)
         caches.units.add_handler(handlers.on_queue_unit)
         caches.pods.add_handler(handlers.on_pod)
+        calendars = BudgetCalendars(self._shared, self._clock)
+        parts.policies.add_handler(calendars.on_quota_policy)  # before the policy itself
+        calendars = BudgetCalendars(self._shared, self._clock)
+        parts.policies.add_handler(calendars.on_quota_policy)  # before the policy itself
         parts.policies.add_handler(handlers.on_quota_policy)
+        self._threads.run("budget-calendars", calendars.step)
+        self._threads.run("budget-calendars", calendars.step)
         served = follow_kind(parts.policies.watch, self._shared, Engine.on_quota_policies_served)
         self._threads.run("quota-policy-kind", served)
         return handlers
@@ -639,6 +646,7 @@ def _build_unit_controllers(
     controllers.follow_backoffs()
     controllers.follow_growth()
     controllers.report_pods_elsewhere()
+    controllers.follow_budgets()
     controllers.follow_evictions(caches.pods)
     controllers.follow_nodes(caches.queues, flags.verdict_seconds, metrics.on_without_nodes)
     return controllers.follow_checks(caches.queues, configuration.admission_check_seconds, metrics)

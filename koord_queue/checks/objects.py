@@ -58,6 +58,7 @@ UNREADABLE: Final = frozenset(
         "UnreadableAmount",
         "UnreadableAnnotation",
         "UnreadableAttribute",
+        "UnreadableBudget",
         "UnreadableFairShare",
         "UnreadableLabel",
         "UnreadableLimit",

@@ -26,7 +26,10 @@ from queue_scheduler.plugins.resource_quota import NAME as RESOURCE_QUOTA
 from queue_scheduler.preemption.nomination import for_whom_mark, read_for_whom
 from queue_scheduler.queueing.queue_options import StopPolicy
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
+from queue_scheduler.tenants.budget_rules import Enforce
+from queue_scheduler.tenants.periods import Period
 from shared_api import evictions, queue_unit_phases
+from shared_api.objects.quota_policy import COUNT, DECLARED, FORGIVE, REFUSE
 from shared_api.queue_unit_phases import Phase
 from shared_api.submitters import NAMESPACE_USER
 from shared_api.well_known_kinds import KNOWN_JOB_KINDS
@@ -91,6 +94,7 @@ _KNOWN: Final = (
     | frozenset(("In", "NotIn", "Exists", "DoesNotExist", "Always", "finished", "failed"))
     | frozenset(("evicted", "deleted", "koord-queue-controllers", KIND))
     | frozenset(("user", "group", "namespace", "Within", "First"))
+    | frozenset((*Period, *Enforce, "UTC", DECLARED, REFUSE, COUNT, FORGIVE))
     | frozenset(("Default", "ReservedCPUsOnly", "ReservedCPUsIgnored"))
 )
 """Words that fields of `_CHECKED` have."""
@@ -103,6 +107,7 @@ _CHECKED: Final = frozenset(
         *("levels", "halfLife", "minimumCharge", "priority", "mantissa"),
         *("deletionTimestamp", "lastTransitionTime", "lastUpdateTime", "lastAllocateTime"),
         *("jobCreationTimestamp", "oversellRate", "takenAt", "notCarried"),
+        *("period", "timeZone", "time_zone", "enforce", "reserve", "undeclared", "grace", "debt"),
     )
 )
 """Fields that keep what is `_HARMLESS` or `_KNOWN`."""
@@ -115,6 +120,7 @@ _AMOUNTS: Final = frozenset(
         *("requests", "limits", "min", "max", "hard", "allocatable", "used", "resources"),
         *("request", "resource", "overhead", "charge", "amounts", "small"),
         *("accounts", "maxima", "minimum", "np_minima", "np_used", "nodes", "taken"),
+        "price",
         "resourceWeights",
     )
 )

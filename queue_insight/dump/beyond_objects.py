@@ -58,6 +58,7 @@ def read_beyond_objects(engine: Engine) -> BeyondObjects:
         ),
         accounts=_stored_accounts(engine),
         edges=() if ledger is None else ledger.edges,
+        calendars=engine.policies.calendars.list_all(),
     )
 
 
@@ -170,7 +171,9 @@ def _stored_accounts(engine: Engine) -> StoredAccounts | None:
     ledger, fair = engine.usage.ledger, engine.usage.fair
     if ledger is None and not fair.is_on:
         return None
-    stored = StoredAccounts(settled_at=fair.second) if ledger is None else ledger.stored()
-    if not fair.is_on:
-        return stored
-    return replace(stored, uses=StoredUses(fair.second, fair.stored(fair.second)))
+    stored = StoredAccounts(settled_at=fair.second)
+    if ledger is not None:
+        stored = replace(ledger.stored(), budgets=engine.usage.budgets.accounts.stored())
+    if fair.is_on:
+        stored = replace(stored, uses=StoredUses(fair.second, fair.stored(fair.second)))
+    return stored

@@ -18,6 +18,7 @@ from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.quota.quota_decision import PodStage
 from queue_scheduler.quota_cache.admission_record import AdmissionRecord
 from queue_scheduler.tenants.accounts import Account
+from queue_scheduler.tenants.calendars import Calendar
 from queue_scheduler.tenants.ledger import StoredAccounts
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
@@ -187,6 +188,7 @@ class BeyondObjects(Part, frozen=True):
         admitted_on: What units were admitted on.
         accounts: What each account has used; None: accounts are not kept.
         edges: The seconds at which the periods of accounts begin.
+        calendars: When the periods of budgets begin.
     """
 
     turns: tuple[Turn, ...] = ()
@@ -198,6 +200,7 @@ class BeyondObjects(Part, frozen=True):
     admitted_on: tuple[AdmittedOn, ...] = ()
     accounts: StoredAccounts | None = None
     edges: tuple[int, ...] = ()
+    calendars: tuple[Calendar, ...] = ()
 
 
 class Dump(Part, frozen=True):

@@ -45,6 +45,7 @@ def restore_engine(engine: Engine, dump: Dump) -> None:
     for node in dump.nodes:
         engine.on_node(node)
     _restore_checks(engine, dump)
+    engine.on_calendars(dump.beyond_objects.calendars)
     _restore_policies(engine, dump)
     for queue in dump.queues:
         engine.on_queue(queue)

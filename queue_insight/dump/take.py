@@ -114,7 +114,9 @@ def _read_policies(engine: Engine) -> Policies:
 
 def _read_policy(stated: StatedPolicy) -> QuotaPolicy:
     """Return a policy whose status says what is in force, as a new process reads it."""
-    status = QuotaPolicyStatus(user_limits_in_force=stated.user_limits)
+    status = QuotaPolicyStatus(
+        user_limits_in_force=stated.user_limits, budgets_in_force=stated.budgets
+    )
     return replace(stated.api_object, status=status)
 
 

@@ -45,9 +45,13 @@ def _parts(engine: Engine) -> Iterator[object]:
         yield (queue.name, turns.standing_of(queue.name), list(queue.pending.in_order()))
     nominated = engine.nominations.by_key
     yield [(key, nominated[key].until, nominated[key].tries) for key in sorted(nominated)]
-    yield sorted((each.api_object.metadata.name, each.limits.rules) for each in engine.policies)
+    yield sorted(
+        (each.api_object.metadata.name, each.limits.rules, each.budget_rules)
+        for each in engine.policies
+    )
     if usage.ledger is not None:
         yield usage.ledger.state()
+        yield usage.budgets.accounts.state()
     if usage.fair.is_on:
         yield usage.fair.state()
     for plugin in quota_plugins(engine.plugins):

@@ -12,7 +12,10 @@ from msgspec.structs import replace
 
 from queue_insight.replay.jobs import TraceError
 from queue_insight.replay.trace_files import read_bytes
+from queue_scheduler.tenants.budget_reading import BudgetError, read_budgets
+from queue_scheduler.tenants.calendars import Calendars
 from queue_scheduler.tenants.limit_reading import LimitError, read_limits
+from queue_scheduler.tenants.periods import find_calendars
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
 from shared_api.objects.meta import ObjectMeta, Uid
@@ -69,11 +72,14 @@ def read_quotas(path: Path) -> Objects:
 
 
 def _read_policy(place: str, body: dict[str, Any]) -> QuotaPolicy:
-    """Return a policy, if its limits can be read."""
+    """Return a policy, if its limits and budgets can be read."""
     policy = _convert(place, body, QuotaPolicy)
     try:
         read_limits(policy.spec.user_limits, policy.metadata.name)
-    except LimitError as error:
+        calendars = Calendars()
+        calendars.put(find_calendars(policy.spec.budgets, 0))
+        read_budgets(policy.spec.budgets, policy.metadata.name, calendars)
+    except (LimitError, BudgetError) as error:
         raise TraceError(f"{place}: {error}; {LOOK}") from error
     return policy
 

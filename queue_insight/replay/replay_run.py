@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from functools import cache
 from math import inf
 from typing import Final
@@ -13,6 +12,7 @@ import msgspec
 from queue_insight.insight.virtual_cluster import Arrival, Event, EventKind, Outside, VirtualCluster
 from queue_insight.replay.jobs import Job, Trace
 from queue_insight.replay.replayed_world import (
+    BEGINNING,
     UnitMaker,
     World,
     build_engine,
@@ -26,9 +26,6 @@ from queue_scheduler.framework.plugin_questions import view_all_quotas, view_quo
 from queue_scheduler.refusal_texts import full_message
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.resource_list import Amounts
-
-BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
-"""The zero of a trace that does not say when it began."""
 
 LOOKS: Final = 1000
 """About how often it is looked at what waits, in a short trace; in a long one once per step."""
@@ -92,7 +89,8 @@ def replay(world: World, trace: Trace, settings: Settings, on_progress: OnProgre
         TraceError: A job has no quota or no queue.
         ConfigurationError: The plugins cannot be built.
     """
-    engine, maker = build_engine(world), UnitMaker(settings.default_quota)
+    began = trace.began or BEGINNING
+    engine, maker = build_engine(world, began), UnitMaker(settings.default_quota)
     check_quotas_and_queues(engine, trace.jobs, maker, settings.path)
     return _Replay(engine, maker, trace, settings, on_progress).run()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +24,8 @@ from queue_scheduler.queue_objects.queue_reconciler import CreateQueue, decide_q
 from queue_scheduler.queue_objects.tree_queues import DefaultQueue, TreeQueues
 from queue_scheduler.refusal_texts import full_message
 from queue_scheduler.setup.plugin_loading import Switches, build_plugins, load_policies
+from queue_scheduler.tenants.ledger import Ledger
+from queue_scheduler.tenants.periods import find_calendars
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
@@ -51,6 +54,9 @@ PLUGINS: Final[tuple[tuple[type, str], ...]] = (
 )
 """The plugin that has the quotas of a kind."""
 
+BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
+"""The zero of a trace that does not say when it began."""
+
 MOST_NAMED: Final = 5
 """Wrong names that an error lists; there may be thousands."""
 
@@ -71,7 +77,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     policy: str = ""
 
 
-def build_engine(world: World) -> Engine:
+def build_engine(world: World, began: datetime = BEGINNING) -> Engine:
     """Return an engine that knows quotas, nodes and queues.
 
     Raises:
@@ -81,7 +87,16 @@ def build_engine(world: World) -> Engine:
     configuration = _configure(world)
     plugins = build_plugins(configuration, Switches(), OfflineHandle())
     protect_seconds = configuration.protect_seconds
-    engine = Engine(PluginRunner(plugins), load_policies(), protect_seconds=protect_seconds)
+    budgets = [each for policy in world.objects.policies for each in policy.spec.budgets]
+    engine = Engine(
+        PluginRunner(plugins),
+        load_policies(),
+        protect_seconds=protect_seconds,
+        ledger=Ledger() if budgets else None,
+    )
+    if budgets:
+        engine.on_time(began)
+        engine.on_calendars(find_calendars(budgets, int(began.timestamp())))
     for quota in world.objects.quotas:
         engine.on_quota(quota)
     for policy in world.objects.policies:

@@ -31,8 +31,7 @@ from queue_insight.insight.virtual_cluster import (
     VirtualCluster,
 )
 from queue_insight.replay.jobs import Job
-from queue_insight.replay.replay_run import BEGINNING
-from queue_insight.replay.replayed_world import UnitMaker, build_engine
+from queue_insight.replay.replayed_world import BEGINNING, UnitMaker, build_engine
 from queue_insight.replay.scored_world import ScoredWorld
 from queue_scheduler.cache.unit_state import CachedUnit, UnitState
 from queue_scheduler.decision import Moment
@@ -138,7 +137,7 @@ class ScoredReplay:
         self._zero = self._jobs[0].submit
         self._span = self._jobs[-1].submit - self._zero
         self._maker = UnitMaker()
-        self._engine = build_engine(scored.world)
+        self._engine = build_engine(scored.world, scored.trace.began or BEGINNING)
         self._began: dict[str, float] = {}
         self._admitted: dict[str, float] = {}
         self._past: list[PastArrival] = []
@@ -198,7 +197,7 @@ class ScoredReplay:
             elif event.kind is EventKind.ADMITTED and found.get(uid) == event.now:
                 del found[uid]
 
-        engine = build_engine(self._scored.world)
+        engine = build_engine(self._scored.world, self._beginning.wall)
         outside = Outside(run_seconds=self._run_seconds)
         walk = VirtualCluster(engine, self._beginning, outside, self._arrivals(0), note)
         walk.run(self._asking.end * self._span)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from queue_insight.what_if.edit import PATCH, AppliedEdit, Edit, FieldError
 from queue_insight.what_if.object_edits import existing, has_patch, patched
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.tenants.periods import find_calendars
 from shared_api.objects.quota_policy import QuotaPolicy
 from shared_api.timestamps import rfc3339
 
@@ -17,8 +18,8 @@ def edit_policy(engine: Engine, edit: Edit, wall: datetime) -> AppliedEdit:
     """Apply an edited policy to an engine; one that is created is the youngest.
 
     Raises:
-        FieldError: The edit is wrong, or its limits cannot be read: the last valid ones would stay
-            in force.
+        FieldError: The edit is wrong, or its limits or budgets cannot be read: the last valid ones
+            would stay in force.
     """
     namespace = engine.policies.namespace
     if edit.namespace not in {"", namespace}:
@@ -32,6 +33,7 @@ def edit_policy(engine: Engine, edit: Edit, wall: datetime) -> AppliedEdit:
     after, unread = patched(place, policy, QuotaPolicy, rfc3339(wall))
     if not after.spec.quotas:
         raise FieldError(f"{PATCH}.spec.quotas", "is required")
+    engine.on_calendars(find_calendars(after.spec.budgets, int(wall.timestamp())))
     engine.on_quota_policy(after)
     found = engine.policies.find(edit.name)
     assert found is not None, "the policy was applied"

@@ -19,6 +19,8 @@ from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.tenants.accounts import Account
+from queue_scheduler.tenants.budget_account import StoredBudget
+from queue_scheduler.tenants.budget_accounts import BudgetAccounts
 from queue_scheduler.tenants.fair_use import StoredUse
 from queue_scheduler.tenants.ledger import Ledger, Line
 from queue_scheduler.tenants.periods import find_edges
@@ -96,6 +98,8 @@ class AccountKeeper:
         self._edges: tuple[int, ...] = ()
         self._places: dict[Account, int] = {}
         self._saved: dict[int, dict[Account, Line]] = {}
+        self._budgets: tuple[StoredBudget, ...] = ()
+        self._saved_budgets: tuple[StoredBudget, ...] = ()
         self._complete_from = 0
         self._uses: tuple[StoredUse, ...] = ()
         self._has_failed = False
@@ -173,8 +177,11 @@ class AccountKeeper:
             return
         self._tell_edges()
         now = int(self._clock.now().timestamp())
-        ledger, uses = self._shared.ask(_copy_accounts, now)
-        ledger.advance(now)  # at rest the engine is not told the time, and what is charged stands
+        # At rest the engine is not told the time, and what is charged stands.
+        ledger, budgets, uses = self._shared.ask(_copy_accounts, now)
+        ledger.advance(now)
+        budgets.advance(now)
+        self._budgets = budgets.stored()
         lines = dict(ledger)
         groups = self._place(lines)
         is_first = ledger.complete_from != self._complete_from
@@ -201,6 +208,8 @@ class AccountKeeper:
         """Return whether a shard has changed since it was written; what is charged grows."""
         saved = self._saved.get(number)
         if saved is None or saved.keys() != group.keys():
+            return True
+        if number == 0 and self._budgets != self._saved_budgets:
             return True
         return any(line.rates or saved[account] is not line for account, line in group.items())
 
@@ -234,7 +243,8 @@ class AccountKeeper:
             _TooLargeError: There is no further shard.
         """
         count = max(self._saved.keys() | self._places.values() | {number}) + 1
-        text = _encode(ledger, group, count, uses)
+        budgets = self._budgets if number == 0 else ()
+        text = _encode(ledger, group, count, uses, budgets)
         if len(text) > MAX_TEXT or len(group) > MAX_IN_SHARD:
             if count >= MAX_SHARDS or len(group) < 2:  # noqa: PLR2004 - two halves
                 raise _TooLargeError(f"no room for {len(group)} accounts")
@@ -251,6 +261,8 @@ class AccountKeeper:
                 raise
             self._config_maps.write(number, text)
         self._saved[number] = group
+        if number == 0:
+            self._saved_budgets = budgets
 
     # --- what is reported ---------------------------------------------------------------------
 
@@ -273,14 +285,24 @@ class _TooLargeError(Exception):
     """The accounts do not fit into the shards."""
 
 
-def _copy_accounts(engine: Engine, second: int) -> tuple[Ledger, tuple[StoredUse, ...]]:
-    ledger = engine.usage.ledger
+def _copy_accounts(
+    engine: Engine, second: int
+) -> tuple[Ledger, BudgetAccounts, tuple[StoredUse, ...]]:
+    usage = engine.usage
+    ledger = usage.ledger
     assert ledger is not None, "the engine keeps no accounts"
-    return ledger.fork(), engine.usage.fair.stored(max(second, ledger.second))
+    budgets = usage.budgets.accounts.fork(engine.plugins)
+    return ledger.fork(), budgets, usage.fair.stored(max(second, ledger.second))
 
 
 def _encode(
-    ledger: Ledger, group: dict[Account, Line], count: int, uses: tuple[StoredUse, ...]
+    ledger: Ledger,
+    group: dict[Account, Line],
+    count: int,
+    uses: tuple[StoredUse, ...],
+    budgets: tuple[StoredBudget, ...],
 ) -> str:
     accounts = tuple(ledger.stored_account(*each) for each in group.items())
-    return encode_shard(Shard(FORMAT, count, ledger.second, ledger.complete_from, accounts, uses))
+    return encode_shard(
+        Shard(FORMAT, count, ledger.second, ledger.complete_from, accounts, uses, budgets)
+    )

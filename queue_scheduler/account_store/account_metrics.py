@@ -1,4 +1,4 @@
-"""How many accounts there are, and how many users count as their namespace."""
+"""How many accounts there are, and what is left of budgets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from queue_scheduler.engine.engine import Engine
 
 
 class AccountMetrics(Collector):
-    """Reads the ledger at each scrape.
+    """Reads the ledger and the budgets at each scrape.
 
     Args:
         shared: Its engine keeps accounts.
@@ -36,6 +36,36 @@ class AccountMetrics(Collector):
         )
         folded.add_metric((), folds)
         yield folded
+        yield from self._collect_budgets()
+
+    def _collect_budgets(self) -> Iterator[Metric]:
+        labels = ("quota", "resource", "period", "policy", "index")
+        left = GaugeMetricFamily(
+            "koord_queue_budget_left",
+            "What new units may use of a budget",
+            labels=labels,
+        )
+        spent = GaugeMetricFamily(
+            "koord_queue_budget_spent", "What is used of a budget in its period", labels=labels
+        )
+        for values, spent_hours, left_hours in self._shared.ask(_read_budgets):
+            spent.add_metric(values, spent_hours)
+            left.add_metric(values, left_hours)
+        yield left
+        yield spent
+
+
+def _read_budgets(engine: Engine) -> list[tuple[tuple[str, ...], float, float]]:
+    """Return, of each budget, the labels, what is spent, and what is left."""
+    accounts = engine.usage.budgets.accounts
+    found: list[tuple[tuple[str, ...], float, float]] = []
+    for key, _ in accounts:
+        account, now = accounts.account(key), accounts.second
+        rule, spent = account.rule, account.spent(now)
+        left = account.left(now) - account.committed(now)
+        labels = (key.quota, key.name, key.period, rule.policy, str(rule.index))
+        found.append((labels, spent / rule.scale, left / rule.scale))
+    return found
 
 
 def _count(engine: Engine) -> tuple[int, int]:

@@ -6,7 +6,8 @@ Read in this order:
 2. ``unit_demand``: what a unit asks for, and what it was granted; ``partial_admission``: the same
    with fewer pods.
 3. ``usage``: what is charged for each unit; ``unit_charges``: the same by its record;
-   ``expected_ends``: until when a charge is expected to last.
+   ``expected_ends``: until when a charge is expected to last; ``declared_terms``: the same for
+   budgets.
    ``known_pods``: all pods. ``pod_accounting``: which living pods are whose, by ``unit_owners``;
    ``moved_pods``: those that name another quota; ``living_pods``: what lives, and what will;
    ``held_pods``: those at the queue's gate, which claim a share (``claims``); ``untried_pods``:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.framework.queue_unit_info import QueueUnitInfo, remaining_seconds
 from shared_api.objects.meta import Uid, find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import PODS_READY
@@ -55,6 +55,10 @@ class ExpectedEnds:
         self._ends[info.uid] = after
         return before != after
 
+    def find(self, uid: Uid) -> ExpectedEnd | None:
+        """Return the expected end of a unit; None: it is not admitted, or declares nothing."""
+        return self._ends.get(uid)
+
     def drop(self, uid: Uid) -> None:
         """Forget a unit that is no longer admitted."""
         self._ends.pop(uid, None)
@@ -64,14 +68,6 @@ class ExpectedEnds:
         twin = ExpectedEnds()
         twin._ends = dict(self._ends)
         return twin
-
-
-def remaining_seconds(unit: QueueUnit) -> int | None:
-    """Return how long a unit may still run, without its earlier runs; None: it declares nothing."""
-    declared = unit.spec.maximum_execution_time_seconds
-    if declared is None:
-        return None
-    return max(0, declared - (unit.status.accumulated_past_execution_time_seconds or 0))
 
 
 def _running_since(unit: QueueUnit) -> int | None:

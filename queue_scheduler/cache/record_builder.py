@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from queue_scheduler.cache.admission_check_rules import KnownChecks, needed_checks
-from queue_scheduler.cache.expected_ends import remaining_seconds
 from queue_scheduler.cache.partial_admission import shape_of
 from queue_scheduler.cache.unit_demand import InvalidDemandError, build_demand
 from queue_scheduler.cache.unit_state import (
@@ -35,6 +34,7 @@ from queue_scheduler.framework.queue_unit_info import (
     OrderKey,
     QueueUnitInfo,
     UnitDemand,
+    remaining_seconds,
 )
 from queue_scheduler.queueing.queue_policies import creation_order
 from queue_scheduler.queueing.queue_set import QueueSet
@@ -230,6 +230,8 @@ class RecordBuilder:
         if self._usage.limits.is_on:
             self._usage.limits.rules.follow(mapped.quota)
         submitter = self.submitter_of(unit, mapped.quota)
+        if self._usage.budgets.is_on and self._usage.budgets.accounts.chains.reserves(mapped.quota):
+            class_key = (*class_key, remaining_seconds(unit))
         class_key = _complete_key(class_key, queue, bounded, submitter, order_key)
         if queue is not None:
             class_key, demand = queue.pending.share(class_key, demand)

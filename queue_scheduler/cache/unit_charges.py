@@ -101,6 +101,7 @@ class UnitCharges:
         if self._usage.ledger is not None:
             self._usage.ledger.validate(self._usage.charges.values())
         self._usage.fair.validate(self._usage.charges)
+        self._usage.budgets.accounts.validate(self._usage.charges)
         pods, uids = self._usage.pods, {record.uid for record in self._records.values()}
         for uid, charge in self._usage.charges.items():
             if uid not in uids:

@@ -21,6 +21,7 @@ from typing import Protocol
 import msgspec
 from msgspec.structs import replace
 
+from queue_scheduler.cache.declared_terms import DeclaredTerms
 from queue_scheduler.cache.expected_ends import ExpectedEnds
 from queue_scheduler.cache.known_pods import KnownPods
 from queue_scheduler.cache.living_pods import firm_part, occupied_by
@@ -28,6 +29,7 @@ from queue_scheduler.cache.pod_accounting import FindUnit, is_charged_by_labels
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import Granted, Occupancy, QueueUnitInfo
 from queue_scheduler.tenants.accounts import Account, account_of_unit
+from queue_scheduler.tenants.budgets import Budgets
 from queue_scheduler.tenants.fair_use import FairUse
 from queue_scheduler.tenants.ledger import Ledger
 from queue_scheduler.tenants.user_limits import UserLimits
@@ -80,6 +82,8 @@ class Usage:
         pods: The living ones, by unit.
         ends: Until when admitted units declare that they run.
         limits: What users and groups have, where that is limited.
+        budgets: What is spent of the budgets of quotas.
+        terms: For how long admitted units run, for budgets.
         are_names_proved: Whether the API server proves who has submitted a job.
         changes: Increases when any charge changes.
         releases: Increases when a change may have freed room, or an expected end may have changed.
@@ -92,11 +96,13 @@ class Usage:
 
     def __init__(self, plugins: PluginRunner, find_unit: FindUnit) -> None:
         self.ends = ExpectedEnds()
+        self.terms = DeclaredTerms(self.ends)
         self.are_names_proved = False
         self.changes = 0
         self.releases = 0
         self.ledger: Ledger | None = None
         self.limits = UserLimits(plugins)
+        self.budgets = Budgets(plugins)
         self.fair = FairUse(plugins)
         self._plugins = plugins
         self._charges: dict[Uid, Charge] = {}
@@ -121,6 +127,7 @@ class Usage:
         """Note the charge of a unit for whose whole demand the plugins have just reserved."""
         self.changes += 1
         self.ends.note(info)
+        self.terms.drop(info.uid)
         need = info.demand
         account = self.account_of(info)
         charge = Charge(account, need.total, info.non_preemptible, need.pods, is_admitted=True)
@@ -134,12 +141,17 @@ class Usage:
     def charge_admitted(self, info: QueueUnitInfo, granted: Granted) -> None:
         """Charge a unit whose object says that it occupies quota."""
         uid = info.uid
-        if self.ends.note(info) and uid in self._charges:
+        is_other_end = self.ends.note(info)
+        if self.budgets.is_on:
+            is_other_end |= self.terms.note(info.unit)
+        if is_other_end and uid in self._charges:
             self._note_release()  # a unit that was not charged before frees no room
         account, firm = self.account_of(info), info.non_preemptible
         if self.fair.is_on:
             self.fair.on_confirmed(uid)
         self._set(uid, self.build_admitted(uid, account, granted, non_preemptible=firm))
+        if is_other_end and self.budgets.is_on:
+            self._note_budgets(uid, self._charges[uid])
 
     def occupied(self, uid: Uid, granted: Granted) -> Occupancy:
         """Return what a unit occupies that has this grant."""
@@ -223,6 +235,7 @@ class Usage:
         if known is not None:
             self.changes += 1
             self.releases += 1
+            self.terms.drop(uid)
             self._note_accounts(uid, known, None)
             self._plugins.unreserve(uid)
             self._claims.note_charged(uid)
@@ -254,6 +267,8 @@ class Usage:
         twin._hold(self.known.fork(plugins, find_unit, twin._charges))
         twin.ends = self.ends.copy()
         twin.limits = self.limits.fork(plugins)
+        twin.budgets = self.budgets.fork(plugins)
+        twin.terms = self.terms.copy(twin.ends)
         twin.are_names_proved = self.are_names_proved
         twin.changes = self.changes
         twin.releases = self.releases
@@ -265,7 +280,7 @@ class Usage:
     def _note_accounts(
         self, uid: Uid, before: Charge | None, after: Charge | None, *, is_assumed: bool = False
     ) -> None:
-        """Count a change for users and groups, where that is asked for."""
+        """Count a change for users, groups and budgets, where that is asked for."""
         if self.fair.is_on:
             self.fair.on_charge(uid, before, after, is_assumed=is_assumed)
         if self.ledger is not None:
@@ -274,6 +289,11 @@ class Usage:
                 self.watch.on_charge(uid, before, after)
         if self.limits.is_on:
             self.limits.on_charge(uid, before, after)
+        if self.budgets.is_on:
+            self._note_budgets(uid, after)
+
+    def _note_budgets(self, uid: Uid, charge: Charge | None) -> None:
+        self.budgets.accounts.set_charge(uid, charge, self.terms.of(uid))
 
     def _note_release(self) -> None:
         self.changes += 1

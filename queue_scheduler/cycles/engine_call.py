@@ -28,6 +28,7 @@ CALLS: Final[Mapping[str, Callable[..., object]]] = {
         Engine.on_time,
         Engine.on_accounts,
         Engine.on_edges,
+        Engine.on_calendars,
         Engine.on_node,
         Engine.on_node_gone,
         Engine.on_admission_check,

@@ -29,6 +29,7 @@ from queue_scheduler.framework.plugin_questions import view_all_quotas, without_
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota.quota_view import QuotaView
 from queue_scheduler.refusal_texts import NAMES_UNIT, full_message, pods_message
+from queue_scheduler.tenants.quota_policies import BUDGETS_NEED_ACCOUNTS
 from shared_api.debug_api.views import FieldsOf, View
 from shared_api.objects.queue_unit import ConsumerReference, QueueUnit
 from shared_api.quantity import amount, format_alike, format_amount
@@ -480,6 +481,12 @@ def policy_problems(engine: Engine) -> list[str]:
         for stated in engine.policies
         if stated.problem
     ]
+    if engine.usage.ledger is None:
+        unreadable += [
+            f"QuotaPolicy {stated.api_object.metadata.name}: {BUDGETS_NEED_ACCOUNTS}"
+            for stated in engine.policies
+            if stated.budgets
+        ]
     return [
         *problems_of_names(are_used=are_used, are_proved=engine.usage.are_names_proved),
         *unreadable,

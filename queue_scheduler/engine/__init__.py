@@ -12,7 +12,8 @@ Read in this order:
 7. ``deadlines``: what time alone changes, and when; for the shells, and for a forecast on a fork.
    It builds on ``check_facts`` (admission checks of an admitted unit) and ``unmanaged_units``
    (units without a controller for their job).
-8. ``limit_changes``: which limits of users and groups quotas have.
+8. ``limit_changes``: which limits of users and groups quotas have. ``budget_changes``: which
+   budgets; ``overspent_budgets``: which of them are spent, and what is evicted for that.
 9. ``drained_queues``: which admitted units are evicted since their queue is drained.
 10. ``audit``: what the engine keeps, compared with the objects, and placed again where it differs.
 11. ``settings``: what an engine is built from, beside its plugins.

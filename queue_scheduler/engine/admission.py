@@ -49,7 +49,7 @@ class UnitAdmission:
         wake_up: WakeUp,
     ) -> None:
         self._units = units
-        self._limits = units.usage.limits
+        self._budgets = units.usage.budgets
         self._plugins = plugins
         self._backfill = backfill
         self._rounds = rounds
@@ -68,8 +68,7 @@ class UnitAdmission:
         if by is not None:
             return self._refuse(queue, info, refusal, by, moment)
         number = queue.pending.refuse(info, refusal, moment.seconds)
-        if info.submitter is not None:
-            self._limits.watch((queue.name, number), at_least(info))
+        self._watch((queue.name, number), at_least(info))
         if self._backfill.is_its_own(refusal):
             again = self._backfill.again_seconds(queue, info, moment.seconds)
             if again is not None:
@@ -148,9 +147,9 @@ class UnitAdmission:
         by: Plugin,
         moment: Moment,
     ) -> Refused | Preempt:
-        self._let_wait(queue, info, refusal, by, shown=refusal, at=moment.seconds)
+        self._let_wait(queue, info, refusal, by, shown=refusal, moment=moment, at=moment.seconds)
         preempt = None
-        if by is self._limits:
+        if self._plugins.is_own(by):
             self._rounds.on_refused(info.key)  # room does not help
             return self._report(queue, info, refusal, None)
         if not queue.rules.is_backfilling or self._may_evict_behind(queue, info, moment):
@@ -165,20 +164,29 @@ class UnitAdmission:
         by: Plugin,
         *,
         shown: Refusal,
+        moment: Moment,
         at: int | None,
     ) -> Waiter:
         """Let a class that a filter refused wait there; return the number that it waits under."""
-        is_own = by is self._limits
+        is_own = self._plugins.is_own(by)
         number = queue.pending.refuse(info, shown, at, is_for_all=not is_own)
         waiter = (queue.name, number)
         self._plugins.waking.wait(waiter, info, refusal, by)
         if is_own:
             self._units.queues.note_aside(queue, info.quota)
-        elif info.submitter is not None:
-            self._limits.watch(waiter, info)
+        self._watch(waiter, info, by)
+        if refusal.budget is not None and refusal.budget.resets_at is not None:
+            seconds = refusal.budget.resets_at - self._budgets.accounts.second
+            self._rounds.ask_at(waiter, moment.now + seconds)
         if self._backfill.waiting:
             self._backfill.on_refused(queue, info)
         return waiter
+
+    def _watch(self, waiter: Waiter, info: QueueUnitInfo, by: Plugin | None = None) -> None:
+        """Have a refused class asked when another of the engine's own filters refuses it, too."""
+        for own in self._plugins.own:
+            if own is not by:
+                own.watch(waiter, info)
 
     def _may_evict_behind(
         self, queue: SchedulingQueue, info: QueueUnitInfo, moment: Moment
@@ -220,14 +228,13 @@ class UnitAdmission:
         if refused is None and held_up is None:
             return False
         if refused is not None:
-            waiter = self._let_wait(queue, info, *refused, shown=shown, at=at)
+            waiter = self._let_wait(queue, info, *refused, shown=shown, moment=moment, at=at)
         else:
             waiter = (queue.name, queue.pending.refuse(info, shown, at))
-            if info.submitter is not None:
-                self._limits.watch(waiter, info)
+            self._watch(waiter, info)
             if held_up is not None and not self._backfill.is_its_own(held_up):
                 self._rounds.wait(waiter, held_up)
-        if refused is not None and refused[1] is self._limits:
+        if refused is not None and self._plugins.is_own(refused[1]):
             return True
         if info.key in self._rounds.nominations.by_key or self._rounds.search.may_evict(
             queue, info

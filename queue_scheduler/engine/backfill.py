@@ -40,7 +40,6 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from queue_scheduler.cache.admission_check_rules import needed_checks
-from queue_scheduler.cache.expected_ends import remaining_seconds
 from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.decision import Reason, Refusal, Trait, reasons_with
 from queue_scheduler.framework.extension_points import Supposed, Waiter
@@ -50,6 +49,7 @@ from queue_scheduler.framework.queue_unit_info import (
     OrderKey,
     QueueUnitInfo,
     at_least,
+    remaining_seconds,
     unit_key,
 )
 from queue_scheduler.queueing.class_queue import UnitClass

@@ -52,6 +52,7 @@ from queue_scheduler.decision import (
 )
 from queue_scheduler.engine.admission import UnitAdmission
 from queue_scheduler.engine.backfill import Backfill
+from queue_scheduler.engine.budget_changes import BudgetChanges
 from queue_scheduler.engine.cluster_objects import ClusterObjects
 from queue_scheduler.engine.growth import Growths
 from queue_scheduler.engine.limit_changes import LimitChanges
@@ -64,6 +65,7 @@ from queue_scheduler.preemption.preemption_rounds import PreemptionRounds
 from queue_scheduler.queueing.queue_policies import QueuePolicy
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.queueing.strict_mode import NOT_STRICT, StrictMode
+from queue_scheduler.tenants.calendars import Calendar
 from queue_scheduler.tenants.ledger import Ledger, StoredAccounts
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.elastic_quota import ElasticQuota
@@ -121,6 +123,7 @@ class Engine:
         objects: The quotas and nodes as last seen.
         admission: Whether a pending unit may start now.
         limit_rules: Which limits of users and groups quotas have.
+        budget_rules: Which budgets quotas have.
         backfill: Which heads others must not delay, and until when.
         growths: The running units that have grown.
         rounds: The eviction rounds.
@@ -177,6 +180,7 @@ class Engine:
             self.units, self.plugins, self.backfill, self.rounds, self._wake_up
         )
         self.limit_rules = LimitChanges(self.units, self.plugins, self._wake_up)
+        self.budget_rules = BudgetChanges(self.units, self.plugins, self._wake_up)
         # Those of a replica that does not lead are never taken, and users cause them.
         self._notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
 
@@ -282,6 +286,7 @@ class Engine:
     def _on_quotas_changed(self, names: set[str]) -> tuple[str, ...]:
         self.usage.fair.forget_capacities()
         self.limit_rules.on_quotas_changed()
+        self.budget_rules.on_quotas_changed()
         self.units.place_again_for(sorted(names))
         self._wake_up.on_limits_changed()
         return self._wake_up.wake_affected()
@@ -318,22 +323,24 @@ class Engine:
         return self.usage.ledger is not None or self.usage.fair.is_on
 
     def _advance(self, wall: datetime) -> bool:
-        """Let time pass; return whether accounts are ordered anew."""
-        ledger, fair = self.usage.ledger, self.usage.fair
+        """Let time pass; return whether accounts are ordered anew, or budgets have room."""
+        ledger, fair, budgets = self.usage.ledger, self.usage.fair, self.usage.budgets.accounts
         if ledger is None and not fair.is_on:
             return False
         second = int(wall.timestamp())
         if ledger is not None:
             ledger.advance(second)
+            budgets.advance(second)
+        is_other = bool(budgets.eased or budgets.tightened)
         if not fair.is_on:
-            return False
+            return is_other
         is_first = not fair.second
         fair.advance(second)
         if is_first and fair.second:
             # What was charged before the time was known counts since it was, not since 1970.
             fair.restart(date_charges(self.units, second))
         if not fair.moved:
-            return False
+            return is_other
         self._wake_up.renew_ranks()
         return True
 
@@ -345,20 +352,25 @@ class Engine:
         What is not counted is left out.
         """
         ledger, fair = self.usage.ledger, self.usage.fair
-        if ledger is not None:
-            dated = date_charges(self.units, ledger.second)
-            ledger.restore(stored, ((since, charge) for _, since, charge in dated))
         if ledger is None and not fair.is_on:
             return ()
+        if ledger is not None:
+            dated = list(date_charges(self.units, ledger.second))
+            ledger.restore(stored, ((since, charge) for _, since, charge in dated))
+            self.budget_rules.restore(stored, dated)
         # Also where no queue orders accounts yet: one that becomes known later may.
         fair.restart(date_charges(self.units, fair.second), stored.uses)
-        return self._wake_up.wake_affected() if fair.moved else ()
+        return self._wake_up.wake_affected()
 
     def on_edges(self, edges: tuple[int, ...]) -> tuple[str, ...]:
         """Take the seconds at which the periods of accounts begin and end."""
         if self.usage.ledger is not None:
             self.usage.ledger.set_edges(edges)
         return ()
+
+    def on_calendars(self, calendars: tuple[Calendar, ...]) -> tuple[str, ...]:
+        """Take when the periods of budgets begin; before the policies that name them."""
+        return self.budget_rules.take_calendars(calendars)
 
     def on_node(self, node: Node) -> tuple[str, ...]:
         """Take a new or changed node."""
@@ -394,26 +406,25 @@ class Engine:
             policy: The object.
             in_slices: Whether the caller calls `go_on_with_limits` while `limit_rules.is_behind`.
         """
-        return self._on_user_limits_changed(self.policies.put(policy), in_slices=in_slices)
+        return self._on_policies_changed(self.policies.put(policy), in_slices=in_slices)
 
     def on_quota_policy_gone(self, name: str, *, in_slices: bool = False) -> tuple[str, ...]:
         """Take a deleted QuotaPolicy; for its quotas the next older policy counts, if any.
 
         `in_slices` as in `on_quota_policy`.
         """
-        return self._on_user_limits_changed(self.policies.drop(name), in_slices=in_slices)
+        return self._on_policies_changed(self.policies.drop(name), in_slices=in_slices)
 
     def on_quota_policies_served(self, *, are_served: bool) -> tuple[str, ...]:
         """Record whether the cluster serves QuotaPolicies; without the kind there are none."""
         quotas = self.policies.set_served(are_served=are_served)
-        return self._on_user_limits_changed(quotas, in_slices=False)
+        return self._on_policies_changed(quotas, in_slices=False)
 
-    def _on_user_limits_changed(
-        self, quotas: tuple[str, ...], *, in_slices: bool
-    ) -> tuple[str, ...]:
+    def _on_policies_changed(self, quotas: tuple[str, ...], *, in_slices: bool) -> tuple[str, ...]:
         self._note_limits(changed=bool(quotas))
-        rules = {quota: self.policies.limits_of(quota).rules for quota in quotas}
-        return self.limit_rules.set_rules(rules, in_slices=in_slices)
+        limits = {quota: self.policies.limits_of(quota).rules for quota in quotas}
+        wake = self.limit_rules.set_rules(limits, in_slices=in_slices)
+        return tuple(dict.fromkeys((*wake, *self.budget_rules.renew(quotas))))
 
     def go_on_with_limits(self) -> tuple[str, ...]:
         """Do the next slice of a change of limits; see `limit_changes`."""

@@ -121,7 +121,9 @@ class Growths:
         refusal = self._plugins.check_without(request, (info.uid,))
         charge = self._units.usage.charge_of(info.uid)
         if refusal is None and charge is not None:
-            refusal = self._units.usage.limits.why_not_grow(charge, whole.amounts)
+            usage = self._units.usage
+            refusal = usage.limits.why_not_grow(charge, whole.amounts)
+            refusal = refusal or usage.budgets.why_not_grow(info, charge, whole.amounts)
         return admissions, target, refusal
 
     def _first_waiting(self, quota: str) -> str:

@@ -152,7 +152,7 @@ class LimitChanges:
         if limits.is_changing:
             limits.advance(units.usage.charges, reversed(units.records), COUNTED)
             if limits.rules:
-                self._plugins.set_own(limits)
+                self._plugins.set_own(limits, is_on=True)
         elif limits.waiters.has_asked_anew:
             for waiter in limits.waiters.take_asked_anew(WOKEN):
                 self._wake_up.wake(waiter)
@@ -160,7 +160,7 @@ class LimitChanges:
             self._place_lagging()
         elif limits.is_on and not limits.rules:
             # Not before: whoever waited for a limit has just left its class.
-            self._plugins.set_own(None)
+            self._plugins.set_own(limits, is_on=False)
             limits.end()
 
     def _place_lagging(self) -> None:

@@ -641,13 +641,18 @@ class QuotaChains(Protocol):
 
 
 class OwnFilter(Plugin, Filter, WakingInTurn, Protocol):
-    """A filter of the engine itself, for what concerns single accounts; asked before the plugins.
+    """A filter of the engine itself, for what room does not help; asked before the plugins.
 
-    Its refusals stand for units of the same account alone (`QueueUnitInfo.submitter`).
+    Its refusals stand for units of one class alone: of the same account
+    (`QueueUnitInfo.submitter`), with the same declared time.
     """
 
     def every_refusal(self, info: QueueUnitInfo) -> list[Refusal]:
         """Return all reasons why the unit does not pass, the first as `check` does; [] if none."""
+        ...
+
+    def watch(self, waiter: Waiter, info: QueueUnitInfo) -> None:
+        """Register a class that something else refused: it is asked when this refuses it, too."""
         ...
 
 

@@ -17,7 +17,7 @@ from shared_api.objects.meta import Uid
 
 def every_refusal(plugins: PluginRunner, info: QueueUnitInfo) -> list[Refusal]:
     """Ask all filters; return all their refusals, in order."""
-    found = [] if plugins.own is None else plugins.own.every_refusal(info)
+    found = [refusal for own in plugins.own for refusal in own.every_refusal(info)]
     for plugin in plugins.filters:
         if isinstance(plugin, points.EveryRefusal):
             found += plugin.every_refusal(info)

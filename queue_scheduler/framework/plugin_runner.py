@@ -27,7 +27,7 @@ class PluginRunner:
         waking: Which refused classes are woken, and for which units room is kept.
         facts: What the plugins are told, and their notices.
         filters: Plugins that refuse units.
-        own: The engine's own filter; None while it refuses nothing (`set_own`).
+        own: The engine's own filters that refuse anything now (`set_own`).
         reclaiming: Plugins that let owners reclaim what others borrow.
         noted: What the unit of the last `reserve` was compared with, if a plugin noted it.
     """
@@ -39,7 +39,7 @@ class PluginRunner:
         self.waking = PluginWaking(plugins)
         self.facts = PluginFacts(plugins)
         self.filters = [p for p in plugins if takes_part(p, points.Filter)]
-        self.own: points.OwnFilter | None = None
+        self.own: tuple[points.OwnFilter, ...] = ()
         self._what_if = {p.name: p for p in plugins if takes_part(p, points.WhatIf)}
         self._by_charges = {p.name for p in plugins if takes_part(p, points.FollowsCharges)}
         self._reserve = [p for p in plugins if takes_part(p, points.Reserve)]
@@ -61,9 +61,10 @@ class PluginRunner:
 
     def check(self, info: QueueUnitInfo) -> tuple[Refusal, points.Plugin] | None:
         """Ask the filters; return the first refusal with its plugin, or None."""
-        own = self.own
-        if own is not None and (refusal := own.check(info)) is not None:
-            return refusal, own
+        for own in self.own:
+            refusal = own.check(info)
+            if refusal is not None:
+                return refusal, own
         for plugin in self.filters:
             refusal = plugin.check(info)
             if refusal is not None:
@@ -75,8 +76,8 @@ class PluginRunner:
     ) -> Refusal | None:
         """Ask the plugins whether a unit would pass with other charges; return the refusal or None.
 
-        The engine's own filter is not asked: whom it refuses now is no head, and evicts nobody, and
-        what others release or are charged does not change that.
+        The engine's own filters are not asked: whom they refuse now is no head, and evicts nobody,
+        and what others release or are charged does not change that.
 
         Args:
             info: The unit.
@@ -110,12 +111,19 @@ class PluginRunner:
 
     def follows_charges(self, plugin: points.Plugin) -> bool:
         """Return whether a filter's answers change with charges, quotas and nodes alone."""
-        return plugin is self.own or plugin.name in self._by_charges
+        if self.is_own(plugin):
+            return isinstance(plugin, points.FollowsCharges)
+        return plugin.name in self._by_charges
 
-    def set_own(self, own: points.OwnFilter | None) -> None:
-        """Ask this filter before the plugins from now on; None: none."""
-        self.own = own
-        self.waking.set_own(own)
+    def is_own(self, plugin: points.Plugin) -> bool:
+        """Return whether a filter is one of the engine's own."""
+        return any(own is plugin for own in self.own)
+
+    def set_own(self, own: points.OwnFilter, *, is_on: bool) -> None:
+        """Ask this filter before the plugins from now on, or no more, in the order of names."""
+        others = [each for each in self.own if each.name != own.name]
+        self.own = tuple(sorted([*others, own] if is_on else others, key=lambda each: each.name))
+        self.waking.set_own(self.own)
 
     def reserve(self, info: QueueUnitInfo) -> tuple[Refusal, points.Plugin] | None:
         """Charge with every plugin or, after a refusal or an exception, with none."""
@@ -164,7 +172,7 @@ class PluginRunner:
     def fork(self) -> PluginRunner:
         """Return a runner over forks; plugins that cannot fork are left out and named.
 
-        The engine's own filter is not forked; the caller sets that of the copy.
+        The engine's own filters are not forked; the caller sets those of the copy.
         """
         twin = PluginRunner([p.fork() for p in self.plugins if takes_part(p, points.Forkable)])
         left_out = (p for p in self.plugins if not takes_part(p, points.Forkable))

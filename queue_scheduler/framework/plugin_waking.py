@@ -30,7 +30,7 @@ class PluginWaking:
             *self._waking,
             *self.waking_in_turn,
         )
-        self._own: points.OwnFilter | None = None
+        self._own: tuple[points.OwnFilter, ...] = ()
         self._waking_by_name = {
             p.name: p
             for p in plugins
@@ -43,11 +43,11 @@ class PluginWaking:
         # Classes taken from plugins and not yet returned, since a later plugin raised.
         self._taken: list[points.Waiter] = []
 
-    def set_own(self, own: points.OwnFilter | None) -> None:
-        """Offer room to the classes that this filter has refused as well; None: there is none."""
+    def set_own(self, own: tuple[points.OwnFilter, ...]) -> None:
+        """Offer room to the classes that these filters have refused as well."""
         before: Sequence[object] = self.waking_in_turn
-        without = [each for each in before if each is not self._own]
-        self.waking_in_turn = cast("Any", without if own is None else [*without, own])
+        without = [each for each in before if all(each is not own for own in self._own)]
+        self.waking_in_turn = cast("Any", [*without, *own])
         self._all_waking = (*self._waking, *self.waking_in_turn)
         self._own = own
 
@@ -55,7 +55,8 @@ class PluginWaking:
         self, waiter: points.Waiter, info: QueueUnitInfo, refusal: Refusal, by: points.Plugin
     ) -> None:
         """Register a refused class with the plugin that refused it."""
-        waking = self._own if by is self._own else self._waking_by_name.get(by.name)
+        own = next((each for each in self._own if each is by), None)
+        waking = own or self._waking_by_name.get(by.name)
         if waking is not None:
             waking.wait(waiter, info, refusal)
         else:

@@ -211,3 +211,11 @@ def read_chosen_queue(unit: QueueUnit) -> str:
     return read_queue_name(meta.labels, meta.annotations) or (
         "" if filled == read_quota_name(meta.labels) else filled
     )
+
+
+def remaining_seconds(unit: QueueUnit) -> int | None:
+    """Return how long a unit may still run, without its earlier runs; None: it declares nothing."""
+    declared = unit.spec.maximum_execution_time_seconds
+    if declared is None:
+        return None
+    return max(0, declared - (unit.status.accumulated_past_execution_time_seconds or 0))

@@ -1,7 +1,11 @@
-"""Writes into `QuotaPolicy.status` for which quotas a policy counts, and which limits are in force.
+"""Writes into `QuotaPolicy.status` for which quotas a policy counts, and what is in force.
 
-The limits are written also while the spec can be read: they are the last valid ones once it cannot
-be, for the next process.
+Limits and budgets are written also while the spec can be read: they are the last valid ones once it
+cannot be, for the next process.
+
+What is left of budgets changes with every second. It is written anew at once where a budget is
+spent, begins anew, or is another one, and otherwise when the status is written or once in
+`FIGURES_SECONDS`.
 """
 
 from __future__ import annotations
@@ -9,21 +13,35 @@ from __future__ import annotations
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_questions import knows_quota
 from queue_scheduler.queue_objects.status_writer import MIN_INTERVAL_SECONDS
-from queue_scheduler.tenants.quota_policies import UNREADABLE_LIMIT
+from queue_scheduler.tenants.budget_figures import read_figures
+from queue_scheduler.tenants.quota_policies import BUDGETS_NEED_ACCOUNTS, StatedPolicy
 from shared_api.client.resource_types import QUOTA_POLICIES
 from shared_api.objects.field_schema import MESSAGE_LENGTH
 from shared_api.objects.meta import Condition, Timestamp, find_condition
 from shared_api.objects.queue import READY
-from shared_api.objects.quota_policy import QuotaInForce, QuotaPolicy, UserLimit
+from shared_api.objects.quota_policy import (
+    Budget,
+    BudgetFigures,
+    QuotaInForce,
+    QuotaPolicy,
+    UserLimit,
+)
 from shared_api.queue_unit_phases import condition_body, with_condition
+from shared_api.timestamps import read_seconds
 
+ACCOUNTS_DISABLED: Final = "AccountsDisabled"
+"""Budgets count only where accounts are kept."""
 IN_FORCE: Final = "InForce"
 QUOTA_MISSING: Final = "QuotaMissing"
 CONFLICT: Final = "Conflict"
+
+FIGURES_SECONDS: Final = 600
+"""Between two writes of what is left of budgets, if nothing else changes."""
 
 MAX_TOLD: Final = 8
 """Quotas that the condition names; the list of quotas has all."""
@@ -36,6 +54,7 @@ class PolicyFigures(msgspec.Struct, frozen=True):
         generation: The generation of the policy that it is made from.
         quotas: Whether the policy counts for each of its quotas.
         user_limits: The limits in force.
+        budgets: The budgets in force.
         reason: Reason of the condition `Ready`, which is True if that is the reason.
         message: Of the condition.
     """
@@ -45,6 +64,7 @@ class PolicyFigures(msgspec.Struct, frozen=True):
     user_limits: tuple[UserLimit, ...]
     reason: str
     message: str
+    budgets: tuple[Budget, ...] = ()
 
 
 class QuotaPolicyStatuses:
@@ -67,11 +87,15 @@ class QuotaPolicyStatuses:
         if stated is None:
             return None
         quotas = tuple(_judge_quota(engine, name, quota) for quota in stated.quotas)
-        reason, message = _judge(stated.problem, quotas)
+        quotas = _with_figures(engine, stated.api_object, quotas)
+        reason, message = _judge(stated, quotas)
+        if stated.budgets and engine.usage.ledger is None and reason != stated.problem_reason:
+            reason, message = ACCOUNTS_DISABLED, BUDGETS_NEED_ACCOUNTS
         return PolicyFigures(
             generation=stated.api_object.metadata.generation,
             quotas=quotas,
             user_limits=stated.user_limits,
+            budgets=stated.budgets,
             reason=reason,
             message=message,
         )
@@ -81,8 +105,9 @@ class QuotaPolicyStatuses:
         status = policy.status
         condition = find_condition(status.conditions, READY)
         return (
-            (status.observed_generation, status.quotas, status.user_limits_in_force)
-            == (figures.generation, figures.quotas, figures.user_limits)
+            (status.observed_generation, status.quotas) == (figures.generation, figures.quotas)
+            and (status.user_limits_in_force, status.budgets_in_force)
+            == (figures.user_limits, figures.budgets)
             and condition is not None
             and (condition.status == "True", condition.reason, condition.message)
             == (figures.reason == READY, figures.reason, figures.message)
@@ -106,6 +131,7 @@ class QuotaPolicyStatuses:
                 "observedGeneration": figures.generation,
                 "quotas": msgspec.to_builtins(figures.quotas),
                 "userLimitsInForce": msgspec.to_builtins(figures.user_limits),
+                "budgetsInForce": msgspec.to_builtins(figures.budgets),
                 "conditions": [condition_body(each) for each in conditions],
             },
         }
@@ -123,15 +149,40 @@ def _judge_quota(engine: Engine, policy: str, quota: str) -> QuotaInForce:
     return QuotaInForce(name=quota, reason=IN_FORCE)
 
 
-def _judge(problem: str, quotas: tuple[QuotaInForce, ...]) -> tuple[str, str]:
+def _with_figures(
+    engine: Engine, policy: QuotaPolicy, quotas: tuple[QuotaInForce, ...]
+) -> tuple[QuotaInForce, ...]:
+    """Return the quotas with what is left of their budgets; as in the status, while that is new."""
+    budgets = engine.usage.budgets
+    if not budgets.is_on:
+        return quotas
+    known = {each.name: each.budgets for each in policy.status.quotas}
+    found = []
+    for quota in quotas:
+        figures = tuple(read_figures(budgets.accounts, quota.name, policy.metadata.name))
+        shown = known.get(quota.name, ())
+        are_alike = len(figures) == len(shown) and all(map(_are_alike, figures, shown))
+        found.append(replace(quota, budgets=shown if are_alike else figures))
+    return tuple(found)
+
+
+def _are_alike(now: BudgetFigures, shown: BudgetFigures) -> bool:
+    """Return whether what the status shows may stay: it is not old, and only time has passed."""
+    age = (read_seconds(now.at) or 0.0) - (read_seconds(shown.at) or 0.0)
+    passing = {"spent": "", "committed": "", "left": "", "at": None}
+    return replace(now, **passing) == replace(shown, **passing) and 0 <= age < FIGURES_SECONDS
+
+
+def _judge(stated: StatedPolicy, quotas: tuple[QuotaInForce, ...]) -> tuple[str, str]:
     """Return reason and message of the condition: the worst counts, and all are told."""
+    problem = stated.problem
     reasons = {each.reason for each in quotas}
     texts = [f"quota {each.name}: {each.message}" for each in quotas if each.message]
     more = [f"and {len(texts) - MAX_TOLD} more"] if len(texts) > MAX_TOLD else []
     told = [*([problem] if problem else ()), *texts[:MAX_TOLD], *more]
     message = "; ".join(told)[:MESSAGE_LENGTH]
     if problem:
-        return UNREADABLE_LIMIT, message
+        return stated.problem_reason, message
     for reason in (CONFLICT, QUOTA_MISSING):
         if reason in reasons:
             return reason, message

@@ -149,6 +149,11 @@ class ClassGroup:
         return self._head
 
     @property
+    def stands_aside(self) -> bool:
+        """Always False: only what concerns one class alone lets others pass."""
+        return False
+
+    @property
     def first(self) -> int | None:
         """The number of the class that has the head, or None."""
         return self._heads[0][1] if self._heads else None
@@ -211,7 +216,7 @@ class ClassQueue:
         Not called for a class of a group that is awake, or stands aside.
         """
         head = entry.head
-        if head is None:
+        if head is None or (entry.own_refusal is not None and not _holds_back(entry.own_refusal)):
             return
         heap = self._awake if entry.own_refusal is None else self._asleep
         heappush(heap, (head, entry.number))
@@ -241,7 +246,7 @@ class ClassQueue:
         while heap:
             head, number = heap[0]
             found = self.entries.get(number)
-            if found is not None and found.own_refusal is not None and found.head == head:
+            if found is not None and found.head == head and _holds_back(found.own_refusal):
                 return head
             heappop(heap)
         return None
@@ -270,13 +275,17 @@ class ClassQueue:
         for entry in self.entries.values():
             if entry.head is None:
                 continue
-            if (
-                isinstance(entry, UnitClass)
-                and entry.group is not None
-                and (entry.own_refusal is None or entry.stands_aside)
-            ):
+            if entry.own_refusal is None:
+                if isinstance(entry, UnitClass) and entry.group is not None:
+                    continue
+            elif not _holds_back(entry.own_refusal):
                 continue
             heap = self._awake if entry.own_refusal is None else self._asleep
             heap.append((entry.head, entry.number))
         heapify(self._awake)
         heapify(self._asleep)
+
+
+def _holds_back(refusal: Refusal | None) -> bool:
+    """Return whether what is asleep for this comes before others; None: it is awake."""
+    return refusal is not None and refusal.reason not in ASIDE

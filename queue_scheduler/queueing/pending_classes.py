@@ -163,8 +163,8 @@ class PendingClasses:
         self._refused = None
         entry: UnitClass | ClassGroup = unit_class
         group = unit_class.group
-        if group is None:  # what stands aside is of an account
-            unit_class.own_refusal = refusal
+        if group is None:
+            self.tried.refuse(unit_class, refusal)
             self._note_entry(unit_class)
         elif is_for_all:
             entry = group
@@ -196,7 +196,7 @@ class PendingClasses:
             entry = self.numbered.get(entry.number) or self.groups[entry.number]
         self._refused = None
         if isinstance(entry, ClassGroup) or entry.group is None:
-            entry.own_refusal = None
+            self.tried.refuse(entry, None)
             self._note_entry(entry)
             return (entry.number,)
         self.tried.refuse(entry, None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from queue_scheduler.decision import Refusal
 from queue_scheduler.framework.queue_unit_info import OrderKey
-from queue_scheduler.queueing.class_queue import UnitClass
+from queue_scheduler.queueing.class_queue import ClassGroup, UnitClass
 
 
 class TriedUnits:
@@ -40,12 +40,13 @@ class TriedUnits:
             self._in_band[key[0]] += one
             self._find_first_band()
 
-    def refuse(self, unit_class: UnitClass, refusal: Refusal | None) -> None:
-        """Set why a class is asleep on its own; None: it no longer is."""
-        was_aside, unit_class.own_refusal = unit_class.stands_aside, refusal
-        is_aside = unit_class.stands_aside
-        if was_aside is is_aside:
+    def refuse(self, entry: UnitClass | ClassGroup, refusal: Refusal | None) -> None:
+        """Set why a class, or a group, is asleep on its own; None: it no longer is."""
+        was_aside, entry.own_refusal = entry.stands_aside, refusal
+        is_aside = entry.stands_aside
+        if was_aside is is_aside or isinstance(entry, ClassGroup):
             return
+        unit_class = entry
         if is_aside:
             self.aside[unit_class.number] = unit_class
         else:

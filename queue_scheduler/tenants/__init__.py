@@ -10,13 +10,19 @@ Read in this order:
    (``rules_in_chains``), who waits for it (``limit_waiters``), and who may be pending
    (``pending_seats``).
 5. ``ledger``: what each account has used; ``shards``: parts of it as texts, to be kept outside.
-6. ``fair_use``: what accounts have used in queues with the policy Fair, as use that decays
+6. ``budget_rules``: how much a quota may use in a period; ``budget_reading``: the budgets that a
+   QuotaPolicy states; ``calendars``: when periods begin, as the engine is told it.
+7. ``budget_accounts``: what each budget has spent (``budget_account``), and what running units may
+   still use (``commitments``), by ``budgets_in_chains``; ``budget_figures``: it for people.
+8. ``budgets``: which units are refused for that, and who waits for it (``budget_waiters``).
+9. ``fair_use``: what accounts have used in queues with the policy Fair, as use that decays
    (``scaled_use``).
-7. ``periods``: when days, weeks and months begin in a time zone; asked outside the engine.
+10. ``periods``: when days, weeks and months begin in a time zone; asked outside the engine.
 
 Not here: who submitted a unit (``shared_api.submitters``); what is charged for a unit and when
 (``queue_scheduler.cache.usage``); quota arithmetic (``queue_scheduler.quota_cache``).
 
-Tested by ``tests/queue_scheduler/tenants``, ``tests/queue_scheduler/engine/test_limit_changes.py``
-and ``tests/properties/test_user_limits.py``.
+Tested by ``tests/queue_scheduler/tenants``; ``test_limit_changes.py`` and
+``test_budget_changes.py`` in ``tests/queue_scheduler/engine``; ``test_user_limits.py`` and
+``test_budgets.py`` in ``tests/properties``.
 """

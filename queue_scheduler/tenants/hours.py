@@ -22,10 +22,21 @@ def in_hours(used: Mapping[str, int]) -> dict[str, str]:
         Cores times hours of cpu, GiB times hours of what is counted in bytes, and pieces times
         hours of all else.
     """
-    return {name: _in_hours(name, amount) for name, amount in sorted(used.items()) if amount}
+    return {
+        name: in_decimals(amount, base_of(name) * HOUR)
+        for name, amount in sorted(used.items())
+        if amount
+    }
 
 
-def _in_hours(resource: str, amount: int) -> str:
-    base = MILLI if resource == "cpu" else GIB if counts_bytes(resource) else 1
-    whole, rest = divmod((2 * amount * MILLI + base * HOUR) // (2 * base * HOUR), MILLI)
-    return f"{whole}.{rest:03}".rstrip("0").rstrip(".")
+def base_of(resource: str) -> int:
+    """Return the base units in what people count of a resource: a core, a GiB, or a piece."""
+    return MILLI if resource == "cpu" else GIB if counts_bytes(resource) else 1
+
+
+def in_decimals(amount: int, scale: int) -> str:
+    """Return an amount divided by `scale` as a decimal number with at most three digits."""
+    sign = "-" if amount < 0 else ""
+    whole, rest = divmod((2 * abs(amount) * MILLI + scale) // (2 * scale), MILLI)
+    text = f"{whole}.{rest:03}".rstrip("0").rstrip(".")
+    return text if text == "0" else f"{sign}{text}"

@@ -25,6 +25,7 @@ from typing import Final, Protocol
 import msgspec
 
 from queue_scheduler.tenants.accounts import Account
+from queue_scheduler.tenants.budget_account import StoredBudget
 from queue_scheduler.tenants.fair_use import StoredUses
 from shared_api.resource_list import Amounts
 from shared_api.submitters import namespace_submitter
@@ -127,6 +128,7 @@ class StoredAccounts(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         uses: What accounts have used in queues with the policy Fair.
         is_rebuilt: Some or all accounts are lost: what is charged now to an account that is not
             here counts from its beginning.
+        budgets: What was kept of budgets.
     """
 
     settled_at: int = 0
@@ -134,6 +136,7 @@ class StoredAccounts(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     accounts: tuple[StoredAccount, ...] = ()
     is_rebuilt: bool = False
     uses: StoredUses = StoredUses()
+    budgets: tuple[StoredBudget, ...] = ()
 
 
 class Ledger:

@@ -6,11 +6,15 @@ the engine is only told the edges, in seconds since the epoch: it reads no file.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 from itertools import pairwise
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from queue_scheduler.tenants.calendars import Calendar, CalendarKey
+from shared_api.objects.quota_policy import Budget
 
 HOUR: Final = 3600
 
@@ -29,6 +33,15 @@ class Period(StrEnum):
     """The last 720 whole hours, and the present one."""
     NONE = "None"
     """It never ends."""
+
+    @property
+    def is_of_calendar(self) -> bool:
+        """Whether it begins at the edges of a calendar."""
+        return self in _AHEAD
+
+
+_AHEAD: Final = {Period.DAY: 400, Period.WEEK: 60, Period.MONTH: 14}
+"""How many periods ahead a calendar has: more than a year, since units run for long."""
 
 
 class Span(NamedTuple):
@@ -99,6 +112,25 @@ def find_edges(period: Period, zone: tzinfo, second: int, *, before: int, after:
     edges = [_midnight(day, zone) for day in days]
     assert all(a < b for a, b in pairwise(edges)), edges
     return edges
+
+
+def find_calendars(budgets: Iterable[Budget], second: int) -> tuple[Calendar, ...]:
+    """Return the calendars that budgets name, around a second.
+
+    One of a time zone that does not exist has no edges.
+    """
+    keys = {CalendarKey(each.period, each.time_zone): None for each in budgets}
+    known = (key for key in keys if key.period in _AHEAD)
+    return tuple(Calendar(*key, _find_edges(key, second)) for key in known)
+
+
+def _find_edges(key: CalendarKey, second: int) -> tuple[int, ...]:
+    try:
+        zone = read_time_zone(key.time_zone)
+    except UnknownTimeZoneError:
+        return ()
+    period = Period(key.period)
+    return tuple(find_edges(period, zone, second, before=1, after=_AHEAD[period]))
 
 
 def _first_day(period: Period, day: datetime) -> datetime:

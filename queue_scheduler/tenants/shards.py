@@ -17,6 +17,7 @@ import msgspec
 
 from queue_scheduler.queueing.fair_settings import LEAST_HALF_LIFE, LEVELS, MOST_HALF_LIFE
 from queue_scheduler.tenants.accounts import Account
+from queue_scheduler.tenants.budget_account import StoredBudget
 from queue_scheduler.tenants.fair_use import MAX_STORED, StoredUse, StoredUses
 from queue_scheduler.tenants.ledger import (
     KEPT_EDGES,
@@ -45,6 +46,11 @@ MAX_NAME: Final = 1_024
 """Characters of a name."""
 
 _MANTISSA: Final = re.compile("[0-9]{1,39}")
+MAX_STORED_BUDGETS: Final = 2_000
+"""Budgets of all quotas together: a shard has room for them, unless many of them are rolling."""
+
+MAX_HOURS: Final = 30 * 24 + 2
+"""Hours of a rolling budget: those that are in sight, and the one before."""
 
 MAX_USED: Final = 10**60
 """The most that is read as used: far above all memory for all time, and quickly added up."""
@@ -62,6 +68,7 @@ class Shard(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         complete_from: As in `StoredAccounts`.
         accounts: These accounts.
         uses: What accounts have used in queues with the policy Fair; in the first shard alone.
+        budgets: All budgets, in the first shard.
     """
 
     format: int
@@ -70,6 +77,7 @@ class Shard(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     complete_from: int
     accounts: tuple[StoredAccount, ...] = ()
     uses: tuple[StoredUse, ...] = ()
+    budgets: tuple[StoredBudget, ...] = ()
 
 
 _DECODER: Final = msgspec.json.Decoder(Shard)
@@ -125,11 +133,25 @@ def _check(shard: Shard, now: int) -> None:
         problem = _problem_of(each, shard.settled_at)
         if problem:
             raise ShardError(f"account {tuple(each.account)}: {problem}"[:300])
+    _check_uses(shard)
+    _check_budgets(shard)
+
+
+def _check_uses(shard: Shard) -> None:
     if len(shard.uses) > MAX_STORED:
         raise ShardError(f"it has the use of {len(shard.uses)}, at most {MAX_STORED} are read")
     for use in shard.uses:
         if not _can_be(use, shard.settled_at):
             raise ShardError(f"use of {use.path} in queue {use.queue}: it cannot be"[:300])
+
+
+def _check_budgets(shard: Shard) -> None:
+    if len(shard.budgets) > MAX_STORED_BUDGETS:
+        raise ShardError(f"it has {len(shard.budgets)} budgets")
+    for stored in shard.budgets:
+        problem = _problem_of_budget(stored, shard.settled_at)
+        if problem:
+            raise ShardError(f"budget {stored.resource} of {stored.quota}: {problem}"[:300])
 
 
 def _can_be(use: StoredUse, settled: int) -> bool:
@@ -141,6 +163,23 @@ def _can_be(use: StoredUse, settled: int) -> bool:
     # Not more than what began with all memory of the world, and not less than nothing.
     is_number = _MANTISSA.fullmatch(use.mantissa) and use.use.mantissa.bit_length() <= BITS
     return bool(is_number) and -2 * BITS <= use.exponent <= settled // use.half_life + 4 * BITS
+
+
+def _problem_of_budget(each: StoredBudget, settled: int) -> str:
+    hours = [hour for hour, _ in each.hours]
+    amounts = [each.spent, abs(each.brought), *(used for _, used in each.hours)]
+    names = (each.quota, each.resource, each.period, each.time_zone)
+    if any(len(name) > MAX_NAME for name in names):
+        return f"a name of more than {MAX_NAME} characters"
+    if not all(0 <= amount <= MAX_USED for amount in amounts) or each.number < 0:
+        return "an amount below 0, or beyond all bounds"
+    if len(hours) > MAX_HOURS or hours != sorted(set(hours)):
+        return "hours out of order, or too many"
+    if not all(0 <= second <= settled for second in (*hours, each.start, each.counted_from)):
+        return "a time after it was settled"
+    if any(used > each.spent for _, used in each.hours):
+        return "more used at an hour than in all"
+    return ""
 
 
 def _problem_of(each: StoredAccount, settled: int) -> str:
@@ -181,6 +220,7 @@ def join_shards(shards: Sequence[Shard], *, is_rebuilt: bool) -> StoredAccounts:
         accounts=tuple(found.values()),
         uses=_join_uses(shards),
         is_rebuilt=is_rebuilt,
+        budgets=next((each.budgets for each in shards if each.budgets), ()),
     )
 
 

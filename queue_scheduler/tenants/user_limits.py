@@ -15,6 +15,7 @@ before. If only numbers differ, nothing has to be counted, and they are in force
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Literal
 
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.framework.extension_points import Place, Waiter
@@ -52,6 +53,7 @@ class UserLimits:
     """
 
     name: str = "user-limits"
+    follows_charges: Literal[True] = True
 
     def __init__(self, plugins: PluginRunner) -> None:
         """Start without rules; `plugins` know the chains of quotas."""
@@ -277,8 +279,8 @@ class UserLimits:
         twin._wanted = dict(self._wanted)
         twin.checked = None if self.checked is None else self.checked.fork(plugins)
         twin._coming = None if self._coming is None else self._coming.fork(plugins)
-        if self._plugins.own is not None:
-            plugins.set_own(twin)
+        if self._plugins.is_own(self):
+            plugins.set_own(twin, is_on=True)
         return twin
 
     def validate(self, charges: Mapping[Uid, AnyCharge]) -> None:
@@ -289,8 +291,8 @@ class UserLimits:
         assert not self.sums.left, f"not counted: {self.sums.left}"
         self.seats.validate()
         is_asked = bool(self.rules) or bool(self.lagging)
-        assert not is_asked or self._plugins.own is self, "plugins ask another filter"
-        assert self.is_on or self._plugins.own is None, "plugins ask a filter without rules"
+        assert not is_asked or self._plugins.is_own(self), "plugins ask another filter"
+        assert self.is_on or not self._plugins.is_own(self), "plugins ask a filter without rules"
 
 
 def _refusal(

@@ -20,6 +20,7 @@ from queue_scheduler.unit_controllers.node_timeout import NodeTimeouts
 from queue_scheduler.unit_controllers.pods_elsewhere import PodsElsewhere
 from queue_scheduler.unit_controllers.requeue import BackoffRequeue
 from queue_scheduler.unit_controllers.scale_up import ScaleUp
+from queue_scheduler.unit_controllers.spent_budgets import SpentBudgets
 from queue_scheduler.unit_controllers.unit_reconciler import UnitAccess
 from shared_api.client.discovery import served_version
 from shared_api.client.resource_client import ResourceClient, ResourceType
@@ -80,6 +81,11 @@ class UnitControllers:
         told = PodsElsewhere(access, self._parts.clock)
         run(told.step)
         self._parts.units.add_handler(told.on_queue_unit)
+
+    def follow_budgets(self) -> None:
+        """Tell of spent budgets, and evict units where a budget asks for that."""
+        run, access = self._access("spent-budgets")
+        run(SpentBudgets(access, self._parts.clock).step)
 
     def follow_evictions(self, pods: SharedInformer[Pod]) -> None:
         """Do the job's side for units without controllers."""

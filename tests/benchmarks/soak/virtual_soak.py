@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from queue_insight.insight.virtual_cluster import Arrival, Outside, VirtualCluster
 from queue_insight.replay.jobs import Trace
-from queue_insight.replay.replay_run import BEGINNING
-from queue_insight.replay.replayed_world import UnitMaker, build_engine
+from queue_insight.replay.replayed_world import BEGINNING, UnitMaker, build_engine
 from queue_insight.replay.scored_world import NEAR, build_scored_world
 from queue_scheduler.cache.gone_units import GONE_REMEMBERED
 from queue_scheduler.cache.unit_state import UnitState

@@ -28,7 +28,7 @@ OF_RESOURCES: Final = frozenset(
         *("requests", "limits", "min", "max", "hard", "allocatable", "used", "resources"),
         *("request", "resource", "overhead", "charge", "amounts", "small", "maxima", "minimum"),
         *("np_minima", "np_used", "nodes", "taken", "counted", "runtimes", "pluginConfigs"),
-        *("marks", "resourceWeights"),
+        *("marks", "resourceWeights", "price"),
     )
 )
 """Fields with names of resources, which stay, and with arguments that plugins have checked."""

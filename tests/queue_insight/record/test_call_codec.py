@@ -21,6 +21,7 @@ from queue_scheduler.decision import (
     WriteFailure,
 )
 from queue_scheduler.tenants.accounts import Account
+from queue_scheduler.tenants.calendars import Calendar
 from queue_scheduler.tenants.ledger import StoredAccount, StoredAccounts
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
@@ -92,6 +93,7 @@ ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "on_time": ((BEGINNING,), {}),
     "on_accounts": ((STORED,), {}),
     "on_edges": (((0, 1_800_000_000),), {}),
+    "on_calendars": (((Calendar("Month", "UTC", (0, 1_800_000_000)),),), {}),
     "on_node": ((Node(metadata=META, status=NodeStatus(allocatable={"cpu": "4"})),), {}),
     "on_node_gone": (("n",), {}),
     "on_admission_check": ((AdmissionCheck(metadata=META),), {}),

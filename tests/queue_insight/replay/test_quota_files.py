@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -52,3 +53,23 @@ def test_a_limit_that_cannot_be_read_is_an_error(tmp_path: Path, limit: Json, wa
         read_quotas(written(tmp_path, policy(limit)))
     assert f"document {len(QUOTAS) + 1}" in str(caught.value)
     assert want in str(caught.value)
+
+
+def budgeted(**budget: Any) -> Json:
+    found = policy()
+    found["spec"]["budgets"] = [{"resource": "cpu", "hours": 5, "period": "Month", **budget}]
+    return found
+
+
+def test_budgets_of_the_file_count_from_when_the_trace_began(tmp_path: Path) -> None:
+    world = World(objects=read_quotas(written(tmp_path, budgeted(timeZone="Europe/Berlin"))))
+    engine = build_engine(world, datetime(2026, 3, 15, tzinfo=UTC))
+    ((key, account),) = engine.usage.budgets.accounts
+    assert (key.quota, key.period) == ("red", "Month")
+    assert account.end is not None
+    assert account.end - account.start == 743 * 3600
+
+
+def test_a_budget_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="there is no time zone 'Mars'"):
+        read_quotas(written(tmp_path, budgeted(timeZone="Mars")))

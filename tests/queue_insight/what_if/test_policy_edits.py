@@ -10,6 +10,7 @@ import pytest
 from queue_insight.what_if.apply import apply_edits
 from queue_insight.what_if.edit import Edit, EditError
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.tenants.ledger import Ledger
 from shared_api.objects.quota_policy import UserLimit
 from tests.properties.engine_kit import build_policy, new_engine
 
@@ -91,6 +92,19 @@ def test_an_edit_counts_at_once(edit: Edit, want: tuple[int | None, int | None])
             id="what the scheduler refuses",
         ),
         pytest.param(
+            policy(
+                {
+                    "spec": {
+                        "budgets": [
+                            {"resource": "cpu", "hours": 1, "period": "Day", "timeZone": "Mars"}
+                        ]
+                    }
+                }
+            ),
+            "patch.spec: budgets[0].timeZone: there is no time zone 'Mars'",
+            id="a time zone",
+        ),
+        pytest.param(
             policy({}, api_version="v1"), "apiVersion: must be 'scheduling.x-k8s.io", id="version"
         ),
     ],
@@ -102,5 +116,16 @@ def test_a_wrong_edit_is_refused(edit: Edit, want: str) -> None:
 
 
 def test_a_field_that_is_not_read_is_named() -> None:
-    (applied,) = apply_edits(told(), [policy({"spec": {"budgets": []}})], WALL)
-    assert applied.unread == ("patch.spec.budgets",)
+    (applied,) = apply_edits(told(), [policy({"spec": {"queue": {}}})], WALL)
+    assert applied.unread == ("patch.spec.queue",)
+
+
+def test_an_edited_budget_counts_at_once() -> None:
+    engine = told()
+    engine.usage.ledger = Ledger()
+    engine.on_time(WALL)
+    budget = {"resource": "cpu", "hours": 1, "period": "Month", "timeZone": "Asia/Tokyo"}
+    apply_edits(engine, [policy({"spec": {"budgets": [budget]}})], WALL)
+    assert {key.quota for key, _ in engine.usage.budgets.accounts} == {"a"}
+    apply_edits(engine, [policy({"spec": {"budgets": []}})], WALL)
+    assert list(engine.usage.budgets.accounts) == []

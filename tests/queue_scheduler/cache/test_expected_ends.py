@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from queue_scheduler.cache.expected_ends import ExpectedEnds, remaining_seconds
-from queue_scheduler.framework.queue_unit_info import NO_DEMAND, QueueUnitInfo
+from queue_scheduler.cache.expected_ends import ExpectedEnds
+from queue_scheduler.framework.queue_unit_info import NO_DEMAND, QueueUnitInfo, remaining_seconds
 from shared_api.objects.meta import Condition, Timestamp
 from shared_api.objects.queue_unit import QueueUnit
 from tests.properties.engine_kit import build_info, build_unit, declaring, moment

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from queue_scheduler.debug_api import views
 from queue_scheduler.debug_api.hiding import OF_OTHERS, hide
@@ -13,7 +14,7 @@ from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.decision import Reason, Refusal
 from queue_scheduler.engine.engine import Engine
 from shared_api.client.resource_types import ELASTIC_QUOTAS
-from shared_api.objects.quota_policy import UserLimit
+from shared_api.objects.quota_policy import Budget, UserLimit
 from shared_api.submitters import NAMES_NOT_PROVED
 from shared_api.testing.object_builders import (
     consumer_ref,
@@ -269,6 +270,13 @@ def test_what_is_wrong_with_policies_is_told_with_the_quotas(kit: ShellKit) -> N
     kit.shared.apply(Engine.on_quota_policy, too_many)
     (problem,) = told()
     assert problem.startswith("QuotaPolicy p: userLimits[0].running: must not be negative")
+    budget = Budget(resource="cpu", hours=1, period="None")
+    policy = build_policy("p", ["team"])
+    policy = replace(policy, spec=replace(policy.spec, budgets=(budget,)))
+    kit.shared.apply(Engine.on_quota_policy, policy)
+    assert [each.partition(",")[0] for each in told()] == [
+        "QuotaPolicy p: its budgets do not count"
+    ]
     kit.shared.apply(Engine.on_quota_policies_served, are_served=False)
     assert told() == [views.POLICIES_NOT_SERVED]
 

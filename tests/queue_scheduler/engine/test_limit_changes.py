@@ -165,9 +165,8 @@ class TestWhatCounts:
         first, second = team.ask("ann", 4), team.ask("ann", 2, "speech")
         assert team.rest() == [second]
         assert team.why(first).quota == "vision"
-        found = team.engine.plugins.own
+        (found,) = team.engine.plugins.own
         record = team.engine.record(f"ns/{first}")
-        assert found is not None
         assert record is not None
         assert record.info is not None
         assert [each.quota for each in found.every_refusal(record.info)] == ["vision", "top"]
@@ -336,7 +335,7 @@ class TestRules:
         team.limit("top")
         team.limit("vision")
         assert with_account() == [False, False, False]
-        assert team.engine.plugins.own is None
+        assert team.engine.plugins.own == ()
 
     def test_a_rule_that_goes_lets_those_start_who_waited_for_it(self) -> None:
         team = Team()

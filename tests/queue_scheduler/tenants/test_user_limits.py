@@ -44,7 +44,7 @@ def charge(
 def limits() -> UserLimits:
     plugins = PluginRunner([Tree()])
     limits = UserLimits(plugins)
-    plugins.set_own(limits)
+    plugins.set_own(limits, is_on=True)
     put(limits, {}, ANN, OTHERS)
     limits.lagging.clear()
     return limits

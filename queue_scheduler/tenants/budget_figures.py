@@ -1,0 +1,44 @@
+"""What is spent and left of budgets, for people. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from queue_scheduler.tenants.budget_account import BudgetAccount
+from queue_scheduler.tenants.budget_accounts import BudgetAccounts
+from queue_scheduler.tenants.hours import in_decimals
+from shared_api.objects.meta import Timestamp
+from shared_api.objects.quota_policy import BudgetFigures
+from shared_api.timestamps import rfc3339
+
+
+def read_figures(accounts: BudgetAccounts, quota: str, policy: str) -> Iterator[BudgetFigures]:
+    """Yield what is left of each budget that a policy states for a quota, as it states them."""
+    found = [each for each in accounts.of_quota(quota) if each.rule.policy == policy]
+    for account in sorted(found, key=lambda each: each.rule.index):
+        yield _read(account, accounts.second)
+
+
+def _read(account: BudgetAccount, second: int) -> BudgetFigures:
+    rule = account.rule
+    spent, committed = account.spent(second), account.committed(second)
+    left = account.left(second)
+    amounts = (spent, committed, left - committed, account.brought)
+    texts = [in_decimals(each, rule.scale) for each in amounts]
+    return BudgetFigures(
+        budget=rule.index,
+        resource=rule.name,
+        spent=texts[0],
+        committed=texts[1],
+        left=texts[2],
+        carried=texts[3],
+        exhausted=left <= 0,
+        counted_from=_time(account.counted_from),
+        resets_at=_time(account.end),
+        at=_time(second),
+    )
+
+
+def _time(second: int | None) -> Timestamp | None:
+    return None if second is None else rfc3339(datetime.fromtimestamp(second, UTC))
