@@ -14,6 +14,7 @@ import msgspec
 
 from queue_scheduler.framework.extension_points import Place, Waiter
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.tenants.budgets_in_chains import BudgetKey
 
 
 class Waiting(msgspec.Struct, frozen=True, gc=False):
@@ -24,12 +25,15 @@ class Waiting(msgspec.Struct, frozen=True, gc=False):
         domain: What its quota competes for.
         at: The quotas whose budgets concern it.
         is_watched: Whether something else has refused it.
+        short: The budget that refused it in the present period, with what it needs of that; None:
+            another one did, or in a later period.
     """
 
     info: QueueUnitInfo
     domain: str
     at: tuple[str, ...]
     is_watched: bool
+    short: tuple[BudgetKey, int] | None = None
 
 
 class BudgetWaiters:
@@ -73,6 +77,7 @@ class BudgetWaiters:
         eased: Iterable[str],
         tightened: Iterable[str],
         refuses: Callable[[QueueUnitInfo], bool],
+        left_of: Callable[[BudgetKey], int],
     ) -> None:
         """Note which classes are due.
 
@@ -80,20 +85,30 @@ class BudgetWaiters:
             eased: Quotas whose budgets may have more left than before.
             tightened: Quotas whose budgets may have less left.
             refuses: Whether a budget refuses a unit.
+            left_of: What new units may use of a budget.
         """
+        left = _Left(left_of)
         asked = {
-            **dict.fromkeys(self._concerned(eased, are_watched=False)),
-            **dict.fromkeys(self._concerned(tightened, are_watched=True)),
+            **dict.fromkeys(self._concerned(eased, left, are_watched=False)),
+            **dict.fromkeys(self._concerned(tightened, left, are_watched=True)),
         }
         for waiter in asked:
             waiting = self._waiting[waiter]
-            self._set_due(waiter, waiting, is_due=refuses(waiting.info) is waiting.is_watched)
+            is_due = not left.is_short(waiting) and (refuses(waiting.info) is waiting.is_watched)
+            self._set_due(waiter, waiting, is_due=is_due)
 
-    def _concerned(self, quotas: Iterable[str], *, are_watched: bool) -> Iterator[Waiter]:
+    def _concerned(
+        self, quotas: Iterable[str], left: _Left, *, are_watched: bool
+    ) -> Iterator[Waiter]:
         """Yield the classes whose answer may be another after a change for the better or worse."""
+        is_any_due = bool(self.due)
         for quota in quotas:
             for waiter in self._at.get(quota, ()):
                 waiting = self._waiting[waiter]
+                if not is_any_due and (
+                    waiting.is_watched is not are_watched or left.is_short(waiting)
+                ):
+                    continue
                 # One that is due may have to be so no more.
                 is_due = waiter in self.due.get(waiting.domain, ())
                 if (waiting.is_watched is are_watched or is_due) and waiter not in self._asked_anew:
@@ -136,3 +151,24 @@ class BudgetWaiters:
         twin._at = {quota: dict(waiters) for quota, waiters in self._at.items()}
         twin._asked_anew = dict(self._asked_anew)
         return twin
+
+
+class _Left:
+    """What new units may use of budgets, each looked up once.
+
+    Many classes wait for one budget, so most answers have to cost next to nothing.
+    """
+
+    def __init__(self, left_of: Callable[[BudgetKey], int]) -> None:
+        self._left_of = left_of
+        self._known: dict[BudgetKey, int] = {}
+
+    def is_short(self, waiting: Waiting) -> bool:
+        """Return whether the budget that refused a class still has too little for it."""
+        if waiting.short is None:
+            return False
+        key, need = waiting.short
+        left = self._known.get(key)
+        if left is None:
+            left = self._known[key] = self._left_of(key)
+        return left < need

@@ -22,6 +22,7 @@ from queue_scheduler.tenants.budget_account import BudgetAccount, Shortage
 from queue_scheduler.tenants.budget_accounts import BudgetAccounts
 from queue_scheduler.tenants.budget_rules import AMOUNT
 from queue_scheduler.tenants.budget_waiters import BudgetWaiters, Waiting
+from queue_scheduler.tenants.budgets_in_chains import BudgetKey
 from queue_scheduler.tenants.hours import HOUR
 from queue_scheduler.tenants.limit_use import AnyCharge
 from shared_api.resource_list import Amounts
@@ -130,7 +131,7 @@ class Budgets:
             limit=limit // hour,
             used=-(-(spent + shortage.committed) // hour),
             requested=-(-shortage.need // hour),
-            detail=f"QuotaPolicy {rule.policy}, budgets {rule.index}",
+            detail=_describe(account),
             budget=lacks,
         )
 
@@ -138,18 +139,39 @@ class Budgets:
 
     def wait(self, waiter: Waiter, info: QueueUnitInfo, refusal: Refusal) -> None:
         """Register a class that `check` refused."""
-        self._add(waiter, info, is_watched=False)
+        self._add(waiter, info, is_watched=False, short=self._find_short(info, refusal))
 
     def watch(self, waiter: Waiter, info: QueueUnitInfo) -> None:
         """Register a class that something else refused: it is asked when a budget refuses it."""
         self._add(waiter, info, is_watched=True)
 
-    def _add(self, waiter: Waiter, info: QueueUnitInfo, *, is_watched: bool) -> None:
+    def _find_short(self, info: QueueUnitInfo, refusal: Refusal) -> tuple[BudgetKey, int] | None:
+        """Return the budget that a refusal is by, and what is needed of it, if that is now."""
+        lacks, accounts = refusal.budget, self.accounts
+        if lacks is None or lacks.begins > accounts.second or not lacks.needed:
+            return None
+        for key in accounts.chains.levels(info.quota):
+            if key.quota == refusal.quota and _describe(accounts.account(key)) == refusal.detail:
+                return key, lacks.needed
+        return None
+
+    def _left_of(self, key: BudgetKey) -> int:
+        account, second = self.accounts.account(key), self.accounts.second
+        return account.left(second) - account.committed(second)
+
+    def _add(
+        self,
+        waiter: Waiter,
+        info: QueueUnitInfo,
+        *,
+        is_watched: bool,
+        short: tuple[BudgetKey, int] | None = None,
+    ) -> None:
         # At all of them: another budget may refuse it once this one does no more.
         at = tuple(dict.fromkeys(key.quota for key in self.accounts.chains.levels(info.quota)))
         if at:
             domain = self._domain_of(info)
-            self.waiters.add(waiter, Waiting(info, domain, at, is_watched=is_watched))
+            self.waiters.add(waiter, Waiting(info, domain, at, is_watched, short))
 
     def _domain_of(self, info: QueueUnitInfo) -> str:
         return min(self._plugins.domains(info.quota), default="")
@@ -165,7 +187,9 @@ class Budgets:
             eased, tightened = accounts.eased, accounts.tightened
             accounts.eased, accounts.tightened = {}, {}
             if self.waiters:
-                self.waiters.follow(eased, tightened, lambda info: self.check(info) is not None)
+                self.waiters.follow(
+                    eased, tightened, lambda info: self.check(info) is not None, self._left_of
+                )
         return list(self.waiters.due)
 
     def first_woken(
@@ -195,3 +219,8 @@ class Budgets:
         twin.is_on, twin.waiters = True, self.waiters.copy()
         plugins.set_own(twin, is_on=True)
         return twin
+
+
+def _describe(account: BudgetAccount) -> str:
+    """Return which entry of which policy a budget is."""
+    return f"QuotaPolicy {account.rule.policy}, budgets {account.rule.index}"
