@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from queue_scheduler.decision import BudgetShortage, Dequeue, Refusal
+from queue_scheduler.decision import BudgetShortage, Dequeue, Preempt, Refusal
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -22,6 +22,7 @@ from queue_scheduler.tenants.periods import find_calendars
 from shared_api.objects.meta import Timestamp
 from shared_api.objects.quota_policy import Budget, QuotaPolicy
 from shared_api.timestamps import rfc3339
+from shared_api.well_known_labels import ENABLE_PREEMPTION, PREEMPT_RUNNING
 from tests.properties.engine_kit import (
     Workers,
     build_policy,
@@ -61,6 +62,7 @@ class BudgetWorld:
         policy: str = "Priority",
         *,
         cpu: int = 1000,
+        evicts: bool = False,
         keeps_accounts: bool = True,
     ) -> None:
         quotas = ElasticQuotaPlugin(QuotaSettings(mode=QuotaMode.MAX))
@@ -74,7 +76,9 @@ class BudgetWorld:
         self.engine.on_quota(build_quota("top", cpu=cpu))
         for name in ("vision", "speech"):
             self.engine.on_quota(build_quota(name, cpu=1000, parent="top"))
-        self.workers.wake(self.engine.on_queue(build_queue("q", policy, takes="*")))
+        annotations = {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true"} if evicts else {}
+        queue = build_queue("q", policy, takes="*", annotations=annotations)
+        self.workers.wake(self.engine.on_queue(queue))
 
     @property
     def second(self) -> int:
@@ -123,6 +127,11 @@ class BudgetWorld:
                 self.workers.wake(self.engine.on_written(each, _allocated(unit, since)))
         self.engine.validate()
         return [*started(decided), *(self.rest() if not self.workers.is_quiet() else ())]
+
+    def evictions(self) -> list[str]:
+        """Return for which units others were to be evicted."""
+        found = (each for each in self.workers.decided if isinstance(each, Preempt))
+        return [each.unit.partition("/")[2] for each in found]
 
     def version(self) -> int:
         """Return the next resourceVersion."""

@@ -99,7 +99,7 @@ def test_figures_are_written_every_ten_minutes(world: SchedulerWorld) -> None:
 
 
 def test_what_is_spent_is_kept_over_a_restart(world: SchedulerWorld) -> None:
-    begin(world, {**TEN, "period": "None"})
+    begin(world, {**TEN, "period": "Rolling 30d"})  # which no account knows
     add(world, "a", 6, 3600)
     world.clock.advance(3600.0)
     world.stop()

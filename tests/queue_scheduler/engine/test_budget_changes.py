@@ -266,8 +266,11 @@ class TestWhoIsNotHeldBack:
         assert world.hours() == (10, -1)
 
     def test_it_makes_no_room_by_evictions(self) -> None:
-        world = BudgetWorld("2026-11-02T00:00", cpu=4)
+        world = BudgetWorld("2026-11-02T00:00", cpu=4, evicts=True)
         world.ask("runs", 4, 1, "speech")
         world.state(budget(1))
         assert world.ask("over", 2, 1, priority=9) == []
         assert world.why("over").reason is Reason.BUDGET_SPENT
+        assert world.evictions() == []
+        world.ask("within", 2, 0.5, priority=9)
+        assert world.evictions() == ["within"]
