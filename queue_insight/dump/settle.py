@@ -34,7 +34,10 @@ def settle(engine: Engine, moment: Moment) -> None:
         moment: The time.
     """
     if engine.usage.fair.is_on:
-        engine.on_time(moment.wall)  # what is kept of use is as of this moment
+        # What is kept of use is as of this moment. So has the order to be, which lags up to a minute.
+        engine.on_time(moment.wall)
+        engine.usage.fair.renew_all()
+        engine.forget_pod("")  # there is no such pod: only what follows every fact is done
     versions = _versions(engine)
     for record in list(engine.units):
         if record.state is UnitState.ASSUMED and record.info is not None:

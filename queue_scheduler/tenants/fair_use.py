@@ -454,6 +454,10 @@ class FairUse:
                 queue.forget_idle(second)
                 self.moved[name] = None
 
+    def renew_all(self) -> None:
+        """Have the ranks of all accounts computed anew."""
+        self.moved = dict.fromkeys(self._queues)
+
     def restart(
         self, charges: Iterable[tuple[Uid, int, AnyCharge]], stored: StoredUses | None = None
     ) -> None:
