@@ -34,7 +34,7 @@ def settle(engine: Engine, moment: Moment) -> None:
         moment: The time.
     """
     if engine.usage.fair.is_on:
-        # What is kept of use is as of this moment. So has the order to be, which lags up to a minute.
+        # What is kept of use is as of this moment, and so has the order to be: it may lag a minute.
         engine.on_time(moment.wall)
         engine.usage.fair.renew_all()
         engine.forget_pod("")  # there is no such pod: only what follows every fact is done
