@@ -311,7 +311,13 @@ QUESTIONS: Final[tuple[tuple[str, Json], ...]] = (
 )
 
 
-ALSO_THERE: Final = [path for path in READS if path.startswith("/debug/")] + ["/debug/what-if"]
+OF_THE_SCHEDULER: Final = {"/debug/accounts", "/debug/report", "/debug/user-limits"}
+"""What the scheduler answers by itself."""
+
+ALSO_THERE: Final = [
+    *(path for path in READS if path.startswith("/debug/") and path not in OF_THE_SCHEDULER),
+    "/debug/what-if",
+]
 """What the insight program answers."""
 
 
