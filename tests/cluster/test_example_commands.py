@@ -63,6 +63,15 @@ spec:
 """
 
 
+POLICIES: Final = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/koord-queue/quotapolicies"
+POLICY: Final = {
+    "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+    "kind": "QuotaPolicy",
+    "metadata": {"name": "vision"},
+    "spec": {"quotas": ["vision"]},
+}
+
+
 @pytest.fixture(scope="module")
 def cluster(
     controlplane_binaries: Path, tmp_path_factory: pytest.TempPathFactory
@@ -90,6 +99,7 @@ def arrange(world: QueueWorld) -> None:
         world.create_quota(quota, cpu_max=6)
         until(partial(world.has_queue, quota))
     world.plane.kubectl("patch", "elasticquota", "research", "--type=merge", "--patch", GPUS)
+    world.api.request("POST", POLICIES, POLICY)
     world.create_queue("night", "FIFO", {"koord-queue/available-quota-in-queue": "*"})
     for namespace, name, quota in JOBS:
         more: dict[str, Any] = {"namespace": namespace, "run_seconds": "3600"}
