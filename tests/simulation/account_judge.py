@@ -349,6 +349,8 @@ class AccountJudge:
         grown = [key for key in sorted(now) if now[key] > before.get(key, 0)]
         if grown and not is_decision:
             self._note_fact(account, event)
+        elif grown and account.ends_since:
+            self._note(account, "pods", max(account.ends_since.values()))
         return grown
 
     def _note_fact(self, account: Account, event: ChangeEvent) -> None:

@@ -35,7 +35,10 @@ class Account:
     """Pods whose unit is deleted and that do not name its quota -> the processes that know it
     anyway: they saw both."""
     pods_since: dict[str, int] = field(default_factory=dict)
-    """The version since which a pod is as it is, running or terminating."""
+    """The version since which a pod is there."""
+    ends_since: dict[str, int] = field(default_factory=dict)
+    """The version since which a pod terminates. Until a process has seen that, the pod is one of
+    those that an admission grants; from then on another one comes in addition."""
     states: list[tuple[int, bool]] = field(default_factory=list)
     """Whether the job may run, and since which version; newest last."""
     pod_counts: list[tuple[int, int]] = field(default_factory=list)
@@ -64,6 +67,8 @@ class Account:
     def put_pod(self, event: ChangeEvent) -> None:
         """Take in a pod as it is now."""
         is_new, self.pods[event.key] = event.key not in self.pods, event.body
+        if "deletionTimestamp" in event.body["metadata"]:
+            self.ends_since.setdefault(event.key, event.version)
         if not is_new:
             return
         self.pods_since[event.key] = event.version
@@ -79,6 +84,7 @@ class Account:
         """Forget a pod."""
         self.pods.pop(key, None)
         self.pods_since.pop(key, None)
+        self.ends_since.pop(key, None)
         self.strays.discard(key)
         self.left_behind.pop(key, None)
 
