@@ -55,9 +55,21 @@ def find_units(engine: Engine, key: BudgetKey) -> Iterator[CachedUnit]:
     """Yield the admitted units that a spent budget counts, and that are not evicted yet."""
     uids = {uid for uid, entry in engine.usage.budgets.accounts.charged_to(key)}
     for record in engine.units if uids else ():
-        is_running = record.state is UnitState.ADMITTED and not is_being_evicted(record.unit)
-        if is_running and record.uid in uids:
+        if record.uid in uids and _is_running(record):
             yield record
+
+
+def find_reason_to_stop(engine: Engine, key: str) -> SpentBudget | None:
+    """Return a spent budget for which a unit is to be evicted now; None: there is none."""
+    record, accounts = engine.record(key), engine.usage.budgets.accounts
+    if record is None or not _is_running(record):
+        return None
+    stopped = (each for each in find_spent(engine) if each.is_stopped)
+    return next((each for each in stopped if accounts.is_charged_to(record.uid, each.key)), None)
+
+
+def _is_running(record: CachedUnit) -> bool:
+    return record.state is UnitState.ADMITTED and not is_being_evicted(record.unit)
 
 
 def _stops_at(account: BudgetAccount, since: int) -> int:

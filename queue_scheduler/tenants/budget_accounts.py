@@ -215,9 +215,12 @@ class BudgetAccounts:
 
     def charged_to(self, key: BudgetKey) -> Iterator[tuple[Uid, Entry]]:
         """Yield the charges that count in a budget."""
-        for uid, entry in self._entries.items():
-            if any(part.key == key for part in entry.parts):
-                yield uid, entry
+        return (pair for pair in self._entries.items() if _counts_in(key, pair[1]))
+
+    def is_charged_to(self, uid: Uid, key: BudgetKey) -> bool:
+        """Return whether the charge of a uid counts in a budget."""
+        entry = self._entries.get(uid)
+        return entry is not None and _counts_in(key, entry)
 
     # --- outside and copies -------------------------------------------------------------------
 
@@ -310,6 +313,10 @@ class BudgetAccounts:
             assert account.rate == sums[key], f"{key} has {account.rate}, should be {sums[key]}"
             want, got = promised[key].state(), account.promised.state()
             assert got == want, f"{key} has promised {got}, should be {want}"
+
+
+def _counts_in(key: BudgetKey, entry: Entry) -> bool:
+    return any(part.key == key for part in entry.parts)
 
 
 def _key_of(stored: StoredBudget) -> BudgetKey:

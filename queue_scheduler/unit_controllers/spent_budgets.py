@@ -12,7 +12,12 @@ from typing import Final
 
 from queue_scheduler.decision import Notice
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.engine.overspent_budgets import SpentBudget, find_spent, find_units
+from queue_scheduler.engine.overspent_budgets import (
+    SpentBudget,
+    find_reason_to_stop,
+    find_spent,
+    find_units,
+)
 from queue_scheduler.tenants.budgets_in_chains import BudgetKey
 from queue_scheduler.unit_controllers.unit_reconciler import (
     Result,
@@ -100,9 +105,5 @@ def _list_units(engine: Engine, key: BudgetKey) -> list[str]:
 
 def _find_reason(engine: Engine, key: str) -> tuple[QueueUnit, str] | None:
     """Return a unit that is to be stopped, and why; None: it is not."""
-    for spent in find_spent(engine):
-        records = find_units(engine, spent.key) if spent.is_stopped else ()
-        found = next((record for record in records if record.key == key), None)
-        if found is not None:
-            return found.unit, spent.text
-    return None
+    record, spent = engine.record(key), find_reason_to_stop(engine, key)
+    return None if record is None or spent is None else (record.unit, spent.text)
