@@ -14,7 +14,8 @@ Read in this order:
    QuotaPolicy states; ``calendars``: when periods begin, as the engine is told it.
 7. ``budget_accounts``: what each budget has spent (``budget_account``), and what running units may
    still use (``commitments``), by ``budgets_in_chains``; ``budget_figures``: it for people.
-8. ``budgets``: which units are refused for that, and who waits for it (``budget_waiters``).
+8. ``budgets``: which units are refused for that, and who waits for it (``budget_waiters``, which
+   has in common with ``limit_waiters`` what is in ``due_classes``).
 9. ``fair_use``: what accounts have used in queues with the policy Fair, as use that decays
    (``scaled_use``).
 10. ``periods``: when days, weeks and months begin in a time zone; asked outside the engine.

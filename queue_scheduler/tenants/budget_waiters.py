@@ -12,65 +12,30 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from queue_scheduler.framework.extension_points import Place, Waiter
+from queue_scheduler.framework.extension_points import Waiter
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.tenants.budgets_in_chains import BudgetKey
+from queue_scheduler.tenants.due_classes import DueClasses, WaitingClass
 
 
-class Waiting(msgspec.Struct, frozen=True, gc=False):
+class Waiting(WaitingClass[str], frozen=True, gc=False):
     """A class that waits or is watched.
 
     Attributes:
-        info: Its unit that was asked, with the demand that was refused.
-        domain: What its quota competes for.
-        at: The quotas whose budgets concern it.
         is_watched: Whether something else has refused it.
         short: The budget that refused it in the present period, with what it needs of that; None:
             another one did, or in a later period.
     """
 
-    info: QueueUnitInfo
-    domain: str
-    at: tuple[str, ...]
     is_watched: bool
     short: tuple[BudgetKey, int] | None = None
 
 
-class BudgetWaiters:
-    """The classes by the quotas whose budgets concern them.
-
-    Attributes:
-        due: By domain: the classes to ask, in the order in which they became due; for reading.
-    """
-
-    def __init__(self) -> None:
-        self.due: dict[str, dict[Waiter, None]] = {}
-        self._waiting: dict[Waiter, Waiting] = {}
-        self._at: dict[str, dict[Waiter, None]] = {}
-        self._asked_anew: dict[Waiter, None] = {}
+class BudgetWaiters(DueClasses[str, Waiting]):
+    """The classes by the quotas whose budgets concern them."""
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
-
-    def add(self, waiter: Waiter, waiting: Waiting) -> None:
-        """Register a class, in place of what it waited for before."""
-        self.discard(waiter)
-        self._waiting[waiter] = waiting
-        for quota in waiting.at:
-            self._at.setdefault(quota, {})[waiter] = None
-
-    def discard(self, waiter: Waiter) -> None:
-        """Forget a class; it may be unknown."""
-        waiting = self._waiting.pop(waiter, None)
-        if waiting is None:
-            return
-        for quota in waiting.at:
-            waiters = self._at[quota]
-            del waiters[waiter]
-            if not waiters:
-                del self._at[quota]
-        self._asked_anew.pop(waiter, None)
-        self._set_due(waiter, waiting, is_due=False)
 
     def follow(
         self,
@@ -125,32 +90,6 @@ class BudgetWaiters:
             self._waiting[waiter] = anew
             self._asked_anew[waiter] = None
             self._set_due(waiter, anew, is_due=True)
-
-    def first(
-        self, domain: str, place_of: Callable[[Waiter], Place]
-    ) -> tuple[Place, Waiter] | None:
-        """Return the first class of a domain that is due, with its place; None: none is."""
-        return min(
-            ((place_of(waiter), waiter) for waiter in self.due.get(domain, ())), default=None
-        )
-
-    def _set_due(self, waiter: Waiter, waiting: Waiting, *, is_due: bool) -> None:
-        due = self.due.get(waiting.domain)
-        if is_due:
-            self.due.setdefault(waiting.domain, {})[waiter] = None
-        elif due is not None and waiter in due:
-            del due[waiter]
-            if not due:
-                del self.due[waiting.domain]
-
-    def copy(self) -> BudgetWaiters:
-        """Return an independent copy."""
-        twin = BudgetWaiters()
-        twin.due = {domain: dict(due) for domain, due in self.due.items()}
-        twin._waiting = dict(self._waiting)
-        twin._at = {quota: dict(waiters) for quota, waiters in self._at.items()}
-        twin._asked_anew = dict(self._asked_anew)
-        return twin
 
 
 class _Left:

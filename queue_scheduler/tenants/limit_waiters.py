@@ -10,28 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator
 
-import msgspec
-
-from queue_scheduler.framework.extension_points import Place, Waiter
+from queue_scheduler.framework.extension_points import Waiter
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
+from queue_scheduler.tenants.due_classes import DueClasses, WaitingClass
 from queue_scheduler.tenants.limit_use import Counted, Use
 
 
-class Waiting(msgspec.Struct, frozen=True, gc=False):
+class Waiting(WaitingClass[Counted], frozen=True, gc=False):
     """A class that waits or is watched.
 
     Attributes:
-        info: Its unit that was asked, with the demand that was refused.
-        domain: What its quota competes for.
-        at: Where use is followed.
         resource: What was short; "" for a class that is watched.
         need: How much of it the class asks for.
         limit: The limit on it.
     """
 
-    info: QueueUnitInfo
-    domain: str
-    at: tuple[Counted, ...]
     resource: str = ""
     need: int = 0
     limit: int = 0
@@ -41,41 +34,11 @@ class Waiting(msgspec.Struct, frozen=True, gc=False):
         return use.of(self.resource) + self.need <= self.limit
 
 
-class LimitWaiters:
-    """The classes by what they wait for.
-
-    Attributes:
-        due: By domain: the classes to ask, in the order in which they became due; for reading.
-    """
-
-    def __init__(self) -> None:
-        self.due: dict[str, dict[Waiter, None]] = {}
-        self._waiting: dict[Waiter, Waiting] = {}
-        self._at: dict[Counted, dict[Waiter, None]] = {}
-        self._asked_anew: dict[Waiter, None] = {}
+class LimitWaiters(DueClasses[Counted, Waiting]):
+    """The classes by what they wait for."""
 
     def __iter__(self) -> Iterator[tuple[Waiter, Waiting]]:
         return iter(self._waiting.items())
-
-    def add(self, waiter: Waiter, waiting: Waiting) -> None:
-        """Register a class, in place of what it waited for before."""
-        self.discard(waiter)
-        self._waiting[waiter] = waiting
-        for counted in waiting.at:
-            self._at.setdefault(counted, {})[waiter] = None
-
-    def discard(self, waiter: Waiter) -> None:
-        """Forget a class; it may be unknown."""
-        waiting = self._waiting.pop(waiter, None)
-        if waiting is None:
-            return
-        for counted in waiting.at:
-            waiters = self._at[counted]
-            del waiters[waiter]
-            if not waiters:
-                del self._at[counted]
-        self._asked_anew.pop(waiter, None)
-        self._set_due(waiter, waiting, is_due=False)
 
     def follow(self, counted: Counted, use: Use, is_over: Callable[[QueueUnitInfo], bool]) -> None:
         """Note another use: which classes are due.
@@ -118,29 +81,3 @@ class LimitWaiters:
         for waiter in taken:
             self.discard(waiter)
         return taken
-
-    def first(
-        self, domain: str, place_of: Callable[[Waiter], Place]
-    ) -> tuple[Place, Waiter] | None:
-        """Return the first class of a domain that is due, with its place; None: none is."""
-        return min(
-            ((place_of(waiter), waiter) for waiter in self.due.get(domain, ())), default=None
-        )
-
-    def _set_due(self, waiter: Waiter, waiting: Waiting, *, is_due: bool) -> None:
-        due = self.due.get(waiting.domain)
-        if is_due:
-            self.due.setdefault(waiting.domain, {})[waiter] = None
-        elif due is not None and waiter in due:
-            del due[waiter]
-            if not due:
-                del self.due[waiting.domain]
-
-    def copy(self) -> LimitWaiters:
-        """Return an independent copy."""
-        twin = LimitWaiters()
-        twin.due = {domain: dict(due) for domain, due in self.due.items()}
-        twin._waiting = dict(self._waiting)
-        twin._at = {counted: dict(waiters) for counted, waiters in self._at.items()}
-        twin._asked_anew = dict(self._asked_anew)
-        return twin
