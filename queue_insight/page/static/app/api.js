@@ -114,6 +114,17 @@ export function useAnswer(path, concerns = () => true) {
   return { ...shown, again: () => asking.current() };
 }
 
+/** Ask for what no news tells of, and again after each of these times, unless nobody looks. */
+export function useAnswerEach(milliseconds, path) {
+  const asked = useAnswer(path, () => false);
+  const { again } = asked;
+  useEffect(() => {
+    const timer = setInterval(() => document.hidden || again(), milliseconds);
+    return () => clearInterval(timer);
+  }, [path]);
+  return asked;
+}
+
 /** Return a function that does `work` once more after it is done if called while it is being done. */
 export function inTurn(work) {
   let isDoing = false;

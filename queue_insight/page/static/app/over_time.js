@@ -1,8 +1,8 @@
 // What there was over time, of the whole, a queue or a quota: units, waits, use.
-import { useAnswer } from "./api.js";
+import { useAnswerEach } from "./api.js";
 import { Chart, OF_BYTES, OF_SECONDS } from "./chart.js";
 import { clockTime, isInBytes, showAmount, span } from "./format.js";
-import { html, useEffect } from "./html.js";
+import { html } from "./html.js";
 import { Answered, Empty, Problem } from "./parts.js";
 import { resourcesOf } from "./quota_bars.js";
 import { Link, pathTo, place, setQuery } from "./router.js";
@@ -52,14 +52,7 @@ function useSamples({ range, queue, quota }) {
   const query = new URLSearchParams({ range });
   if (queue) query.set("queue", queue);
   if (quota) query.set("quota", quota);
-  const path = `/page/over-time?${query}`;
-  const asked = useAnswer(path, () => false);
-  const { again } = asked;
-  useEffect(() => {
-    const timer = setInterval(() => document.hidden || again(), MINUTE_MILLISECONDS);
-    return () => clearInterval(timer);
-  }, [path]);
-  return asked;
+  return useAnswerEach(MINUTE_MILLISECONDS, `/page/over-time?${query}`);
 }
 
 function Shown({ answer, range }) {

@@ -1,7 +1,7 @@
 // Who used how much over a time: bars per row, and the rows as a table.
-import { useAnswer } from "./api.js";
+import { useAnswerEach } from "./api.js";
 import { clockTime, count, isInBytes, span } from "./format.js";
-import { html, useEffect } from "./html.js";
+import { html } from "./html.js";
 import { Answered, Empty, JobsLink } from "./parts.js";
 import { Link, pathTo, place, setQuery } from "./router.js";
 
@@ -30,13 +30,7 @@ export function Report() {
   const wanted = place.value.query.get("resource") ?? "";
   const query = new URLSearchParams({ range, by });
   if (wanted) query.set("resource", wanted);
-  const path = `/page/report?${query}`;
-  const asked = useAnswer(path, () => false);
-  const { again } = asked;
-  useEffect(() => {
-    const timer = setInterval(() => document.hidden || again(), AGAIN_MILLISECONDS);
-    return () => clearInterval(timer);
-  }, [path]);
+  const asked = useAnswerEach(AGAIN_MILLISECONDS, `/page/report?${query}`);
   return html`
     <h1>Report</h1>
     <div class="controls">
