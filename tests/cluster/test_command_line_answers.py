@@ -293,8 +293,11 @@ def test_what_would_change_within_an_hour(cli: CommandLine) -> None:
     printed = cli.run("what-if", *flags)
     assert (printed.code, printed.err) == (0, "")
     assert re.search(r"(?m)^Within 1 h \(\d+ futures?, seed 3; ", printed.out)
-    # Which differences are clear depends on how many futures the machine could play.
-    assert re.search(r"(?m)^(all|queue/team) +(wait-p50|cpu-used) ", printed.out), printed.out
+    # Which differences are clear depends on how many jobs came in the cluster's first minute, and
+    # on how many futures the machine could play. There may be none: the answer says so then. The
+    # table itself is asked of a cluster with a fixed past in tests/koord_queue/session.
+    table_or_sentence = r"(?m)^(all|queue/team) +(wait-p50|cpu-used) |^ +No wait, no number of "
+    assert re.search(table_or_sentence, printed.out), printed.out
 
 
 def test_an_edit_that_the_api_server_would_refuse(cli: CommandLine) -> None:
