@@ -88,6 +88,8 @@ class Reason(StrEnum):
     QUOTA_NOT_IN_QUEUE = "QuotaNotInQueue"
     NO_QUEUE = "NoQueue"
     INVALID_DEMAND = "InvalidDemand"
+    GATED_BY = "GatedBy"
+    """Another program holds its job back, by an annotation."""
     PODS_REFUSED = "PodsRefused"
     REQUESTS_MISSING = "RequestsMissing"
     INACTIVE = "Inactive"
@@ -163,6 +165,7 @@ TRAITS: Final[dict[Reason, Trait]] = {
     Reason.QUOTA_NOT_IN_QUEUE: Trait.NEEDS_CORRECTION,
     Reason.NO_QUEUE: Trait.NEEDS_CORRECTION,
     Reason.INVALID_DEMAND: Trait.NEEDS_CORRECTION,
+    Reason.GATED_BY: _NONE,
     Reason.PODS_REFUSED: _NONE,
     Reason.REQUESTS_MISSING: Trait.NEEDS_CORRECTION,
     Reason.INACTIVE: _NONE,

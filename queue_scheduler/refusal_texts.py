@@ -97,6 +97,7 @@ _STABLE: Final[dict[Reason, str]] = {
     ),
     Reason.NO_QUEUE: "queue {other} does not exist in namespace {detail}, or cannot be read",
     Reason.INVALID_DEMAND: "{detail}",
+    Reason.GATED_BY: "is held back by {detail}, in its annotation koord-queue/gated-by",
     Reason.PODS_REFUSED: "its pods would be refused: {detail}",
     Reason.REQUESTS_MISSING: "{detail}, which quota {quota} asks of every pod",
     Reason.INACTIVE: "is not active: {detail}",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
+from itertools import islice
 from typing import Final
 
 PREFIX: Final = "koord-queue/"
@@ -64,6 +65,16 @@ MIN_PARALLELISM: Final = PREFIX + "min-parallelism"
 parallelism does not fit. W: users. R: controllers."""
 KUEUE_MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
 """Kueue's name for it, which is read if ours is not set."""
+GATED_BY: Final = PREFIX + "gated-by"
+"""Annotation on jobs and units: comma-separated names of what holds the job back, such as a
+workflow engine, which removes its name when the job may be queued. Only the names that the job has
+when its unit is created count. W: users and other programs; controllers copy it. R: scheduler."""
+KUEUE_GATED_BY: Final = "kueue.x-k8s.io/admission-gated-by"
+"""Kueue's name for it. Names in either annotation of a job count."""
+MAX_GATES: Final = 8
+"""How many of them count. A job of one workflow engine has one."""
+MAX_GATE_CHARS: Final = 317
+"""The longest qualified name: a DNS subdomain of 253 characters, a slash, and 63 characters."""
 
 # --- queue units ------------------------------------------------------------------------------
 MANAGED_BY: Final = PREFIX + "managed-by"
@@ -333,6 +344,22 @@ def spellings(key: str) -> tuple[str, str]:
 def _legacy_spelling(key: str) -> str:
     """Return the `kube-queue/` spelling of a key of `koord-queue/`; any other key unchanged."""
     return LEGACY_PREFIX + key.removeprefix(PREFIX) if key.startswith(PREFIX) else key
+
+
+def split_gates(text: str) -> tuple[str, ...]:
+    """Return the names in the value of `GATED_BY`, each once, in their order; at most `MAX_GATES`.
+
+    What is empty or longer than a qualified name can be is no name.
+    """
+    names = dict.fromkeys(name.strip() for name in text.split(","))
+    valid = (name for name in names if 0 < len(name) <= MAX_GATE_CHARS)
+    return tuple(islice(valid, MAX_GATES))
+
+
+def read_gates(annotations: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names that hold a job back, by its annotations of either key."""
+    texts = (read_annotation(annotations, GATED_BY), annotations.get(KUEUE_GATED_BY))
+    return split_gates(",".join(filter(None, texts)))
 
 
 def read_int32(text: str | None, default: int | None) -> int | None:

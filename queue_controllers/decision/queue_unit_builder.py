@@ -38,6 +38,7 @@ from shared_api.resource_list import Amounts, add, format_amounts, scale
 from shared_api.well_known_labels import (
     COPIED_LABELS,
     DEACTIVATION_MARKS,
+    GATED_BY,
     JOB_CREATED_AT,
     LEGACY_PREFIX,
     MANAGED_BY,
@@ -53,7 +54,9 @@ from shared_api.well_known_labels import (
     SUSPEND,
     TEMPLATE_DIFFERENCES,
     read_annotation,
+    read_gates,
     read_quota_name,
+    split_gates,
 )
 
 CONTROLLERS: Final = "koord-queue-controllers"
@@ -95,8 +98,11 @@ def build_unit(
         annotations[TEMPLATE_DIFFERENCES] = job.template_differences
     if runs:
         _take_wishes_off(labels, job)
-    elif job.pods_refused:
-        annotations[PODS_REFUSED] = job.pods_refused
+    else:
+        if job.pods_refused:
+            annotations[PODS_REFUSED] = job.pods_refused
+        if gates := read_gates(meta.annotations):
+            annotations[GATED_BY] = ",".join(gates)
     metadata: dict[str, Any] = {
         "name": name,
         "namespace": meta.namespace,
@@ -417,7 +423,7 @@ _OUR_PREFIXES: Final = (
 _NEVER_COPIED_MARKS: Final = frozenset(
     (
         *("managed-by", "job-created-at", "adopted", "released-at", "pod-sets-hash"),
-        *("touched-at", "copied-labels", "template-differences", "pods-refused"),
+        *("touched-at", "copied-labels", "template-differences", "pods-refused", "gated-by"),
         *("stamped-quota", "stamped-preemptible"),
         *("backoff-limit-reached", "max-exec-time-exceeded", "pod-set-updates-conflict"),
         *("pod-set-updates", "released-parallelism", "marked-uid", "granted-count"),
@@ -464,7 +470,21 @@ def sync_of_metadata(job: JobFacts, unit: QueueUnit, quota: str) -> tuple[Change
     """Return what changes of the labels and the annotations of a pending unit."""
     labels, note = sync_of_own_labels(job, unit)
     labels |= _differences(unit.metadata.labels, labels_of_unit(job, quota))
-    return labels, note | _differences(unit.metadata.annotations, annotations_of_unit(job))
+    annotations = note | _differences(unit.metadata.annotations, annotations_of_unit(job))
+    return labels, annotations | _sync_of_gates(job, unit)
+
+
+def _sync_of_gates(job: JobFacts, unit: QueueUnit) -> Changes:
+    """Return what changes of a unit's gates: they can only become fewer.
+
+    A name that the job got later is no gate: it is in the queue already.
+    """
+    recorded = unit.metadata.annotations.get(GATED_BY, "")
+    if not recorded:
+        return {}
+    present = read_gates(job.metadata.annotations)
+    left = ",".join(gate for gate in split_gates(recorded) if gate in present)
+    return {} if left == recorded else {GATED_BY: left or None}
 
 
 def sync_of_own_labels(job: JobFacts, unit: QueueUnit) -> tuple[Changes, Changes]:

@@ -35,9 +35,11 @@ from shared_api.queue_unit_phases import (
 )
 from shared_api.well_known_labels import (
     BLOCK_FOR_TEST,
+    GATED_BY,
     MAX_REFUSAL_CHARS,
     PODS_REFUSED,
     read_annotation,
+    split_gates,
 )
 
 _NONE_INACTIVE: Final[Mapping[str, str]] = {}
@@ -158,6 +160,8 @@ def judge(unit: QueueUnit) -> UnitState | Refusal:
         return Refusal(reason=Reason.INACTIVE, detail="the unit is being deleted")
     if unit.spec.active is False:
         return Refusal(reason=Reason.INACTIVE, detail=_why_inactive(unit))
+    if gates := split_gates(unit.metadata.annotations.get(GATED_BY, "")):
+        return Refusal(reason=Reason.GATED_BY, detail=", ".join(gates)[:MAX_REFUSAL_CHARS])
     if why := unit.metadata.annotations.get(PODS_REFUSED):
         return Refusal(reason=Reason.PODS_REFUSED, detail=why[:MAX_REFUSAL_CHARS])
     if read_annotation(unit.metadata.annotations, BLOCK_FOR_TEST) == "true":

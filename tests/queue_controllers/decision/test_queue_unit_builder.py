@@ -23,7 +23,13 @@ from queue_controllers.jobframework.generic_job import (
 from queue_controllers.jobframework.pod_set_names import pod_set_name
 from shared_api.objects.meta import Timestamp, Uid
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.well_known_labels import RELEASED_AT, SUSPEND, TOUCHED_AT
+from shared_api.well_known_labels import (
+    GATED_BY,
+    KUEUE_GATED_BY,
+    RELEASED_AT,
+    SUSPEND,
+    TOUCHED_AT,
+)
 from tests.job_situations import CONTEXT, JOB, facts, made, pod_set
 
 QUOTA = "quota.scheduling.koordinator.sh/name"
@@ -75,6 +81,49 @@ def test_a_unit_has_all_that_the_queue_needs() -> None:
         "priorityClassName": "high",
         "priority": 5,
     }
+
+
+@pytest.mark.parametrize(
+    ("annotations", "want"),
+    [
+        pytest.param({GATED_BY: "argo"}, "argo", id="one gate"),
+        pytest.param({"kube-queue/gated-by": "argo"}, "argo", id="the old prefix"),
+        pytest.param({KUEUE_GATED_BY: "example.com/flow"}, "example.com/flow", id="Kueue's key"),
+        pytest.param({GATED_BY: " a, b,,a ", KUEUE_GATED_BY: "b,c"}, "a,b,c", id="each once"),
+        pytest.param({GATED_BY: ""}, None, id="an empty value"),
+        pytest.param({GATED_BY: ","}, None, id="no name"),
+        pytest.param({GATED_BY: "x" * 318}, None, id="longer than a name can be"),
+        pytest.param({GATED_BY: ",".join("abcdefghij")}, "a,b,c,d,e,f,g,h", id="more than eight"),
+    ],
+)
+def test_the_gates_of_a_job_are_those_of_its_unit(
+    annotations: dict[str, str], want: str | None
+) -> None:
+    of = job(annotations=annotations)
+    assert made(of).metadata.annotations.get(GATED_BY) == want
+    running = build_unit(of, CONTEXT, name="main", runs=True)
+    assert GATED_BY not in running["metadata"]["annotations"], "a job that runs is not held back"
+
+
+@pytest.mark.parametrize(
+    ("later", "want"),
+    [
+        pytest.param("a,b", {}, id="nothing has changed"),
+        pytest.param("b,a", {}, id="another order"),
+        pytest.param("b", {GATED_BY: "b"}, id="one is open"),
+        pytest.param("", {GATED_BY: None}, id="all are open"),
+        pytest.param("b,c", {GATED_BY: "b"}, id="a later one is none"),
+        pytest.param("c", {GATED_BY: None}, id="only a later one is left"),
+    ],
+)
+def test_gates_only_become_fewer(later: str, want: dict[str, str | None]) -> None:
+    unit = made(job(annotations={GATED_BY: "a,b"}))
+    patch = sync(job(annotations={GATED_BY: later}), unit)
+    assert patch.get("metadata", {}).get("annotations", {}) == want
+
+
+def test_a_gate_that_is_added_to_a_queued_job_does_not_count() -> None:
+    assert sync(job(annotations={GATED_BY: "a"}), made(job())) == {}
 
 
 def test_a_job_cannot_adopt_itself_by_annotation() -> None:

@@ -22,7 +22,7 @@ from shared_api.objects.queue import (
     LabelSelector,
 )
 from shared_api.objects.queue_unit import QueueUnit, RequeueState
-from shared_api.well_known_labels import BLOCK_FOR_TEST, MAX_REFUSAL_CHARS, PODS_REFUSED
+from shared_api.well_known_labels import BLOCK_FOR_TEST, GATED_BY, MAX_REFUSAL_CHARS, PODS_REFUSED
 from tests.properties.engine_kit import build_queue, build_unit, changed, condition, moment
 
 UNIT = build_unit("u", "a")
@@ -87,6 +87,13 @@ def test_the_reason_for_refused_pods_is_passed_on_truncated() -> None:
     assert stable_message(verdict) == "its pods would be refused: " + "x" * MAX_REFUSAL_CHARS
 
 
+def test_the_gates_of_a_unit_are_named() -> None:
+    verdict = judge(build_unit("u", annotations={GATED_BY: "argo,example.com/data"}))
+    assert isinstance(verdict, Refusal)
+    want = "is held back by argo, example.com/data, in its annotation koord-queue/gated-by"
+    assert stable_message(verdict) == want
+
+
 @pytest.mark.parametrize(
     ("unit", "want"),
     [
@@ -96,6 +103,9 @@ def test_the_reason_for_refused_pods_is_passed_on_truncated() -> None:
             build_unit("u", annotations={PODS_REFUSED: "RuntimeClass kata does not exist"}),
             Reason.PODS_REFUSED,
             id="its pods would be refused",
+        ),
+        pytest.param(
+            build_unit("u", annotations={GATED_BY: "argo"}), Reason.GATED_BY, id="behind a gate"
         ),
         pytest.param(
             build_unit("u", annotations={BLOCK_FOR_TEST: "true"}),
