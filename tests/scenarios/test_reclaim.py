@@ -150,3 +150,45 @@ def test_of_many_victims_the_first_are_named(stage: Stage, mode: str) -> None:
     named = "default/b9, default/b8, default/b7, default/b6, default/b5, ... ("
     assert got.startswith("6 units are evicted so that it can start")
     assert named in got
+
+
+@MODES
+def test_borrowers_give_back_what_they_borrow_and_no_more(stage: Stage, mode: str) -> None:
+    """64 units: 16, 24 and 24 are used, 32, 16 and 16 are guaranteed, and all want more.
+
+    Eight of each borrower leave. With one more of either, its owner would be the next that takes
+    back, and so on.
+    """
+    shares = {"a": (32, 64, "Any"), "b": (16, 64, "Any"), "c": (16, 64, "Any")}
+    stage.share(64, shares, mode)
+    for quota, number in (("a", 16), ("b", 24), ("c", 24)):
+        for index in range(number):
+            stage.add(f"{quota}{index:02}", quota=quota)
+            stage.run(f"{quota}{index:02}")
+    for quota in ("b", "c"):
+        for index in range(4):
+            stage.add(f"more-{quota}{index}", quota=quota)
+    assert evicted(stage) == []
+
+    for index in range(16):
+        stage.add(f"owner{index:02}", quota="a")
+    gone: list[str] = []
+    while leaving := evicted(stage):
+        gone += leaving
+        assert len(gone) <= 16, "those who gave back take back in turn"
+        for name in leaving:
+            stage.stop(name)
+        stage.world.settle()
+    assert sorted(name[0] for name in gone) == ["b"] * 8 + ["c"] * 8
+    assert {stage.phase(f"owner{index:02}") for index in range(16)} == {"Dequeued"}
+
+
+@MODES
+def test_a_unit_without_what_is_lacked_is_no_victim(stage: Stage, mode: str) -> None:
+    """`lean` requests no CPU, so its eviction would give none back."""
+    lend(stage, "Any", mode)
+    stage.add("lean", cpu=0, quota="borrower")
+    stage.run("lean")
+    stage.add("owner", cpu=6, quota="lender")
+    assert len(evicted(stage)) == 3
+    assert "lean" not in evicted(stage)
