@@ -382,7 +382,8 @@ class Victim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         uid: Its uid.
         resource_version: The version that the choice was based on.
         priority: Its priority.
-        lost_seconds: How long its pods have run; 0 if they do not all run.
+        lost_seconds: How long its pods have run since their last checkpoint; 0 if they do not
+            all run.
     """
 
     unit: str

@@ -65,6 +65,9 @@ MIN_PARALLELISM: Final = PREFIX + "min-parallelism"
 parallelism does not fit. W: users. R: controllers."""
 KUEUE_MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
 """Kueue's name for it, which is read if ours is not set."""
+CHECKPOINTED_AT: Final = PREFIX + "checkpointed-at"
+"""Annotation on jobs, copied to units: when the job last saved what it has computed (RFC 3339); an
+eviction loses only what came later. W: users and their programs. R: scheduler."""
 GATED_BY: Final = PREFIX + "gated-by"
 """Annotation on jobs and units: comma-separated names of what holds the job back, such as a
 workflow engine, which removes its name when the job may be queued. Only the names that the job has

@@ -34,7 +34,10 @@ class PodSet(Answer, frozen=True):
 
 
 class Victim(Answer, frozen=True):
-    """A unit that would be evicted; `lost_seconds` is how long its pods have run."""
+    """A unit that would be evicted.
+
+    `lost_seconds`: how long its pods have run since its job last saved what it has computed.
+    """
 
     namespace: str = ""
     name: str = ""

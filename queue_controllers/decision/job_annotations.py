@@ -7,6 +7,7 @@ An empty annotation counts as absent. One that cannot be parsed does not count e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -17,10 +18,12 @@ from queue_controllers.jobframework.partial_parallelism import INSTEAD, MIN_KEYS
 from queue_controllers.jobframework.template_updates import why_unreadable
 from shared_api.durations import DurationError, parse_seconds
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.timestamps import read_time
 from shared_api.well_known_labels import (
     ACTIVE,
     BACKOFF_LIMIT,
     BACKOFF_TIMEOUT,
+    CHECKPOINTED_AT,
     DEACTIVATION_MARKS,
     FALSE_TEXTS,
     MAX_EXEC_TIME,
@@ -64,6 +67,11 @@ def is_true_text(text: str) -> bool:
 def read_max_execution_seconds(job: JobFacts) -> int | None:
     """Return how many seconds the annotation lets the job run; None without a positive int32."""
     return _read(job, MAX_EXEC_TIME, _positive_int32, None)
+
+
+def read_checkpoint(job: JobFacts) -> datetime | None:
+    """Return when the job last saved its work, by the annotation; None without a time."""
+    return _read(job, CHECKPOINTED_AT, _time, None)
 
 
 def settings_of_job(job: JobFacts, settings: JobSettings) -> JobSettings:
@@ -180,6 +188,13 @@ def _seconds(text: str) -> float:
         raise ValueError("a duration such as 30s, 5m or 1h30m") from error
 
 
+def _time(text: str) -> datetime:
+    moment = read_time(text)
+    if moment is None:
+        raise ValueError("a time such as 2026-11-30T08:00:00Z")
+    return moment
+
+
 _TEMPLATES_COUNT: Final = "its pod templates count as they are"
 
 _SETTING_HOLDS: Final = "the setting for all jobs holds"
@@ -193,6 +208,7 @@ _ANNOTATIONS: Final[Mapping[str, tuple[Callable[[str], Any], str]]] = {
     POD_CREATION_TIMEOUT: (_seconds, _SETTING_HOLDS),
     BACKOFF_TIMEOUT: (_seconds, _SETTING_HOLDS),
     BACKOFF_LIMIT: (_count, _SETTING_HOLDS),
+    CHECKPOINTED_AT: (_time, "an eviction counts as the loss of the whole run"),
 }
 """Key -> how it is parsed, and what holds if it cannot be."""
 

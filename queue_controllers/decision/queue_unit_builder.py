@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +19,7 @@ from queue_controllers.decision.grants import outgrows_spec
 from queue_controllers.decision.job_annotations import (
     IGNORED_ANNOTATION,
     read_active,
+    read_checkpoint,
     read_max_execution_seconds,
     read_priority,
 )
@@ -35,7 +37,9 @@ from shared_api.pod_requests import pod_requests
 from shared_api.quantity import QuantityError
 from shared_api.queue_unit_phases import Phase, occupies_quota, phase_of
 from shared_api.resource_list import Amounts, add, format_amounts, scale
+from shared_api.timestamps import read_time, rfc3339
 from shared_api.well_known_labels import (
+    CHECKPOINTED_AT,
     COPIED_LABELS,
     DEACTIVATION_MARKS,
     GATED_BY,
@@ -67,6 +71,9 @@ POD_SETS_HASH: Final = PREFIX + "pod-sets-hash"
 
 MAX_NAME_CHARS: Final = 253
 """Limit of an object's name (a DNS subdomain)."""
+
+CHECKPOINT_STEP: Final = timedelta(seconds=60)
+"""A checkpoint that is later than the last one by less is not written to the unit."""
 
 UID_CHARS: Final = 8
 """How much of the uid makes a name unique."""
@@ -188,6 +195,8 @@ def build_sync(
     """
     spec = _sync_of_intent(job, unit, context)
     annotations = _sync_of_refusal(job, unit) if stopped else Changes()
+    if occupies_quota(unit):
+        annotations |= _sync_of_checkpoint(job, unit)
     labels: Changes = {}
     if not read_annotation(unit.metadata.annotations, MANAGED_BY):
         annotations[MANAGED_BY] = CONTROLLERS
@@ -215,6 +224,21 @@ def build_sync(
 def _sync_of_refusal(job: JobFacts, unit: QueueUnit) -> Changes:
     recorded = unit.metadata.annotations.get(PODS_REFUSED, "")
     return {} if recorded == job.pods_refused else {PODS_REFUSED: job.pods_refused or None}
+
+
+def _sync_of_checkpoint(job: JobFacts, unit: QueueUnit) -> Changes:
+    """Return the time of a running job's last checkpoint, if it is news.
+
+    A job may save its work each second; a write for each minute of progress is enough to choose
+    victims by. An annotation that is removed changes nothing of what was saved.
+    """
+    saved = read_checkpoint(job)
+    if saved is None:
+        return {}
+    known = read_time(read_annotation(unit.metadata.annotations, CHECKPOINTED_AT))
+    if known is not None and abs(saved - known) < CHECKPOINT_STEP:
+        return {}
+    return {CHECKPOINTED_AT: rfc3339(saved)}
 
 
 def is_only_demand(body: Mapping[str, Any]) -> bool:

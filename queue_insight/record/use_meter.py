@@ -24,6 +24,7 @@ from queue_insight.record.use_sums import (
     add_quota_use,
     namespace_key,
 )
+from queue_scheduler.cache.unit_state import checkpoint_of
 from queue_scheduler.cache.usage import Charge
 from queue_scheduler.cycles.engine_call import EngineCall
 from queue_scheduler.engine.engine import Engine
@@ -76,6 +77,8 @@ class _Run(msgspec.Struct, gc=False):
     line: _Line
     is_evicted: bool = False
     """What it uses from now on is lost as well: its pods live on for a while."""
+    checkpoint: int = 0
+    """When it last saved its work, in seconds since the epoch: what it used before is not lost."""
 
 
 class UseMeter:
@@ -154,6 +157,7 @@ class UseMeter:
         if call.name == Engine.on_queue_unit.__name__:
             unit = call.args[0]
             self._kinds[unit.metadata.uid] = kind_of(unit)
+            self._save(unit)
         elif call.name == Engine.on_queue_unit_gone.__name__:
             self._kinds.pop(call.args[0].metadata.uid, None)
 
@@ -212,7 +216,8 @@ class UseMeter:
         used = {} if run is None else run.line.used
         is_evicted = run is not None and run.is_evicted
         of_run = _Line(self.second, dict(charge.amounts), used)
-        self._runs[uid] = _Run(key, of_run, is_evicted)
+        checkpoint = 0 if run is None else run.checkpoint
+        self._runs[uid] = _Run(key, of_run, is_evicted, checkpoint)
 
     def _end(self, uid: Uid, run: _Run, *, stays: bool) -> None:
         self._change(run.key, run.line.rates, -1)
@@ -241,6 +246,27 @@ class UseMeter:
         """
         add_amounts(self._row(run.key).lost, run.line.used)
         run.line.used = {}
+
+    def _save(self, unit: QueueUnit) -> None:
+        """Note what a run's new checkpoint has saved: all that it used before.
+
+        A checkpoint is told of within a minute or so. What was used since it was made counts at the
+        present rate.
+        """
+        run = self._runs.get(unit.metadata.uid)
+        if run is None or run.is_evicted:
+            return
+        self._catch_up()
+        moment = checkpoint_of(unit)
+        saved = 0 if moment is None else int(moment.timestamp())
+        if not run.checkpoint < saved <= self.second:
+            return
+        line, run.checkpoint = run.line, saved
+        line.settle(self.second)
+        since = {name: rate * (self.second - saved) for name, rate in line.rates.items()}
+        line.used = {
+            name: min(used, since[name]) for name, used in line.used.items() if since.get(name)
+        }
 
     def _row(self, key: UseKey) -> UseRow:
         row = self._events.get(key)

@@ -51,7 +51,8 @@ class Eviction(msgspec.Struct, frozen=True, kw_only=True):
         quota: Its quota.
         reason: Why: `Preempted` or `Reclaimed` for another unit, `QueueStopped`, `Deactivated`, or
             `NodeGone`.
-        lost_seconds: How long its pods have run; 0 if they do not all run.
+        lost_seconds: How long its pods have run since their last checkpoint; 0 if they do not
+            all run.
         by: The unit that it leaves for; "": none.
     """
 

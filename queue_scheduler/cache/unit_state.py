@@ -7,6 +7,7 @@ on hold and why. The engine keeps one `CachedUnit` per unit.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from enum import Enum
 from typing import Final
 
@@ -33,8 +34,10 @@ from shared_api.queue_unit_phases import (
     Phase,
     is_adopted,
 )
+from shared_api.timestamps import read_time
 from shared_api.well_known_labels import (
     BLOCK_FOR_TEST,
+    CHECKPOINTED_AT,
     GATED_BY,
     MAX_REFUSAL_CHARS,
     PODS_REFUSED,
@@ -202,6 +205,11 @@ def makes_room(unit: QueueUnit) -> bool:
 def is_preemptible(record: CachedUnit) -> bool:
     """Return whether the unit may be evicted so that another can start: no label forbids it."""
     return record.info is not None and not record.info.non_preemptible
+
+
+def checkpoint_of(unit: QueueUnit) -> datetime | None:
+    """Return when the unit's job last saved its work, as it says; None if it does not."""
+    return read_time(read_annotation(unit.metadata.annotations, CHECKPOINTED_AT))
 
 
 def admitted_unit(record: CachedUnit) -> AdmittedUnit:

@@ -116,7 +116,10 @@ class ConsumerView(View):
 
 
 class VictimView(View):
-    """A unit that would be evicted; `lost_seconds` is how long its pods have run."""
+    """A unit that would be evicted.
+
+    `lost_seconds`: how long its pods have run since its job last saved what it has computed.
+    """
 
     namespace: Annotated[str, Owner()] = _of_victim(lambda each: each.unit.partition("/")[0])
     name: str = _of_victim(lambda each: each.unit.partition("/")[2])

@@ -19,7 +19,12 @@ import msgspec
 
 from queue_scheduler.cache.admitted_units import Bucket, bucket_of, in_buckets, runs_whole
 from queue_scheduler.cache.unit_cache import UnitCache
-from queue_scheduler.cache.unit_state import CachedUnit, UnitState, is_preemptible
+from queue_scheduler.cache.unit_state import (
+    CachedUnit,
+    UnitState,
+    checkpoint_of,
+    is_preemptible,
+)
 from queue_scheduler.decision import Refusal, Trait, Victim, reasons_with
 from queue_scheduler.framework.extension_points import Lent, ReclaimTerms
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -359,7 +364,11 @@ class _Look:
         """
         records, runs = self._units.records, bucket[1]
         ordered = [
-            (running_since(records[key].unit) if runs else "", created_at(records[key]), key)
+            (
+                unsaved_since(records[key].unit, self._wall) if runs else "",
+                created_at(records[key]),
+                key,
+            )
             for key in keys
         ]
         ordered.sort(reverse=True)
@@ -457,6 +466,17 @@ def running_since(unit: QueueUnit) -> str:
     if ready is None or ready.status != "True":
         return status.last_allocate_time or ""
     return ready.last_transition_time or ""
+
+
+def unsaved_since(unit: QueueUnit, wall: datetime) -> str:
+    """Return since when what the unit computes would be lost by an eviction.
+
+    That is its last checkpoint, or the start of its pods if it has none. A checkpoint in the
+    future, or from before the start, says nothing.
+    """
+    since = running_since(unit)
+    saved = checkpoint_of(unit)
+    return since if saved is None or saved > wall else max(since, rfc3339(saved))
 
 
 def _seconds_since(text: str, wall: datetime) -> int:

@@ -49,7 +49,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         uid: Its uid.
         priority: A lower one goes first.
         runs: Whether all its pods run.
-        since: Since when its pods run, as in the object; "" if unknown, or they do not run.
+        since: Since when its pods run, or have saved nothing; "" if unknown, or they do not run.
         kind: Equal for units with equal charges in one quota.
     """
 

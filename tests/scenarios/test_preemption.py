@@ -6,11 +6,15 @@ stopped, and then it is Enqueued without admissions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 
 from shared_api.testing.object_builders import pod_body
+from shared_api.timestamps import rfc3339
+from shared_api.well_known_labels import CHECKPOINTED_AT
 from tests.queue_scheduler.scheduler_world import running_world
 from tests.scenarios.preemption_kit import BOTH, PREEMPTS, PREEMPTS_RUNNING, WAITS, Stage
 
@@ -237,3 +241,32 @@ def test_events_on_victim_and_preemptor_name_units_and_amounts(stage: Stage) -> 
         "1 unit is evicted so that it can start, which it does when they have stopped: "
         "default/victim ("
     )
+
+
+@pytest.mark.parametrize(
+    ("saved", "want"),
+    [
+        pytest.param(None, "late", id="none: the shortest run"),
+        pytest.param(290.0, "early", id="what runs since then is shorter"),
+        pytest.param(100.0, "late", id="what runs since then is longer"),
+        pytest.param(-60.0, "late", id="from before its start"),
+        pytest.param(900.0, "late", id="in the future"),
+    ],
+)
+def test_an_eviction_loses_what_was_not_saved(stage: Stage, saved: float | None, want: str) -> None:
+    """`early` runs since 0, `late` since 200, and at 300 one of them has to leave."""
+    stage.open(2, annotations={PREEMPTS: "true", PREEMPTS_RUNNING: "true"})
+    begin = stage.world.clock.now()
+    marks = {} if saved is None else {CHECKPOINTED_AT: rfc3339(begin + timedelta(seconds=saved))}
+    stage.add("early", 1, metadata={"annotations": marks})
+    stage.run("early")
+    stage.world.settle(200.0)
+    stage.add("late", 1)
+    stage.run("late")
+    stage.world.settle(100.0)
+    stage.add("urgent", 9)
+    assert [name for name in ("early", "late") if stage.evicted(name)[0] == "True"] == [want]
+    found = re.search(r"\((\d+) s of run time are lost\)", stage.world.note("urgent", "Preempting"))
+    assert found is not None
+    least = {"late": 100, "early": 10}[want]
+    assert int(found[1]) in range(least, least + 5), "the world settles in some seconds"

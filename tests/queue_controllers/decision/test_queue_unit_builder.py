@@ -22,8 +22,9 @@ from queue_controllers.jobframework.generic_job import (
 )
 from queue_controllers.jobframework.pod_set_names import pod_set_name
 from shared_api.objects.meta import Timestamp, Uid
-from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
 from shared_api.well_known_labels import (
+    CHECKPOINTED_AT,
     GATED_BY,
     KUEUE_GATED_BY,
     RELEASED_AT,
@@ -124,6 +125,29 @@ def test_gates_only_become_fewer(later: str, want: dict[str, str | None]) -> Non
 
 def test_a_gate_that_is_added_to_a_queued_job_does_not_count() -> None:
     assert sync(job(annotations={GATED_BY: "a"}), made(job())) == {}
+
+
+@pytest.mark.parametrize(
+    ("known", "told", "want"),
+    [
+        pytest.param("", "2026-11-01T12:00:00Z", "2026-11-01T12:00:00Z", id="the first"),
+        pytest.param("", "2026-11-01T13:00:00+01:00", "2026-11-01T12:00:00Z", id="of a time zone"),
+        pytest.param("2026-11-01T12:00:00Z", "2026-11-01T12:00:59Z", None, id="within a minute"),
+        pytest.param(
+            "2026-11-01T12:00:00Z", "2026-11-01T12:01:00Z", "2026-11-01T12:01:00Z", id="a later one"
+        ),
+        pytest.param("2026-11-01T12:00:00Z", "", None, id="what was saved stays so"),
+        pytest.param("", "yesterday", None, id="no time"),
+    ],
+)
+def test_a_running_unit_follows_the_checkpoints_of_its_job(
+    known: str, told: str, want: str | None
+) -> None:
+    of = job(annotations={CHECKPOINTED_AT: told} if told else {})
+    unit = made(job(annotations={CHECKPOINTED_AT: known} if known else {}))
+    running = msgspec.structs.replace(unit, status=QueueUnitStatus(phase="Running"))
+    patch = sync(of, running, waiting=False)
+    assert patch == ({"metadata": {"annotations": {CHECKPOINTED_AT: want}}} if want else {})
 
 
 def test_a_job_cannot_adopt_itself_by_annotation() -> None:

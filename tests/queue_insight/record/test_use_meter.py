@@ -27,6 +27,8 @@ from shared_api.testing.object_builders import (
     to_struct,
     with_status,
 )
+from shared_api.timestamps import rfc3339
+from shared_api.well_known_labels import CHECKPOINTED_AT
 
 BEGIN = 1_800_000_000 // HOUR * HOUR
 
@@ -61,10 +63,13 @@ class Metered:
         self, name: str, phase: str = "Running", user: str = "ann", kind: str = "Job", **more: Any
     ) -> None:
         """Bring a unit of 2 cores, admitted unless its phase says otherwise."""
+        checkpoint = more.pop("checkpoint", None)
+        marks = {CHECKPOINTED_AT: rfc3339(wall_of(checkpoint))} if checkpoint else {}
         labels = {"koord-queue/user": user} if user else {}
         job = {"apiVersion": "batch/v1", "kind": kind, "name": name, "uid": name}
         self.version += 1
         meta = {"uid": name, "resourceVersion": str(self.version), "labels": labels}
+        meta["annotations"] = marks
         body = queue_unit_body(
             name, quota="team", requests={"cpu": 2}, metadata=meta, consumerRef=job, **more
         )
@@ -110,6 +115,38 @@ def test_nothing_is_counted_without_accounts() -> None:
     assert world.take() == []
     assert not world.meter.is_on
     assert world.engine.usage.watch is None
+
+
+@pytest.mark.parametrize(
+    ("saved", "want"),
+    [
+        pytest.param(60, 40, id="what it has used since then"),
+        pytest.param(-60, 100, id="from before its start"),
+        pytest.param(100, 100, id="in the future when it was told"),
+    ],
+)
+def test_what_a_run_has_saved_is_not_lost(saved: int, want: int) -> None:
+    world = Metered()
+    world.put("u")
+    world.pass_seconds(80)
+    world.put("u", checkpoint=BEGIN + saved)
+    world.pass_seconds(20)
+    world.put("u", phase="Backoff")
+    world.meter.on_end(Uid("u"), is_evicted=True)
+    assert world.rows()["ann"].lost == {"cpu": want * 2000}
+
+
+def test_of_two_checkpoints_the_last_counts() -> None:
+    world = Metered()
+    world.put("u")
+    for _ in range(2):
+        world.pass_seconds(50)
+        world.put("u", checkpoint=world.now)
+    world.put("u", checkpoint=BEGIN + 50)
+    world.pass_seconds(7)
+    world.put("u", phase="Backoff")
+    world.meter.on_end(Uid("u"), is_evicted=True)
+    assert world.rows()["ann"].lost == {"cpu": 7 * 2000}
 
 
 def test_what_an_evicted_run_has_used_is_lost_and_that_of_others_is_not() -> None:
