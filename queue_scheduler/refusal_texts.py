@@ -200,7 +200,7 @@ NAMES_UNIT: Final = _BEHIND | {Reason.ROOM_FOR_PREEMPTOR}
 def full_message(refusal: Refusal) -> str:
     """Return why a unit is pending, with the present numbers."""
     text = stable_message(refusal)
-    if refusal.reason is Reason.BEHIND_ACCOUNT:
+    if refusal.reason is Reason.BEHIND_ACCOUNT and refusal.detail:
         return f"{text}: {refusal.detail} ({refusal.other} is first)"
     if refusal.reason in _BEHIND:
         return f"{text}: {refusal.other}"

@@ -50,10 +50,13 @@ class OfUnit(NamedTuple):
     Attributes:
         hidden: What a name is replaced by; names in a list are left out.
         counted: The field that counts what is left out of a list; "": none does.
+        is_other: Returns of a view whether its field names something else, which is shown although
+            it may have a slash; None: it never does.
     """
 
     hidden: str = ""
     counted: str = ""
+    is_other: Callable[[Any], bool] | None = None
 
 
 class Sentence(NamedTuple):
@@ -195,8 +198,9 @@ class _Reader(NamedTuple):
                 return {name: value + sum(getattr(each, amount) for each in hidden)}
             case _, None | "" | []:
                 return {}
-            case OfUnit(instead), str() as unit:
-                return {} if self.sees(unit) else {name: instead}
+            case OfUnit(hidden=instead, is_other=is_other), str() as unit:
+                is_shown = (is_other is not None and is_other(view)) or self.sees(unit)
+                return {} if is_shown else {name: instead}
             case _, View() as below:
                 return {name: self.show(below) if self.keeps(below) else None}
             case _, list() as rows:

@@ -85,6 +85,11 @@ def _message_of(view: RefusalView) -> str:
     return full_message(refusal)
 
 
+def _is_about_user(view: RefusalView) -> bool:
+    """Return whether `other` is a user or group; a user of an identity provider has slashes."""
+    return view.reason == Reason.USER_LIMIT
+
+
 class RefusalView(View):
     """Why a unit waits: the reason, the numbers, and both in words.
 
@@ -103,7 +108,9 @@ class RefusalView(View):
     used: str = _of_refusal(lambda each: each.amounts.used, default="")
     requested: str = _of_refusal(lambda each: each.amounts.requested, default="")
     missing: str = _of_refusal(lambda each: each.amounts.missing, default="")
-    other: Annotated[str, OfUnit()] = _of_refusal(lambda each: each.refusal.other, default="")
+    other: Annotated[str, OfUnit(is_other=_is_about_user)] = _of_refusal(
+        lambda each: each.refusal.other, default=""
+    )
     as_of: str = _of_refusal(lambda each: _moment(each.at) if each.at else "", default="")
 
 

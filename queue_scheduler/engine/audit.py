@@ -308,7 +308,7 @@ def list_in_ledgers(engine: Engine, nth: int) -> list[Uid] | None:
 
 def list_units(engine: Engine) -> list[str]:
     """Return the keys of the units that the engine knows."""
-    return list(engine.units.records)
+    return [record.key for record in engine.units]
 
 
 def list_pods(engine: Engine) -> list[str]:
@@ -367,7 +367,7 @@ def _count_again(engine: Engine, difference: Difference, caches: Caches) -> Iter
 def _charge_again(engine: Engine, difference: Difference) -> Iterator[EngineFact]:
     uid = difference.uid
     # No index has units by uid; this is done for a charge that was left over, which is rare.
-    if all(record.uid != uid for record in engine.units.records.values()):
+    if all(record.uid != uid for record in engine.units):
         yield Engine.charge_anew, (uid,)
 
 

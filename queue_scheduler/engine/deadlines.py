@@ -311,7 +311,7 @@ def what_is_due(engine: Engine, key: str, timeouts: Timeouts, now: datetime) -> 
 
 def unit_timers(engine: Engine, timeouts: Timeouts, now: datetime) -> Iterator[DueAt]:
     """Yield the timers of all units, in no particular order."""
-    for record in engine.units.records.values():
+    for record in engine.units:
         due = unit_due_at(engine, record, timeouts, now)
         if due is not None:
             yield due

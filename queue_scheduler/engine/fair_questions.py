@@ -27,7 +27,9 @@ def find_account_ahead(
     first = next(queue.pending.in_order(), None)
     if use is None or first is None or unit_key(first) == info.key:
         return None
-    ahead = engine.units.records[unit_key(first)].info
+    record = engine.record(unit_key(first))
+    assert record is not None, f"{unit_key(first)} is pending, and unknown"
+    ahead = record.info
     assert ahead is not None, f"{unit_key(first)} is pending without a demand"
     (own_priority, own), (priority, other) = info.order_key[0], ahead.order_key[0]
     if own_priority != priority or own == other:

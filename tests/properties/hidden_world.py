@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, cast
 import anyio
 import httpx
 from fastapi import FastAPI
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -69,13 +70,16 @@ from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.decision import Moment, Rest
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.tenants.ledger import Ledger
+from queue_scheduler.tenants.periods import find_calendars
 from shared_api.authorization.authorizer import Authorizer
 from shared_api.authorization.caller import Caller
 from shared_api.authorization.reviews import ReviewResult
 from shared_api.authorization.rights import ResourceRight, ReviewedRight, Right
 from shared_api.debug_api.access import ReviewedAccess
 from shared_api.fake_api_server.server import FakeApiServer
+from shared_api.objects.queue import FairShare, Queue
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.quota_policy import Budget, UserLimit
 from shared_api.process import http_exchange
 from shared_api.testing.object_builders import (
     elastic_quota,
@@ -89,12 +93,14 @@ from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.well_known_labels import (
     BACKFILL,
     ENABLE_PREEMPTION,
+    GROUP,
     MAX_DEPTH,
     PREEMPT_RUNNING,
     QUOTA_NAME,
     USER,
     WAIT_FOR_PODS_RUNNING,
 )
+from tests.properties.engine_kit import build_policy
 from tests.queue_insight.forecast.forecast_kit import renew
 from tests.queue_insight.insight_kit import new_engine
 
@@ -104,6 +110,8 @@ MINE: Final = "mine"
 """The one namespace that the visitor may read."""
 QUEUES: Final = ("lab", "team")
 """Queues, and their quotas, which all namespaces share."""
+RULES: Final = "rules"
+"""The QuotaPolicy, where there is one."""
 VISITOR, READER_OF_ALL = "ann", "root"
 LOCAL: Final = "http://localhost"
 AT: Final = "2026-11-01T10:00:00Z"
@@ -120,18 +128,22 @@ class HiddenWorld:
         shared: The engine.
         words: What only objects have that the visitor may not read.
         mine: Names of the visitor's units.
+        has_rules: Users and groups are limited, quotas have budgets, and queues are fair.
         log: What was decided, in order.
         ended: Jobs that have ended.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, has_rules: bool = False) -> None:
         self._rng = random.Random(seed)
+        # Of its own: without limits a seed is the story that it was before there were any.
+        self._rules_rng = random.Random(f"{seed} limits")
         self.clock = VirtualClock()
         engine = new_engine()
         engine.usage.ledger = Ledger()
         self.shared = SharedEngine(engine, lambda _: None)
         self.words: set[str] = set()
         self.mine: list[str] = []
+        self.has_rules = has_rules
         self.log: list[LogEntry] = []
         self.ended = EndedJobs(0.0)
         self._version = count(1)
@@ -139,13 +151,16 @@ class HiddenWorld:
 
     def _fill(self) -> None:
         rng, apply = self._rng, self.shared.apply
+        if self.has_rules:
+            self._state_rules()
         for name in QUEUES:
             switches = {each: "true" for each in OPTIONS if rng.random() < 0.6}
             if rng.random() < 0.2:
                 switches[MAX_DEPTH] = "2"
             apply(Engine.on_quota, elastic_quota(name, max={"cpu": 8}))
             policy = rng.choice(("Priority", "Priority", "Block", "FIFO"))
-            apply(Engine.on_queue, queue(name, policy=policy, metadata={"annotations": switches}))
+            stated = queue(name, policy=policy, metadata={"annotations": switches})
+            apply(Engine.on_queue, self._with_fairness(stated) if self.has_rules else stated)
         others = [self._word() for _ in range(rng.choice((1, 2, 4)))]
         for _ in range(rng.randint(4, 14)):
             self._put(MINE if rng.random() < 0.4 else rng.choice(others))
@@ -158,6 +173,41 @@ class HiddenWorld:
         self._decide()
         for namespace in (MINE, *others):
             self._end(namespace)
+
+    def _state_rules(self) -> None:
+        """Limit users and groups, and give the quotas budgets."""
+        rng, second = self._rules_rng, int(self.clock.now().timestamp())
+        limits = [
+            UserLimit(users=("me", self._rule_word()), max={"cpu": 5}, running=2),
+            UserLimit(groups=("crew", self._rule_word()), max={"cpu": 7}),
+            UserLimit(users=("*",), max={"cpu": 6}, running=3, pending=2),
+            UserLimit(groups=("*",), max={"cpu": 12}),
+        ]
+        chosen = [each for each in limits if rng.random() < 0.6]
+        budgets = (
+            Budget(resource="cpu", hours=rng.choice((1, 100, 400)), period="Month"),
+            Budget(amount=9000, price={"cpu": 1}, period="Week", undeclared="Refuse"),
+        )[: rng.randint(0, 2)]
+        apply = self.shared.apply
+        apply(Engine.on_time, self.clock.now())
+        apply(Engine.on_calendars, find_calendars(budgets, second))
+        policy = build_policy(RULES, QUEUES, *chosen)
+        policy = replace(policy, spec=replace(policy.spec, budgets=budgets))
+        apply(Engine.on_quota_policy, policy)
+
+    def _with_fairness(self, stated: Queue) -> Queue:
+        rng = self._rules_rng
+        if rng.random() < 0.4:
+            return stated
+        levels = rng.choice(((), ("group", "user"), ("namespace",)))
+        share = FairShare(levels=levels, priority=rng.choice(("", "First")))
+        return replace(stated, spec=replace(stated.spec, queue_policy="Fair", fair_share=share))
+
+    def _rule_word(self) -> str:
+        """Return the name of a user or group of others."""
+        word = f"w{self._rules_rng.getrandbits(40):010x}"
+        self.words.add(word)
+        return word
 
     def _end(self, namespace: str) -> None:
         """Let a job have ended, whose unit is gone."""
@@ -197,6 +247,12 @@ class HiddenWorld:
             return text if is_mine else self._word()
 
         cpu = cpu or rng.choice((1, 2, 3, 3, 5, 6, 9))
+        user, groups = said("me"), {}
+        if self.has_rules:
+            # A user may have units in namespaces of others, too.
+            is_me = is_mine or self._rules_rng.random() < 0.2
+            user = "me" if is_me else user
+            groups = {GROUP: "crew" if is_me else self._rule_word()}
         quota = queue or rng.choice((*QUEUES * 3, said("no-such-quota")))
         body = queue_unit_body(
             name,
@@ -206,7 +262,7 @@ class HiddenWorld:
                 "uid": said(f"uid-{version}"),
                 "resourceVersion": str(version),
                 "creationTimestamp": f"2026-11-01T09:00:{version:02}Z",
-                "labels": {USER: said("me"), QUOTA_NAME: quota},
+                "labels": {USER: user, QUOTA_NAME: quota, **groups},
                 "annotations": {"note": said("mine")},
             },
             podSet=[pod_set(said("main"), requests={"cpu": cpu})],
@@ -234,6 +290,8 @@ class HiddenWorld:
         clock, log = self.clock, DecisionLog()
         for name in QUEUES:
             for number in range(60):
+                if self.has_rules:
+                    self.shared.apply(Engine.on_time, clock.now())
                 answer = self.shared.decide_next(name, clock.monotonic(), clock.now())
                 if isinstance(answer, Rest):
                     break

@@ -23,6 +23,7 @@ from tests.properties.hidden_world import (
     MINE,
     QUEUES,
     READER_OF_ALL,
+    RULES,
     VISITOR,
     AppClient,
     Doors,
@@ -45,6 +46,7 @@ QUERIES: Final[dict[str, tuple[str, ...]]] = {
     "/debug/queueunits/{namespace}/{name}/explain": ("", "changes=true", f"at={AT}"),
     "/page/queues/{name}": ("", "sort=-name", "filter=w"),
     "/page/over-time": ("", *(f"{kind}={name}" for kind in ("queue", "quota") for name in QUEUES)),
+    "/debug/user-limits": ("", f"quota={QUEUES[0]}", "offset=1"),
     "/debug/report": ("by=user", "by=namespace,quota,user", "by=quota"),
     "/page/report": ("", "by=namespace", "by=quota&range=1d"),
     "/page/report.csv": ("", "by=namespace", "by=quota"),
@@ -76,6 +78,9 @@ def what_if_questions() -> Iterator[Json]:
         unit = {**label, "spec": {"priority": 10, "request": {"cpu": 3}}}
         new = {"kind": "QueueUnit", "namespace": MINE, "name": "new", "patch": unit}
         yield {"edits": [edit, new]}
+        limits = {"userLimits": [{"users": ["*"], "running": 9}], "budgets": []}
+        rules = {"kind": "QuotaPolicy", "name": RULES, "patch": {"spec": limits}}
+        yield {"edits": [rules]}
         if name == QUEUES[0]:
             yield {"edits": [edit], "horizonSeconds": 600}
 
@@ -146,13 +151,13 @@ def names_of_others(world: HiddenWorld, text: str) -> list[str]:
 @settings(
     max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
-@example(seed=9)
-@example(seed=16)
-@example(seed=19)
-@example(seed=44)
-@given(seed=st.integers(0, 2**32 - 1))
-def test_no_answer_names_what_only_others_have(seed: int) -> None:
-    world = HiddenWorld(seed)
+@example(seed=9, has_rules=False)
+@example(seed=16, has_rules=True)
+@example(seed=19, has_rules=False)
+@example(seed=44, has_rules=True)
+@given(seed=st.integers(0, 2**32 - 1), has_rules=st.booleans())
+def test_no_answer_names_what_only_others_have(seed: int, *, has_rules: bool) -> None:
+    world = HiddenWorld(seed, has_rules=has_rules)
     for question, text in answers(world, open_doors(world), VISITOR):
         assert names_of_others(world, text) == [], (question, text)
 
@@ -168,12 +173,14 @@ NAMING: Final = {
     "/debug/queueunits/{namespace}/{name}/explain",
     "/debug/report",
     "/debug/try",
+    "/debug/user-limits",
     "/debug/what-if",
     "/page/jobs",
     "/page/jobs.csv",
     "/page/overview",
     "/page/queues/{name}",
     "/page/queues/{name}.csv",
+    "/page/quotas/{name}",
     "/page/report",
     "/page/report.csv",
     "/page/units/{namespace}/{name}",
@@ -193,7 +200,7 @@ def test_a_reader_of_all_is_told_of_others_by_every_route_that_names_units() -> 
     """Else the test above would find nothing."""
     named: set[str] = set()
     for seed in (9, 16, 19, 44):
-        world = HiddenWorld(seed)
+        world = HiddenWorld(seed, has_rules=seed % 4 == 0)
         for question, text in answers(world, open_doors(world), READER_OF_ALL):
             if names_of_others(world, text):
                 named.add(question.route)

@@ -82,6 +82,34 @@ def test_a_refusal_has_its_numbers_and_its_message(api: StateAnswers) -> None:
     assert (unit.demand, unit.charged) == ({"cpu": "2"}, {})
 
 
+@pytest.mark.parametrize(
+    ("reason", "other", "want"),
+    [
+        pytest.param(Reason.USER_LIMIT, "user idp/ann", "user idp/ann", id="a user"),
+        pytest.param(Reason.BEHIND_ACCOUNT, "red/first", "", id="a unit of others"),
+    ],
+)
+def test_a_user_whose_name_has_slashes_is_no_unit(reason: Reason, other: str, want: str) -> None:
+    view = views.view_refusal(Refusal(reason=reason, quota="team", resource="cpu", other=other))
+    asked: list[str] = []
+
+    def may_read(namespace: str) -> bool:
+        asked.append(namespace)
+        return False
+
+    shown = hide(view, may_read)
+    assert (shown.other, other in shown.message) == (want, bool(want))
+    assert asked == ([] if want else ["red"])
+
+
+def test_of_a_hidden_unit_ahead_the_sentence_ends_with_whose_it_is() -> None:
+    refusal = Refusal(reason=Reason.BEHIND_ACCOUNT, other="red/first", detail="used 2 times")
+    view = views.view_refusal(refusal)
+    assert view.message.endswith(": used 2 times (red/first is first)")
+    hidden = hide(view, lambda _: False).message
+    assert hidden.endswith(f"who have used less of its queue: {OF_OTHERS}")
+
+
 def test_a_unit_without_a_quota_shows_its_request(kit: ShellKit, api: StateAnswers) -> None:
     kit.add_unit("lost", quota="gone", cpu=2)
     unit = api.queue_unit("default", "lost")
@@ -408,7 +436,7 @@ def test_a_queue_shows_the_quotas_of_its_units(kit: ShellKit, api: StateAnswers)
     assert api.queue("mixed").queue.quotas == ["*", "other", "team"]
 
 
-def test_a_booked_unit_keeps_the_quota_in_its_queue(kit: ShellKit, api: StateAnswers) -> None:
+def test_an_admitted_unit_keeps_the_quota_in_its_queue(kit: ShellKit, api: StateAnswers) -> None:
     kit.add_queue("mixed", metadata={"annotations": {"koord-queue/available-quota": "team"}})
     kit.add_unit("a", queue="mixed")
     kit.dequeue("mixed")
@@ -476,7 +504,7 @@ def test_the_last_refusal_is_of_a_unit_on_hold_if_none_in_the_queue_has_one(
     assert reasons() == {"ExceedsQuota"}
 
 
-def test_a_booked_unit_that_its_queue_does_not_take_is_not_held(
+def test_an_admitted_unit_that_its_queue_does_not_take_is_not_held(
     kit: ShellKit, api: StateAnswers
 ) -> None:
     kit.add_queue("mixed")
