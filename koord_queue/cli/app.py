@@ -64,7 +64,7 @@ SECTIONS: Final[dict[str, dict[str, Entry]]] = {
         "drain": Entry("acts", "drain", "stop queues, and evict what has started"),
         "resume": Entry("acts", "resume", "let queues start jobs again"),
     },
-    "Mend": {
+    "Set up and check": {
         "import": Entry("import_", "import_", "take over quotas, queues and jobs of another queue"),
         "check": Entry("check", "check", "find problems of an installation, and their fixes"),
         "version": Entry("version", "version", "show the versions here and in the cluster"),

@@ -29,7 +29,6 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.queue_unit_info import QueueUnitInfo
 from queue_scheduler.queueing.queue_questions import class_heads
 from queue_scheduler.quota.resource_quota_spec import PODS
-from queue_scheduler.quota_plugin import quota_plugins
 from shared_api.queue_unit_phases import Phase
 from shared_api.well_known_labels import JOB_COUNTS
 
@@ -282,7 +281,7 @@ def _holds_what_is_short(
         if charge is None or not short:
             return False
         if charge.quota not in chains:
-            chains[charge.quota] = _chain_of(engine, charge.quota)
+            chains[charge.quota] = engine.plugins.chain(charge.quota)
         chain = chains[charge.quota]
         return enough(
             quota in chain and (key in _COUNTED or bool(charge.amounts.get(key)))
@@ -290,11 +289,3 @@ def _holds_what_is_short(
         )
 
     return holds
-
-
-def _chain_of(engine: Engine, quota: str) -> tuple[str, ...]:
-    """Return a quota and its ancestors."""
-    for plugin in quota_plugins(engine.plugins):
-        if chain := plugin.quotas.chain(quota):
-            return chain
-    return (quota,)
