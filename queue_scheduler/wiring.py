@@ -39,7 +39,6 @@ from queue_scheduler.cycles.undecided_units import UndecidedUnits
 from queue_scheduler.decision import Dequeue, Preempt
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.settings import EngineSettings
-from queue_scheduler.queue_objects.queue_drain import QueueDrain
 from queue_scheduler.queue_objects.queue_reconciler import QueueReconciler, QueuesAndQuotas
 from queue_scheduler.queue_objects.queue_status import QueueStatuses
 from queue_scheduler.queue_objects.quota_policy_status import QuotaPolicyStatuses
@@ -58,6 +57,7 @@ from queue_scheduler.setup.quota_policy_watch import QuotaPolicyWatch
 from queue_scheduler.setup.quota_sources import QuotaSources
 from queue_scheduler.setup.threads import Threads
 from queue_scheduler.unit_controllers.admission_checks import AdmissionCheckCycle
+from queue_scheduler.unit_controllers.queue_drain import QueueDrain
 from queue_scheduler.unit_controllers.self_audit import SelfAudit, Stores
 from queue_scheduler.unit_controllers.setup import (
     UnitControllers,

@@ -434,7 +434,7 @@ class UnitCache:
         self.fact_waits.validate({key: each.waits_for for key, each in self.records.items()})
         lengths = Counter({queue.name: queue.pending.length for queue in self.queues})
         assert counts[UnitState.WAITING] == lengths, "pending units differ"
-        assert not counts[UnitState.DETACHED], "units were pulled out and forgotten"
+        assert not counts[UnitState.DETACHED], "detached units were forgotten"
         self.held.validate(self.records.values())
         self.admitted.validate(self.records.values())
         for queue in self.queues:

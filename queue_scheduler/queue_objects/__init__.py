@@ -4,7 +4,6 @@
   ``tree_queues``: the same for the nodes of an ElasticQuotaTree.
 - ``queue_status``: counts and the first positions, written into the status of queues;
   ``quota_policy_status``: what is in force, into that of policies; ``status_writer``: when.
-- ``queue_drain``: evicts what runs of a queue whose stop policy is HoldAndDrain.
 
 Not here: what a queue does with its units (``queue_scheduler.queueing``).
 

@@ -8,7 +8,7 @@ from queue_scheduler.cache.admission_check_rules import Shortfall
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.cycles.preemption_cycle import PreemptionCycle
 from queue_scheduler.decision import Notice, Preempt, Reason, Refusal, Victim
-from queue_scheduler.queue_objects.queue_drain import QueueDrain
+from queue_scheduler.unit_controllers.queue_drain import QueueDrain
 from shared_api.objects.meta import Uid
 from shared_api.well_known_labels import STOP_POLICY
 from tests.object_states import condition_of

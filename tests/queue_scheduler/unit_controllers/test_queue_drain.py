@@ -8,8 +8,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.queue_objects import queue_drain
-from queue_scheduler.queue_objects.queue_drain import POLL_SECONDS, RETRIES, QueueDrain
+from queue_scheduler.unit_controllers import queue_drain
+from queue_scheduler.unit_controllers.queue_drain import POLL_SECONDS, RETRIES, QueueDrain
 from queue_scheduler.unit_controllers.unit_reconciler import FULL_REST_SECONDS, MAX_IN_FLIGHT
 from shared_api.client.errors import Conflict, Forbidden, Invalid
 from shared_api.client.writes import Dropped
