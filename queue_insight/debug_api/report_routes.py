@@ -501,8 +501,12 @@ def _find_part(ledger: Ledger, asked: _Asked) -> tuple[int | None, int, _Part]:
     part = known.get((start, end))
     if part is None:
         times = sorted({at for at in (this, last) if at is not None})
-        said = " or ".join(rfc3339(datetime.fromtimestamp(at, UTC)) for at in times)
-        may_be = f"`from` and `to` may be {said}, or left out" if said else "ask without times"
+        times_known = " or ".join(rfc3339(datetime.fromtimestamp(at, UTC)) for at in times)
+        may_be = (
+            f"`from` and `to` may be {times_known}, or left out"
+            if times_known
+            else "ask without times"
+        )
         msg = f"what was used between these times is not kept; {may_be}: {NO_RECORD}"
         raise QuestionError(Code.INVALID_ARGUMENT, msg)
     return start, end, part

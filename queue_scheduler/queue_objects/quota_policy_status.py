@@ -43,7 +43,7 @@ CONFLICT: Final = "Conflict"
 FIGURES_SECONDS: Final = 600
 """Between two writes of what is left of budgets, if nothing else changes."""
 
-MAX_TOLD: Final = 8
+MAX_LISTED: Final = 8
 """Quotas that the condition names; the list of quotas has all."""
 
 
@@ -174,13 +174,13 @@ def _are_alike(now: BudgetFigures, shown: BudgetFigures) -> bool:
 
 
 def _judge(stated: StatedPolicy, quotas: tuple[QuotaInForce, ...]) -> tuple[str, str]:
-    """Return reason and message of the condition: the worst counts, and all are told."""
+    """Return reason and message of the condition: the worst counts, and the text has all."""
     problem = stated.problem
     reasons = {each.reason for each in quotas}
     texts = [f"quota {each.name}: {each.message}" for each in quotas if each.message]
-    more = [f"and {len(texts) - MAX_TOLD} more"] if len(texts) > MAX_TOLD else []
-    told = [*([problem] if problem else ()), *texts[:MAX_TOLD], *more]
-    message = "; ".join(told)[:MESSAGE_LENGTH]
+    more = [f"and {len(texts) - MAX_LISTED} more"] if len(texts) > MAX_LISTED else []
+    listed = [*([problem] if problem else ()), *texts[:MAX_LISTED], *more]
+    message = "; ".join(listed)[:MESSAGE_LENGTH]
     if problem:
         return stated.problem_reason, message
     for reason in (CONFLICT, QUOTA_MISSING):

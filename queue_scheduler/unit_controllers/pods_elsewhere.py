@@ -25,6 +25,7 @@ from queue_scheduler.unit_controllers.unit_reconciler import (
     SendStatus,
     UnitAccess,
     UnitReconciler,
+    UnitSweep,
 )
 from shared_api.client.resource_types import QUEUE_UNITS
 from shared_api.objects.meta import Condition, find_condition, is_condition_true
@@ -55,29 +56,23 @@ class PodsElsewhere:
 
     def __init__(self, access: UnitAccess, clock: Clock) -> None:
         self._shared = access.shared
-        self._may_write = access.may_write
         self._report = access.report
         self._clock = clock
-        self._sweep_at = 0.0
         self._reconciler = UnitReconciler(access, self._reconcile, _find_units)
+        self._sweep = UnitSweep(access, clock, self._reconciler, SWEEP_SECONDS, self._add_moved)
 
     def on_queue_unit(self, old: QueueUnit | None, new: QueueUnit | None) -> None:
         """Reconcile a unit whose condition may be over; the engine must have it already."""
         if new is not None and is_condition_true(new.status.conditions, PODS_ELSEWHERE):
             self._reconciler.add(new.metadata.key)
 
-    def step(self) -> float | None:
+    def step(self) -> float:
         """Reconcile one unit; return after how many seconds to be called again."""
-        if not self._may_write():
-            return SWEEP_SECONDS
-        now = self._clock.monotonic()
-        if now >= self._sweep_at:
-            self._sweep_at = now + SWEEP_SECONDS
-            for key in self._shared.ask(lambda engine: engine.pods.take_moved()):
-                self._reconciler.add(key)
-        rest = self._reconciler.step()
-        sweep = self._sweep_at - now
-        return sweep if rest is None else min(rest, sweep)
+        return self._sweep.step()
+
+    def _add_moved(self) -> None:
+        for key in self._shared.ask(lambda engine: engine.pods.take_moved()):
+            self._reconciler.add(key)
 
     def _reconcile(self, key: str) -> Result:
         record, quotas = self._shared.ask(_read_quotas, key)

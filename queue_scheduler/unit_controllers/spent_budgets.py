@@ -24,6 +24,7 @@ from queue_scheduler.unit_controllers.unit_reconciler import (
     SendStatus,
     UnitAccess,
     UnitReconciler,
+    UnitSweep,
 )
 from queue_scheduler.unit_writes.eviction_patches import build_request
 from shared_api.client.resource_types import QUOTA_POLICIES
@@ -45,37 +46,28 @@ class SpentBudgets:
 
     def __init__(self, access: UnitAccess, clock: Clock) -> None:
         self._shared = access.shared
-        self._may_write = access.may_write
         self._report = access.report
         self._clock = clock
-        self._sweep_at = 0.0
-        # Budgets that were told, each with the text; a process that begins tells them again.
-        self._told: dict[BudgetKey, str] = {}
+        # Budgets with an event, each with its text; a process that begins reports them again.
+        self._reported: dict[BudgetKey, str] = {}
         self._reconciler = UnitReconciler(access, self._reconcile, lambda _: [])
+        self._sweep = UnitSweep(access, clock, self._reconciler, SWEEP_SECONDS, self._find_spent)
 
-    def step(self) -> float | None:
+    def step(self) -> float:
         """Reconcile one unit; return after how many seconds to be called again."""
-        if not self._may_write():
-            return SWEEP_SECONDS
-        now = self._clock.monotonic()
-        if now >= self._sweep_at:
-            self._sweep_at = now + SWEEP_SECONDS
-            self._sweep()
-        rest = self._reconciler.step()
-        sweep = self._sweep_at - now
-        return sweep if rest is None else min(rest, sweep)
+        return self._sweep.step()
 
-    def _sweep(self) -> None:
+    def _find_spent(self) -> None:
         spent = self._shared.ask(find_spent)
         for each in spent:
-            if self._told.get(each.key) != each.text:
-                self._tell(each)
+            if self._reported.get(each.key) != each.text:
+                self._record_event(each)
             if each.is_stopped:
                 for key in self._shared.ask(_list_units, each.key):
                     self._reconciler.add(key)
-        self._told = {each.key: each.text for each in spent}
+        self._reported = {each.key: each.text for each in spent}
 
-    def _tell(self, spent: SpentBudget) -> None:
+    def _record_event(self, spent: SpentBudget) -> None:
         policy = self._shared.ask(lambda engine: engine.policies.find(spent.policy))
         if policy is None:
             return

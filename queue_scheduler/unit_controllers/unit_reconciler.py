@@ -48,6 +48,7 @@ from shared_api.client.writes import (
 )
 from shared_api.objects.meta import ObjectMeta
 from shared_api.objects.queue_unit import QueueUnit, QueueUnitStatus
+from shared_api.process.clock import Clock
 from shared_api.work_queue import WorkQueue
 
 MAX_IN_FLIGHT: Final = 50
@@ -325,6 +326,45 @@ class UnitReconciler:
     def _forget(self, key: str) -> None:
         self._access.due.forget(key)
         self._refused.pop(key, None)
+
+
+class UnitSweep:
+    """The step of a controller that looks for its units every few seconds.
+
+    Args:
+        access: The ways in and out.
+        clock: The time.
+        reconciler: Reconciles the units.
+        seconds: Between two looks.
+        look: Adds units to the reconciler; called while this process leads.
+    """
+
+    def __init__(
+        self,
+        access: UnitAccess,
+        clock: Clock,
+        reconciler: UnitReconciler,
+        seconds: float,
+        look: Callable[[], None],
+    ) -> None:
+        self._may_write = access.may_write
+        self._clock = clock
+        self._reconciler = reconciler
+        self._seconds = seconds
+        self._look = look
+        self._look_at = 0.0
+
+    def step(self) -> float:
+        """Reconcile one unit; return after how many seconds to be called again."""
+        if not self._may_write():
+            return self._seconds
+        now = self._clock.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + self._seconds
+            self._look()
+        rest = self._reconciler.step()
+        until_look = self._look_at - now
+        return until_look if rest is None else min(rest, until_look)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.queue_objects.quota_policy_status import (
-    MAX_TOLD,
+    MAX_LISTED,
     PolicyFigures,
     QuotaPolicyStatuses,
 )
@@ -117,7 +117,7 @@ def test_a_message_stays_within_what_the_schema_allows() -> None:
     names = [f"{number:02}{'q' * 1000}" for number in range(64)]
     got = figures(told(build_policy("p", names, FOUR)))
     assert len(got.quotas) == 64
-    assert got.message.endswith(f"; and {64 - MAX_TOLD} more")
+    assert got.message.endswith(f"; and {64 - MAX_LISTED} more")
     assert len(got.message) < MESSAGE_LENGTH
 
 
