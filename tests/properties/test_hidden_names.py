@@ -47,7 +47,7 @@ QUERIES: Final[dict[str, tuple[str, ...]]] = {
     "/page/queues/{name}": ("", "sort=-name", "filter=w"),
     "/page/over-time": ("", *(f"{kind}={name}" for kind in ("queue", "quota") for name in QUEUES)),
     "/debug/user-limits": ("", f"quota={QUEUES[0]}", "offset=1"),
-    "/debug/report": ("by=user", "by=namespace,quota,user", "by=quota"),
+    "/debug/report": ("by=user", "by=namespace,quota,user", "by=quota", "by=group,kind"),
     "/page/report": ("", "by=namespace", "by=quota&range=1d"),
     "/page/report.csv": ("", "by=namespace", "by=quota"),
     "/page/jobs": ("", f"at={AT}", "filter=w", "filter=state:finished", "sort=-user"),

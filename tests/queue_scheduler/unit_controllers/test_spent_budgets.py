@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as replace_dataclass
 from typing import Any
 
 import pytest
@@ -97,3 +98,15 @@ def test_a_raised_budget_evicts_nothing() -> None:
     spending.state(20, enforce="Stop", grace="10m")
     spending.work(HOUR)
     assert spending.evicted() == ("", "")
+
+
+def test_a_follower_reports_nothing_and_the_next_leader_does() -> None:
+    spending = Spending()
+    leads = False
+    access = replace_dataclass(access_of(spending.kit), may_write=lambda: leads)
+    spending.watch = SpentBudgets(access, spending.kit.clock)
+    spending.work(2 * HOUR)
+    assert (spending.told(), spending.watch.step()) == ([], SWEEP_SECONDS)
+    leads = True
+    spending.work(SWEEP_SECONDS)
+    assert len(spending.told()) == 1
