@@ -191,6 +191,7 @@ class AccountKeeper:
             has_uses = number == 0 and uses != self._uses
             if not is_first and not has_uses and not self._has_changed(number, group):
                 continue
+            # Before each request: whoever leads by then has newer accounts.
             if not self._may_write():
                 return
             try:

@@ -70,6 +70,7 @@ class AccountConfigMaps:
         metadata = {"name": name_of(number), "namespace": self.namespace}
         data = {KEY: text}
         body: dict[str, Any]
+        # Before the request: whichever way it fails, the server may have carried it out.
         self._versions[number] = _UNKNOWN
         try:
             if version:

@@ -32,6 +32,7 @@ class BudgetCalendars:
         """Tell the engine the calendars that a new or changed policy names."""
         if new is None or not (new.spec.budgets or new.status.budgets_in_force):
             return
+        # The step may renew some meanwhile: the engine takes the same calendar twice, to no effect.
         known = {each.key for each in self._shared.ask(_list_known) if each.edges}
         budgets = (*new.spec.budgets, *new.status.budgets_in_force)
         self._tell([each for each in budgets if _key(each) not in known])

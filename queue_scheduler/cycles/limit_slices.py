@@ -27,11 +27,13 @@ class LimitSlices:
 
     def finish(self) -> None:
         """Do all slices that are left: before the first decision, limits have to be in force."""
+        # The step's thread may do some of them meanwhile: each asks anew what is left.
         while self._do_slice():
             pass
 
     def _do_slice(self) -> bool:
         is_behind = self._shared.ask(lambda engine: engine.limit_rules.is_behind)
+        # Another thread may have done the last slice in between: then this one does nothing.
         if is_behind:
             self._shared.apply(Engine.go_on_with_limits)
         return is_behind

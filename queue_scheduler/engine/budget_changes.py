@@ -42,6 +42,7 @@ class BudgetChanges:
         ]
         if not differ:
             return ()
+        # Before the rules change: in these quotas the classes of units have their declared time.
         had_time = self._find_with_time()
         for quota in differ:
             rules = policies.budgets_of(quota)
