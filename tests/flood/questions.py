@@ -110,15 +110,20 @@ def _scheduler_debug(asked: Asked) -> Iterator[Question]:
         "/openapi.json",
         "/debug/dump",
         "/debug/quotas",
+        f"/debug/accounts?limit={LISTED}",
+        f"/debug/user-limits?limit={LISTED}",
         f"/debug/queues?limit={LISTED}",
         f"{queue}?limit={LISTED}",
         f"{queue}/forecast?limit={LISTED}",
+        unit,
         f"{unit}/explain",
         f"{unit}/explain?changes=true",
         f"{unit}/forecast",
+        "/debug/insight",
         "/debug/log?limit=500",
         f"/debug/report?by=quota,user&limit={LISTED}",
         "/apis/v1/queue",
+        "/apis/v1/userquota",
     ):
         yield _get(target)
     yield _get(f"{queue}?limit={LISTED}&at={PAST_MOMENT}", f"{queue}?at=")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
+
 import pytest
+from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from tests.flood.questions import USERS, Asked, Port, User, questions
-from tests.properties.hidden_world import HiddenWorld, open_doors
+from tests.properties.hidden_world import Doors, HiddenWorld, open_doors
 
 ASKED = Asked("unit", "job", {"Authorization": "Bearer x"}, "x")
 
@@ -31,8 +35,19 @@ def test_a_login_does_not_end_the_session_that_asks() -> None:
     assert login.headers["Cookie"] == ""
 
 
-def test_every_answer_of_the_page_is_asked_for() -> None:
-    asked = {each.target.partition("?")[0] for each in questions(Port.PAGE, ASKED)}
-    routes = [each for each in open_doors(HiddenWorld(0)).page.routes if isinstance(each, APIRoute)]
-    missing = {each.path for each in routes if not any(map(each.path_regex.match, asked))}
-    assert missing == {"/page/events"}, "a stream of news has no end to wait for"
+@pytest.mark.parametrize(
+    ("port", "door", "endless"),
+    [
+        (Port.SCHEDULER_DEBUG, attrgetter("debug"), set()),
+        # A stream of news has no end to wait for.
+        (Port.PAGE, attrgetter("page"), {"/page/events"}),
+    ],
+)
+def test_every_answer_is_asked_for(
+    port: Port, door: Callable[[Doors], FastAPI], endless: set[str]
+) -> None:
+    asked = {each.target.partition("?")[0] for each in questions(port, ASKED)}
+    routes = door(open_doors(HiddenWorld(0))).routes
+    answers = [each for each in routes if isinstance(each, APIRoute)]
+    missing = {each.path for each in answers if not any(map(each.path_regex.match, asked))}
+    assert missing == endless
