@@ -3,12 +3,13 @@ import { useAnswerEach } from "./api.js";
 import { Chart, OF_BYTES, OF_SECONDS } from "./chart.js";
 import { clockTime, isInBytes, showAmount, span } from "./format.js";
 import { html } from "./html.js";
-import { Answered, Empty, Problem } from "./parts.js";
+import { Answered, Empty, Problem, Ranges } from "./parts.js";
 import { resourcesOf } from "./quota_bars.js";
-import { Link, pathTo, place, setQuery } from "./router.js";
+import { choice, Link, pathTo, place, setQuery } from "./router.js";
 
 // What `range` in the address may be, in words.
 const RANGES = { "1h": "1 hour", "1d": "1 day", "7d": "7 days" };
+const USUAL_RANGE = "1h";
 const MINUTE_MILLISECONDS = 60_000;
 const TABLE_ROWS = 24;
 /** Pixels of a chart that is one part of a view. */
@@ -24,25 +25,13 @@ export function overTimeOf(kind, name) {
 
 /** The view of a queue or a quota; with neither name of all together. */
 export function OverTime({ queue = "", quota = "" }) {
-  const wanted = place.value.query.get("range");
-  const range = Object.hasOwn(RANGES, wanted ?? "") ? wanted : "1h";
+  const range = choice("range", RANGES, USUAL_RANGE);
   const asked = useSamples({ range, queue, quota });
   return html`
     <h1>${queue ? `Queue ${queue} over time` : quota ? `Quota ${quota} over time` : "Over time"}</h1>
     ${queue && html`<p><${Link} to=${pathTo("queues", queue)}>Queue ${queue} now<//></p>`}
     ${quota && html`<p><${Link} to=${pathTo("quotas", quota)}>Quota ${quota} now<//></p>`}
-    <div class="controls" role="group" aria-label="Range">
-      ${Object.entries(RANGES).map(
-        ([each, words]) => html`<button
-          key=${each}
-          type="button"
-          aria-pressed=${each === range ? "true" : "false"}
-          onClick=${() => setQuery({ range: each === "1h" ? "" : each })}
-        >
-          ${words}
-        </button>`,
-      )}
-    </div>
+    <${Ranges} ...${{ known: RANGES, usual: USUAL_RANGE, range }} />
     <${Answered} asked=${asked} show=${(answer) => html`<${Shown} ...${{ answer, range }} />`} />
   `;
 }
@@ -130,7 +119,7 @@ function UnitsChart({ answer, last, height }) {
 
 /** All units of the last hour, lower than in the view of its own. */
 export function LastHour() {
-  const { answer, error, again } = useSamples({ range: "1h", queue: "", quota: "" });
+  const { answer, error, again } = useSamples({ range: USUAL_RANGE, queue: "", quota: "" });
   if (error) return html`<${Problem} error=${error} again=${again} />`;
   if (answer && !answer.times.length) return null;
   return html`<div class="last-hour">

@@ -3,7 +3,7 @@ import { UNREACHABLE } from "./api.js";
 import { asSentence, count } from "./format.js";
 import { html, useState } from "./html.js";
 import { liveness } from "./live.js";
-import { Link, pathTo } from "./router.js";
+import { Link, pathTo, setQuery } from "./router.js";
 
 // Statuses of answers that are the same the next time.
 const FINAL = [403, 404, 422];
@@ -46,6 +46,22 @@ export function Answered({ asked, show }) {
     ${error && html`<${Problem} error=${error} again=${again} />`}
     ${answer ? show(answer) : !error && html`<${Loading} />`}
   `;
+}
+
+/** Buttons for the time that a view is about: `range` in the address, which the usual one is left out of. */
+export function Ranges({ known, usual, range }) {
+  return html`<div class="controls" role="group" aria-label="Range">
+    ${Object.entries(known).map(
+      ([each, words]) => html`<button
+        key=${each}
+        type="button"
+        aria-pressed=${each === range ? "true" : "false"}
+        onClick=${() => setQuery({ range: each === usual ? "" : each })}
+      >
+        ${words}
+      </button>`,
+    )}
+  </div>`;
 }
 
 /** A word in a frame: "good", "warn", "bad" or "plain". */

@@ -2,8 +2,8 @@
 import { useAnswerEach } from "./api.js";
 import { clockTime, count, isInBytes, span } from "./format.js";
 import { html } from "./html.js";
-import { Answered, Empty, JobsLink } from "./parts.js";
-import { Link, pathTo, place, setQuery } from "./router.js";
+import { Answered, Empty, JobsLink, Ranges } from "./parts.js";
+import { choice, Link, pathTo, place, setQuery } from "./router.js";
 
 // What `range` and `by` in the address may be, in words. The defaults are left out of it.
 const RANGES = { "1d": "1 day", "7d": "7 days", "30d": "30 days" };
@@ -19,11 +19,6 @@ const HOUR = new Intl.DateTimeFormat("en-US", { hour: "2-digit", minute: "2-digi
 // Days are those of UTC.
 const DAY = new Intl.DateTimeFormat("en-US", { month: "short", day: "numeric", timeZone: "UTC" });
 
-const choice = (name, known, usual) => {
-  const wanted = place.value.query.get(name);
-  return Object.hasOwn(known, wanted ?? "") ? wanted : usual;
-};
-
 export function Report() {
   const range = choice("range", RANGES, USUAL_RANGE);
   const by = choice("by", ROWS, USUAL_ROW);
@@ -34,18 +29,7 @@ export function Report() {
   return html`
     <h1>Report</h1>
     <div class="controls">
-      <div class="controls" role="group" aria-label="Range">
-        ${Object.entries(RANGES).map(
-          ([each, words]) => html`<button
-            key=${each}
-            type="button"
-            aria-pressed=${each === range ? "true" : "false"}
-            onClick=${() => setQuery({ range: each === USUAL_RANGE ? "" : each })}
-          >
-            ${words}
-          </button>`,
-        )}
-      </div>
+      <${Ranges} ...${{ known: RANGES, usual: USUAL_RANGE, range }} />
       <label class="field">
         By
         <select value=${by} onChange=${({ target }) => setQuery({ by: target.value === USUAL_ROW ? "" : target.value })}>

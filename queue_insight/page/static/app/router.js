@@ -19,6 +19,12 @@ export function go(address, { replace = false } = {}) {
   if (!replace) window.scrollTo(0, 0);
 }
 
+/** Return a parameter of the address if it is one of the keys of `known`, else the usual one. */
+export function choice(name, known, usual) {
+  const wanted = place.value.query.get(name);
+  return Object.hasOwn(known, wanted ?? "") ? wanted : usual;
+}
+
 /** Change parameters of the address in place; an empty value takes one away. */
 export function setQuery(changes) {
   const query = new URLSearchParams(place.value.query);
