@@ -72,6 +72,7 @@ class Options:
     qps: float
     trace: Path | None
     before: Path | None
+    units: int | None
 
 
 @dataclass(frozen=True)
@@ -294,8 +295,8 @@ STAGES = (
     Stage(
         "page_cost",
         "release to next start and the scheduler's CPU with 200 open pages, and without",
-        800,
-        lambda options: page_cost.run(quick=options.quick),
+        360,
+        lambda options: page_cost.run(options.units, quick=options.quick),
         needs_cluster=True,
     ),
     Stage(
@@ -408,6 +409,7 @@ def _parse(arguments: Sequence[str]) -> tuple[Options, list[str], Keep]:
         "--store", action="store_true", help="write them where `report` makes BENCHMARKS.md of them"
     )
     parser.add_argument("--quick", action="store_true", help="a small part of each, in two minutes")
+    parser.add_argument("--units", type=int, help="so many units that wait, in page_cost")
     parser.add_argument("--share", type=float, help="this part of the units of kueue_shape")
     parser.add_argument(
         "--kube-api-qps", type=float, default=50.0, help="the limit in kueue_shape_limited"
@@ -425,7 +427,7 @@ def _parse(arguments: Sequence[str]) -> tuple[Options, list[str], Keep]:
     unknown = sorted(set(got.stages) - {stage.name for stage in STAGES})
     if unknown:
         parser.error(f"no such stage: {', '.join(unknown)}; there are\n{listed}")
-    options = Options(got.quick, got.share, got.kube_api_qps, got.trace, got.before)
+    options = Options(got.quick, got.share, got.kube_api_qps, got.trace, got.before, got.units)
     if got.store and got.quick:
         parser.error("--quick measures a part only, which the report is not about")
     return options, got.stages, Keep(max(got.turns, 1), got.json, got.store)

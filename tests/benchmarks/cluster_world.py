@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import random
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self, TypedDict, Unpack
 
 from shared_api.client.flow_control import FlowControl
@@ -48,11 +48,19 @@ class ClusterWorld:
     Args:
         nodes: the number of kwok nodes; with any, the Job controller and kwok run too.
         audit: whether the API server logs which client writes what.
+        users: users in addition to the administrator, with their groups.
     """
 
-    def __init__(self, *, nodes: int = 0, audit: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        nodes: int = 0,
+        audit: bool = False,
+        users: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
         self._stack = ExitStack()
         self._nodes = nodes
+        self._users = users
         self._audits = audit
         self.clock = SystemClock()
 
@@ -72,6 +80,7 @@ class ClusterWorld:
             scheduler=with_jobs,
             kwok=with_jobs,
             nodes=self._nodes,
+            users=self._users,
             api_server_flags=self._audit.prepare() if self._audits else (),
         )
         self.plane = stack.enter_context(plane)

@@ -39,15 +39,16 @@ POLL_SECONDS: Final = 0.2
 ETCD_SECONDS: Final = 60.0
 
 
-def start_first(world: ClusterWorld, queues: int) -> ProgramProcess:
+def start_first(world: ClusterWorld, queues: int, spare_cpu: int = 0) -> ProgramProcess:
     """Create the quotas and the units of the first queue; return the scheduler that has seen them.
 
-    It is ready to be stopped, before `write_copies`.
+    It is ready to be stopped, before `write_copies`. The cluster has `spare_cpu` CPUs more than
+    these quotas.
     """
     client = world.client()
     names = [queue_name(number) for number in range(queues)]
     create_quotas(client, [quota(n, "", minimum=RUNNING, maximum=RUNNING) for n in names])
-    create_node(client, queues * RUNNING)
+    create_node(client, queues * RUNNING + spare_cpu)
     scheduler = world.start(SCHEDULER, *ELECTED)  # a scheduler that finds no lease waits
     await_queues(client, queues)
     first = names[0]
