@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from tests.page.test_views import assert_sound
-from tests.page.window_kit import PHONE, Window, opened, wait_until, without_statuses
+from tests.page.window_kit import PHONE, Json, Window, opened, wait_until, without_statuses
 from tests.queue_insight.page.job_kit import NOW, run, tell_unit
 from tests.queue_insight.page.page_kit import PageWorld, served_page
 from tests.queue_scheduler.shell_kit import ShellKit
@@ -174,6 +174,30 @@ def test_on_a_phone_a_job_has_its_name_its_state_and_its_time(browser: Browser, 
         region = window.page.get_by_role("group", name="Jobs")
         assert region.evaluate("element => element.scrollWidth <= element.clientWidth")
         assert window.complaints == []
+
+
+def test_on_a_phone_a_job_that_waits_has_its_reason(browser: Browser, url: str) -> None:
+    def refuse(body: Json) -> None:
+        for unit in body["units"]:
+            unit["reason"] = "OverQuotaMax"
+
+    with opened(browser, url, size=PHONE) as window:
+        window.edit("/page/jobs", refuse)
+        window.open("/jobs?filter=state:waiting")
+        row = window.page.locator("tbody tr").first
+        expect(row.locator("td.c-reason")).to_be_visible()
+        assert row.evaluate("element => element.scrollHeight <= element.clientHeight")
+        assert_sound(window, "jobs-phone-waiting")
+
+
+def test_headings_are_whole_in_a_window_of_a_desk(window: Window) -> None:
+    window.open("/jobs")
+    window.page.locator("tbody tr").first.wait_for()
+    headings = window.page.locator("thead th")
+    cut = headings.evaluate_all(
+        "all => all.filter(each => each.scrollWidth > each.clientWidth).map(each => each.innerText)"
+    )
+    assert cut == []
 
 
 def test_without_jobs_it_says_so(browser: Browser) -> None:
