@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser
 
 from tests.page.test_views import assert_sound
 from tests.page.window_kit import PHONE, Json, Window, opened, wait_until, without_statuses
@@ -14,6 +14,8 @@ from tests.queue_insight.page.page_kit import PageWorld, served_page
 from tests.queue_scheduler.shell_kit import ShellKit
 
 ROWS = "tbody tr"
+SAME_LINE = 8
+"""Pixels."""
 WAITING = 300
 """More than one page of the list."""
 
@@ -185,7 +187,15 @@ def test_on_a_phone_a_job_that_waits_has_its_reason(browser: Browser, url: str) 
         window.edit("/page/jobs", refuse)
         window.open("/jobs?filter=state:waiting")
         row = window.page.locator("tbody tr").first
-        expect(row.locator("td.c-reason")).to_be_visible()
+        middles = {}
+        for name in ("unit", "state", "reason", "start", "waited"):
+            box = row.locator(f"td.c-{name}").bounding_box()
+            assert box is not None, name
+            middles[name] = box["y"] + box["height"] / 2
+        assert abs(middles["unit"] - middles["state"]) < SAME_LINE
+        assert abs(middles["reason"] - middles["start"]) < SAME_LINE
+        assert middles["state"] + SAME_LINE < middles["reason"]
+        assert middles["reason"] + SAME_LINE < middles["waited"]
         assert row.evaluate("element => element.scrollHeight <= element.clientHeight")
         assert_sound(window, "jobs-phone-waiting")
 
