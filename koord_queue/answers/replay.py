@@ -46,6 +46,22 @@ class Fairness(Answer, frozen=True):
     stretch: dict[str, float] = {}
 
 
+class Users(Answer, frozen=True):
+    """How users are treated.
+
+    Attributes:
+        count: How many there are.
+        jain: Jain's index of the stretches of all of them.
+        stretch: By user, as of tenants: of those that are named.
+        waits: By user, of those whose p90 is longest in any of the replays.
+    """
+
+    count: int = 0
+    jain: float = 1.0
+    stretch: dict[str, float] = {}
+    waits: dict[str, Waits] = {}
+
+
 class Use(Answer, frozen=True):
     """One resource of one quota, in base units: thousandths of a core, bytes, pieces.
 
@@ -109,6 +125,7 @@ class Run(Answer, frozen=True):
         lost_seconds: Work that evictions have undone.
         seconds: When the last thing happened.
         step_seconds: Of the steps of `use` and `queue_length`.
+        users: None if no job of the trace names its user.
         jobs: All of them, in order of submission.
     """
 
@@ -119,6 +136,7 @@ class Run(Answer, frozen=True):
     seconds: float = 0.0
     step_seconds: int = 0
     waits: AllWaits = AllWaits()
+    users: Users | None = None
     never_started: tuple[NeverStarted, ...] = ()
     use: dict[str, dict[str, Use]] = {}
     queue_length: QueueLength = QueueLength()

@@ -49,6 +49,11 @@ COUNT: Final = click.IntRange(1, MOST)
 )
 @click.option("--format", default="", metavar="F", help=f"Form of the trace: {', '.join(FORMS)}.")
 @click.option("--default-quota", default="", metavar="NAME", help="Quota of jobs that name none.")
+@click.option(
+    "--tenants-as-users",
+    is_flag=True,
+    help="Tenants of the trace are users of --default-quota, which all jobs have.",
+)
 @click.option("--start-seconds", type=SECONDS, default=0.0, metavar="S", help="Until pods run: 0.")
 @click.option(
     "--stop-seconds", type=SECONDS, default=0.0, metavar="S", help="Until victims leave: 0."

@@ -279,8 +279,8 @@ class VirtualCluster:
         self._next_arrival()
 
     def _tell_time(self) -> None:
-        """Tell the engine the time, where it keeps accounts: facts carry none."""
-        if self.engine.usage.ledger is not None:
+        """Tell the engine the time, where it counts anything over time: facts carry none."""
+        if self.engine.counts_time:
             self._wake(self.engine.on_time(self.wall))
 
     # --- decisions ----------------------------------------------------------------------------

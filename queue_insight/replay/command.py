@@ -11,13 +11,19 @@ from msgspec.structs import replace
 
 from queue_insight.forecast.model_loading import load_run_time_model
 from queue_insight.replay.html_report import build_page
-from queue_insight.replay.jobs import Trace, TraceError
+from queue_insight.replay.jobs import Trace, TraceError, tenants_as_users
 from queue_insight.replay.margins import raise_quota
 from queue_insight.replay.progress import Progress
 from queue_insight.replay.quota_files import read_queues, read_quotas
 from queue_insight.replay.replay_run import Outcome, Settings, replay
 from queue_insight.replay.replayed_world import World, policy_names
-from queue_insight.replay.report import Json, build_report, describe_margin, to_bytes
+from queue_insight.replay.report import (
+    Json,
+    build_report,
+    describe_margin,
+    to_bytes,
+    worst_first,
+)
 from queue_insight.replay.score_command import ScoreOptions, score_report_lines, score_trace
 from queue_insight.replay.trace_files import read_trace
 from queue_scheduler.configuration import KoordQueueConfiguration, load_configuration
@@ -39,6 +45,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     compare: tuple[str, ...]
     format: str
     default_quota: str
+    tenants_as_users: bool
     start_seconds: float
     stop_seconds: float
     seed: int
@@ -96,6 +103,8 @@ def _score(options: Options, err: TextIO, clock: Clock) -> Json:
 def _replay(options: Options, err: TextIO, clock: Clock) -> Json:
     _check_files(options)
     form, trace = read_trace(options.trace, options.format)
+    if options.tenants_as_users:
+        trace = tenants_as_users(trace)
     world = _read_world(options)
     others = [_read_other(world, name) for name in options.compare]
     settings = Settings(
@@ -200,6 +209,9 @@ def _describe_skipped(path: Path, trace: Trace, err: TextIO) -> None:
 
 # --- what is shown ------------------------------------------------------------------------------
 
+SHOWN: Final = 5
+"""Tenants, and users, that waited longest."""
+
 _COLUMNS: Final = ("p50", "p90", "p99", "max")
 
 
@@ -212,10 +224,12 @@ def report_lines(report: Json) -> Iterator[str]:
     yield f"{'waits':<24}{'jobs':>9} {heads}"
     for a_run in report["runs"]:
         yield _row(a_run["name"], a_run["waits"]["all"])
-        tenants = a_run["waits"]["byTenant"].items()
-        worst = sorted(tenants, key=lambda item: (-item[1]["p90"], item[0]))[:5]
-        for tenant, waits in worst:
-            yield _row(f"  {tenant}", waits)
+        tenants = a_run["waits"]["byTenant"]
+        for tenant in worst_first(tenants)[:SHOWN]:
+            yield _row(f"  {tenant}", tenants[tenant])
+        users = {} if a_run["users"] is None else a_run["users"]["waits"]
+        for user in worst_first(users)[:SHOWN]:
+            yield _row(f"  user {user}", users[user])
     yield ""
     for a_run in report["runs"]:
         yield from _run_lines(a_run)
@@ -236,6 +250,10 @@ def _run_lines(a_run: Json) -> Iterator[str]:
     name = a_run["name"]
     ended = seconds_in_words(a_run["seconds"])
     yield f"{name}: ended after {ended}, {a_run['evictions']} evictions"
+    if (users := a_run["users"]) is not None:
+        tenants = a_run["fairness"]["jain"]
+        index = f"{tenants:.3f} of tenants, {users['jain']:.3f} of {users['count']} users"
+        yield f"{name}: Jain's index {index}"
     for what in a_run["bottlenecks"][:MARGINS]:
         quota = f"quota {what['quota']}" if what["quota"] else "no quota"
         resource = f", {what['resource']}" if what["resource"] else ""

@@ -23,7 +23,7 @@ PLAIN: Final = frozenset(("cpu", "memory", "ephemeral-storage"))
 OWN_COLUMNS: Final = frozenset(
     (
         *("limit_seconds", "name", "namespace", "pods", "preemptible", "priority"),
-        *("queue", "quota", "run_seconds", "submit_seconds"),
+        *("queue", "quota", "run_seconds", "submit_seconds", "user"),
     )
 )
 """The columns of the project's own format; every other column is a resource that each pod
@@ -125,6 +125,7 @@ def _read_own_row(number: int, cells: Cells, gathered: Gathered) -> None:
             submit=cells.seconds("submit_seconds"),
             run=cells.seconds("run_seconds"),
             tenant=cells.text("quota"),
+            user=cells.text("user"),
             queue=cells.text("queue"),
             namespace=cells.text("namespace"),
             priority=cells.whole("priority"),
@@ -147,6 +148,7 @@ def _read_normalized_row(number: int, cells: Cells, gathered: Gathered) -> None:
             submit=cells.seconds("submit_time_s"),
             run=cells.seconds("duration_s"),
             tenant=cells.text("tenant"),
+            user=cells.text("user"),
             priority=read_priority(cells, "priority"),
             pods=cells.count("replicas"),
             requests=requests | gpu_requests(_number(cells, "gpu")),

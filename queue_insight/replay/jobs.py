@@ -9,6 +9,7 @@ from math import isfinite
 from typing import Final, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from shared_api.quantity import QuantityError, amount
 
@@ -69,6 +70,12 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     jobs: tuple[Job, ...]
     skipped: Mapping[str, int]
     began: datetime | None = None
+
+
+def tenants_as_users(trace: Trace) -> Trace:
+    """Return a trace whose tenants are users, and whose jobs name no quota, queue or namespace."""
+    jobs = (replace(job, user=job.tenant, tenant="", queue="", namespace="") for job in trace.jobs)
+    return replace(trace, jobs=tuple(jobs))
 
 
 class Gathered:

@@ -31,6 +31,7 @@ class LoggedJob(msgspec.Struct, frozen=True):
     submitted_time: str | None
     vc: str
     jobid: str = ""
+    user: str = ""
     attempts: tuple[Attempt, ...] = ()
 
 
@@ -90,6 +91,7 @@ class PhillyTrace:
                 submit=submit,
                 run=run,
                 tenant=entry.vc,
+                user=entry.user,
                 pods=len(machines) if is_even else 1,
                 requests=gpu_requests(machines[0] if is_even else sum(machines)),
             )

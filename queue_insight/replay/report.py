@@ -6,17 +6,23 @@ Nothing in it depends on the machine or the hour, so the same replay gives the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from queue_insight.replay.jobs import Trace
 from queue_insight.replay.replay_run import Outcome
+from queue_insight.replay.replayed_world import NO_NAMESPACE
 from queue_insight.replay.tally import HOUR, Bottleneck, Life, blocked_hours
+from shared_api.submitters import read_submitter
 from shared_api.timestamps import rfc3339
+from shared_api.well_known_labels import USER
 
 Json = dict[str, Any]
+
+PartyOf = Callable[[Life], str]
+"""Returns whom a job counts for."""
 
 QUICK_SECONDS: Final = 60.0
 """Waits below count as none: whether a job starts within a minute is what users notice."""
@@ -25,12 +31,16 @@ MOST_STARVED: Final = 20
 MOST_BOTTLENECKS: Final = 20
 PERCENTS: Final = (50, 90, 99)
 
+MOST_USERS: Final = 20
+"""Users of each replay that are named: a trace may have thousands."""
+
 
 def build_report(
     name: str, form: str, trace: Trace, seed: int, runs: Sequence[tuple[str, Outcome]]
 ) -> Json:
     """Return the report of a trace and its replays; the others are compared with the first."""
-    described = [describe_run(label, outcome) for label, outcome in runs]
+    users = worst_users([outcome for _, outcome in runs])
+    described = [describe_run(label, outcome, users) for label, outcome in runs]
     began = None if trace.began is None else rfc3339(trace.began)
     skipped = [{"why": why, "count": count} for why, count in trace.skipped.items()]
     return {
@@ -57,8 +67,14 @@ def to_bytes(report: Json) -> bytes:
 # --- one run ------------------------------------------------------------------------------------
 
 
-def describe_run(name: str, outcome: Outcome) -> Json:
-    """Return the numbers of one replay."""
+def describe_run(name: str, outcome: Outcome, users: Sequence[str] = ()) -> Json:
+    """Return the numbers of one replay.
+
+    Args:
+        name: What it is called.
+        outcome: What it has shown.
+        users: Those that are named, of all replays of a report the same: see `worst_users`.
+    """
     lives, tally, step = outcome.lives, outcome.tally, outcome.step
     until = max(outcome.seconds, 1.0)
     finished = [life for life in lives if life.finished is not None]
@@ -72,6 +88,7 @@ def describe_run(name: str, outcome: Outcome) -> Json:
         "seconds": _short(outcome.seconds),
         "stepSeconds": int(step),
         "waits": waits_of(lives),
+        "users": describe_users(lives, users),
         "neverStarted": [{"why": why, "count": count} for why, count in outcome.never.items()],
         "requestNothing": [
             {"tenant": tenant, "jobs": count} for tenant, count in sorted(tally.unrequested.items())
@@ -87,11 +104,63 @@ def describe_run(name: str, outcome: Outcome) -> Json:
 
 def waits_of(lives: Sequence[Life]) -> Json:
     """Return how long jobs waited for their admission, all together and by tenant."""
-    tenants: dict[str, list[Life]] = {}
+    return {"all": _describe_waits(lives), "byTenant": _waits_by(lives, tenant_of)}
+
+
+def tenant_of(life: Life) -> str:
+    """Return the tenant of a job."""
+    return life.tenant
+
+
+def user_of(life: Life) -> str:
+    """Return the user whom a job counts for: where it names none, its namespace."""
+    job = life.job
+    namespace = job.namespace or life.tenant or NO_NAMESPACE
+    return read_submitter(namespace, {USER: job.user}, {}, are_proved=False).user
+
+
+def worst_users(outcomes: Iterable[Outcome]) -> list[str]:
+    """Return the users whose p90 is worst in any of these replays; none if no job names its user.
+
+    Of each replay there are at most `MOST_USERS`.
+    """
+    found: set[str] = set()
+    for outcome in outcomes:
+        if any(life.job.user for life in outcome.lives):
+            waits = _waits_by(outcome.lives, user_of)
+            found.update(worst_first(waits)[:MOST_USERS])
+    return sorted(found)
+
+
+def worst_first(waits: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Return the names of those that waited, by their p90, the longest first."""
+    return sorted(waits, key=lambda name: (-waits[name]["p90"], name))
+
+
+def describe_users(lives: Sequence[Life], users: Sequence[str]) -> Json | None:
+    """Return how users are treated; None if no user is to be named.
+
+    Args:
+        lives: All jobs.
+        users: Those that are named; all of them count for Jain's index.
+    """
+    if not users:
+        return None
+    waits, fairness = _waits_by(lives, user_of), describe_fairness(lives, user_of)
+    stretch = fairness["stretch"]
+    return {
+        "count": len(waits),
+        "jain": fairness["jain"],
+        "stretch": {user: stretch[user] for user in users if user in stretch},
+        "waits": {user: waits[user] for user in users if user in waits},
+    }
+
+
+def _waits_by(lives: Iterable[Life], party_of: PartyOf) -> dict[str, Json]:
+    parties: dict[str, list[Life]] = {}
     for life in lives:
-        tenants.setdefault(life.tenant, []).append(life)
-    by_tenant = {tenant: _describe_waits(own) for tenant, own in sorted(tenants.items())}
-    return {"all": _describe_waits(lives), "byTenant": by_tenant}
+        parties.setdefault(party_of(life), []).append(life)
+    return {name: _describe_waits(own) for name, own in sorted(parties.items())}
 
 
 def _describe_waits(lives: Iterable[Life]) -> Json:
@@ -125,24 +194,41 @@ def _describe_use(outcome: Outcome, until: float) -> Json:
     return found
 
 
-def describe_fairness(lives: Sequence[Life]) -> Json:
-    """Return how alike tenants are treated.
+def describe_fairness(lives: Sequence[Life], party_of: PartyOf = tenant_of) -> Json:
+    """Return how alike tenants are treated, or whom else `party_of` tells of a job.
 
     The stretch of a tenant is the time from submission to end of its jobs, divided by the time that
     they ran: 1 if none waited. Jain's index of the stretches is 1 if all are alike, and 1/n if one
     of n tenants has all of it.
     """
-    spent: dict[str, list[float]] = {}
-    for life in lives:
-        if life.finished is not None:
-            whole, ran = spent.setdefault(life.tenant, [0.0, 0.0])
-            took = life.finished - (life.finished if life.began is None else life.began)
-            spent[life.tenant] = [whole + life.finished - life.submit, ran + took]
-    stretches = {tenant: whole / ran for tenant, (whole, ran) in sorted(spent.items()) if ran > 0}
-    squares = sum(value**2 for value in stretches.values())
-    jain = sum(stretches.values()) ** 2 / (len(stretches) * squares) if squares else 1.0
+    stretches = stretches_of(
+        (
+            party_of(life),
+            life.finished - life.submit,
+            life.finished - (life.finished if life.began is None else life.began),
+        )
+        for life in lives
+        if life.finished is not None
+    )
     by_tenant = {tenant: _short(value) for tenant, value in stretches.items()}
-    return {"jain": _short(jain), "stretch": by_tenant}
+    return {"jain": jain_index(stretches.values()), "stretch": by_tenant}
+
+
+def stretches_of(jobs: Iterable[tuple[str, float, float]]) -> dict[str, float]:
+    """Return the stretch of each party, of jobs with their party, time to the end, and run time."""
+    spent: dict[str, list[float]] = {}
+    for party, whole, ran in jobs:
+        total = spent.setdefault(party, [0.0, 0.0])
+        total[0] += whole
+        total[1] += ran
+    return {party: whole / ran for party, (whole, ran) in sorted(spent.items()) if ran > 0}
+
+
+def jain_index(values: Iterable[float]) -> float:
+    """Return Jain's index with three digits: 1 if all values are alike, or there are none."""
+    known = list(values)
+    squares = sum(value**2 for value in known)
+    return _short(sum(known) ** 2 / (len(known) * squares) if squares else 1.0)
 
 
 def most_starved(lives: Sequence[Life]) -> list[Life]:
@@ -213,6 +299,20 @@ def compare_runs(first: Json, other: Json) -> Json:
         "evictions": other["evictions"] - first["evictions"],
         "lostSeconds": _short(other["lostSeconds"] - first["lostSeconds"]),
         "jain": _short(other["fairness"]["jain"] - first["fairness"]["jain"]),
+        "users": _compare_users(first["users"], other["users"]),
+    }
+
+
+def _compare_users(first: Json | None, other: Json | None) -> Json | None:
+    if first is None or other is None:
+        return None
+    return {
+        "jain": _short(other["jain"] - first["jain"]),
+        "waits": {
+            user: _differences(waits, other["waits"][user])
+            for user, waits in first["waits"].items()
+            if user in other["waits"]
+        },
     }
 
 

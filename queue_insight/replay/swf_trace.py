@@ -61,6 +61,7 @@ class SwfTrace:
                 submit=cells.seconds("submit"),
                 run=cells.seconds("run"),
                 tenant=f"group-{group}" if group else f"user-{user}" if user else "",
+                user=f"user-{user}" if user else "",
                 pods=processors,
                 requests={"cpu": "1"} | ({"memory": str(memory * KIB)} if memory > 0 else {}),
                 limit=cells.whole("requested_time") or None,

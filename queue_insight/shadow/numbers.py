@@ -16,11 +16,13 @@ from typing import Any, Final
 
 import msgspec
 
-from queue_insight.replay.report import percentile
+from queue_insight.replay.report import MOST_USERS, jain_index, percentile, stretches_of
 from queue_insight.shadow.counterfactual import Fate
 from queue_insight.shadow.story import JobStory, Run
 from shared_api.resource_list import Amounts
+from shared_api.submitters import read_submitter
 from shared_api.timestamps import rfc3339, rfc3339_micro
+from shared_api.well_known_labels import USER
 
 Json = dict[str, Any]
 
@@ -28,6 +30,8 @@ Chain = Callable[[str], tuple[str, ...]]
 """Returns a quota and its ancestors, by the quota's name."""
 
 P90: Final = 90
+
+SIDES: Final = ("real", "shadow")
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +48,21 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     fate: Fate
     amounts: Amounts
     why: str = ""
+
+    @property
+    def names_user(self) -> bool:
+        """Whether the job itself names its user."""
+        return bool(self._labels().get(USER))
+
+    @property
+    def user(self) -> str:
+        """Whom it counts for in the shadow: where it names no user, its namespace."""
+        namespace = self.story.seen.job.partition("/")[0]
+        return read_submitter(namespace, self._labels(), {}, are_proved=False).user
+
+    def _labels(self) -> dict[str, str]:
+        labels: dict[str, str] = self.story.seen.unit.get("metadata", {}).get("labels") or {}
+        return labels
 
     @property
     def submitted(self) -> float:
@@ -117,8 +136,49 @@ def _wait(submitted: float, started: float | None) -> float | None:
 
 
 def describe_waits(jobs: Sequence[Compared]) -> Json:
-    """Return how long jobs waited, in reality and in the shadow, all together and by queue."""
-    return {"all": _describe_waits(jobs), "byQueue": _by_queue(jobs, _describe_waits)}
+    """Return how long jobs waited, in reality and in the shadow, all together and by queue.
+
+    If any job names its user, also by user: `users` is None, or has how many there are, Jain's
+    index of all, and the waits of the `MOST_USERS` whose p90 is longest on either side.
+    """
+    return {
+        "all": _describe_waits(jobs),
+        "byQueue": _by_queue(jobs, _describe_waits),
+        "users": _describe_users(jobs),
+    }
+
+
+def _describe_users(jobs: Sequence[Compared]) -> Json | None:
+    if not any(each.names_user for each in jobs):
+        return None
+    users: dict[str, list[Compared]] = {}
+    for each in jobs:
+        users.setdefault(each.user, []).append(each)
+    waits = {user: _describe_waits(own) for user, own in sorted(users.items())}
+    return {
+        "count": len(waits),
+        "jain": {
+            "real": _jain_of_users(jobs, lambda job: job.started),
+            "shadow": _jain_of_users(jobs, lambda job: job.would_start),
+        },
+        "waits": {user: waits[user] for user in worst_users_first(waits)[:MOST_USERS]},
+    }
+
+
+def worst_users_first(waits: Mapping[str, Json]) -> list[str]:
+    """Return the users by the longer of their two p90, the longest first."""
+    return sorted(waits, key=lambda user: (-max(waits[user][side]["p90"] for side in SIDES), user))
+
+
+def _jain_of_users(jobs: Iterable[Compared], start_of: Callable[[Compared], float | None]) -> float:
+    """Return Jain's index of the stretches of users, of the jobs that both sides count."""
+    return jain_index(
+        stretches_of(
+            (job.user, (_wait(job.submitted, start_of(job)) or 0.0) + ran, ran)
+            for job in jobs
+            if job.is_both and (ran := job.story.run_seconds) is not None
+        ).values()
+    )
 
 
 def _by_queue(jobs: Sequence[Compared], describe: Callable[[Sequence[Compared]], Json]) -> Json:

@@ -11,7 +11,7 @@ import msgspec
 from queue_insight.replay.html_report import build_page
 from queue_insight.replay.jobs import Job
 from queue_insight.replay.replay_run import Outcome, chain_of
-from queue_insight.replay.report import compare_runs, describe_run
+from queue_insight.replay.report import compare_runs, describe_run, worst_users
 from queue_insight.replay.series import Series
 from queue_insight.replay.tally import Life, Tally
 from queue_insight.shadow.numbers import (
@@ -21,6 +21,7 @@ from queue_insight.shadow.numbers import (
     describe_use,
     describe_waits,
     moment,
+    worst_users_first,
 )
 from queue_insight.shadow.story import Run, Story
 from queue_scheduler.engine.engine import Engine
@@ -38,6 +39,9 @@ STEPS: Final = 500
 
 DRAWN: Final = 1000
 """Jobs that a page lists: those whose waits differ most."""
+
+SHOWN_USERS: Final = 5
+"""Users that the text has: those that waited longest."""
 
 LISTED: Final = 20
 """Jobs that the text lists; the JSON has all."""
@@ -93,6 +97,8 @@ def report_lines(report: Json) -> Iterator[str]:
     yield from _wait_lines("all", report["waits"]["all"])
     for queue, waits in report["waits"]["byQueue"].items():
         yield from _wait_lines(f"queue {queue or '(none)'}", waits)
+    if (users := report["waits"]["users"]) is not None:
+        yield from _user_lines(users)
     yield ""
     yield from _use_lines(report["use"])
     yield f"{'ORDER INVERSIONS':<40}{REAL:>12}{SHADOW:>12}"
@@ -133,6 +139,15 @@ def _wait_lines(name: str, waits: Json) -> Iterator[str]:
     ):
         if name == "all" and waits[key]:
             yield f"  {waits[key]} {words}, and are not in these numbers"
+
+
+def _user_lines(users: Json) -> Iterator[str]:
+    waits = users["waits"]
+    for user in worst_users_first(waits)[:SHOWN_USERS]:
+        yield from _wait_lines(f"user {user}", waits[user])
+    yield ""
+    head, jain = f"JAIN'S INDEX OF {users['count']} USERS", users["jain"]
+    yield f"{head:<40}{jain[REAL]:>12.3f}{jain[SHADOW]:>12.3f}"
 
 
 def _use_lines(use: Json) -> Iterator[str]:
@@ -189,9 +204,13 @@ def build_html(report: Json, story: Story, jobs: Sequence[Compared], engine: Eng
     """
     seconds = story.until - story.began
     step = float(max(1, round(seconds / STEPS)))
-    runs = [
-        describe_run(name, _Played(story, jobs, engine, step, is_real=name == REAL).outcome())
+    sides = [
+        _Played(story, jobs, engine, step, is_real=name == REAL).outcome()
         for name in (REAL, SHADOW)
+    ]
+    users = worst_users(sides)
+    runs = [
+        describe_run(name, side, users) for name, side in zip((REAL, SHADOW), sides, strict=True)
     ]
     record = report["record"]
     page = {
@@ -282,6 +301,8 @@ class _Played:
                 submit=seen.submitted - self._began,
                 run=job.story.run_seconds or 0.0,
                 tenant=job.fate.quota,
+                user=job.user if job.names_user else "",
+                namespace=seen.job.partition("/")[0],
                 priority=job.priority,
                 requests={},
             ),

@@ -113,6 +113,12 @@
     }
   }
 
+  // Those whose p90 is longest come first.
+  function usersOf(run) {
+    return Object.entries(run.users ? run.users.waits : {})
+      .sort(([one, own], [other, others]) => others.p90 - own.p90 || (one < other ? -1 : 1));
+  }
+
   function waits() {
     add("h2", "Waits");
     const heads = ["", "jobs", "waited 1 min", "p50", "p90", "p99", "max", "mean"];
@@ -130,7 +136,8 @@
     for (const run of report.runs) {
       add("h3", run.name);
       table(heads, [row("all", run.waits.all),
-        ...Object.entries(run.waits.byTenant).map(([name, own]) => row(name, own))]);
+        ...Object.entries(run.waits.byTenant).map(([name, own]) => row(name, own)),
+        ...usersOf(run).map(([name, own]) => row("user " + name, own))]);
       plot("Wait by tenant: what so many percent of its jobs do not exceed", percents,
         run.drawnTenants.map((name) => line(name, run.waits.byTenant[name])), shown);
     }
@@ -210,6 +217,15 @@
       ["Jain's index", ...report.runs.map((run) => run.fairness.jain)],
       ...tenants.sort().map((name) =>
         [name, ...report.runs.map((run) => run.fairness.stretch[name] ?? "")])]);
+    const withUsers = report.runs.filter((run) => run.users);
+    if (!withUsers.length) return;
+    add("p", "The same of the " + withUsers[0].users.count.toLocaleString("en") + " users."
+      + " All count for Jain's index; listed are those whose waits were worst in any replay.");
+    const users = [...new Set(withUsers.flatMap((run) => usersOf(run).map(([name]) => name)))];
+    table(["", ...withUsers.map((run) => run.name)], [
+      ["Jain's index of users", ...withUsers.map((run) => run.users.jain)],
+      ...users.map((name) =>
+        ["user " + name, ...withUsers.map((run) => run.users.stretch[name] ?? "")])]);
   }
 
   function starved() {
@@ -230,10 +246,14 @@
       const keys = ["p50", "p90", "p99", "max", "mean"];
       const row = (name, own) => [name, ...keys.map((key) => difference(own[key]))];
       table(["wait", ...keys], [row("all", other.waits),
-        ...Object.entries(other.byTenant).map(([name, own]) => row(name, own))]);
+        ...Object.entries(other.byTenant).map(([name, own]) => row(name, own)),
+        ...Object.entries(other.users ? other.users.waits : {}).map(
+          ([name, own]) => row("user " + name, own))]);
       add("p", "The last job ends " + difference(other.seconds).text + ", evictions "
         + (other.evictions > 0 ? "+" : "") + other.evictions + ", Jain's index "
-        + (other.jain > 0 ? "+" : "") + other.jain + ".");
+        + (other.jain > 0 ? "+" : "") + other.jain
+        + (other.users ? ", of users " + (other.users.jain > 0 ? "+" : "") + other.users.jain : "")
+        + ".");
     }
   }
 

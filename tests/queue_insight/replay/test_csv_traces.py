@@ -10,11 +10,11 @@ from queue_insight.replay.csv_traces import NORMALIZED, OPENB, OWN, CsvForm
 from queue_insight.replay.jobs import GPU, GPU_CORE, Job, TraceError
 
 OWN_TEXT = """\
-submit_seconds,run_seconds,quota,queue,namespace,name,priority,pods,limit_seconds,preemptible,cpu,memory,nvidia.com/gpu
-10,60.5,red,fast,ns,first,7,2,100,false,500m,2Gi,1
-0,5,blue,,,,,,,,1,,
+submit_seconds,run_seconds,quota,user,queue,namespace,name,priority,pods,limit_seconds,preemptible,cpu,memory,nvidia.com/gpu
+10,60.5,red,ann,fast,ns,first,7,2,100,false,500m,2Gi,1
+0,5,blue,,,,,,,,,1,,
 
-20,,blue,,,,,,,,1,,
+20,,blue,,,,,,,,,1,,
 """
 NORMALIZED_TEXT = """\
 submit_time_s,duration_s,tenant,priority,replicas,cpu_milli,memory_bytes,gpu,status
@@ -41,6 +41,7 @@ def test_the_projects_own_form() -> None:
             submit=10.0,
             run=60.5,
             tenant="red",
+            user="ann",
             queue="fast",
             namespace="ns",
             priority=7,
@@ -67,6 +68,13 @@ def test_the_normalized_form() -> None:
         ),
     )
     assert trace.skipped == {"it never ran": 1}
+
+
+def test_the_normalized_form_may_name_users() -> None:
+    text = NORMALIZED_TEXT.replace("tenant,", "tenant,user,").replace("red,,", "red,ann,,")
+    text = text.replace("5,10,,LS", "5,10,,,LS").replace("6,,blue,3", "6,,blue,,3")
+    trace = NORMALIZED.read("t.csv", io.StringIO(text))
+    assert [(job.tenant, job.user) for job in trace.jobs] == [("red", "ann"), ("", "")]
 
 
 def test_openb() -> None:

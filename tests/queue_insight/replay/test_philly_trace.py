@@ -55,6 +55,7 @@ def test_a_sample() -> None:
             submit=0.0,
             run=9.0,
             tenant="red",
+            user="u",
             requests={GPU: "12", GPU_CORE: "1200"},
         ),
         Job(
@@ -63,6 +64,7 @@ def test_a_sample() -> None:
             submit=20.0,
             run=5.0,
             tenant="red",
+            user="u",
             pods=2,
             requests={GPU: "2", GPU_CORE: "200"},
         ),

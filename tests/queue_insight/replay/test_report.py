@@ -111,6 +111,7 @@ def test_differences_are_the_other_less_the_first() -> None:
             "evictions": evictions,
             "lostSeconds": 0.0,
             "fairness": {"jain": 1.0},
+            "users": None,
         }
         for name, wait, evictions in (("one", 100.0, 3), ("two", 40.0, 5))
     ]

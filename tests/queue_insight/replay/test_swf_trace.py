@@ -27,7 +27,15 @@ def test_a_sample() -> None:
     trace = SwfTrace().read("t.swf", io.StringIO(SAMPLE))
     assert trace.began == datetime(2002, 7, 28, 7, 4, 5, tzinfo=UTC)
     assert trace.jobs == (
-        Job(line=6, name="2", submit=0.0, run=60.0, tenant="user-5", requests={"cpu": "1"}),
+        Job(
+            line=6,
+            name="2",
+            submit=0.0,
+            run=60.0,
+            tenant="user-5",
+            user="user-5",
+            requests={"cpu": "1"},
+        ),
         Job(line=9, name="5", submit=9.0, run=10.0, requests={"cpu": "1"}),
         Job(
             line=5,
@@ -35,6 +43,7 @@ def test_a_sample() -> None:
             submit=10.0,
             run=3600.0,
             tenant="group-2",
+            user="user-3",
             pods=8,
             requests={"cpu": "1", "memory": str(2048 * 1024)},
             limit=7200,

@@ -25,6 +25,7 @@ from queue_insight.shadow.lines import (
 from queue_insight.shadow.quota_mapping import QuotaMapping
 from shared_api.testing.object_builders import elastic_quota_body, queue_unit_body
 from shared_api.testing.virtual_clock import EPOCH
+from shared_api.well_known_labels import USER
 
 Json = dict[str, Any]
 
@@ -71,10 +72,13 @@ class Desk:
         seen: float | None = None,
         kueue_queue: str = "",
         uid: str = "",
+        user: str = "",
         **spec: Any,
     ) -> None:
         """Note a job of one pod, which is submitted then."""
         unit = queue_unit_body(name, quota=quota, requests={"cpu": cpu}, **spec)
+        if user:
+            unit["metadata"]["labels"][USER] = user
         self.lines.append(
             JobSeen(
                 at=BEGAN + (submitted if seen is None else seen),

@@ -250,3 +250,32 @@ def test_the_example_of_the_page_is_what_is_printed(desk: Desk) -> None:
     last_come_first_served(desk)
     assert desk.type() == 0
     assert f"```\n{desk.out.getvalue()}```\n" in PAGE.read_text("utf-8")
+
+
+def test_users_of_a_record_take_turns_under_fair(desk: Desk) -> None:
+    # Really first come, first served: ann's four, then bob's two.
+    for number in range(4):
+        desk.job(f"a{number}", number, user="ann")
+        desk.ran(f"a{number}", 1000 * number, 1000 * (number + 1))
+    for number in range(2):
+        desk.job(f"b{number}", 10 + number, user="bob")
+        desk.ran(f"b{number}", 4000 + 1000 * number, 5000 + 1000 * number)
+    desk.until(7000)
+    users = desk.report("--policy=Fair")["waits"]["users"]
+    assert (users["count"], list(users["waits"])) == (2, ["ann", "bob"]), (
+        "the worst of either side first: ann's last would start at 5000"
+    )
+    assert users["waits"]["bob"]["real"]["max"] == 4989
+    assert users["waits"]["bob"]["shadow"]["max"] == 2989, "after ann's first two"
+    assert users["jain"]["shadow"] > users["jain"]["real"] + 0.03
+    page = desk.folder / "page.html"
+    assert desk.type("--policy=Fair", f"--html={page}") == 0
+    shown = desk.out.getvalue()
+    assert "user bob, shadow" in shown
+    assert "JAIN'S INDEX OF 2 USERS" in shown
+    assert '"users":{"count":2' in page.read_text(encoding="utf-8")
+
+
+def test_a_record_without_users_has_none(desk: Desk) -> None:
+    last_come_first_served(desk)
+    assert desk.report()["waits"]["users"] is None
