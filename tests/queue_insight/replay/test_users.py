@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -129,5 +128,6 @@ def test_the_comparison_and_the_page_have_users(shared: Desk, tmp_path: Path) ->
     assert compared["waits"]["bob"]["max"] == -5 * 3600
     assert compared["jain"] == pytest.approx(0.102, abs=0.001)
     texts = draw(path.read_text(encoding="utf-8"), tmp_path)["texts"]
-    assert {"user bob", "Jain's index of users", "FIFO", "Fair"} <= {str(each) for each in texts}
-    assert any(", of users +" in str(each) for each in texts), json.dumps(texts)[:400]
+    assert texts.count("user bob") == 4, "the waits of both runs, what differs, and stretches"
+    assert texts.count("Jain's index of users") == 1
+    assert any(", of users +0.102." in str(each) for each in texts)
