@@ -51,6 +51,7 @@ from tests.benchmarks import (
     scrape,
     status_writes,
     takeover,
+    tenant_figures,
     visibility_figures,
 )
 from tests.benchmarks.figures import Figure, medians, print_figures, write_json
@@ -155,6 +156,12 @@ STAGES = (
         "what it costs to count use by user: decisions, a charge, a copy, memory",
         20,
         lambda options: account_figures.run(quick=options.quick),
+    ),
+    Stage(
+        "tenants",
+        "what fair order, limits of users and budgets cost, as decisions beside those without",
+        60,
+        lambda options: tenant_figures.run(quick=options.quick),
     ),
     Stage(
         "backfill",
