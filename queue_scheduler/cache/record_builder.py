@@ -196,7 +196,7 @@ class RecordBuilder:
     def submitter_of(self, unit: QueueUnit, quota: str) -> Submitter | None:
         """Return whom a unit of a quota counts for, if a limit concerns it, else None."""
         usage = self._usage
-        if not usage.limits.is_on:
+        if not usage.limits.is_on or not usage.limits.rules.levels(quota):
             return None
         meta, are_proved = unit.metadata, usage.are_names_proved
         who = read_submitter(meta.namespace, meta.labels, meta.annotations, are_proved=are_proved)

@@ -293,7 +293,11 @@ class Usage:
             self._note_budgets(uid, after)
 
     def _note_budgets(self, uid: Uid, charge: Charge | None) -> None:
-        self.budgets.accounts.set_charge(uid, charge, self.terms.of(uid))
+        accounts = self.budgets.accounts
+        if charge is None or not accounts.chains.levels(charge.account.quota):
+            accounts.drop_charge(uid)
+        else:
+            accounts.set_charge(uid, charge, self.terms.of(uid))
 
     def _note_release(self) -> None:
         self.changes += 1

@@ -167,15 +167,17 @@ class BudgetAccounts:
 
     # --- charges ------------------------------------------------------------------------------
 
-    def set_charge(self, uid: Uid, charge: AnyCharge | None, declared: Declared) -> None:
-        """Take what is charged for a uid from now on, and for how long; None: nothing."""
+    def drop_charge(self, uid: Uid) -> None:
+        """Note that what is charged for a uid, if anything, counts in no budget from now on."""
         known = self._entries.pop(uid, None)
         if known is not None:
             for part in known.parts:
                 self._count(part, -1)
                 self.eased[part.key.quota] = None
-        if charge is None:
-            return
+
+    def set_charge(self, uid: Uid, charge: AnyCharge, declared: Declared) -> None:
+        """Take what is charged for a uid from now on, and for how long."""
+        self.drop_charge(uid)
         parts = tuple(self._parts(charge, declared))
         if not parts:
             return

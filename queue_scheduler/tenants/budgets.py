@@ -72,7 +72,9 @@ class Budgets:
         for key in self.accounts.chains.levels(info.quota):
             account = self.accounts.account(key)
             rule = account.rule
-            rate = rule.rate_of(amounts) - rule.rate_of(instead_of or {})
+            rate = rule.rate_of(amounts)
+            if instead_of is not None:
+                rate -= rule.rate_of(instead_of)
             # What asks for none of it does not make it worse.
             if rate > 0 and rule.refuses:
                 refusal = self._judge(account, rate, info)

@@ -55,7 +55,8 @@ class LimitSums:
         return number
 
     def _count(self, before: AnyCharge | None, after: AnyCharge | None) -> dict[Counted, None]:
-        uses, touched = self._uses, dict[Counted, None]()
+        uses = self._uses
+        touched: dict[Counted, None] = {}
         if before is not None:
             for counted, _ in self._concerns_of(before):
                 touched[counted] = None
@@ -71,9 +72,11 @@ class LimitSums:
         return touched
 
     def _concerns_of(self, charge: AnyCharge) -> tuple[Concern, ...]:
-        account = charge.account
-        self.rules.follow(account.quota)
-        return self.rules.concern(account.quota, Submitter(account.user, account.group))
+        account, rules = charge.account, self.rules
+        rules.follow(account.quota)
+        if not rules.levels(account.quota):
+            return ()
+        return rules.concern(account.quota, Submitter(account.user, account.group))
 
     def differences(self, other: LimitSums) -> dict[Counted, tuple[Use, Use]]:
         """Return what is other in other sums: for whom, with the use here and there."""

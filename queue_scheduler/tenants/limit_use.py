@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple, Protocol
 
 from queue_scheduler.tenants.accounts import Account
-from shared_api.resource_list import Amounts, subtract
+from shared_api.resource_list import Amounts
 
 RUNNING_UNITS: Final = "running units"
 """Stands for a resource where units are counted. No resource has such a name: it has a space."""
@@ -73,7 +73,14 @@ class Use(NamedTuple):
 
     def minus(self, charge: AnyCharge) -> Use:
         """Return the sum without one of its charges."""
-        rest = {name: n for name, n in subtract(self.amounts, charge.amounts).items() if n}
+        rest = dict(self.amounts)
+        for name, amount in charge.amounts.items():
+            if amount:
+                left = rest.get(name, 0) - amount
+                if left:
+                    rest[name] = left
+                else:
+                    del rest[name]
         return Use(rest, self.units - charge.is_admitted, self.charges - 1)
 
 

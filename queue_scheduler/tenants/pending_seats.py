@@ -65,6 +65,9 @@ class PendingSeats:
         self._at: dict[Counted, dict[LineId, None]] = {}
         self._taken: dict[Counted, int] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
     def __iter__(self) -> Iterator[str]:
         """Iterate over the keys of all units that stand in line."""
         return (unit_key(place) for line in self._lines.values() for place in line.order)

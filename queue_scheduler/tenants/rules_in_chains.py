@@ -80,6 +80,11 @@ class RulesInChains:
         if quota not in self._levels:
             self._levels[quota] = self._find_levels(quota)
 
+    def levels(self, quota: str) -> tuple[Level, ...]:
+        """Return the rules that count in a quota, the nearest first; () for most quotas."""
+        levels = self._levels.get(quota)
+        return self._find_levels(quota) if levels is None else levels
+
     def _renew(self, quotas: Iterable[str]) -> None:
         """Look up anew what counts in these quotas, and follow them."""
         self._levels = {quota: self._find_levels(quota) for quota in quotas}
@@ -96,14 +101,15 @@ class RulesInChains:
 
     def concern(self, quota: str, submitter: Submitter) -> tuple[Concern, ...]:
         """Return the rules that concern an account, the nearest quota first, its user first."""
-        levels = self._levels.get(quota)
-        if levels is None:
+        if quota not in self._levels:
             return tuple(_find_concerns(self._find_levels(quota), submitter))
         found = self._concerns.get((quota, submitter))
         if found is None:
             if len(self._concerns) >= MAX_REMEMBERED:
                 self._concerns.clear()
-            found = self._concerns[quota, submitter] = tuple(_find_concerns(levels, submitter))
+            found = self._concerns[quota, submitter] = tuple(
+                _find_concerns(self._levels[quota], submitter)
+            )
         return found
 
     def _find_levels(self, quota: str) -> tuple[Level, ...]:

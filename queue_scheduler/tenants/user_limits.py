@@ -163,7 +163,7 @@ class UserLimits:
 
     def unseat(self, info: QueueUnitInfo) -> None:
         """Let a unit leave its line, if it stands in one."""
-        if info.submitter is not None:
+        if info.submitter is not None and self.seats:
             self.seats.remove((info.quota, info.submitter), creation_order(info.unit))
 
     def why_on_hold(self, info: QueueUnitInfo) -> Refusal | None:
