@@ -132,6 +132,20 @@ def test_current_ranks_count() -> None:
     assert order == ["c", "b", "a"]
 
 
+def test_the_ranks_of_other_needs_are_not_asked_for_once_the_first_is_found() -> None:
+    room = room_of(waiting("a", 1, 1), waiting("b", 2, 2), waiting("c", 3, 3), waiting("d", 4, 5))
+    today = {"a": (9,), "b": (4,), "c": (3,), "d": (5,)}
+    asked: list[str] = []
+
+    def rank_of(waiter: str) -> tuple[int, ...]:
+        asked.append(waiter)
+        return today[waiter]
+
+    room.mark_due("", "q")
+    assert room.first("", lambda *_: 9, lambda _: True, rank_of=rank_of) == ((3,), 3, "c")
+    assert asked == ["a", "b", "c"]
+
+
 def test_stale_entries_do_not_pile_up() -> None:
     room = room_of(waiting("stays", 1, 1))
     for turn in range(1000):
