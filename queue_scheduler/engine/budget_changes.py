@@ -83,7 +83,8 @@ class BudgetChanges:
         assert ledger is not None, "accounts are not kept"
         accounts = self._budgets.accounts
         accounts.advance(ledger.second)
-        settled = min(stored.settled_at, ledger.second)
+        until = stored.budgets_settled_at
+        settled = min(stored.settled_at if until is None else until, ledger.second)
         known = {uid: declared for uid, _, declared in self._charges()}
         charges = ((since, uid, each, known[uid]) for uid, since, each in dated)
         for account in accounts.restore(stored.budgets, settled, charges):

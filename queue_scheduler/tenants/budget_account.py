@@ -41,6 +41,7 @@ class StoredBudget(msgspec.Struct, frozen=True, gc=False):
         counted_from: Since when use is counted.
         hours: Of a rolling budget: full hours, each with what was used until then, of what is still
             in sight.
+        spent_since: Since when nothing is left; None: something is.
     """
 
     quota: str
@@ -53,6 +54,7 @@ class StoredBudget(msgspec.Struct, frozen=True, gc=False):
     brought: int
     counted_from: int
     hours: tuple[tuple[int, int], ...] = ()
+    spent_since: int | None = None
 
 
 class BudgetAccount:
@@ -245,12 +247,15 @@ class BudgetAccount:
             brought=self.brought,
             counted_from=self.counted_from,
             hours=tuple((hour, used - base) for hour, used in self._hours) if is_rolling else (),
+            spent_since=self.spent_since,
         )
 
     def restore(self, stored: StoredBudget, settled: int) -> None:
         """Take what was kept until a second, without charges."""
         self.rate, self._offset, self._before = 0, stored.spent, 0
         self.brought, self.counted_from = stored.brought, stored.counted_from
+        # What runs on is stopped as long after that as it would have been without the restart.
+        self.spent_since = stored.spent_since
         self._marked = settled - settled % HOUR
         self._hours = deque(stored.hours or [(self._marked, 0)])
         self.promised, self.seen = Commitments(self.promised.starts), settled - 1

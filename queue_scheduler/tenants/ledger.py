@@ -129,6 +129,8 @@ class StoredAccounts(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         is_rebuilt: Some or all accounts are lost: what is charged now to an account that is not
             here counts from its beginning.
         budgets: What was kept of budgets.
+        budgets_settled_at: The second until which use is counted in these; None: `settled_at`. They
+            are in one shard, and another one may be newer.
     """
 
     settled_at: int = 0
@@ -137,6 +139,7 @@ class StoredAccounts(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     is_rebuilt: bool = False
     uses: StoredUses = StoredUses()
     budgets: tuple[StoredBudget, ...] = ()
+    budgets_settled_at: int | None = None
 
 
 class Ledger:

@@ -175,7 +175,8 @@ def _problem_of_budget(each: StoredBudget, settled: int) -> str:
         return "an amount below 0, or beyond all bounds"
     if len(hours) > MAX_HOURS or hours != sorted(set(hours)):
         return "hours out of order, or too many"
-    if not all(0 <= second <= settled for second in (*hours, each.start, each.counted_from)):
+    times = (*hours, each.start, each.counted_from, each.spent_since or 0)
+    if not all(0 <= second <= settled for second in times):
         return "a time after it was settled"
     if any(used > each.spent for _, used in each.hours):
         return "more used at an hour than in all"
@@ -212,6 +213,7 @@ def join_shards(shards: Sequence[Shard], *, is_rebuilt: bool) -> StoredAccounts:
         is_rebuilt: Whether some are lost.
     """
     found: dict[Account, StoredAccount] = {}
+    with_budgets = next((each for each in shards if each.budgets), None)
     for shard in sorted(shards, key=lambda each: each.settled_at):
         found |= {each.account: each for each in shard.accounts}
     return StoredAccounts(
@@ -220,7 +222,8 @@ def join_shards(shards: Sequence[Shard], *, is_rebuilt: bool) -> StoredAccounts:
         accounts=tuple(found.values()),
         uses=_join_uses(shards),
         is_rebuilt=is_rebuilt,
-        budgets=next((each.budgets for each in shards if each.budgets), ()),
+        budgets=() if with_budgets is None else with_budgets.budgets,
+        budgets_settled_at=None if with_budgets is None else with_budgets.settled_at,
     )
 
 

@@ -14,6 +14,7 @@ from queue_scheduler.engine.engine import Engine
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.tenants.ledger import Ledger, StoredAccounts
 from shared_api.well_known_labels import USER
+from tests.budget_world import BudgetWorld, budget
 from tests.properties.engine_kit import (
     WALL,
     admitted,
@@ -76,6 +77,30 @@ def test_another_process_has_the_same_accounts() -> None:
             text=True,
         )
         assert found.stdout.strip() == digest(build_accounted())
+
+
+def build_budgeted() -> Engine:
+    """Return an engine with budgets of two quotas and of that above them: some units wait."""
+    world = BudgetWorld()
+    budgets = (budget(50), budget(20, period="Rolling 30d"), budget(30, period="None"))
+    world.state(*budgets, quotas=("vision", "speech", "top"))
+    for number in range(6):
+        world.ask(f"u{number}", 1 + number, 1 + number % 3, ("vision", "speech")[number % 2])
+    world.wait("2026-12-01T02:00")
+    return world.engine
+
+
+def test_another_process_has_the_same_budgets() -> None:
+    names = "test_digest import *; print(digest(build_budgeted()))"
+    for seed in ("1", "2"):
+        found = subprocess.run(
+            [sys.executable, "-c", f"from tests.queue_insight.record.{names}"],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        )
+        assert found.stdout.strip() == digest(build_budgeted())
 
 
 def test_what_was_used_gives_another_digest() -> None:

@@ -24,14 +24,16 @@ from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.tenants.calendars import Calendar
 from queue_scheduler.tenants.ledger import Ledger
 from shared_api.client.flow_control import FlowControl
 from shared_api.client.resource_client import ResourceClient
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.quota_policy import Budget, QuotaPolicy
 from shared_api.testing.virtual_clock import VirtualClock
 from shared_api.timestamps import rfc3339
 from shared_api.well_known_labels import USER
-from tests.properties.engine_kit import admitted, build_quota, build_unit
+from tests.properties.engine_kit import admitted, build_policy, build_quota, build_unit
 from tests.queue_scheduler.shell_kit import QUEUE_NAMESPACE, Json, new_server
 
 
@@ -81,6 +83,9 @@ class Process:
             clock=world.clock,
         )
         self.learn(build_quota("a", cpu=1000), world.units.values())
+        if world.policy is not None:
+            self.shared.apply(Engine.on_calendars, world.calendars)
+            self.shared.apply(Engine.on_quota_policy, world.policy)
 
     def learn(self, quota: Any, units: Iterable[QueueUnit]) -> None:
         self.shared.apply(Engine.on_quota, quota)
@@ -102,6 +107,12 @@ class Process:
             found[account.user] += line.used(ledger.second).get("cpu", 0)
         return dict(+found)
 
+    def spent(self) -> dict[str, int]:
+        """Return what is used of the present period of each budget, by its kind of period."""
+        self.shared.apply(Engine.forget_pod, "")
+        accounts = self.shared.fork().usage.budgets.accounts
+        return {key.period: accounts.account(key).spent(accounts.second) for key, _ in accounts}
+
     @property
     def reasons(self) -> list[str]:
         return [notice.reason for notice in self.notices]
@@ -117,8 +128,29 @@ class KeeperWorld:
         self.truth: Counter[str] = Counter()
         self.history: list[Counter[str]] = []  # the truth at each second
         self.processes: list[Process] = []
+        self.policy: QuotaPolicy | None = None
+        self.calendars: tuple[Calendar, ...] = ()
         self._settings = AccountsSettings(enabled=True, **settings)
+        self._begin = int(self.clock.now().timestamp())
         self._version = 1
+
+    def state_budgets(self, day_seconds: int) -> None:
+        """Let the processes that start from now on have budgets of each kind of period."""
+        edges = tuple(range(self._begin - day_seconds, self._begin + 100_000, day_seconds))
+        self.calendars = (Calendar("Day", "UTC", edges),)
+        budgets = [
+            Budget(resource="cpu", hours=1, period=each) for each in ("Day", "Rolling 30d", "None")
+        ]
+        policy = build_policy("p", ("a",))
+        self.policy = replace(policy, spec=replace(policy.spec, budgets=tuple(budgets)))
+
+    def spent(self) -> dict[str, int]:
+        """Return what was truly used in the present period, by its kind."""
+        whole = sum(self.truth.values())
+        edges, now = self.calendars[0].edges, self._begin + len(self.history)
+        passed = max(each for each in edges if each <= now) - self._begin
+        before = sum(self.history[passed - 1].values()) if passed > 0 else 0
+        return {"Day": whole - before, "Rolling 30d": whole, "None": whole}
 
     def start(self) -> Process:
         """Start a process, which does not lead yet."""

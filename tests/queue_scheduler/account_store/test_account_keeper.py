@@ -85,6 +85,36 @@ def test_kill_9(world: KeeperWorld, writes: int, *, is_after: bool, is_warm: boo
 
 
 @pytest.mark.usefixtures("small_shards")
+@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("writes", range(18))
+@pytest.mark.parametrize("is_warm", [False, True], ids=["new process", "standby"])
+def test_kill_9_with_budgets(
+    world: KeeperWorld, writes: int, *, is_after: bool, is_warm: bool
+) -> None:
+    """The same of what budgets have spent. Days have three minutes: some end between two writes."""
+    world.state_budgets(180)
+    first = world.lead()
+    standby = world.start()
+    first.keeper.save()
+    first.config_maps.left, first.config_maps.is_after = writes, is_after
+    play(world, first)
+    most = sum((world.truth - world.history[-61]).values()) if len(world.history) > 60 else 0
+    most = most or sum(world.truth.values())
+    world.pass_time(7)
+    second = standby if is_warm else world.start()
+    second.keeper.tell()
+    for _ in range(2):
+        spent = second.spent()
+        for period, want in world.spent().items():
+            lost = want - spent[period]
+            assert 0 <= lost <= most, f"{period}: {lost} of {want} is lost"
+        world.pass_time(61)
+        second.keeper.save()
+    third = world.lead()
+    assert third.spent() == second.spent()
+
+
+@pytest.mark.usefixtures("small_shards")
 def test_a_leader_that_was_deposed_writes_no_more(world: KeeperWorld) -> None:
     first = world.lead()
     play(world, first, 120)

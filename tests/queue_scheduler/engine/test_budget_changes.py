@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from queue_scheduler.decision import Reason
 from queue_scheduler.refusal_texts import full_message, stable_message
 from shared_api.objects.quota_policy import Budget
 from tests.budget_world import HOUR, BudgetWorld, at, budget
+from tests.properties.engine_kit import build_policy
 
 MIDNIGHT = at("2026-12-01T00:00")
 
@@ -127,6 +130,40 @@ def test_carry_over(used: tuple[int, int], want: tuple[int, int]) -> None:
         assert spent == 0
         found.append(left)
     assert tuple(found) == want
+
+
+def test_month_for_all() -> None:
+    """All is submitted on day 1, half as much again as the budgets, which fit the capacity."""
+    world = BudgetWorld("2026-11-01T00:00", cpu=10)  # 7,200 h in November
+    shares = {"vision": 4300, "speech": 2600}
+    ends: list[tuple[int, str]] = []
+    lengths: dict[str, int] = {}
+    rng = random.Random(7)
+
+    def note(started: list[str]) -> None:
+        ends.extend((world.second + lengths[name] * HOUR, name) for name in started)
+
+    for quota, hours in shares.items():
+        world.policies += 1
+        policy = build_policy(quota, (quota,), generation=world.policies)
+        note(world.put(replace(policy, spec=replace(policy.spec, budgets=(budget(hours),)))))
+        asked = 0
+        while asked < 1.5 * hours:
+            cpu, length = rng.randint(1, 4), rng.randint(1, 24)
+            name = f"{quota}-{asked}"
+            lengths[name] = length
+            asked += cpu * length
+            note(world.ask(name, cpu, length, quota))
+    spent: dict[str, float] = {}
+    while ends:
+        ends.sort()
+        second, name = ends.pop(0)
+        if second >= at("2026-12-01T00:00"):
+            break
+        world.workers.wall = second
+        note(world.end(name))
+        spent = {quota: world.hours(quota)[0] for quota in shares}
+    assert spent == {quota: pytest.approx(hours, rel=0.05) for quota, hours in shares.items()}
 
 
 class TestForgivenDebt:

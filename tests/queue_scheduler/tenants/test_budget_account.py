@@ -97,6 +97,15 @@ class TestSpentSince:
                 found.advance(BEGIN + look)
             assert found.spent_since == BEGIN + 100, looks
 
+    def test_a_restart_does_not_move_it(self) -> None:
+        found = account()
+        use(found, 1, BEGIN)
+        found.advance(BEGIN + 130)
+        twin = account(second=BEGIN + 400)
+        twin.restore(found.stored(BEGIN + 130), BEGIN + 130)
+        twin.advance(BEGIN + 400)
+        assert twin.spent_since == BEGIN + 100
+
     def test_a_new_period_ends_it(self) -> None:
         found = account(is_debt_counted=False)
         use(found, 1, BEGIN)
