@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -32,6 +33,11 @@ OTHERS: Final = "(not readable)"
 
 HIDDEN: Final = "?"
 """In place of a sum that may not be read."""
+
+FORMULAS: Final = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")
+"""What begins a formula in a spreadsheet; the last four are full-width."""
+
+_NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 Hours = dict[str, Decimal]
 
@@ -204,8 +210,13 @@ def _span(seconds: float | None) -> str:
 
 def _csv(rows: list[list[str]]) -> str:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    csv.writer(text, lineterminator="\n").writerows(map(_harmless, row) for row in rows)
     return text.getvalue().rstrip("\n")
+
+
+def _harmless(cell: str) -> str:
+    """Return a cell that no spreadsheet reads as a formula; users choose their names."""
+    return f"'{cell}" if cell.startswith(FORMULAS) and not _NUMBER.fullmatch(cell) else cell
 
 
 def _document(pages: Sequence[Report]) -> Any:  # noqa: ANN401 - a JSON tree

@@ -87,6 +87,19 @@ def test_of_quotas_what_they_borrowed_and_lent_is_shown() -> None:
     ]
 
 
+def test_no_name_is_read_as_a_formula() -> None:
+    names = ("=1+1", "+cmd", "-2+3", "@SUM(A1)", "-5")
+    page = PAGE | {"items": [row(name) for name in names]}
+    lines, _ = asked(page, form="csv")
+    assert [each.partition(",")[0] for each in lines[1:]] == [
+        "'=1+1",
+        "'+cmd",
+        "'-2+3",
+        "'@SUM(A1)",
+        "-5",
+    ]
+
+
 def test_jain_is_that_of_the_quota_of_a_row() -> None:
     jain = [
         {"quota": "a", "rows": 2, "index": {"cpu": 0.75}},
