@@ -39,6 +39,7 @@ CALLS: Final[Mapping[str, Callable[..., object]]] = {
         Engine.on_quota_policies_served,
         Engine.go_on_with_limits,
         Engine.check_limits,
+        Engine.recount_tenants,
         Engine.place_anew,
         Engine.forget_pod,
         Engine.charge_anew,

@@ -7,7 +7,8 @@ be a change on its way; one that is found again, with the same numbers, a round 
 
 What is compared is what follows from single objects. Sums, of a unit's pods or over a quota, are
 kept beside what they add up (`PodAccounting.validate`, `QuotaCache.validate`), and are not
-recomputed here. Only those of users and groups are, by the engine itself (`Engine.check_limits`).
+recomputed here. Only those of tenants are: of users and groups by the engine itself
+(`Engine.check_limits`), of budgets and of who may be pending on a copy.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from queue_scheduler.framework.extension_points import Supposed
 from queue_scheduler.quota.quota_decision import Demand
 from queue_scheduler.quota_cache.quota_ledger import ForeignCharge
 from queue_scheduler.quota_plugin import QuotaPlugin, quota_plugins
+from queue_scheduler.tenants.budget_accounts import BudgetSums
 from queue_scheduler.tenants.limit_use import Use
 from queue_scheduler.tenants.user_limits import describe
 from shared_api.objects.meta import NO_UID, Uid
@@ -65,6 +67,10 @@ class Kind(StrEnum):
     """A pod is counted, and does not live."""
     LIMIT_USE = "limit_use"
     """What a user or a group has, where that is limited, is not the sum of its charges."""
+    BUDGET_SUM = "budget_sum"
+    """What is charged to a budget each second, or promised of it, is not the sum of its charges."""
+    PENDING_SEAT = "pending_seat"
+    """Others than the oldest may be pending where that is limited."""
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -288,6 +294,38 @@ def describe_wrong_sums(engine: Engine) -> list[Difference]:
             got=_describe_use(got),
         )
         for counted, (got, want) in engine.limit_rules.wrong_sums.items()
+    ]
+
+
+def describe_wrong_budgets(engine: Engine) -> list[Difference]:
+    """Return what differs of what is charged to budgets, and promised of them.
+
+    All charges are summed up anew, so this is for a copy, outside the lock.
+    """
+    usage = engine.usage
+    return [
+        Difference(
+            kind=Kind.BUDGET_SUM,
+            want=f"{_describe_sums(wrong.want)} of budget {wrong.key.name} of {wrong.key.quota}",
+            got=_describe_sums(wrong.got),
+        )
+        for wrong in usage.budgets.accounts.differences(usage.charges)
+    ]
+
+
+def _describe_sums(sums: BudgetSums) -> str:
+    return f"{sums.rate} each second, promised {sums.promised}"
+
+
+def describe_wrong_seats(engine: Engine) -> list[Difference]:
+    """Return where others may be pending than the oldest. For a copy, outside the lock."""
+    return [
+        Difference(
+            kind=Kind.PENDING_SEAT,
+            want=f"{want} pending units of {submitter.user} in quota {quota}",
+            got=f"{got}",
+        )
+        for (quota, submitter), (got, want) in engine.usage.limits.seats.differences().items()
     ]
 
 

@@ -90,6 +90,11 @@ class BudgetChanges:
         for account in accounts.restore(stored.budgets, settled, charges):
             self._begin(account, ledger)
 
+    def recount(self) -> None:
+        """Sum up all charges anew; what was used until now stays where it was counted."""
+        if self._budgets.is_on:
+            self._recount()
+
     # --- inside -------------------------------------------------------------------------------
 
     def _recount(self) -> None:

@@ -438,6 +438,12 @@ class Engine:
         """
         return self.limit_rules.check_sums(repairs=repairs)
 
+    def recount_tenants(self) -> tuple[str, ...]:
+        """Sum up anew what budgets are charged, and seat pending units anew; for audits."""
+        self.budget_rules.recount()
+        self.limit_rules.seat_anew()
+        return self._wake_up.wake_affected()
+
     # === decisions ============================================================================
 
     def decide_next(self, queue_name: str, now: float, wall: datetime = BEGINNING) -> Decision:

@@ -113,6 +113,13 @@ class LimitChanges:
         self._go_on_to_the_end()
         return self._wake_up.wake_affected()
 
+    def seat_anew(self) -> None:
+        """Find out anew who may be pending, unless a change does so."""
+        limits = self._limits
+        if limits.rules and not self.is_behind:
+            limits.replace_sums(limits.sums, reversed(self._units.records))
+            self._go_on_to_the_end()
+
     @property
     def is_checking(self) -> bool:
         """Whether `check_sums` has not counted all charges yet."""

@@ -48,6 +48,21 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     parts: tuple[Part, ...]
 
 
+class BudgetSums(NamedTuple):
+    """What is summed up over the charges of a budget: each second, and until their ends."""
+
+    rate: int
+    promised: tuple[object, ...]
+
+
+class WrongBudget(NamedTuple):
+    """A budget whose sums are wrong: what they are, and what they should be."""
+
+    key: BudgetKey
+    got: BudgetSums
+    want: BudgetSums
+
+
 class BudgetAccounts:
     """The accounts by quota.
 
@@ -299,22 +314,32 @@ class BudgetAccounts:
         if not self.chains:
             return
         self.chains.validate()
-        sums = dict.fromkeys(self._accounts, 0)
-        promised = {key: each.promised.copy_empty() for key, each in self._accounts.items()}
         for uid, charge in charges.items():
             entry = self._entries.get(uid)
             parts = () if entry is None else entry.parts
-            declared = NOTHING_DECLARED if entry is None else entry.declared
-            assert parts == tuple(self._parts(charge, declared)), f"{uid} counts {parts}"
-            for part in parts:
+            assert parts == tuple(self._parts(charge, _declared(entry))), f"{uid} counts {parts}"
+        assert self._entries.keys() <= charges.keys(), "what is not charged counts"
+        for wrong in self.differences(charges):
+            raise AssertionError(f"{wrong.key} has {wrong.got}, should be {wrong.want}")
+
+    def differences(self, charges: Mapping[Uid, AnyCharge]) -> Iterator[WrongBudget]:
+        """Yield the budgets whose rates and promises are not the sums of these charges."""
+        sums = dict.fromkeys(self._accounts, 0)
+        promised = {key: each.promised.copy_empty() for key, each in self._accounts.items()}
+        for uid, charge in charges.items():
+            for part in self._parts(charge, _declared(self._entries.get(uid))):
                 sums[part.key] += part.rate
                 if part.promise is not None:
                     promised[part.key].add(part.promise, part.rate)
-        assert self._entries.keys() <= charges.keys(), "what is not charged counts"
         for key, account in self._accounts.items():
-            assert account.rate == sums[key], f"{key} has {account.rate}, should be {sums[key]}"
-            want, got = promised[key].state(), account.promised.state()
-            assert got == want, f"{key} has promised {got}, should be {want}"
+            got = BudgetSums(account.rate, account.promised.state())
+            want = BudgetSums(sums[key], promised[key].state())
+            if got != want:
+                yield WrongBudget(key, got, want)
+
+
+def _declared(entry: Entry | None) -> Declared:
+    return NOTHING_DECLARED if entry is None else entry.declared
 
 
 def _counts_in(key: BudgetKey, entry: Entry) -> bool:

@@ -203,11 +203,16 @@ class PendingSeats:
         twin._taken = dict(self._taken)
         return twin
 
-    def validate(self) -> None:
-        """Seat all units anew; raise AssertionError where others are seated."""
-        seated = {line_id: line.seated for line_id, line in self._lines.items()}
+    def differences(self) -> dict[LineId, tuple[int, int]]:
+        """Seat all units anew; return where others are seated: how many are, and should be."""
         want = self._find_seated(self._lines)
-        assert seated == want, f"seated are {seated}, should be {want}"
+        found = {line_id: (line.seated, want[line_id]) for line_id, line in self._lines.items()}
+        return {line_id: pair for line_id, pair in found.items() if pair[0] != pair[1]}
+
+    def validate(self) -> None:
+        """Raise AssertionError where others are seated than should be."""
+        wrong = self.differences()
+        assert not wrong, f"seated are, and should be, {wrong}"
         lines = self._lines.values()
         for counted, taken in self._taken.items():
             at = sum(line.seated for line in lines if counted in dict(line.limits))

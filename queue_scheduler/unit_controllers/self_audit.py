@@ -23,6 +23,8 @@ from queue_scheduler.engine.audit import (
     Caches,
     Difference,
     Kind,
+    describe_wrong_budgets,
+    describe_wrong_seats,
     describe_wrong_sums,
     find_repair,
     judge_charges,
@@ -179,6 +181,7 @@ class SelfAudit:
             self._take(self._shared.ask(judge_charges, uids))
             yield
         yield from self._check_limits()
+        self._check_tenants()
 
     def _check_limits(self) -> Iterator[None]:
         """Let the engine check what users have, then yield, slice by slice.
@@ -195,6 +198,18 @@ class SelfAudit:
         for each in self._shared.ask(describe_wrong_sums):
             self._observer.on_audit_difference(each.kind)
             log.warning("what a user has differs", note=_note(each))
+
+    def _check_tenants(self) -> None:
+        """Check what budgets are charged, and who may be pending, on a copy of the engine."""
+        if not self._shared.ask(_has_sums_of_tenants):
+            return
+        engine = self._shared.fork()
+        wrong = [*describe_wrong_budgets(engine), *describe_wrong_seats(engine)]
+        if wrong and self._repairs:
+            self._shared.apply(Engine.recount_tenants)
+        for each in wrong[:MAX_DIFFERENCES]:
+            self._observer.on_audit_difference(each.kind)
+            log.warning("what a tenant has differs", note=_note(each))
 
     def _take(self, differences: Sequence[Difference]) -> None:
         for each in differences:
@@ -225,6 +240,10 @@ def _slices_of(keys: Iterable[KeyT]) -> Iterator[tuple[KeyT, ...]]:
     left = iter(keys)
     while keys_of_slice := tuple(islice(left, KEYS_PER_SLICE)):
         yield keys_of_slice
+
+
+def _has_sums_of_tenants(engine: Engine) -> bool:
+    return engine.usage.budgets.is_on or engine.usage.limits.is_on
 
 
 def _notice_of(difference: Difference, *, is_repaired: bool) -> Notice | None:

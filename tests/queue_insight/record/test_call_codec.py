@@ -104,6 +104,7 @@ ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "on_quota_policies_served": ((), {"are_served": True}),
     "go_on_with_limits": ((), {}),
     "check_limits": ((), {"repairs": True}),
+    "recount_tenants": ((), {}),
     "place_anew": (("ns/u", None), {}),
     "forget_pod": (("ns/p",), {}),
     "charge_anew": ((Uid("uid-u"),), {}),

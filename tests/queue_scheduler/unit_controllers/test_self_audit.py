@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from queue_scheduler.cache.unit_repair import is_in_place
@@ -19,15 +20,17 @@ from queue_scheduler.framework.extension_points import ForeignPod
 from queue_scheduler.framework.queue_unit_info import Granted, Occupancy, QueueUnitInfo
 from queue_scheduler.quota.quota_decision import Demand, PodStage
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.tenants.ledger import Ledger
 from queue_scheduler.tenants.limit_use import Counted
 from queue_scheduler.unit_controllers import self_audit
 from queue_scheduler.unit_controllers.self_audit import DIFFERS, REST_SECONDS, SelfAudit, Stores
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.pod import Pod
 from shared_api.objects.queue_unit import QueueUnit
-from shared_api.objects.quota_policy import UserLimit
+from shared_api.objects.quota_policy import Budget, UserLimit
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.properties.engine_kit import (
+    WALL,
     admitted,
     build_pod,
     build_policy,
@@ -35,6 +38,7 @@ from tests.properties.engine_kit import (
     build_quota,
     build_unit,
     changed,
+    wall_time,
 )
 from tests.properties.real_quotas import RealQuotas, new_engine
 
@@ -558,6 +562,40 @@ def test_what_a_user_has_is_counted_once_more(*, repairs: bool) -> None:
     assert f"user {counted.name} in quota a" in lines[0]["note"]
     is_right = world.engine.usage.limits.sums.use_of(counted) == right
     assert is_right == repairs
+
+
+@pytest.mark.parametrize("repairs", [True, False])
+def test_what_a_budget_is_charged_is_summed_up_once_more(*, repairs: bool) -> None:
+    world = AuditWorld(repairs=repairs)
+    world.engine.usage.ledger = Ledger()
+    world.engine.on_time(wall_time(WALL))
+    policy = build_policy("p", ["a"])
+    budget = Budget(resource="cpu", hours=9, period="None")
+    world.engine.on_quota_policy(replace(policy, spec=replace(policy.spec, budgets=(budget,))))
+    world.round()
+    assert world.counted == []
+    accounts = world.engine.usage.budgets.accounts
+    ((key, account),) = accounts
+    rate = account.rate
+    account.bend(1000, accounts.second)
+    world.round()
+    assert world.counted == [Kind.BUDGET_SUM]
+    assert (accounts.account(key).rate == rate) is repairs
+
+
+@pytest.mark.parametrize("repairs", [True, False])
+def test_who_may_be_pending_is_found_out_once_more(*, repairs: bool) -> None:
+    world = AuditWorld(repairs=repairs)
+    limit = UserLimit(users=("*",), pending=1)
+    world.engine.on_quota_policy(build_policy("p", ["a"], limit))
+    seats = world.engine.usage.limits.seats
+    world.round()
+    assert world.counted == []
+    (line,) = seats._lines.values()  # noqa: SLF001 - breaks it
+    line.seated = 0
+    world.round()
+    assert world.counted == [Kind.PENDING_SEAT]
+    assert (seats.differences() == {}) is repairs
 
 
 def test_charges_may_change_while_they_are_counted_once_more(
