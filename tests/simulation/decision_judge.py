@@ -3,6 +3,7 @@
 - *order*: each decision is compared with the queue as it was;
 - *never over*: it is compared with the limits;
 - *user limits*: it is compared with the limits of the user and the group (`limit_judge`);
+- *budgets*: it is compared with what is left of budgets (`budget_judge`);
 - *evictions*: victims may be evicted and suffice, in one round at a time; no other unit starts in
   the freed capacity, and no unit has others evicted twice for one start.
 """
@@ -26,6 +27,7 @@ from tests.object_states import is_true
 from tests.properties import engine_checks, preemption_checks
 from tests.properties.real_quotas import RealQuotas
 from tests.simulation.account_judge import NEVER_OVER, Broken
+from tests.simulation.budget_judge import BUDGETS, check_start
 from tests.simulation.change_feed import ChangeEvent
 from tests.simulation.limit_judge import USER_LIMITS, check_decision
 from tests.simulation.stepped_programs import Process, SteppedScheduler
@@ -88,6 +90,7 @@ class DecisionJudge:
             NEVER_OVER, decision.unit, lambda: engine_checks.check_limits(engine, quotas, decision)
         )
         self._try(USER_LIMITS, decision.unit, lambda: check_decision(engine, decision))
+        self._try(BUDGETS, decision.unit, lambda: check_start(engine, decision))
         self._try(
             EVICTIONS,
             decision.unit,

@@ -143,7 +143,7 @@ def _create_job(world: World, urgent: tuple[int, str, str] | None = None) -> str
     if rng.random() < 0.3:
         template["spec"]["priorityClassName"] = rng.choice(sorted(CLASSES))
     said = {key: rng.choice(texts) for key, texts in PATIENCE.items() if rng.random() < 0.2}
-    if plan.backfills and rng.random() < 0.85:
+    if (plan.backfills or plan.has_budgets) and rng.random() < 0.85:
         said[MAX_EXEC_TIME] = rng.choice(DECLARED_SECONDS)
     if pods > 1 and rng.random() < 0.3:
         said[MIN_PARALLELISM] = "1"

@@ -26,7 +26,17 @@ def lacks_policies(world: World) -> bool:
 
 
 def has_policies(world: World) -> bool:
-    return bool(world.all("quotapolicies"))
+    return has_limits(world) and bool(world.all("quotapolicies"))
+
+
+def policy_body(name: str, spec: Json) -> Json:
+    """Return a QuotaPolicy."""
+    return {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "QuotaPolicy",
+        "metadata": {"name": name, "namespace": QUEUE_NAMESPACE},
+        "spec": spec,
+    }
 
 
 def _some_limits(world: World) -> list[Json]:
@@ -57,14 +67,7 @@ def create_policy(world: World) -> str:
     name = one_of(world.rng, [name for name in POLICIES if name not in there])
     quotas = sorted(world.rng.sample(LIMITED, world.rng.choice((1, 1, 2, 3))))
     entries = _some_limits(world)
-    world.direct.create(
-        {
-            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
-            "kind": "QuotaPolicy",
-            "metadata": {"name": name, "namespace": QUEUE_NAMESPACE},
-            "spec": {"quotas": quotas, "userLimits": entries},
-        }
-    )
+    world.direct.create(policy_body(name, {"quotas": quotas, "userLimits": entries}))
     return f"{name} of {quotas} {entries}"
 
 
@@ -93,13 +96,13 @@ edit("edit_group", "queueunits", label(GROUP), (*GROUPS, None), weight=1, when=h
 
 def sign(world: World, job: Json) -> None:
     """Let a new job name who submits it."""
-    if not has_limits(world):
+    if not has_limits(world) and not world.plan.has_budgets:
         return
     who = {USER: world.rng.choice((*USERS, "")), GROUP: world.rng.choice((*GROUPS, ""))}
     job["metadata"].setdefault("labels", {}).update({k: v for k, v in who.items() if v})
 
 
-def end_limits(world: World) -> None:
+def end_policies(world: World) -> None:
     """Let all units start that their quotas have room for."""
     for key in sorted(world.all("quotapolicies")):
         world.direct.delete("quotapolicies", key.partition("/")[2], QUEUE_NAMESPACE)

@@ -52,10 +52,14 @@ from queue_scheduler.queueing import scheduling_queue
 from queue_scheduler.queueing.queue_rules import QueueRules
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
+from queue_scheduler.tenants.budget_account import BudgetAccount
+from queue_scheduler.tenants.budget_waiters import BudgetWaiters
+from queue_scheduler.tenants.budgets_in_chains import BudgetsInChains
+from queue_scheduler.tenants.commitments import Commitments
 from queue_scheduler.tenants.limit_sums import LimitSums
 from queue_scheduler.tenants.rules_in_chains import RulesInChains
 from queue_scheduler.tenants.user_limits import UserLimits
-from queue_scheduler.unit_controllers import eviction, requeue
+from queue_scheduler.unit_controllers import eviction, requeue, spent_budgets
 from queue_scheduler.unit_controllers.requeue import BackoffRequeue
 from shared_api.client.write_dispatcher import Unknown
 from shared_api.evictions import is_given_back, is_losing_quota
@@ -371,6 +375,43 @@ def in_force_too_early(plant: Plant) -> None:
         return 0
 
     plant.replace(LimitSums, "count_left", count_left)
+
+
+# --- budgets -------------------------------------------------------------------------------------
+
+
+@fault("what running units may still use of a budget does not count")
+def promises_not_counted(plant: Plant) -> None:
+    plant.replace(Commitments, "add", lambda *_: None)
+
+
+@fault("budgets do not count for what is below their quota")
+def no_budgets_above(plant: Plant) -> None:
+    def in_chain(chains: BudgetsInChains, quota: str) -> Any:
+        return (each for each in before(chains, quota) if each[0] == quota)
+
+    before = plant.replace(BudgetsInChains, "_in_chain", in_chain)
+
+
+@fault("what was used yesterday counts today")
+def days_do_not_end(plant: Plant) -> None:
+    def close(account: BudgetAccount, end: int) -> None:
+        used = account._before  # noqa: SLF001 - breaks it
+        before(account, end)
+        account._before = used  # noqa: SLF001 - breaks it
+
+    before = plant.replace(BudgetAccount, "_close", close)
+
+
+@fault("units that waited for a budget stay so when it has more left")
+def budgets_wake_nobody(plant: Plant) -> None:
+    plant.replace(BudgetWaiters, "follow", lambda *_: None)
+    plant.replace(BudgetWaiters, "ask_anew", lambda *_: None)
+
+
+@fault("Stop evicts nobody")
+def stop_stops_nobody(plant: Plant) -> None:
+    plant.replace(spent_budgets, "find_units", lambda *_: ())
 
 
 # === the controllers ===========================================================================

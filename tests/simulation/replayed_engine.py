@@ -9,6 +9,7 @@ from queue_scheduler.cycles.call_log import CallLog
 from queue_scheduler.cycles.engine_call import play
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.decision import Dequeue, Preempt
+from tests.simulation.budget_judge import BudgetMeter
 
 
 class ReplayedEngine:
@@ -20,7 +21,7 @@ class ReplayedEngine:
         self._number, engine = shared.checkpoint(starts_log=True)
         self._engine = thaw(freeze(engine))
         self._decided: list[Dequeue | Preempt] = []
-        self._compared = 0
+        self._meter = BudgetMeter()
 
     def on_decision(self, decision: Dequeue | Preempt) -> None:
         """Note what the scheduler has decided."""
@@ -32,7 +33,9 @@ class ReplayedEngine:
         for call in self._log.take():
             assert call.number == self._number + 1, f"call {call.number} after {self._number}"
             self._number = call.number
+            self._meter.before(self._engine)
             answer = play(self._engine, decode_call(encode_call(call)))
+            self._meter.after(self._engine)
             assert not isinstance(answer, Exception), f"{call.name} raised {answer!r}"
             if isinstance(answer, Dequeue | Preempt):
                 decided.append(answer)
@@ -41,3 +44,7 @@ class ReplayedEngine:
         made, taken = self._log.last, self._number
         assert made == taken, f"{made} calls were made, and {taken} recorded"
         assert digest(self._engine) == self._shared.ask(digest), f"it differs after call {taken}"
+
+    def check_stopped(self, wall: int) -> None:
+        """Raise AssertionError if a unit runs on whose budget was spent long ago."""
+        self._meter.check_stopped(self._engine, wall)

@@ -9,6 +9,7 @@ let start. At the end each job and its unit must fit together as well. Rules by 
 - *same after a restart*: an engine rebuilt from the objects has the same usage and queues;
 - *no unit lost*: no unit waits that could start; and none could start behind a head if all were
   asked again;
+- *budgets*: as `budget_judge.py` says;
 - *user limits*: as `limit_judge.py` says;
 - *nothing ownerless*: no unit and no booking without its job, unit or pods;
 - *jobs fit their units*: as `faults_of` says;
@@ -54,6 +55,7 @@ from tests.properties.limited_world import check_nobody_could_start
 from tests.properties.real_quotas import RealQuotas, new_engine
 from tests.simulation.account_judge import Broken
 from tests.simulation.accounts import Account, job_uid
+from tests.simulation.budget_judge import BUDGETS, JudgedBudgets
 from tests.simulation.change_feed import Json
 from tests.simulation.hand_made_actions import is_hand_made
 from tests.simulation.job_actions import FOREIGN
@@ -94,6 +96,7 @@ def check_quiet(world: World) -> list[Broken]:
     return [
         *_nobody_lost(world, engine),
         *_limits_agree(world, engine),
+        *_budgets_stop(world, scheduler),
         *_nobody_may_pass(world, engine),
         *_books_agree(world, engine),
         *_same_again(world, scheduler),
@@ -133,7 +136,7 @@ def _unknown(world: World, engine: Engine) -> list[Broken]:
 
 
 def _nobody_lost(world: World, engine: Engine) -> list[Broken]:
-    quotas, now = RealQuotas(engine), world.clock.monotonic()
+    quotas, now = JudgedBudgets(engine), world.clock.monotonic()
     rules = read_rules(world.all("quotapolicies").values())
     try:
         for line in engine.queues:
@@ -155,6 +158,14 @@ def _limits_agree(world: World, engine: Engine) -> list[Broken]:
         check_seats(engine, policies)
     except AssertionError as error:
         return [Broken(USER_LIMITS, _unit_in(error), str(error))]
+    return []
+
+
+def _budgets_stop(world: World, scheduler: SteppedScheduler) -> list[Broken]:
+    try:
+        scheduler.check_stopped(int(world.clock.now().timestamp()))
+    except AssertionError as error:
+        return [Broken(BUDGETS, _unit_in(error), str(error))]
     return []
 
 
@@ -360,13 +371,19 @@ def _pods_of_jobs(world: World) -> list[Json]:
 
 def _beliefs(engine: Engine) -> dict[str, Any]:
     names = sorted(line.name for line in engine.queues)
-    units = engine.units
     return {
-        "lines": {name: [record.key for record in pending_units(units, name)] for name in names},
+        "lines": {name: _line_of(engine, name) for name in names},
         "standings": {k: r.state.value for k, r in sorted(engine.units.records.items())},
         "usage": _usage(engine),
         "admitted": {name: count_admitted(engine.units, name) for name in names},
     }
+
+
+def _line_of(engine: Engine, queue: str) -> list[str]:
+    """Return the pending units in order; by name where that depends on what users have used."""
+    keys = [record.key for record in pending_units(engine.units, queue)]
+    line = engine.queues.find(queue)
+    return keys if line is None or line.fair is None else sorted(keys)
 
 
 def _usage(engine: Engine) -> dict[str, Amounts]:

@@ -26,6 +26,7 @@ from queue_scheduler.engine.deadlines import Timer, unit_timers
 from shared_api.client.errors import ApiFailure
 from tests.properties.real_quotas import RealQuotas
 from tests.simulation import (
+    budget_actions,
     hand_made_actions,
     job_actions,
     limit_actions,
@@ -36,6 +37,7 @@ from tests.simulation import (
 )
 from tests.simulation.account_judge import Broken
 from tests.simulation.action_table import draw
+from tests.simulation.budget_judge import PATIENCE_SECONDS
 from tests.simulation.decision_judge import DecisionJudge
 from tests.simulation.rest_checks import LONGEST_REST, check_end, check_quiet, deciding
 from tests.simulation.world import World
@@ -48,6 +50,7 @@ MODULES: Final = (
     node_actions,
     trouble_actions,
     limit_actions,
+    budget_actions,
 )
 """Modules whose actions are in the table."""
 
@@ -133,7 +136,7 @@ class _Run:
             for self.step in range(1, steps + 1):
                 if found := self._take_step():
                     return found[0]
-            found = self._end()
+            found = self._stop_all() or self._end()
         except Exception as error:  # noqa: BLE001 - whatever a step raises, the trace is wanted
             where = traceback.extract_tb(error.__traceback__)[-1]
             how = f"{type(error).__name__}: {error} ({where.filename}:{where.lineno})"
@@ -180,11 +183,20 @@ class _Run:
         trouble_actions.end_troubles(world)
         world.feed.actor = "user"
         world.feed.say(f"[{self.step}] calm")
-        for _ in range(CALM_SECONDS):
+        # By then whatever a budget stops is evicted.
+        least = PATIENCE_SECONDS if world.plan.has_budgets else 0
+        for second in range(CALM_SECONDS):
             world.run(ANY_TURNS, 1.0)
-            if world.is_quiet() and deciding(world) is not None:
+            if second >= least and world.is_quiet() and deciding(world) is not None:
                 return check_quiet(world)
         return []
+
+    def _stop_all(self) -> list[Broken]:
+        """Stop all that runs, where there are budgets, and check that nothing runs on."""
+        if not self.world.plan.has_budgets:
+            return []
+        budget_actions.stop_all(self.world)
+        return self._calm_down() or self._broken()
 
     def _end(self) -> list[Broken]:
         """Let all troubles end, and all jobs that can; then check what is left."""
@@ -195,7 +207,7 @@ class _Run:
         world.cluster.start_seconds = (0.05, 0.3)
         job_actions.want_pods(world)
         queue_actions.end_stops(world)
-        limit_actions.end_limits(world)
+        limit_actions.end_policies(world)
         hand_made_actions.give_all_back(world)
         if world.plan.elects:
             world.restart_without_election()

@@ -286,6 +286,10 @@ class SteppedScheduler(SteppedWork, Scheduler):
         self._replayed.check()
         super().validate()
 
+    def check_stopped(self, wall: int) -> None:
+        """Raise AssertionError if a unit runs on whose budget was spent long ago."""
+        self._replayed.check_stopped(wall)
+
     def _informer(
         self, resource_type: ResourceType[ObjectT], *args: Any, **settings: Any
     ) -> SharedInformer[ObjectT]:

@@ -29,7 +29,7 @@ def test_no_rule_is_broken(seed: int) -> None:
     assert outcome.broken is None, event(outcome)
 
 
-@pytest.mark.parametrize("seed", [3])
+@pytest.mark.parametrize("seed", [2, 3], ids=["with budgets", "without"])
 def test_a_seed_reproduces_its_run_under_any_hash_seed(seed: int) -> None:
     here = "\n".join(simulate(seed, 80).trace)
     for hash_seed in HASH_SEEDS:

@@ -11,6 +11,7 @@ import contextlib
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from math import inf
 from typing import Any, Final, Protocol
 
@@ -33,16 +34,28 @@ from tests.simulation.stepped_programs import (
     SteppedControllers,
     SteppedScheduler,
 )
-from tests.simulation.world_plan import LIMITED, QUEUE_NAMESPACE, Plan
+from tests.simulation.world_plan import BUDGETED, LIMITED, QUEUE_NAMESPACE, Plan
 
 NAMESPACES: Final = ("team", "other")
 CLASSES: Final = {"low": -5, "high": 10}
 TURN_SECONDS: Final = 0.0005
 """What every turn takes: whoever is busy all the time must not keep time from passing."""
+SECONDS_OF_FIRST_DAY: Final = 300.0
+"""After which a day ends in worlds with budgets."""
 
 
 class CrashError(BaseException):
     """A process ends here and now; not an Exception, so that nobody handles it."""
+
+
+def _is_in(seed: int, which: tuple[int, int]) -> bool:
+    return seed % which[0] == which[1]
+
+
+def _until_day_ends(clock: VirtualClock) -> float:
+    now = clock.now()
+    day = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    return (day - now).total_seconds()
 
 
 class Turn(Protocol):
@@ -119,9 +132,14 @@ class World:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.rng = random.Random(seed)
-        each, rest = LIMITED
-        self.plan = replace(Plan.draw(self.rng), has_limits=seed % each == rest)
+        self.plan = replace(
+            Plan.draw(self.rng),
+            has_limits=_is_in(seed, LIMITED),
+            has_budgets=_is_in(seed, BUDGETED),
+        )
         self.clock = VirtualClock()
+        if self.plan.has_budgets:
+            self.clock.jump_wall_clock(_until_day_ends(self.clock) - SECONDS_OF_FIRST_DAY)
         self.feed = ChangeFeed(self.clock)
         self.server = FakeApiServer(
             clock=self.clock, rng=random.Random(seed + 1), collects_garbage=False
@@ -164,7 +182,7 @@ class World:
         self.direct.create_all([QUEUE.body(), QUEUE_UNIT.body(), QUOTA_CRD])
         if self.plan.is_strict:
             self.direct.create(crd("reservations"))
-        if self.plan.has_limits:
+        if self.plan.has_limits or self.plan.has_budgets:
             self.direct.create(QUOTA_POLICY.body())
         self.direct.create_all(namespace_body(name) for name in (QUEUE_NAMESPACE, *NAMESPACES))
         self.direct.create_all(priority_class_body(name, n) for name, n in CLASSES.items())

@@ -6,10 +6,17 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from msgspec import UNSET
+
 from queue_controllers.configuration import Configuration, ExtensionOptions
 from queue_controllers.configuration import Flags as ControllerFlags
 from queue_controllers.configuration import parse_flags as parse_controller_flags
-from queue_scheduler.configuration import Flags, KoordQueueConfiguration, parse_flags
+from queue_scheduler.configuration import (
+    AccountsSettings,
+    Flags,
+    KoordQueueConfiguration,
+    parse_flags,
+)
 from queue_scheduler.engine.deadlines import Timeouts
 from queue_scheduler.queueing.strict_mode import StrictMode
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
@@ -20,6 +27,8 @@ NOT_STRICT_QUEUE: Final = "b"
 LIMITED: Final = (8, 7)
 """Users are limited where a seed leaves the second number if it is divided by the first; not by
 chance, so that the other worlds are what they were before there were limits."""
+BUDGETED: Final = (8, 2)
+"""Likewise the worlds in which quotas have budgets, and queues order their users."""
 SMALL_CPU: Final = "500m"
 """Units that ask for no more than this do not have to ask for nodes."""
 
@@ -38,6 +47,7 @@ class Plan:
         backfills: whether the shared queue backfills from the start, other queues after an edit,
             and most jobs declare for how long they run.
         has_limits: whether QuotaPolicies limit users and groups, which jobs name.
+        has_budgets: whether QuotaPolicies say how much quotas may use, and queues may be Fair.
     """
 
     mode: str
@@ -50,6 +60,7 @@ class Plan:
     has_trees: bool
     backfills: bool
     has_limits: bool = False
+    has_budgets: bool = False
 
     @staticmethod
     def draw(rng: random.Random) -> Plan:
@@ -95,6 +106,7 @@ class Plan:
         return KoordQueueConfiguration(
             plugin_configs={"ElasticQuotaV2": arguments},
             default_reclaim_protect_time=f"{self.protect_seconds}s",
+            accounts=AccountsSettings(enabled=True) if self.has_budgets else UNSET,
         )
 
     @property
