@@ -24,6 +24,8 @@ class ChangeKind(StrEnum):
     """The min of one quota is raised."""
     USER_LIMIT = "userLimit"
     """What a user or a group may have in a quota is raised, in its QuotaPolicy."""
+    BUDGET = "budget"
+    """What a quota may use in a period is raised, in its QuotaPolicy."""
     SEVERAL = "several"
     """Several changes, none of which is enough alone."""
     NODES = "nodes"

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from queue_insight.insight.budget_changes import find_budget_changes
 from queue_insight.insight.change import Change, ChangeKind
 from queue_insight.insight.combined_changes import find_combined_change, is_part
 from queue_insight.insight.demand_changes import find_demand_changes
@@ -94,6 +95,7 @@ def _starts_by_itself(trials: Trials) -> Change:
 _FINDERS: Final[tuple[Callable[[Question], Iterator[Change]], ...]] = (
     find_wait,
     find_limit_changes,
+    find_budget_changes,
     find_end_changes,
     find_demand_changes,
     find_place_changes,

@@ -150,14 +150,21 @@ def _end_before_head(question: Question) -> Change | None:
     seconds = promise.at - wall + past
     if seconds <= past:
         return None
+    text = f"Declare that it runs for at most {seconds} s: then it delays no unit ahead."
+    change = declare_at_most(question, seconds, text)
+    return change if isinstance(change, Change) else None
+
+
+def declare_at_most(question: Question, seconds: int, description: str) -> Change | Engine:
+    """Return that a unit declares a time to run, in seconds; if it does not start, the engine."""
     edit = _edit(question, maximum_execution_time_seconds=seconds)
     longer = _edit(question, maximum_execution_time_seconds=seconds + 1)
     outcome = question.trials.attempt(edit)
     if not outcome.starts:
-        return None
+        return outcome.engine
     return Change(
         kind=ChangeKind.EXECUTION_TIME,
-        description=f"Declare that it runs for at most {seconds} s: then it delays no unit ahead.",
+        description=description,
         sufficient=True,
         minimal=not question.trials.attempt(longer).starts,
         also_starts=outcome.also,

@@ -133,7 +133,7 @@ class Budgets:
             limit=limit // hour,
             used=-(-(spent + shortage.committed) // hour),
             requested=-(-shortage.need // hour),
-            detail=_describe(account),
+            detail=describe(account),
             budget=lacks,
         )
 
@@ -153,7 +153,7 @@ class Budgets:
         if lacks is None or lacks.begins > accounts.second or not lacks.needed:
             return None
         for key in accounts.chains.levels(info.quota):
-            if key.quota == refusal.quota and _describe(accounts.account(key)) == refusal.detail:
+            if key.quota == refusal.quota and describe(accounts.account(key)) == refusal.detail:
                 return key, lacks.needed
         return None
 
@@ -223,6 +223,6 @@ class Budgets:
         return twin
 
 
-def _describe(account: BudgetAccount) -> str:
+def describe(account: BudgetAccount) -> str:
     """Return which entry of which policy a budget is."""
     return f"QuotaPolicy {account.rule.policy}, budgets {account.rule.index}"
