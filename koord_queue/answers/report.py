@@ -14,8 +14,9 @@ class ReportRow(Answer, frozen=True):
     `names` are by the fields that were asked for. `used` is cores, GiB or pieces times hours, by
     resource. `lost` is what evicted runs had used until then. `borrowed` and `lent` are there if
     rows are quotas: what was used above `min`, and what was not used of it while a sibling
-    borrowed, by the quota and all below it. They are null otherwise, and if the reader may not see
-    them.
+    borrowed, by the quota and all below it. `budgetLeft` is what new units may use now of its
+    budgets, by resource or `amount`; of several the least, negative if a debt; for readers of all
+    namespaces. They are null otherwise, and if the reader may not see them.
     """
 
     admitted: int = 0
@@ -27,6 +28,7 @@ class ReportRow(Answer, frozen=True):
     lost: dict[str, str] = {}
     borrowed: dict[str, str] | None = None
     lent: dict[str, str] | None = None
+    budget_left: dict[str, str] | None = None
 
 
 class OtherUse(Answer, frozen=True):

@@ -133,6 +133,8 @@ def _table_of(pages: Sequence[Report]) -> _Table:
     if first.by == ("quota",):
         found += _columns("BORROWED-", (row.borrowed for row in rows), len(others))
         found += _columns("LENT-", (row.lent for row in rows), len(others))
+        budgets = (row.budget_left or {} for row in rows)
+        found += _columns("BUDGET-LEFT-", budgets, len(others), absent="")
     if any(row.admitted for row in rows):
         found += [
             _Column("WAIT-P50", [_span(row.wait_p50) for row in rows] + [""] * len(others)),
@@ -169,7 +171,7 @@ def _others_of(page: Report) -> dict[tuple[str, ...], dict[str, str] | None]:
 
 
 def _columns(
-    before: str, amounts: Iterable[dict[str, str] | None], empty: int = 0
+    before: str, amounts: Iterable[dict[str, str] | None], empty: int = 0, *, absent: str = "0"
 ) -> list[_Column]:
     """Return a column for each resource.
 
@@ -177,13 +179,15 @@ def _columns(
         before: Begins its heading.
         amounts: Of each row; None: they may not be read.
         empty: So many rows below have none.
+        absent: The cell of a row without the resource.
     """
     known = list(amounts)
     resources = sorted({resource for each in known for resource in each or ()})
     return [
         _Column(
             before + resource,
-            [HIDDEN if each is None else each.get(resource, "0") for each in known] + [""] * empty,
+            [HIDDEN if each is None else each.get(resource, absent) for each in known]
+            + [""] * empty,
         )
         for resource in resources
     ]
@@ -233,6 +237,7 @@ def _document(pages: Sequence[Report]) -> Any:  # noqa: ANN401 - a JSON tree
                 "hours": row.used,
                 "borrowed": row.borrowed,
                 "lent": row.lent,
+                "budgetLeft": row.budget_left,
                 "admitted": row.admitted,
                 "waitP50": row.wait_p50,
                 "waitP90": row.wait_p90,

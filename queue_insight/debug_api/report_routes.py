@@ -23,12 +23,14 @@ from queue_insight.debug_api.question_caller import caller_of
 from queue_insight.debug_api.report_views import (
     FIELDS,
     OTHER_ROWS,
+    QUOTAS,
     Names,
     ReportHead,
     ReportSums,
     ReportView,
     largest_rows,
     resources_of,
+    with_budgets,
 )
 from queue_insight.record.samples import DAY, HOUR
 from queue_insight.record.use_sums import UseBlock, UseKey, UseRow
@@ -398,12 +400,15 @@ def add_report_route(app: FastAPI, state: StateAnswers, link: InsightLink, acces
         may_read = may_read_for(access, request)
         if namespace and not may_read(namespace):
             raise QuestionError(Code.PERMISSION_DENIED, "units of that namespace may not be read")
-        ledger = state.copy_ledger()
+        ledger, found = state.copy_ledger(), None
         if link.is_on:
             found = _ask_record(link, asked, may_read, caller_of(request), ledger.second)
-            if found is not None:
-                return found
-        return _report_of_ledger(ledger, asked, may_read, leader=state.is_leader())
+        if found is None:
+            found = _report_of_ledger(ledger, asked, may_read, leader=state.is_leader())
+        if fields == QUOTAS and may_read(EVERYWHERE):
+            items = with_budgets(found.items, state.budgets_left())
+            found = found.model_copy(update={"items": items})
+        return found
 
 
 def _ask_record(

@@ -31,6 +31,9 @@ from shared_api.timestamps import rfc3339
 FIELDS: Final = UseKey._fields
 """What reports may be added up by."""
 
+QUOTAS: Final = ("quota",)
+"""What a report is added up by whose rows are quotas."""
+
 DIGITS: Final = 3
 """Digits of Jain's index after the point."""
 
@@ -61,8 +64,9 @@ class ReportRow(WaitsView):
     `names` are by the fields that were asked for. `used` is cores, GiB or pieces times hours, by
     resource. `lost` is what evicted runs had used until then. `borrowed` and `lent` are there if
     rows are quotas: what was used above `min`, and what was not used of it while a sibling
-    borrowed, by the quota and all below it. They are null otherwise, and if the reader may not see
-    them.
+    borrowed, by the quota and all below it. `budgetLeft` is what new units may use now of its
+    budgets, by resource or `amount`; of several the least, negative if a debt; for readers of all
+    namespaces. They are null otherwise, and if the reader may not see them.
     """
 
     names: dict[str, str]
@@ -71,6 +75,22 @@ class ReportRow(WaitsView):
     lost: dict[str, str]
     borrowed: dict[str, str] | None
     lent: dict[str, str] | None
+    budget_left: dict[str, str] | None = None
+
+
+def with_budgets(rows: list[ReportRow], left: Mapping[str, dict[str, str]]) -> list[ReportRow]:
+    """Return rows that are quotas with what is left of their budgets.
+
+    It is for readers who may read all namespaces. A budget counts all use of the present period,
+    whatever the time of the report: the time could be one in which nobody else used the quota.
+
+    Args:
+        rows: The rows.
+        left: By quota (`budgets_left`).
+    """
+    return [
+        row.model_copy(update={"budget_left": left.get(row.names["quota"], {})}) for row in rows
+    ]
 
 
 class OtherUse(View):
@@ -135,6 +155,7 @@ class ReportSums:
     """Adds up blocks of use.
 
     Attributes:
+        by: The fields that it is added up by.
         rows: The sums of rows that may be read.
         readable: The namespaces that the reader may read; None: all.
 
@@ -148,7 +169,7 @@ class ReportSums:
     def __init__(self, by: tuple[str, ...], readable: Readable, *, has_others: bool = True) -> None:
         self.rows: dict[Names, UseRow] = {}
         self.readable = readable
-        self._by = by
+        self.by = by
         self._has_others = has_others
         self._at = tuple(FIELDS.index(field) for field in by)
         self._hidden: dict[str, Amounts | None] = {}
@@ -207,7 +228,7 @@ class ReportSums:
             to_time=_time(head.end),
             complete_from=None if head.complete_from is None else _time(head.complete_from),
             missing_seconds=head.missing_seconds,
-            by=list(self._by),
+            by=list(self.by),
             total=len(ordered),
             offset=offset,
             limit=limit,
@@ -222,7 +243,7 @@ class ReportSums:
     def names(self) -> list[Names]:
         """Return the names of all rows, sorted; a quota that only lends has one as well."""
         found = set(self.rows)
-        if self._by == ("quota",):
+        if self.by == QUOTAS:
             found.update(
                 (name,) for name, use in self._quotas.items() if self._may_see(use.namespaces)
             )
@@ -231,10 +252,10 @@ class ReportSums:
     def view_row(self, names: Names) -> ReportRow:
         """Return one row."""
         row, quota = self.rows.get(names, _NO_USE), None
-        if self._by == ("quota",):
+        if self.by == QUOTAS:
             quota = self._shown_quota(names[0])
         return ReportRow(
-            names=dict(zip(self._by, names, strict=True)),
+            names=dict(zip(self.by, names, strict=True)),
             used=in_hours(row.used),
             admitted=sum(row.waits.values()),
             wait_p50=quantile(row.waits, 0.5),
@@ -256,7 +277,7 @@ class ReportSums:
         return self._has_others and sets is not None and all(map(self._may_sum, sets))
 
     def _view_jain(self) -> list[JainView]:
-        is_by_quota = "quota" in self._by and len(self._by) > 1
+        is_by_quota = "quota" in self.by and len(self.by) > 1
         groups: dict[str, list[Amounts]] = {}
         for row in self.rows.values():
             groups.setdefault(row.key.quota if is_by_quota else "", []).append(row.used)

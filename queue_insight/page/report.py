@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Final, Literal, NamedTuple
 
 from fastapi import Depends, Query
@@ -15,18 +16,22 @@ from queue_insight.debug_api.report_routes import (
 )
 from queue_insight.debug_api.report_views import (
     OTHER_ROWS,
+    QUOTAS,
     JainView,
     Names,
     OtherUse,
     ReportRow,
+    ReportSums,
     largest_rows,
     resources_of,
+    with_budgets,
 )
 from queue_insight.page.queue_table import write_table
 from queue_insight.page.sources import PageSources
 from queue_insight.page.visitors import Visitor
 from queue_insight.record.samples import DAY, HOUR
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.tenants.budget_figures import budgets_left
 from queue_scheduler.tenants.hours import in_hours
 from shared_api.caller_shares import user_key
 from shared_api.debug_api.views import View
@@ -137,7 +142,7 @@ def show_use_report(sources: PageSources, query: UseQuery, visitor: Visitor) -> 
         resources=found.resources,
         bars=[_bars_of(found, names) for names in (*named, OTHER_ROWS)],
         total=len(ordered),
-        items=[sums.view_row(names) for names in ordered[:MOST_ROWS]],
+        items=_rows_of(sources, sums, ordered[:MOST_ROWS]),
         others=view.others,
         jain=view.jain,
         complete_from=view.complete_from,
@@ -156,14 +161,27 @@ def encode_use_report(sources: PageSources, query: UseQuery, visitor: Visitor) -
     kinds = ("", "borrowed ", "lent ", "lost ") if query.by == "quota" else ("", "lost ")
     heads = [f"{kind}{resource}" for kind in kinds for resource in resources]
 
-    def cells_of(names: Names) -> list[object]:
-        row = sums.view_row(names)
+    rows = _rows_of(sources, sums, sums.names()[:MOST_OF_TABLE])
+    budgets = sorted({each for row in rows for each in row.budget_left or ()})
+
+    def cells_of(row: ReportRow) -> list[object]:
         amounts = {"": row.used, "borrowed ": row.borrowed, "lent ": row.lent, "lost ": row.lost}
         hours = [(amounts[kind] or {}).get(each, "") for kind in kinds for each in resources]
-        return [names[0], *hours, row.wait_p50, row.wait_p90, row.evictions]
+        left = [(row.budget_left or {}).get(each, "") for each in budgets]
+        return [row.names[query.by], *hours, row.wait_p50, row.wait_p90, row.evictions, *left]
 
     columns = [query.by, *heads, "wait p50 (s)", "wait p90 (s)", "evictions"]
-    return write_table(columns, map(cells_of, sums.names()[:MOST_OF_TABLE]))
+    columns += [f"budget left {each}" for each in budgets]
+    return write_table(columns, map(cells_of, rows))
+
+
+def _rows_of(sources: PageSources, sums: ReportSums, names: Sequence[Names]) -> list[ReportRow]:
+    rows = [sums.view_row(each) for each in names]
+    if sums.by != QUOTAS or sums.readable is not None:
+        return rows
+    accounts = sources.at(None).shared.fork().usage.budgets.accounts
+    accounts.advance(int(sources.clock.now().timestamp()))
+    return with_budgets(rows, budgets_left(accounts))
 
 
 def _keeps_accounts(sources: PageSources) -> bool:

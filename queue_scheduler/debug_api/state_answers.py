@@ -25,6 +25,7 @@ from queue_scheduler.debug_api.parameters import DEFAULT_PAGE
 from queue_scheduler.debug_api.queue_views import QueueViews
 from queue_scheduler.debug_api.snapshots import QueuePage, Snapshots
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.tenants.budget_figures import budgets_left
 from queue_scheduler.tenants.ledger import Ledger
 from shared_api.process.clock import SystemClock
 from shared_api.question_errors import Code, QuestionError
@@ -180,6 +181,13 @@ class StateAnswers:
             raise QuestionError(Code.NOT_FOUND, ACCOUNTS_OFF)
         ledger.advance(second)  # at rest the engine is not told the time
         return ledger
+
+    @in_turn
+    def budgets_left(self) -> dict[str, dict[str, str]]:
+        """What is left of budgets now, by quota, and by resource or `amount`."""
+        accounts = self.shared.fork().usage.budgets.accounts
+        accounts.advance(int(self.now().timestamp()))  # at rest the engine is not told the time
+        return budgets_left(accounts)
 
     @in_turn
     def _view_accounts(

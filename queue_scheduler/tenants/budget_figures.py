@@ -20,6 +20,25 @@ def read_figures(accounts: BudgetAccounts, quota: str, policy: str) -> Iterator[
         yield _read(account, accounts.second)
 
 
+def budgets_left(accounts: BudgetAccounts) -> dict[str, dict[str, str]]:
+    """Return what new units may use of the budgets of each quota that has any.
+
+    Returns:
+        By quota, and by resource or `amount`: the hours or the amount; of several budgets the least
+        that is left of one.
+    """
+    least: dict[str, dict[str, tuple[int, int]]] = {}
+    for key, _ in accounts:
+        account, known = accounts.account(key), least.setdefault(key.quota, {})
+        second, scale = accounts.second, account.rule.scale
+        left = account.left(second) - account.committed(second)
+        known[key.name] = min((left, scale), known.get(key.name, (left, scale)))
+    return {
+        quota: {name: in_decimals(*left) for name, left in sorted(known.items())}
+        for quota, known in least.items()
+    }
+
+
 def _read(account: BudgetAccount, second: int) -> BudgetFigures:
     rule = account.rule
     spent, committed = account.spent(second), account.committed(second)

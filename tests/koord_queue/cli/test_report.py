@@ -87,6 +87,21 @@ def test_of_quotas_what_they_borrowed_and_lent_is_shown() -> None:
     ]
 
 
+def test_of_quotas_what_is_left_of_their_budgets_is_shown() -> None:
+    quotas = [
+        row("", names={"quota": "a"}, borrowed={}, lent={}, budgetLeft={"cpu": "-2.5"}),
+        row("", names={"quota": "b"}, borrowed={}, lent={}, budgetLeft={}),
+        row("", names={"quota": "c"}, borrowed={}, lent={}, budgetLeft=None),
+    ]
+    lines, _ = asked(PAGE | {"by": ["quota"], "items": quotas}, by=("quota",), form="csv")
+    assert lines == [
+        "QUOTA,cpu,nvidia.com/gpu,BUDGET-LEFT-cpu,EVICTIONS",
+        "a,10,0.5,-2.5,0",
+        "b,10,0.5,,0",
+        "c,10,0.5,,0",
+    ]
+
+
 def test_no_name_is_read_as_a_formula() -> None:
     names = ("=1+1", "+cmd", "-2+3", "@SUM(A1)", "-5")
     page = PAGE | {"items": [row(name) for name in names]}
@@ -183,6 +198,7 @@ def test_json_has_all_of_it() -> None:
             "hours": {"cpu": "10", "nvidia.com/gpu": "0.5"},
             "borrowed": None,
             "lent": None,
+            "budgetLeft": None,
             "admitted": 0,
             "waitP50": None,
             "waitP90": None,

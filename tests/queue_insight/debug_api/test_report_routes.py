@@ -12,6 +12,7 @@ import httpx
 import msgspec
 import pytest
 from anyio import from_thread
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -31,11 +32,14 @@ from queue_insight.record.samples import HOUR
 from queue_insight.record.use_sums import UseBlock, UseKey, UseRow, join_hour
 from queue_insight.record.use_tables import TimedBlock, UseReach
 from queue_scheduler.debug_api.state_answers import StateAnswers
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.tenants.accounts import Account
 from queue_scheduler.tenants.ledger import Ledger
 from shared_api.debug_api.access import EVERYWHERE, open_access
+from shared_api.objects.quota_policy import Budget
 from shared_api.question_errors import QuestionError
 from shared_api.testing.virtual_clock import VirtualClock
+from tests.properties.engine_kit import build_policy
 from tests.queue_insight.debug_api.test_insight_link import answering
 from tests.queue_scheduler.debug_api.test_account_views import BEGIN, Charge
 from tests.queue_scheduler.shell_kit import ShellKit
@@ -116,6 +120,19 @@ def test_what_is_not_known_is_refused(query: dict[str, str], said: str) -> None:
         answer = client.get("/debug/report", params=query)
     assert answer.status_code == 422
     assert said in str(answer.json()["detail"])
+
+
+def test_of_quotas_it_says_what_is_left_of_their_budgets() -> None:
+    kit = kit_with("ns")
+    kit.add_quota("a", cpu=9)
+    policy = build_policy("p", ["a"])
+    budgets = (Budget(resource="cpu", hours=10, period="None"),)
+    kit.shared.apply(
+        Engine.on_quota_policy, replace(policy, spec=replace(policy.spec, budgets=budgets))
+    )
+    with asking(kit) as client:
+        (of_quota,), (of_user,) = (get(client, by=by)["items"] for by in ("quota", "user"))
+    assert (of_quota["budgetLeft"], of_user["budgetLeft"]) == ({"cpu": "7"}, None)
 
 
 def test_a_report_of_one_namespace() -> None:

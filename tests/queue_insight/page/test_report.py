@@ -7,10 +7,14 @@ import io
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from queue_insight.page.report import MOST_BARS
 from queue_insight.record.samples import DAY, HOUR
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.tenants.ledger import Ledger
+from shared_api.objects.quota_policy import Budget
+from tests.properties.engine_kit import build_policy
 from tests.queue_insight.page.page_kit import ROOT, TENANT, LoginWorld, browser
 from tests.queue_insight.page.report_kit import TENANTS, PlayedUse
 from tests.queue_scheduler.shell_kit import ShellKit
@@ -53,6 +57,20 @@ def test_bars_are_of_whole_steps_until_now(
         assert sum(bar["values"]) == pytest.approx(float(row["used"]["nvidia.com/gpu"]), abs=0.1)
         assert min(bar["values"][:-1]) > 0, "the present one has just begun"
     assert got["jain"][0]["rows"] == 3
+
+
+def test_what_is_left_of_budgets_is_shown(world: LoginWorld, kit: ShellKit) -> None:
+    policy = build_policy("p", ["vision", "speech"])
+    budgets = (Budget(resource="cpu", hours=10, period="None"),)
+    kit.shared.apply(
+        Engine.on_quota_policy, replace(policy, spec=replace(policy.spec, budgets=budgets))
+    )
+    items = ask(world, query="by=quota")["items"]
+    assert [each["budgetLeft"] for each in items] == [{"cpu": "10"}, {"cpu": "10"}]
+    assert {str(each["budgetLeft"]) for each in ask(world, TENANT, "by=quota")["items"]} == {"None"}
+    with browser(world, ROOT) as client:
+        rows = list(csv.reader(io.StringIO(client.get(f"{PATH}.csv?by=quota").text)))
+    assert [each[-1] for each in rows] == ["budget left cpu", "10", "10"]
 
 
 def test_another_resource_and_other_rows(world: LoginWorld) -> None:

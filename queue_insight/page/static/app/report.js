@@ -175,6 +175,9 @@ function Rows({ answer: { items, bars, total, resource }, by }) {
     ["Wait p90", ({ waitP90 }) => span(waitP90)],
     ["Evictions", ({ evictions }) => evictions.toLocaleString("en-US")],
     ["Lost", ({ lost }) => hours(lost)],
+    ...(items.some(({ budgetLeft }) => budgetLeft?.[resource] !== undefined)
+      ? [["Budget left", ({ budgetLeft }) => (budgetLeft?.[resource] === undefined ? "" : hours(budgetLeft))]]
+      : []),
   ];
   return html`
     <div class="scroll" tabindex="0" role="group" aria-label="Rows of the report">
