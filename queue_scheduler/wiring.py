@@ -287,12 +287,15 @@ class Scheduler:
         caches.pods.add_handler(handlers.on_pod)
         calendars = BudgetCalendars(self._shared, self._clock)
         parts.policies.add_handler(calendars.on_quota_policy)  # before the policy itself
-        calendars = BudgetCalendars(self._shared, self._clock)
-        parts.policies.add_handler(calendars.on_quota_policy)  # before the policy itself
         parts.policies.add_handler(handlers.on_quota_policy)
+        parts.policies.add_handler(reconciler.on_quota_policy)  # after the engine knows it
         self._threads.run("budget-calendars", calendars.step)
-        self._threads.run("budget-calendars", calendars.step)
-        served = follow_kind(parts.policies.watch, self._shared, Engine.on_quota_policies_served)
+        served = follow_kind(
+            parts.policies.watch,
+            self._shared,
+            Engine.on_quota_policies_served,
+            reconciler.reconcile_all,
+        )
         self._threads.run("quota-policy-kind", served)
         return handlers
 
@@ -538,6 +541,10 @@ def _build_queue_reconciler(parts: _BuiltParts, queue_namespace: str) -> QueueRe
             is_readable=caches.queues.is_readable,
             are_elastic=caches.sources.are_elastic,
             others=caches.sources.build_queue_sources(caches.queues, queue_namespace, names.add),
+            are_policies_known=parts.policies.watch.is_ready,
+            stated_for=lambda quota: parts.shared.ask(
+                lambda engine: engine.policies.statement_of(quota)
+            ),
         ),
         names,
         parts.warmup.may_write,

@@ -267,6 +267,10 @@ COPIED_ANNOTATIONS: Final = PREFIX + "copied-annotations"
 """Annotation on queues made for quotas: comma-separated annotations that were copied from the
 quota, and are removed when it no longer has them. W, R: the scheduler."""
 
+FAIR_SHARE_FROM: Final = PREFIX + "fair-share-from"
+"""Annotation on queues made for quotas: the QuotaPolicy that `spec.fairShare` is from, which is
+removed when no policy states it any more. W, R: the scheduler."""
+
 # --- elastic quota trees ----------------------------------------------------------------------
 LEND_LIMIT: Final = "alibabacloud.com/lendlimit"
 """Attribute of a node: a JSON resource list, how much of its unused min others may borrow."""

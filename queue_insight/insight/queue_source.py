@@ -1,10 +1,16 @@
-"""Which quota a queue follows, in a copy of the engine. Pure."""
+"""Which quota a queue follows, or is made for, in a copy of the engine. Pure."""
 
 from __future__ import annotations
 
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.plugins import default_group, elastic_quota, resource_quota
+from queue_scheduler.plugins import (
+    default_group,
+    elastic_quota,
+    elastic_quota_tree,
+    resource_quota,
+)
 from queue_scheduler.queueing.managed_queues import is_managed, is_of_node, oldest
+from queue_scheduler.quota.tree_queue_names import named_node
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.queue import Queue
 from shared_api.quota_names import is_parking
@@ -28,3 +34,12 @@ def find_source(engine: Engine, queue: Queue) -> ElasticQuota | None:
     quotas = engine.objects.of_kind(ElasticQuota)
     own = oldest(quota for quota in quotas if quota.metadata.name == name)
     return None if own is not None and is_parking(own) else own
+
+
+def find_made_for(engine: Engine, queue: Queue) -> str:
+    """Return the quota that the scheduler made a queue for; "": it made it for none."""
+    if is_of_node(queue):
+        has_trees = any(each.name == elastic_quota_tree.NAME for each in engine.plugins)
+        return named_node(queue) if has_trees else ""
+    source = find_source(engine, queue)
+    return "" if source is None else source.metadata.name

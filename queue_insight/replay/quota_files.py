@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from queue_insight.replay.jobs import TraceError
 from queue_insight.replay.trace_files import read_bytes
+from queue_scheduler.queueing.fair_settings import DEFAULT_FAIR, read_fair_share
 from queue_scheduler.tenants.budget_reading import BudgetError, read_budgets
 from queue_scheduler.tenants.calendars import Calendars
 from queue_scheduler.tenants.limit_reading import LimitError, read_limits
@@ -72,7 +73,7 @@ def read_quotas(path: Path) -> Objects:
 
 
 def _read_policy(place: str, body: dict[str, Any]) -> QuotaPolicy:
-    """Return a policy, if its limits and budgets can be read."""
+    """Return a policy, if all of it can be read."""
     policy = _convert(place, body, QuotaPolicy)
     try:
         read_limits(policy.spec.user_limits, policy.metadata.name)
@@ -81,6 +82,10 @@ def _read_policy(place: str, body: dict[str, Any]) -> QuotaPolicy:
         read_budgets(policy.spec.budgets, policy.metadata.name, calendars)
     except (LimitError, BudgetError) as error:
         raise TraceError(f"{place}: {error}; {LOOK}") from error
+    queue = policy.spec.queue
+    _, problem = read_fair_share(None if queue is None else queue.fair_share, DEFAULT_FAIR)
+    if problem is not None:
+        raise TraceError(f"{place}: queue.{problem}; {LOOK}")
     return policy
 
 

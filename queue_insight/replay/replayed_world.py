@@ -20,12 +20,18 @@ from queue_scheduler.plugins.elastic_quota import NAME as ELASTIC_QUOTA
 from queue_scheduler.plugins.elastic_quota_tree import NAME as ELASTIC_QUOTA_TREE
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.plugins.resource_quota import NAME as RESOURCE_QUOTA
-from queue_scheduler.queue_objects.queue_reconciler import CreateQueue, decide_queue
+from queue_scheduler.queue_objects.queue_reconciler import (
+    CreateQueue,
+    QueueAction,
+    decide_queue,
+    state_for_queue,
+)
 from queue_scheduler.queue_objects.tree_queues import DefaultQueue, TreeQueues
 from queue_scheduler.refusal_texts import full_message
 from queue_scheduler.setup.plugin_loading import Switches, build_plugins, load_policies
 from queue_scheduler.tenants.ledger import Ledger
 from queue_scheduler.tenants.periods import find_calendars
+from queue_scheduler.tenants.quota_policies import QuotaPolicies
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.elastic_quota_tree import ElasticQuotaTree
@@ -105,7 +111,7 @@ def build_engine(world: World, began: datetime = BEGINNING) -> Engine:
         engine.on_quota_policy(replace(policy, metadata=place))
     for node in world.objects.nodes:
         engine.on_node(node)
-    for queue in find_queues(world):
+    for queue in find_queues(world, engine.policies):
         engine.on_queue(queue)
     return engine
 
@@ -157,10 +163,15 @@ def _read_max(quota: ElasticQuota) -> Amounts:
 # --- queues -------------------------------------------------------------------------------------
 
 
-def find_queues(world: World) -> list[Queue]:
-    """Return the queues of the file, and those that the scheduler makes for quotas."""
+def find_queues(world: World, policies: QuotaPolicies) -> list[Queue]:
+    """Return the queues of the file, and those that the scheduler makes for quotas.
+
+    Args:
+        world: What the replay is about.
+        policies: Those of the world: what they state, the queues made for quotas have.
+    """
     queues = {queue.metadata.name: queue for queue in world.objects.queues}
-    for body in _bodies(world.objects):
+    for body in _bodies(world.objects, policies):
         queue = msgspec.convert(body, Queue)
         queues.setdefault(queue.metadata.name, queue)
     found = []
@@ -174,7 +185,7 @@ def find_queues(world: World) -> list[Queue]:
     return found
 
 
-def _bodies(objects: Objects) -> Iterable[dict[str, Any]]:
+def _bodies(objects: Objects, policies: QuotaPolicies) -> Iterable[dict[str, Any]]:
     """Yield what the scheduler creates, if no user did."""
     namespace = DEFAULT_QUEUE_NAMESPACE
     for quota in objects.quotas:
@@ -182,17 +193,24 @@ def _bodies(objects: Objects) -> Iterable[dict[str, Any]]:
             case ElasticQuota():
                 name = quota.metadata.name
                 action = decide_queue(name, namespace, quota, None)
-                if isinstance(action, CreateQueue):
-                    yield action.body
+                yield from _created(action, policies, name)
             case ElasticQuotaTree():
-                yield from _bodies_of_nodes(quota, namespace)
+                yield from _bodies_of_nodes(quota, namespace, policies)
             case ResourceQuota():
                 action = DefaultQueue().decide(DEFAULT_QUEUE, namespace, None)
-                if isinstance(action, CreateQueue):
-                    yield action.body
+                yield from _created(action, policies, "")
 
 
-def _bodies_of_nodes(tree: ElasticQuotaTree, namespace: str) -> Iterable[dict[str, Any]]:
+def _created(action: QueueAction, policies: QuotaPolicies, quota: str) -> Iterable[dict[str, Any]]:
+    """Yield the body of a queue that is created for a quota, with what a policy states."""
+    action = state_for_queue(action, None, policies.statement_of(quota))
+    if isinstance(action, CreateQueue):
+        yield action.body
+
+
+def _bodies_of_nodes(
+    tree: ElasticQuotaTree, namespace: str, policies: QuotaPolicies
+) -> Iterable[dict[str, Any]]:
     trees: IndexedStore[ElasticQuotaTree] = IndexedStore()
     trees.put_observed(tree)
     source = TreeQueues(trees, lambda: True, lambda _: None, "")
@@ -200,8 +218,7 @@ def _bodies_of_nodes(tree: ElasticQuotaTree, namespace: str) -> Iterable[dict[st
     source.on_tree(names.append)(None, tree)
     for name in dict.fromkeys(names):
         action = source.decide(name, namespace, None)
-        if isinstance(action, CreateQueue):
-            yield action.body
+        yield from _created(action, policies, source.quota_of(name))
 
 
 # --- units --------------------------------------------------------------------------------------

@@ -187,7 +187,7 @@ class Counterfactual:
         """Make the queues that the scheduler makes for a new quota."""
         world = replace(self._world, objects=Objects(quotas=(quota,)))
         known = {queue.name for queue in self.engine.queues}
-        for queue in find_queues(world):
+        for queue in find_queues(world, self.engine.policies):
             if queue.metadata.name not in known:
                 self._cluster.apply(partial(Engine.on_queue, queue=queue))
 

@@ -64,15 +64,15 @@ def view_all_quotas(plugins: PluginRunner) -> list[QuotaView]:
     return list(found.values())
 
 
-def knows_quota(plugins: PluginRunner, name: str) -> bool:
-    """Return whether any plugin has a quota of that name."""
-    return any(
-        plugin.knows_quota(name) for plugin in plugins if isinstance(plugin, points.KnownQuotas)
-    ) or any(
-        plugin.view_quota(name) is not None
-        for plugin in _showing(plugins)
-        if not isinstance(plugin, points.KnownQuotas)
-    )
+def plugin_with_quota(plugins: PluginRunner, name: str) -> str:
+    """Return the first plugin that has a quota of that name; "": none has."""
+    for plugin in plugins:
+        if isinstance(plugin, points.KnownQuotas):
+            if plugin.knows_quota(name):
+                return plugin.name
+        elif takes_part(plugin, points.ShowsQuotas) and plugin.view_quota(name) is not None:
+            return plugin.name
+    return ""
 
 
 def without_views(plugins: PluginRunner) -> tuple[str, ...]:

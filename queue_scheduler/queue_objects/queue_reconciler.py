@@ -4,6 +4,8 @@ Only managed queues are deleted with their quota, and only they get what it stat
 (`queueing.managed_queues`). A queue that a user created is left as it is, also when a quota of its
 name appears.
 
+What a QuotaPolicy states for the queue of a quota is kept in the spec of a managed queue as well.
+
 Queues are created for other objects as well (`QueueSource`): nodes of an ElasticQuotaTree,
 `default`. If they want a queue of the same name, they have precedence.
 """
@@ -18,10 +20,12 @@ import msgspec
 import structlog
 
 from queue_scheduler.queueing.managed_queues import (
+    PolicyStatement,
     differences,
     is_managed,
     is_of_node,
     oldest,
+    policy_differences,
     statement,
 )
 from shared_api.client.errors import AlreadyExists, ApiFailure, Conflict, Invalid, NotFound
@@ -31,8 +35,14 @@ from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.meta import Uid
 from shared_api.objects.queue import Queue
+from shared_api.objects.quota_policy import QuotaPolicy
 from shared_api.quota_names import is_parking
-from shared_api.well_known_labels import CREATED_BY_KOORD_QUEUE, QUOTA_PARENT, SPECIAL_QUOTAS
+from shared_api.well_known_labels import (
+    CREATED_BY_KOORD_QUEUE,
+    QUOTA_FULLNAME,
+    QUOTA_PARENT,
+    SPECIAL_QUOTAS,
+)
 from shared_api.work_queue import WorkQueue
 
 OWN_QUEUE_PRIORITY: Final = 1000
@@ -46,6 +56,10 @@ about to expire is not reported."""
 
 UNKNOWN_SECONDS: Final = 5.0
 """The requeue delay of a queue without quota while the cache of quotas is incomplete."""
+
+POLICIES_UNKNOWN_SECONDS: Final = 1.0
+"""The requeue delay while the cache of policies is incomplete. Nothing is taken from a queue before
+it is known that no policy states it."""
 
 UNREADABLE_SECONDS: Final = 30.0
 """The requeue delay of a queue that cannot be read: the deletion of an object that never had a
@@ -89,6 +103,9 @@ class QueueSource(Protocol):
 
     def decide(self, name: str, namespace: str, queue: Queue | None) -> QueueAction:
         """Return what to do about a queue that this source wants or has created."""
+
+    def quota_of(self, name: str) -> str:
+        """Return the quota that the queue of that name is made for; "": none."""
 
     def is_complete(self) -> bool:
         """Return whether the source's caches are complete. Until then an unwanted queue stays."""
@@ -155,6 +172,38 @@ def _decide_patch(quota: ElasticQuota, queue: Queue) -> PatchQueue | None:
     return PatchQueue({**body, "metadata": {**body.get("metadata", {}), "uid": queue.metadata.uid}})
 
 
+def state_for_queue(
+    action: QueueAction, queue: Queue | None, stated: PolicyStatement | None
+) -> QueueAction:
+    """Return an action after which a managed queue has also what a policy states; pure."""
+    match action:
+        case CreateQueue(body):
+            return CreateQueue(merged_bodies(body, policy_differences(stated, Queue())))
+        case DeleteQueue():
+            return action
+        case _:
+            if queue is None or not is_managed(queue):
+                return action
+            body = policy_differences(stated, queue)
+            if not body:
+                return action
+            before = {} if action is None else action.body
+            uid = {"metadata": {"uid": queue.metadata.uid}}
+            return PatchQueue(merged_bodies(before, body, uid))
+
+
+def merged_bodies(*bodies: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one body or patch of several; of two values of a field the last counts."""
+    found: dict[str, Any] = {}
+    for body in bodies:
+        for key, value in body.items():
+            before = found.get(key)
+            if isinstance(before, Mapping) and isinstance(value, Mapping):
+                value = merged_bodies(before, value)  # noqa: PLW2901 - both parts of the field
+            found[key] = value
+    return found
+
+
 @dataclass(frozen=True, kw_only=True)
 class QueuesAndQuotas:
     """What the reconciler compares.
@@ -168,6 +217,8 @@ class QueuesAndQuotas:
             `undecodable_objects` reports.
         are_elastic: Whether ElasticQuotas count; otherwise no queue is created or deleted for them.
         others: What queues are created for in addition.
+        are_policies_known: Whether all QuotaPolicies are known.
+        stated_for: Returns what a policy states for the queue of a quota.
     """
 
     quotas: IndexedStore[ElasticQuota]
@@ -176,6 +227,8 @@ class QueuesAndQuotas:
     is_readable: Callable[[str], bool]
     are_elastic: bool = True
     others: Sequence[QueueSource] = ()
+    are_policies_known: Callable[[], bool] = lambda: True
+    stated_for: Callable[[str], PolicyStatement | None] = lambda _: None
 
 
 class QueueReconciler:
@@ -216,6 +269,25 @@ class QueueReconciler:
         if some is not None:
             self._names.add(some.metadata.name)
 
+    def on_quota_policy(self, old: QuotaPolicy | None, new: QuotaPolicy | None) -> None:
+        """Reconcile the queues of the quotas that a changed policy names, or named.
+
+        Call it after the engine knows the policy.
+        """
+        quotas = {quota for some in (old, new) if some for quota in some.spec.quotas}
+        for quota in quotas:
+            # An ElasticQuota; the path of a node is no queue's name, and a name of no queue is
+            # no harm.
+            self._names.add(quota)
+        for queue in self._known.queues.list():
+            if queue.metadata.annotations.get(QUOTA_FULLNAME) in quotas:
+                self._names.add(queue.metadata.name)
+
+    def reconcile_all(self) -> None:
+        """Reconcile all queues: whether policies are served has changed."""
+        for queue in self._known.queues.list():
+            self._names.add(queue.metadata.name)
+
     def step(self) -> float | None:
         """Reconcile one queue; return how many seconds to rest, None: until woken."""
         if not self._may_write():
@@ -236,8 +308,13 @@ class QueueReconciler:
 
     def _reconcile(self, name: str) -> None:
         known, key = self._known, f"{self._namespace}/{name}"
+        if not known.are_policies_known():
+            self._names.add_after(name, POLICIES_UNKNOWN_SECONDS)
+            return
         queue = known.queues.get(key)
-        action, is_complete = self._decide(name, queue)
+        action, is_complete, quota = self._decide(name, queue)
+        if quota:
+            action = state_for_queue(action, queue, known.stated_for(quota))
         match action:
             case CreateQueue() | PatchQueue() if not known.is_readable(key):
                 self._names.add_after(name, UNREADABLE_SECONDS)
@@ -255,16 +332,22 @@ class QueueReconciler:
             case None:
                 pass
 
-    def _decide(self, name: str, queue: Queue | None) -> tuple[QueueAction, bool]:
-        """Return what to do about a queue, and whether the cache it follows from was complete."""
+    def _decide(self, name: str, queue: Queue | None) -> tuple[QueueAction, bool, str]:
+        """Return what to do about a queue, before policies, and what that follows from.
+
+        Returns:
+            The action, whether the cache that it follows from was complete, and the quota that the
+            queue is made for ("": none).
+        """
         known, namespace = self._known, self._namespace
         wanting = [source for source in known.others if source.wants(name)]
         made = [each for each in known.others if queue is not None and each.has_made(queue)]
         for source in (*wanting, *made):
             is_complete = source.is_complete()  # read before what is missing
-            return source.decide(name, namespace, queue), is_complete
-        if not known.are_elastic:
-            return None, True
+            return source.decide(name, namespace, queue), is_complete, source.quota_of(name)
+        if not known.are_elastic or name in SPECIAL_QUOTAS:
+            return None, True, ""
         is_complete = known.are_quotas_known()
         quota = oldest(known.quotas.by_index(BY_NAME, name))
-        return decide_queue(name, namespace, quota, queue), is_complete
+        action = decide_queue(name, namespace, quota, queue)
+        return action, is_complete, "" if quota is None else name

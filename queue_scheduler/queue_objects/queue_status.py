@@ -16,7 +16,7 @@ from queue_scheduler.cache.admission_check_rules import KnownChecks, lists_check
 from queue_scheduler.cache.known_units import count_admitted, count_pending, pending_units
 from queue_scheduler.decision import Reason
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.queueing.fair_settings import Level
+from queue_scheduler.queueing.fair_settings import Level, fair_share_patch
 from queue_scheduler.queueing.queue_options import StopPolicy
 from queue_scheduler.queueing.queue_rules import QueueRules
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -184,19 +184,12 @@ def build_status_patch(queue: Queue, figures: QueueFigures, now: Timestamp) -> d
 
 
 def _fair_share_patch(shown: FairShare | None, in_force: FairShare | None) -> dict[str, Any]:
-    """Return the part of a merge patch; what is left out of a map in it would stay."""
+    """Return the part of a merge patch."""
     if shown == in_force:
         return {}
     if in_force is None:
         return {"fairShareInForce": None}
-    body = msgspec.to_builtins(in_force)
-    if shown is not None:
-        gone = msgspec.to_builtins(shown)
-        body = {**dict.fromkeys(gone), **body}
-        weights = shown.resource_weights.keys() - in_force.resource_weights.keys()
-        if weights and in_force.resource_weights:
-            body["resourceWeights"] = {**dict.fromkeys(weights), **in_force.resource_weights}
-    return {"fairShareInForce": body}
+    return {"fairShareInForce": fair_share_patch(shown, in_force)}
 
 
 def is_shown(queue: Queue, figures: QueueFigures) -> bool:

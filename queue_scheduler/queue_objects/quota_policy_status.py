@@ -1,7 +1,7 @@
 """Writes into `QuotaPolicy.status` for which quotas a policy counts, and what is in force.
 
-Limits and budgets are written also while the spec can be read: they are the last valid ones once it
-cannot be, for the next process.
+Limits, budgets and what is stated for queues are written also while the spec can be read: they are
+the last valid ones once it cannot be, for the next process.
 
 What is left of budgets changes with every second. It is written anew at once where a budget is
 spent, begins anew, or is another one, and otherwise when the status is written or once in
@@ -16,8 +16,13 @@ import msgspec
 from msgspec.structs import replace
 
 from queue_scheduler.engine.engine import Engine
-from queue_scheduler.framework.plugin_questions import knows_quota
+from queue_scheduler.framework.plugin_questions import plugin_with_quota
+from queue_scheduler.plugins.elastic_quota import NAME as ELASTIC_QUOTA
+from queue_scheduler.plugins.elastic_quota_tree import NAME as ELASTIC_QUOTA_TREE
 from queue_scheduler.queue_objects.status_writer import MIN_INTERVAL_SECONDS
+from queue_scheduler.queueing.fair_settings import fair_share_patch
+from queue_scheduler.queueing.managed_queues import is_managed
+from queue_scheduler.quota.tree_queue_names import named_node, possible_names
 from queue_scheduler.tenants.budget_figures import read_figures
 from queue_scheduler.tenants.quota_policies import BUDGETS_NEED_ACCOUNTS, StatedPolicy
 from shared_api.client.resource_types import QUOTA_POLICIES
@@ -29,19 +34,25 @@ from shared_api.objects.quota_policy import (
     BudgetFigures,
     QuotaInForce,
     QuotaPolicy,
+    StatedQueue,
     UserLimit,
 )
 from shared_api.queue_unit_phases import condition_body, with_condition
 from shared_api.timestamps import read_seconds
+from shared_api.well_known_labels import SPECIAL_QUOTAS
 
 ACCOUNTS_DISABLED: Final = "AccountsDisabled"
 """Budgets count only where accounts are kept."""
 IN_FORCE: Final = "InForce"
 QUOTA_MISSING: Final = "QuotaMissing"
 CONFLICT: Final = "Conflict"
+NO_QUEUE_MADE: Final = "NoQueueMade"
 
 FIGURES_SECONDS: Final = 600
 """Between two writes of what is left of budgets, if nothing else changes."""
+
+_MAKE_QUEUES: Final = frozenset((ELASTIC_QUOTA, ELASTIC_QUOTA_TREE))
+"""The plugins for whose quotas the scheduler makes queues."""
 
 MAX_LISTED: Final = 8
 """Quotas that the condition names; the list of quotas has all."""
@@ -55,6 +66,7 @@ class PolicyFigures(msgspec.Struct, frozen=True):
         quotas: Whether the policy counts for each of its quotas.
         user_limits: The limits in force.
         budgets: The budgets in force.
+        queue: What is in force for queues; None: nothing is stated.
         reason: Reason of the condition `Ready`, which is True if that is the reason.
         message: Of the condition.
     """
@@ -65,6 +77,7 @@ class PolicyFigures(msgspec.Struct, frozen=True):
     reason: str
     message: str
     budgets: tuple[Budget, ...] = ()
+    queue: StatedQueue | None = None
 
 
 class QuotaPolicyStatuses:
@@ -96,6 +109,7 @@ class QuotaPolicyStatuses:
             quotas=quotas,
             user_limits=stated.user_limits,
             budgets=stated.budgets,
+            queue=None if stated.fair_share is None else StatedQueue(stated.fair_share),
             reason=reason,
             message=message,
         )
@@ -108,6 +122,7 @@ class QuotaPolicyStatuses:
             (status.observed_generation, status.quotas) == (figures.generation, figures.quotas)
             and (status.user_limits_in_force, status.budgets_in_force)
             == (figures.user_limits, figures.budgets)
+            and status.queue_in_force == figures.queue
             and condition is not None
             and (condition.status == "True", condition.reason, condition.message)
             == (figures.reason == READY, figures.reason, figures.message)
@@ -132,6 +147,7 @@ class QuotaPolicyStatuses:
                 "quotas": msgspec.to_builtins(figures.quotas),
                 "userLimitsInForce": msgspec.to_builtins(figures.user_limits),
                 "budgetsInForce": msgspec.to_builtins(figures.budgets),
+                **_queue_patch(policy.status.queue_in_force, figures.queue),
                 "conditions": [condition_body(each) for each in conditions],
             },
         }
@@ -143,10 +159,38 @@ def _judge_quota(engine: Engine, policy: str, quota: str) -> QuotaInForce:
     if counts != policy:
         message = f"QuotaPolicy {counts} counts for it, since it is older"
         return QuotaInForce(name=quota, reason=CONFLICT, message=message)
-    if not knows_quota(engine.plugins, quota):
+    plugin = plugin_with_quota(engine.plugins, quota)
+    if not plugin:
         message = "no such quota exists; the policy counts once it does"
         return QuotaInForce(name=quota, reason=QUOTA_MISSING, message=message)
+    if engine.policies.statement_of(quota) is not None:
+        why_not = _find_obstacle(engine, quota, plugin)
+        if why_not:
+            return QuotaInForce(name=quota, reason=NO_QUEUE_MADE, message=why_not)
     return QuotaInForce(name=quota, reason=IN_FORCE)
+
+
+def _find_obstacle(engine: Engine, quota: str, plugin: str) -> str:
+    """Return why the scheduler makes no queue for a quota; "": it does."""
+    if plugin not in _MAKE_QUEUES or quota in SPECIAL_QUOTAS:
+        return "the scheduler makes no queue for it, so queue.fairShare does not count"
+    names = (quota,) if plugin == ELASTIC_QUOTA else possible_names(quota)
+    queues = [queue for name in names if (queue := engine.queues.queue(name)) is not None]
+    if plugin == ELASTIC_QUOTA_TREE:
+        queues = [queue for queue in queues if named_node(queue) in {"", quota}]
+    if not queues or any(map(is_managed, queues)):
+        return ""
+    return f"the scheduler did not make queue {queues[0].metadata.name}: set spec.fairShare there"
+
+
+def _queue_patch(shown: StatedQueue | None, in_force: StatedQueue | None) -> dict[str, Any]:
+    """Return the part of a merge patch."""
+    if shown == in_force:
+        return {}
+    if in_force is None or in_force.fair_share is None:
+        return {"queueInForce": None}
+    before = None if shown is None else shown.fair_share
+    return {"queueInForce": {"fairShare": fair_share_patch(before, in_force.fair_share)}}
 
 
 def _with_figures(
@@ -183,7 +227,7 @@ def _judge(stated: StatedPolicy, quotas: tuple[QuotaInForce, ...]) -> tuple[str,
     message = "; ".join(listed)[:MESSAGE_LENGTH]
     if problem:
         return stated.problem_reason, message
-    for reason in (CONFLICT, QUOTA_MISSING):
+    for reason in (CONFLICT, QUOTA_MISSING, NO_QUEUE_MADE):
         if reason in reasons:
             return reason, message
     return READY, "it counts for all of its quotas"

@@ -133,6 +133,10 @@ class TreeQueues:
             return CreateQueue(build_queue(name, namespace, spec=spec, annotations=annotations))
         return self._decide_patch(annotations, queue) if is_managed(queue) else None
 
+    def quota_of(self, name: str) -> str:
+        """Return the path of the node whose queue has that name; "": none has."""
+        return self._path_of(name, self._nodes()) or ""
+
     def _decide_patch(self, annotations: Mapping[str, str], queue: Queue) -> PatchQueue | None:
         has = queue.metadata.annotations
         differing = {
@@ -187,6 +191,10 @@ class DefaultQueue:
         if queue is not None:
             return None
         return CreateQueue(build_queue(name, namespace, spec={"queuePolicy": DEFAULT_POLICY}))
+
+    def quota_of(self, name: str) -> str:
+        """Return "": it is of no single quota."""
+        return ""
 
 
 def _age(tree: ElasticQuotaTree) -> tuple[str, str]:

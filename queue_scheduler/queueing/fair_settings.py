@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from math import ceil
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -115,6 +115,17 @@ def read_fair_share(
         return _read(stated), None
     except _FairShareError as error:
         return before, f"fairShare.{error}; what was in force stays"
+
+
+def fair_share_patch(before: FairShare | None, after: FairShare) -> dict[str, Any]:
+    """Return the merge patch that makes one of the other: a map that is left out of it stays."""
+    body: dict[str, Any] = msgspec.to_builtins(after)
+    if before is None:
+        return body
+    gone = before.resource_weights.keys() - after.resource_weights.keys()
+    if after.resource_weights and gone:
+        body["resourceWeights"] = {**dict.fromkeys(gone), **after.resource_weights}
+    return {**dict.fromkeys(msgspec.to_builtins(before)), **body}
 
 
 def _read(stated: FairShare) -> FairSettings:

@@ -1,22 +1,26 @@
-"""What a queue that the scheduler made for an ElasticQuota has from that quota. Pure.
+"""What a queue that the scheduler made for a quota has from that, and from a QuotaPolicy. Pure.
 
 Such a queue has the label `create-by-koordqueue: "true"`. Its policy, its parent and its
 `koord-queue/` annotations are kept as the quota states them: what is written on the queue instead
 is put back at once. What the quota does not state is left to the users of the queue.
 
 The queue lists the annotations that it has from its quota: they are removed when the quota loses
-them.
+them. In the same way it names the policy that its `fairShare` is from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
+import msgspec
+
+from queue_scheduler.queueing.fair_settings import fair_share_patch
 from shared_api.objects.elastic_quota import ElasticQuota
-from shared_api.objects.queue import Queue
+from shared_api.objects.queue import FairShare, Queue
 from shared_api.well_known_labels import (
     COPIED_ANNOTATIONS,
+    FAIR_SHARE_FROM,
     LEGACY_PREFIX,
     PREFIX,
     QUEUE_POLICY,
@@ -26,6 +30,21 @@ from shared_api.well_known_labels import (
     is_managed_queue,
     read_annotation,
 )
+
+_NOT_COPIED: Final = frozenset((COPIED_ANNOTATIONS, FAIR_SHARE_FROM))
+"""What the scheduler itself writes on queues about where their settings are from."""
+
+
+class PolicyStatement(msgspec.Struct, frozen=True):
+    """What a QuotaPolicy states for the queue of a quota.
+
+    Attributes:
+        policy: Its name.
+        fair_share: How the queue orders accounts.
+    """
+
+    policy: str
+    fair_share: FairShare
 
 
 def is_managed(queue: Queue) -> bool:
@@ -56,7 +75,7 @@ def stated_annotations(quota: ElasticQuota) -> dict[str, str]:
     legacy = (key for key in found if key.startswith(LEGACY_PREFIX))
     keys = {PREFIX + key.removeprefix(LEGACY_PREFIX) for key in legacy}
     keys.update(key for key in found if _is_copied(key))
-    keys.discard(COPIED_ANNOTATIONS)
+    keys -= _NOT_COPIED
     stated = {key: read_annotation(found, key) or "" for key in sorted(keys)}
     if stated:
         stated[COPIED_ANNOTATIONS] = ",".join(stated)
@@ -84,6 +103,27 @@ def differences(quota: ElasticQuota, queue: Queue) -> dict[str, Any]:
     return {**body, "metadata": metadata} if metadata else body
 
 
+def policy_differences(stated: PolicyStatement | None, queue: Queue) -> dict[str, Any]:
+    """Return the merge patch after which a queue has what a policy states; {}: it has.
+
+    Args:
+        stated: What it states; None: nothing. Then only what the queue has from a policy goes.
+        queue: A queue that the scheduler made.
+    """
+    named, share = queue.metadata.annotations.get(FAIR_SHARE_FROM), queue.spec.fair_share
+    if stated is None:
+        if named is None:
+            return {}
+        body: dict[str, Any] = {"metadata": {"annotations": {FAIR_SHARE_FROM: None}}}
+        return body if share is None else {**body, "spec": {"fairShare": None}}
+    body = {}
+    if named != stated.policy:
+        body["metadata"] = {"annotations": {FAIR_SHARE_FROM: stated.policy}}
+    if share != stated.fair_share:
+        body["spec"] = {"fairShare": fair_share_patch(share, stated.fair_share)}
+    return body
+
+
 def _parent_of(quota: ElasticQuota) -> str | None:
     return quota.metadata.labels.get(QUOTA_PARENT) or None
 
@@ -97,6 +137,7 @@ def _differing_annotations(quota: ElasticQuota, queue: Queue) -> dict[str, str |
     has, stated = queue.metadata.annotations, stated_annotations(quota)
     listed = has.get(COPIED_ANNOTATIONS, "").split(",")
     # The list is removed with the last of them. Other keys that a user may have listed are kept.
-    gone = {key for key in (*listed, COPIED_ANNOTATIONS) if _is_copied(key)} - stated.keys()
+    gone = {key for key in (*listed, COPIED_ANNOTATIONS) if _is_copied(key)}
+    gone -= stated.keys() | {FAIR_SHARE_FROM}
     differing: dict[str, str | None] = dict.fromkeys(sorted(gone & has.keys()))
     return differing | {key: value for key, value in stated.items() if has.get(key) != value}

@@ -46,6 +46,12 @@ def named_node(queue: Queue) -> str:
     return read_annotation(queue.metadata.annotations, QUOTA_FULLNAME) or ""
 
 
+def possible_names(path: str) -> tuple[str, str]:
+    """Return the names that the queue of a node may have."""
+    plain = _build_plain(path)
+    return plain, _build_hashed(path, plain)
+
+
 class TreeQueueNames:
     """The possible names of the queues of some nodes; immutable.
 

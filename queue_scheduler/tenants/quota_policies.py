@@ -2,8 +2,9 @@
 
 Of the policies that name a quota the oldest counts; of those of one second the first by name. A
 policy whose limits cannot be read keeps those that it had: the last valid ones, which its status
-repeats for the next process; with its budgets it is the same, apart from the limits. Its quotas can
-always be read, so what counts are the old limits for the quotas that it names now.
+repeats for the next process; with its budgets it is the same, apart from the limits, and with what
+it states for queues. Its quotas can always be read, so what counts are the old limits for the
+quotas that it names now.
 
 Quotas are names here. Whether a quota exists makes no difference: no unit is charged to a quota
 that does not exist, so a limit of it counts from the moment at which it does.
@@ -18,16 +19,20 @@ import msgspec
 from msgspec.structs import replace
 
 from queue_scheduler.decision import Notice
+from queue_scheduler.queueing.fair_settings import DEFAULT_FAIR, read_fair_share
+from queue_scheduler.queueing.managed_queues import PolicyStatement
 from queue_scheduler.tenants.budget_reading import BudgetError, read_budgets
 from queue_scheduler.tenants.budget_rules import BudgetRule
 from queue_scheduler.tenants.calendars import Calendar, Calendars
 from queue_scheduler.tenants.limit_reading import LimitError, read_limits
 from queue_scheduler.tenants.limit_rules import NO_LIMITS, QuotaUserLimits
-from shared_api.objects.quota_policy import Budget, QuotaPolicy, UserLimit
+from shared_api.objects.queue import FairShare
+from shared_api.objects.quota_policy import Budget, QuotaPolicy, StatedQueue, UserLimit
 from shared_api.well_known_labels import DEFAULT_QUEUE_NAMESPACE
 
 UNREADABLE_LIMIT: Final = "UnreadableLimit"
 UNREADABLE_BUDGET: Final = "UnreadableBudget"
+UNREADABLE_FAIR_SHARE: Final = "UnreadableFairShare"
 """Reasons of the event on a policy, and of its condition Ready."""
 
 
@@ -50,6 +55,8 @@ class StatedPolicy(msgspec.Struct, frozen=True, gc=False):
         limit_problem: Why the limits of the spec cannot be read, as a text for users; "": they are
             in force.
         budget_problem: The same of the budgets.
+        fair_share: The last valid `queue.fairShare`; None: nothing is stated for queues.
+        fair_problem: The same of that.
     """
 
     api_object: QuotaPolicy
@@ -59,16 +66,21 @@ class StatedPolicy(msgspec.Struct, frozen=True, gc=False):
     budget_rules: tuple[BudgetRule, ...] = ()
     limit_problem: str = ""
     budget_problem: str = ""
+    fair_share: FairShare | None = None
+    fair_problem: str = ""
 
     @property
     def problem(self) -> str:
         """Why the spec is not in force, as a text for users; "": it is."""
-        return "; ".join(filter(None, (self.limit_problem, self.budget_problem)))
+        problems = (self.limit_problem, self.budget_problem, self.fair_problem)
+        return "; ".join(filter(None, problems))
 
     @property
     def problem_reason(self) -> str:
         """The same as the reason of an event or a condition."""
-        return UNREADABLE_LIMIT if self.limit_problem else UNREADABLE_BUDGET
+        if self.limit_problem:
+            return UNREADABLE_LIMIT
+        return UNREADABLE_BUDGET if self.budget_problem else UNREADABLE_FAIR_SHARE
 
     @property
     def quotas(self) -> tuple[str, ...]:
@@ -117,6 +129,12 @@ class QuotaPolicies:
         named = self._of_quota.get(quota)
         return () if named is None else named[0].budget_rules
 
+    def statement_of(self, quota: str) -> PolicyStatement | None:
+        """Return what is stated for the queue of a quota; None: nothing."""
+        named = self._of_quota.get(quota)
+        share = None if named is None else named[0].fair_share
+        return None if share is None else PolicyStatement(self.policy_of(quota), share)
+
     def policy_of(self, quota: str) -> str:
         """Return the name of the policy that counts for a quota; "": none does."""
         named = self._of_quota.get(quota)
@@ -138,6 +156,7 @@ class QuotaPolicies:
 
     def _put(self, policy: QuotaPolicy, before: StatedPolicy | None) -> tuple[str, ...]:
         stated = _read_budgets(_read(policy, before), before, self.calendars)
+        stated = _read_queue(stated, before)
         if stated.problem and (before is None or before.problem != stated.problem):
             self._notices[policy.metadata.name] = _build_notice(stated)
         return self._replace(policy.metadata.name, stated)
@@ -258,3 +277,22 @@ def _read_budgets(
     except BudgetError:
         return stated
     return replace(stated, budgets=recorded, budget_rules=rules)
+
+
+def _read_queue(stated: StatedPolicy, before: StatedPolicy | None) -> StatedPolicy:
+    """Return a policy with what it states for queues, by the same rule."""
+    share, problem = _readable(stated.api_object.spec.queue)
+    if problem is None:
+        return replace(stated, fair_share=share)
+    if before is not None:
+        share = before.fair_share
+    else:
+        share, _ = _readable(stated.api_object.status.queue_in_force)
+    return replace(stated, fair_share=share, fair_problem=f"queue.{problem}")
+
+
+def _readable(queue: StatedQueue | None) -> tuple[FairShare | None, str | None]:
+    """Return a `fairShare`, or None and why it cannot be read."""
+    share = None if queue is None else queue.fair_share
+    _, problem = read_fair_share(share, DEFAULT_FAIR)
+    return (share if problem is None else None), problem

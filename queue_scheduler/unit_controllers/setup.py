@@ -165,9 +165,15 @@ def watch_admission_checks(
 
 
 def follow_kind(
-    watch: KindWatch[Any], shared: SharedEngine, on_served: Callable[..., tuple[str, ...]]
+    watch: KindWatch[Any],
+    shared: SharedEngine,
+    on_served: Callable[..., tuple[str, ...]],
+    then: Callable[[], None] = lambda: None,
 ) -> Step:
-    """Return the step that looks for a kind, and reports to the engine whether it is served."""
+    """Return the step that looks for a kind, and reports to the engine whether it is served.
+
+    `then` is called after each report.
+    """
     told: bool | None = None
 
     def step() -> float:
@@ -177,6 +183,7 @@ def follow_kind(
         if watch.is_ready() and (are_served := watch.is_served()) != told:
             shared.apply(on_served, are_served=are_served)
             told = are_served
+            then()
         return rest
 
     return step

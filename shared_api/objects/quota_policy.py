@@ -22,12 +22,14 @@ from shared_api.objects.field_schema import (
     int64,
     items,
     moment,
+    part,
     rule,
     rules,
     text,
 )
 from shared_api.objects.meta import Condition, ObjectMeta, Timestamp, WireStruct
 from shared_api.objects.pod import QuantityText
+from shared_api.objects.queue import FairShare
 
 MAX_QUOTAS: Final = 64
 MAX_USER_LIMITS: Final = 64
@@ -260,6 +262,18 @@ CheckedBudget = Annotated[
 ]
 
 
+class StatedQueue(WireStruct, frozen=True):
+    """What a policy states for the queues that the scheduler makes for its quotas."""
+
+    fair_share: Annotated[
+        FairShare | None,
+        part(
+            "How the policy Fair orders units there: it is kept in spec.fairShare of the queue that"
+            " the scheduler makes for a quota. Absent: it is left to the queue's users."
+        ),
+    ] = None
+
+
 class QuotaPolicySpec(WireStruct, frozen=True):
     """What is set, and for which quotas."""
 
@@ -278,6 +292,13 @@ class QuotaPolicySpec(WireStruct, frozen=True):
         ),
         REQUIRED,
     ] = ()
+    queue: Annotated[
+        StatedQueue | None,
+        part(
+            "What the queues have that the scheduler makes for the quotas. A ResourceQuota has no"
+            " such queue."
+        ),
+    ] = None
     user_limits: Annotated[
         tuple[Annotated[UserLimit, rules(_USERS_OR_GROUPS, _LIMITS_SOMETHING)], ...],
         items(
@@ -342,7 +363,8 @@ class QuotaInForce(WireStruct, frozen=True):
         str,
         text(
             "InForce; QuotaMissing: no such quota exists, and the policy counts once it does;"
-            " Conflict: an older policy counts.",
+            " Conflict: an older policy counts; NoQueueMade: all but queue counts, since the"
+            " scheduler makes no queue for the quota.",
             longest=LABEL_LENGTH,
             required=True,
         ),
@@ -364,6 +386,10 @@ class QuotaPolicyStatus(WireStruct, frozen=True):
         tuple[QuotaInForce, ...],
         items("Whether the policy counts, for each quota.", most=MAX_QUOTAS, key="name"),
     ] = ()
+    queue_in_force: Annotated[
+        StatedQueue | None,
+        part("The last valid queue of the spec: what the queues have; absent: nothing is stated."),
+    ] = None
     user_limits_in_force: Annotated[
         tuple[UserLimit, ...],
         items("The last valid userLimits of the spec: those that count.", most=MAX_USER_LIMITS),

@@ -212,6 +212,62 @@ def test_refused_limits(plane: ControlPlane, spec: Json, field: str, message: st
     assert_refused(plane, spec, field, message)
 
 
+def shares(**fields: Any) -> Json:
+    return {"quotas": ["a"], "queue": {"fairShare": fields}}
+
+
+def test_all_fields_of_a_fair_share_are_accepted(plane: ControlPlane) -> None:
+    weights = [{"groups": ["vision"], "weight": 2}, {"users": ["ann"], "weight": 0}]
+    spec = shares(
+        levels=["group", "user"],
+        weights=weights,
+        halfLife="87600h",
+        minimumCharge="0s",
+        priority="First",
+        resourceWeights={"cpu": 1, "nvidia.com/gpu": 30},
+    )
+    assert create_dry(plane, spec)["spec"] == spec
+    assert create_dry(plane, shares())["spec"] == shares()
+
+
+FAIR = "spec.queue.fairShare"
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "message"),
+    [
+        pytest.param(shares(levels=["user", "group"]), f"{FAIR}.levels", "must be", id="levels"),
+        pytest.param(shares(halfLife="0s"), f"{FAIR}.halfLife", "between 1s", id="no half-life"),
+        pytest.param(shares(halfLife="1w"), f"{FAIR}.halfLife", "match", id="no duration"),
+        pytest.param(
+            shares(minimumCharge="25h"), f"{FAIR}.minimumCharge", "24h", id="minimumCharge",
+        ),
+        pytest.param(shares(priority="Last"), f"{FAIR}.priority", "supported", id="priority"),
+        pytest.param(
+            shares(resourceWeights={"cpu": 0}),
+            f"{FAIR}.resourceWeights", "above 0", id="no weight",
+        ),
+        pytest.param(
+            shares(resourceWeights={"cpu": -1}),
+            f"{FAIR}.resourceWeights.cpu", "greater than", id="a negative weight",
+        ),
+        pytest.param(
+            shares(weights=[{"weight": 2}]), f"{FAIR}.weights[0]", "name either", id="nobody",
+        ),
+        pytest.param(
+            shares(weights=[{"users": ["a"], "namespaces": ["b"]}]),
+            f"{FAIR}.weights[0]", "name either", id="users and namespaces in one entry",
+        ),
+        pytest.param(
+            shares(weights=[{"users": ["a"], "weight": 1_000_001}]),
+            f"{FAIR}.weights[0].weight", "less than", id="too large a weight",
+        ),
+    ],
+)  # fmt: skip
+def test_refused_fair_shares(plane: ControlPlane, spec: Json, field: str, message: str) -> None:
+    assert_refused(plane, spec, field, message)
+
+
 def assert_refused(plane: ControlPlane, spec: Json, field: str, message: str) -> None:
     with pytest.raises(ApiError) as caught:
         create_dry(plane, spec)
@@ -221,8 +277,8 @@ def assert_refused(plane: ControlPlane, spec: Json, field: str, message: str) ->
 
 @pytest.mark.parametrize(
     "spec",
-    [limits(ANN | {"runing": 1}), {"quotas": ["a"], "queue": {}}],
-    ids=["a misspelled field", "queue"],
+    [limits(ANN | {"runing": 1}), {"quotas": ["a"], "queue": {"queuePolicy": "Fair"}}],
+    ids=["a misspelled field", "a field of queues that stays a label"],
 )
 def test_there_is_no_field_that_has_no_effect(plane: ControlPlane, spec: Json) -> None:
     with pytest.raises(ApiError, match="unknown field"):

@@ -15,6 +15,7 @@ from shared_api.crds import QUOTA_POLICY
 from shared_api.testing.faults import Match
 from shared_api.testing.object_builders import (
     elastic_quota_tree_body,
+    queue_body,
     queue_unit_body,
     resource_quota_body,
     tree_node,
@@ -208,6 +209,134 @@ def test_a_status_that_is_edited_by_hand_is_put_back(world: SchedulerWorld) -> N
     assert (status(world, "p"), running(world, "team")) == (before, 4)
 
 
+# --- what policies state for queues -------------------------------------------------------------
+
+WEEK = {"levels": ["namespace"], "halfLife": "168h"}
+DAY = {"halfLife": "24h"}
+FROM = "koord-queue/fair-share-from"
+QUEUE_WRITES = ("create queues", "patch queues", "delete queues")
+
+
+def queue_policy(name: str, quotas: list[str], share: Json | None) -> Json:
+    body = policy_body(name, quotas)
+    body["spec"]["queue"] = {} if share is None else {"fairShare": share}
+    return body
+
+
+def fair_share(world: SchedulerWorld, queue: str = "team") -> tuple[Json | None, str | None]:
+    """Return the `fairShare` of a queue, and the policy that it says it is from."""
+    found = world.queue(queue)
+    annotations = found["metadata"].get("annotations", {})
+    return found["spec"].get("fairShare"), annotations.get(FROM)
+
+
+def queue_writes(world: SchedulerWorld) -> int:
+    return sum(each in QUEUE_WRITES for each in writes_to(world.server))
+
+
+def edit_queue(world: SchedulerWorld, body: Json, name: str = "team") -> None:
+    world.direct.patch("queues", name, body, namespace=QUEUE_NAMESPACE)
+    world.settle(3.0)
+
+
+def test_a_queue_has_what_a_policy_states_until_the_policy_goes(world: SchedulerWorld) -> None:
+    world.add_quota()
+    world.direct.create(queue_policy("p", ["team"], WEEK))
+    world.start(settle_seconds=3.0)
+    assert fair_share(world) == (WEEK, "p")
+    assert status(world, "p")["queueInForce"] == {"fairShare": WEEK}
+    edit_queue(world, {"spec": {"fairShare": {"halfLife": "1h", "minimumCharge": "1s"}}})
+    assert fair_share(world) == (WEEK, "p")
+    edit_queue(world, {"metadata": {"annotations": {FROM: None}}, "spec": {"fairShare": None}})
+    assert fair_share(world) == (WEEK, "p")
+    edit(world, "p", {"spec": {"queue": {"fairShare": {"levels": None, "halfLife": "24h"}}}})
+    assert fair_share(world) == (DAY, "p")
+    assert status(world, "p")["queueInForce"] == {"fairShare": DAY}
+    world.direct.delete("quotapolicies", "p", QUEUE_NAMESPACE)
+    world.settle(3.0)
+    assert fair_share(world) == (None, None)
+
+
+def test_what_a_policy_does_not_state_is_left_to_users(world: SchedulerWorld) -> None:
+    world.add_quota()
+    world.direct.create(queue_policy("p", ["team"], None))
+    world.start(settle_seconds=3.0)
+    edit_queue(world, {"spec": {"fairShare": DAY}})
+    world.direct.delete("quotapolicies", "p", QUEUE_NAMESPACE)
+    world.settle(3.0)
+    assert fair_share(world) == (DAY, None)
+
+
+def test_a_quota_that_comes_later_gets_its_queue_as_stated(world: SchedulerWorld) -> None:
+    world.direct.create(queue_policy("p", ["team"], WEEK))
+    world.start(settle_seconds=3.0)
+    world.add_quota()
+    world.settle(3.0)
+    assert fair_share(world) == (WEEK, "p")
+    assert queue_writes(world) == 1, "it is created with it"
+
+
+def test_of_two_policies_the_older_counts_for_the_queue(world: SchedulerWorld) -> None:
+    world.add_quota()
+    world.direct.create(queue_policy("old", ["team"], WEEK))
+    world.clock.advance(2.0)
+    world.direct.create(queue_policy("new", ["team"], DAY))
+    world.start(settle_seconds=3.0)
+    assert (fair_share(world), ready(world, "new")) == ((WEEK, "old"), ("False", "Conflict"))
+    world.direct.delete("quotapolicies", "old", QUEUE_NAMESPACE)
+    world.settle(3.0)
+    assert (fair_share(world), ready(world, "new")) == ((DAY, "new"), ("True", "Ready"))
+
+
+def test_queues_are_not_written_again_after_a_restart(world: SchedulerWorld) -> None:
+    quotas = [f"team-{number}" for number in range(20)]
+    for each in quotas:
+        world.add_quota(each)
+    world.direct.create(queue_policy("p", quotas, WEEK))
+    world.start(settle_seconds=3.0)
+    before = queue_writes(world)
+    assert before == 20
+    for _ in range(2):
+        world.start(settle_seconds=5.0)
+    assert queue_writes(world) == before
+
+
+def test_nothing_is_taken_from_a_queue_before_the_policies_are_known(
+    world: SchedulerWorld,
+) -> None:
+    world.add_quota()
+    world.direct.create(queue_policy("p", ["team"], WEEK))
+    world.start(settle_seconds=3.0)
+    world.stop()
+    before = queue_writes(world)
+    world.server.faults.fail(503, times=10_000, match=Match(plural="quotapolicies"))
+    world.start(settle_seconds=10.0)
+    assert (fair_share(world), queue_writes(world)) == ((WEEK, "p"), before)
+
+
+def test_a_fair_share_that_cannot_be_read_leaves_that_before_over_a_restart(
+    world: SchedulerWorld,
+) -> None:
+    world.add_quota()
+    world.direct.create(queue_policy("p", ["team"], WEEK))
+    world.start(settle_seconds=3.0)
+    edit(world, "p", {"spec": {"queue": {"fairShare": {"halfLife": "0s"}}}})
+    for _ in range(2):
+        assert fair_share(world) == (WEEK, "p")
+        assert ready(world, "p") == ("False", "UnreadableFairShare")
+        assert ("p", "UnreadableFairShare") in world.events()
+        world.start(settle_seconds=3.0)
+
+
+def test_a_queue_that_the_scheduler_did_not_make_is_left_alone(world: SchedulerWorld) -> None:
+    world.direct.create(queue_body("team", fairShare=DAY))
+    world.add_quota()
+    world.direct.create(queue_policy("p", ["team"], WEEK))
+    world.start(settle_seconds=3.0)
+    assert fair_share(world) == (DAY, None)
+    assert reasons(world, "p") == {"team": "NoQueueMade"}
+
+
 # --- quotas of other kinds ----------------------------------------------------------------------
 
 
@@ -222,6 +351,41 @@ def test_a_node_of_a_tree_is_named_by_its_path(world: SchedulerWorld) -> None:
     world.start(configuration=configured("ElasticQuota"), settle_seconds=3.0)
     assert reasons(world, "p") == {"root/a/b": "InForce", "a": "QuotaMissing"}
     assert running(world, "root/a/b") == 4
+
+
+def test_the_queue_of_a_node_has_what_a_policy_states(world: SchedulerWorld) -> None:
+    world.direct.create(crd("elasticquotatrees"))
+    world.direct.create(elastic_quota_tree_body(tree_node("any", tree_node("a", tree_node("b")))))
+    world.direct.create(queue_policy("p", ["root/a/b"], WEEK))
+    world.start(configuration=configured("ElasticQuota"), settle_seconds=3.0)
+    assert fair_share(world, "root-a-b") == (WEEK, "p")
+    edit_queue(world, {"spec": {"fairShare": None}}, "root-a-b")
+    assert fair_share(world, "root-a-b") == (WEEK, "p")
+    assert reasons(world, "p") == {"root/a/b": "InForce"}
+    world.direct.delete("quotapolicies", "p", QUEUE_NAMESPACE)
+    world.settle(3.0)
+    assert fair_share(world, "root-a-b") == (None, None)
+
+
+def test_a_users_queue_of_a_node_is_left_alone(world: SchedulerWorld) -> None:
+    world.direct.create(crd("elasticquotatrees"))
+    world.direct.create(elastic_quota_tree_body(tree_node("any", tree_node("a"))))
+    world.direct.create(queue_body("root-a", fairShare=DAY))
+    world.direct.create(queue_policy("p", ["root/a"], WEEK))
+    world.start(configuration=configured("ElasticQuota"), settle_seconds=3.0)
+    assert fair_share(world, "root-a") == (DAY, None)
+    assert reasons(world, "p") == {"root/a": "NoQueueMade"}
+
+
+def test_no_queue_is_made_for_a_resource_quota(world: SchedulerWorld) -> None:
+    world.direct.create(resource_quota_body("rq", hard={"requests.cpu": 2}))
+    world.direct.create(queue_policy("p", ["default/rq"], WEEK))
+    world.start(configuration=configured("defaultgroup", "ResourceQuota"), settle_seconds=3.0)
+    assert (ready(world, "p"), reasons(world, "p")) == (
+        ("False", "NoQueueMade"),
+        {"default/rq": "NoQueueMade"},
+    )
+    assert fair_share(world, "default") == (None, None)
 
 
 def test_a_resource_quota_is_named_with_its_namespace(world: SchedulerWorld) -> None:
@@ -258,6 +422,16 @@ def test_when_the_kind_goes_its_policies_count_no_more(world: SchedulerWorld) ->
     world.settle(20.0)
     assert running(world, "team") is None
     assert world.ask(lambda engine: engine.policies.are_served) is False
+
+
+def test_when_the_kind_goes_its_queues_are_left_to_users(world: SchedulerWorld) -> None:
+    world.add_quota()
+    world.direct.create(queue_policy("p", ["team"], WEEK))
+    world.start(settle_seconds=3.0)
+    assert fair_share(world) == (WEEK, "p")
+    world.direct.delete("customresourcedefinitions", "quotapolicies.scheduling.x-k8s.io")
+    world.settle(20.0)
+    assert fair_share(world) == (None, None)
 
 
 def test_nothing_is_decided_before_the_policies_are_known(world: SchedulerWorld) -> None:

@@ -10,8 +10,15 @@ import pytest
 from queue_insight.what_if.apply import apply_edits
 from queue_insight.what_if.edit import Edit, EditError
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
+from queue_scheduler.plugins.priority import Priority
+from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
+from queue_scheduler.quota.quota_settings import QuotaSettings
 from queue_scheduler.tenants.ledger import Ledger
+from shared_api.objects.queue import FairShare
 from shared_api.objects.quota_policy import UserLimit
+from shared_api.testing.object_builders import elastic_quota, queue
 from tests.properties.engine_kit import build_policy, new_engine
 
 FOUR = {"users": ["ann"], "running": 4}
@@ -116,8 +123,8 @@ def test_a_wrong_edit_is_refused(edit: Edit, want: str) -> None:
 
 
 def test_a_field_that_is_not_read_is_named() -> None:
-    (applied,) = apply_edits(told(), [policy({"spec": {"queue": {}}})], WALL)
-    assert applied.unread == ("patch.spec.queue",)
+    (applied,) = apply_edits(told(), [policy({"spec": {"queues": {}}})], WALL)
+    assert applied.unread == ("patch.spec.queues",)
 
 
 def test_an_edited_budget_counts_at_once() -> None:
@@ -129,3 +136,48 @@ def test_an_edited_budget_counts_at_once() -> None:
     assert {key.quota for key, _ in engine.usage.budgets.accounts} == {"a"}
     apply_edits(engine, [policy({"spec": {"budgets": []}})], WALL)
     assert list(engine.usage.budgets.accounts) == []
+
+
+# --- its queues -----------------------------------------------------------------------------------
+
+WEEK = {"levels": ["namespace"], "halfLife": "168h"}
+SHARE = FairShare(levels=("namespace",), half_life="168h")
+
+
+def share(engine: Engine, name: str = "team") -> FairShare | None:
+    found = engine.queues.queue(name)
+    assert found is not None
+    return found.spec.fair_share
+
+
+def with_queues(*edits: Edit, managed: bool = True, **spec: Any) -> Engine:
+    """Return a fork in which a quota has its queue, after edits."""
+    plugins = PluginRunner([ElasticQuotaPlugin(QuotaSettings()), Priority()])
+    engine = Engine(plugins, BUILT_IN_POLICIES)
+    engine.on_quota(elastic_quota("team", max={"cpu": 1}))
+    labels = {"create-by-koordqueue": "true"} if managed else {}
+    engine.on_queue(queue("team", metadata={"labels": labels}, **spec))
+    apply_edits(engine, edits, WALL)
+    return engine
+
+
+STATED = policy({"spec": {"quotas": ["team"], "queue": {"fairShare": WEEK}}})
+
+
+def test_a_policy_takes_its_queue_along() -> None:
+    assert share(with_queues(STATED)) == SHARE
+    assert share(with_queues(STATED, policy({"spec": {"queue": None}}))) is None
+    assert share(with_queues(STATED, policy({"spec": {"quotas": ["other"]}}))) is None
+    assert share(with_queues(STATED, policy(None))) is None
+
+
+def test_a_queue_that_users_made_is_left_as_it_is() -> None:
+    assert share(with_queues(STATED, managed=False)) is None
+
+
+def test_a_later_edit_of_the_queue_stays_unless_the_policy_changes_what_it_states() -> None:
+    by_hand = Edit(kind="Queue", name="team", patch={"spec": {"fairShare": {"halfLife": "1h"}}})
+    limits = policy({"spec": {"userLimits": [FOUR]}})
+    found = share(with_queues(STATED, by_hand, limits))
+    assert found is not None
+    assert found.half_life == "1h"

@@ -17,7 +17,7 @@ from queue_scheduler.debug_api.state_answers import StateAnswers
 from queue_scheduler.decision import Dequeue
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.extension_points import Mapped, QueueDirectory
-from queue_scheduler.framework.plugin_questions import knows_quota
+from queue_scheduler.framework.plugin_questions import plugin_with_quota
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queue_objects.quota_policy_status import QuotaPolicyStatuses
@@ -110,7 +110,7 @@ def test_quotas_of_a_plugin_from_outside_are_shown_like_ours() -> None:
 
 def test_its_quotas_are_known_by_name() -> None:
     plugins = PluginRunner([LabQuotas(), Priority()])
-    assert [knows_quota(plugins, name) for name in ("lab", "other")] == [True, False]
+    assert [plugin_with_quota(plugins, name) for name in ("lab", "other")] == ["LabQuotas", ""]
 
 
 def test_a_plugin_that_does_not_show_its_quotas_is_named() -> None:
