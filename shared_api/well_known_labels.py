@@ -267,6 +267,11 @@ COPIED_ANNOTATIONS: Final = PREFIX + "copied-annotations"
 """Annotation on queues made for quotas: comma-separated annotations that were copied from the
 quota, and are removed when it no longer has them. W, R: the scheduler."""
 
+CREATED_BY: Final = "app.kubernetes.io/created-by"
+CREATED_BY_IMPORT: Final = "koord-queue-import"
+"""Label on objects that `koord-queue import` has made. W: the command line. R: that, and the
+scheduler, which keeps in such queues what QuotaPolicies state."""
+
 FAIR_SHARE_FROM: Final = PREFIX + "fair-share-from"
 """Annotation on queues made for quotas: the QuotaPolicy that `spec.fairShare` is from, which is
 removed when no policy states it any more. W, R: the scheduler."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from koord_queue.importing.kueue_objects import (
@@ -23,7 +23,7 @@ NONE: Final = "None"
 
 def plan_bindings(objects: KueueObjects) -> Plan:
     """Return which namespaces may use which quota, and what each LocalQueue becomes."""
-    known = {each.metadata.name for each in objects.cluster_queues}
+    known = {each.metadata.name: each.is_fair for each in objects.cluster_queues}
     quotas: dict[str, set[str]] = {}
     plan = Plan()
     for each in sorted(objects.local_queues, key=lambda one: one.metadata.key):
@@ -34,22 +34,24 @@ def plan_bindings(objects: KueueObjects) -> Plan:
     return plan + Plan(objects=tuple(_namespace(*each) for each in listed))
 
 
-def _plan_local_queue(queue: LocalQueue, known: set[str]) -> Plan:
+def _plan_local_queue(queue: LocalQueue, known: Mapping[str, bool]) -> Plan:
     source, quota = f"LocalQueue {queue.metadata.key}", queue.spec.cluster_queue
     if quota not in known:
         lost = Lost(source, "spec.clusterQueue", f"there is no ClusterQueue {quota}")
         return Plan(became=(Became(source, "", NOTHING),), lost=(lost,))
     how = f"label {QUOTA_NAME}={quota} on jobs"
     became = Became(source, f"Namespace {queue.metadata.namespace}", how)
-    return Plan(became=(became,), lost=tuple(_lost_of_local_queue(queue, source)))
+    return Plan(
+        became=(became,), lost=tuple(_lost_of_local_queue(queue, source, is_fair=known[quota]))
+    )
 
 
-def _lost_of_local_queue(queue: LocalQueue, source: str) -> Iterator[Lost]:
+def _lost_of_local_queue(queue: LocalQueue, source: str, *, is_fair: bool) -> Iterator[Lost]:
     if queue.spec.stop_policy != NONE:
         why = "the jobs of a ClusterQueue are in one queue: stop that, or `hold` the jobs of this"
         yield Lost(source, "spec.stopPolicy", why)
-    if queue.spec.fair_sharing.weight is not None:
-        why = "all jobs of a quota are in one order, whichever LocalQueue they named"
+    if queue.spec.fair_sharing.weight is not None and not is_fair:
+        why = "its ClusterQueue has no admissionScope, so its jobs are in one order with all others"
         yield Lost(source, "spec.fairSharing", why)
 
 

@@ -101,6 +101,12 @@ class ClusterQueue(WireStruct, frozen=True):
         return self.spec.cohort_name or self.spec.cohort
 
     @property
+    def is_fair(self) -> bool:
+        """Whether its LocalQueues are ordered by their use."""
+        scope = self.spec.admission_scope or {}
+        return scope.get("admissionMode") == "UsageBasedAdmissionFairSharing"
+
+    @property
     def checks(self) -> tuple[CheckRule, ...]:
         """Its admission checks."""
         older = tuple(CheckRule(name=each) for each in self.spec.admission_checks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from koord_queue.importing.kueue_bindings import plan_bindings, plan_flavors, plan_priorities
+from koord_queue.importing.kueue_fair_shares import plan_fair_shares
 from koord_queue.importing.kueue_objects import KueueObjects
 from koord_queue.importing.kueue_queues import plan_queues
 from koord_queue.importing.kueue_quotas import QuotaTree
@@ -21,10 +22,12 @@ def plan_import(objects: KueueObjects, namespace: str) -> Plan:
     Raises:
         CommandError: An amount cannot be read, or the cohorts form a cycle.
     """
+    quotas = QuotaTree(objects, namespace).plan()
     return (
         plan_priorities(objects)
         + plan_queues(objects, namespace)
-        + QuotaTree(objects, namespace).plan()
+        + quotas
+        + plan_fair_shares(objects, namespace, quotas.quotas)
         + plan_bindings(objects)
         + plan_flavors(objects)
     )

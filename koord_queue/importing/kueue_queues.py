@@ -10,6 +10,8 @@ from koord_queue.importing.plan import Became, Json, Lost, Plan, own_metadata, s
 from shared_api.well_known_labels import ENABLE_PREEMPTION, PREEMPT_RUNNING, STOP_POLICY
 
 API_VERSION: Final = "scheduling.x-k8s.io/v1alpha1"
+FAIR: Final = "Fair"
+"""Where LocalQueues share by their use: `kueue_fair_shares` has the settings."""
 POLICIES: Final = {"StrictFIFO": "Block", "BestEffortFIFO": "Priority"}
 PRIORITY: Final = 1000
 """That of the queues that the scheduler makes for quotas: they take turns with these."""
@@ -41,7 +43,7 @@ def _plan_queue(queue: ClusterQueue, checks: dict[str, AdmissionCheck], namespac
         annotations[STOP_POLICY] = spec.stop_policy
     if spec.preemption.within_cluster_queue != NEVER:
         annotations |= {ENABLE_PREEMPTION: "true", PREEMPT_RUNNING: "true"}
-    policy = POLICIES.get(spec.queueing_strategy, "Priority")
+    policy = FAIR if queue.is_fair else POLICIES.get(spec.queueing_strategy, "Priority")
     body: Json = {
         "apiVersion": API_VERSION,
         "kind": "Queue",
@@ -73,12 +75,9 @@ def _lost_fields(queue: ClusterQueue, source: str) -> Iterator[Lost]:
     if borrows is not None and borrows.policy != NEVER:
         why = "no unit is evicted in another quota for one that borrows"
         yield Lost(source, "spec.preemption.borrowWithinCohort", why)
-    if spec.admission_scope is not None:
-        why = (
-            "all jobs of a quota are in one order; give LocalQueues queues of their own, which take"
-            " turns"
-        )
-        yield Lost(source, "spec.admissionScope", why)
+    if queue.is_fair and spec.queueing_strategy == "StrictFIFO":
+        why = "in a queue with the policy Fair others may pass a unit that does not fit"
+        yield Lost(source, "spec.queueingStrategy", why)
     if spec.concurrent_admission_policy is not None:
         why = "there are no flavors to move between"
         yield Lost(source, "spec.concurrentAdmissionPolicy", why)

@@ -6,11 +6,13 @@ from typing import Any, Final
 
 import msgspec
 
+from shared_api.well_known_labels import CREATED_BY, CREATED_BY_IMPORT
+
 Json = dict[str, Any]
 
-MADE_BY: Final = "app.kubernetes.io/created-by"
+MADE_BY: Final = CREATED_BY
 """Label of objects that an import has made: only these are changed by a later import."""
-MADE_BY_VALUE: Final = "koord-queue-import"
+MADE_BY_VALUE: Final = CREATED_BY_IMPORT
 
 NOTHING: Final = "nothing: see below"
 """What is said of an object that becomes nothing, for a reason that is in the list of these."""

@@ -56,6 +56,7 @@ _OPTIONAL: Final = {"Queue": ("admissionChecks",)}
 _MADE: Final = (
     ("scheduling.x-k8s.io/v1alpha1", "Queue"),
     ("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota"),
+    ("scheduling.x-k8s.io/v1alpha1", "QuotaPolicy"),
     ("scheduling.k8s.io/v1", "PriorityClass"),
 )
 """Kinds of objects that an import makes."""

@@ -9,7 +9,7 @@ from queue_scheduler.plugins import (
     elastic_quota_tree,
     resource_quota,
 )
-from queue_scheduler.queueing.managed_queues import is_managed, is_of_node, oldest
+from queue_scheduler.queueing.managed_queues import follows_policies, is_managed, is_of_node, oldest
 from queue_scheduler.quota.tree_queue_names import named_node
 from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.queue import Queue
@@ -31,6 +31,10 @@ def find_source(engine: Engine, queue: Queue) -> ElasticQuota | None:
         return None
     if not is_managed(queue) or is_of_node(queue):
         return None
+    return _find_quota(engine, name)
+
+
+def _find_quota(engine: Engine, name: str) -> ElasticQuota | None:
     quotas = engine.objects.of_kind(ElasticQuota)
     own = oldest(quota for quota in quotas if quota.metadata.name == name)
     return None if own is not None and is_parking(own) else own
@@ -41,5 +45,8 @@ def find_made_for(engine: Engine, queue: Queue) -> str:
     if is_of_node(queue):
         has_trees = any(each.name == elastic_quota_tree.NAME for each in engine.plugins)
         return named_node(queue) if has_trees else ""
-    source = find_source(engine, queue)
+    if is_managed(queue):
+        source = find_source(engine, queue)
+    else:
+        source = _find_quota(engine, queue.metadata.name) if follows_policies(queue) else None
     return "" if source is None else source.metadata.name

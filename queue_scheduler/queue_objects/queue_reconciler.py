@@ -22,6 +22,7 @@ import structlog
 from queue_scheduler.queueing.managed_queues import (
     PolicyStatement,
     differences,
+    follows_policies,
     is_managed,
     is_of_node,
     oldest,
@@ -175,14 +176,14 @@ def _decide_patch(quota: ElasticQuota, queue: Queue) -> PatchQueue | None:
 def state_for_queue(
     action: QueueAction, queue: Queue | None, stated: PolicyStatement | None
 ) -> QueueAction:
-    """Return an action after which a managed queue has also what a policy states; pure."""
+    """Return an action after which a queue made for a quota has what a policy states; pure."""
     match action:
         case CreateQueue(body):
             return CreateQueue(merged_bodies(body, policy_differences(stated, Queue())))
         case DeleteQueue():
             return action
         case _:
-            if queue is None or not is_managed(queue):
+            if queue is None or not follows_policies(queue):
                 return action
             body = policy_differences(stated, queue)
             if not body:
@@ -313,8 +314,9 @@ class QueueReconciler:
             return
         queue = known.queues.get(key)
         action, is_complete, quota = self._decide(name, queue)
-        if quota:
-            action = state_for_queue(action, queue, known.stated_for(quota))
+        if quota or is_complete:
+            stated = known.stated_for(quota) if quota else None
+            action = state_for_queue(action, queue, stated)
         match action:
             case CreateQueue() | PatchQueue() if not known.is_readable(key):
                 self._names.add_after(name, UNREADABLE_SECONDS)

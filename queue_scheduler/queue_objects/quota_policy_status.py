@@ -21,7 +21,7 @@ from queue_scheduler.plugins.elastic_quota import NAME as ELASTIC_QUOTA
 from queue_scheduler.plugins.elastic_quota_tree import NAME as ELASTIC_QUOTA_TREE
 from queue_scheduler.queue_objects.status_writer import MIN_INTERVAL_SECONDS
 from queue_scheduler.queueing.fair_settings import fair_share_patch
-from queue_scheduler.queueing.managed_queues import is_managed
+from queue_scheduler.queueing.managed_queues import follows_policies
 from queue_scheduler.quota.tree_queue_names import named_node, possible_names
 from queue_scheduler.tenants.budget_figures import read_figures
 from queue_scheduler.tenants.quota_policies import BUDGETS_NEED_ACCOUNTS, StatedPolicy
@@ -178,7 +178,7 @@ def _find_obstacle(engine: Engine, quota: str, plugin: str) -> str:
     queues = [queue for name in names if (queue := engine.queues.queue(name)) is not None]
     if plugin == ELASTIC_QUOTA_TREE:
         queues = [queue for queue in queues if named_node(queue) in {"", quota}]
-    if not queues or any(map(is_managed, queues)):
+    if not queues or any(map(follows_policies, queues)):
         return ""
     return f"the scheduler did not make queue {queues[0].metadata.name}: set spec.fairShare there"
 

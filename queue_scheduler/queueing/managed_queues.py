@@ -20,6 +20,8 @@ from shared_api.objects.elastic_quota import ElasticQuota
 from shared_api.objects.queue import FairShare, Queue
 from shared_api.well_known_labels import (
     COPIED_ANNOTATIONS,
+    CREATED_BY,
+    CREATED_BY_IMPORT,
     FAIR_SHARE_FROM,
     LEGACY_PREFIX,
     PREFIX,
@@ -50,6 +52,12 @@ class PolicyStatement(msgspec.Struct, frozen=True):
 def is_managed(queue: Queue) -> bool:
     """Return whether the scheduler created the queue."""
     return is_managed_queue(queue.metadata.labels)
+
+
+def follows_policies(queue: Queue) -> bool:
+    """Return whether a queue was made for a quota, by the scheduler or by an import."""
+    is_imported = queue.metadata.labels.get(CREATED_BY) == CREATED_BY_IMPORT
+    return is_managed(queue) or is_imported
 
 
 def is_of_node(queue: Queue) -> bool:

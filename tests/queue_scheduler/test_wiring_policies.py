@@ -337,6 +337,18 @@ def test_a_queue_that_the_scheduler_did_not_make_is_left_alone(world: SchedulerW
     assert reasons(world, "p") == {"team": "NoQueueMade"}
 
 
+def test_a_queue_that_an_import_made_has_what_a_policy_states(world: SchedulerWorld) -> None:
+    labels = {"app.kubernetes.io/created-by": "koord-queue-import"}
+    world.direct.create(queue_body("team", metadata={"labels": labels}))
+    world.add_quota()
+    world.direct.create(queue_policy("p", ["team"], WEEK))
+    world.start(settle_seconds=3.0)
+    assert (fair_share(world), reasons(world, "p")) == ((WEEK, "p"), {"team": "InForce"})
+    world.direct.delete("elasticquotas", "team", "default")
+    world.settle(3.0)
+    assert fair_share(world) == (None, None), "its quota has gone, and the policy with that"
+
+
 # --- quotas of other kinds ----------------------------------------------------------------------
 
 

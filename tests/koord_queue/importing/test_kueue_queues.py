@@ -69,9 +69,12 @@ def test_a_queue_has_the_settings_of_its_cluster_queue(
             id="evictions for borrowing",
         ),
         pytest.param(
-            {"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}},
-            "spec.admissionScope",
-            id="fair sharing between LocalQueues",
+            {
+                "admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"},
+                "queueingStrategy": "StrictFIFO",
+            },
+            "spec.queueingStrategy",
+            id="a strict order with fair sharing between LocalQueues",
         ),
         pytest.param(
             {"concurrentAdmissionPolicy": {"migration": {"mode": "TryPreferredFlavors"}}},
