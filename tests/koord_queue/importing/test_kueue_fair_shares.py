@@ -13,7 +13,7 @@ from queue_scheduler.queueing.fair_settings import DEFAULT_FAIR, read_fair_share
 from shared_api.objects.quota_policy import QuotaPolicy
 from tests.koord_queue.importing.kueue_bodies import cluster_queue, local_queue
 
-FAIR = {"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}}
+FAIR: dict[str, Any] = {"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}}
 
 
 def weights(*local: tuple[str, str, str | None]) -> Any:

@@ -73,3 +73,22 @@ def test_budgets_of_the_file_count_from_when_the_trace_began(tmp_path: Path) -> 
 def test_a_budget_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="there is no time zone 'Mars'"):
         read_quotas(written(tmp_path, budgeted(timeZone="Mars")))
+
+
+def sharing(half_life: str) -> Json:
+    found = policy()
+    found["spec"]["queue"] = {"fairShare": {"halfLife": half_life}}
+    return found
+
+
+def test_the_queue_of_a_quota_has_what_a_policy_of_the_file_states(tmp_path: Path) -> None:
+    engine = build_engine(World(objects=read_quotas(written(tmp_path, sharing("1h")))))
+    queue = engine.queues.queue("red")
+    assert queue is not None
+    assert queue.spec.fair_share is not None
+    assert queue.spec.fair_share.half_life == "1h"
+
+
+def test_a_fair_share_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="queue.fairShare.halfLife"):
+        read_quotas(written(tmp_path, sharing("0s")))

@@ -10,6 +10,7 @@ import pytest
 from queue_scheduler.queue_objects import queue_reconciler
 from queue_scheduler.queue_objects.queue_reconciler import (
     BY_NAME,
+    POLICIES_UNKNOWN_SECONDS,
     UNKNOWN_SECONDS,
     UNREADABLE_SECONDS,
     CreateQueue,
@@ -19,12 +20,13 @@ from queue_scheduler.queue_objects.queue_reconciler import (
     QueuesAndQuotas,
     decide_queue,
 )
+from queue_scheduler.queueing.managed_queues import PolicyStatement
 from shared_api.client.resource_client import ResourceType
 from shared_api.client.resource_types import ELASTIC_QUOTAS, QUEUES
 from shared_api.fake_api_server.faults import Match
 from shared_api.informer.indexed_store import IndexedStore
 from shared_api.objects.elastic_quota import ElasticQuota
-from shared_api.objects.queue import Queue
+from shared_api.objects.queue import FairShare, Queue
 from shared_api.testing.object_builders import elastic_quota, elastic_quota_body, queue, queue_body
 from tests.follower import Follower
 from tests.queue_scheduler.fault_kit import raise_once
@@ -50,6 +52,8 @@ class Room:
         self.queues: IndexedStore[Queue] = IndexedStore()
         self.names = self.kit.work_queue()
         self.are_quotas_known = True
+        self.are_policies_known = True
+        self.stated: PolicyStatement | None = None
         self.unreadable: set[str] = set()
         self.reconciler = QueueReconciler(
             self.kit.client,
@@ -59,6 +63,8 @@ class Room:
                 queues=self.queues,
                 are_quotas_known=lambda: self.are_quotas_known,
                 is_readable=lambda key: key not in self.unreadable,
+                are_policies_known=lambda: self.are_policies_known,
+                stated_for=lambda _: self.stated,
             ),
             self.names,
             self.kit.may_write,
@@ -120,6 +126,21 @@ def test_the_queue_names_the_parent_and_has_a_default_policy(room: Room) -> None
     labels = room.queue()["metadata"]["labels"]
     assert labels["quota.scheduling.koordinator.sh/parent"] == "root-of-all"
     assert room.queue()["spec"]["queuePolicy"] == "Priority"
+
+
+def test_nothing_is_taken_from_a_queue_before_all_policies_are_known(room: Room) -> None:
+    room.stated = PolicyStatement("p", FairShare(half_life="1h"))
+    room.add_quota()
+    room.look()
+    assert room.queue()["spec"]["fairShare"] == {"halfLife": "1h"}
+    room.stated, room.are_policies_known = None, False
+    room.reconciler.reconcile_all()
+    room.look()
+    assert room.queue()["spec"]["fairShare"] == {"halfLife": "1h"}
+    room.are_policies_known = True
+    room.kit.clock.advance(POLICIES_UNKNOWN_SECONDS)
+    room.look()
+    assert "fairShare" not in room.queue()["spec"]
 
 
 def test_at_rest_nothing_is_written(room: Room) -> None:

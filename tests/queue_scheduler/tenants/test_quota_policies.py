@@ -6,9 +6,12 @@ import itertools
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
+from queue_scheduler.queueing.managed_queues import PolicyStatement
 from queue_scheduler.tenants.quota_policies import UNREADABLE_LIMIT, QuotaPolicies
-from shared_api.objects.quota_policy import QuotaPolicy, UserLimit
+from shared_api.objects.queue import FairShare
+from shared_api.objects.quota_policy import QuotaPolicy, StatedQueue, UserLimit
 from tests.properties.engine_kit import build_policy
 
 FOUR = UserLimit(users=("ann",), running=4)
@@ -189,3 +192,17 @@ def test_a_copy_is_independent() -> None:
     twin.put(build_policy("younger", ["c"], FOUR, second=2))
     assert [running(policies, quota) for quota in "abc"] == [4, 4, 5]
     assert [running(twin, quota) for quota in "abc"] == [None, None, 4]
+
+
+def test_a_fair_share_that_cannot_be_read_leaves_the_last_valid_one() -> None:
+    policies = QuotaPolicies()
+    policy = build_policy("p", ["a"])
+    for half_life in ("1h", "0s"):
+        queue = StatedQueue(FairShare(half_life=half_life))
+        policies.put(replace(policy, spec=replace(policy.spec, queue=queue)))
+    stated = policies.statement_of("a")
+    assert stated == PolicyStatement("p", FairShare(half_life="1h"))
+    found = policies.find("p")
+    assert found is not None
+    assert found.problem.startswith("queue.fairShare.halfLife: '0s' is not between")
+    assert found.problem_reason == "UnreadableFairShare"
