@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from queue_insight.dump.anonymize import anonymize
 from queue_insight.dump.codec import decode_dump, encode_dump
@@ -12,7 +13,8 @@ from queue_insight.dump.take import take_dump
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.settings import EngineSettings
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
-from shared_api.objects.quota_policy import UserLimit
+from shared_api.objects.queue import FairShare, FairWeight
+from shared_api.objects.quota_policy import StatedQueue, UserLimit
 from tests.properties.engine_kit import build_policy
 from tests.properties.real_quotas import new_engine
 from tests.properties.test_dumps import AT
@@ -80,3 +82,18 @@ def test_users_and_groups_are_renamed_and_keep_their_limits() -> None:
     others = limits.for_user("somebody else")
     assert others is not None
     assert others.running == 1
+
+
+def test_what_is_stated_for_queues_is_kept_and_its_names_are_renamed() -> None:
+    weights = (FairWeight(users=("hunter2",), weight=3), FairWeight(groups=("hunter2",)))
+    queue = StatedQueue(FairShare(levels=("group", "user"), weights=weights, half_life="1h"))
+    engine, policy = engine_without_facts(), build_policy("p", ["a"])
+    engine.on_quota_policy(replace(policy, spec=replace(policy.spec, queue=queue)))
+    data = anonymize(taken(engine))
+    assert "hunter2" not in encode_dump(data).decode()
+    other = engine_without_facts()
+    restore_engine(other, data)
+    (stated,) = other.policies
+    assert stated.fair_share is not None
+    assert (stated.fair_share.levels, stated.fair_share.half_life) == (("group", "user"), "1h")
+    assert [each.weight for each in stated.fair_share.weights] == [3, 1]

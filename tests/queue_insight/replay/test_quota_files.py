@@ -90,5 +90,5 @@ def test_the_queue_of_a_quota_has_what_a_policy_of_the_file_states(tmp_path: Pat
 
 
 def test_a_fair_share_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="queue.fairShare.halfLife"):
+    with pytest.raises(TraceError, match=r"queue\.fairShare\.halfLife"):
         read_quotas(written(tmp_path, sharing("0s")))
