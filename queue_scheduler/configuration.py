@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final, Protocol
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from queue_scheduler.queueing.fair_settings import LEAST_HALF_LIFE, MOST_HALF_LIFE
 from queue_scheduler.queueing.strict_mode import SMALL_UNIT, StrictMode
 from queue_scheduler.tenants.ledger import KEEP_SECONDS
 from queue_scheduler.tenants.periods import Period, UnknownTimeZoneError, read_time_zone
@@ -179,6 +180,28 @@ class AccountsSettings(
         return read_time_zone(self.time_zone)
 
 
+class FairTurnsSettings(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
+    """Whether queues of equal rank take turns by what their quotas have used.
+
+    Attributes:
+        enabled: Whether they do; otherwise the queue that was served longest ago is next.
+        half_life: A duration or seconds: after this time use counts half.
+    """
+
+    enabled: bool = False
+    half_life: (
+        Annotated[str, Meta(extra_json_schema={"pattern": f"^([0-9]+|{DURATION_PATTERN})$"})]
+        | Annotated[int, Meta(extra_json_schema={"minimum": LEAST_HALF_LIFE})]
+    ) = "168h"
+
+    @property
+    def half_life_seconds(self) -> int:
+        """`half_life` in seconds."""
+        return int(_read_half_life(self.half_life))
+
+
 class KoordQueueConfiguration(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
@@ -193,6 +216,7 @@ class KoordQueueConfiguration(
             its admission checks if its queue does not say; 0: no limit.
         quota_namespaces: Which namespaces may name a quota; the flag of that name takes precedence.
         accounts: How use is counted; it is not by default.
+        fair_turns: Whether turns go by the use of quotas; they do not by default.
     """
 
     # What the JSON schema says in addition to the type; `load_configuration` reports bad values.
@@ -210,12 +234,21 @@ class KoordQueueConfiguration(
     ) = "24h"
     quota_namespaces: QuotaNamespaces = QuotaNamespaces.OPEN
     accounts: AccountsSettings | UnsetType = UNSET
+    fair_turns: FairTurnsSettings | UnsetType = UNSET
 
     @property
     def kept_accounts(self) -> AccountsSettings | None:
         """How use is counted; None: it is not."""
         settings = self.accounts
         return settings if isinstance(settings, AccountsSettings) and settings.enabled else None
+
+    @property
+    def turns_half_life(self) -> int | None:
+        """The half-life of use in seconds, by which turns go; None: they do not go by use."""
+        settings = self.fair_turns
+        if not isinstance(settings, FairTurnsSettings) or not settings.enabled:
+            return None
+        return settings.half_life_seconds
 
     def plugin_names(self) -> tuple[str, ...]:
         """Return the plugins to load, in order."""
@@ -247,6 +280,8 @@ def load_configuration(path: str | None) -> KoordQueueConfiguration:
         _read_protect_time(configuration.default_reclaim_protect_time)
         _read_check_timeout(configuration.admission_check_timeout)
         _check_accounts(configuration.accounts)
+        if isinstance(configuration.fair_turns, FairTurnsSettings):
+            _read_half_life(configuration.fair_turns.half_life)
     except (msgspec.ValidationError, FlagError) as error:
         raise ConfigurationError(f"--config {path}: {error}") from error
     return configuration
@@ -296,6 +331,17 @@ def _read_keep_idle(value: str | int) -> float:
     if not LEAST_KEEP_SECONDS <= seconds <= MOST_KEEP_SECONDS:
         msg = f"accounts.keepIdle: {value} is not between an hour and a hundred years"
         raise FlagError(msg)
+    return seconds
+
+
+def _read_half_life(value: str | int) -> float:
+    """Return seconds."""
+    try:
+        seconds = parse_seconds(value)
+    except DurationError as error:
+        raise FlagError(f"fairTurns.halfLife: {error}") from error
+    if not LEAST_HALF_LIFE <= seconds <= MOST_HALF_LIFE:
+        raise FlagError(f"fairTurns.halfLife: {value} is not between a second and ten years")
     return seconds
 
 

@@ -168,12 +168,14 @@ def _build_room(engine: Engine, room: KeptRoom) -> Nomination | None:
 
 def _stored_accounts(engine: Engine) -> StoredAccounts | None:
     """Return what accounts have used; None: nothing is counted over time."""
-    ledger, fair = engine.usage.ledger, engine.usage.fair
-    if ledger is None and not fair.is_on:
+    usage = engine.usage
+    ledger, fair, of_quotas = usage.ledger, usage.fair, usage.quota_use
+    if not engine.counts_time:
         return None
-    stored = StoredAccounts(settled_at=fair.second)
+    second = fair.second if of_quotas is None else of_quotas.second
+    stored = StoredAccounts(settled_at=second)
     if ledger is not None:
         stored = replace(ledger.stored(), budgets=engine.usage.budgets.accounts.stored())
-    if fair.is_on:
-        stored = replace(stored, uses=StoredUses(fair.second, fair.stored(fair.second)))
+    if fair.is_on or of_quotas is not None:
+        stored = replace(stored, uses=StoredUses(second, usage.stored_uses(second)))
     return stored

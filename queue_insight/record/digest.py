@@ -54,6 +54,8 @@ def _parts(engine: Engine) -> Iterator[object]:
         yield usage.budgets.accounts.state()
     if usage.fair.is_on:
         yield usage.fair.state()
+    if usage.quota_use is not None:
+        yield usage.quota_use.state()
     for plugin in quota_plugins(engine.plugins):
         yield (plugin.name, _usage(plugin))
 

@@ -46,7 +46,7 @@ OPTIONS: Final[Mapping[str, tuple[str, type]]] = {
 FIXED: Final = frozenset(
     {
         *("apiVersion", "kind", "plugins", "pluginConfigs", "quotaNamespaces", "namesAreProved"),
-        *("strict", "oversellRate"),
+        *("strict", "oversellRate", "accounts", "fairTurns"),
     }
 )
 """Settings of the process that a copy of the engine is built with."""

@@ -293,7 +293,7 @@ def _copy_accounts(
     ledger = usage.ledger
     assert ledger is not None, "the engine keeps no accounts"
     budgets = usage.budgets.accounts.fork(engine.plugins)
-    return ledger.fork(), budgets, usage.fair.stored(max(second, ledger.second))
+    return ledger.fork(), budgets, usage.stored_uses(max(second, ledger.second))
 
 
 def _encode(

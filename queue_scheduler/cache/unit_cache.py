@@ -406,6 +406,8 @@ class UnitCache:
         records = dict(self.records)
         usage = self.usage.fork(plugins, UnitFinder(records))
         twin._hold(records, self.queues.fork(), self.checks.copy(), usage)
+        if usage.quota_use is not None:
+            twin.queues.turns.go_by_use(usage.quota_use.ranks)
         twin.policies = self.policies.copy()
         twin.held = self.held.fork()
         twin.admitted = self.admitted.fork()
@@ -419,6 +421,8 @@ class UnitCache:
         self.queues.validate(self._plugins.domains)
         self.usage.pods.validate()
         self.usage.limits.validate(self.usage.charges)
+        if self.usage.quota_use is not None:
+            self.usage.quota_use.validate(self.usage.charges.values())
         counts: dict[UnitState, Counter[str]] = {state: Counter() for state in UnitState}
         lagging = self.usage.limits.lagging
         for record in self.records.values():

@@ -30,8 +30,9 @@ from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.framework.queue_unit_info import Granted, Occupancy, QueueUnitInfo
 from queue_scheduler.tenants.accounts import Account, account_of_unit
 from queue_scheduler.tenants.budgets import Budgets
-from queue_scheduler.tenants.fair_use import FairUse
+from queue_scheduler.tenants.fair_use import MAX_STORED, FairUse, StoredUse
 from queue_scheduler.tenants.ledger import Ledger
+from queue_scheduler.tenants.quota_use import QuotaUse
 from queue_scheduler.tenants.user_limits import UserLimits
 from shared_api.objects.meta import Uid
 from shared_api.resource_list import Amounts
@@ -90,6 +91,7 @@ class Usage:
         ledger: What each account has used; None: accounts are not kept.
         watch: Is told each change of a charge that the ledger is told; copies have none.
         fair: What accounts have used in the queues with the policy Fair.
+        quota_use: What quotas have used above their min; None: turns do not depend on it.
     """
 
     watch: ChargeWatch | None = None
@@ -104,6 +106,7 @@ class Usage:
         self.limits = UserLimits(plugins)
         self.budgets = Budgets(plugins)
         self.fair = FairUse(plugins)
+        self.quota_use: QuotaUse | None = None
         self._plugins = plugins
         self._charges: dict[Uid, Charge] = {}
         self._hold(KnownPods(plugins, find_unit, self._charges))
@@ -260,6 +263,11 @@ class Usage:
             self._plugins.facts.on_foreign_pod(key, pod)
         return bool(late)
 
+    def stored_uses(self, second: int) -> tuple[StoredUse, ...]:
+        """Return what is to be kept of decayed use at a second: that of quotas, and of accounts."""
+        of_quotas = () if self.quota_use is None else self.quota_use.stored(second)
+        return (*of_quotas, *self.fair.stored(second, MAX_STORED - len(of_quotas)))
+
     def fork(self, plugins: PluginRunner, find_unit: FindUnit) -> Usage:
         """Return an independent copy over forked plugins."""
         twin = Usage(plugins, find_unit)
@@ -275,6 +283,8 @@ class Usage:
         twin.ledger = None if self.ledger is None else self.ledger.fork()
         if self.fair.is_on:
             twin.fair = self.fair.fork(plugins)
+        if self.quota_use is not None:
+            twin.quota_use = self.quota_use.fork(plugins)
         return twin
 
     def _note_accounts(
@@ -283,6 +293,8 @@ class Usage:
         """Count a change for users, groups and budgets, where that is asked for."""
         if self.fair.is_on:
             self.fair.on_charge(uid, before, after, is_assumed=is_assumed)
+        if self.quota_use is not None:
+            self.quota_use.on_charge(before, after)
         if self.ledger is not None:
             self.ledger.on_charge(before, after)
             if self.watch is not None:

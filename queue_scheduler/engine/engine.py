@@ -66,6 +66,7 @@ from queue_scheduler.queueing.queue_policies import QueuePolicy
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.queueing.strict_mode import NOT_STRICT, StrictMode
 from queue_scheduler.tenants.calendars import Calendar
+from queue_scheduler.tenants.fair_use import StoredUses
 from queue_scheduler.tenants.ledger import Ledger, StoredAccounts
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.elastic_quota import ElasticQuota
@@ -285,6 +286,8 @@ class Engine:
 
     def _on_quotas_changed(self, names: set[str]) -> tuple[str, ...]:
         self.usage.fair.forget_capacities()
+        if self.usage.quota_use is not None:
+            self.usage.quota_use.on_quotas_changed()
         self.limit_rules.on_quotas_changed()
         self.budget_rules.on_quotas_changed()
         self.units.place_again_for(sorted(names))
@@ -320,18 +323,19 @@ class Engine:
     @property
     def counts_time(self) -> bool:
         """Whether anything is counted over time: then it is to be told each second."""
-        return self.usage.ledger is not None or self.usage.fair.is_on
+        usage = self.usage
+        return usage.ledger is not None or usage.fair.is_on or usage.quota_use is not None
 
     def _advance(self, wall: datetime) -> bool:
         """Let time pass; return whether accounts are ordered anew, or budgets have room."""
         ledger, fair, budgets = self.usage.ledger, self.usage.fair, self.usage.budgets.accounts
-        if ledger is None and not fair.is_on:
+        if not self.counts_time:
             return False
         second = int(wall.timestamp())
         if ledger is not None:
             ledger.advance(second)
             budgets.advance(second)
-        is_other = bool(budgets.eased or budgets.tightened)
+        is_other = bool(budgets.eased or budgets.tightened) or self._advance_turns(second)
         if not fair.is_on:
             return is_other
         is_first = not fair.second
@@ -344,6 +348,20 @@ class Engine:
         self._wake_up.renew_ranks()
         return True
 
+    def _advance_turns(self, second: int) -> bool:
+        """Let time pass for the use of quotas; return whether turns may be others."""
+        use = self.usage.quota_use
+        if use is None:
+            return False
+        is_first = not use.second
+        use.advance(second)
+        if is_first and use.second:
+            use.restart(date_charges(self.units, second), StoredUses())
+        if not use.moved:
+            return False
+        self._wake_up.follow_use()
+        return True
+
     def on_accounts(self, stored: StoredAccounts) -> tuple[str, ...]:
         """Take the accounts that were kept by the leader before this one.
 
@@ -351,8 +369,8 @@ class Engine:
         it does in queues that order accounts.
         What is not counted is left out.
         """
-        ledger, fair = self.usage.ledger, self.usage.fair
-        if ledger is None and not fair.is_on:
+        ledger, fair, of_quotas = self.usage.ledger, self.usage.fair, self.usage.quota_use
+        if not self.counts_time:
             return ()
         if ledger is not None:
             dated = list(date_charges(self.units, ledger.second))
@@ -360,6 +378,8 @@ class Engine:
             self.budget_rules.restore(stored, dated)
         # Also where no queue orders accounts yet: one that becomes known later may.
         fair.restart(date_charges(self.units, fair.second), stored.uses)
+        if of_quotas is not None:
+            of_quotas.restart(date_charges(self.units, of_quotas.second), stored.uses)
         return self._wake_up.wake_affected()
 
     def on_edges(self, edges: tuple[int, ...]) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from queue_scheduler.queueing.queue_options import (
 from queue_scheduler.queueing.queue_policies import PRIORITY, QueuePolicy
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
 from queue_scheduler.queueing.strict_mode import StrictMode
+from queue_scheduler.tenants.quota_use import QuotaUse
 from shared_api.objects.admission_check import AdmissionCheck
 from shared_api.objects.queue import Queue
 from shared_api.queue_unit_phases import Phase
@@ -98,6 +99,16 @@ class QueueState:
         fair = self._units.usage.fair
         if fair.is_on or queue.rules.fair is not None:
             fair.track(queue.name, queue.rules.fair, date_charges(self._units, fair.second))
+
+    def take_turns_by_use(self, half_life: int) -> None:
+        """Let queues of equal rank go by what their quotas have used; before any fact.
+
+        Args:
+            half_life: Seconds in which use decays by half.
+        """
+        usage = self._units.usage
+        usage.quota_use = QuotaUse(self._plugins, half_life)
+        self._units.queues.turns.go_by_use(usage.quota_use.ranks)
 
     def phase_when_admitted(self, info: QueueUnitInfo) -> Phase:
         """Return the phase that follows once a unit has its quota and all checks are ready."""

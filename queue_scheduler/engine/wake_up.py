@@ -47,6 +47,8 @@ class WakeUp:
             units.charges.charge_changed_pods()
         if units.usage.fair.moved:
             self.renew_ranks()
+        if units.usage.quota_use is not None:
+            self.follow_use()
         if units.usage.limits.seats.moved:
             units.seat_again()
         if units.queues.changed_heads and waking.has_guarantees:
@@ -80,6 +82,18 @@ class WakeUp:
             self._turns.refresh(queue, self._plugins.domains)
             if queue.rules.is_backfilling:
                 self._backfill.other_changes += 1  # other units are behind heads
+
+    def follow_use(self) -> None:
+        """Offer turns anew where quotas have used more, or queues have units of other quotas."""
+        queues, turns, use = self._units.queues, self._turns, self._units.usage.quota_use
+        assert use is not None, "queues do not go by use"
+        if turns.has_other_quotas:
+            for name in turns.take_shrunk():
+                queue = queues.find(name)
+                if queue is not None:
+                    self.wake_all(queue)
+        if use.moved:
+            turns.on_use_moved(use.take_moved(), self._plugins.domains)
 
     def _wake_at_once(self, *, anything_changed: bool) -> None:
         for waiter in self._waking.take_woken(anything_changed=anything_changed):
@@ -195,6 +209,7 @@ class WakeUp:
         """Recompute, after a change of quotas, which units compete and what guarantees apply."""
         queues = self._units.queues
         self._turns.on_limits_changed(self._plugins.domains)
+        self._turns.has_other_quotas = True
         queues.changed_heads.update(dict.fromkeys((*queues.quotas(), *self._protected)))
 
     def _protect_first_units(self) -> None:

@@ -10,11 +10,14 @@ The order (rank, turn, name) is total, so the first movable queue of all never w
 some queue can always continue.
 
 The heaps are lazy: an entry counts only while it is the newest of its queue and the queue is
-movable; stale entries are dropped when they reach the top.
+movable; stale entries are dropped when they reach the top. Where ranks grow with what quotas use,
+the newest entry of a queue may be too small: it is renewed when it reaches the top, which is soon
+enough since none gets smaller.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heappop, heappush
 
 Rank = tuple[int, ...]
@@ -29,9 +32,14 @@ ones cannot pile up behind a queue that stays first."""
 
 
 class TurnOrder:
-    """The movable queues of every domain, in order."""
+    """The movable queues of every domain, in order.
+
+    Attributes:
+        renew: Returns the present entry of a queue; None: ranks do not grow.
+    """
 
     def __init__(self) -> None:
+        self.renew: Callable[[str], Entry] | None = None
         self._movable: dict[str, tuple[Entry, frozenset[str]]] = {}
         self._heaps: dict[str, list[Entry]] = {}
 
@@ -61,6 +69,11 @@ class TurnOrder:
         known = self._movable.get(name)
         return known[1] if known is not None else None
 
+    def entry_of(self, name: str) -> Entry | None:
+        """Return the newest entry of a queue; None if it is not movable."""
+        known = self._movable.get(name)
+        return known[0] if known is not None else None
+
     def first_entry(self, domain: str) -> Entry | None:
         """Return the entry of the queue whose turn it is in a domain, or None."""
         heap = self._heaps.get(domain)
@@ -68,7 +81,11 @@ class TurnOrder:
             entry = heap[0]
             known = self._movable.get(entry[2])
             if known is not None and known[0] == entry and domain in known[1]:
-                return entry
+                fresh = entry if self.renew is None else self.renew(entry[2])
+                if fresh == entry:
+                    return entry
+                self.set_movable(fresh, known[1])
+                continue  # its former entry is stale now, and may be dropped from the heap already
             heappop(heap)
         self._heaps.pop(domain, None)
         return None
@@ -86,7 +103,7 @@ class TurnOrder:
         return ""
 
     def copy(self) -> TurnOrder:
-        """Return an independent copy."""
+        """Return an independent copy, whose ranks do not grow."""
         twin = TurnOrder()
         twin._movable = dict(self._movable)
         twin._heaps = {domain: heap[:] for domain, heap in self._heaps.items()}

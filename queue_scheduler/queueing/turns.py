@@ -13,14 +13,14 @@ stopped, or left the domain) touches that domain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 
 import msgspec
 
 from queue_scheduler.framework.queue_unit_info import OrderKey
 from queue_scheduler.queueing.scheduling_queue import SchedulingQueue
-from queue_scheduler.queueing.turn_order import Rank, TurnOrder
+from queue_scheduler.queueing.turn_order import Entry, Rank, TurnOrder
 
 PlaceInTurns = tuple[Rank, int, str, int, OrderKey | None]
 """Sorts units of all queues: by the turn of their queue, then by their position in it.
@@ -33,6 +33,10 @@ Domains = Callable[[str], frozenset[str]]
 """Returns the limits that the units of a quota compete for."""
 
 
+RanksOf = Callable[[str], Rank]
+"""Returns where a quota stands by its use; two quotas can be compared, and ranks only grow."""
+
+
 class _QueueTurn(msgspec.Struct):
     """What is kept of one queue.
 
@@ -41,12 +45,14 @@ class _QueueTurn(msgspec.Struct):
         generation: Changes with the policy: positions of two policies cannot be compared.
         served: When it was last served, counted in decisions; 0: never.
         competes: What its units compete for; None: unknown, since its quotas or the limits changed.
+        shown: Where queues go by use: the rank that waiters were last ordered by.
     """
 
     rank: Rank
     generation: int
     served: int = 0
     competes: frozenset[str] | None = None
+    shown: Rank = ()
 
 
 class Turns:
@@ -57,6 +63,8 @@ class Turns:
             None if it has nothing to decide.
         backs_off_until: From the name of a queue to when it goes on, in seconds of its worker's
             clock; None if it does not back off.
+        has_other_quotas: Whether quotas have changed, or a queue has units of others, so that a
+            rank by use may have got smaller.
     """
 
     queue_ahead_of: Callable[[str], str | None]
@@ -70,6 +78,8 @@ class Turns:
         self._next_generation = 1
         self._touched: dict[str, None] = {}
         self._called: dict[str, None] = {}
+        self._ranks_of: RanksOf | None = None
+        self.has_other_quotas = False
         self._keep(TurnOrder(), {})
 
     def _keep(self, order: TurnOrder, backs_off: dict[str, float]) -> None:
@@ -78,6 +88,11 @@ class Turns:
         # Called several times per decision: the bound methods save a call each.
         self.queue_ahead_of = order.queue_ahead_of
         self.backs_off_until = backs_off.get
+
+    def go_by_use(self, ranks_of: RanksOf) -> None:
+        """Let queues of equal rank go by the use of their quotas; of several by the least."""
+        self._ranks_of = ranks_of
+        self._order.renew = self._entry_of
 
     def rank(self, name: str) -> Rank:
         """Return the rank of a queue."""
@@ -133,6 +148,7 @@ class Turns:
     def on_quotas_changed(self, name: str) -> None:
         """Note that a queue has units of another quota, or of one less."""
         self._turns[name].competes = None
+        self.has_other_quotas = True
 
     def on_limits_changed(self, domains: Domains) -> None:
         """Recompute what queues compete for, after a quota was created, changed or deleted."""
@@ -140,6 +156,25 @@ class Turns:
             if turn.competes is not None and turn.competes != self._find_competes(name, domains):
                 turn.competes = None
                 self.refresh(self._queues[name], domains)
+
+    def on_use_moved(self, quotas: Iterable[str], domains: Domains) -> None:
+        """Note that quotas have used more: in their domains, other queues may be first."""
+        self._touch(frozenset[str]().union(*map(domains, quotas)))
+
+    def take_shrunk(self) -> tuple[str, ...]:
+        """Return the queues whose ranks by use are smaller than their waiters were ordered by.
+
+        Their quotas are others, or stand elsewhere in the tree. The caller wakes their classes, and
+        refreshes them.
+        """
+        self.has_other_quotas = False
+        found = []
+        for name, turn in self._turns.items():
+            rank = self._rank_of(name, turn)
+            if rank < turn.shown:
+                found.append(name)
+            turn.shown = rank
+        return tuple(found)
 
     def refresh(self, queue: SchedulingQueue, domains: Domains) -> None:
         """Update in the order of turns whether the queue is movable."""
@@ -154,7 +189,7 @@ class Turns:
         if not competes and self._order.competes_of(name) != competes:
             # It is in no domain, so `take_wakes` would not find it by one.
             self._called[name] = None
-        self._touch(self._order.set_movable((turn.rank, turn.served, name), competes))
+        self._touch(self._order.set_movable(self._entry_of(name), competes))
 
     # --- turns --------------------------------------------------------------------------------
 
@@ -163,7 +198,7 @@ class Turns:
         name, number = waiter
         turn = self._turns[name]
         head = self._queues[name].pending.head_of(number)
-        return (turn.rank, turn.served, name, turn.generation, head)
+        return (*self._entry_of(name), turn.generation, head)
 
     def first_place(self, domain: str) -> PlaceInTurns | None:
         """Return the place of the unit that is decided next in a domain, or None."""
@@ -206,10 +241,11 @@ class Turns:
     def fork(self, queues: Mapping[str, SchedulingQueue]) -> Turns:
         """Return an independent copy, over copies of the queues."""
         twin = Turns(queues)
-        twin._keep(self._order.copy(), dict(self._backs_off))
+        twin._keep(self._order.copy(), dict(self._backs_off))  # the caller lets them go by use
         twin._turns = {name: copy(turn) for name, turn in self._turns.items()}
         twin._next_served = self._next_served
         twin._next_generation = self._next_generation
+        twin.has_other_quotas = self.has_other_quotas
         twin._touched = dict(self._touched)
         twin._called = dict(self._called)
         return twin
@@ -225,12 +261,27 @@ class Turns:
                 ahead = self._order.queue_ahead_of(name)
                 assert ahead is None, f"queue {name} is movable and has to rest"
                 continue
-            turn = self._turns[name]
             competes = self._find_competes(name, domains)
-            self._order.check_movable((turn.rank, turn.served, name), competes)
+            entry, known = self._entry_of(name), self._order.entry_of(name)
+            if known is not None and known[0] < entry[0] and self._ranks_of is not None:
+                entry = (known[0], *entry[1:])  # its quota has used more since
+            self._order.check_movable(entry, competes)
         self._order.check_queues(names)
 
     # --- inside -------------------------------------------------------------------------------
+
+    def _entry_of(self, name: str) -> Entry:
+        turn = self._turns[name]
+        if self._ranks_of is None:
+            return turn.rank, turn.served, name
+        rank = self._rank_of(name, turn)
+        turn.shown = max(turn.shown, rank)
+        return rank, turn.served, name
+
+    def _rank_of(self, name: str, turn: _QueueTurn) -> Rank:
+        assert self._ranks_of is not None, "queues do not go by use"
+        quotas = self._queues[name].pending.by_quota
+        return turn.rank + min(map(self._ranks_of, quotas), default=())
 
     def _find_competes(self, name: str, domains: Domains) -> frozenset[str]:
         quotas = self._queues[name].pending.by_quota

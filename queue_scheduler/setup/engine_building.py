@@ -28,7 +28,7 @@ def build_engine(settings: EngineSettings, handle: Handle) -> Engine:
         checks_namespaces=settings.checks_namespaces,
     )
     accounts = settings.configuration.kept_accounts
-    return Engine(
+    engine = Engine(
         PluginRunner(build_plugins(settings.configuration, switches, handle)),
         load_policies(),
         settings.strict,
@@ -37,3 +37,7 @@ def build_engine(settings: EngineSettings, handle: Handle) -> Engine:
         names_are_proved=settings.names_are_proved,
         ledger=None if accounts is None else Ledger(accounts.keep_seconds),
     )
+    half_life = settings.configuration.turns_half_life
+    if half_life is not None:
+        engine.queue_state.take_turns_by_use(half_life)
+    return engine

@@ -18,7 +18,8 @@ Read in this order:
    has in common with ``limit_waiters`` what is in ``due_classes``).
 9. ``fair_use``: what accounts have used in queues with the policy Fair, as use that decays
    (``scaled_use``).
-10. ``periods``: when days, weeks and months begin in a time zone; asked outside the engine.
+10. ``quota_use``: what quotas have used above their ``min``, by which queues take turns.
+11. ``periods``: when days, weeks and months begin in a time zone; asked outside the engine.
 
 Not here: who submitted a unit (``shared_api.submitters``); what is charged for a unit and when
 (``queue_scheduler.cache.usage``); quota arithmetic (``queue_scheduler.quota_cache``).

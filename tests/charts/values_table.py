@@ -242,6 +242,7 @@ VALUES: Final[dict[str, dict[str, Any]]] = {
         },
         "admissionCheckController": {"enabled": True},
     },
+    "turns by use": {"fairTurns": {"enabled": True, "halfLife": "24h"}},
     "accounts": {"accounts": {"enabled": True, "period": "Week", "timeZone": "Europe/Berlin"}},
     "metrics over TLS": {"metrics": {"tls": {"secretName": "metrics-tls"}}},
     "without election, open metrics": {

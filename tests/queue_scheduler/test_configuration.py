@@ -128,6 +128,7 @@ def test_the_protect_time_is_a_duration_or_nanoseconds(
             HEAD + "accounts: {period: Rolling 30d}\n", "accounts.period", id="no such period"
         ),
         pytest.param(HEAD + "accounts: {period: Year}\n", "accounts.period", id="an unknown one"),
+        pytest.param(HEAD + "fairTurns: {halfLife: 0}\n", "fairTurns.halfLife", id="no half-life"),
         pytest.param(HEAD + "accounts: {keepIdle: 5m}\n", "accounts.keepIdle", id="too short"),
         pytest.param(HEAD + "accounts: {keepIdle: 9e9h}\n", "accounts.keepIdle", id="no duration"),
         pytest.param(HEAD + "accounts: {keepIdle: 999999h}\n", "accounts.keepIdle", id="too long"),
@@ -389,3 +390,11 @@ def test_the_help_names_the_gate_that_has_an_effect(capsys: pytest.CaptureFixtur
     assert "only ElasticQuotaTreeCheckAvailableQuota is heeded" in " ".join(
         capsys.readouterr().out.split()
     )
+
+
+def test_turns_go_by_use_only_if_that_is_set(tmp_path: Path) -> None:
+    assert load(tmp_path, HEAD).turns_half_life is None
+    assert load(tmp_path, HEAD + "fairTurns: {halfLife: 1h}\n").turns_half_life is None
+    assert load(tmp_path, HEAD + "fairTurns: {enabled: true}\n").turns_half_life == 168 * 3600
+    got = load(tmp_path, HEAD + "fairTurns: {enabled: true, halfLife: 3600}\n")
+    assert got.turns_half_life == 3600

@@ -1,0 +1,272 @@
+"""What quotas have used above their min, and which queue has its turn by it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from msgspec.structs import replace
+
+from queue_scheduler.cache.unit_state import UnitState
+from queue_scheduler.decision import Dequeue
+from queue_scheduler.engine.engine import Engine
+from queue_scheduler.framework.plugin_runner import PluginRunner
+from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
+from queue_scheduler.plugins.priority import Priority
+from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
+from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
+from queue_scheduler.tenants.fair_use import StoredUses
+from queue_scheduler.tenants.ledger import StoredAccounts
+from queue_scheduler.tenants.quota_use import QuotaUse
+from shared_api.objects.elastic_quota import ElasticQuota
+from tests.properties.engine_kit import (
+    WALL,
+    Workers,
+    admitted,
+    build_queue,
+    build_quota,
+    build_unit,
+    changed,
+    started,
+    wall_time,
+)
+
+HALF_LIFE = 168 * 3600
+
+
+class Teams:
+    """Quotas below one of some cores, each with a queue of its name, in virtual time."""
+
+    def __init__(
+        self, *quotas: ElasticQuota, cpu: int = 4, half_life: int | None = HALF_LIFE
+    ) -> None:
+        plugin = ElasticQuotaPlugin(QuotaSettings(mode=QuotaMode.MAX))
+        self.engine = Engine(PluginRunner([plugin, Priority()]), BUILT_IN_POLICIES)
+        if half_life is not None:
+            self.engine.queue_state.take_turns_by_use(half_life)
+        self.workers = Workers(self.engine)
+        self.second = self.count = 0
+        self.engine.on_quota(build_quota("top", cpu=cpu))
+        for quota in quotas:
+            self.engine.on_quota(quota)
+            self.workers.wake(self.engine.on_queue(build_queue(quota.metadata.name)))
+        self.pass_time(0)
+
+    @property
+    def use(self) -> QuotaUse:
+        assert self.engine.usage.quota_use is not None
+        return self.engine.usage.quota_use
+
+    def pass_time(self, seconds: int) -> None:
+        self.second += seconds
+        self.workers.wall = WALL + self.second
+        self.workers.now += seconds
+        self.workers.wake(self.engine.on_time(wall_time(self.workers.wall)))
+
+    def ask(self, quota: str, number: int = 1, cpu: int = 1) -> None:
+        for _ in range(number):
+            self.count += 1
+            unit = build_unit(f"{quota}-{self.count}", quota, created=self.count, cpu=cpu)
+            self.workers.wake(self.engine.on_queue_unit(unit))
+
+    def run(self) -> list[str]:
+        """Return the quotas whose units start now, in order."""
+        self.workers.decided.clear()
+        decided = self.workers.run()
+        for each in decided:
+            if isinstance(each, Dequeue):
+                record = self.engine.record(each.unit)
+                assert record is not None
+                self.count += 1
+                unit = admitted(record.unit, self.count, grants=each.grants)
+                self.workers.wake(self.engine.on_written(each, unit))
+        self.engine.validate()
+        return [name.partition("-")[0] for name in started(decided)]
+
+    def end(self, quota: str = "", number: int = 99) -> None:
+        running = [
+            record
+            for record in self.engine.units
+            if record.state is UnitState.ADMITTED and quota in record.key
+        ]
+        for record in running[:number]:
+            self.count += 1
+            unit = changed(record.unit, self.count, "Succeed", admissions=())
+            self.workers.wake(self.engine.on_queue_unit(unit))
+
+    def used(self, quota: str) -> Fraction:
+        return self.use.share_used(quota, ("a", "b"))
+
+
+def build_teams(**least: int) -> list[ElasticQuota]:
+    return [
+        build_quota(name, cpu=9, guaranteed=least.get(name), parent="top") for name in ("a", "b")
+    ]
+
+
+def test_the_queue_whose_quota_has_used_less_goes_first() -> None:
+    teams = Teams(*build_teams())
+    teams.ask("a", 4)
+    teams.run()
+    teams.pass_time(3600)
+    teams.end()
+    teams.ask("a", 4)
+    teams.ask("b", 4)
+
+    assert teams.run() == ["b"] * 4
+
+
+def test_without_the_setting_they_alternate() -> None:
+    teams = Teams(*build_teams(), half_life=None)
+    teams.ask("a", 4)
+    teams.run()
+    teams.pass_time(3600)
+    teams.end()
+    teams.ask("a", 4)
+    teams.ask("b", 4)
+
+    assert sorted(teams.run()) == ["a", "a", "b", "b"]
+    assert teams.engine.usage.quota_use is None
+
+
+def test_many_starts_at_once_are_not_all_of_one_queue() -> None:
+    teams = Teams(*build_teams(), cpu=8)
+    teams.ask("a", 1)
+    teams.run()
+    teams.pass_time(1)
+    teams.end()
+    teams.ask("a", 8)
+    teams.ask("b", 8)
+
+    assert sorted(teams.run()) == ["a"] * 4 + ["b"] * 4
+
+
+def test_what_is_charged_up_to_min_does_not_count() -> None:
+    teams = Teams(*build_teams(a=4))
+    teams.ask("a", 4)
+    teams.run()
+    teams.pass_time(3600)
+
+    assert teams.use.ranks("a") == ()
+
+
+def test_two_teams_of_which_one_was_away_are_level_in_the_end() -> None:
+    teams = Teams(*build_teams())
+    hours = {"a": 0, "b": 0}
+    for hour in range(60):
+        teams.ask("a", 4)
+        if hour >= 20:
+            teams.ask("b", 4)
+        for quota in teams.run():
+            hours[quota] += 1
+        teams.pass_time(3600)
+        teams.end()
+
+    used = teams.used("a")
+    assert abs(used - 1) < Fraction(1, 10)
+    assert hours["a"] > hours["b"]  # what was used in the first 20 hours has decayed a little
+
+
+def test_levels_of_the_tree_are_compared_from_the_top() -> None:
+    quotas = [
+        build_quota("x", cpu=9, parent="top"),
+        build_quota("y", cpu=9, parent="top"),
+        *(build_quota(name, cpu=9, parent="x") for name in ("a", "b")),
+        build_quota("c", cpu=9, parent="y"),
+    ]
+    teams = Teams(*quotas, cpu=2)
+    teams.ask("a", 2)
+    teams.run()
+    teams.pass_time(3600)
+    teams.end()
+    teams.ask("b", 2)
+    teams.ask("c", 2)
+
+    # b itself has used nothing, and x, which is above it, more than y.
+    assert teams.run() == ["c", "c"]
+    assert teams.use.level_between("b", "c") == ("x", "y")
+
+
+def test_a_weight_of_three_gets_three_times_as_much() -> None:
+    quotas = build_teams()
+    spec = quotas[0].spec
+    weighted = replace(quotas[0], spec=replace(spec, max=spec.max | {"cpu": 27}))
+    teams = Teams(weighted, quotas[1])
+    hours = {"a": 0, "b": 0}
+    for _ in range(50):
+        teams.ask("a", 4)
+        teams.ask("b", 4)
+        for quota in teams.run():
+            hours[quota] += 1
+        teams.pass_time(3600)
+        teams.end()
+
+    assert abs(hours["a"] - 150) <= 8
+
+
+def test_a_start_that_is_undone_is_not_counted_twice() -> None:
+    use = Teams(*build_teams()).use
+    charge = next(iter(running_team().engine.usage.charges.values()))
+    use.on_charge(None, charge)
+    once = use.ranks("a")
+    for _ in range(5):
+        use.on_charge(charge, None)
+        use.on_charge(None, charge)
+
+    assert use.ranks("a") == once
+
+
+def running_team() -> Teams:
+    teams = Teams(*build_teams())
+    teams.ask("a", 4)
+    teams.run()
+    teams.pass_time(1800)
+    return teams
+
+
+@pytest.mark.parametrize("passed", [0, 30, 1800], ids=["at once", "within a minute", "later"])
+def test_what_was_kept_goes_on_after_a_restart(passed: int) -> None:
+    teams = running_team()
+    teams.ask("b", 1)
+    teams.end("a", 1)
+    teams.run()
+    teams.pass_time(passed)
+    second = WALL + teams.second
+    want = teams.use.stored(second)
+    teams.engine.on_accounts(StoredAccounts(uses=StoredUses(second, want)))
+
+    # The units of this kit have no times, so they are charged from now on.
+    got = {each.path: each.use.decayed(second, HALF_LIFE) for each in teams.use.stored(second)}
+    for each in want:
+        use = each.use.decayed(second, HALF_LIFE)
+        assert abs(got[each.path] - use) <= use / 10**30
+
+
+def test_a_copy_goes_on_alone() -> None:
+    teams = running_team()
+    twin = teams.engine.fork()
+    state = teams.use.state()
+    assert twin.usage.quota_use is not None
+    assert twin.usage.quota_use.state() == state
+    twin.on_time(wall_time(WALL + teams.second + 7200))
+
+    assert teams.use.state() == state
+    assert twin.usage.quota_use.state() != state
+
+
+def test_a_quota_that_moves_in_the_tree_counts_where_it_is() -> None:
+    teams = Teams(*build_teams())
+    teams.ask("a", 4)
+    teams.run()
+    teams.pass_time(3600)
+    teams.engine.on_quota(build_quota("other", cpu=9))
+    teams.workers.wake(teams.engine.on_quota(build_quota("a", cpu=9, parent="other")))
+    teams.pass_time(1)
+    teams.pass_time(3600)
+    teams.ask("a", 1)
+    teams.ask("b", 1)
+    teams.run()
+
+    assert len(teams.use.ranks("a")) == 2
+    other = next(each for each in teams.use.stored(WALL + teams.second) if each.path == ("other",))
+    assert other.use.mantissa
