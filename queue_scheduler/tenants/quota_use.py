@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from copy import copy
-from fractions import Fraction
 from heapq import nlargest
 from typing import Final, Protocol
 
@@ -132,31 +131,6 @@ class QuotaUse:
                 ranks.append(rank)
         ranks.reverse()
         return tuple(ranks)
-
-    def share_used(self, quota: str, beside: Iterable[str]) -> Fraction:
-        """Return how many times its share a quota has used; 0 if it and its siblings used nothing.
-
-        That is its use above `min` by its weight, divided by what siblings have used on average.
-
-        Args:
-            quota: The quota.
-            beside: Its siblings, itself included.
-        """
-        uses = {name: self._decayed(name) for name in beside}
-        total = sum(uses.values(), Fraction(0))
-        return self._decayed(quota) * len(uses) / total if total else Fraction(0)
-
-    def level_between(self, one: str, other: str) -> tuple[str, str] | None:
-        """Return the first two different quotas above two, or these; None: one is above the other.
-
-        These are siblings, whose use decides which of the two has its turn.
-        """
-        pairs = zip(reversed(self._chain(one)), reversed(self._chain(other)), strict=False)
-        return next((pair for pair in pairs if pair[0] != pair[1]), None)
-
-    def _decayed(self, quota: str) -> Fraction:
-        use = self._uses.get(quota)
-        return Fraction(0) if use is None else use.settled.decayed(self.second, self.half_life)
 
     # --- facts --------------------------------------------------------------------------------
 
