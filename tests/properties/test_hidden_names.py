@@ -213,7 +213,7 @@ def test_a_reader_of_all_is_told_of_others_by_every_route_that_names_units() -> 
     """Else the test above would find nothing."""
     named: set[str] = set()
     for seed in (9, 16, 19, 44):
-        world = HiddenWorld(seed, has_rules=seed % 4 == 0)
+        world = HiddenWorld(seed, has_rules=True)
         for question, text in answers(world, open_doors(world), READER_OF_ALL):
             if names_of_others(world, text):
                 named.add(question.route)
