@@ -34,6 +34,8 @@ LARGER: Final = {
     " names; what is only asked is asked of its parts",
     "QuotaCache": "a charge or an edit marks the waiters, which the same trees check again: a part"
     " for the waiters would hold the cache that holds it",
+    "Turns": "whatever changes a rank touches the domains whose wakes it collects: a part for the"
+    " use of quotas would hold the turns that hold it",
 }
 """By name of the class: why it is not split."""
 
