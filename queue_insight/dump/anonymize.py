@@ -94,7 +94,7 @@ _KNOWN: Final = (
     | frozenset(("Rejected", "Active", "Never", "LowerPriority", "Any", PREEMPT_LOWER_PRIORITY))
     | frozenset(("In", "NotIn", "Exists", "DoesNotExist", "Always", "finished", "failed"))
     | frozenset(("evicted", "deleted", "koord-queue-controllers", KIND))
-    | frozenset(("user", "group", "namespace", "Within", "First"))
+    | frozenset(("user", "group", "namespace", "quota", "Within", "First"))
     | frozenset((*Period, *Enforce, "UTC", DECLARED, REFUSE, COUNT, FORGIVE))
     | frozenset(("Default", "ReservedCPUsOnly", "ReservedCPUsIgnored"))
 )

@@ -53,9 +53,9 @@ def find_spent(engine: Engine) -> list[SpentBudget]:
 
 def find_units(engine: Engine, key: BudgetKey) -> Iterator[CachedUnit]:
     """Yield the admitted units that a spent budget counts, and that are not evicted yet."""
-    uids = {uid for uid, entry in engine.usage.budgets.accounts.charged_to(key)}
-    for record in engine.units if uids else ():
-        if record.uid in uids and _is_running(record):
+    is_charged_to = engine.usage.budgets.accounts.is_charged_to
+    for record in engine.units:
+        if is_charged_to(record.uid, key) and _is_running(record):
             yield record
 
 

@@ -230,10 +230,6 @@ class BudgetAccounts:
         """Return the accounts of a quota's own budgets, up to the present second."""
         return [self.account(key) for key in self._accounts if key.quota == quota]
 
-    def charged_to(self, key: BudgetKey) -> Iterator[tuple[Uid, Entry]]:
-        """Yield the charges that count in a budget."""
-        return (pair for pair in self._entries.items() if _counts_in(key, pair[1]))
-
     def is_charged_to(self, uid: Uid, key: BudgetKey) -> bool:
         """Return whether the charge of a uid counts in a budget."""
         entry = self._entries.get(uid)

@@ -89,6 +89,7 @@ NO_KEYS: Final = {
     well_known_labels.DEFAULT_QUEUE,
     well_known_labels.DEFAULT_QUEUE_NAMESPACE,
     well_known_labels.ALL_QUOTAS,
+    well_known_labels.CREATED_BY_IMPORT,
     *well_known_labels.SPECIAL_QUOTAS,
 }
 """Other texts in the tables of keys."""
