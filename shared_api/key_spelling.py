@@ -53,6 +53,9 @@ _ANNOTATIONS: Final = (
     keys.KUEUE_MIN_PARALLELISM,
     keys.MIN_RESOURCES,
     keys.BLOCK_FOR_TEST,
+    keys.CHECKPOINTED_AT,
+    keys.GATED_BY,
+    keys.KUEUE_GATED_BY,
     keys.SUBMITTED_BY,
     *_BOTH,
 )
