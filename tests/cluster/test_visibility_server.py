@@ -156,7 +156,8 @@ def test_a_flood_of_lists_by_one_user_keeps_nobody_waiting(cluster: Aggregated) 
         deletion = time.monotonic() - began
         assert cluster.available()
     print(f"{flood.codes}, longest {max(waits):.2f} s, a deletion {deletion:.1f} s")
-    assert set(flood.codes) == {200, 429}
+    # On a machine that is short of time the gate has no worker at times, and says so: 503.
+    assert {200, 429} <= set(flood.codes) <= {200, 429, 503}
     assert max(waits) < LONGEST_SECONDS
     assert deletion < DELETION_SECONDS
 
