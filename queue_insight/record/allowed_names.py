@@ -22,7 +22,9 @@ import msgspec
 from queue_insight.record.checkpoint_error import CheckpointError
 from queue_scheduler.framework.installed_packages import find_packages
 from queue_scheduler.queueing.turn_order import TurnOrder
+from queue_scheduler.queueing.turns import Turns
 from queue_scheduler.quota_cache.quota_cache import QuotaCache
+from queue_scheduler.tenants.quota_use import QuotaUse
 
 OWN_PACKAGES: Final = (
     "queue_scheduler.cache",
@@ -50,6 +52,8 @@ METHODS: Final[frozenset[tuple[type, str]]] = frozenset(
     (
         (dict, "get"),
         (TurnOrder, TurnOrder.queue_ahead_of.__name__),
+        (Turns, Turns.entry_of.__name__),
+        (QuotaUse, QuotaUse.ranks.__name__),
         (QuotaCache, QuotaCache.keeps_room_for.__name__),
         (QuotaCache, QuotaCache.stirred_domains.__name__),
     )

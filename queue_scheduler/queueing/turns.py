@@ -92,7 +92,7 @@ class Turns:
     def go_by_use(self, ranks_of: RanksOf) -> None:
         """Let queues of equal rank go by the use of their quotas; of several by the least."""
         self._ranks_of = ranks_of
-        self._order.renew = self._entry_of
+        self._order.renew = self.entry_of
 
     def rank(self, name: str) -> Rank:
         """Return the rank of a queue."""
@@ -189,16 +189,25 @@ class Turns:
         if not competes and self._order.competes_of(name) != competes:
             # It is in no domain, so `take_wakes` would not find it by one.
             self._called[name] = None
-        self._touch(self._order.set_movable(self._entry_of(name), competes))
+        self._touch(self._order.set_movable(self.entry_of(name), competes))
 
     # --- turns --------------------------------------------------------------------------------
+
+    def entry_of(self, name: str) -> Entry:
+        """Return the present entry of a queue in the order of turns."""
+        turn = self._turns[name]
+        if self._ranks_of is None:
+            return turn.rank, turn.served, name
+        rank = self._rank_of(name, turn)
+        turn.shown = max(turn.shown, rank)
+        return rank, turn.served, name
 
     def place_of(self, waiter: tuple[str, int]) -> PlaceInTurns:
         """Return the place of a class (queue, number), by its queue's turn and its first unit."""
         name, number = waiter
         turn = self._turns[name]
         head = self._queues[name].pending.head_of(number)
-        return (*self._entry_of(name), turn.generation, head)
+        return (*self.entry_of(name), turn.generation, head)
 
     def first_place(self, domain: str) -> PlaceInTurns | None:
         """Return the place of the unit that is decided next in a domain, or None."""
@@ -262,21 +271,13 @@ class Turns:
                 assert ahead is None, f"queue {name} is movable and has to rest"
                 continue
             competes = self._find_competes(name, domains)
-            entry, known = self._entry_of(name), self._order.entry_of(name)
+            entry, known = self.entry_of(name), self._order.entry_of(name)
             if known is not None and known[0] < entry[0] and self._ranks_of is not None:
                 entry = (known[0], *entry[1:])  # its quota has used more since
             self._order.check_movable(entry, competes)
         self._order.check_queues(names)
 
     # --- inside -------------------------------------------------------------------------------
-
-    def _entry_of(self, name: str) -> Entry:
-        turn = self._turns[name]
-        if self._ranks_of is None:
-            return turn.rank, turn.served, name
-        rank = self._rank_of(name, turn)
-        turn.shown = max(turn.shown, rank)
-        return rank, turn.served, name
 
     def _rank_of(self, name: str, turn: _QueueTurn) -> Rank:
         assert self._ranks_of is not None, "queues do not go by use"

@@ -147,6 +147,7 @@ def test_classes_of_other_packages_are_refused(value: object) -> None:
 
 def test_the_methods_that_engines_keep_are_listed() -> None:
     engine = new_engine(QuotaSettings(mode=QuotaMode.MAX))
+    engine.queue_state.take_turns_by_use(3600)
     engine.on_quota(build_quota("a", cpu=1))
     engine.on_queue(build_queue("a"))
     (top,), _, _ = msgspec.msgpack.decode(freeze(engine.fork()))

@@ -45,6 +45,7 @@ from tests.properties.real_quotas import new_engine
 from tests.queue_scheduler.engine.test_limit_changes import Team, rule
 from tests.queue_scheduler.setup.test_plugin_handle import build_caches
 from tests.queue_scheduler.shell_kit import HeldWrites, SentEvents, ShellKit
+from tests.queue_scheduler.tenants.test_quota_use import Teams, build_teams
 
 
 class KeepsHandle:
@@ -259,3 +260,17 @@ def test_limits_of_users_are_in_it() -> None:
     workers.wake(twin.on_queue_unit(changed(record.unit, 999, "Succeed", admissions=())))
     assert started(workers.run()) == team.end(first)
     assert twin.units.records[f"ns/{waits}"].occupies
+
+
+def test_turns_that_go_by_use_go_on_from_a_checkpoint() -> None:
+    teams = Teams(*build_teams())
+    teams.ask("a", 4)
+    teams.run()
+    teams.ask("a", 2)
+    teams.ask("b", 2)
+    twin = thaw(freeze(teams.engine.fork()))
+    assert digest(twin) == digest(teams.engine)
+    teams.engine = twin
+    teams.workers.engine = twin
+    teams.end()
+    assert teams.run() == ["b", "b", "a", "a"]
