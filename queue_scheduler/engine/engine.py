@@ -380,6 +380,7 @@ class Engine:
         fair.restart(date_charges(self.units, fair.second), stored.uses)
         if of_quotas is not None:
             of_quotas.restart(date_charges(self.units, of_quotas.second), stored.uses)
+            self.units.queues.turns.has_other_quotas = True  # ranks may be smaller than before
         return self._wake_up.wake_affected()
 
     def on_edges(self, edges: tuple[int, ...]) -> tuple[str, ...]:

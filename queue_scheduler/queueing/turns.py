@@ -63,8 +63,8 @@ class Turns:
             None if it has nothing to decide.
         backs_off_until: From the name of a queue to when it goes on, in seconds of its worker's
             clock; None if it does not back off.
-        has_other_quotas: Whether quotas have changed, or a queue has units of others, so that a
-            rank by use may have got smaller.
+        has_other_quotas: Whether quotas have changed, a queue has units of others, or use was
+            restored, so that a rank by use may have got smaller.
     """
 
     queue_ahead_of: Callable[[str], str | None]
