@@ -47,4 +47,5 @@ class ReplayedEngine:
 
     def check_stopped(self, wall: int) -> None:
         """Raise AssertionError if a unit runs on whose budget was spent long ago."""
+        self.check()  # what was written last may be the eviction
         self._meter.check_stopped(self._engine, wall)
