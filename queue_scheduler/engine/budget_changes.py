@@ -129,6 +129,9 @@ class BudgetChanges:
                     again |= dict.fromkeys(map(unit_key, queue.pending.in_order(quota)))
         self._units.place_again(again)
         if not self._budgets.is_on:
+            # Nobody asks the budgets any more, so who waits for one is woken here.
+            for waiter in self._budgets.waiters.refused():
+                self._wake_up.wake(waiter)
             self._budgets.end()
 
     def _begin(self, account: BudgetAccount, ledger: Ledger) -> None:

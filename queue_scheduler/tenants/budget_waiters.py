@@ -37,6 +37,10 @@ class BudgetWaiters(DueClasses[str, Waiting]):
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
+    def refused(self) -> list[Waiter]:
+        """Return the classes that a budget has refused, in the order in which they were."""
+        return [waiter for waiter, each in self._waiting.items() if not each.is_watched]
+
     def follow(
         self,
         eased: Iterable[str],

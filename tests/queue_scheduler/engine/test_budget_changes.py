@@ -83,6 +83,15 @@ def test_budget_lowered() -> None:
     assert world.hours() == (0, 6), "spent 92, and 42 were too many, and 2 more ran on"
 
 
+@pytest.mark.parametrize("reserve", ["Declared", "None"])
+def test_who_waits_starts_when_the_last_budget_goes(reserve: str) -> None:
+    world = spent_world(reserve=reserve)
+    world.state(budget(50, reserve=reserve))
+    assert world.ask("waits", 1, 1) == []
+    assert world.why("waits").reason is Reason.BUDGET_SPENT
+    assert world.state() == ["waits"]
+
+
 def test_two_fit_singly() -> None:
     world = spent_world()
     assert world.ask("one", 2, 3) == ["one"]
