@@ -37,7 +37,9 @@ def check_start(engine: Engine, decision: Dequeue) -> None:
     assert record.info is not None
     assert charge is not None
     seconds = remaining_seconds(record.unit)
-    found = _find_broken(engine, charge.quota, charge.amounts.get("cpu", 0), seconds, decision.uid)
+    # Pods of an earlier run that live are charged as before: the start takes nothing for them.
+    cpu = min(charge.amounts.get("cpu", 0), record.info.demand.total.get("cpu", 0))
+    found = _find_broken(engine, charge.quota, cpu, seconds, decision.uid)
     assert found is None, f"{decision.unit} starts, and {found}"
 
 
