@@ -256,10 +256,11 @@ class UseMeter:
         run = self._runs.get(unit.metadata.uid)
         if run is None or run.is_evicted:
             return
-        self._catch_up()
         moment = checkpoint_of(unit)
-        saved = 0 if moment is None else int(moment.timestamp())
-        if not run.checkpoint < saved <= self.second:
+        if moment is None or (saved := int(moment.timestamp())) <= run.checkpoint:
+            return  # as for most units: nothing is settled for them
+        self._catch_up()
+        if saved > self.second:
             return
         line, run.checkpoint = run.line, saved
         line.settle(self.second)
