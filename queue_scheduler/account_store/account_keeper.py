@@ -118,7 +118,11 @@ class AccountKeeper:
         shards, problems = self._read_all()
         if not shards and not problems:
             problems = ["there are none"]
-        self._shared.apply(Engine.on_accounts, join_shards(shards, is_rebuilt=bool(problems)))
+        stored = join_shards(shards, is_rebuilt=bool(problems))
+        self._shared.apply(Engine.on_accounts, stored, in_slices=True)
+        # The next decision would do all slices that are left under one hold of the engine's lock.
+        while self._shared.ask(lambda engine: engine.account_restore.is_behind):
+            self._shared.apply(Engine.go_on_with_accounts)
         self._is_told = True
         if problems:
             log.warning("accounts are rebuilt", problems=problems)

@@ -421,8 +421,6 @@ class UnitCache:
         self.queues.validate(self._plugins.domains)
         self.usage.pods.validate()
         self.usage.limits.validate(self.usage.charges)
-        if self.usage.quota_use is not None:
-            self.usage.quota_use.validate(self.usage.charges.values())
         counts: dict[UnitState, Counter[str]] = {state: Counter() for state in UnitState}
         lagging = self.usage.limits.lagging
         for record in self.records.values():

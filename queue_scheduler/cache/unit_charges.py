@@ -98,10 +98,7 @@ class UnitCharges:
         for key, record in self._records.items():
             got, want = self._usage.charge_of(record.uid), self.implied(record)
             assert got == want, f"{key} is charged {got}, should be {want}"
-        if self._usage.ledger is not None:
-            self._usage.ledger.validate(self._usage.charges.values())
-        self._usage.fair.validate(self._usage.charges)
-        self._usage.budgets.accounts.validate(self._usage.charges)
+        self._usage.validate_counts()
         pods, uids = self._usage.pods, {record.uid for record in self._records.values()}
         for uid, charge in self._usage.charges.items():
             if uid not in uids:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -68,6 +68,26 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
         return Occupancy(self.amounts, self.pods)
 
 
+class ChangedCharge(msgspec.Struct, frozen=True, gc=False):
+    """A change of what is charged for one uid.
+
+    Attributes:
+        uid: Whose.
+        before: What was charged; None: nothing was.
+        after: What is charged now; None: nothing is.
+        is_assumed: Whether it is a start that is not written yet.
+    """
+
+    uid: Uid
+    before: Charge | None
+    after: Charge | None
+    is_assumed: bool = False
+
+
+HeldChange: TypeAlias = ChangedCharge | int
+"""A change that is counted later, or a second that passes."""
+
+
 class ChargeWatch(Protocol):
     """Is told each change of a charge, where accounts are kept; under the lock of the engine."""
 
@@ -92,6 +112,7 @@ class Usage:
         watch: Is told each change of a charge that the ledger is told; copies have none.
         fair: What accounts have used in the queues with the policy Fair.
         quota_use: What quotas have used above their min; None: turns do not depend on it.
+        held: Changes that accounts, budgets and quotas' use count later; None: they do at once.
     """
 
     watch: ChargeWatch | None = None
@@ -107,6 +128,7 @@ class Usage:
         self.budgets = Budgets(plugins)
         self.fair = FairUse(plugins)
         self.quota_use: QuotaUse | None = None
+        self.held: list[HeldChange] | None = None
         self._plugins = plugins
         self._charges: dict[Uid, Charge] = {}
         self._hold(KnownPods(plugins, find_unit, self._charges))
@@ -154,7 +176,11 @@ class Usage:
             self.fair.on_confirmed(uid)
         self._set(uid, self.build_admitted(uid, account, granted, non_preemptible=firm))
         if is_other_end and self.budgets.is_on:
-            self._note_budgets(uid, self._charges[uid])
+            charge = self._charges[uid]
+            if self.held is None:
+                self._note_budgets(uid, charge)
+            else:
+                self.held.append(ChangedCharge(uid, charge, charge))
 
     def occupied(self, uid: Uid, granted: Granted) -> Occupancy:
         """Return what a unit occupies that has this grant."""
@@ -287,22 +313,59 @@ class Usage:
             twin.quota_use = self.quota_use.fork(plugins)
         return twin
 
+    def validate_counts(self) -> None:
+        """Raise AssertionError unless what is counted over time counts all charges."""
+        if self.held is not None:
+            return
+        if self.ledger is not None:
+            self.ledger.validate(self._charges.values())
+        if self.quota_use is not None:
+            self.quota_use.validate(self._charges.values())
+        self.fair.validate(self._charges)
+        self.budgets.accounts.validate(self._charges)
+
     def _note_accounts(
         self, uid: Uid, before: Charge | None, after: Charge | None, *, is_assumed: bool = False
     ) -> None:
         """Count a change for users, groups and budgets, where that is asked for."""
+        if self.limits.is_on:
+            self.limits.on_charge(uid, before, after)
+        if self.watch is not None and self.ledger is not None:
+            self.watch.on_charge(uid, before, after)
+        if self.held is not None:
+            self.held.append(ChangedCharge(uid, before, after, is_assumed))
+            return
+        self._count(uid, before, after, is_assumed=is_assumed)
+
+    def _count(
+        self, uid: Uid, before: Charge | None, after: Charge | None, *, is_assumed: bool
+    ) -> None:
+        """Count a change where something is counted over time."""
         if self.fair.is_on:
             self.fair.on_charge(uid, before, after, is_assumed=is_assumed)
         if self.quota_use is not None:
             self.quota_use.on_charge(before, after)
         if self.ledger is not None:
             self.ledger.on_charge(before, after)
-            if self.watch is not None:
-                self.watch.on_charge(uid, before, after)
-        if self.limits.is_on:
-            self.limits.on_charge(uid, before, after)
         if self.budgets.is_on:
             self._note_budgets(uid, after)
+
+    def count_held(self, change: HeldChange) -> None:
+        """Count a change that was held back, or let a second pass."""
+        if isinstance(change, int):
+            self._advance(change)
+            return
+        self._count(change.uid, change.before, change.after, is_assumed=change.is_assumed)
+
+    def _advance(self, second: int) -> None:
+        """Let time pass where something is counted over it."""
+        if self.ledger is not None:
+            self.ledger.advance(second)
+            self.budgets.accounts.advance(second)
+        if self.quota_use is not None:
+            self.quota_use.advance(second)
+        if self.fair.is_on:
+            self.fair.advance(second)
 
     def _note_budgets(self, uid: Uid, charge: Charge | None) -> None:
         accounts = self.budgets.accounts

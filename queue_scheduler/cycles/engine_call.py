@@ -27,6 +27,7 @@ CALLS: Final[Mapping[str, Callable[..., object]]] = {
         Engine.on_pod_gone,
         Engine.on_time,
         Engine.on_accounts,
+        Engine.go_on_with_accounts,
         Engine.on_edges,
         Engine.on_calendars,
         Engine.on_node,

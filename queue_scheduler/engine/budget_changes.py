@@ -49,7 +49,8 @@ class BudgetChanges:
             new += accounts.set_rules(quota, rules, policies.calendars)
         self._recount()
         for account in new:
-            self._begin(account, ledger)
+            for _ in self._beginning(account, ledger):
+                pass
         self._place_again(had_time)
         return self._wake_up.wake_affected()
 
@@ -72,12 +73,16 @@ class BudgetChanges:
         else:
             self._budgets.renew_domains()
 
-    def restore(self, stored: StoredAccounts, dated: Iterable[tuple[Uid, int, AnyCharge]]) -> None:
-        """Begin anew with what was kept of budgets, and with what is charged now.
+    def restoring(
+        self, stored: StoredAccounts, dated: Iterable[tuple[Uid, int, AnyCharge]]
+    ) -> Iterator[None]:
+        """Begin anew with what was kept of budgets, and with what is charged now, in steps.
+
+        A step takes some microseconds, more where an account of a rolling budget passes hours.
 
         Args:
             stored: What was kept; the accounts must have it already.
-            dated: The charges, each with the second since when it has been charged.
+            dated: The charges, each with the second since when it has been charged, ascending.
         """
         ledger = self._units.usage.ledger
         assert ledger is not None, "accounts are not kept"
@@ -85,10 +90,9 @@ class BudgetChanges:
         accounts.advance(ledger.second)
         until = stored.budgets_settled_at
         settled = min(stored.settled_at if until is None else until, ledger.second)
-        known = {uid: declared for uid, _, declared in self._charges()}
-        charges = ((since, uid, each, known[uid]) for uid, since, each in dated)
-        for account in accounts.restore(stored.budgets, settled, charges):
-            self._begin(account, ledger)
+        terms = self._units.usage.terms.of
+        for account in (yield from accounts.restoring(stored.budgets, settled, dated, terms)):
+            yield from self._beginning(account, ledger)
 
     def recount(self) -> None:
         """Sum up all charges anew; what was used until now stays where it was counted."""
@@ -134,7 +138,7 @@ class BudgetChanges:
                 self._wake_up.wake(waiter)
             self._budgets.end()
 
-    def _begin(self, account: BudgetAccount, ledger: Ledger) -> None:
+    def _beginning(self, account: BudgetAccount, ledger: Ledger) -> Iterator[None]:
         """Let a budget begin with what the accounts know of its present period, if they do."""
         rule, start, now = account.rule, account.start, ledger.second
         if rule.period is Period.ROLLING_30D or (
@@ -147,4 +151,5 @@ class BudgetChanges:
                 spent += rule.rate_of(line.used(now))
                 if rule.period.is_of_calendar:
                     spent -= rule.rate_of(line.used_at_edge(start))
+            yield
         account.set_spent(spent, max(start, ledger.complete_from), now)

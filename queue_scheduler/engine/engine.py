@@ -50,6 +50,7 @@ from queue_scheduler.decision import (
     Victim,
     WriteFailure,
 )
+from queue_scheduler.engine.account_restore import AccountRestore
 from queue_scheduler.engine.admission import UnitAdmission
 from queue_scheduler.engine.backfill import Backfill
 from queue_scheduler.engine.budget_changes import BudgetChanges
@@ -125,6 +126,7 @@ class Engine:
         admission: Whether a pending unit may start now.
         limit_rules: Which limits of users and groups quotas have.
         budget_rules: Which budgets quotas have.
+        account_restore: Takes what was kept of accounts.
         backfill: Which heads others must not delay, and until when.
         growths: The running units that have grown.
         rounds: The eviction rounds.
@@ -182,6 +184,7 @@ class Engine:
         )
         self.limit_rules = LimitChanges(self.units, self.plugins, self._wake_up)
         self.budget_rules = BudgetChanges(self.units, self.plugins, self._wake_up)
+        self.account_restore = AccountRestore(self.units, self.budget_rules)
         # Those of a replica that does not lead are never taken, and users cause them.
         self._notices: deque[Notice] = deque(maxlen=MAX_NOTICES)
 
@@ -189,11 +192,13 @@ class Engine:
 
     def on_queue(self, queue: Queue) -> tuple[str, ...]:
         """Take a new or changed queue."""
+        self.account_restore.finish()
         self.queue_state.put(queue)
         return self._wake_up.wake_affected()
 
     def on_queue_gone(self, name: str) -> tuple[str, ...]:
         """Take a deleted queue; its units are on hold until a queue of that name exists again."""
+        self.account_restore.finish()
         if not self.queue_state.drop(name):
             return ()
         self.rounds.waiters.forget_queue(name)
@@ -276,11 +281,13 @@ class Engine:
 
     def on_quota(self, quota: ElasticQuota | QuotaSource) -> tuple[str, ...]:
         """Take a new or changed quota, or another object that quotas come from."""
+        self.account_restore.finish()
         self._note_limits(changed=self.objects.put(quota))
         return self._on_quotas_changed(self.plugins.facts.on_quota(quota))
 
     def on_quota_gone(self, quota: ElasticQuota | QuotaSource) -> tuple[str, ...]:
         """Take a deleted quota; charges stay under its name, and its pending units go on hold."""
+        self.account_restore.finish()
         self._note_limits(changed=self.objects.drop(type(quota), quota.metadata.key))
         return self._on_quotas_changed(self.plugins.facts.on_quota_gone(quota))
 
@@ -315,7 +322,11 @@ class Engine:
 
         Where accounts are kept, what is charged from now on counts from this second on.
         """
-        is_renewed = self._advance(wall)
+        if self.account_restore.is_behind:
+            self.account_restore.advance(int(wall.timestamp()))
+            is_renewed = False
+        else:
+            is_renewed = self._advance(wall)
         if not (self.usage.on_time(wall) or is_renewed):
             return ()
         return self._wake_up.wake_affected()
@@ -331,6 +342,8 @@ class Engine:
         ledger, fair, budgets = self.usage.ledger, self.usage.fair, self.usage.budgets.accounts
         if not self.counts_time:
             return False
+        if self.usage.held is not None:
+            self.account_restore.finish()
         second = int(wall.timestamp())
         if ledger is not None:
             ledger.advance(second)
@@ -362,35 +375,40 @@ class Engine:
         self._wake_up.follow_use()
         return True
 
-    def on_accounts(self, stored: StoredAccounts) -> tuple[str, ...]:
+    def on_accounts(self, stored: StoredAccounts, *, in_slices: bool = False) -> tuple[str, ...]:
         """Take the accounts that were kept by the leader before this one.
 
         What is charged now counts from when it was charged, not from when this process saw it. So
         it does in queues that order accounts.
         What is not counted is left out.
+
+        Args:
+            stored: The accounts.
+            in_slices: Whether the caller calls `go_on_with_accounts` while
+                `account_restore.is_behind`; the next decision does all that is left.
         """
-        ledger, fair, of_quotas = self.usage.ledger, self.usage.fair, self.usage.quota_use
         if not self.counts_time:
             return ()
-        if ledger is not None:
-            dated = list(date_charges(self.units, ledger.second))
-            ledger.restore(stored, ((since, charge) for _, since, charge in dated))
-            self.budget_rules.restore(stored, dated)
-        # Also where no queue orders accounts yet: one that becomes known later may.
-        fair.restart(date_charges(self.units, fair.second), stored.uses)
-        if of_quotas is not None:
-            of_quotas.restart(date_charges(self.units, of_quotas.second), stored.uses)
-            self.units.queues.turns.has_other_quotas = True  # ranks may be smaller than before
+        self.account_restore.begin(stored)
+        if not in_slices:
+            self.account_restore.finish()
+        return self._wake_up.wake_affected()
+
+    def go_on_with_accounts(self) -> tuple[str, ...]:
+        """Do the next slice of what `on_accounts` has begun."""
+        self.account_restore.go_on()
         return self._wake_up.wake_affected()
 
     def on_edges(self, edges: tuple[int, ...]) -> tuple[str, ...]:
         """Take the seconds at which the periods of accounts begin and end."""
+        self.account_restore.finish()
         if self.usage.ledger is not None:
             self.usage.ledger.set_edges(edges)
         return ()
 
     def on_calendars(self, calendars: tuple[Calendar, ...]) -> tuple[str, ...]:
         """Take when the periods of budgets begin; before the policies that name them."""
+        self.account_restore.finish()
         return self.budget_rules.take_calendars(calendars)
 
     def on_node(self, node: Node) -> tuple[str, ...]:
@@ -442,6 +460,7 @@ class Engine:
         return self._on_policies_changed(quotas, in_slices=False)
 
     def _on_policies_changed(self, quotas: tuple[str, ...], *, in_slices: bool) -> tuple[str, ...]:
+        self.account_restore.finish()
         self._note_limits(changed=bool(quotas))
         limits = {quota: self.policies.limits_of(quota).rules for quota in quotas}
         wake = self.limit_rules.set_rules(limits, in_slices=in_slices)
@@ -461,6 +480,7 @@ class Engine:
 
     def recount_tenants(self) -> tuple[str, ...]:
         """Sum up anew what budgets are charged, and seat pending units anew; for audits."""
+        self.account_restore.finish()
         self.budget_rules.recount()
         self.limit_rules.seat_anew()
         return self._wake_up.wake_affected()
@@ -687,6 +707,7 @@ class Engine:
             Refusal: why not. Pods that live are charged all the same.
             None if the unit has not grown, or gives its place back.
         """
+        self.account_restore.finish()
         answer = self.growths.grow(key)
         if not isinstance(answer, Growth):
             return answer
@@ -735,6 +756,9 @@ class Engine:
         twin = Engine(parts.plugins, ())
         twin._take_over(parts)
         twin.objects = self.objects.copy()
+        if self.account_restore.is_behind:
+            twin.account_restore.finish_as(self.account_restore)
+            parts.wake_up.wake_affected()
         if parts.plugins.without_fork:
             parts.wake_up.forget_refusals()
         return twin

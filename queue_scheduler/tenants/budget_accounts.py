@@ -6,7 +6,7 @@ budgets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -243,19 +243,23 @@ class BudgetAccounts:
         known = (self.account(key).stored(self.second) for key in sorted(self._accounts))
         return (*known, *kept)
 
-    def restore(
+    def restoring(
         self,
         stored: Iterable[StoredBudget],
         settled: int,
-        charges: Iterable[tuple[int, Uid, AnyCharge, Declared]],
-    ) -> tuple[BudgetAccount, ...]:
-        """Begin anew with what was kept, and with what is charged now.
+        charges: Iterable[tuple[Uid, int, AnyCharge]],
+        terms: Callable[[Uid], Declared],
+    ) -> Generator[None, None, tuple[BudgetAccount, ...]]:
+        """Begin anew with what was kept, and with what is charged now, in steps.
+
+        A step takes some microseconds; until the last, it says nothing.
 
         Args:
             stored: What was kept.
             settled: The second until which that counts.
-            charges: Each with the second since when it has been charged; it counts from the later
-                of that and `settled`.
+            charges: Each with the second since when it has been charged, ascending; it counts from
+                the later of that and `settled`.
+            terms: Returns for how long a charge is declared.
 
         Returns:
             The accounts of which nothing was kept. They count from now on.
@@ -273,10 +277,12 @@ class BudgetAccounts:
                 fresh.restore(kept[1], settled)
             else:
                 new.append(fresh)
+            yield
         # As if they were charged at these times, one after the other.
-        for since, uid, charge, declared in sorted(charges, key=lambda each: each[:2]):
+        for uid, since, charge in charges if self.chains else ():
             self.second = max(min(since, now), settled)
-            self.set_charge(uid, charge, declared)
+            self.set_charge(uid, charge, terms(uid))
+            yield
         self.second = max(now, settled)
         for key in self._accounts:
             self.account(key)

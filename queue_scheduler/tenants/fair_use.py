@@ -110,6 +110,12 @@ class StoredUse(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         """The number itself."""
         return ScaledUse(int(self.mantissa), self.exponent)
 
+    def scaled_by(self, half_life: int, second: int) -> ScaledUse:
+        """Return it by another half-life, as of the second until which it is counted."""
+        if self.half_life == half_life:
+            return self.use
+        return self.use.rescaled(power(second, self.half_life), power(second, half_life))
+
 
 class StoredUses(msgspec.Struct, frozen=True, gc=False):
     """What was kept of the use of accounts.
@@ -121,17 +127,6 @@ class StoredUses(msgspec.Struct, frozen=True, gc=False):
 
     second: int = 0
     uses: tuple[StoredUse, ...] = ()
-
-    def of_queue(self, name: str, settings: FairSettings) -> Iterator[tuple[Path, ScaledUse]]:
-        """Yield what the accounts of a queue had used, by its present half-life."""
-        for each in self.uses:
-            if (each.queue, each.levels) != (name, settings.levels):
-                continue
-            use = each.use
-            if each.half_life != settings.half_life:
-                old, new = (power(self.second, h) for h in (each.half_life, settings.half_life))
-                use = use.rescaled(old, new)
-            yield each.path, use
 
 
 class _Running(msgspec.Struct, frozen=True, gc=False):
@@ -464,25 +459,51 @@ class FairUse:
         """Begin anew with what is charged now, and what was kept of the use before.
 
         Args:
-            charges: All charges, each with the second since when.
+            charges: All charges, each with the second since when, ascending.
             stored: What was kept; None: what is known of that stays.
         """
+        for _ in self.restarting(charges, stored):
+            pass
+
+    def restarting(
+        self, charges: Iterable[tuple[Uid, int, AnyCharge]], stored: StoredUses | None = None
+    ) -> Iterator[None]:
+        """Do the same in steps of some microseconds; until the last, it says nothing."""
         if stored is not None:
             self._stored = stored
-        self._assumed, settled = {}, -1
-        for name, queue in list(self._queues.items()):
-            settled = self._begin(name, queue.settings)
+        self._assumed = {}
+        for name, queue in self._queues.items():
+            self._queues[name] = QueueUse(queue.settings)
             self.moved[name] = None
-        for uid, since, charge in sorted(charges, key=lambda each: (each[1], each[0])):
-            self._start(uid, charge, since, settled)
+            yield
+        for each in self._stored.uses:
+            known = self._queues.get(each.queue)
+            if known is not None:
+                self._put_back(known, each)
+            yield
+        settled = self._settled
+        for uid, since, charge in charges:
+            self._start(uid, charge, min(since, self.second), settled)
+            yield
+
+    @property
+    def _settled(self) -> int:
+        """The second until which use is known from what was kept; -1: it is not."""
+        return min(self._stored.second, self.second) if self._stored.uses else -1
 
     def _begin(self, name: str, settings: FairSettings) -> int:
         """Begin with what was kept of a queue; return the second until which its use is known."""
         queue = self._queues[name] = QueueUse(settings)
-        settled = min(self._stored.second, self.second) if self._stored.uses else -1
-        for path, use in self._stored.of_queue(name, settings):
-            queue.put_back(path, use, settled)
-        return settled
+        for each in self._stored.uses:
+            if each.queue == name:
+                self._put_back(queue, each)
+        return self._settled
+
+    def _put_back(self, queue: QueueUse, kept: StoredUse) -> None:
+        """Add what an account of a queue had used, if its levels are those of the queue."""
+        if kept.levels == queue.settings.levels:
+            use = kept.scaled_by(queue.settings.half_life, self._stored.second)
+            queue.put_back(kept.path, use, self._settled)
 
     def forget_capacities(self) -> None:
         """Forget what quotas may have, since that may have changed."""

@@ -19,7 +19,7 @@ of an account. An account that nothing was charged to for the time `keep_seconds
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -337,35 +337,64 @@ class Ledger:
 
         Args:
             stored: What was kept.
-            charges: Each with the second since when it has been charged. It counts from the later
-                of that and `stored.settled_at`; if accounts were lost, and its account is not among
-                those that were kept, from the former.
+            charges: Each with the second since when it has been charged.
+        """
+        dated = sorted(charges, key=lambda each: (each[0], each[1].account))
+        for _ in self.restoring(stored, dated):
+            pass
+
+    def restoring(
+        self, stored: StoredAccounts, charges: Sequence[tuple[int, Charged]]
+    ) -> Iterator[None]:
+        """Do the same in steps of some microseconds; until the last, it says nothing.
+
+        Args:
+            stored: What was kept.
+            charges: Each with the second since when it has been charged, ascending. It counts from
+                the later of that and `stored.settled_at`; if accounts were lost, and its account is
+                not among those that were kept, from the former.
         """
         now = self.second
         # Another process's clock may be ahead of this one's, not much.
         settled = min(stored.settled_at, now + MOST_AHEAD_SECONDS)
-        self._lines.clear()
+        before, self._lines = self._lines, {}
+        while before:
+            before.popitem()  # to free them takes its time, too
+            yield
         self._idle.clear()
         self._folded.clear()
         for kept in sorted(stored.accounts, key=lambda each: each.changed):
             line = Line(kept.used, {}, kept.marks, kept.marked_to, kept.changed)
             self._lines[kept.account] = line
             self._idle[kept.account] = kept.changed
-        dated: list[tuple[int, Charged]] = []
-        for since, each in charges:
-            is_lost = stored.is_rebuilt and each.account not in self._lines
-            dated.append((since if is_lost else max(since, settled), each))
-        dated.sort(key=lambda each: (each[0], each[1].account))
-        # As if they were charged at these times, one after the other.
-        self.second = min(dated[0][0], now) if dated else now
-        self._find_edge()
-        self._next_drop = max(now, settled) + 1  # it is not known yet which accounts are charged
-        for since, each in dated:
-            self.advance(since)
-            self.on_charge(None, each)
+            yield
+        # Lost accounts first, of which charges count from before the time that the others have.
+        known = self._lines.copy()
+        for are_lost in (True, False) if stored.is_rebuilt else (False,):
+            dated = (
+                (since if are_lost else max(since, settled), each)
+                for since, each in charges
+                if not stored.is_rebuilt or (each.account not in known) is are_lost
+            )
+            yield from self._charge_since(dated, now, max(now, settled) + 1)
         self._next_drop = 0
         self.advance(max(now, settled))
         self.complete_from = now if stored.is_rebuilt else stored.complete_from or now
+
+    def _charge_since(
+        self, dated: Iterable[tuple[int, Charged]], now: int, next_drop: int
+    ) -> Iterator[None]:
+        """Charge as if it were done at these times, one after the other, in steps."""
+        is_first = True
+        for since, each in dated:
+            if is_first:
+                self.second = min(since, now)
+                self._find_edge()
+                # It is not known yet which accounts are charged.
+                self._next_drop, is_first = next_drop, False
+            self.advance(since)
+            self.on_charge(None, each)
+            yield
 
     def state(self) -> list[object]:
         """Return what the ledger says, in the same order in every process."""

@@ -174,31 +174,36 @@ class QuotaUse:
         """Begin anew with what is charged now, and what was kept of the use before.
 
         Args:
-            charges: All charges, each with the second since when.
+            charges: All charges, each with the second since when, ascending.
             stored: What was kept.
         """
+        for _ in self.restarting(charges, stored):
+            pass
+
+    def restarting(
+        self, charges: Iterable[tuple[Uid, int, Charged]], stored: StoredUses
+    ) -> Iterator[None]:
+        """Do the same in steps of some microseconds; until the last, it says nothing."""
         now = self.second
         settled = min(stored.second, now)
         self._uses, self._charged, self._is_stale = {}, {}, False
         for name, use in self._read(stored):
             self._uses[name] = _Use(use, settled, {})
-        dated = [(min(max(since, settled), now), uid, each) for uid, since, each in charges]
-        dated.sort(key=lambda each: each[:2])
+            yield
         # As if they were charged at these times, one after the other.
-        for since, _, each in dated:
-            self.second = since
+        for _, since, each in charges:
+            self.second = min(max(since, settled), now)
             self.on_charge(None, each)
+            yield
         self.second = now
         for name, known in self._uses.items():
             self._settle(name, known)
+            yield
 
     def _read(self, stored: StoredUses) -> Iterator[tuple[str, ScaledUse]]:
         for each in stored.uses:
-            if each.queue or each.levels != LEVELS:
-                continue
-            old, new = (power(stored.second, h) for h in (each.half_life, self.half_life))
-            same = each.half_life == self.half_life
-            yield each.path[0], each.use if same else each.use.rescaled(old, new)
+            if not each.queue and each.levels == LEVELS:
+                yield each.path[0], each.scaled_by(self.half_life, stored.second)
 
     def take_moved(self) -> dict[str, None]:
         """Return, once, the quotas whose ranks may have grown."""

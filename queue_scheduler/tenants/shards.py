@@ -219,7 +219,8 @@ def join_shards(shards: Sequence[Shard], *, is_rebuilt: bool) -> StoredAccounts:
     return StoredAccounts(
         settled_at=max((each.settled_at for each in shards), default=0),
         complete_from=max((each.complete_from for each in shards), default=0),
-        accounts=tuple(found.values()),
+        # In the order that the ledger takes them in: it does not have to sort under a lock.
+        accounts=tuple(sorted(found.values(), key=lambda each: each.changed)),
         uses=_join_uses(shards),
         is_rebuilt=is_rebuilt,
         budgets=() if with_budgets is None else with_budgets.budgets,
