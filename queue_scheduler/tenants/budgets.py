@@ -189,16 +189,17 @@ class Budgets:
             eased, tightened = accounts.eased, accounts.tightened
             accounts.eased, accounts.tightened = {}, {}
             if self.waiters:
-                self.waiters.follow(
-                    eased, tightened, lambda info: self.check(info) is not None, self._left_of
-                )
+                self.waiters.follow(eased, tightened, self._left_of)
         return list(self.waiters.due)
 
     def first_woken(
         self, domain: str, place_of: Callable[[Waiter], Place], before: Place | None
     ) -> tuple[Place, Waiter] | None:
         """Return the first class of a domain that is due, with its place, or None."""
-        return self.waiters.first(domain, place_of)
+        return self.waiters.first_due(domain, place_of, self._is_refused)
+
+    def _is_refused(self, info: QueueUnitInfo) -> bool:
+        return self.check(info) is not None
 
     def renew_domains(self) -> None:
         """Ask the classes anew whose quota competes for something else by now."""

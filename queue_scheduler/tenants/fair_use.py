@@ -382,12 +382,14 @@ class FairUse:
 
     Attributes:
         second: The time, in seconds since the epoch; 0: not known yet.
+        is_on: Whether any queue has the policy Fair.
         moved: By queue: the accounts whose ranks may differ; None: all of them.
     """
 
     def __init__(self, plugins: PluginRunner) -> None:
         """Start without queues; `plugins` know what quotas may have."""
         self.second = 0
+        self.is_on = False
         self.moved: dict[str, dict[Path, None] | None] = {}
         self._plugins = plugins
         self._queues: dict[str, QueueUse] = {}
@@ -397,11 +399,6 @@ class FairUse:
         self._capacities: dict[str, Amounts] = {}
         # Units that are charged, and whose admission is not in their object yet.
         self._assumed: dict[Uid, None] = {}
-
-    @property
-    def is_on(self) -> bool:
-        """Whether any queue has the policy Fair."""
-        return bool(self._queues)
 
     def of_queue(self, name: str) -> QueueUse | None:
         """Return the accounts of a queue; None: it has another policy."""
@@ -425,6 +422,7 @@ class FairUse:
         if settings is None:
             self._queues.pop(name, None)
             self.moved.pop(name, None)
+            self.is_on = bool(self._queues)
             return
         known = self._queues.get(name)
         if known is not None and known.settings == settings:
@@ -433,6 +431,7 @@ class FairUse:
         if known is not None and known.renew(settings, self.second):
             return
         settled = self._begin(name, settings)
+        self.is_on = True
         for uid, since, charge in charges:
             if charge.account.queue == name:
                 self._start(uid, charge, since, settled)
@@ -630,7 +629,7 @@ class FairUse:
     def fork(self, plugins: PluginRunner) -> FairUse:
         """Return an independent copy over forked plugins."""
         twin = FairUse(plugins)
-        twin.second = self.second
+        twin.second, twin.is_on = self.second, self.is_on
         twin.moved = {
             name: None if paths is None else dict(paths) for name, paths in self.moved.items()
         }

@@ -5,14 +5,17 @@ All times are CPU times of this process.
 
 from __future__ import annotations
 
+import gc
 import time
 import tracemalloc
 from collections.abc import Callable
+from datetime import UTC, datetime
 from statistics import median
 from typing import Final, NamedTuple
 
+from queue_scheduler.engine.engine import Engine
 from queue_scheduler.tenants.accounts import Account
-from queue_scheduler.tenants.ledger import Ledger, StoredAccounts
+from queue_scheduler.tenants.ledger import Ledger, StoredAccount, StoredAccounts
 from queue_scheduler.tenants.shards import FORMAT, MAX_IN_SHARD, Shard, encode_shard
 from shared_api.resource_list import Amounts
 from tests.benchmarks.engine_load import flat_load
@@ -36,7 +39,8 @@ class Charge(NamedTuple):
 
 def run(*, quick: bool = False) -> list[Figure]:
     """Return all figures; `quick` has a tenth of the units."""
-    return [*_decisions(1_000 if quick else 10_000), *_ledger_figures()]
+    pending = 1_000 if quick else 10_000
+    return [*_decisions(pending), *_ledger_figures(), _told_figure(pending)]
 
 
 def _decisions(pending: int) -> list[Figure]:
@@ -98,12 +102,6 @@ def _ledger_figures() -> list[Figure]:
             note=f"a copy, under the engine's lock; {accounts}; control: one dict of as many",
         ),
         Figure(
-            name="account_told_ms",
-            value=1e3 * _told_seconds(ledger, charges),
-            unit="ms",
-            note=f"a new leader is told {accounts}, all of which are charged; once, under the lock",
-        ),
-        Figure(
             name="account_kept_ms",
             value=1e3 * _median_seconds(lambda: _encode_all(ledger)),
             unit="ms",
@@ -134,11 +132,36 @@ def _add_all(plain: dict[Account, Amounts], charges: list[Charge]) -> None:
                 total[name] += sign * amount
 
 
-def _told_seconds(ledger: Ledger, charges: list[Charge]) -> float:
-    stored = ledger.stored()
-    dated = [(SECOND, charge) for charge in charges]
-    twin = ledger.fork()
-    return _median_seconds(lambda: twin.restore(stored, dated))
+def _told_figure(pending: int) -> Figure:
+    """Return the longest slice in which a new leader is told the accounts; the control is all."""
+    load = flat_load(pending, QUEUES, has_room=True)
+    engine = load.engine
+    engine.usage.ledger = Ledger()
+    engine.on_time(datetime.fromtimestamp(SECOND, UTC))
+    kept = (StoredAccount(each.account, AMOUNTS, changed=SECOND - 60) for each in _charges())
+    stored = StoredAccounts(SECOND - 60, SECOND - 3600, tuple(kept))
+    gc.collect()
+    gc.freeze()
+    longest = [_longest_slice(engine, stored) for _ in range(TURNS)]
+    gc.unfreeze()
+    return Figure(
+        name="account_told_slice_ms",
+        value=1e3 * median(longest),
+        unit="ms",
+        control=1e3 * _median_seconds(lambda: engine.on_accounts(stored)),
+        note=f"a new leader is told {ACCOUNTS} accounts; the longest hold; control: all at once",
+    )
+
+
+def _longest_slice(engine: Engine, stored: StoredAccounts) -> float:
+    seconds, began = [], time.process_time()
+    engine.on_accounts(stored, in_slices=True)
+    seconds.append(time.process_time() - began)
+    while engine.account_restore.is_behind:
+        began = time.process_time()
+        engine.go_on_with_accounts()
+        seconds.append(time.process_time() - began)
+    return max(seconds)
 
 
 def _encode_all(ledger: Ledger) -> int:
