@@ -53,7 +53,8 @@ class AccountRestore:
         self._units, self._usage = units, units.usage
         self._budgets = budgets
         self._begun: _Begun | None = None
-        self._steps: Iterator[None] = iter(())
+        # None at rest: copies are, and checkpoints of them can hold no generator.
+        self._steps: Iterator[None] | None = None
 
     @property
     def is_behind(self) -> bool:
@@ -75,8 +76,9 @@ class AccountRestore:
 
     def go_on(self) -> None:
         """Do the next slice, if any is left."""
-        if self.is_behind and sum(1 for _ in islice(self._steps, STEPS)) < STEPS:
-            self._begun, self._usage.held = None, None
+        steps = self._steps
+        if steps is not None and sum(1 for _ in islice(steps, STEPS)) < STEPS:
+            self._begun, self._steps, self._usage.held = None, None, None
 
     def finish(self) -> None:
         """Do the slices that are left, if any."""

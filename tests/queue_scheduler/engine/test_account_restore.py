@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from queue_insight.record.checkpoint import freeze, thaw
 from queue_insight.record.digest import digest
 from queue_scheduler.cycles.engine_call import EngineCall, play
 from queue_scheduler.engine import account_restore
@@ -74,7 +75,8 @@ def kept() -> StoredAccounts:
         for user in USERS
     ]
     uses.append(StoredUse("", ("quota",), HALF_LIFE, ("top",), str(use.mantissa), use.exponent))
-    return StoredAccounts(WALL + 500, WALL, tuple(accounts), StoredUses(WALL + 500, tuple(uses)))
+    of_queues = StoredUses(WALL + 500, tuple(uses))
+    return StoredAccounts(WALL + 500, WALL, tuple(accounts), uses=of_queues)
 
 
 def begun() -> FairTeam:
@@ -221,3 +223,9 @@ def test_without_accounts_there_are_no_slices() -> None:
     assert engine.on_accounts(kept(), in_slices=True) == ()
     assert engine.go_on_with_accounts() == ()
     assert not engine.account_restore.is_behind
+
+
+def test_a_checkpoint_between_slices_has_all() -> None:
+    thawed = thaw(freeze(begun().engine.fork()))
+    assert counted(thawed) == counted(finished().engine)
+    thawed.validate()
