@@ -313,17 +313,6 @@ class Usage:
             twin.quota_use = self.quota_use.fork(plugins)
         return twin
 
-    def validate_counts(self) -> None:
-        """Raise AssertionError unless what is counted over time counts all charges."""
-        if self.held is not None:
-            return
-        if self.ledger is not None:
-            self.ledger.validate(self._charges.values())
-        if self.quota_use is not None:
-            self.quota_use.validate(self._charges.values())
-        self.fair.validate(self._charges)
-        self.budgets.accounts.validate(self._charges)
-
     def _note_accounts(
         self, uid: Uid, before: Charge | None, after: Charge | None, *, is_assumed: bool = False
     ) -> None:
@@ -349,23 +338,6 @@ class Usage:
             self.ledger.on_charge(before, after)
         if self.budgets.is_on:
             self._note_budgets(uid, after)
-
-    def count_held(self, change: HeldChange) -> None:
-        """Count a change that was held back, or let a second pass."""
-        if isinstance(change, int):
-            self._advance(change)
-            return
-        self._count(change.uid, change.before, change.after, is_assumed=change.is_assumed)
-
-    def _advance(self, second: int) -> None:
-        """Let time pass where something is counted over it."""
-        if self.ledger is not None:
-            self.ledger.advance(second)
-            self.budgets.accounts.advance(second)
-        if self.quota_use is not None:
-            self.quota_use.advance(second)
-        if self.fair.is_on:
-            self.fair.advance(second)
 
     def _note_budgets(self, uid: Uid, charge: Charge | None) -> None:
         accounts = self.budgets.accounts
@@ -400,3 +372,18 @@ class Usage:
             pods=charge.pods,
             firm=charge.firm,
         )
+
+
+def count_held(usage: Usage, change: HeldChange) -> None:
+    """Count a change that was held back, or let a second pass where something counts over time."""
+    if not isinstance(change, int):
+        uid, before, after = change.uid, change.before, change.after
+        usage._count(uid, before, after, is_assumed=change.is_assumed)  # noqa: SLF001 - its module
+        return
+    if usage.ledger is not None:
+        usage.ledger.advance(change)
+        usage.budgets.accounts.advance(change)
+    if usage.quota_use is not None:
+        usage.quota_use.advance(change)
+    if usage.fair.is_on:
+        usage.fair.advance(change)

@@ -21,7 +21,7 @@ import msgspec
 from queue_scheduler.cache.charge_times import dating
 from queue_scheduler.cache.unit_cache import UnitCache
 from queue_scheduler.cache.unit_state import CachedUnit
-from queue_scheduler.cache.usage import Charge, HeldChange
+from queue_scheduler.cache.usage import Charge, HeldChange, count_held
 from queue_scheduler.engine.budget_changes import BudgetChanges
 from queue_scheduler.tenants.ledger import StoredAccounts
 from shared_api.objects.meta import Uid
@@ -110,7 +110,7 @@ class AccountRestore:
         second, fair.second, of_quotas_second = begun.seconds
         dated = yield from dating(self._units, begun.records, begun.charges, max(begun.seconds))
         if ledger is not None:
-            ledger.second = second
+            ledger.second = usage.budgets.accounts.second = second
             yield from ledger.restoring(stored, [(since, each) for _, since, each in dated])
             yield from self._budgets.restoring(stored, dated)
         # Also where no queue orders accounts yet: one that becomes known later may.
@@ -121,5 +121,5 @@ class AccountRestore:
             # Ranks may be smaller than before.
             self._units.queues.turns.has_other_quotas = True
         for each in held:  # what comes meanwhile is added at its end
-            usage.count_held(each)
+            count_held(usage, each)
             yield

@@ -169,6 +169,17 @@ def test_what_changes_between_slices_counts_as_if_all_had_been_done_at_once(
     assert sliced.order() == whole.order()
 
 
+def test_a_copy_that_is_made_while_held_seconds_are_counted_begins_before_them() -> None:
+    sliced, whole = begun(), finished()
+    for team in (sliced, whole):
+        team.pass_time(12)
+        for number in range(10):
+            end_one(team, number)
+    while sliced.engine.account_restore.is_behind:
+        assert counted(sliced.engine.fork()) == counted(whole.engine)
+        go_on(sliced, 1)
+
+
 def test_the_first_decision_does_what_is_left() -> None:
     team, whole = begun(), finished()
     assert team.rest() == whole.rest()
