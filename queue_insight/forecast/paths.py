@@ -34,9 +34,10 @@ from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import PODS_READY, Phase
 from shared_api.timestamps import read_past
 
-SLICE_SECONDS: Final = 1800.0
-"""Virtual time between two looks at whether all watched units have started: a third of a thousandth
-of a week."""
+SLICE_SECONDS: Final = (10.0, 1800.0)
+"""Virtual time until the first look at whether all watched units have started, and the most between
+two looks: each slice is twice as long as the one before. Where units wait for seconds, thousands
+may arrive within half an hour. The longest is a third of a thousandth of a week."""
 
 DRIFT: Final = 0.25
 """Standard deviation of the logarithm of the factor by which a model may be wrong for all runs of a
@@ -130,10 +131,12 @@ class _Play:
     def run(self, seconds: float, is_over: Callable[[], bool]) -> Path:
         last = self._begin + seconds
         until = self._begin
+        slice_seconds, longest = SLICE_SECONDS
         # What starts at once does so even if nothing else is to happen.
         self._cluster.run(until, is_over)
         while self._left and until < last and self._cluster.agenda.next_at < inf:
-            until = min(last, max(until + SLICE_SECONDS, self._cluster.agenda.next_at))
+            until = min(last, max(until + slice_seconds, self._cluster.agenda.next_at))
+            slice_seconds = min(2 * slice_seconds, longest)
             self._cluster.run(until, is_over)
         return Path(self._starts, self._ends)
 

@@ -115,6 +115,17 @@ def test_the_time_is_looked_at_while_thousands_arrive_at_once() -> None:
     assert (found.sample, next(looks)) == (0, 51), "it ends at the look that says so"
 
 
+def test_a_path_ends_soon_after_all_have_started() -> None:
+    """The last four start after 10 seconds; what arrives would start after 1,010."""
+    engine, moment = town_at(990.0, jobs=8)
+    epoch = moment.wall.timestamp()
+    past = [PastArrival(epoch - DAY + 10.0 * n, job(f"p{n}")) for n in range(1, 200)]
+    beliefs = Exact()
+    found = ask((engine, moment), beliefs, ArrivalHistory(past, epoch - 1.5 * DAY), paths=1)
+    assert found.units[uid_of(engine, "j7")].calibrated.end_p50 == 10.0 + RUN
+    assert len(beliefs.asked) == 2 * 8, "with arrivals and without, and of none that arrives"
+
+
 def test_nothing_waits() -> None:
     found = ask(town_at(300.0, jobs=3), Exact())
     assert (found.units, found.sample) == ({}, 0)
