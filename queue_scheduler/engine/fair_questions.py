@@ -39,12 +39,17 @@ def find_account_ahead(
     one, two = next(pair for pair in levels if pair[0] != pair[1])
     second = engine.usage.fair.second
     level = use.settings.levels[len(one) - 1]
-    mine, its = (_times(use.share_used(path, second)) for path in (one, two))
+    mine, its = (use.share_used(path, second) for path in (one, two))
+    # Ranks are renewed at charges, and each minute: until then the order may be the former one.
+    late = "; the order follows within a minute" if mine < its else ""
     return Refusal(
         reason=Reason.BEHIND_ACCOUNT,
         quota=info.quota,
         other=ahead.key,
-        detail=f"its {level} has used {mine} times the share, the first {level} {its} times",
+        detail=(
+            f"its {level} has used {_times(mine)} times the share, the first {level} {_times(its)}"
+            f" times{late}"
+        ),
     )
 
 

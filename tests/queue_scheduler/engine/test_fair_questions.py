@@ -35,6 +35,27 @@ def test_how_much_both_have_used() -> None:
     assert behind(team, later) is None
 
 
+def test_the_order_follows_what_runs_within_a_minute() -> None:
+    team = FairTeam(FairShare(minimum_charge="0s"))
+    team.ask("ann", 60)
+    team.ask("bob", 40)
+    team.rest()
+    ann, bob = team.ask("ann", 80), team.ask("bob", 80)
+    team.pass_time(10)
+    assert team.order() == [ann, bob]
+    refusal = behind(team, bob)
+    assert refusal is not None
+    assert refusal.detail == (
+        "its user has used 0.80 times the share, the first user 1.20 times; the order follows"
+        " within a minute"
+    )
+    team.pass_time(50)
+    assert team.order() == [bob, ann]
+    refusal = behind(team, ann)
+    assert refusal is not None
+    assert refusal.detail.endswith("the first user 0.80 times")
+
+
 def test_a_group_is_named_where_groups_differ() -> None:
     team = FairTeam(FairShare(levels=("group", "user")), cpu=10)
     team.use("ann", 5, HOUR, group="vision")
