@@ -10,12 +10,16 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
+from tests.demo.load_plan import FAIR
+
 Json = dict[str, Any]
 
+BEHIND: Final = "BehindAccount"
 WAIT: Final = "wait"
 """Kind of the change that is none: what waiting does."""
 MOST_CHANGES: Final = 3
 MOST_NAMES: Final = 3
+MOST_UNITS: Final = 100
 MOST_DECISIONS: Final = 5
 BACK_SECONDS: Final = 20
 GPU: Final = "nvidia.com/gpu"
@@ -47,6 +51,7 @@ class Questions:
         self._ask = ask
         self._left: list[tuple[str, Question]] = [
             ("explain", ask_why),
+            ("fair share", ask_turn),
             ("try", ask_try),
             ("log", ask_log),
             ("time travel", ask_past),
@@ -81,6 +86,23 @@ def ask_why(ask: Asker) -> Iterator[str]:
         yield "  Any one of these would start it now:"
         yield from (f"  - {text}" for text in starts[:MOST_CHANGES])
     yield from (f"  {each['description']}" for each in got["changes"] if each["kind"] == WAIT)
+
+
+def ask_turn(ask: Asker) -> Iterator[str]:
+    """Yield why the last unit of a queue with fair shares is not first, once users differ."""
+    for queue in _queues(ask) or ():
+        if queue["policy"] != FAIR or queue["pending"] < 2:
+            continue
+        page = ask(f"/debug/queues/{queue['name']}?limit={MOST_UNITS}")
+        units = page["units"] if isinstance(page, dict) else []
+        pending = [unit for unit in units if unit["position"]]
+        got = ask(f"/debug/queueunits/{_key(pending[-1])}/explain") if pending else None
+        blockers = got["blockers"] if isinstance(got, dict) else []
+        for each in blockers:
+            if each["reason"] == BEHIND:
+                yield f"asked why {_key(pending[-1])} is not the first of queue {queue['name']}:"
+                yield f"  It {each['message']}."
+                return
 
 
 def ask_what_if(ask: Asker) -> Iterator[str]:

@@ -22,6 +22,7 @@ from shared_api.client.resource_types import (
     PRIORITY_CLASSES,
     QUEUE_UNITS,
     QUEUES,
+    QUOTA_POLICIES,
 )
 from shared_api.process.clock import Clock
 from tests.demo.clusters import OUR_CRDS, QUOTA_CRD, DemoFailed
@@ -30,6 +31,7 @@ from tests.demo.load_plan import (
     LoadPlan,
     PlannedJob,
     build_namespace,
+    build_policies,
     build_priority_class,
     build_quotas,
 )
@@ -67,7 +69,7 @@ class ClusterContent:
         for path in (*sorted(OUR_CRDS.glob("*.yaml")), QUOTA_CRD):
             for body in _documents(path):
                 self._make(CUSTOM_RESOURCE_DEFINITIONS, body, may_exist=True)
-        for kind in (QUEUES, QUEUE_UNITS, ELASTIC_QUOTAS):
+        for kind in (QUEUES, QUEUE_UNITS, QUOTA_POLICIES, ELASTIC_QUOTAS):
             self._wait(
                 partial(self._api.is_served, kind),
                 SERVED_SECONDS,
@@ -75,7 +77,7 @@ class ClusterContent:
             )
 
     def make_tenants(self, plan: LoadPlan) -> None:
-        """Create the namespaces, the priority class, and the quotas.
+        """Create the namespaces, the priority class, and the quotas with their policies.
 
         Raises:
             DemoFailed: An object with such a name exists that the demo did not create.
@@ -85,6 +87,8 @@ class ClusterContent:
         self._make(PRIORITY_CLASSES, build_priority_class())
         for quota in build_quotas(plan, self._queue_namespace):
             self._make(ELASTIC_QUOTAS, quota)
+        for policy in build_policies(plan, self._queue_namespace):
+            self._make(QUOTA_POLICIES, policy)
 
     def remove(self, say: Say) -> None:
         """Remove all created objects, newest first, and wait until they are gone.

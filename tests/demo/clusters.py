@@ -76,6 +76,7 @@ def commands(cluster: Cluster, debug_url: str, jobs_url: str) -> Iterator[str]:
         "units -A",
         "queues",
         "tree",
+        "report --by user",
         "explain -n NAMESPACE unit/NAME --changes",
         "when -n NAMESPACE unit/NAME",
     ):

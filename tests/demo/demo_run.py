@@ -27,7 +27,7 @@ from tests.demo.clusters import Cluster, commands, connect
 from tests.demo.demo_settings import Settings
 from tests.demo.event_feed import EventFeed, Seen
 from tests.demo.json_api import JsonApi
-from tests.demo.load_plan import RUN_SECONDS, LoadPlan, build_plan, take_jobs
+from tests.demo.load_plan import ANN, BOB, FAIR, RUN_SECONDS, LoadPlan, build_plan, take_jobs
 from tests.demo.make_slice import SLICE, read_rows
 from tests.demo.observer import HOLD_SECONDS, Observer
 from tests.demo.program_processes import ProgramProcesses
@@ -176,6 +176,9 @@ class DemoRun:
             f" {len(plan.tenants)} tenants on {plan.total_gpus} GPUs, submitted over"
             f" {minutes:.1f} minutes: 16 hours of a real trace, {plan.pace:.0f} times as fast."
         )
+        for tenant in plan.tenants:
+            if tenant.policy == FAIR:
+                yield f"In queue {tenant.name} {ANN} submits many jobs; {BOB} joins later (Fair)."
         yield f"In a browser: {programs.page_url}/"
         yield "In another terminal:"
         for line in commands(cluster, programs.debug_url, programs.jobs_url):

@@ -6,11 +6,14 @@ size of the root follows from the load: what the slice needs at the chosen pace.
 
 What the trace lacks is added by rule: time runs faster; jobs of more than eight GPUs are split into
 workers of eight; each GPU has CPU and memory; every twelfth job has a higher priority by annotation
-and every thirtieth by its class; the tenant with the largest jobs has the policy Block.
+and every thirtieth by its class; the tenant with the largest jobs has the policy Block. Of the
+other tenants, the one with the most jobs has the policy Fair and two users: ann is alone at first,
+and bob joins later.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from shared_api.quantity import format_amount
+from shared_api.well_known_labels import USER
 from tests.demo.json_api import Json
 from tests.demo.make_slice import WINDOW_SECONDS, TraceRow
 
@@ -35,6 +39,13 @@ RUN_SECONDS: Final = "koord-queue.test/run-seconds"
 """Annotation on pods: how long the player of the kubelet runs them."""
 DEMO: Final = "koord-queue.test/demo"
 """Label of all objects of the demo, which are removed at the end."""
+
+FAIR: Final = "Fair"
+ANN: Final = "ann"
+BOB: Final = "bob"
+FAIR_SHARE: Final = {"halfLife": "15m", "minimumCharge": "1s"}
+"""As the demo's time goes, 15 minutes are a week of the trace, which is the default. The default of
+the other, a minute, is longer than the jobs run here."""
 
 URGENT_CLASS: Final = "koord-queue-demo-urgent"
 URGENT_CLASS_VALUE: Final = 1000
@@ -88,6 +99,8 @@ class PlannedJob:
     name: str
     gpus: int
     workers: int
+    user: str
+    """"" where the trace's tenant is all that is known."""
     body: Json
 
 
@@ -142,15 +155,37 @@ def _tenants(rows: Sequence[TraceRow], total: int) -> Iterator[TenantPlan]:
     for row in rows:
         used[row.tenant] += row.gpu_seconds
         largest[row.tenant] = max(row.gpu, largest.get(row.tenant, 0))
-    blocking = max(sorted(used), key=lambda tenant: _mean_gpus(rows, tenant))
+    blocking, fair = _blocking_tenant(rows), _fair_tenant(rows)
     mins = share_out(total, used)
     for tenant, _ in used.most_common():
         yield TenantPlan(
             name=namespace_of(tenant),
             min_gpus=mins[tenant],
             max_gpus=min(total, max(2 * mins[tenant], largest[tenant])),
-            policy="Block" if tenant == blocking else "",
+            policy={blocking: "Block", fair: FAIR}.get(tenant, ""),
         )
+
+
+def _blocking_tenant(rows: Sequence[TraceRow]) -> str:
+    tenants = sorted({row.tenant for row in rows})
+    return max(tenants, key=lambda tenant: _mean_gpus(rows, tenant))
+
+
+def _fair_tenant(rows: Sequence[TraceRow]) -> str:
+    """Return the tenant that two users share; "" if there is but one tenant."""
+    blocking = _blocking_tenant(rows)
+    counts = Counter(row.tenant for row in rows if row.tenant != blocking)
+    return max(sorted(counts), key=counts.__getitem__, default="")
+
+
+def user_of(place: int, count: int) -> str:
+    """Return who submits one of the jobs of a tenant that two users share.
+
+    Args:
+        place: The job's place among them, from 0.
+        count: How many there are.
+    """
+    return ANN if 4 * place < count or place % 3 == 0 else BOB
 
 
 def _mean_gpus(rows: Sequence[TraceRow], tenant: str) -> float:
@@ -177,7 +212,11 @@ def namespace_of(tenant: str) -> str:
 
 
 def _jobs(rows: Sequence[TraceRow], pace: float, shape: GpuShape) -> Iterator[PlannedJob]:
+    fair = _fair_tenant(rows)
+    shared = sum(row.tenant == fair for row in rows)
+    places = itertools.count()
     for number, row in enumerate(rows, start=1):
+        user = user_of(next(places), shared) if row.tenant == fair else ""
         workers = math.ceil(row.gpu / WORKER_GPUS)
         gpus = math.ceil(row.gpu / workers)
         namespace, name = namespace_of(row.tenant), f"train-{number:03}"
@@ -188,10 +227,11 @@ def _jobs(rows: Sequence[TraceRow], pace: float, shape: GpuShape) -> Iterator[Pl
             name=name,
             gpus=gpus * workers,
             workers=workers,
+            user=user,
             body={
                 "apiVersion": "batch/v1",
                 "kind": "Job",
-                "metadata": _job_metadata(namespace, name, number),
+                "metadata": _job_metadata(namespace, name, number, user),
                 "spec": {
                     "suspend": True,
                     "parallelism": workers,
@@ -203,11 +243,11 @@ def _jobs(rows: Sequence[TraceRow], pace: float, shape: GpuShape) -> Iterator[Pl
         )
 
 
-def _job_metadata(namespace: str, name: str, number: int) -> Json:
+def _job_metadata(namespace: str, name: str, number: int, user: str) -> Json:
     metadata: Json = {
         "namespace": namespace,
         "name": name,
-        "labels": {DEMO: "true", QUOTA_NAME: namespace},
+        "labels": {DEMO: "true", QUOTA_NAME: namespace, **({USER: user} if user else {})},
     }
     if number % _EVERY_ANNOTATED == 0:
         metadata["annotations"] = {PRIORITY: str(URGENT_PRIORITY)}
@@ -280,6 +320,24 @@ def _quota(
         "metadata": {"name": name, "namespace": namespace, "labels": {DEMO: "true", **labels}},
         "spec": {"min": dict(least), "max": dict(most)},
     }
+
+
+def build_policies(plan: LoadPlan, queue_namespace: str) -> list[Json]:
+    """Return the policy of the quota that two users share, if there is one."""
+    return [
+        {
+            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+            "kind": "QuotaPolicy",
+            "metadata": {
+                "name": tenant.name,
+                "namespace": queue_namespace,
+                "labels": {DEMO: "true"},
+            },
+            "spec": {"quotas": [tenant.name], "queue": {"fairShare": dict(FAIR_SHARE)}},
+        }
+        for tenant in plan.tenants
+        if tenant.policy == FAIR
+    ]
 
 
 def build_namespace(name: str) -> Json:

@@ -34,9 +34,15 @@ CONTROLLERS: Final = "koord-queue-controllers"
 INSIGHT: Final = "koord-queue-insight"
 DEBUG_PORTS: Final = {SCHEDULER: 19876, CONTROLLERS: 19877}
 """The default ports of the programs; if one is taken, any other."""
+CONFIGURATION_FILE: Final = "scheduler.yaml"
+CONFIGURATION: Final = """\
+apiVersion: scheduling.k8s.io/v1
+kind: KoordQueueConfiguration
+accounts: {enabled: true}  # for the page's report
+"""
 FLAGS: Final = {
     # Relative to their folder, as the names of sockets are short.
-    SCHEDULER: ("--insight-socket-dir", "."),
+    SCHEDULER: ("--insight-socket-dir", ".", "--config", CONFIGURATION_FILE),
     CONTROLLERS: ("--enabled-extensions", "job"),
 }
 FORECAST_INTERVAL: Final = "3s"
@@ -105,6 +111,7 @@ class ProgramProcesses:
 
     def start(self) -> None:
         """Start all; returns at once."""
+        (self._folder / CONFIGURATION_FILE).write_text(CONFIGURATION, encoding="utf-8")
         for child in self._children.values():
             child.start()
 

@@ -19,12 +19,13 @@ from tests.demo.load_plan import (
     URGENT_CLASS_VALUE,
     LoadPlan,
     PlannedJob,
+    build_policies,
     build_quotas,
 )
 
 FOLDER: Final = Path("build/demo")
 """Within the repository: what `make clean` removes."""
-COLUMNS: Final = ("submit_seconds", "run_seconds", "quota", "name", "priority", "pods")
+COLUMNS: Final = ("submit_seconds", "run_seconds", "quota", "user", "name", "priority", "pods")
 
 
 class ReplayFiles(NamedTuple):
@@ -41,9 +42,10 @@ class ReplayFiles(NamedTuple):
 
 
 def write_replay_files(plan: LoadPlan, queue_namespace: str) -> ReplayFiles:
-    """Write the jobs and the quotas of a plan; another demo may do so at the same time."""
+    """Write the jobs and quotas of a plan; another demo may do so at the same time."""
     files = ReplayFiles(FOLDER / "jobs.csv", FOLDER / "quotas.yaml")
-    quotas = yaml.safe_dump_all(build_quotas(plan, queue_namespace), sort_keys=False)
+    objects = [*build_quotas(plan, queue_namespace), *build_policies(plan, queue_namespace)]
+    quotas = yaml.safe_dump_all(objects, sort_keys=False)
     for path, text in ((files.trace, trace_of(plan)), (files.quotas, quotas)):
         target = ROOT / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +70,8 @@ def _facts(job: PlannedJob) -> tuple[object, ...]:
     by_class = URGENT_CLASS_VALUE if "priorityClassName" in template["spec"] else 0
     priority = annotations.get(PRIORITY, by_class)
     seconds = template["metadata"]["annotations"][RUN_SECONDS]
-    return f"{job.at_seconds:.3f}", seconds, job.namespace, job.name, priority, job.workers
+    whose = (job.namespace, job.user, job.name)
+    return f"{job.at_seconds:.3f}", seconds, *whose, priority, job.workers
 
 
 def _amounts(plan: LoadPlan, job: PlannedJob) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.demo.answers import Questions, ask_past, ask_what_if, ask_when, ask_why
+from tests.demo.answers import Questions, ask_past, ask_turn, ask_what_if, ask_when, ask_why
 from tests.demo.clusters import ROOT
 
 Json = dict[str, Any]
@@ -48,8 +48,8 @@ class Desk:
 
     def __init__(self, **answers: Any) -> None:
         queues: list[Json] = [
-            {"name": "e", "head": None, "pending": 0},
-            {"name": "q", "head": HEAD, "pending": 3},
+            {"name": "e", "head": None, "pending": 0, "policy": "Priority"},
+            {"name": "q", "head": HEAD, "pending": 3, "policy": "Fair"},
         ]
         self.answers: Json = {
             "/debug/queues?limit=100": {"items": [queues[0], queues[1]]},
@@ -91,7 +91,7 @@ def test_nothing_is_said_to_start_a_unit_that_no_change_starts() -> None:
     ],
 )
 def test_nothing_is_said_while_nothing_waits(head: Json | None, reported: Any) -> None:
-    queue = {"name": "q", "head": head, "pending": 0}
+    queue = {"name": "q", "head": head, "pending": 0, "policy": "Fair"}
     desk = Desk(
         **{
             "/debug/queues?limit=100": {"items": [queue]},
@@ -99,6 +99,48 @@ def test_nothing_is_said_while_nothing_waits(head: Json | None, reported: Any) -
         }
     )
     assert list(ask_why(desk)) == []
+
+
+PAGE_OF_UNITS = "/debug/queues/q?limit=100"
+LAST = "/debug/queueunits/a/last/explain"
+BEHIND = {
+    "reason": "BehindAccount",
+    "message": "waits behind units of others, who have used less of its queue: its user has ...",
+}
+
+
+def turns_desk(*blockers: Json, **answers: Any) -> Desk:
+    units = [("first", 1), ("last", 2), ("held", 0)]
+    listed = [{"namespace": "a", "name": name, "position": place} for name, place in units]
+    return Desk(**{PAGE_OF_UNITS: {"units": listed}, LAST: {"blockers": [*blockers]}, **answers})
+
+
+def test_the_last_unit_of_a_queue_with_fair_shares_is_asked_about() -> None:
+    full = {"reason": "OverQuotaMax", "message": "needs more"}
+    assert list(ask_turn(turns_desk(full, BEHIND))) == [
+        "asked why a/last is not the first of queue q:",
+        f"  It {BEHIND['message']}.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("blockers", "answers"),
+    [
+        pytest.param([], {}, id="the first is of the same user"),
+        pytest.param([BEHIND], {LAST: None}, id="it has just started"),
+        pytest.param([BEHIND], {PAGE_OF_UNITS: None}, id="no answer"),
+        pytest.param([BEHIND], {PAGE_OF_UNITS: {"units": []}}, id="all have just started"),
+    ],
+)
+def test_while_users_do_not_differ_it_is_asked_again(blockers: list[Json], answers: Json) -> None:
+    assert list(ask_turn(turns_desk(*blockers, **answers))) == []
+
+
+@pytest.mark.parametrize("change", [{"policy": "Priority"}, {"pending": 1}])
+def test_turns_are_asked_about_where_they_are_taken(change: Json) -> None:
+    queue = {"name": "q", "head": HEAD, "pending": 2, "policy": "Fair", **change}
+    desk = turns_desk(BEHIND, **{"/debug/queues?limit=100": {"items": [queue]}})
+    assert list(ask_turn(desk)) == []
 
 
 def test_the_patches_of_a_change_are_asked_about() -> None:
@@ -173,25 +215,25 @@ def test_each_question_is_answered_once() -> None:
     assert "  It would start now." in reported
     assert f"  {shown(0)} Refused  a/x  OverQuotaMax" in reported
     assert list(questions.answers()) == []
-    assert questions.unanswered() == ["time travel", "what-if", "forecast"]
+    assert questions.unanswered() == ["fair share", "time travel", "what-if", "forecast"]
 
 
 def test_the_readme_shows_what_is_printed() -> None:
-    desk = Desk(**{"/debug/queues/q/forecast?limit=100": page(0)})
+    desk = turns_desk(BEHIND, **{"/debug/queues/q/forecast?limit=100": page(0)})
     answers = Questions(desk, NOW).answers()
     reported = [_without_names(line) for answer in answers for line in answer]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     lines = readme.partition("prints the answers:\n\n")[2].partition("\n\n")[0].splitlines()
     asked = [_without_names(line.strip()) for line in lines if line.startswith("    asked ")]
-    assert len(asked) >= 2
+    assert len(asked) == 3
     assert [line for line in asked if line not in reported] == []
 
 
 def _without_names(line: str) -> str:
-    return re.sub(r"\S+/\S+|\d\d:\d\d:\d\d", "...", line)
+    return re.sub(r"\S+/\S+|queue [\w-]+|\d\d:\d\d:\d\d", "...", line)
 
 
 def test_a_debug_api_that_does_not_answer() -> None:
     questions = Questions(lambda _path, _body=None: None, NOW)
     assert list(questions.answers()) == []
-    assert len(questions.unanswered()) == 6
+    assert len(questions.unanswered()) == 7

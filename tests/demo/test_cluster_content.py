@@ -54,6 +54,7 @@ def test_everything_is_created_and_removed(world: World) -> None:
     world.fill()
     assert world.names("customresourcedefinitions") == KINDS
     assert world.names("elasticquotas") == {ROOT, "vc-a", "vc-b"}
+    assert len(world.names("quotapolicies")) == 1
     assert world.names("namespaces") - before == {"queues", "vc-a", "vc-b"}
     world.content.remove(world.said.append)
     assert world.names("namespaces") == before

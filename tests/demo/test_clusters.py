@@ -63,7 +63,7 @@ def test_a_command_fits_one_line_of_a_terminal(
     # A path or a name may be long; what is typed after it is not.
     assert [line for line in lines if len(line) > WIDTH and "export" not in line] == []
     assert sum("kubectl" in line for line in lines) == 1
-    assert sum(line.startswith(f"{INDENT}koord-queue ") for line in lines) == 6
+    assert sum(line.startswith(f"{INDENT}koord-queue ") for line in lines) == 7
 
 
 def test_a_long_context_is_named_by_a_variable(

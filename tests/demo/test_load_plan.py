@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queue_scheduler.queueing.fair_settings import DEFAULT_FAIR, read_fair_share
+from shared_api.objects.queue import FairShare
+from shared_api.well_known_labels import USER
 from tests.demo.load_plan import (
+    ANN,
+    BOB,
     DEMO,
+    FAIR,
     GPU,
     NO_GPUS,
     PRIORITY,
@@ -20,10 +27,12 @@ from tests.demo.load_plan import (
     URGENT_CLASS,
     LoadPlan,
     build_plan,
+    build_policies,
     build_quotas,
     nodes_needed,
     share_out,
     take_jobs,
+    user_of,
 )
 from tests.demo.make_slice import SLICE, TraceRow, read_rows
 
@@ -82,6 +91,43 @@ def test_some_jobs_are_urgent_and_one_queue_blocks(plan: LoadPlan) -> None:
     assert len(annotated) == 25
     assert len(classed) == 10
     assert [tenant.policy for tenant in plan.tenants].count("Block") == 1
+
+
+def test_two_users_share_one_queue(plan: LoadPlan) -> None:
+    (tenant,) = (each for each in plan.tenants if each.policy == FAIR)
+    jobs = [job for job in plan.jobs if job.namespace == tenant.name]
+    counts = Counter(job.user for job in jobs)
+    assert counts[ANN] > counts[BOB] > len(jobs) // 3
+    first = next(number for number, job in enumerate(jobs) if job.user == BOB)
+    assert first == len(jobs) // 4 + 2
+    assert [job.body["metadata"]["labels"][USER] for job in jobs] == [job.user for job in jobs]
+    others = [job for job in plan.jobs if job not in jobs]
+    assert not any(job.user or USER in job.body["metadata"]["labels"] for job in others)
+
+
+def test_few_jobs_have_two_users_too() -> None:
+    assert [user_of(place, 5) for place in range(5)] == [ANN, ANN, BOB, ANN, BOB]
+
+
+def test_the_queue_that_users_share_has_fair_shares(plan: LoadPlan) -> None:
+    (tenant,) = (each for each in plan.tenants if each.policy == FAIR)
+    (policy,) = build_policies(plan, "queues")
+    assert policy["spec"]["quotas"] == [tenant.name]
+    _, problem = read_fair_share(
+        msgspec.convert(policy["spec"]["queue"]["fairShare"], FairShare), DEFAULT_FAIR
+    )
+    assert problem is None
+    labels = next(
+        each["metadata"]["labels"]
+        for each in build_quotas(plan, "queues")
+        if each["metadata"]["name"] == tenant.name
+    )
+    assert labels["koord-queue/queue-policy"] == FAIR
+
+
+def test_a_tenant_that_is_alone_has_no_fair_shares() -> None:
+    row = TraceRow(submit_time_s=0, duration_s=120, tenant="a", gpu=1)
+    assert build_policies(build_plan([row], shape=REAL_GPUS), "queues") == []
 
 
 def test_quotas_have_one_root(plan: LoadPlan) -> None:

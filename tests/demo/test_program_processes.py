@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from queue_scheduler.configuration import load_configuration
 from shared_api.process.clock import SystemClock
 from tests.demo import program_processes
 from tests.demo.clusters import DemoFailed
@@ -92,6 +93,12 @@ def scheduler_of(programs: ProgramProcesses) -> PlayedChild:
     children: Any = programs._children  # noqa: SLF001 - they are played ones
     child: PlayedChild = children[SCHEDULER]
     return child
+
+
+def test_the_scheduler_counts_who_uses_how_much(programs: ProgramProcesses, tmp_path: Path) -> None:
+    command = scheduler_of(programs).command
+    name = command[command.index("--config") + 1]
+    assert load_configuration(str(tmp_path / name)).kept_accounts is not None
 
 
 def test_a_program_whose_port_is_taken_takes_any(programs: ProgramProcesses) -> None:
