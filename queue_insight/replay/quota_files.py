@@ -75,18 +75,24 @@ def read_quotas(path: Path) -> Objects:
 def _read_policy(place: str, body: dict[str, Any]) -> QuotaPolicy:
     """Return a policy, if all of it can be read."""
     policy = _convert(place, body, QuotaPolicy)
+    problem = find_problem(policy)
+    if problem:
+        raise TraceError(f"{place}: {problem}; {LOOK}")
+    return policy
+
+
+def find_problem(policy: QuotaPolicy) -> str:
+    """Return why a policy of a file cannot be in force, "" if it can."""
     try:
         read_limits(policy.spec.user_limits, policy.metadata.name)
         calendars = Calendars()
         calendars.put(find_calendars(policy.spec.budgets, 0))
         read_budgets(policy.spec.budgets, policy.metadata.name, calendars)
     except (LimitError, BudgetError) as error:
-        raise TraceError(f"{place}: {error}; {LOOK}") from error
+        return str(error)
     queue = policy.spec.queue
     _, problem = read_fair_share(None if queue is None else queue.fair_share, DEFAULT_FAIR)
-    if problem is not None:
-        raise TraceError(f"{place}: queue.{problem}; {LOOK}")
-    return policy
+    return "" if problem is None else f"queue.{problem}"
 
 
 def read_queues(path: Path) -> tuple[Queue, ...]:

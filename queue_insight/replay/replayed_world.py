@@ -76,11 +76,13 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
         objects: Quotas, nodes, and the queues of users; other queues are made as in a cluster.
         configuration: The scheduler's configuration; None: the plugins that the quotas need.
         policy: The policy of all queues; "": each has its own.
+        counts_use: Whether use is counted from the beginning, as budgets may come later.
     """
 
     objects: Objects
     configuration: KoordQueueConfiguration | None = None
     policy: str = ""
+    counts_use: bool = False
 
 
 def build_engine(world: World, began: datetime = BEGINNING) -> Engine:
@@ -98,9 +100,9 @@ def build_engine(world: World, began: datetime = BEGINNING) -> Engine:
         PluginRunner(plugins),
         load_policies(),
         protect_seconds=protect_seconds,
-        ledger=Ledger() if budgets else None,
+        ledger=Ledger() if budgets or world.counts_use else None,
     )
-    if budgets:
+    if budgets or world.counts_use:
         engine.on_time(began)
         engine.on_calendars(find_calendars(budgets, int(began.timestamp())))
     for quota in world.objects.quotas:

@@ -24,6 +24,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from queue_insight.insight.queue_source import find_made_for
 from queue_insight.insight.virtual_cluster import Event, EventKind, Outside, VirtualCluster
 from queue_insight.replay.quota_files import QUOTA_KINDS, Objects, Quota
 from queue_insight.replay.replayed_world import World, build_engine, find_queues, top_limits
@@ -35,21 +36,27 @@ from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.engine.unit_questions import refusal_of_unit
 from queue_scheduler.framework.plugin_questions import list_quotas
+from queue_scheduler.queueing.managed_queues import policy_differences
 from queue_scheduler.refusal_texts import full_message
-from queue_scheduler.unit_writes.applied_patches import with_status
+from queue_scheduler.tenants.periods import find_calendars
+from queue_scheduler.unit_writes.applied_patches import merged, with_status
 from queue_scheduler.unit_writes.run_patches import build_running
 from shared_api.objects.meta import Condition, ObjectMeta, Uid
 from shared_api.objects.node import Node, NodeStatus
 from shared_api.objects.queue import Queue
 from shared_api.objects.queue_unit import QueueUnit
+from shared_api.objects.quota_policy import QuotaPolicy
 from shared_api.pod_requests import pod_requests
 from shared_api.quantity import QuantityError
 from shared_api.queue_unit_phases import ADOPTED, condition_body
 from shared_api.resource_list import Amounts, add, format_amounts, scale
 from shared_api.timestamps import rfc3339
 
-KINDS: Final[Mapping[str, type[Quota | Node | Queue]]] = {
+RecordedObject = Quota | QuotaPolicy | Node | Queue
+
+KINDS: Final[Mapping[str, type[RecordedObject]]] = {
     **QUOTA_KINDS,
+    "QuotaPolicy": QuotaPolicy,
     "Node": Node,
     "Queue": Queue,
 }
@@ -92,7 +99,7 @@ class Counterfactual:
     """Plays a record, or what is seen now.
 
     Args:
-        world: Quotas, queues and nodes at the beginning, and the settings.
+        world: Quotas, their policies, queues and nodes at the beginning, and the settings.
         places: The quotas of jobs that name none.
         began: The beginning, in seconds since the epoch.
         jobs: What is known of the jobs, by uid; read when it is needed, so it may grow.
@@ -124,7 +131,7 @@ class Counterfactual:
         self._objects = {key_of_object(each): each for each in objects_of(world)}
         moment = Moment(0.0, datetime.fromtimestamp(began, UTC))
         outside = Outside(run_seconds=self._run_seconds)
-        engine = build_engine(world)
+        engine = build_engine(world, moment.wall)
         self._cluster = _Cluster(engine, moment, outside, on_event=self._on_event)
         self._quotas = frozenset(list_quotas(engine.plugins))
 
@@ -178,10 +185,30 @@ class Counterfactual:
                 policy = self._world.policy or changed.spec.queue_policy
                 queue = replace(changed, spec=replace(changed.spec, queue_policy=policy))
                 cluster.apply(lambda engine: engine.on_queue(queue))
+            case QuotaPolicy():
+                self._put_policy(changed)
             case _:
                 cluster.apply(lambda engine: engine.on_quota(changed))
                 self._make_queues(changed)
         self._on_objects()
+
+    def _put_policy(self, policy: QuotaPolicy) -> None:
+        """Take a policy: it counts, in whichever namespace the cluster has its queues."""
+        place = replace(policy.metadata, namespace=self.engine.policies.namespace)
+        calendars = find_calendars(policy.spec.budgets, int(self._cluster.wall.timestamp()))
+        self._cluster.apply(lambda engine: engine.on_calendars(calendars))
+        self._cluster.apply(lambda engine: engine.on_quota_policy(replace(policy, metadata=place)))
+        self._let_queues_follow()
+
+    def _let_queues_follow(self) -> None:
+        """Give the queues that the scheduler makes for quotas what policies state now."""
+        engine = self.engine
+        for queue in [each.rules.api_object for each in engine.queues]:
+            quota = find_made_for(engine, queue)
+            body = policy_differences(engine.policies.statement_of(quota), queue) if quota else None
+            if body:
+                after = msgspec.convert(merged(msgspec.to_builtins(queue), body), Queue)
+                self._cluster.apply(partial(Engine.on_queue, queue=after))
 
     def _make_queues(self, quota: Quota) -> None:
         """Make the queues that the scheduler makes for a new quota."""
@@ -201,6 +228,9 @@ class Counterfactual:
                 cluster.apply(lambda engine: engine.on_node_gone(gone.metadata.name))
             case Queue():
                 cluster.apply(lambda engine: engine.on_queue_gone(gone.metadata.name))
+            case QuotaPolicy():
+                cluster.apply(lambda engine: engine.on_quota_policy_gone(gone.metadata.name))
+                self._let_queues_follow()
             case _:
                 cluster.apply(lambda engine: engine.on_quota_gone(gone))
         self._on_objects()
@@ -338,7 +368,7 @@ class _Cluster(VirtualCluster):
             self._wake(self.engine.on_queue_unit_gone(record.unit))
 
 
-def convert_object(body: dict[str, object]) -> Quota | Node | Queue:
+def convert_object(body: dict[str, object]) -> RecordedObject:
     """Return an object of a record.
 
     Raises:
@@ -363,30 +393,33 @@ def build_world(
     """
     present = [convert_object(body) for body in objects]
     stand_in = stand_in_for_nodes(present)
-    if configuration is None and all(isinstance(each, Node | Queue) for each in present):
+    if configuration is None and not any(isinstance(each, Quota) for each in present):
         # Quotas may come later, and then need a plugin that has them.
         configuration = KoordQueueConfiguration()
     nodes = tuple(each for each in present if isinstance(each, Node))
     return World(
         objects=Objects(
-            quotas=tuple(each for each in present if not isinstance(each, Node | Queue)),
+            quotas=tuple(each for each in present if isinstance(each, Quota)),
+            policies=tuple(each for each in present if isinstance(each, QuotaPolicy)),
             queues=tuple(each for each in present if isinstance(each, Queue)),
             nodes=nodes if stand_in is None else (stand_in,),
         ),
         configuration=configuration,
         policy=policy,
+        counts_use=True,
     )
 
 
-def objects_of(world: World) -> Iterator[Quota | Node | Queue]:
+def objects_of(world: World) -> Iterator[RecordedObject]:
     """Yield the objects that users have created, without the stand-in for nodes."""
     objects = world.objects
     yield from objects.quotas
+    yield from objects.policies
     yield from objects.queues
     yield from (each for each in objects.nodes if each.metadata.name != STAND_IN)
 
 
-def stand_in_for_nodes(objects: Iterable[Quota | Node | Queue]) -> Node | None:
+def stand_in_for_nodes(objects: Iterable[RecordedObject]) -> Node | None:
     """Return a node as large as the quotas without a parent, or None if there are nodes.
 
     Where nothing is known of nodes, quotas are not divided for want of them.
@@ -394,7 +427,7 @@ def stand_in_for_nodes(objects: Iterable[Quota | Node | Queue]) -> Node | None:
     known = list(objects)
     if any(isinstance(each, Node) for each in known):
         return None
-    quotas = tuple(each for each in known if not isinstance(each, Node | Queue))
+    quotas = tuple(each for each in known if isinstance(each, Quota))
     allocatable = format_amounts(top_limits(Objects(quotas=quotas)))
     return Node(
         metadata=ObjectMeta(name=STAND_IN, uid=Uid(STAND_IN)),
@@ -402,7 +435,7 @@ def stand_in_for_nodes(objects: Iterable[Quota | Node | Queue]) -> Node | None:
     )
 
 
-def key_of_object(changed: Quota | Node | Queue) -> tuple[str, str]:
+def key_of_object(changed: RecordedObject) -> tuple[str, str]:
     """Return kind and key of an object."""
     return type(changed).__name__, changed.metadata.key
 

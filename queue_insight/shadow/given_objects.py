@@ -1,4 +1,4 @@
-"""Quotas, queues, nodes and places from a file that a user gives."""
+"""Quotas, their policies, queues, nodes and places from a file that a user gives."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any, Final
 import msgspec
 
 from queue_insight.replay.jobs import TraceError
-from queue_insight.replay.quota_files import read_documents
+from queue_insight.replay.quota_files import find_problem, read_documents
 from queue_insight.shadow.counterfactual import KINDS, convert_object
 from queue_insight.shadow.quota_mapping import QuotaMapping
 from shared_api.objects.meta import ObjectMeta, WireStruct
 from shared_api.objects.priority_class import PriorityClass
+from shared_api.objects.quota_policy import QuotaPolicy
 
 PLACES: Final = "ShadowPlaces"
 LOCAL_QUEUE: Final = "LocalQueue"
@@ -104,6 +105,8 @@ def _plain(place: str, body: dict[str, Any]) -> dict[str, Any]:
     found = convert_object(body)
     if not found.metadata.name:
         raise TraceError(f"{place}: it has no metadata.name; {LOOK}")
+    if isinstance(found, QuotaPolicy) and (problem := find_problem(found)):
+        raise TraceError(f"{place}: {problem}; {LOOK}")
     plain: dict[str, Any] = msgspec.to_builtins(found)
     if not found.metadata.uid:
         plain["metadata"]["uid"] = f"{body['kind']}/{found.metadata.key}"

@@ -46,7 +46,7 @@ class Header(_Line, frozen=True, kw_only=True, tag_field="type", tag="header"):
 
 
 class ObjectSeen(_Line, frozen=True, kw_only=True, tag_field="type", tag="object"):
-    """A quota, queue or node is new or has changed.
+    """A quota, a policy of quotas, a queue or a node is new or has changed.
 
     Attributes:
         body: The object, with its kind, and only the fields that the engine reads.
@@ -56,7 +56,7 @@ class ObjectSeen(_Line, frozen=True, kw_only=True, tag_field="type", tag="object
 
 
 class ObjectGone(_Line, frozen=True, kw_only=True, tag_field="type", tag="object-gone"):
-    """A quota, queue or node was deleted.
+    """A quota, a policy of quotas, a queue or a node was deleted.
 
     Attributes:
         kind: Its kind.

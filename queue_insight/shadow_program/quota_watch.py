@@ -1,4 +1,4 @@
-"""Quotas, queues and nodes of the cluster, as far as it has them, as lines of the record."""
+"""Quotas, their policies, queues and nodes of the cluster, as lines of the record."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from shared_api.client.resource_types import (
     ELASTIC_QUOTAS,
     NODES,
     QUEUES,
+    QUOTA_POLICIES,
     RESOURCE_QUOTAS,
 )
 from shared_api.well_known_labels import NODE_RESERVATION, QUOTA_PREFIX
@@ -34,17 +35,20 @@ _CALCULATED: Final = frozenset(
 )
 """Annotations that koord-scheduler writes about once a second; nothing here reads them."""
 
+_OF_QUEUES: Final = (QUEUES, QUOTA_POLICIES)
+"""The kinds that count in the namespace of the queues alone."""
+
 _KEPT: Final = ("name", "namespace", "uid", "labels", "annotations", "creationTimestamp")
 
 
 def kinds_of(plugins: tuple[str, ...]) -> tuple[ResourceType[Any], ...]:
-    """Return the kinds to watch: those of quotas that the plugins need, queues and nodes."""
+    """Return the kinds to watch: quotas that the plugins need, policies, queues and nodes."""
     of_plugins: dict[str, ResourceType[Any]] = {
         ELASTIC_QUOTA: ELASTIC_QUOTAS,
         ELASTIC_QUOTA_TREE: ELASTIC_QUOTA_TREES,
         RESOURCE_QUOTA: RESOURCE_QUOTAS,
     }
-    return (*(kind for name, kind in of_plugins.items() if name in plugins), QUEUES, NODES)
+    return (*(kind for name, kind in of_plugins.items() if name in plugins), *_OF_QUEUES, NODES)
 
 
 class QuotaWatch:
@@ -53,7 +57,7 @@ class QuotaWatch:
     Args:
         jobs: Makes the informers.
         plugins: Names of the scheduler's plugins.
-        queue_namespace: Queues of other namespaces do not count.
+        queue_namespace: Queues and policies of other namespaces do not count.
     """
 
     def __init__(self, jobs: JobWatch, plugins: tuple[str, ...], queue_namespace: str) -> None:
@@ -79,7 +83,7 @@ class QuotaWatch:
         def on_object(old: Any, new: Any) -> None:  # noqa: ANN401 - of any kind
             body = plain_body(kind.kind, new or old)
             key = key_of(body)
-            if kind is QUEUES and body["metadata"].get("namespace") != self._queue_namespace:
+            if kind in _OF_QUEUES and body["metadata"].get("namespace") != self._queue_namespace:
                 return
             self._note(key, None if new is None else body)
 

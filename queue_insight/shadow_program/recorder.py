@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 
+from queue_insight.replay.quota_files import QUOTA_KINDS
 from queue_insight.shadow.command import split
 from queue_insight.shadow.counterfactual import Counterfactual, build_world
 from queue_insight.shadow.folder import RecordFile, read_lines
@@ -158,7 +159,7 @@ class Recorder:
             played.add(line)
         played.advance(now)
         log.info("recording", folder=str(self._flags.folder), jobs=len(self._story.jobs))
-        if not any(kind not in {"Node", "Queue"} for kind, _ in self._story.objects):
+        if not any(kind in QUOTA_KINDS for kind, _ in self._story.objects):
             log.warning("there are no quotas: no job would start", see="--shadow-objects")
         self._played = played
         self._see([*self._observer.jobs(), *self._jobs.all_jobs()], now)

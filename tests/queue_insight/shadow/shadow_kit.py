@@ -40,6 +40,12 @@ def quota(name: str, cpu: int) -> Json:
     return elastic_quota_body(name, namespace="kq", min=limit, max=limit, metadata=meta)
 
 
+def policy(**spec: Any) -> Json:
+    """Return a QuotaPolicy of quota `team`."""
+    meta = {"name": "p", "namespace": "kq", "uid": "uid-p"}
+    return {"kind": "QuotaPolicy", "metadata": meta, "spec": {"quotas": ["team"], **spec}}
+
+
 class Desk:
     """A record of times that count from its beginning, and its report.
 

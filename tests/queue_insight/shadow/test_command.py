@@ -11,7 +11,7 @@ from queue_insight.shadow.quota_mapping import QuotaMapping
 from queue_insight.shadow.report import DRAWN
 from shared_api.testing.object_builders import queue_body
 from shared_api.well_known_labels import KUEUE_PRIORITY_CLASS
-from tests.queue_insight.shadow.shadow_kit import BEGAN, Desk, quota
+from tests.queue_insight.shadow.shadow_kit import BEGAN, Desk, policy, quota
 
 PAGE = Path(__file__).parents[3] / "docs" / "shadow.md"
 
@@ -143,6 +143,51 @@ def test_a_quota_that_comes_later_gets_its_queue(tmp_path: Path) -> None:
     desk.object(60, quota("team", 2))
     desk.until(100)
     assert desk.starts() == {"a": 60}
+
+
+@pytest.mark.parametrize(
+    ("said_at", "b_starts"), [(0, 40), (1.5, 1)], ids=["from the beginning", "later"]
+)
+def test_limits_of_a_policy_count_while_it_is_there(
+    tmp_path: Path, said_at: float, b_starts: float
+) -> None:
+    desk = Desk(tmp_path, cpu=8)
+    desk.object(said_at, policy(userLimits=[{"users": ["ann"], "running": 1}]))
+    for name, user, submitted in (
+        ("a", "ann", 0),
+        ("b", "ann", 1),
+        ("c", "bob", 1),
+        ("d", "ann", 2),
+    ):
+        desk.job(name, submitted, user=user)
+        desk.ran(name, submitted, 100)
+    desk.lines.append(ObjectGone(at=BEGAN + 40, kind="QuotaPolicy", key="kq/p"))
+    assert desk.starts() == {"a": 0, "b": b_starts, "c": 1, "d": 40}
+
+
+@pytest.mark.parametrize("said_at", [0, 10])
+def test_budgets_of_a_policy_count_whenever_it_comes(desk: Desk, said_at: float) -> None:
+    hour, midnight = 3600, 14 * 3600  # it began at 10:00
+    budget = {"resource": "cpu", "hours": 2, "period": "Day", "reserve": "None"}
+    desk.object(said_at, policy(budgets=[budget]))
+    for name, submitted in (("a", 20), ("b", 30)):
+        desk.job(name, submitted)
+        desk.ran(name, submitted, submitted + hour)
+    desk.until(midnight + 10)
+    assert desk.starts() == {"a": 20, "b": midnight}
+
+
+def test_what_a_policy_states_for_queues_counts_from_its_time_on(desk: Desk) -> None:
+    for name, user, submitted in (("a", "zoe", 0), ("b", "bob", 5), ("c", "ann", 10)):
+        desk.job(name, submitted, user=user)
+    share = {"weights": [{"users": ["bob"], "weight": 0}]}
+    desk.object(20, policy(queue={"fairShare": share}))
+    desk.ran("a", 0, 100)
+    desk.ran("b", 100, 200)
+    desk.ran("c", 200, 300)
+    assert desk.starts("--policy=Fair") == {"a": 0, "b": 200, "c": 100}
+    desk.lines.append(ObjectGone(at=BEGAN + 50, kind="QuotaPolicy", key="kq/p"))
+    assert desk.starts("--policy=Fair") == {"a": 0, "b": 100, "c": 200}, "it was taken away"
 
 
 def test_places_say_the_quota_of_jobs_that_name_none(tmp_path: Path) -> None:

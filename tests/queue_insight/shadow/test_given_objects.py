@@ -43,12 +43,27 @@ def test_local_queues_say_their_quota_unless_the_user_says_another(tmp_path: Pat
     assert body["spec"] == {"max": {"cpu": 4}}
 
 
+def test_policies_of_quotas_are_taken(tmp_path: Path) -> None:
+    path = tmp_path / "objects.yaml"
+    limits = "[{users: [ann], running: 1}]"
+    spec = f"{{quotas: [research], userLimits: {limits}}}"
+    path.write_text(f"{{kind: QuotaPolicy, metadata: {{name: p, namespace: kq}}, spec: {spec}}}")
+    (body,) = read_given(path).bodies
+    assert (body["kind"], body["metadata"]["uid"]) == ("QuotaPolicy", "QuotaPolicy/kq/p")
+    assert body["spec"]["userLimits"][0]["running"] == 1
+
+
 @pytest.mark.parametrize(
     ("text", "want"),
     [
         pytest.param("kind: Pod", "kind is 'Pod', want one of ElasticQuota", id="another kind"),
         pytest.param("kind: Queue", "it has no metadata.name", id="no name"),
         pytest.param("{kind: ShadowPlaces, queues: {}}", "unknown field `queues`", id="a typo"),
+        pytest.param(
+            "{kind: QuotaPolicy, metadata: {name: p}, spec: {userLimits: [{users: [ann]}]}}",
+            "set at least one of",
+            id="a policy without an effect",
+        ),
         pytest.param(
             "{kind: ElasticQuota, spec: {max: 4}}", "Expected `object`", id="a wrong field"
         ),

@@ -11,7 +11,16 @@ import pytest
 import structlog
 
 from queue_insight.shadow.folder import FILE, read_lines
-from queue_insight.shadow.lines import Header, JobEnded, JobSeen, JobStarted, JobStopped, Line
+from queue_insight.shadow.lines import (
+    Header,
+    JobEnded,
+    JobSeen,
+    JobStarted,
+    JobStopped,
+    Line,
+    ObjectGone,
+    ObjectSeen,
+)
 from queue_insight.shadow.story import read_story
 from queue_insight.shadow_program.flags import read_shadow_flags
 from queue_insight.shadow_program.wiring import Shadow, build_shadow
@@ -25,6 +34,7 @@ from shared_api.testing.virtual_clock import VirtualClock
 from tests.queue_scheduler.all_flags import parse_all_flags
 from tests.sample_jobs import QUOTA_CRD
 from tests.stepped_host import SteppedHost, settle, writes_to
+from tests.tidy.source_tree import ROOT
 
 Json = dict[str, Any]
 
@@ -368,6 +378,39 @@ def test_quotas_of_the_cluster_are_followed_if_it_has_them(town: Town) -> None:
     town.direct.delete("elasticquotas", "team")
     town.settle()
     assert type(town.lines()[-1]).__name__ == "ObjectGone"
+
+
+def test_policies_of_the_namespace_of_queues_are_recorded(town: Town) -> None:
+    town.direct.create(QUOTA_CRD)
+    town.direct.create_from(ROOT / "crds" / "quotapolicies.yaml")
+    for name, namespace in (("counts", "koord-queue"), ("elsewhere", "default")):
+        town.direct.create(
+            {
+                "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+                "kind": "QuotaPolicy",
+                "metadata": {"name": name, "namespace": namespace},
+                "spec": {"quotas": ["team"], "userLimits": [{"users": ["ann"], "running": 1}]},
+            }
+        )
+    town.start("--shadow-kinds=job")
+
+    def recorded() -> list[Json]:
+        seen = [each for each in town.lines() if isinstance(each, ObjectSeen)]
+        return [each.body for each in seen if each.body["kind"] == "QuotaPolicy"]
+
+    (body,) = recorded()
+    assert body["metadata"]["name"] == "counts"
+    assert body["spec"]["userLimits"][0]["running"] == 1
+    where = {"namespace": "koord-queue"}
+    told = {"status": {"observedGeneration": 1}}
+    town.direct.patch("quotapolicies", "counts", told, subresource="status", **where)
+    town.settle()
+    assert len(recorded()) == 1, "its status is no change"
+    town.direct.delete("quotapolicies", "counts", **where)
+    town.settle()
+    gone = town.lines()[-1]
+    assert isinstance(gone, ObjectGone)
+    assert (gone.kind, gone.key) == ("QuotaPolicy", "koord-queue/counts")
 
 
 @pytest.mark.parametrize(
