@@ -6,8 +6,9 @@ second by second, from nothing but the charges.
 
 from __future__ import annotations
 
+import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from fractions import Fraction
 from math import floor
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from queue_insight.record.digest import digest
+from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
@@ -153,6 +155,36 @@ def test_charges_are_the_integral(story: Story) -> None:
     world.come_to_rest()
     world.tick(3999, 1)
     world.check_accounts()
+
+
+def test_stories_have_what_charges_depend_on() -> None:
+    """Stories like those that are drawn: each of these is charged in some of the first."""
+    left = {"growth", "Hold", "partial release", "late pods"}
+    for seed in range(100):
+        rng = random.Random(seed)
+        world = prepared()
+        for _ in range(100):
+            world.play([(rng.choice(ACTS), rng.randrange(1000), rng.randrange(1000))])
+            left.difference_update(circumstances_of(world.engine))
+        left -= {"growth"} if world.grown else set()
+        if not left:
+            return
+    raise AssertionError(f"no story has {', '.join(sorted(left))}")
+
+
+def circumstances_of(engine: Engine) -> Iterator[str]:
+    """Yield under which circumstances units are charged now."""
+    for record in engine.units:
+        charge = engine.usage.charge_of(record.uid)
+        if charge is None or not any(charge.amounts.values()):
+            continue
+        if record.state is UnitState.ENDED:
+            yield "late pods"
+        if any(each.count for each in record.unit.status.reclaimable_pods):
+            yield "partial release"
+        queue = None if record.info is None else engine.queues.find(record.info.queue)
+        if queue is not None and queue.rules.is_stopped:
+            yield "Hold"
 
 
 def test_stories_charge_and_release() -> None:

@@ -29,7 +29,7 @@ def spent_world(spent: int = 90, **fields: Any) -> BudgetWorld:
 
 
 class TestBudgetAtEdge:
-    def test_each_period_that_a_unit_touches_has_room_for_its_part(self) -> None:
+    def test_budget_at_edge_has_room_in_each_period_that_a_unit_touches(self) -> None:
         world = spent_world()
         assert world.ask("two", 2, 10) == ["two"], "8 now, 12 in December"
         assert world.ask("one", 1, 4) == []

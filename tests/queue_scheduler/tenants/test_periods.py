@@ -40,7 +40,7 @@ def second(text: str) -> int:
         pytest.param(Period.NONE, "2026-03-29T12:00", inf, id="for ever"),
     ],
 )
-def test_hours_in_berlin(period: Period, at: str, hours: float) -> None:
+def test_periods_in_berlin(period: Period, at: str, hours: float) -> None:
     assert find_period(period, BERLIN, second(at)).hours == hours
 
 
