@@ -85,9 +85,9 @@ class CurrentCluster:
     def _confirm(self, nodes: int) -> None:
         load = "GPUs" if self._has_gpus else "a hundredth of a core for each GPU of the trace"
         answer = self._ask(
-            f"Context {self.context}, {nodes} nodes. The demo makes namespaces, quotas, a priority"
-            f" class and about 300 short jobs there (busybox, {load}), installs kinds that are"
-            " missing, and removes at the end what it made. Go on? [y/N] "
+            f"Context {self.context}, {nodes} nodes. The demo makes namespaces, quotas, a policy of"
+            f" one, a priority class and about 300 short jobs there (busybox, {load}), installs"
+            " kinds that are missing, and removes at the end what it made. Go on? [y/N] "
         )
         if answer.strip().lower() not in {"y", "yes"}:
             raise DemoFailed("nothing was done")

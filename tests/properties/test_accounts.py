@@ -26,7 +26,6 @@ from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.elastic_quota import ElasticQuotaPlugin
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
-from queue_scheduler.queueing.strict_mode import StrictMode
 from queue_scheduler.quota.quota_settings import QuotaMode, QuotaSettings
 from queue_scheduler.tenants.accounts import Account
 from queue_scheduler.tenants.ledger import Ledger
@@ -42,7 +41,9 @@ from tests.properties.test_partial_starts import GROWTHS, NODES, PartialWorld
 
 pytestmark = pytest.mark.properties
 
-ACTS = (*EVERYTHING, *NODES, *GROWTHS, "tick", "tick", "tick", "tick", "name_user", "pass_edge")
+TIMES = ("tick", "tick", "tick", "tick", "pass_edge")
+RUNS = ("start_units", "start_units", "start_units", "reclaim_unit", "grow_units", "hold_queue")
+ACTS = (*EVERYTHING, *NODES, *GROWTHS, *TIMES, *RUNS, "name_user")
 
 
 class Accounted(PartialWorld):
@@ -88,6 +89,34 @@ class Accounted(PartialWorld):
             labels = {**unit.metadata.labels, USER: ("ann", "bob")[b % 2]}
             self.put_unit(replace(unit, metadata=replace(unit.metadata, labels=labels)))
 
+    def start_units(self, a: int, b: int) -> None:
+        """Let units start and run, as they do where no write fails."""
+        self.deliver_all()
+        self.ask_all()
+        while self._sent:
+            self.write(0, 7)
+        while self._answers:
+            self.answer(0, 0)
+        for _ in range(a % 4):
+            self.run_unit(b, 0)
+        self.deliver_all()
+
+    def hold_queue(self, a: int, b: int) -> None:
+        """Stop a queue, of which the units that run go on."""
+        self.put_queue(a, 3)
+        self.deliver_all()
+
+    def grow_units(self, a: int, b: int) -> None:
+        """Let units have the pods that they lack, after a while in which another one may end."""
+        if a % 2:
+            self.empty_lines(0, 0)
+            self.finish_unit(b, 0)
+            self.deliver_all()
+        for n in range(len(self.units)):
+            self.grow(n, 0)
+            self.answer_growth(0, 0)
+        self.deliver_all()
+
     def pass_edge(self, a: int, b: int) -> None:
         """Let a period end; nothing is told while it does."""
         edge = self.latest + 1 + a % 5
@@ -129,7 +158,7 @@ def without_zeros(used: Mapping[Account, Mapping[str, int]]) -> dict[Account, di
 
 def build_engine() -> Engine:
     plugins = PluginRunner([ElasticQuotaPlugin(QuotaSettings(mode=QuotaMode.MAX)), Priority()])
-    return Engine(plugins, BUILT_IN_POLICIES, StrictMode(is_on=True), ledger=Ledger())
+    return Engine(plugins, BUILT_IN_POLICIES, ledger=Ledger())
 
 
 def prepared() -> Accounted:
