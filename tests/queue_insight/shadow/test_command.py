@@ -11,7 +11,7 @@ from queue_insight.shadow.quota_mapping import QuotaMapping
 from queue_insight.shadow.report import DRAWN
 from shared_api.testing.object_builders import queue_body
 from shared_api.well_known_labels import KUEUE_PRIORITY_CLASS
-from tests.queue_insight.shadow.shadow_kit import BEGAN, Desk, policy, quota
+from tests.queue_insight.shadow.shadow_kit import BEGAN, Desk, Json, policy, quota
 
 PAGE = Path(__file__).parents[3] / "docs" / "shadow.md"
 
@@ -145,6 +145,19 @@ def test_a_quota_that_comes_later_gets_its_queue(tmp_path: Path) -> None:
     assert desk.starts() == {"a": 60}
 
 
+def play_with(
+    desk: Desk, said: Json, said_at: float, jobs: list[tuple[str, str, float, float]]
+) -> None:
+    """Let jobs (name, user, start, end) run in a cluster that gets a policy then."""
+    if not said_at:
+        desk.object(0, said)
+    for name, user, start, end in jobs:
+        desk.job(name, start, user=user)
+        desk.ran(name, start, end)
+    if said_at:  # objects before the first job would be those of the beginning
+        desk.object(said_at, said)
+
+
 @pytest.mark.parametrize(
     ("said_at", "b_starts"), [(0, 40), (1.5, 1)], ids=["from the beginning", "later"]
 )
@@ -152,27 +165,18 @@ def test_limits_of_a_policy_count_while_it_is_there(
     tmp_path: Path, said_at: float, b_starts: float
 ) -> None:
     desk = Desk(tmp_path, cpu=8)
-    desk.object(said_at, policy(userLimits=[{"users": ["ann"], "running": 1}]))
-    for name, user, submitted in (
-        ("a", "ann", 0),
-        ("b", "ann", 1),
-        ("c", "bob", 1),
-        ("d", "ann", 2),
-    ):
-        desk.job(name, submitted, user=user)
-        desk.ran(name, submitted, 100)
+    jobs = [("a", "ann", 0, 100), ("b", "ann", 1, 100), ("c", "bob", 1, 100), ("d", "ann", 2, 100)]
+    play_with(desk, policy(userLimits=[{"users": ["ann"], "running": 1}]), said_at, jobs)
     desk.lines.append(ObjectGone(at=BEGAN + 40, kind="QuotaPolicy", key="kq/p"))
     assert desk.starts() == {"a": 0, "b": b_starts, "c": 1, "d": 40}
 
 
 @pytest.mark.parametrize("said_at", [0, 10])
 def test_budgets_of_a_policy_count_whenever_it_comes(desk: Desk, said_at: float) -> None:
-    hour, midnight = 3600, 14 * 3600  # it began at 10:00
+    midnight = 14 * 3600  # it began at 10:00
     budget = {"resource": "cpu", "hours": 2, "period": "Day", "reserve": "None"}
-    desk.object(said_at, policy(budgets=[budget]))
-    for name, submitted in (("a", 20), ("b", 30)):
-        desk.job(name, submitted)
-        desk.ran(name, submitted, submitted + hour)
+    jobs = [("a", "ann", 20, 3620), ("b", "bob", 30, 3630)]
+    play_with(desk, policy(budgets=[budget]), said_at, jobs)
     desk.until(midnight + 10)
     assert desk.starts() == {"a": 20, "b": midnight}
 

@@ -31,6 +31,7 @@ from shared_api.process.loop_thread import Step
 from shared_api.program_flags import FlagError
 from shared_api.testing.object_builders import elastic_quota_body
 from shared_api.testing.virtual_clock import VirtualClock
+from tests.demo.load_plan import build_namespace
 from tests.queue_scheduler.all_flags import parse_all_flags
 from tests.sample_jobs import QUOTA_CRD
 from tests.stepped_host import SteppedHost, settle, writes_to
@@ -383,6 +384,7 @@ def test_quotas_of_the_cluster_are_followed_if_it_has_them(town: Town) -> None:
 def test_policies_of_the_namespace_of_queues_are_recorded(town: Town) -> None:
     town.direct.create(QUOTA_CRD)
     town.direct.create_from(ROOT / "crds" / "quotapolicies.yaml")
+    town.direct.create(build_namespace("koord-queue"))
     for name, namespace in (("counts", "koord-queue"), ("elsewhere", "default")):
         town.direct.create(
             {
