@@ -18,6 +18,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 from urllib.error import HTTPError
@@ -32,7 +33,7 @@ from shared_api.timestamps import parse_time
 from tests.demo.demo_process import DemoProcess, demo_starter
 from tests.demo.demo_settings import ALL_JOBS
 from tests.demo.json_api import JsonApi
-from tests.demo.load_plan import REAL_GPUS, RUN_SECONDS, LoadPlan, build_plan
+from tests.demo.load_plan import REAL_GPUS, RUN_SECONDS, LoadPlan, TenantPlan, build_plan
 from tests.demo.make_slice import SLICE, read_rows
 from tests.page.window_kit import Scheme, find_chromium, launched_chromium, opened
 from tests.tidy.source_tree import ROOT
@@ -47,9 +48,14 @@ TALLEST: Final = 1600
 
 LOAD_SECONDS: Final = 360.0
 """Over how long the load is submitted: units then wait long enough to be looked at."""
-SWEEP_JOBS: Final = 300
-SWEEP_SECONDS: Final = (8.0, 16.0)
-"""The shortest and the longest run of the sweep."""
+SWEEP_JOBS: Final = 1000
+SWEEP_WAITING: Final = 100
+"""So many jobs of the sweep wait at any time. If all were submitted at once, each future would
+repeat that, and more would arrive in it than can run: a forecast would take minutes."""
+SWEEP_AT_ONCE: Final = 5
+"""The most that are submitted in a turn: their units are seen a moment later."""
+SWEEP_SECONDS: Final = (4.0, 8.0)
+"""The shortest and the longest run of the sweep: a hundred have ended after about a minute."""
 LEAST_FUTURES: Final = 20
 """Futures that a forecast needs to be shown: half of what it has with all of its time."""
 LEAST_RUNS: Final = 100
@@ -57,12 +63,12 @@ LEAST_RUNS: Final = 100
 FIND: Final = "Find the smallest changes"
 FINDING: Final = "Trying changes"
 """The button of a unit's changes, before and while they are sought."""
-UNDERSTOOD: Final = "OverQuotaMax"
-"""The reason of the unit that is shown: it needs no further explanation."""
+UNDERSTOOD: Final = ("OverQuotaMax", "OverParentMax")
+"""The reason of the unit that is shown, one of these: they need no further explanation."""
 UNKNOWN: Final = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.NOT_FOUND)
 READY_SECONDS: Final = 120.0
 TURN_SECONDS: Final = 0.5
-ANSWER_SECONDS: Final = 10.0
+ANSWER_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 60.0
 # The user's proxies are not for loopback.
 _opener: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -93,7 +99,7 @@ def main() -> int:
 
 
 def take_all(browser: Browser, demo: DemoProcess, clock: Clock) -> None:
-    """Submit the sweep, and take the pictures while most of it has ended and the rest waits.
+    """Keep jobs of the sweep waiting, and take the pictures once many of it have ended.
 
     Raises:
         NoPicture: No unit has a forecast of enough futures and runs while the load lasts.
@@ -102,24 +108,38 @@ def take_all(browser: Browser, demo: DemoProcess, clock: Clock) -> None:
     debug_url = _printed(demo, r"KOORD_QUEUE_SERVER=(\S+)")
     began_at = clock.monotonic()
     plan = build_plan(read_rows(SLICE), shape=REAL_GPUS, submit_seconds=LOAD_SECONDS)
+    jobs = sweep(plan, random.Random(1))
     with connected(_printed(demo, r"KUBECONFIG=(\S+)"), clock) as api:
-        for body in sweep(plan, random.Random(1)):
-            api.create(JOBS, body)
-    while (unit := find_unit(debug_url)) is None:
-        if clock.monotonic() - began_at > LOAD_SECONDS:
-            raise NoPicture(
-                f"no unit that waits has a forecast of {LEAST_FUTURES} futures and {LEAST_RUNS}"
-                " runs; on a busy machine a forecast has no time for that"
-            )
-        clock.sleep(TURN_SECONDS)
+        while (unit := find_unit(debug_url)) is None:
+            if clock.monotonic() - began_at > LOAD_SECONDS:
+                raise NoPicture(
+                    f"no unit that waits has a forecast of {LEAST_FUTURES} futures and"
+                    f" {LEAST_RUNS} runs; on a busy machine a forecast has no time for that"
+                )
+            missing = max(0, SWEEP_WAITING - pending_in(debug_url, plan))
+            for body in islice(jobs, min(SWEEP_AT_ONCE, missing)):
+                api.create(JOBS, body)
+            clock.sleep(TURN_SECONDS)
     print(f"pictures: {unit['similarRuns']} runs are like {unit['namespace']}/{unit['name']}")
     take(browser, page_url, "unit", f"/units/{unit['namespace']}/{unit['name']}")
     take(browser, page_url, "overview", "/")
 
 
+def pending_in(debug_url: str, plan: LoadPlan) -> int:
+    """Return how many units wait in the queue of the sweep."""
+    name = tenant_of(plan).name
+    queues = _ask(f"{debug_url}/debug/queues?limit=100")["items"]
+    return sum(queue["pending"] for queue in queues if queue["name"] == name)
+
+
+def tenant_of(plan: LoadPlan) -> TenantPlan:
+    """Return whose sweep it is: the tenant that may borrow most."""
+    return max(plan.tenants, key=lambda each: each.max_gpus - each.min_gpus)
+
+
 def sweep(plan: LoadPlan, rng: random.Random) -> Iterator[Json]:
-    """Yield jobs of one GPU of the tenant that may borrow most."""
-    tenant = max(plan.tenants, key=lambda each: each.max_gpus - each.min_gpus)
+    """Yield jobs of one GPU of one tenant."""
+    tenant = tenant_of(plan)
     job = next(each for each in plan.jobs if each.namespace == tenant.name and each.gpus == 1)
     for number in range(1, SWEEP_JOBS + 1):
         body = copy.deepcopy(job.body)
@@ -136,7 +156,7 @@ def find_unit(debug_url: str) -> Json | None:
         return None
     path = f"{debug_url}/debug/queueunits/{unit['namespace']}/{unit['name']}/explain"
     blockers = _ask(path, otherwise={"blockers": []})["blockers"]
-    return unit if blockers and blockers[0]["reason"] == UNDERSTOOD else None
+    return unit if blockers and blockers[0]["reason"] in UNDERSTOOD else None
 
 
 def forecasts(debug_url: str) -> Iterator[Json]:
