@@ -26,6 +26,7 @@ ANSWERS: Final = ROOT / "koord_queue" / "answers"
 MODULES: Final = {
     "refusal": ("Why a unit waits.", ("RefusalView",)),
     "forecast": ("When units start and end.", ("ForecastView", "QueueForecastView")),
+    "budget_forecasts": ("When budgets are spent.", ("BudgetForecastPage",)),
     "explanation": ("Why a unit waits, and what would start it.", ("ExplainView",)),
     "tried": ("What becomes of a manifest that is submitted now.", ("TryView",)),
     "what_if": ("What follows from edits.", ("WhatIfView",)),

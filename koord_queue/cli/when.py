@@ -1,4 +1,4 @@
-"""`koord-queue when`: when a unit, or each unit of a queue, starts and ends."""
+"""`koord-queue when`: when units start and end, and when budgets are spent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("named", metavar="UNIT|queue/NAME")
+@click.argument("named", metavar="UNIT|queue/NAME|quota/NAME")
 @options.from_dump
 @options.output("text", "json", "yaml")
 @options.reach
@@ -21,7 +21,7 @@ def when(session: Session, **given: Any) -> None:  # noqa: ANN401 - the options,
     """Say when a job that waits starts and ends, by the last forecast.
 
     UNIT is job/NAME, NAMESPACE/NAME, or the name of a queue unit; of queue/NAME all units are
-    listed. Times are in the zone of this machine.
+    listed. Of quota/NAME: when its budgets are spent. Times are in the zone of this machine.
     """
     from koord_queue.cli.when_run import run  # noqa: PLC0415 - not for --help and completion
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from koord_queue.answers.budget_forecasts import BudgetForecastPage
 from koord_queue.answers.decoding import decode
 from koord_queue.answers.explanation import Explanation
 from koord_queue.answers.forecast import Forecast, QueueForecast
 from koord_queue.errors import CommandError
 from koord_queue.reach import questions
 from koord_queue.reach.errors import Missing
-from koord_queue.reach.named import is_queue, queue_name
+from koord_queue.reach.named import find_quota_name, is_queue, queue_name
 from koord_queue.session.answer_context import AnswerContext, open_context, show_tree
 from koord_queue.session.session import Session
+from koord_queue.show.budget_forecasts import budget_lines
 from koord_queue.show.forecasts import QUEUE_COLUMNS, forecast_lines, queue_rows
 from koord_queue.show.paragraphs import Line, write_lines
 
@@ -28,6 +30,11 @@ class _NotForecastYetError(CommandError):
 def run(session: Session, named: str, *, dump: str | None, form: str) -> None:
     """Show a forecast; the arguments are the options of the command."""
     context = open_context(session, dump)
+    if quota := find_quota_name(named):
+        answer = context.source.answer(questions.budget_forecast(quota))
+        if not show_tree(session, answer, form):
+            _show_budgets(session, context, answer, quota)
+        return
     if is_queue(named):
         name = queue_name(named)
         answer = _forecast_of_queue(context, name)
@@ -88,3 +95,10 @@ def _show_queue(session: Session, context: AnswerContext, answer: bytes, name: s
         session.out.note(f"{left} more units wait in queue {name}")
     elif not found.units:
         session.out.note(f"no unit waited in queue {name} when the last forecast was made")
+
+
+def _show_budgets(session: Session, context: AnswerContext, answer: bytes, quota: str) -> None:
+    found = decode(answer, BudgetForecastPage)
+    write_lines(session.out, budget_lines(found, context.wall))
+    if not found.items and not found.others:
+        session.out.note(f"quota {quota} has no budgets; `koord-queue tree` shows the quotas")

@@ -22,6 +22,8 @@ UNIT_WORDS: Final = frozenset({"unit", "units", "qu", "qus", "queueunit", "queue
 """What a unit is called before the slash; the short names are the CRD's."""
 QUEUE_WORDS: Final = frozenset({"kq", "queue", "queues", "queues.scheduling.x-k8s.io"})
 """The same of queues."""
+QUOTA_WORDS: Final = frozenset({"quota", "quotas"})
+"""The same of quotas of any kind."""
 MOST_SIMILAR: Final = 3
 
 
@@ -183,6 +185,15 @@ def queue_name(named: str) -> str:
     if not name or (word and word.lower() not in QUEUE_WORDS):
         raise CommandError(f"{named!r} names no queue", "Write queue/NAME, or NAME.", EXIT_USAGE)
     return name
+
+
+def find_quota_name(named: str) -> str:
+    """Return the name of the quota that is meant by `quota/NAME`; "" if that is something else.
+
+    A quota of a tree or of a namespace has slashes in its name.
+    """
+    word, _, name = named.partition("/")
+    return name if word.lower() in QUOTA_WORDS else ""
 
 
 def list_owned(cluster: Cluster, namespace: str) -> list[Owned]:

@@ -111,6 +111,16 @@ def queue_forecast(queue: str) -> Question[bytes]:
     return Question(f"the forecast of queue {queue}", lambda api: api.get(path), dump=dump)
 
 
+def budget_forecast(quota: str) -> Question[bytes]:
+    """Ask when the budgets of a quota are spent."""
+    query: Query = (("quota", quota), ("limit", str(PAGE)))
+    return Question(
+        f"the forecast of the budgets of quota {quota}",
+        lambda api: api.get("/debug/budgets/forecast", query),
+        dump=lambda dump: dump.budget_forecast(quota),
+    )
+
+
 def try_(
     manifest: bytes,
     namespace: str,

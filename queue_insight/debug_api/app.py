@@ -8,6 +8,7 @@ They stand beside those of `queue_scheduler.debug_api.app`.
 | /debug/queueunits/{namespace}/{name}/explain?changes=true | and what would start it now |
 | /debug/queueunits/{namespace}/{name}/forecast | when it starts and ends |
 | /debug/queues/{name}/forecast | when the units of a queue start and end |
+| /debug/budgets/forecast | when budgets are spent |
 | /debug/insight | how far the insight program is |
 | /debug/log | what was decided, from the record of the insight program |
 | /debug/report | who used how much over a time |
@@ -26,6 +27,7 @@ from pydantic import AwareDatetime
 from starlette.routing import Route
 
 from queue_insight.debug_api.answers import Answers
+from queue_insight.debug_api.budget_forecasts import add_budget_forecast_route
 from queue_insight.debug_api.dump_routes import add_dump_route
 from queue_insight.debug_api.explain_views import ExplainView
 from queue_insight.debug_api.forecast_routes import (
@@ -93,6 +95,7 @@ class InsightRoutes:
         add_report_route(app, answers.state, link, access)
         _add_log(app, link, access)
         _add_forecasts(app, answers, link, access)
+        add_budget_forecast_route(app, link, access)
 
     def answer_past(self, request: Request, kind: type[ViewT]) -> ViewT:
         """Return the insight program's answer to a request about an earlier time.

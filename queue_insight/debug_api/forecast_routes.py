@@ -9,13 +9,22 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, timedelta
-from math import isfinite
+from datetime import datetime
 from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 from fastapi import FastAPI, Request
 
+from queue_insight.debug_api.budget_forecasts import (
+    EVERY,
+    EveryBudgetForecast,
+    ForeseenBudget,
+    Quota,
+    ReadableBudget,
+    foreseen_budgets,
+    moment_text,
+    view_budget,
+)
 from queue_insight.debug_api.engine_state import State
 from queue_insight.debug_api.explanations import Explanations
 from queue_insight.forecast.all_units import Forecast, Settings, Times, UnitForecast
@@ -267,6 +276,8 @@ class _Last(NamedTuple):
     coverage: dict[str, float]
     coverage_of_day: float | None
     ends: dict[str, float]
+    budgets: list[ForeseenBudget]
+    runs: int
 
 
 class Pace(NamedTuple):
@@ -398,7 +409,15 @@ class Forecasts:
         of_day = calibration.coverage_between(epoch - DAY_SECONDS, epoch)
         by_uid = {place.uid: place for place in by_key.values()}
         self._last = _Last(
-            found, by_key, by_uid, by_queue, calibration.coverage(epoch), of_day, ends
+            found,
+            by_key,
+            by_uid,
+            by_queue,
+            calibration.coverage(epoch),
+            of_day,
+            ends,
+            foreseen_budgets(engine, found),
+            self._renewals.runs,
         )
         worked = going.worked + self._clock.monotonic() - began
         return max(self._pace.least_rest_seconds, REST_SHARE * worked - going.rested)
@@ -435,7 +454,7 @@ class Forecasts:
             return Start()
         wall = last.forecast.moment.wall
         return Start(
-            _moment(last.forecast.units[uid].calibrated.start.p50, wall, self._clock.now())
+            moment_text(last.forecast.units[uid].calibrated.start.p50, wall, self._clock.now())
         )
 
     def end_of(self, uid: str) -> str | None:
@@ -447,7 +466,7 @@ class Forecasts:
         left = None if last is None else last.ends.get(uid)
         if last is None or left is None:
             return None
-        return _moment(left, last.forecast.moment.wall, self._clock.now())
+        return moment_text(left, last.forecast.moment.wall, self._clock.now())
 
     def of_unit(self, namespace: str, name: str) -> ForecastView:
         """Return when a unit starts.
@@ -485,6 +504,30 @@ class Forecasts:
                 self._view(last, place, self._scope.refusal(f"{place.namespace}/{place.name}"))
                 for place in places[offset : offset + limit]
             ],
+        )
+
+    def of_budgets(self, quota: str = "") -> EveryBudgetForecast:
+        """Return when budgets are spent: of one quota, or "" for all.
+
+        Raises:
+            QuestionError: UNAVAILABLE: there is no forecast yet.
+        """
+        last, now = self._read(), self._clock.now()
+        found = last.forecast
+        wall, least = found.moment.wall, self._scope.least_runs
+        return EveryBudgetForecast(
+            items=[
+                ReadableBudget(
+                    namespaces=each.namespaces,
+                    row=view_budget(each, wall, now, last.runs, least),
+                )
+                for each in last.budgets
+                if quota in {"", each.quota}
+            ],
+            horizon_seconds=found.seconds,
+            sample=found.budget_sample,
+            computed_at=rfc3339(wall),
+            age_seconds=round(self._age_of(last), 1),
         )
 
     # --- inside -------------------------------------------------------------------------------
@@ -557,10 +600,15 @@ def add_forecast_routes(app: FastAPI, forecasts: Forecasts, access: Guard) -> No
         """
         return hide(forecasts.of_queue(name, offset, limit), may_read_for(access, request))
 
+    def every_budget_forecast(quota: Quota = "") -> EveryBudgetForecast:
+        """When budgets are spent, with the namespaces that each is a sum over."""
+        return forecasts.of_budgets(quota)
+
     get("/debug/queueunits/{namespace}/{name}/forecast", responses=problems(404, 503))(
         unit_forecast
     )
     get("/debug/queues/{name}/forecast", responses=problems(503))(queue_forecast)
+    get(EVERY, responses=problems(503))(every_budget_forecast)
 
 
 def _index(
@@ -622,16 +670,8 @@ def _no_forecast_fields(no_forecast: NoForecast) -> dict[str, Any]:
 
 def _view_times(times: Times, wall: datetime, now: datetime) -> dict[str, str | None]:
     return {
-        "start_p10": _moment(times.start.p10, wall, now),
-        "start_p50": _moment(times.start.p50, wall, now),
-        "start_p90": _moment(times.start.p90, wall, now),
-        "end_p50": _moment(times.end_p50, wall, now),
+        "start_p10": moment_text(times.start.p10, wall, now),
+        "start_p50": moment_text(times.start.p50, wall, now),
+        "start_p90": moment_text(times.start.p90, wall, now),
+        "end_p50": moment_text(times.end_p50, wall, now),
     }
-
-
-def _moment(seconds: float, wall: datetime, now: datetime) -> str | None:
-    """Return a time as RFC 3339, or None if it is beyond the horizon.
-
-    A forecast is minutes old when it is read. The unit waits, so a time that has passed is now.
-    """
-    return rfc3339(max(wall + timedelta(seconds=seconds), now)) if isfinite(seconds) else None

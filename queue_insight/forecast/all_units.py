@@ -2,29 +2,37 @@
 
 Each path is played twice: with arrivals, and without. Both have the same luck, so that the
 difference is what arrivals cost, and nothing else.
+
+A path ends when the units have started, which may be soon; when budgets are spent is only known at
+the horizon. So every `BUDGET_STEP`-th path goes on until then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from queue_insight.forecast.arrivals import ArrivalHistory
 from queue_insight.forecast.calibration import Adjustment, Calibration
-from queue_insight.forecast.paths import DrawnRuns, Path, play, waiting_uids
+from queue_insight.forecast.paths import DrawnRuns, Extent, Path, play, waiting_uids
 from queue_insight.forecast.quantiles import MIDDLE, Wait, quantile, summarize
 from queue_insight.forecast.run_times import RunTimes
 from queue_insight.insight.trials import SpentError
 from queue_insight.insight.virtual_cluster import Arrival
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.tenants.budgets_in_chains import BudgetKey
+
+KeyT = TypeVar("KeyT")
 
 WEEK: Final = 7 * 86_400.0
 PATHS: Final = 40
 """A p90 of 40 paths lies between the 85th and the 95th percentile in two of three cases."""
+BUDGET_STEP: Final = 4
+"""Of so many paths the last goes on until the horizon: units come first, whose paths are short."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,12 +43,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         paths: How many paths are played, unless the time is over before.
         seconds: The horizon.
         only: The uids of the units that are of interest, or None for all that wait.
+        budgets: Whether to see when budgets are spent.
     """
 
     seed: int = 0
     paths: int = PATHS
     seconds: float = WEEK
     only: frozenset[str] | None = None
+    budgets: bool = False
 
 
 class Times(msgspec.Struct, frozen=True, gc=False):
@@ -72,12 +82,19 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
         seed: Seed of all random numbers.
         sample: How many paths were played; fewer than asked for if the time was over.
         units: All units that wait, by uid.
+        seconds: The horizon.
+        budgets: In how many seconds nothing is left of a budget for the first time; of all that
+            are in force, if any path was played until the horizon.
+        budget_sample: How many were.
     """
 
     moment: Moment
     seed: int
     sample: int
     units: dict[str, UnitForecast]
+    seconds: float = WEEK
+    budgets: dict[BudgetKey, Wait] = {}
+    budget_sample: int = 0
 
 
 class Sampling:
@@ -104,13 +121,15 @@ class Sampling:
         self._settings = settings
         only = settings.only
         self._watched = waiting_uids(engine) if only is None else waiting_uids(engine) & only
+        accounts = engine.usage.budgets.accounts if settings.budgets else ()
+        self._budgets = [key for key, _ in accounts]
         self._busy: list[Path] = []
         self._quiet: list[Path] = []
 
     @property
     def lacks_path(self) -> bool:
-        """Whether units wait, and no path has been played yet."""
-        return bool(self._watched) and not self._busy
+        """Whether units wait, or there are budgets, and no path has been played yet."""
+        return bool(self._watched or self._budgets) and not self._busy
 
     def play_next(self, is_over: Callable[[], bool]) -> bool:
         """Play the next path, with arrivals and without; return whether there is another.
@@ -119,18 +138,26 @@ class Sampling:
             is_over: Returns whether the time is spent; the path that is played then is dropped.
         """
         number, settings = len(self._busy), self._settings
-        if not self._watched or number >= settings.paths:
+        if not (self._watched or self._budgets) or number >= settings.paths:
             return False
         arrivals = self._history.sample(self._moment, settings.seconds, settings.seed, number)
+        goes_on = bool(self._budgets) and number % BUDGET_STEP == BUDGET_STEP - 1
         try:
-            pair = self._play(number, arrivals, is_over), self._play(number, (), is_over)
+            quiet = self._play(number, (), Extent(settings.seconds), is_over)
+            busy = self._play(number, arrivals, Extent(settings.seconds, goes_on), is_over)
         except SpentError:
             return False
-        self._busy.append(pair[0])
-        self._quiet.append(pair[1])
+        self._busy.append(busy)
+        self._quiet.append(quiet)
         return len(self._busy) < settings.paths
 
-    def _play(self, number: int, arrivals: Iterable[Arrival], is_over: Callable[[], bool]) -> Path:
+    def _play(
+        self,
+        number: int,
+        arrivals: Iterable[Arrival],
+        extent: Extent,
+        is_over: Callable[[], bool],
+    ) -> Path:
         fork = self._engine.fork()
         return play(
             fork,
@@ -138,7 +165,7 @@ class Sampling:
             DrawnRuns(fork, self._beliefs, self._settings.seed, number),
             arrivals,
             watched=self._watched,
-            seconds=self._settings.seconds,
+            extent=extent,
             is_over=is_over,
         )
 
@@ -151,11 +178,15 @@ class Sampling:
         moment, busy, quiet = self._moment, self._busy, self._quiet
         adjustment = calibration.at(moment.wall.timestamp())
         uids = self._watched if busy else ()
+        spent = [path.spent for path in busy if path.spent is not None]
         return Forecast(
             moment=moment,
             seed=self._settings.seed,
             sample=len(busy),
             units={uid: _forecast_unit(uid, busy, quiet, moment, adjustment) for uid in uids},
+            seconds=self._settings.seconds,
+            budgets={key: waits_of(key, spent, moment) for key in self._budgets if spent},
+            budget_sample=len(spent),
         )
 
 
@@ -194,9 +225,9 @@ def _forecast_unit(
     return UnitForecast(Times(calibrated, max(end, calibrated.p50 + ran)), raw, without)
 
 
-def waits_of(uid: str, paths: Sequence[Mapping[str, float]], moment: Moment) -> Wait:
-    """Return how much longer a unit waits, from when it starts on each path."""
-    return summarize([times.get(uid, inf) - moment.now for times in paths])
+def waits_of(key: KeyT, paths: Sequence[Mapping[KeyT, float]], moment: Moment) -> Wait:
+    """Return in how many seconds something happens, from when it does on each path."""
+    return summarize([times.get(key, inf) - moment.now for times in paths])
 
 
 def _middle_of(uid: str, paths: Sequence[Mapping[str, float]], moment: Moment) -> float:

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from math import exp, inf, sqrt
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from queue_insight.forecast.draws import normal, uniform
 from queue_insight.forecast.run_times import Running, RunTimes
 from queue_insight.forecast.traits import Traits, traits_of_record
 from queue_insight.insight.agenda import Agenda
-from queue_insight.insight.trials import never_late
+from queue_insight.insight.trials import SpentError, never_late
 from queue_insight.insight.virtual_cluster import (
     Arrival,
     Event,
@@ -29,6 +30,7 @@ from queue_insight.insight.virtual_cluster import (
 from queue_scheduler.cache.unit_state import UnitState
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
+from queue_scheduler.tenants.budgets_in_chains import BudgetKey
 from shared_api.objects.meta import find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import PODS_READY, Phase
@@ -47,14 +49,33 @@ SHARED: Final = 0.5
 """The part of its variance that all tenants have in common."""
 
 
+class Extent(NamedTuple):
+    """How far a path is played.
+
+    Attributes:
+        seconds: For how long at most.
+        with_budgets: Whether it is played for as long in any case, to see when budgets are spent.
+    """
+
+    seconds: float
+    with_budgets: bool = False
+
+
 class Path(msgspec.Struct, frozen=True, gc=False):
     """When units start and end on one path, in seconds of the monotonic clock, by uid.
 
     What is missing does not happen until the horizon.
+
+    Attributes:
+        starts: When units start.
+        ends: When they end.
+        spent: When nothing is left of a budget for the first time; None: it was not played until
+            the horizon.
     """
 
     starts: dict[str, float]
     ends: dict[str, float]
+    spent: dict[BudgetKey, float] | None = None
 
 
 def waiting_uids(engine: Engine) -> set[str]:
@@ -87,7 +108,7 @@ def play(
     arrivals: Iterable[Arrival],
     *,
     watched: set[str],
-    seconds: float,
+    extent: Extent,
     is_over: Callable[[], bool] = never_late,
 ) -> Path:
     """Play until the watched units have started, or the time is over.
@@ -98,13 +119,21 @@ def play(
         run_seconds: How long runs last.
         arrivals: What arrives, in order of time.
         watched: Uids of the units that are of interest.
-        seconds: For how long at most.
-        is_over: Returns whether the path is no longer wanted.
+        extent: How far it is played.
+        is_over: Returns whether the path is no longer wanted; the units have their times if it is
+            said after they have started.
 
     Raises:
         SpentError: `is_over` says so.
     """
-    return _Play(engine, moment, run_seconds, arrivals, watched).run(seconds, is_over)
+    played = _Play(engine, moment, run_seconds, arrivals, watched)
+    path = played.run(extent.seconds, is_over)
+    if not extent.with_budgets:
+        return path
+    try:
+        return replace(path, spent=played.find_spent(extent.seconds, is_over))
+    except SpentError:
+        return path
 
 
 class _Play:
@@ -139,6 +168,11 @@ class _Play:
             slice_seconds = min(2 * slice_seconds, longest)
             self._cluster.run(until, is_over)
         return Path(self._starts, self._ends)
+
+    def find_spent(self, seconds: float, is_over: Callable[[], bool]) -> dict[BudgetKey, float]:
+        """Play on until the horizon; return when budgets were spent."""
+        self._cluster.run(self._begin + seconds, is_over)
+        return self._cluster.budgets.spent_at
 
     def _draw(self, unit: QueueUnit, ran: float) -> float:
         uid = unit.metadata.uid

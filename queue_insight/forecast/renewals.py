@@ -61,6 +61,11 @@ class Renewals:
         """Take a run that has ended. Runs come in the order of their ends."""
         self._learned.learn(run)
 
+    @property
+    def runs(self) -> int:
+        """How many runs of any kind have ended by themselves."""
+        return self._learned.count
+
     def runs_like(self, record: CachedUnit) -> int:
         """Return how many runs of the last days are of a unit's quota, user, kind and request."""
         return self._learned.alike(traits_of_record(record))

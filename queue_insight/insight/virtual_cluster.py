@@ -8,6 +8,7 @@ that for an engine of its own: a new one (a replay) or a fork (a forecast)::
     Dequeue        --> written --> checks, nodes --> pods run --> the job ends, the unit is deleted
     Preempt        --> requests are written --> the victims' pods are gone --> they are free again
     a timer ends   --> what `engine.deadlines` says (backoff, checks, nodes, pods, a queue's rest)
+    a budget ends  --> with `Stop`, requests to its units are written (`budget_events`)
 
 Everything that happens at one moment is told to the engine before queues are asked at that moment.
 What is written are the patches of `unit_writes`, which the shells send as well; when time alone
@@ -34,6 +35,7 @@ import msgspec
 from msgspec.structs import replace
 
 from queue_insight.insight.agenda import Agenda
+from queue_insight.insight.budget_events import BudgetEvents
 from queue_insight.insight.trials import SpentError, never_late
 from queue_scheduler.cache.admission_check_rules import (
     READY,
@@ -77,7 +79,12 @@ from queue_scheduler.unit_writes.run_patches import (
     build_running,
     build_stopped,
 )
-from shared_api.evictions import ADMISSION_CHECK, BACKOFF_TIMEOUT, RUNNING_TIMEOUT_MESSAGE
+from shared_api.evictions import (
+    ADMISSION_CHECK,
+    BACKOFF_TIMEOUT,
+    BUDGET_SPENT,
+    RUNNING_TIMEOUT_MESSAGE,
+)
 from shared_api.objects.meta import Uid, find_condition
 from shared_api.objects.queue_unit import QueueUnit
 from shared_api.queue_unit_phases import (
@@ -190,6 +197,7 @@ class VirtualCluster:
     Attributes:
         engine: The engine; for reading.
         agenda: The time, and what is to happen.
+        budgets: When budgets are spent.
     """
 
     def __init__(
@@ -210,6 +218,8 @@ class VirtualCluster:
         self._asking: dict[str, None] = {}
         self._alarms: dict[str, float] = {}
         self._version = last_version(engine.units)
+        self.budgets = BudgetEvents(engine, self.agenda, self._stop_for_budget)
+        self._tell_time()
         self._take_over()
         self._next_arrival()
 
@@ -301,6 +311,7 @@ class VirtualCluster:
                 self._start_writing(decision)
             elif isinstance(decision, Preempt):
                 self._evict(decision)
+        self.budgets.plan()
 
     def _wake(self, queues: Iterable[str]) -> None:
         for queue in queues:
@@ -424,6 +435,13 @@ class VirtualCluster:
     def _ask_back(self, key: str) -> None:
         """Request the eviction of a unit that is inactive, or whose queue is drained."""
         unit = self._write_by(key, lambda record: build_removal(record, self.wall))
+        self._report(EventKind.EVICTED, unit)
+
+    def _stop_for_budget(self, key: str, why: str) -> None:
+        """Request the eviction of a unit whose budget is spent."""
+        unit = self._write_by(
+            key, lambda record: build_request(record.unit, BUDGET_SPENT, why, self.wall)
+        )
         self._report(EventKind.EVICTED, unit)
 
     def _stop(self, key: str) -> None:

@@ -170,7 +170,7 @@ class Insight:
             self._state_to_renew,
             self._clock,
             model,
-            Settings(),
+            Settings(budgets=True),
             since,
             Pace(flags.forecast_seconds, calls=self._last_call),
             forecast_scope(

@@ -11,6 +11,7 @@ import msgspec
 from pydantic import BaseModel
 
 from queue_insight.debug_api.answers import Answers
+from queue_insight.debug_api.budget_forecasts import show_page
 from queue_insight.debug_api.engine_state import State
 from queue_insight.debug_api.explanations import Explanations
 from queue_insight.debug_api.forecast_routes import Forecasts, Pace, forecast_scope
@@ -132,6 +133,11 @@ class OfflineAnswers:
         """Return when the waiting units of a queue start and end, in its order."""
         return to_json(self._forecasts().of_queue(queue, 0, MAX_PAGE))
 
+    def budget_forecast(self, quota: str) -> bytes:
+        """Return when the budgets of a quota are spent: whoever has a dump may see all of it."""
+        found = self._forecasts().of_budgets(quota)
+        return to_json(show_page(found, [each.row for each in found.items], 0, MAX_PAGE))
+
     def units(self) -> bytes:
         """Return the list of all units, by name."""
         known = in_key_order(self._loaded.engine.units)
@@ -163,7 +169,7 @@ class OfflineAnswers:
             self.state,
             self._clock,
             load_run_time_model()(),
-            Settings(),
+            Settings(budgets=True),
             since=self._known_since(),
             pace=Pace(budget_seconds=FOREVER),
             forecast_scope=forecast_scope(

@@ -40,6 +40,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from queue_insight.debug_api.answer_turns import NOW, AnswerTurns
+from queue_insight.debug_api.budget_forecasts import EveryBudgetForecast
 from queue_insight.debug_api.engine_state import NoStateError
 from queue_insight.debug_api.explain_views import ExplainView
 from queue_insight.debug_api.explanations import ExplainAnswers
@@ -333,7 +334,14 @@ class Pages:
 
     def quota(self, visitor: Visitor, name: str, at: At) -> QuotaPage:
         """One quota."""
-        return show_quota(self.states.at(at), name, visitor)
+        budgets = None if at is not None else self._foreseen_budgets(name)
+        return show_quota(self.states.at(at), name, visitor, budgets)
+
+    def _foreseen_budgets(self, quota: str) -> EveryBudgetForecast | None:
+        try:
+            return self._sources.forecasts.of_budgets(quota)
+        except QuestionError:  # there is no forecast yet
+            return None
 
     def over_time(self, visitor: Visitor, query: OverTimeQuery) -> Response:
         """What the whole, a queue or a quota had over time."""

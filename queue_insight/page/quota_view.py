@@ -6,6 +6,11 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
+from queue_insight.debug_api.budget_forecasts import (
+    BudgetForecastView,
+    EveryBudgetForecast,
+    readable_budgets,
+)
 from queue_insight.page.hidden_sums import QuotaNode, show_trees
 from queue_insight.page.known_state import KnownState
 from queue_insight.page.visitors import Visitor
@@ -22,6 +27,8 @@ class QuotaPage(View):
 
     `user_limits`: what users and groups have in it, where that is limited; at most
     `MAX_USER_LIMITS` of those that the visitor may read. `other_user_limits` counts the others.
+    `budgets`: when its budgets are spent, by the last forecast, for now alone; none before the
+    first one. `other_budgets` counts those that the visitor may not see.
     """
 
     leader: bool
@@ -31,15 +38,21 @@ class QuotaPage(View):
     children: list[QuotaNode]
     user_limits: list[UserLimitView]
     other_user_limits: int
+    budgets: list[BudgetForecastView]
+    other_budgets: int
+    horizon_seconds: float
 
 
-def show_quota(state: KnownState, name: str, visitor: Visitor) -> QuotaPage:
+def show_quota(
+    state: KnownState, name: str, visitor: Visitor, budgets: EveryBudgetForecast | None = None
+) -> QuotaPage:
     """Return one quota, as a visitor may see it.
 
     Args:
         state: What is known.
         name: Name of the quota.
         visitor: Who is shown it.
+        budgets: When its budgets are spent; None: not known.
 
     Raises:
         QuestionError: NOT_FOUND: it is unknown.
@@ -52,6 +65,7 @@ def show_quota(state: KnownState, name: str, visitor: Visitor) -> QuotaPage:
     of_quota = [each for each in state.limit_uses if each.counted.quota == name]
     readable = {each for each in namespaces_of(of_quota) if visitor.may_read(each)}
     shown = [each for each in of_quota if visitor.reads_all or each.is_readable(readable)]
+    foreseen = [] if budgets is None else readable_budgets(budgets, visitor.may_read)
     return QuotaPage(
         leader=state.leader,
         state_at=state.state_at,
@@ -60,6 +74,9 @@ def show_quota(state: KnownState, name: str, visitor: Visitor) -> QuotaPage:
         children=[_alone(each) for each in quota.children],
         user_limits=[view_user_limit(each) for each in shown[:MAX_USER_LIMITS]],
         other_user_limits=len(of_quota) - len(shown[:MAX_USER_LIMITS]),
+        budgets=foreseen,
+        other_budgets=0 if budgets is None else len(budgets.items) - len(foreseen),
+        horizon_seconds=0.0 if budgets is None else budgets.horizon_seconds,
     )
 
 

@@ -18,7 +18,7 @@ import msgspec
 from queue_insight.forecast.arrivals import ArrivalHistory, PastArrival
 from queue_insight.forecast.calibration import FEW, Calibration
 from queue_insight.forecast.draws import uniform
-from queue_insight.forecast.paths import DrawnRuns, find_running, play
+from queue_insight.forecast.paths import DrawnRuns, Extent, find_running, play
 from queue_insight.forecast.quantiles import Wait, summarize
 from queue_insight.forecast.run_times import RunTimeModel
 from queue_insight.insight.finished_run import FinishedRun
@@ -335,7 +335,12 @@ class ScoredReplay:
             oracle = self._engine.fork()
             arrivals = self._arrivals_after(moment.now)
             played = play(
-                oracle, moment, self._truth(moment), arrivals, watched=uids, seconds=100 * WEEK
+                oracle,
+                moment,
+                self._truth(moment),
+                arrivals,
+                watched=uids,
+                extent=Extent(100 * WEEK),
             )
             return _waits_of([played.starts], uids, moment)
         beliefs = self._model.at(moment.wall.timestamp(), find_running(self._engine, moment))
@@ -349,7 +354,7 @@ class ScoredReplay:
                 DrawnRuns(fork, beliefs, asking.seed, path),
                 history.sample(moment, WEEK, asking.seed, path),
                 watched=uids,
-                seconds=WEEK,
+                extent=Extent(WEEK),
             )
             starts.append(played.starts)
         return _waits_of(starts, uids, moment)
@@ -386,7 +391,7 @@ class ScoredReplay:
             return WEEK if most is None else max(0.0, most - ran)
 
         fork = self._engine.fork()
-        played = play(fork, moment, declared, (), watched=uids, seconds=WEEK)
+        played = play(fork, moment, declared, (), watched=uids, extent=Extent(WEEK))
         return _waits_of([played.starts], uids, moment)
 
     def _order_of(self, record: CachedUnit) -> OrderKey:

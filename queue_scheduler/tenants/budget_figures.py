@@ -17,7 +17,7 @@ def read_figures(accounts: BudgetAccounts, quota: str, policy: str) -> Iterator[
     """Yield what is left of each budget that a policy states for a quota, as it states them."""
     found = [each for each in accounts.of_quota(quota) if each.rule.policy == policy]
     for account in sorted(found, key=lambda each: each.rule.index):
-        yield _read(account, accounts.second)
+        yield read_figures_of(account, accounts.second)
 
 
 def budgets_left(accounts: BudgetAccounts) -> dict[str, dict[str, str]]:
@@ -39,7 +39,8 @@ def budgets_left(accounts: BudgetAccounts) -> dict[str, dict[str, str]]:
     }
 
 
-def _read(account: BudgetAccount, second: int) -> BudgetFigures:
+def read_figures_of(account: BudgetAccount, second: int) -> BudgetFigures:
+    """Return what is left of one budget; time must have passed until then."""
     rule = account.rule
     spent, committed = account.spent(second), account.committed(second)
     left = account.left(second)

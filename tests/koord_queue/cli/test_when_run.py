@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from koord_queue.answers.budget_forecasts import BudgetForecast, BudgetForecastPage
 from koord_queue.answers.explanation import Explanation
 from koord_queue.cli.when_run import run
 from koord_queue.errors import CommandError
@@ -59,3 +60,34 @@ def test_else_it_is_an_error(session: PlayedSession, verdict: str, form: str, wa
     session.source = NoForecasts(verdict)
     with pytest.raises(CommandError, match=want):
         run(session, "unit/train", dump=None, form=form)
+
+
+class Budgets:
+    """Answers when the budgets of a quota are spent."""
+
+    def __init__(self, page: BudgetForecastPage) -> None:
+        self._page = page
+
+    def answer(self, question: Question[Any]) -> Any:
+        """Answer the forecast of a quota."""
+        assert question.name == "the forecast of the budgets of quota root/vision"
+        return msgspec.json.encode(self._page)
+
+
+@pytest.mark.parametrize(
+    ("page", "want"),
+    [
+        pytest.param(
+            BudgetForecastPage(items=(BudgetForecast(quota="root/vision", outlook="spent"),)),
+            "Nothing has been left since",
+            id="one",
+        ),
+        pytest.param(BudgetForecastPage(), "quota root/vision has no budgets", id="none"),
+    ],
+)
+def test_of_a_quota_it_says_when_its_budgets_are_spent(
+    session: PlayedSession, page: BudgetForecastPage, want: str
+) -> None:
+    session.source = Budgets(page)
+    run(session, "quota/root/vision", dump=None, form="text")
+    assert want in session.out_text.getvalue() + session.err_text.getvalue()

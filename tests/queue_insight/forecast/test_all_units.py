@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from itertools import count
 from math import inf
+from typing import Any
 
 import pytest
 
 from queue_insight.forecast import arrivals
 from queue_insight.forecast import paths as paths_module
-from queue_insight.forecast.all_units import WEEK, Forecast, Settings, forecast
+from queue_insight.forecast.all_units import BUDGET_STEP, WEEK, Forecast, Settings, forecast
 from queue_insight.forecast.arrivals import DAY, ArrivalHistory, PastArrival
 from queue_insight.forecast.calibration import Calibration
 from queue_insight.forecast.quantiles import Wait
+from queue_insight.forecast.traits import Traits
 from queue_scheduler.decision import Moment
 from queue_scheduler.engine.engine import Engine
+from tests.properties.engine_kit import declaring
 from tests.queue_insight.forecast.forecast_kit import RUN, Exact, town_at, uid_of
-from tests.queue_insight.insight.virtual_town import job
+from tests.queue_insight.insight.budget_town import EVENING, of_cores, story_of, town
+from tests.queue_insight.insight.virtual_town import Story, job
 
 NOTHING = ArrivalHistory([], 0.0)
 
@@ -129,3 +134,82 @@ def test_a_path_ends_soon_after_all_have_started() -> None:
 def test_nothing_waits() -> None:
     found = ask(town_at(300.0, jobs=3), Exact())
     assert (found.units, found.sample) == ({}, 0)
+
+
+# --- budgets --------------------------------------------------------------------------------------
+
+
+def budgets_of(spread: float = 0.0, **given: Any) -> Forecast:
+    """Return the forecast of a town in which one job uses four of ten core hours a day."""
+    engine = town(of_cores(3, enforce="Warn"), of_cores(100, enforce="Warn"))
+    story_of(engine, (0, job("x", 4))).run(EVENING.now)
+    settings = Settings(**{"paths": 40, "budgets": True, **given})
+    beliefs = Hours(spread)
+    return forecast(engine, EVENING, beliefs, NOTHING, Calibration(), settings, bool)
+
+
+class Hours(Exact):
+    """Beliefs that each run lasts an hour, or with `spread` up to twice as long."""
+
+    def seconds(self, traits: Traits, ran: float, luck: float) -> float:
+        return super().seconds(traits, ran, luck) * 3.6
+
+
+def test_when_a_budget_is_spent_is_told_though_nothing_waits() -> None:
+    found = budgets_of()
+    least, most = found.budgets.values()
+    assert found.units == {}
+    assert (least, most) == (Wait(2700.0, 2700.0, 2700.0), Wait(inf, inf, inf))
+    assert (found.sample, found.budget_sample, found.seconds) == (40, 40 // BUDGET_STEP, WEEK)
+
+
+def test_a_budget_that_is_spent_on_some_futures_has_quantiles() -> None:
+    """Half of the runs end before the hours are used."""
+    engine = town(of_cores(6, enforce="Warn"))
+    story_of(engine, (0, job("x", 4))).run(EVENING.now)
+    settings = Settings(paths=160, budgets=True)
+    found = forecast(engine, EVENING, Hours(1.0), NOTHING, Calibration(), settings, bool)
+    (wait,) = found.budgets.values()
+    assert (wait.p10, wait.p90) == (5400.0, inf)
+
+
+def test_budgets_are_seen_only_where_that_is_asked_for() -> None:
+    found = budgets_of(budgets=False)
+    assert (found.budgets, found.sample) == ({}, 0)
+
+
+def test_units_keep_their_times_when_no_time_is_left_for_budgets() -> None:
+    """Of the fourth path the units have started; until the horizon it is not played."""
+    engine = town(of_cores(3, enforce="Warn"), cpu=4)
+    jobs = [(0, job("x", 4)), (0, job("y", 4))]
+    story_of(engine, *jobs).run(EVENING.now)
+    looks = count()
+    late = 0
+
+    def is_over() -> bool:
+        nonlocal late
+        late = next(looks)
+        return False
+
+    settings = Settings(paths=BUDGET_STEP, budgets=True)
+    forecast(engine, EVENING, Hours(), NOTHING, Calibration(), settings, is_over)
+    assert late > 0
+    again = count()
+    found = forecast(
+        engine, EVENING, Hours(), NOTHING, Calibration(), settings, lambda: next(again) >= late
+    )
+    assert (found.sample, found.budget_sample, found.budgets) == (BUDGET_STEP, 0, {})
+    assert found.units[uid_of(engine, "y")].raw.p50 == 3600.0
+
+
+def test_what_a_spent_budget_refuses_is_forecast_to_start_at_the_reset() -> None:
+    """Four hours before midnight, x has used the hours of the day, and y waits for the next."""
+    before = Moment(EVENING.now - 7200.0, EVENING.wall - timedelta(hours=2))
+    engine = town(of_cores(10), moment=before)
+    first, second = declaring(job("x", 4), 7200), declaring(job("y", 4), 7200)
+    story = Story(engine, [(before.now, first)], seconds={"x": 7200.0}, moment=before)
+    story.run(EVENING.now)
+    engine.on_queue_unit(second)
+    found = forecast(engine, EVENING, Hours(), NOTHING, Calibration(), Settings(paths=5), bool)
+    wait = found.units[uid_of(engine, "y")].calibrated
+    assert (wait.start.p10, wait.start.p90, wait.end_p50) == (4 * 3600.0, 4 * 3600.0, 5 * 3600.0)

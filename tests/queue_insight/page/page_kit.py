@@ -79,7 +79,7 @@ class PageWorld:
         model = load_run_time_model()
         now = clock.now()
         got = forecast_scope(shared, Explanations(shared, clock.now), least_runs)
-        settings = Settings(paths=2)
+        settings = Settings(paths=4, budgets=True)
         self.forecasts = Forecasts(self._state, clock, model(), settings, now, forecast_scope=got)
         self._horizons = Horizons(model(), now, SystemClock(), least_runs=least_runs)
 

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from queue_scheduler.cycles.shared_engine import SharedEngine
 from queue_scheduler.engine.engine import Engine
 from queue_scheduler.framework.plugin_runner import PluginRunner
 from queue_scheduler.plugins.priority import Priority
 from queue_scheduler.queueing.queue_policies import BUILT_IN_POLICIES
-from shared_api.objects.quota_policy import UserLimit
-from shared_api.testing.object_builders import queue
+from queue_scheduler.tenants.ledger import Ledger
+from shared_api.objects.quota_policy import Budget, UserLimit
+from shared_api.testing.object_builders import elastic_quota, queue
 from shared_api.testing.virtual_clock import VirtualClock
 from tests.properties.engine_kit import build_policy
 from tests.queue_insight.page.page_kit import Browser, PageWorld, browser
@@ -110,3 +112,26 @@ def test_limits_of_users_are_in_the_view_of_their_quota(tmp_path: Path) -> None:
     cells = [each["text"] for each in elements(drawn) if "user-limits" not in each["class"]]
     assert any("3 of 4 cpu, 1 of 2 running units" in each for each in cells)
     assert any("namespace:default" in each for each in cells)
+
+
+def test_budgets_are_in_the_view_of_their_quota(tmp_path: Path) -> None:
+    kit = ShellKit()
+    engine = kit.shared.fork()
+    engine.usage.ledger = Ledger()
+    engine.on_time(kit.clock.now())
+    engine.on_quota(elastic_quota("team", max={"cpu": 4}))
+    policy = build_policy("p", ["team"])
+    hours = Budget(resource="cpu", hours=5, period="Rolling 30d")
+    none = Budget(amount=0, price={"cpu": "1"}, period="None")
+    engine.on_quota_policy(replace(policy, spec=replace(policy.spec, budgets=(hours, none))))
+    world = PageWorld(SharedEngine(engine, lambda _: None), kit.clock)
+    while world.forecasts.age_seconds() is None:
+        world.forecasts.step()
+    with browser(world) as client:
+        drawn = draw(client, tmp_path, "quota/Quota", "/page/quotas/team", name="team")
+    sections = (each for each in elements(drawn) if each["tag"] == "section")
+    (section,) = (each for each in sections if "5 hours of cpu in any 30 days" in each["text"])
+    assert "5: 0 spent, 0 committed to what runs" in section["text"]
+    assert "Not within the next 7d." in section["text"]
+    assert "Nothing has been left since" in section["text"]
+    assert "QuotaPolicy p, budgets 1 (Hold)" in section["text"]

@@ -1,6 +1,6 @@
 // One quota: its amounts, its use over the last day, who borrows from whom.
 import { session, useAnswer } from "./api.js";
-import { showAmount } from "./format.js";
+import { clockTime, count, showAmount, span } from "./format.js";
 import { html } from "./html.js";
 import { LastDayOfQuota, overTimeOf } from "./over_time.js";
 import { Answered, Empty } from "./parts.js";
@@ -46,8 +46,61 @@ function Shown({ name, answer }) {
           <${LastDay} name=${name} quota=${quota} resource=${resource} />
         `
       : html`<${Empty}>It limits nothing: it has neither a min nor a max.<//>`}
+    <${Budgets} rows=${answer.budgets} others=${answer.otherBudgets} horizon=${answer.horizonSeconds} />
     <${UserLimits} rows=${answer.userLimits} others=${answer.otherUserLimits} />
   `;
+}
+
+/** What is left of the budgets here, and when nothing will be. */
+function Budgets({ rows, others, horizon }) {
+  if (!rows.length && !others) return null;
+  return html`<section aria-labelledby="budgets">
+    <h2 id="budgets">Budgets</h2>
+    ${rows.length > 0 &&
+    html`<table class="cards">
+      <thead>
+        <tr>
+          <th scope="col">Budget</th>
+          <th scope="col">Left</th>
+          <th scope="col">When it is spent</th>
+          <th scope="col">By</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${rows.map(
+          (row) => html`<tr key=${`${row.policy} ${row.entry}`}>
+            <td data-label="Budget">${budgetInWords(row)}</td>
+            <td data-label="Left">${row.left}: ${row.spent} spent, ${row.committed} committed to what runs</td>
+            <td data-label="When it is spent">${spentInWords(row, horizon)}${resetInWords(row)}</td>
+            <td data-label="By">QuotaPolicy ${row.policy}, budgets ${row.entry} (${row.enforce})</td>
+          </tr>`,
+        )}
+      </tbody>
+    </table>`}
+    ${others > 0 &&
+    html`<p class="hint">And ${count(others, "budget")} that would tell about units that you may not list.</p>`}
+  </section>`;
+}
+
+const PERIODS = { Day: "each day", Week: "each week", Month: "each month", "Rolling 30d": "in any 30 days", None: "in all" };
+
+function budgetInWords({ limit, resource, period }) {
+  return `${limit}${resource === "amount" ? "" : ` hours of ${resource}`} ${PERIODS[period] ?? period}`;
+}
+
+/** Return when nothing is left of a budget, as a sentence. */
+function spentInWords({ outlook, noTimes, spentSince, spentP10, spentP50, spentP90 }, horizon) {
+  if (outlook === "spent") return `Nothing has been left since ${clockTime(spentSince)}.`;
+  if (noTimes) return `When it is spent is ${noTimes}.`;
+  const far = `within the next ${span(horizon)}`;
+  if (!spentP10) return `Not ${far}.`;
+  const known = Object.entries({ 10: spentP10, 50: spentP50, 90: spentP90 }).filter(([, time]) => time);
+  const chances = known.map(([n, time]) => `${n}% by ${clockTime(time)}`).join(", ");
+  return `Chance that it is spent: ${chances}${spentP90 ? "" : `; less than ${spentP50 ? 90 : 50}% ${far}`}.`;
+}
+
+function resetInWords({ resetsAt }) {
+  return resetsAt ? ` It begins anew at ${clockTime(resetsAt)}.` : "";
 }
 
 /** What users and groups have here and below, of what they may have. */
